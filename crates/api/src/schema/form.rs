@@ -1,0 +1,202 @@
+//! The form itself: plain data, cheap to clone.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+/// A resolved type. Clones share the node.
+#[derive(Clone, Debug)]
+pub struct Schema(pub Arc<Node>);
+
+impl Deref for Schema {
+    type Target = Node;
+    fn deref(&self) -> &Node {
+        &self.0
+    }
+}
+
+impl Schema {
+    /// A schema that knows nothing: any JSON is allowed, objects are granular and lists atomic.
+    pub fn any() -> Self {
+        Schema(Arc::new(Node { name: None, nullable: true, default: None, shape: Shape::Any }))
+    }
+
+    /// The type of field or map entry `name`, where this type has one.
+    pub fn child(&self, name: &str) -> Option<Schema> {
+        match &self.shape {
+            Shape::Struct(fields) => fields.field(name).map(|field| field.ty.resolve()),
+            Shape::Map { value, .. } => Some(value.resolve()),
+            _ => None,
+        }
+    }
+}
+
+/// One type.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// The published name of a built-in type (`io.k8s.api.core.v1.Container`); none for inline and custom types.
+    pub name: Option<Arc<str>>,
+    /// Whether an explicit `null` is a value of this type.
+    pub nullable: bool,
+    /// What an absent value of this type becomes.
+    pub default: Option<Value>,
+    /// What JSON it is.
+    pub shape: Shape,
+}
+
+/// The JSON shape of a type, with how it merges.
+#[derive(Clone, Debug)]
+pub enum Shape {
+    /// JSON whose structure nobody declared (RawExtension, preserve-unknown-fields): objects merge by key, lists
+    /// are atomic.
+    Any,
+    /// A leaf.
+    Scalar(Scalar),
+    /// An object with known fields.
+    Struct(Struct),
+    /// An object with any keys and one value type.
+    Map {
+        /// The type of each value.
+        value: TypeRef,
+        /// Whether the whole map has one owner.
+        atomic: bool,
+    },
+    /// A list.
+    List {
+        /// The type of each item.
+        item: TypeRef,
+        /// How two lists merge.
+        kind: ListKind,
+    },
+}
+
+/// Leaves, told apart where JSON, protobuf or comparison differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scalar {
+    /// Text.
+    String,
+    /// A whole number of 32 bits.
+    Int32,
+    /// A whole number of 64 bits.
+    Int64,
+    /// A number.
+    Double,
+    /// True or false.
+    Bool,
+    /// Base64 text; bytes in protobuf.
+    Bytes,
+    /// A whole number or text.
+    IntOrString,
+    /// `resource.Quantity`: text or a number in JSON.
+    Quantity,
+    /// RFC 3339 with whole seconds.
+    Time,
+    /// RFC 3339 with microseconds.
+    MicroTime,
+    /// Go's duration text (`1m30s`).
+    Duration,
+}
+
+/// An object with known fields.
+#[derive(Clone, Debug, Default)]
+pub struct Struct {
+    /// Sorted by name.
+    pub fields: Vec<Field>,
+    /// Whether the whole object has one owner.
+    pub atomic: bool,
+    /// Unknown fields are kept (`x-kubernetes-preserve-unknown-fields`).
+    pub preserve_unknown: bool,
+    /// The object is a whole resource of its own, with `apiVersion`, `kind` and `metadata`.
+    pub embedded_resource: bool,
+}
+
+impl Struct {
+    /// The field of that name.
+    pub fn field(&self, name: &str) -> Option<&Field> {
+        self.fields.binary_search_by(|field| (*field.name).cmp(name)).ok().map(|at| &self.fields[at])
+    }
+}
+
+/// One named field.
+#[derive(Clone, Debug)]
+pub struct Field {
+    /// The JSON name.
+    pub name: Arc<str>,
+    /// Its type.
+    pub ty: TypeRef,
+    /// Whether an object without it is invalid.
+    pub required: bool,
+    /// What it becomes when absent, from the field itself (its type may have a default too).
+    pub default: Option<Value>,
+    /// How strategic merge treats it.
+    pub patch: PatchStrategy,
+    /// Its place in the protobuf message; none for custom types.
+    pub proto: Option<ProtoField>,
+    /// When Go leaves it out of the JSON.
+    pub omit: Omit,
+    /// Whether Go holds it behind a pointer: absent and zero differ.
+    pub pointer: bool,
+}
+
+/// When Go's encoder leaves a field out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Omit {
+    /// Always written, zero or not.
+    Never,
+    /// Left out when empty (`omitempty`): zero number, empty text, list or map, nil pointer; never a struct.
+    #[default]
+    Empty,
+    /// Left out when zero (`omitzero`), a struct of zeros too.
+    Zero,
+}
+
+/// `x-kubernetes-patch-strategy` and `x-kubernetes-patch-merge-key`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PatchStrategy {
+    /// Lists merge instead of replacing each other.
+    pub merge: bool,
+    /// `$retainKeys` is understood.
+    pub retain_keys: bool,
+    /// Objects replace each other instead of merging.
+    pub replace: bool,
+    /// The key that matches list items; none for lists of scalars.
+    pub merge_key: Option<Arc<str>>,
+}
+
+/// A field's number in its protobuf message. The encoding follows from the shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProtoField {
+    /// The field number.
+    pub number: u32,
+}
+
+/// How lists merge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListKind {
+    /// One owner for the whole list.
+    Atomic,
+    /// Items are unique scalars.
+    Set,
+    /// Items are objects told apart by these fields.
+    Map(Vec<Arc<str>>),
+}
+
+/// A type by reference: built-in types refer to each other by number, so that they decode one at a time.
+#[derive(Clone, Debug)]
+pub enum TypeRef {
+    /// A type of the embedded table.
+    Builtin(u16),
+    /// A type that stands here.
+    Inline(Schema),
+}
+
+impl TypeRef {
+    /// The type referred to.
+    pub fn resolve(&self) -> Schema {
+        match self {
+            TypeRef::Builtin(_) => Schema::any(),
+            TypeRef::Inline(schema) => schema.clone(),
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! What is known about a type: one form for the built-in kinds (decoded from an embedded table when first
+//! used) and for custom resources (compiled from the CRD's structural schema).
+//!
+//! Everything that depends on structure walks this form and nothing else: unknown-field checks, apply,
+//! strategic merge, protobuf, OpenAPI.
+
+mod form;
+
+pub use form::{Field, ListKind, Node, Omit, PatchStrategy, ProtoField, Scalar, Schema, Shape, Struct, TypeRef};
