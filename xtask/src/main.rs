@@ -1,1 +1,42 @@
-fn main() {}
+//! Automation: `cargo xtask NAME`. Small on purpose: what links a TLS stack is a tool of its own in `tools/`.
+
+// This is a command line: it reads the environment.
+#![allow(clippy::disallowed_methods)]
+
+mod peers;
+mod run;
+mod tidy;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+const HELP: &str = "\
+cargo xtask COMMAND
+
+  tidy              check the rules that the compiler does not know (also part of cargo test)
+  peers             build kube-apiserver, kube-controller-manager, kubectl and etcd into the cache folder
+";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match dispatch(&words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(words: &[String]) -> Result<()> {
+    match words.first().map(String::as_str) {
+        Some("tidy") => tidy::run(),
+        Some("peers") => peers::build_all().map(|folder| println!("peers are in {}", folder.display())),
+        Some("help" | "--help" | "-h") | None => {
+            print!("{HELP}");
+            Ok(())
+        }
+        Some(other) => bail!("no command `{other}`\n\n{HELP}"),
+    }
+}

@@ -6,4 +6,6 @@
 
 mod form;
 
-pub use form::{Field, ListKind, Node, Omit, PatchStrategy, ProtoField, Scalar, Schema, Shape, Struct, TypeRef};
+pub use form::{
+    Field, ListKind, Node, Omit, PatchStrategy, ProtoField, Scalar, Schema, Shape, Struct, TypeRef,
+};

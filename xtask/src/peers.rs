@@ -1,0 +1,113 @@
+//! The programs that Setpoint is compared with, built from their Go modules into a cache folder outside the
+//! repository: `$SETPOINT_PEERS`, or `setpoint-peers` in the user's cache folder.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::run;
+
+/// The version of Kubernetes whose API Setpoint serves; `peers/kubernetes/go.mod` pins the same.
+pub const KUBERNETES_VERSION: &str = "v1.37.0";
+
+/// A program, the folder under `peers/` whose go.mod pins it, and its package.
+struct Peer {
+    program: &'static str,
+    module: &'static str,
+    package: &'static str,
+    version: &'static str,
+}
+
+const PEERS: &[Peer] = &[
+    Peer {
+        program: "kube-apiserver",
+        module: "kubernetes",
+        package: "k8s.io/kubernetes/cmd/kube-apiserver",
+        version: KUBERNETES_VERSION,
+    },
+    Peer {
+        program: "kubectl",
+        module: "kubernetes",
+        package: "k8s.io/kubernetes/cmd/kubectl",
+        version: KUBERNETES_VERSION,
+    },
+    Peer {
+        program: "kube-controller-manager",
+        module: "kubernetes",
+        package: "k8s.io/kubernetes/cmd/kube-controller-manager",
+        version: KUBERNETES_VERSION,
+    },
+    Peer { program: "kubectl-1.32", module: "kubectl-1.32", package: ".", version: "v1.32.2" },
+    Peer { program: "etcd", module: "etcd", package: ".", version: "v3.6.4" },
+];
+
+/// Where the programs are kept.
+pub fn folder() -> Result<PathBuf> {
+    if let Some(folder) = std::env::var_os("SETPOINT_PEERS") {
+        return Ok(folder.into());
+    }
+    let cache = match std::env::var_os("XDG_CACHE_HOME") {
+        Some(cache) => PathBuf::from(cache),
+        None => PathBuf::from(std::env::var_os("HOME").context("neither SETPOINT_PEERS nor HOME is set")?)
+            .join(".cache"),
+    };
+    Ok(cache.join("setpoint-peers/bin"))
+}
+
+/// Builds what is missing and returns the folder.
+pub fn build_all() -> Result<PathBuf> {
+    for peer in PEERS {
+        build(peer)?;
+    }
+    folder()
+}
+
+/// The path of one program, built first when it is missing.
+pub fn program(name: &str) -> Result<PathBuf> {
+    match PEERS.iter().find(|peer| peer.program == name) {
+        Some(peer) => build(peer),
+        None => bail!("{name} is not a peer"),
+    }
+}
+
+fn build(peer: &Peer) -> Result<PathBuf> {
+    let folder = folder()?;
+    let target = folder.join(peer.program);
+    if target.is_file() {
+        return Ok(target);
+    }
+    if run::found("go").is_none() {
+        bail!("{} has to be built and go is not on the search path", peer.program);
+    }
+    std::fs::create_dir_all(&folder)?;
+    eprintln!("building {} {}", peer.program, peer.version);
+    // Built beside its place and renamed, so that an interrupted build leaves no half program behind.
+    let partial = folder.join(format!("{}.partial", peer.program));
+    run::check(
+        Command::new("go")
+            .current_dir(run::root().join("peers").join(peer.module))
+            .env("CGO_ENABLED", "0")
+            .args(["build", "-buildvcs=false", "-ldflags", &link_flags(peer.version), "-o"])
+            .arg(&partial)
+            .arg(peer.package),
+    )?;
+    rename(&partial, &target)?;
+    Ok(target)
+}
+
+fn rename(from: &Path, to: &Path) -> Result<()> {
+    std::fs::rename(from, to).with_context(|| format!("cannot rename {} to {}", from.display(), to.display()))
+}
+
+/// The version that the program reports: Kubernetes reads it from variables set at link time.
+fn link_flags(version: &str) -> String {
+    let minor = version.split('.').nth(1).unwrap_or_default();
+    let mut flags = String::from("-s -w");
+    for package in ["k8s.io/component-base/version", "k8s.io/client-go/pkg/version"] {
+        flags += &format!(
+            " -X {package}.gitVersion={version} -X {package}.gitMajor=1 -X {package}.gitMinor={minor}"
+        );
+    }
+    flags
+}
