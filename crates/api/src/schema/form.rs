@@ -19,7 +19,12 @@ impl Deref for Schema {
 impl Schema {
     /// A schema that knows nothing: any JSON is allowed, objects are granular and lists atomic.
     pub fn any() -> Self {
-        Schema(Arc::new(Node { name: None, nullable: true, default: None, shape: Shape::Any }))
+        Schema::of(Node { nullable: true, ..Node::new(Shape::Any) })
+    }
+
+    /// A schema of one node.
+    pub fn of(node: Node) -> Self {
+        Schema(Arc::new(node))
     }
 
     /// The type of field or map entry `name`, where this type has one.
@@ -43,6 +48,41 @@ pub struct Node {
     pub default: Option<Value>,
     /// What JSON it is.
     pub shape: Shape,
+    /// Go's spelling of the type (`v1.PullPolicy`, `[]v1.Container`), which error texts name; none for custom types.
+    pub go: Option<Arc<str>>,
+    /// How Go reads and writes the type where it has its own way.
+    pub codec: Codec,
+}
+
+impl Node {
+    /// A custom type of that shape: no name, no default, not nullable.
+    pub fn new(shape: Shape) -> Self {
+        Node { name: None, nullable: false, default: None, shape, go: None, codec: Codec::Plain }
+    }
+}
+
+/// Types that Go marshals by hand, or whose protobuf form does not follow from the shape.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Codec {
+    /// As the shape says.
+    #[default]
+    Plain,
+    /// Any JSON in a message of one bytes field (`runtime.RawExtension`).
+    RawExtension,
+    /// The same, where nothing is `{}` (`metav1.FieldsV1`).
+    FieldsV1,
+    /// The same, where nothing is `null` (`apiextensions JSON`).
+    Json,
+    /// A schema or a boolean.
+    PropsOrBool,
+    /// A schema or a list of schemas.
+    PropsOrArray,
+    /// A schema or a list of names.
+    PropsOrStringArray,
+    /// A named list type, which protobuf wraps in a message (`ExtraValue`, `Verbs`).
+    WrappedList,
+    /// A type that has no protobuf form (`metav1.Table`).
+    JsonOnly,
 }
 
 /// The JSON shape of a type, with how it merges.
@@ -109,6 +149,8 @@ pub struct Struct {
     pub preserve_unknown: bool,
     /// The object is a whole resource of its own, with `apiVersion`, `kind` and `metadata`.
     pub embedded_resource: bool,
+    /// The fields by protobuf place, sorted; empty for custom types.
+    pub proto: Vec<ProtoSlot>,
 }
 
 impl Struct {
@@ -164,11 +206,21 @@ pub struct PatchStrategy {
     pub merge_key: Option<Arc<str>>,
 }
 
-/// A field's number in its protobuf message. The encoding follows from the shape.
+/// A field's place in its protobuf message. The encoding follows from the shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProtoField {
-    /// The field number.
-    pub number: u32,
+    /// The field number, after the numbers of the embedded messages that hold the field where Go inlines a
+    /// struct in JSON (a volume's source); zeros fill the rest.
+    pub path: [u16; 3],
+}
+
+/// Which field stands at a place of the protobuf message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ProtoSlot {
+    /// As in [`ProtoField`].
+    pub path: [u16; 3],
+    /// The index into [`Struct::fields`].
+    pub field: u16,
 }
 
 /// How lists merge.
@@ -194,9 +246,14 @@ pub enum TypeRef {
 impl TypeRef {
     /// The type referred to.
     pub fn resolve(&self) -> Schema {
+        self.get().clone()
+    }
+
+    /// The type referred to, borrowed: no reference count moves.
+    pub fn get(&self) -> &Schema {
         match self {
-            TypeRef::Builtin(_) => Schema::any(),
-            TypeRef::Inline(schema) => schema.clone(),
+            TypeRef::Builtin(id) => super::builtin().type_at(*id),
+            TypeRef::Inline(schema) => schema,
         }
     }
 }

@@ -5,7 +5,10 @@
 //! strategic merge, protobuf, OpenAPI.
 
 mod form;
+mod table;
 
 pub use form::{
-    Field, ListKind, Node, Omit, PatchStrategy, ProtoField, Scalar, Schema, Shape, Struct, TypeRef,
+    Codec, Field, ListKind, Node, Omit, PatchStrategy, ProtoField, ProtoSlot, Scalar, Schema, Shape, Struct,
+    TypeRef,
 };
+pub use table::{Group, Resource, Subresource, Table, builtin};
