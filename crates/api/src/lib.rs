@@ -4,9 +4,17 @@
 //! Nothing here does I/O, knows HTTP, or reads a clock: time and randomness arrive as handles
 //! ([`Clock`], [`Random`]).
 
+pub mod cause;
 pub mod clock;
+pub mod kind;
+pub mod name;
 pub mod random;
 pub mod schema;
+pub mod selector;
+pub mod status;
 
+pub use cause::{Cause, CauseType, Path};
 pub use clock::Clock;
+pub use kind::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
 pub use random::Random;
+pub use status::Status;
