@@ -6,12 +6,16 @@
 
 pub mod cause;
 pub mod clock;
+pub mod fieldset;
+pub mod gostyle;
 pub mod kind;
 pub mod name;
+pub mod patch;
 pub mod random;
 pub mod schema;
 pub mod selector;
 pub mod status;
+pub mod strategic;
 
 pub use cause::{Cause, CauseType, Path};
 pub use clock::Clock;

@@ -1,0 +1,165 @@
+//! The order of merged lists: the directive's order before the patch's before the live list's.
+
+use serde_json::Value;
+
+use super::list::{items_are_objects, merge_lists};
+use super::{DIRECTIVE, Error, Object, SET_ORDER, directive_target, lookup_list, without_directives};
+use crate::gostyle;
+use crate::schema::Schema;
+
+/// Merges every list that comes with a `$setElementOrder` and takes both out of the patch.
+pub(super) fn set_element_order(
+    original: &mut Object,
+    patch: &mut Object,
+    schema: &Schema,
+) -> Result<(), Error> {
+    let directives: Vec<String> = patch.keys().filter(|name| name.starts_with(SET_ORDER)).cloned().collect();
+    for directive in directives {
+        let order = patch.remove(&directive).unwrap_or_default();
+        let order = expect_list(order)?;
+        let Some(name) = directive_target(&directive, SET_ORDER, Error::BadElementOrder)? else { continue };
+        let current = original.get(name).cloned().map(expect_list).transpose()?;
+        let change = patch.get(name).cloned().map(expect_list).transpose()?;
+        let (item, strategy) = lookup_list(schema, name)?;
+        let key = strategy.merge_key.as_deref();
+        check_order(change.as_deref().unwrap_or_default(), &order, key)?;
+        let merged = match (&current, &change) {
+            (None, None) => continue,
+            (Some(current), None) => current.clone(),
+            (None, Some(change)) => match without_directives(Value::Array(change.clone())) {
+                Some(Value::Array(items)) => items,
+                _ => continue,
+            },
+            (Some(current), Some(change)) => {
+                merge_lists(current.clone(), change.clone(), &item, &strategy, false)?
+            }
+        };
+        let (listed, server_only) = partition(merged, &order, key)?;
+        let current = current.unwrap_or_default();
+        items_are_objects(&[&current, change.as_deref().unwrap_or_default()])?;
+        let both = interleave(listed, server_only, &order, &current, key)?;
+        patch.remove(name);
+        original.insert(name.to_owned(), Value::Array(both));
+    }
+    Ok(())
+}
+
+fn expect_list(value: Value) -> Result<Vec<Value>, Error> {
+    match value {
+        Value::Array(items) => Ok(items),
+        other => Err(Error::WrongType { expected: "[]interface {}", actual: gostyle::type_name(&other) }),
+    }
+}
+
+fn merge_key<'a>(item: &'a Value, key: Option<&str>) -> Result<&'a Value, Error> {
+    let Some(key) = key else { return Ok(item) };
+    if !item.is_object() {
+        return Err(Error::WrongType {
+            expected: "map[string]interface {}",
+            actual: gostyle::type_name(item),
+        });
+    }
+    item.get(key).ok_or_else(|| Error::NoMergeKey { map: item.clone(), key: key.into() })
+}
+
+/// The patch list must be a part of the directive's list, in its order.
+fn check_order(patch: &[Value], order: &[Value], key: Option<&str>) -> Result<(), Error> {
+    if patch.is_empty() || order.is_empty() {
+        return Ok(());
+    }
+    let mut positions = order.iter();
+    'items: for item in patch.iter().filter(|item| item.get(DIRECTIVE).is_none()) {
+        let wanted = merge_key(item, key)?;
+        for listed in positions.by_ref() {
+            if merge_key(listed, key)? == wanted {
+                continue 'items;
+            }
+        }
+        return Err(Error::OrderMismatch {
+            list: gostyle::plain(&Value::Array(patch.to_vec())),
+            order: gostyle::plain(&Value::Array(order.to_vec())),
+        });
+    }
+    Ok(())
+}
+
+/// Splits items into those that `by` names and the others.
+pub(super) fn partition(
+    items: Vec<Value>,
+    by: &[Value],
+    key: Option<&str>,
+) -> Result<(Vec<Value>, Vec<Value>), Error> {
+    let (mut inside, mut outside) = (Vec::new(), Vec::new());
+    for item in items {
+        let wanted = merge_key(&item, key)?;
+        let mut named = false;
+        for (at, listed) in by.iter().enumerate() {
+            named = named
+                || match key {
+                    Some(_) if !listed.is_object() => return Err(Error::ItemNotAMap(at)),
+                    Some(key) => listed.get(key) == Some(wanted),
+                    None => listed == wanted,
+                };
+        }
+        if named { inside.push(item) } else { outside.push(item) }
+    }
+    Ok((inside, outside))
+}
+
+/// Sorts the patched items by `order` and the others by the live order, then weaves them so that both orders
+/// hold and, where they say nothing, the live order does.
+pub(super) fn interleave(
+    mut patched: Vec<Value>,
+    mut server_only: Vec<Value>,
+    order: &[Value],
+    live: &[Value],
+    key: Option<&str>,
+) -> Result<Vec<Value>, Error> {
+    sort_by_order(&mut patched, order, key)?;
+    sort_by_order(&mut server_only, live, key)?;
+    let mut out = Vec::with_capacity(patched.len() + server_only.len());
+    let mut left = server_only.into_iter().peekable();
+    let mut right = patched.into_iter().peekable();
+    while let (Some(own), Some(other)) = (left.peek(), right.peek()) {
+        let before = match (position(live, own, key), position(live, other, key)) {
+            (Some(own), Some(other)) => own < other,
+            _ => false,
+        };
+        out.extend(if before { left.next() } else { right.next() });
+    }
+    out.extend(left);
+    out.extend(right);
+    Ok(out)
+}
+
+fn position(list: &[Value], item: &Value, key: Option<&str>) -> Option<usize> {
+    match key {
+        None => list.iter().position(|other| other == item),
+        Some(key) => list.iter().position(|other| other.get(key) == item.get(key)),
+    }
+}
+
+fn sort_by_order(items: &mut [Value], order: &[Value], key: Option<&str>) -> Result<(), Error> {
+    if key.is_some() {
+        for item in items.iter().chain(order) {
+            merge_key(item, key)?;
+        }
+    }
+    // An insertion sort, because the comparison puts what the order does not name before everything: it is no
+    // order that a library sort accepts.
+    for end in 1..items.len() {
+        let mut at = end;
+        while at > 0 {
+            let goes_first = match (position(order, &items[at], key), position(order, &items[at - 1], key)) {
+                (Some(own), Some(previous)) => own < previous,
+                _ => true,
+            };
+            if !goes_first {
+                break;
+            }
+            items.swap(at, at - 1);
+            at -= 1;
+        }
+    }
+    Ok(())
+}
