@@ -5,6 +5,7 @@
 
 mod peers;
 mod run;
+mod schema;
 mod tidy;
 
 use std::process::ExitCode;
@@ -16,6 +17,7 @@ cargo xtask COMMAND
 
   tidy              check the rules that the compiler does not know (also part of cargo test)
   peers             build kube-apiserver, kube-controller-manager, kubectl and etcd into the cache folder
+  schema            generate the table of built-in kinds from the Go modules of Kubernetes (needs Go)
 ";
 
 fn main() -> ExitCode {
@@ -33,6 +35,7 @@ fn dispatch(words: &[String]) -> Result<()> {
     match words.first().map(String::as_str) {
         Some("tidy") => tidy::run(),
         Some("peers") => peers::build_all().map(|folder| println!("peers are in {}", folder.display())),
+        Some("schema") => schema::generate(),
         Some("help" | "--help" | "-h") | None => {
             print!("{HELP}");
             Ok(())

@@ -73,12 +73,12 @@ pub enum Codec {
     FieldsV1,
     /// The same, where nothing is `null` (`apiextensions JSON`).
     Json,
-    /// A schema or a boolean.
-    PropsOrBool,
+    /// A schema (that type of the table) or a boolean.
+    PropsOrBool(u16),
     /// A schema or a list of schemas.
-    PropsOrArray,
+    PropsOrArray(u16),
     /// A schema or a list of names.
-    PropsOrStringArray,
+    PropsOrStringArray(u16),
     /// A named list type, which protobuf wraps in a message (`ExtraValue`, `Verbs`).
     WrappedList,
     /// A type that has no protobuf form (`metav1.Table`).

@@ -5,6 +5,7 @@
 //! strategic merge, protobuf, OpenAPI.
 
 mod form;
+mod record;
 mod table;
 
 pub use form::{
@@ -12,3 +13,6 @@ pub use form::{
     TypeRef,
 };
 pub use table::{Group, Resource, Subresource, Table, builtin};
+
+#[cfg(test)]
+mod tests;

@@ -1,18 +1,29 @@
-//! The embedded table of built-in kinds.
+//! The embedded table of built-in kinds: what is served, and the type of each kind. Nothing of it is decoded
+//! before it is asked for. `cargo xtask schema` writes the file; its `blob.rs` describes the layout.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use super::Schema;
+use super::record::{self, Record};
 
 /// The built-in kinds: what is served, and the type of each.
 pub struct Table {
-    any: Schema,
+    blob: &'static [u8],
+    header: [u32; 7],
+    types: Box<[OnceLock<Schema>]>,
+    strings: Box<[OnceLock<Arc<str>>]>,
+    served: OnceLock<Served>,
+}
+
+struct Served {
+    groups: Vec<Group>,
+    resources: Vec<Resource>,
 }
 
 /// The embedded table.
 pub fn builtin() -> &'static Table {
     static TABLE: OnceLock<Table> = OnceLock::new();
-    TABLE.get_or_init(|| Table { any: Schema::any() })
+    TABLE.get_or_init(|| Table::new(include_bytes!("builtin.bin")))
 }
 
 /// One served resource.
@@ -64,28 +75,188 @@ pub struct Group {
     pub versions: Vec<&'static str>,
 }
 
+/// The header's numbers, in the file's order.
+const STRINGS: usize = 0;
+const STRING_INDEX: usize = 1;
+const TYPES: usize = 2;
+const TYPE_INDEX: usize = 3;
+const KINDS: usize = 4;
+const KIND_ROWS: usize = 5;
+const RESOURCES: usize = 6;
+
+/// Kinds that every group-version has, registered once.
+const EVERYWHERE: &[&str] = &[
+    "CreateOptions",
+    "DeleteOptions",
+    "GetOptions",
+    "ListOptions",
+    "PatchOptions",
+    "UpdateOptions",
+    "WatchEvent",
+];
+
 impl Table {
+    fn new(blob: &'static [u8]) -> Self {
+        assert_eq!(&blob[..4], b"SPT1", "the embedded table has the layout that this code reads");
+        let mut header = [0; 7];
+        for (at, value) in header.iter_mut().enumerate() {
+            *value = word(blob, 4 + at * 4);
+        }
+        Table {
+            blob,
+            types: (0..header[TYPES]).map(|_| OnceLock::new()).collect(),
+            strings: (0..header[STRINGS]).map(|_| OnceLock::new()).collect(),
+            header,
+            served: OnceLock::new(),
+        }
+    }
+
     /// The groups in discovery's order, core first.
     pub fn groups(&self) -> &[Group] {
-        &[]
+        &self.served().groups
     }
 
     /// All resources, by group and version in discovery's order, then by name.
     pub fn resources(&self) -> &[Resource] {
-        &[]
+        &self.served().resources
     }
 
     /// One resource.
     pub fn resource(&self, group: &str, version: &str, plural: &str) -> Option<&Resource> {
-        self.resources().iter().find(|r| r.group == group && r.version == version && r.plural == plural)
+        self.resources().iter().find(|r| r.plural == plural && r.group == group && r.version == version)
     }
 
     /// The type of a kind: served kinds, their lists, and the meta kinds (`Status`, `DeleteOptions`, `Scale`, …).
-    pub fn schema(&self, _group: &str, _version: &str, _kind: &str) -> Option<Schema> {
+    pub fn schema(&self, group: &str, version: &str, kind: &str) -> Option<Schema> {
+        self.kind(group, version, kind).cloned()
+    }
+
+    /// As [`Table::schema`], borrowed.
+    pub fn kind(&self, group: &str, version: &str, kind: &str) -> Option<&Schema> {
+        let found = self
+            .type_of_kind(group, version, kind)
+            .or_else(|| EVERYWHERE.contains(&kind).then(|| self.type_of_kind("", "v1", kind)).flatten());
+        found.map(|id| self.type_at(id))
+    }
+
+    /// Every kind of the table as (group, version, kind), sorted.
+    pub fn kinds(&self) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> + '_ {
+        (0..self.header[KINDS] as usize).map(|row| self.kind_row(row).0)
+    }
+
+    /// How many types the table has: [`Table::type_at`] takes the numbers below.
+    pub fn type_count(&self) -> u16 {
+        u16::try_from(self.types.len()).expect("type numbers are u16")
+    }
+
+    /// The type of that number, decoded on first use.
+    ///
+    /// # Panics
+    /// When the table has no such type.
+    pub fn type_at(&self, id: u16) -> &Schema {
+        self.types[usize::from(id)].get_or_init(|| {
+            let at = self.header[TYPE_INDEX] as usize + usize::from(id) * 4;
+            let mut bytes = Record::new(&self.blob[word(self.blob, at) as usize..]);
+            Schema::of(record::node(self, &mut bytes))
+        })
+    }
+
+    fn type_of_kind(&self, group: &str, version: &str, kind: &str) -> Option<u16> {
+        let (mut low, mut high) = (0, self.header[KINDS] as usize);
+        while low < high {
+            let middle = low.midpoint(high);
+            let (row, id) = self.kind_row(middle);
+            match row.cmp(&(group, version, kind)) {
+                std::cmp::Ordering::Less => low = middle + 1,
+                std::cmp::Ordering::Greater => high = middle,
+                std::cmp::Ordering::Equal => return Some(id),
+            }
+        }
         None
     }
 
-    pub(super) fn type_at(&self, _id: u16) -> &Schema {
-        &self.any
+    fn kind_row(&self, row: usize) -> ((&'static str, &'static str, &'static str), u16) {
+        let at = self.header[KIND_ROWS] as usize + row * 8;
+        let short = |column: usize| {
+            let from = at + column * 2;
+            u16::from_le_bytes([self.blob[from], self.blob[from + 1]])
+        };
+        let text = |column| self.text(short(column).into());
+        ((text(0), text(1), text(2)), short(3))
     }
+
+    pub(super) fn text(&self, number: u32) -> &'static str {
+        let at = self.header[STRING_INDEX] as usize + number as usize * 4;
+        let bytes = &self.blob[word(self.blob, at) as usize..word(self.blob, at + 4) as usize];
+        std::str::from_utf8(bytes).expect("the embedded table's texts are UTF-8")
+    }
+
+    /// A text that all types share.
+    pub(super) fn shared(&self, number: u32) -> Arc<str> {
+        self.strings[number as usize].get_or_init(|| self.text(number).into()).clone()
+    }
+
+    fn served(&self) -> &Served {
+        self.served.get_or_init(|| {
+            let mut record = Record::new(&self.blob[self.header[RESOURCES] as usize..]);
+            self.read_served(&mut record)
+        })
+    }
+
+    fn read_served(&self, record: &mut Record<'_>) -> Served {
+        let mut served = Served { groups: Vec::new(), resources: Vec::new() };
+        for _ in 0..record.number() {
+            let mut group = Group { name: self.text(record.number()), versions: Vec::new() };
+            for _ in 0..record.number() {
+                let version = self.text(record.number());
+                group.versions.push(version);
+                for _ in 0..record.number() {
+                    served.resources.push(self.read_resource(group.name, version, record));
+                }
+            }
+            served.groups.push(group);
+        }
+        served
+    }
+
+    fn read_resource(&self, group: &'static str, version: &'static str, record: &mut Record<'_>) -> Resource {
+        let plural = self.text(record.number());
+        let singular = self.text(record.number());
+        let kind = self.text(record.number());
+        let namespaced = record.number() == 1;
+        let verbs = self.texts(record);
+        let short_names = self.texts(record);
+        let categories = self.texts(record);
+        let storage_version_hash = record.optional().map(|hash| self.text(hash));
+        let mut subresources = Vec::new();
+        for _ in 0..record.number() {
+            let name = self.text(record.number());
+            let kind = self.text(record.number());
+            let version = record.optional().map(|at| self.text(at));
+            let group = record.optional().map(|at| self.text(at));
+            let group_version = version.map(|version| (group.unwrap_or(""), version));
+            subresources.push(Subresource { name, group_version, kind, verbs: self.texts(record) });
+        }
+        Resource {
+            group,
+            version,
+            kind,
+            plural,
+            singular,
+            namespaced,
+            verbs,
+            short_names,
+            categories,
+            storage_version_hash,
+            subresources,
+        }
+    }
+
+    fn texts(&self, record: &mut Record<'_>) -> Vec<&'static str> {
+        (0..record.number()).map(|_| self.text(record.number())).collect()
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }

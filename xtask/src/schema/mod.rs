@@ -1,0 +1,37 @@
+//! `cargo xtask schema`: the table of built-in kinds that `setpoint-api` embeds, from the Go modules of
+//! Kubernetes. Facts only: no sentence of the published descriptions goes into it.
+
+mod blob;
+mod resources;
+mod sources;
+mod types;
+
+use std::fs;
+
+use anyhow::{Context, Result};
+
+use crate::run;
+
+/// Where the table is checked in.
+const TABLE: &str = "crates/api/src/schema/builtin.bin";
+
+/// Reads the modules and writes the table.
+pub fn generate() -> Result<()> {
+    let sources = sources::load()?;
+    let mut strings = blob::Strings::default();
+    let types = types::collect(&sources, &mut strings)?;
+    let resources = resources::collect(&sources, &mut strings)?;
+    let kinds = types.kinds;
+    let bytes = blob::assemble(&strings, &types.records, &kinds, &resources)?;
+    let path = run::root().join(TABLE);
+    fs::write(&path, &bytes).with_context(|| format!("cannot write {}", path.display()))?;
+    println!(
+        "{}: {} bytes, {} types, {} kinds, {} strings",
+        TABLE,
+        bytes.len(),
+        types.records.len(),
+        kinds.len(),
+        strings.len()
+    );
+    Ok(())
+}
