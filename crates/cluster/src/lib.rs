@@ -1,1 +1,4 @@
-//! Setpoint.
+//! A Kubernetes cluster in one process: for tests, and for a laptop.
+
+pub mod credentials;
+pub mod kubeconfig;
