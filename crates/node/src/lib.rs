@@ -1,1 +1,6 @@
-//! Setpoint.
+//! Nodes: they register, send heartbeats, and run the pods bound to them, either simulated or as processes of
+//! this host.
+
+pub mod annotation;
+pub mod simulated;
+pub mod status;

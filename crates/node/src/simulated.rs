@@ -1,0 +1,246 @@
+//! Simulated containers: what a kubelet would have reported by now, as a function of the pod as it is stored and
+//! the time. Nothing is remembered beside the pod itself, so a restarted node goes on where it was.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{
+    Container, ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus,
+    Pod, PodSpec, PodStatus,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use crate::annotation::Script;
+use crate::status::{self, Addresses};
+
+/// The first pause before a container is started again; it doubles with each failure.
+pub const RESTART_BACKOFF: Duration = Duration::from_secs(10);
+/// The longest pause.
+pub const RESTART_BACKOFF_MOST: Duration = Duration::from_secs(300);
+
+/// What the node should do about one pod now.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// The status to write, where it differs from what is stored.
+    pub status: Option<PodStatus>,
+    /// All containers have stopped and the pod was to go: delete it for good.
+    pub remove: bool,
+    /// When to look again though nothing was written meanwhile.
+    pub again_at: Option<Timestamp>,
+}
+
+/// Decides. `script` is what the pod's annotations say; `addresses` are the ones this node gave it.
+pub fn plan(pod: &Pod, script: &Script, addresses: &Addresses, now: Timestamp) -> Plan {
+    if pod.metadata.deletion_timestamp.is_some() {
+        return terminate(pod, script, now);
+    }
+    let Some(spec) = &pod.spec else { return Plan::default() };
+    let stored = pod.status.clone().unwrap_or_default();
+    if matches!(stored.phase.as_deref(), Some("Succeeded" | "Failed")) {
+        return Plan::default();
+    }
+    let started = stored.start_time.as_ref().map_or(now, |time| time.0);
+    let start_at = started + signed(script.start_delay);
+    let containers = Containers { spec, stored: &stored, script, start_at, now };
+    let (statuses, container_again) = containers.advance();
+    let mut next = stored.clone();
+    next.start_time = Some(Time(started));
+    next.container_statuses = Some(statuses);
+    if let Some(init) = &spec.init_containers {
+        next.init_container_statuses = Some(init.iter().map(|c| finished_init(c, &stored, started)).collect());
+    }
+    status::addresses(&mut next, addresses);
+    status::phase(&mut next, spec);
+    status::conditions(&mut next, pod.metadata.generation, now);
+    Plan { status: (next != stored).then_some(next), remove: false, again_at: container_again }
+}
+
+/// A pod that is to go: its containers stop after the script's delay, but no later than the grace period.
+fn terminate(pod: &Pod, script: &Script, now: Timestamp) -> Plan {
+    let grace = Duration::from_secs(pod.metadata.deletion_grace_period_seconds.unwrap_or(0).max(0).unsigned_abs());
+    let Some(deadline) = &pod.metadata.deletion_timestamp else { return Plan::default() };
+    // deletionTimestamp is the moment of the deadline, not of the request.
+    let stop_at = deadline.0 - signed(grace) + signed(script.stop_delay.min(grace));
+    if now < stop_at {
+        return Plan { again_at: Some(stop_at), ..Plan::default() };
+    }
+    Plan { remove: true, ..Plan::default() }
+}
+
+struct Containers<'a> {
+    spec: &'a PodSpec,
+    stored: &'a PodStatus,
+    script: &'a Script,
+    start_at: Timestamp,
+    now: Timestamp,
+}
+
+impl Containers<'_> {
+    /// The status of every container at `now`, and when the first of them changes by itself.
+    fn advance(&self) -> (Vec<ContainerStatus>, Option<Timestamp>) {
+        let mut again: Option<Timestamp> = None;
+        let mut statuses = Vec::with_capacity(self.spec.containers.len());
+        for container in &self.spec.containers {
+            let stored = self.stored.container_statuses.iter().flatten().find(|s| s.name == container.name);
+            let (status, next) = self.advance_one(container, stored);
+            again = match (again, next) {
+                (Some(a), Some(b)) => Some(a.min(b)),
+                (a, b) => a.or(b),
+            };
+            statuses.push(status);
+        }
+        (statuses, again)
+    }
+
+    fn advance_one(&self, container: &Container, stored: Option<&ContainerStatus>) -> (ContainerStatus, Option<Timestamp>) {
+        let mut status = stored.cloned().unwrap_or_else(|| created(container));
+        // Each turn moves the container one state on; a script moves it through few.
+        for _ in 0..8 {
+            let state = status.state.clone().unwrap_or_default();
+            if let Some(running) = &state.running {
+                let since = running.started_at.as_ref().map_or(self.now, |time| time.0);
+                match self.script.run_for.map(|time| since + signed(time)) {
+                    Some(end) if end <= self.now => exit(&mut status, since, end, self.script.exit_code),
+                    end => return self.stay_running(status, since, end),
+                }
+            } else if let Some(terminated) = state.terminated.clone() {
+                let Some(restart_at) = self.restart_at(&status, &terminated) else { return (status, None) };
+                if restart_at > self.now {
+                    back_off(&mut status, container, &terminated);
+                    return (status, Some(restart_at));
+                }
+                restart(&mut status, restart_at);
+            } else if let Some(terminated) = backing_off(&status) {
+                let Some(restart_at) = self.restart_at(&status, &terminated) else { return (status, None) };
+                if restart_at > self.now {
+                    return (status, Some(restart_at));
+                }
+                restart(&mut status, restart_at);
+            } else {
+                if self.start_at > self.now {
+                    return (status, Some(self.start_at));
+                }
+                run(&mut status, container, self.start_at);
+            }
+        }
+        (status, Some(self.now + SignedDuration::from_secs(1)))
+    }
+
+    fn stay_running(
+        &self,
+        mut status: ContainerStatus,
+        since: Timestamp,
+        end: Option<Timestamp>,
+    ) -> (ContainerStatus, Option<Timestamp>) {
+        let ready_at = since + signed(self.script.ready_delay);
+        status.ready = ready_at <= self.now;
+        status.started = Some(true);
+        let again = if status.ready { end } else { Some(end.map_or(ready_at, |end| end.min(ready_at))) };
+        (status, again)
+    }
+
+    /// When a container that ended starts again; none where the restart policy says that it does not.
+    fn restart_at(&self, status: &ContainerStatus, ended: &ContainerStateTerminated) -> Option<Timestamp> {
+        let restarts = match self.spec.restart_policy.as_deref() {
+            Some("Never") => false,
+            Some("OnFailure") => ended.exit_code != 0,
+            _ => true,
+        };
+        let finished = ended.finished_at.as_ref().map_or(self.now, |time| time.0);
+        restarts.then(|| finished + signed(backoff(status.restart_count)))
+    }
+}
+
+/// The pause before start number `restarts + 1`: none before the first restart, then doubling.
+fn backoff(restarts: i32) -> Duration {
+    if restarts == 0 {
+        return Duration::ZERO;
+    }
+    let doubled = u32::try_from(restarts - 1).unwrap_or(0).min(16);
+    RESTART_BACKOFF.saturating_mul(1 << doubled).min(RESTART_BACKOFF_MOST)
+}
+
+fn created(container: &Container) -> ContainerStatus {
+    ContainerStatus {
+        name: container.name.clone(),
+        image: container.image.clone().unwrap_or_default(),
+        image_id: String::new(),
+        ready: false,
+        started: Some(false),
+        state: Some(waiting("ContainerCreating", None)),
+        ..ContainerStatus::default()
+    }
+}
+
+fn waiting(reason: &str, message: Option<String>) -> ContainerState {
+    let waiting = ContainerStateWaiting { reason: Some(reason.into()), message };
+    ContainerState { waiting: Some(waiting), ..ContainerState::default() }
+}
+
+fn run(status: &mut ContainerStatus, container: &Container, at: Timestamp) {
+    let image = container.image.clone().unwrap_or_default();
+    status.image_id = format!("simulated://{image}");
+    status.image = image;
+    status.container_id = Some(format!("simulated://{}-{}", container.name, status.restart_count));
+    status.state = Some(running(at));
+    status.started = Some(true);
+}
+
+fn running(at: Timestamp) -> ContainerState {
+    ContainerState { running: Some(ContainerStateRunning { started_at: Some(Time(at)) }), ..ContainerState::default() }
+}
+
+fn exit(status: &mut ContainerStatus, started: Timestamp, at: Timestamp, code: i32) {
+    let terminated = ContainerStateTerminated {
+        container_id: status.container_id.clone(),
+        exit_code: code,
+        finished_at: Some(Time(at)),
+        started_at: Some(Time(started)),
+        reason: Some(if code == 0 { "Completed" } else { "Error" }.into()),
+        ..ContainerStateTerminated::default()
+    };
+    status.state = Some(ContainerState { terminated: Some(terminated), ..ContainerState::default() });
+    status.ready = false;
+    status.started = Some(false);
+}
+
+fn back_off(status: &mut ContainerStatus, container: &Container, ended: &ContainerStateTerminated) {
+    let pause = backoff(status.restart_count);
+    let message = format!("back-off {}s restarting failed container={}", pause.as_secs(), container.name);
+    status.last_state = Some(ContainerState { terminated: Some(ended.clone()), ..ContainerState::default() });
+    status.state = Some(waiting("CrashLoopBackOff", Some(message)));
+}
+
+/// The end that a container in back-off waits after.
+fn backing_off(status: &ContainerStatus) -> Option<ContainerStateTerminated> {
+    let reason = status.state.as_ref()?.waiting.as_ref()?.reason.as_deref();
+    (reason == Some("CrashLoopBackOff")).then(|| status.last_state.as_ref()?.terminated.clone())?
+}
+
+fn restart(status: &mut ContainerStatus, at: Timestamp) {
+    if let Some(ended) = status.state.as_ref().and_then(|state| state.terminated.clone()) {
+        status.last_state = Some(ContainerState { terminated: Some(ended), ..ContainerState::default() });
+    }
+    status.restart_count += 1;
+    status.container_id = Some(format!("simulated://{}-{}", status.name, status.restart_count));
+    status.state = Some(running(at));
+}
+
+/// A simulated init container succeeds the moment that the pod starts.
+fn finished_init(container: &Container, stored: &PodStatus, at: Timestamp) -> ContainerStatus {
+    let known = stored.init_container_statuses.iter().flatten().find(|s| s.name == container.name);
+    known.cloned().unwrap_or_else(|| {
+        let mut status = created(container);
+        run(&mut status, container, at);
+        exit(&mut status, at, at, 0);
+        status.ready = true;
+        status
+    })
+}
+
+fn signed(duration: Duration) -> SignedDuration {
+    SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX)
+}
+
+#[cfg(test)]
+mod tests;

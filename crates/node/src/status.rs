@@ -1,0 +1,96 @@
+//! The parts of a pod's status that follow from its containers' states, however these run.
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{ContainerStatus, HostIP, PodCondition, PodIP, PodSpec, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+/// Where a pod and its node are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    /// The node's address.
+    pub host: String,
+    /// The pod's, from the node's pod CIDR; the node's own for a pod on the host network.
+    pub pod: String,
+}
+
+/// Writes the addresses.
+pub fn addresses(status: &mut PodStatus, addresses: &Addresses) {
+    status.host_ip = Some(addresses.host.clone());
+    status.host_ips = Some(vec![HostIP { ip: addresses.host.clone() }]);
+    status.pod_ip = Some(addresses.pod.clone());
+    status.pod_ips = Some(vec![PodIP { ip: addresses.pod.clone() }]);
+}
+
+/// The phase: a summary of the containers' states under the pod's restart policy.
+pub fn phase(status: &mut PodStatus, spec: &PodSpec) {
+    let containers = status.container_statuses.as_deref().unwrap_or_default();
+    let restarts_always = !matches!(spec.restart_policy.as_deref(), Some("Never" | "OnFailure"));
+    let ended = |status: &ContainerStatus| status.state.as_ref().and_then(|state| state.terminated.clone());
+    let waiting_first = |status: &ContainerStatus| {
+        status.state.as_ref().is_none_or(|state| state.waiting.is_some()) && status.last_state.is_none()
+    };
+    let phase = if containers.len() < spec.containers.len() || containers.iter().any(waiting_first) {
+        "Pending"
+    } else if restarts_always || !containers.iter().all(|status| ended(status).is_some()) {
+        "Running"
+    } else if containers.iter().filter_map(ended).all(|end| end.exit_code == 0) {
+        "Succeeded"
+    } else {
+        "Failed"
+    };
+    status.phase = Some(phase.into());
+}
+
+/// The five conditions that a kubelet keeps, in its order; times move only when the value changes.
+pub fn conditions(status: &mut PodStatus, generation: Option<i64>, now: Timestamp) {
+    let containers = status.container_statuses.as_deref().unwrap_or_default();
+    let finished = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
+    let unready: Vec<&str> = containers.iter().filter(|c| !c.ready).map(|c| c.name.as_str()).collect();
+    let ready = !containers.is_empty() && unready.is_empty() && !finished;
+    let (reason, message) = if ready {
+        (None, None)
+    } else if status.phase.as_deref() == Some("Succeeded") {
+        (Some("PodCompleted".to_owned()), None)
+    } else if finished {
+        (Some("PodFailed".to_owned()), None)
+    } else {
+        let message = format!("containers with unready status: [{}]", unready.join(" "));
+        (Some("ContainersNotReady".to_owned()), Some(message))
+    };
+    let sandbox = !finished;
+    let mut wanted = vec![
+        condition("PodReadyToStartContainers", sandbox, None, None),
+        condition("Initialized", true, None, None),
+        condition("Ready", ready, reason.clone(), message.clone()),
+        condition("ContainersReady", ready, reason, message),
+        condition("PodScheduled", true, None, None),
+    ];
+    let stored = status.conditions.take().unwrap_or_default();
+    for condition in &mut wanted {
+        condition.observed_generation = generation;
+        let before = stored.iter().find(|c| c.type_ == condition.type_);
+        condition.last_transition_time = match before {
+            Some(before) if before.status == condition.status => before.last_transition_time.clone(),
+            _ => Some(Time(now)),
+        };
+        if let Some(before) = before {
+            condition.last_probe_time = before.last_probe_time.clone();
+        }
+    }
+    // Conditions of others (readiness gates, DisruptionTarget) stay.
+    wanted.extend(stored.into_iter().filter(|c| !KUBELET_CONDITIONS.contains(&c.type_.as_str())));
+    status.conditions = Some(wanted);
+}
+
+const KUBELET_CONDITIONS: &[&str] =
+    &["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
+
+fn condition(kind: &str, holds: bool, reason: Option<String>, message: Option<String>) -> PodCondition {
+    PodCondition {
+        type_: kind.into(),
+        status: if holds { "True" } else { "False" }.into(),
+        reason,
+        message,
+        ..PodCondition::default()
+    }
+}
