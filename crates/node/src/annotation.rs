@@ -66,7 +66,10 @@ impl Script {
     }
 }
 
-fn duration(annotations: &BTreeMap<String, String>, name: &'static str) -> Result<Option<Duration>, ScriptError> {
+fn duration(
+    annotations: &BTreeMap<String, String>,
+    name: &'static str,
+) -> Result<Option<Duration>, ScriptError> {
     let Some(value) = annotations.get(name) else { return Ok(None) };
     let wanted = "a duration such as 500ms, 2s or 1m";
     parse_duration(value).map(Some).ok_or_else(|| ScriptError { name, value: value.clone(), wanted })

@@ -3,4 +3,5 @@
 
 pub mod annotation;
 pub mod simulated;
+pub mod spdy;
 pub mod status;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{
-    Container, ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus,
-    Pod, PodSpec, PodStatus,
+    Container, ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting,
+    ContainerStatus, Pod, PodSpec, PodStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -47,7 +47,8 @@ pub fn plan(pod: &Pod, script: &Script, addresses: &Addresses, now: Timestamp) -
     next.start_time = Some(Time(started));
     next.container_statuses = Some(statuses);
     if let Some(init) = &spec.init_containers {
-        next.init_container_statuses = Some(init.iter().map(|c| finished_init(c, &stored, started)).collect());
+        next.init_container_statuses =
+            Some(init.iter().map(|c| finished_init(c, &stored, started)).collect());
     }
     status::addresses(&mut next, addresses);
     status::phase(&mut next, spec);
@@ -57,7 +58,8 @@ pub fn plan(pod: &Pod, script: &Script, addresses: &Addresses, now: Timestamp) -
 
 /// A pod that is to go: its containers stop after the script's delay, but no later than the grace period.
 fn terminate(pod: &Pod, script: &Script, now: Timestamp) -> Plan {
-    let grace = Duration::from_secs(pod.metadata.deletion_grace_period_seconds.unwrap_or(0).max(0).unsigned_abs());
+    let grace =
+        Duration::from_secs(pod.metadata.deletion_grace_period_seconds.unwrap_or(0).max(0).unsigned_abs());
     let Some(deadline) = &pod.metadata.deletion_timestamp else { return Plan::default() };
     // deletionTimestamp is the moment of the deadline, not of the request.
     let stop_at = deadline.0 - signed(grace) + signed(script.stop_delay.min(grace));
@@ -92,7 +94,11 @@ impl Containers<'_> {
         (statuses, again)
     }
 
-    fn advance_one(&self, container: &Container, stored: Option<&ContainerStatus>) -> (ContainerStatus, Option<Timestamp>) {
+    fn advance_one(
+        &self,
+        container: &Container,
+        stored: Option<&ContainerStatus>,
+    ) -> (ContainerStatus, Option<Timestamp>) {
         let mut status = stored.cloned().unwrap_or_else(|| created(container));
         // Each turn moves the container one state on; a script moves it through few.
         for _ in 0..8 {
@@ -187,7 +193,10 @@ fn run(status: &mut ContainerStatus, container: &Container, at: Timestamp) {
 }
 
 fn running(at: Timestamp) -> ContainerState {
-    ContainerState { running: Some(ContainerStateRunning { started_at: Some(Time(at)) }), ..ContainerState::default() }
+    ContainerState {
+        running: Some(ContainerStateRunning { started_at: Some(Time(at)) }),
+        ..ContainerState::default()
+    }
 }
 
 fn exit(status: &mut ContainerStatus, started: Timestamp, at: Timestamp, code: i32) {

@@ -1,1 +1,2 @@
 //! Example.
+pub mod types;

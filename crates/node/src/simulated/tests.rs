@@ -52,7 +52,11 @@ fn without_a_script_one_write_makes_a_pod_ready_and_no_second_follows() {
 
 #[test]
 fn delays_are_kept() {
-    let script = Script { start_delay: Duration::from_secs(2), ready_delay: Duration::from_secs(3), ..Script::default() };
+    let script = Script {
+        start_delay: Duration::from_secs(2),
+        ready_delay: Duration::from_secs(3),
+        ..Script::default()
+    };
     let mut pod = pod("Always");
     assert_eq!(step(&mut pod, &script, at(0)).again_at, Some(at(2)));
     assert_eq!(phase_of(&pod), "Pending");
@@ -81,7 +85,8 @@ fn restarts_back_off_by_doubling() {
     step(&mut pod, &script, at(0));
     // The first restart is immediate, the second waits ten seconds, the third twenty.
     let plan = step(&mut pod, &script, at(1));
-    let restarts = |pod: &Pod| pod.status.as_ref().unwrap().container_statuses.as_ref().unwrap()[0].restart_count;
+    let restarts =
+        |pod: &Pod| pod.status.as_ref().unwrap().container_statuses.as_ref().unwrap()[0].restart_count;
     assert_eq!((restarts(&pod), plan.again_at), (1, Some(at(2))));
     assert_eq!(step(&mut pod, &script, at(2)).again_at, Some(at(12)));
     let state = pod.status.as_ref().unwrap().container_statuses.as_ref().unwrap()[0].state.clone().unwrap();

@@ -1,0 +1,10 @@
+//! SPDY/3.1, as far as kubectl's exec, attach and port-forward speak it: a pure framer, bytes in, frames out.
+//!
+//! Peers of this protocol keep no flow-control windows (Go's spdystream ignores them), so neither does this.
+
+mod dictionary;
+mod frame;
+mod header;
+
+pub use frame::{Frame, Framer, SpdyError, StreamId};
+pub use header::Headers;
