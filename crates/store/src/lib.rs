@@ -1,1 +1,66 @@
-//! Setpoint.
+//! A store of bytes with one revision sequence: transactions, immutable snapshots, reads at old revisions,
+//! watches, expiry, and a durable log.
+//!
+//! Everything is served from one index in memory. A backend is only a log under it: a write becomes visible, to
+//! reads and to watches alike, once the log says that it is durable. The memory backend has no log.
+//!
+//! ```
+//! use setpoint_store::{KeyRange, Options, Store, TxnError};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let store = Store::memory(Options::default());
+//! let mut watch = store.watch(KeyRange::prefix("/color/"), store.revision())?;
+//!
+//! // Create, unless it is there. The decision runs again if what it read changes before it commits.
+//! let created = store
+//!     .transact(|snapshot, txn| match snapshot.get(b"/color/sky") {
+//!         Some(_) => Err("it exists"),
+//!         None => {
+//!             txn.put("/color/sky", "blue");
+//!             Ok(())
+//!         }
+//!     })
+//!     .await?;
+//!
+//! let batch = watch.next().await?;
+//! assert_eq!(batch.events[0].revision, created.revision);
+//! assert_eq!(store.snapshot().get(b"/color/sky").unwrap().value, "blue");
+//! assert!(store.snapshot_at(created.revision - 1)?.get(b"/color/sky").is_none());
+//! # Ok(())
+//! # }
+//! ```
+
+mod entry;
+mod error;
+mod group;
+mod history;
+mod key;
+mod options;
+mod root;
+mod snapshot;
+mod state;
+mod store;
+mod txn;
+mod watch;
+
+pub use entry::{Entry, Event};
+pub use error::{ReadError, TxnError, WatchError, WriteError};
+pub use key::KeyRange;
+pub use options::{HISTORY_AGE, HISTORY_BYTES, HISTORY_EVENTS, Options};
+pub use root::Range;
+pub use snapshot::Snapshot;
+pub use store::Store;
+pub use txn::{Committed, Put, Txn};
+pub use watch::{BATCH_EVENTS, Batch, Watch};
+
+/// A point in the one sequence of changes. Every transaction that writes gets the next one.
+pub type Revision = u64;
+
+/// A moment on the owner's clock, in milliseconds. The store has no clock of its own.
+pub type Millis = u64;
+
+type WriteResult = Result<(), WriteError>;
+
+/// The revision of a store in which nothing has happened.
+pub const FIRST_REVISION: Revision = 1;

@@ -1,0 +1,102 @@
+//! A state of the store that never changes.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+
+use crate::Revision;
+use crate::entry::{Entry, Event};
+use crate::key::KeyRange;
+use crate::root::{Range, Root};
+
+/// The whole store as of one revision. Cheap to take, to clone and to keep; never changes.
+#[derive(Clone)]
+pub struct Snapshot {
+    root: Root,
+    reads: Option<Arc<Mutex<Reads>>>,
+}
+
+/// What a transaction's decision looked at, and therefore depends on.
+#[derive(Default)]
+pub(crate) struct Reads {
+    keys: Vec<Bytes>,
+    ranges: Vec<KeyRange>,
+}
+
+impl Snapshot {
+    pub(crate) fn new(root: Root) -> Self {
+        Snapshot { root, reads: None }
+    }
+
+    /// A snapshot that notes what is read from it.
+    pub(crate) fn recording(root: Root) -> Self {
+        Snapshot { root, reads: Some(Arc::default()) }
+    }
+
+    pub(crate) fn into_reads(self) -> Reads {
+        let Some(reads) = self.reads else { return Reads::default() };
+        std::mem::take(&mut *reads.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn record(&self, note: impl FnOnce(&mut Reads)) {
+        if let Some(reads) = &self.reads {
+            note(&mut reads.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    /// The revision whose state this is.
+    pub fn revision(&self) -> Revision {
+        self.root.revision
+    }
+
+    /// What `key` has.
+    pub fn get(&self, key: &[u8]) -> Option<Arc<Entry>> {
+        let entry = self.root.get(key).cloned();
+        self.record(|reads| {
+            reads
+                .keys
+                .push(entry.as_ref().map_or_else(|| Bytes::copy_from_slice(key), |entry| entry.key.clone()));
+        });
+        entry
+    }
+
+    /// The entries of `range` in key order, starting at the first key that is not less than `from`.
+    pub fn range(&self, range: &KeyRange, from: Option<&[u8]>) -> Range<'_> {
+        self.record(|reads| reads.ranges.push(range.clone()));
+        self.root.range(range, from)
+    }
+
+    /// How many keys `range` has. Walks them; a whole store is counted at once.
+    pub fn count(&self, range: &KeyRange) -> usize {
+        self.record(|reads| reads.ranges.push(range.clone()));
+        if *range == KeyRange::all() { self.root.len() } else { self.root.range(range, None).count() }
+    }
+
+    /// The same state, for reads that a transaction's decision does not depend on: a change to what is read here
+    /// does not run the decision again.
+    pub fn untracked(&self) -> Snapshot {
+        Snapshot { root: self.root.clone(), reads: None }
+    }
+}
+
+impl Reads {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.keys.is_empty() && self.ranges.is_empty()
+    }
+
+    /// Whether `event` changed something that was read.
+    pub(crate) fn touched_by(&self, event: &Event) -> bool {
+        self.keys.iter().any(|key| *key == event.key)
+            || self.ranges.iter().any(|range| range.contains(&event.key))
+    }
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Snapshot")
+            .field("revision", &self.root.revision)
+            .field("keys", &self.root.len())
+            .finish()
+    }
+}

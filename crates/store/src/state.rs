@@ -1,0 +1,210 @@
+//! The store's core: plain data that commits, publishes and remembers. No I/O, no waiting, no clock.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::{Notify, oneshot};
+
+use crate::entry::{Entry, Event};
+use crate::error::WriteError;
+use crate::group::Groups;
+use crate::history::History;
+use crate::options::Options;
+use crate::root::Root;
+use crate::snapshot::Reads;
+use crate::txn::{Op, Value};
+use crate::{Revision, WriteResult};
+
+pub(crate) struct State {
+    /// What reads and watches see: durable.
+    pub(crate) visible: Root,
+    /// What transactions see: `visible` and the writes on their way to the disk, if there are any.
+    tip: Option<Root>,
+    /// Events between `visible` and `tip`.
+    pending: VecDeque<Arc<Event>>,
+    /// Counts how often the tip was given up: a decision taken on a tip that is gone must be taken anew.
+    epoch: u64,
+    /// Who waits for a revision to become visible.
+    waiters: Vec<(Revision, oneshot::Sender<WriteResult>)>,
+    pub(crate) history: History,
+    pub(crate) groups: Groups,
+    pub(crate) closed: bool,
+    pub(crate) failed: Option<WriteError>,
+    /// Whether writes become visible at once: there is no disk to wait for.
+    immediate: bool,
+}
+
+/// The state that a decision was taken on.
+#[derive(Clone, Copy)]
+pub(crate) struct Basis {
+    pub(crate) revision: Revision,
+    epoch: u64,
+}
+
+/// An operation with what it replaces.
+pub(crate) struct Staged {
+    key: Bytes,
+    op: Op,
+    old: Option<Arc<Entry>>,
+}
+
+/// What a publication leaves to be done once the state's lock is let go.
+#[derive(Default)]
+pub(crate) struct Published {
+    pub(crate) events: Vec<Arc<Event>>,
+    pub(crate) wake: Vec<Arc<Notify>>,
+    pub(crate) done: Vec<oneshot::Sender<WriteResult>>,
+}
+
+impl State {
+    pub(crate) fn new(root: Root, options: Options, immediate: bool) -> Self {
+        State {
+            history: History::new(root.revision, options),
+            visible: root,
+            tip: None,
+            pending: VecDeque::new(),
+            epoch: 0,
+            waiters: Vec::new(),
+            groups: Groups::default(),
+            closed: false,
+            failed: None,
+            immediate,
+        }
+    }
+
+    pub(crate) fn tip(&self) -> &Root {
+        self.tip.as_ref().unwrap_or(&self.visible)
+    }
+
+    pub(crate) fn basis(&self) -> Basis {
+        Basis { revision: self.tip().revision, epoch: self.epoch }
+    }
+
+    pub(crate) fn check_writable(&self) -> WriteResult {
+        match &self.failed {
+            _ if self.closed => Err(WriteError::Closed),
+            Some(error) => Err(error.clone()),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether something in `reads` has changed since `basis`, so that the decision must be taken again.
+    pub(crate) fn outdated(&self, basis: Basis, reads: &Reads) -> bool {
+        if basis.epoch != self.epoch {
+            return true;
+        }
+        if basis.revision == self.tip().revision || reads.is_empty() {
+            return false;
+        }
+        let newer = self.pending.iter().rev().take_while(|event| event.revision > basis.revision);
+        if newer.into_iter().any(|event| reads.touched_by(event)) {
+            return true;
+        }
+        match self.history.since(basis.revision) {
+            Some(mut events) => events.any(|event| reads.touched_by(event)),
+            None => true,
+        }
+    }
+
+    /// The operations that will change something, and the revision that they get.
+    pub(crate) fn stage(&self, ops: BTreeMap<Bytes, Op>) -> (Revision, Vec<Staged>) {
+        let tip = self.tip();
+        let staged = ops.into_iter().filter_map(|(key, op)| {
+            let old = tip.get(&key).cloned();
+            let absent = old.is_none() && matches!(op, Op::Delete);
+            (!absent).then_some(Staged { key, op, old })
+        });
+        (tip.revision + 1, staged.collect())
+    }
+
+    /// Makes `events` the newest revision: of the tip, and of what everybody sees when there is no disk to wait for.
+    pub(crate) fn append(&mut self, revision: Revision, events: &[Arc<Event>]) -> Published {
+        let root = if self.immediate {
+            &mut self.visible
+        } else {
+            self.tip.get_or_insert_with(|| self.visible.clone())
+        };
+        for event in events {
+            root.set(&event.key, event.new.clone());
+        }
+        root.revision = revision;
+        self.pending.extend(events.iter().cloned());
+        if self.immediate { self.publish(None) } else { Published::default() }
+    }
+
+    /// Makes everything up to `durable` (or up to what is visible) seen by reads and watches.
+    pub(crate) fn publish(&mut self, durable: Option<Root>) -> Published {
+        if let Some(root) = durable {
+            self.visible = root;
+        }
+        let revision = self.visible.revision;
+        let mut published = Published::default();
+        while self.pending.front().is_some_and(|event| event.revision <= revision) {
+            let event = self.pending.pop_front().expect("looked at just now");
+            let sequence = self.history.push(event.clone());
+            self.groups.matched(&event.key, sequence, &self.history, &mut published.wake);
+            published.events.push(event);
+        }
+        if self.tip.as_ref().is_some_and(|tip| tip.revision <= revision) {
+            self.tip = None;
+        }
+        self.history.end_revision(&self.visible);
+        published.done = self.take_waiters(|waits_for| waits_for <= revision);
+        published
+    }
+
+    /// Gives up everything that is not visible yet. Those who wait for it get `error`.
+    pub(crate) fn give_up(&mut self, error: &WriteError) {
+        self.epoch += 1;
+        self.tip = None;
+        self.pending.clear();
+        for waiter in self.take_waiters(|_| true) {
+            let _ = waiter.send(Err(error.clone()));
+        }
+    }
+
+    /// A way to wait until `revision` is visible; `None` when it is already.
+    pub(crate) fn wait_for(&mut self, basis: Basis) -> Option<oneshot::Receiver<WriteResult>> {
+        if basis.epoch == self.epoch && basis.revision <= self.visible.revision {
+            return None;
+        }
+        let (sender, receiver) = oneshot::channel();
+        if basis.epoch == self.epoch {
+            self.waiters.push((basis.revision, sender));
+        }
+        Some(receiver)
+    }
+
+    fn take_waiters(&mut self, which: impl Fn(Revision) -> bool) -> Vec<oneshot::Sender<WriteResult>> {
+        if self.waiters.is_empty() {
+            return Vec::new();
+        }
+        let (taken, left) = self.waiters.drain(..).partition(|(revision, _)| which(*revision));
+        self.waiters = left;
+        let taken: Vec<(Revision, _)> = taken;
+        taken.into_iter().map(|(_, sender)| sender).collect()
+    }
+}
+
+/// Gives each operation its value. Runs without the state's lock, so that readers do not wait for it.
+pub(crate) fn materialise(revision: Revision, staged: Vec<Staged>) -> Vec<Arc<Event>> {
+    let event = |Staged { key, op, old }: Staged| {
+        let new = match op {
+            Op::Delete => None,
+            Op::Put { value, expires_at, memo } => Some(Arc::new(Entry {
+                key: key.clone(),
+                value: match value {
+                    Value::Known(value) => value,
+                    Value::Made(make) => make(revision),
+                },
+                create_revision: old.as_ref().map_or(revision, |old| old.create_revision),
+                mod_revision: revision,
+                expires_at,
+                memo,
+            })),
+        };
+        Arc::new(Event::new(revision, key, old, new))
+    };
+    staged.into_iter().map(event).collect()
+}

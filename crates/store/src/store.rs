@@ -1,0 +1,340 @@
+//! The handle that everything goes through.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use tokio::sync::{Notify, oneshot};
+
+use crate::entry::Event;
+use crate::error::{ReadError, TxnError, WriteError};
+use crate::key::KeyRange;
+use crate::options::Options;
+use crate::root::Root;
+use crate::snapshot::{Reads, Snapshot};
+use crate::state::{Basis, Published, State, materialise};
+use crate::txn::{Committed, Txn};
+use crate::watch::Watch;
+use crate::{FIRST_REVISION, Millis, Revision, WriteResult};
+
+/// How often a decision may be overtaken by other writers before it runs while they wait.
+const OPTIMISTIC_RUNS: u32 = 8;
+/// How many keys one step of [`Store::expire`] deletes while other writers wait.
+const EXPIRE_KEYS: usize = 256;
+
+/// A store. Clones are handles to the same one; it closes when the last is dropped.
+#[derive(Clone)]
+pub struct Store {
+    shared: Arc<Shared>,
+    _owner: Arc<Owner>,
+}
+
+type Hook = Box<dyn Fn(&[Arc<Event>]) + Send + Sync>;
+
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    /// Held from the check of a transaction's reads until its writes are in the state: one writer at a time.
+    /// Taken before `state`; readers never take it.
+    gate: Mutex<()>,
+    /// Notified at every new revision.
+    advanced: Notify,
+    hooks: RwLock<Vec<Hook>>,
+}
+
+struct Owner(Arc<Shared>);
+
+enum Attempt<T, E> {
+    Decided(Result<Committed<T>, E>, Option<oneshot::Receiver<WriteResult>>),
+    Overtaken,
+}
+
+impl Store {
+    /// An empty store that lives in memory alone. Starts no thread and no task.
+    pub fn memory(options: Options) -> Store {
+        Store::on(State::new(Root::empty(FIRST_REVISION), options, true))
+    }
+
+    fn on(state: State) -> Store {
+        let shared = Arc::new(Shared {
+            state: Mutex::new(state),
+            gate: Mutex::new(()),
+            advanced: Notify::new(),
+            hooks: RwLock::default(),
+        });
+        Store { _owner: Arc::new(Owner(shared.clone())), shared }
+    }
+
+    /// A fresh store in memory with this one's present state and revision. Its history begins here. The cost does
+    /// not depend on how much is stored.
+    pub fn fork(&self) -> Store {
+        let state = self.shared.state();
+        Store::on(State::new(state.visible.clone(), state.history.options().clone(), true))
+    }
+
+    /// The newest state.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::new(self.shared.state().visible.clone())
+    }
+
+    /// The state at `revision`.
+    pub fn snapshot_at(&self, revision: Revision) -> Result<Snapshot, ReadError> {
+        let rewind = {
+            let mut state = self.shared.state();
+            state.history.check(revision, state.visible.revision)?;
+            if revision == state.visible.revision {
+                return Ok(Snapshot::new(state.visible.clone()));
+            }
+            let State { history, visible, .. } = &mut *state;
+            history.rewind(revision, visible)
+        };
+        let root = rewind.run();
+        self.shared.state().history.remember(root.clone());
+        Ok(Snapshot::new(root))
+    }
+
+    /// The newest revision.
+    pub fn revision(&self) -> Revision {
+        self.shared.state().visible.revision
+    }
+
+    /// The oldest revision that can be read or watched from.
+    pub fn floor(&self) -> Revision {
+        self.shared.state().history.floor()
+    }
+
+    /// Waits until `revision` has happened.
+    pub async fn reached(&self, revision: Revision) {
+        loop {
+            let advanced = self.shared.advanced.notified();
+            if self.revision() >= revision {
+                return;
+            }
+            advanced.await;
+        }
+    }
+
+    /// Decides on a snapshot what to write, and writes it.
+    ///
+    /// `decide` must be a pure function of its snapshot. It runs without any lock, and again whenever something that
+    /// it read has changed before its writes could happen; what it reads is noted by the snapshot it is given. It
+    /// may see writes that are not durable yet; its result is not returned before they are. When it asks for no
+    /// writes, or returns an error, nothing is committed.
+    ///
+    /// If the future is dropped while it waits for the disk, the writes may still happen.
+    pub async fn transact<T, E>(
+        &self,
+        mut decide: impl FnMut(&Snapshot, &mut Txn) -> Result<T, E>,
+    ) -> Result<Committed<T>, TxnError<E>> {
+        let mut runs = 0;
+        let (outcome, wait) = loop {
+            match self.attempt(&mut decide, runs >= OPTIMISTIC_RUNS)? {
+                Attempt::Decided(outcome, wait) => break (outcome, wait),
+                Attempt::Overtaken => runs += 1,
+            }
+        };
+        finish(wait).await?;
+        outcome.map_err(TxnError::Decide)
+    }
+
+    fn attempt<T, E>(
+        &self,
+        decide: &mut impl FnMut(&Snapshot, &mut Txn) -> Result<T, E>,
+        alone: bool,
+    ) -> Result<Attempt<T, E>, WriteError> {
+        let mut gate = alone.then(|| self.shared.gate());
+        let (basis, snapshot) = {
+            let state = self.shared.state();
+            state.check_writable()?;
+            (state.basis(), Snapshot::recording(state.tip().clone()))
+        };
+        let mut txn = Txn::default();
+        let value = match decide(&snapshot, &mut txn) {
+            Ok(value) if !txn.is_empty() => value,
+            outcome => {
+                let committed =
+                    outcome.map(|value| Committed { value, revision: basis.revision, events: Vec::new() });
+                return Ok(Attempt::Decided(committed, self.shared.state().wait_for(basis)));
+            }
+        };
+        // Also lets go of the snapshot: an index that nobody else holds is changed in place.
+        let reads = snapshot.into_reads();
+        let gate = gate.take().unwrap_or_else(|| self.shared.gate());
+        let Some((events, basis)) = self.shared.commit(&gate, Some((basis, &reads)), txn)? else {
+            return Ok(Attempt::Overtaken);
+        };
+        drop(gate);
+        let wait = self.shared.state().wait_for(basis);
+        Ok(Attempt::Decided(Ok(Committed { value, revision: basis.revision, events }), wait))
+    }
+
+    /// The events of `range` after `after`.
+    pub fn watch(&self, range: KeyRange, after: Revision) -> Result<Watch, ReadError> {
+        let mut state = self.shared.state();
+        state.history.check(after, state.visible.revision)?;
+        let (cursor, notify) = state.start_watch(&range, after);
+        drop(state);
+        Ok(Watch::new(self.shared.clone(), notify, cursor))
+    }
+
+    /// Raises the floor to `below`, or to the newest revision if that is less: older ones can no longer be read.
+    pub fn compact(&self, below: Revision) {
+        let mut state = self.shared.state();
+        let floor = below.min(state.visible.revision);
+        state.history.raise_floor(floor);
+    }
+
+    /// Tells the store the time, so that history which has become too old is dropped.
+    pub fn age(&self, now: Millis) {
+        let mut state = self.shared.state();
+        let current = state.visible.revision;
+        state.history.age(now, current);
+    }
+
+    /// Deletes every key that expires at or before `now`, each in a revision of its own, and returns how many.
+    pub async fn expire(&self, now: Millis) -> Result<usize, WriteError> {
+        let mut deleted = 0;
+        loop {
+            let (count, wait) = self.expire_some(now)?;
+            finish(wait).await?;
+            deleted += count;
+            if count < EXPIRE_KEYS {
+                return Ok(deleted);
+            }
+        }
+    }
+
+    fn expire_some(
+        &self,
+        now: Millis,
+    ) -> Result<(usize, Option<oneshot::Receiver<WriteResult>>), WriteError> {
+        let gate = self.shared.gate();
+        let (keys, mut last) = {
+            let state = self.shared.state();
+            state.check_writable()?;
+            let keys: Vec<_> = state.tip().expired(now).take(EXPIRE_KEYS).cloned().collect();
+            (keys, state.basis())
+        };
+        let count = keys.len();
+        for key in keys {
+            let mut txn = Txn::default();
+            txn.delete(key);
+            if let Some((_, basis)) = self.shared.commit(&gate, None, txn)? {
+                last = basis;
+            }
+        }
+        drop(gate);
+        let wait = self.shared.state().wait_for(last);
+        Ok((count, wait))
+    }
+
+    /// When the next key expires.
+    pub fn next_expiry(&self) -> Option<Millis> {
+        self.shared.state().visible.next_expiry()
+    }
+
+    /// Calls `hook` with the events of every transaction from now on, in order, once they are visible and before
+    /// watchers wake. Other writers wait for it: it should be short. It may read the store, not write to it.
+    pub fn on_commit(&self, hook: impl Fn(&[Arc<Event>]) + Send + Sync + 'static) {
+        self.shared.hooks.write().unwrap_or_else(PoisonError::into_inner).push(Box::new(hook));
+    }
+
+    /// Finishes what is under way, makes it durable, and closes the store: watches end, writes are refused, reads of
+    /// what is there go on.
+    pub async fn shutdown(&self) {
+        self.shared.close();
+    }
+}
+
+async fn finish(wait: Option<oneshot::Receiver<WriteResult>>) -> WriteResult {
+    match wait {
+        None => Ok(()),
+        Some(receiver) => receiver.await.unwrap_or(Err(WriteError::Closed)),
+    }
+}
+
+impl Shared {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        // A panic while the lock is held can only come from a broken invariant in here; callers' code never runs
+        // under it. What was there is still consistent enough to read.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn gate(&self) -> MutexGuard<'_, ()> {
+        // Callers' code does run under the gate, and a panic there has changed nothing.
+        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes `txn` as the next revision, unless something in `reads` has changed since.
+    fn commit(
+        &self,
+        _gate: &MutexGuard<'_, ()>,
+        reads: Option<(Basis, &Reads)>,
+        txn: Txn,
+    ) -> Result<Option<(Vec<Arc<Event>>, Basis)>, WriteError> {
+        let (revision, staged) = {
+            let state = self.state();
+            state.check_writable()?;
+            if reads.is_some_and(|(basis, reads)| state.outdated(basis, reads)) {
+                return Ok(None);
+            }
+            let (revision, staged) = state.stage(txn.into_ops());
+            if staged.is_empty() {
+                return Ok(Some((Vec::new(), state.basis())));
+            }
+            (revision, staged)
+        };
+        let events = materialise(revision, staged);
+        let (published, basis) = {
+            let mut state = self.state();
+            (state.append(revision, &events), state.basis())
+        };
+        self.announce(published);
+        Ok(Some((events, basis)))
+    }
+
+    /// Tells everyone whom a publication concerns.
+    fn announce(&self, published: Published) {
+        if published.events.is_empty() {
+            return;
+        }
+        let hooks = self.hooks.read().unwrap_or_else(PoisonError::into_inner);
+        if !hooks.is_empty() {
+            for transaction in published.events.chunk_by(|a, b| a.revision == b.revision) {
+                hooks.iter().for_each(|hook| hook(transaction));
+            }
+        }
+        drop(hooks);
+        for notify in published.wake {
+            notify.notify_waiters();
+        }
+        self.advanced.notify_waiters();
+        for waiter in published.done {
+            // Whoever waited may be gone; the write has happened all the same.
+            let _ = waiter.send(Ok(()));
+        }
+    }
+
+    fn close(&self) {
+        let mut state = self.state();
+        state.closed = true;
+        state.give_up(&WriteError::Closed);
+        state.groups.wake_all();
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.shared.state();
+        f.debug_struct("Store")
+            .field("revision", &state.visible.revision)
+            .field("floor", &state.history.floor())
+            .field("keys", &state.visible.len())
+            .field("bytes", &state.visible.bytes())
+            .finish()
+    }
+}

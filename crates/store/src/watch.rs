@@ -1,0 +1,176 @@
+//! A watcher: a cursor into the shared history.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+
+use crate::Revision;
+use crate::entry::Event;
+use crate::error::WatchError;
+use crate::group::GroupId;
+use crate::key::KeyRange;
+use crate::state::State;
+use crate::store::Shared;
+
+/// The most events in one [`Batch`]; a revision is never split, so its last one may exceed it.
+pub const BATCH_EVENTS: usize = 256;
+/// The most events that a watcher which starts in the past walks over while it holds the store's lock.
+const SCAN_EVENTS: u64 = 4096;
+
+/// Events of a range, in order, each exactly once. Costs the same however many events wait: they are in the
+/// history, which all watchers share. A watcher that is too slow for the history's bounds is closed with
+/// [`WatchError::Compacted`]; one that has nothing waiting never is.
+pub struct Watch {
+    shared: Arc<Shared>,
+    notify: Arc<Notify>,
+    cursor: Cursor,
+}
+
+/// Where a watcher is.
+pub(crate) struct Cursor {
+    group: GroupId,
+    /// What happened between the revision asked for and the watch's beginning: not yet walked over.
+    past: Range<u64>,
+    /// How many of the group's matches have been delivered or were before this watch began.
+    position: u64,
+    /// Everything up to here has been delivered.
+    revision: Revision,
+}
+
+enum Step {
+    Events(Batch),
+    Nothing,
+    NothingSoFar,
+}
+
+/// Some events, and how far they reach.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// In order; whole revisions.
+    pub events: Vec<Arc<Event>>,
+    /// All events of the range up to this revision have now been delivered.
+    pub revision: Revision,
+}
+
+impl Watch {
+    pub(crate) fn new(shared: Arc<Shared>, notify: Arc<Notify>, cursor: Cursor) -> Self {
+        Watch { shared, notify, cursor }
+    }
+
+    /// The next events, as soon as there are any. Dropping the future loses none.
+    pub async fn next(&mut self) -> Result<Batch, WatchError> {
+        let notify = self.notify.clone();
+        loop {
+            // Made before looking, so that a change in between is not missed.
+            let changed = notify.notified();
+            if let Some(batch) = self.try_next()? {
+                return Ok(batch);
+            }
+            changed.await;
+        }
+    }
+
+    /// The next events, if there are any now.
+    pub fn try_next(&mut self) -> Result<Option<Batch>, WatchError> {
+        loop {
+            let step = self.shared.state().read_on(&mut self.cursor)?;
+            match step {
+                Step::Events(batch) => return Ok(Some(batch)),
+                Step::Nothing => return Ok(None),
+                // The lock was let go in between, for others to have their turn.
+                Step::NothingSoFar => {}
+            }
+        }
+    }
+
+    /// The revision up to which everything has been delivered: the newest one when nothing is waiting.
+    pub fn progress(&self) -> Revision {
+        self.shared.state().progress(&self.cursor)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.shared.state().groups.leave(self.cursor.group);
+    }
+}
+
+impl State {
+    pub(crate) fn start_watch(&mut self, range: &KeyRange, after: Revision) -> (Cursor, Arc<Notify>) {
+        let group = self.groups.join(range);
+        let end = self.history.sequences().end;
+        let past = self.history.sequence_after(after)..end;
+        let joined = self.groups.get_mut(group);
+        let cursor = Cursor { group, past, position: joined.end(), revision: after };
+        (cursor, joined.notify.clone())
+    }
+
+    fn read_on(&mut self, cursor: &mut Cursor) -> Result<Step, WatchError> {
+        if self.closed {
+            return Err(WatchError::Closed);
+        }
+        if !cursor.past.is_empty() {
+            let events = self.read_past(cursor)?;
+            let revision = cursor.revision;
+            return Ok(if events.is_empty() {
+                Step::NothingSoFar
+            } else {
+                Step::Events(Batch { events, revision })
+            });
+        }
+        let current = self.visible.revision;
+        let group = self.groups.get_mut(cursor.group);
+        let end = group.end();
+        let Some(matches) = group.matches_from(cursor.position, &self.history) else {
+            return Err(WatchError::Compacted { floor: self.history.floor() });
+        };
+        let mut events: Vec<Arc<Event>> = Vec::new();
+        for sequence in matches {
+            let event = self.history.event(sequence);
+            if events.len() >= BATCH_EVENTS
+                && events.last().is_some_and(|last| last.revision != event.revision)
+            {
+                break;
+            }
+            events.push(event.clone());
+        }
+        cursor.position += events.len() as u64;
+        cursor.revision = match events.last() {
+            Some(last) if cursor.position < end => last.revision,
+            _ => current,
+        };
+        let revision = cursor.revision;
+        Ok(if events.is_empty() { Step::Nothing } else { Step::Events(Batch { events, revision }) })
+    }
+
+    /// Walks over a part of what happened before the watch began.
+    fn read_past(&mut self, cursor: &mut Cursor) -> Result<Vec<Arc<Event>>, WatchError> {
+        if cursor.past.start < self.history.sequences().start {
+            return Err(WatchError::Compacted { floor: self.history.floor() });
+        }
+        let range = &self.groups.get_mut(cursor.group).range;
+        let mut events = Vec::new();
+        let mut walked = 0;
+        while !cursor.past.is_empty() {
+            let event = self.history.event(cursor.past.start);
+            let full = walked >= SCAN_EVENTS || events.len() >= BATCH_EVENTS;
+            if full && event.revision != cursor.revision {
+                break;
+            }
+            if range.contains(&event.key) {
+                events.push(event.clone());
+            }
+            cursor.revision = event.revision;
+            cursor.past.start += 1;
+            walked += 1;
+        }
+        Ok(events)
+    }
+
+    fn progress(&mut self, cursor: &Cursor) -> Revision {
+        let current = self.visible.revision;
+        let drained = cursor.past.is_empty() && self.groups.get_mut(cursor.group).end() == cursor.position;
+        if drained { current } else { cursor.revision }
+    }
+}
