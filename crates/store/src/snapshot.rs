@@ -87,8 +87,7 @@ impl Reads {
 
     /// Whether `event` changed something that was read.
     pub(crate) fn touched_by(&self, event: &Event) -> bool {
-        self.keys.iter().any(|key| *key == event.key)
-            || self.ranges.iter().any(|range| range.contains(&event.key))
+        self.keys.contains(&event.key) || self.ranges.iter().any(|range| range.contains(&event.key))
     }
 }
 

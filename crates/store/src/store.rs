@@ -40,6 +40,12 @@ pub(crate) struct Shared {
     hooks: RwLock<Vec<Hook>>,
 }
 
+/// What a commit wrote, and the state that it made.
+struct Appended {
+    events: Vec<Arc<Event>>,
+    basis: Basis,
+}
+
 struct Owner(Arc<Shared>);
 
 enum Attempt<T, E> {
@@ -158,7 +164,7 @@ impl Store {
         // Also lets go of the snapshot: an index that nobody else holds is changed in place.
         let reads = snapshot.into_reads();
         let gate = gate.take().unwrap_or_else(|| self.shared.gate());
-        let Some((events, basis)) = self.shared.commit(&gate, Some((basis, &reads)), txn)? else {
+        let Some(Appended { events, basis }) = self.shared.commit(&gate, Some((basis, &reads)), txn)? else {
             return Ok(Attempt::Overtaken);
         };
         drop(gate);
@@ -217,7 +223,7 @@ impl Store {
         for key in keys {
             let mut txn = Txn::default();
             txn.delete(key);
-            if let Some((_, basis)) = self.shared.commit(&gate, None, txn)? {
+            if let Some(Appended { basis, .. }) = self.shared.commit(&gate, None, txn)? {
                 last = basis;
             }
         }
@@ -269,7 +275,7 @@ impl Shared {
         _gate: &MutexGuard<'_, ()>,
         reads: Option<(Basis, &Reads)>,
         txn: Txn,
-    ) -> Result<Option<(Vec<Arc<Event>>, Basis)>, WriteError> {
+    ) -> Result<Option<Appended>, WriteError> {
         let (revision, staged) = {
             let state = self.state();
             state.check_writable()?;
@@ -278,7 +284,7 @@ impl Shared {
             }
             let (revision, staged) = state.stage(txn.into_ops());
             if staged.is_empty() {
-                return Ok(Some((Vec::new(), state.basis())));
+                return Ok(Some(Appended { events: Vec::new(), basis: state.basis() }));
             }
             (revision, staged)
         };
@@ -288,7 +294,7 @@ impl Shared {
             (state.append(revision, &events), state.basis())
         };
         self.announce(published);
-        Ok(Some((events, basis)))
+        Ok(Some(Appended { events, basis }))
     }
 
     /// Tells everyone whom a publication concerns.
