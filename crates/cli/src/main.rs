@@ -1,1 +1,75 @@
-fn main() {}
+//! The `setpoint` command.
+
+// This is the command line: it reads flags, files and the environment, and starts the runtime.
+#![allow(clippy::disallowed_methods)]
+
+mod command;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// A Kubernetes cluster in one process, and what it needs around it.
+#[derive(Parser, Debug)]
+#[command(name = "setpoint", version, about)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Print a completion script for a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Serve a folder of markdown as a book (the program behind the demo's `mdbook` image).
+    #[command(hide = true)]
+    Viewer(command::viewer::Arguments),
+    /// Run a container's program (started by a node).
+    #[command(hide = true)]
+    ContainerInit,
+    /// Become a container's program (started by `container-init`).
+    #[command(hide = true)]
+    ContainerExec {
+        /// The program and its arguments.
+        #[arg(last = true)]
+        command: Vec<String>,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("setpoint: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "setpoint", &mut std::io::stdout());
+        }
+        Command::Viewer(arguments) => current_thread()?.block_on(command::viewer::run(arguments))?,
+        Command::ContainerInit => {
+            let code = setpoint_node::process::init::supervise();
+            return Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)));
+        }
+        Command::ContainerExec { command } => {
+            let error = setpoint_node::process::init::exec(&command);
+            anyhow::bail!("cannot run {}: {error}", command.first().map_or("nothing", String::as_str));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn current_thread() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
+}

@@ -149,7 +149,8 @@ fn answer(site: &Site, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         return plain(StatusCode::METHOD_NOT_ALLOWED, "only GET\n".into(), "text/plain");
     }
     let path = request.uri().path().trim_start_matches('/');
-    let path = if path.is_empty() || path.ends_with('/') { format!("{path}index.html") } else { path.to_owned() };
+    let path =
+        if path.is_empty() || path.ends_with('/') { format!("{path}index.html") } else { path.to_owned() };
     match site.get(&path) {
         Some(body) => plain(StatusCode::OK, body.clone(), content_type(&path)),
         None => match site.get("404.html") {

@@ -143,7 +143,7 @@ impl Framer {
     }
 
     fn control(&mut self, kind: u16, fin: bool, mut body: Bytes) -> Result<Frame, SpdyError> {
-        let mut word = |body: &mut Bytes| {
+        let word = |body: &mut Bytes| {
             if body.len() < 4 { Err(SpdyError::Short(kind)) } else { Ok(body.get_u32()) }
         };
         let frame = match kind {

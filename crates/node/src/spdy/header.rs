@@ -86,7 +86,7 @@ impl Deflater {
 
 fn print(headers: &Headers) -> Vec<u8> {
     let mut block = Vec::new();
-    let mut number = |block: &mut Vec<u8>, count: usize| {
+    let number = |block: &mut Vec<u8>, count: usize| {
         block.extend_from_slice(&u32::try_from(count).expect("a block is small").to_be_bytes());
     };
     number(&mut block, headers.len());

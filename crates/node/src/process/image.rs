@@ -1,0 +1,160 @@
+//! The image table: which images run as processes of this host, and which programs each may run.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+/// All entries, in the order in which they are tried. Empty unless the user gives one.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct ImageTable {
+    /// `[[image]]` in TOML.
+    #[serde(default, rename = "image")]
+    pub images: Vec<Image>,
+}
+
+/// One entry.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Image {
+    /// The image's name; `*` stands for any text.
+    pub pattern: String,
+    /// What the container's `command[0]`, its exec probes and `kubectl exec` may name, each with the program of this
+    /// host and the arguments that come before the container's own.
+    pub programs: BTreeMap<String, Vec<String>>,
+    /// The program of a container without `command`.
+    pub default: Option<String>,
+    /// The arguments of a container without `command` and `args`.
+    #[serde(default)]
+    pub args: Vec<String>,
+    /// The working folder of a container without `workingDir`.
+    pub working_dir: Option<PathBuf>,
+    /// Whether `kubectl exec` may start the programs.
+    #[serde(default)]
+    pub exec: bool,
+}
+
+/// Why an image's container cannot be run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ImageError {
+    /// The table is not of its form.
+    #[error("image table: {0}")]
+    Form(String),
+    /// A program that the entry does not name.
+    #[error("the image table lets {image} run {known}, not {program:?}")]
+    Program {
+        /// The pattern of the entry.
+        image: String,
+        /// What was asked for.
+        program: String,
+        /// What it names.
+        known: String,
+    },
+    /// Neither the container nor the entry says what to run.
+    #[error("the container has no command and the image table names no default for {0}")]
+    NoCommand(String),
+}
+
+impl ImageTable {
+    /// Reads the TOML form.
+    pub fn parse(text: &str) -> Result<Self, ImageError> {
+        toml::from_str(text).map_err(|error| ImageError::Form(error.to_string()))
+    }
+
+    /// The entry of an image; none means that its containers are simulated.
+    pub fn find(&self, image: &str) -> Option<&Image> {
+        self.images.iter().find(|entry| matches(&entry.pattern, image))
+    }
+}
+
+impl Image {
+    /// The command line for a container's `command` and `args`.
+    pub fn command(&self, command: &[String], args: &[String]) -> Result<Vec<String>, ImageError> {
+        let (name, own) = match (command.split_first(), &self.default) {
+            (Some((name, rest)), _) => (name, [rest, args].concat()),
+            (None, Some(name)) if args.is_empty() => (name, self.args.clone()),
+            (None, Some(name)) => (name, args.to_vec()),
+            (None, None) => return Err(ImageError::NoCommand(self.pattern.clone())),
+        };
+        let Some(program) = self.programs.get(name) else {
+            let known = self.programs.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+            return Err(ImageError::Program { image: self.pattern.clone(), program: name.clone(), known });
+        };
+        Ok([program.clone(), own].concat())
+    }
+}
+
+/// Whether `text` fits `pattern`, in which `*` stands for any text.
+fn matches(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = text.strip_prefix(first) else { return false };
+    let Some(last) = parts.next_back() else { return rest.is_empty() };
+    for part in parts {
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    fn table() -> ImageTable {
+        ImageTable::parse(
+            r#"
+            [[image]]
+            pattern = "peaceiris/mdbook:*"
+            programs.mdbook = ["/usr/bin/setpoint", "viewer"]
+            default = "mdbook"
+            args = ["serve"]
+            working-dir = "/book"
+            "#,
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn a_star_stands_for_any_text() {
+        for (pattern, text, fits) in [
+            ("nginx", "nginx", true),
+            ("nginx", "nginx:1", false),
+            ("nginx:*", "nginx:", true),
+            ("*/mdbook:*", "peaceiris/mdbook:latest", true),
+            ("*", "", true),
+            ("a*b*c", "a-b-b-c", true),
+            ("a*b*c", "a-c", false),
+            ("ab*b", "ab", false),
+        ] {
+            assert_eq!(matches(pattern, text), fits, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn commands_resolve_among_the_named_programs_only() {
+        let table = table();
+        let image = table.find("peaceiris/mdbook:latest").unwrap();
+        assert_eq!(image.command(&[], &[]).unwrap(), words("/usr/bin/setpoint viewer serve"));
+        assert_eq!(
+            image.command(&words("mdbook"), &words("serve --hostname 0.0.0.0")).unwrap(),
+            words("/usr/bin/setpoint viewer serve --hostname 0.0.0.0")
+        );
+        let refused = image.command(&words("sh -c id"), &[]).unwrap_err();
+        assert_eq!(refused.to_string(), "the image table lets peaceiris/mdbook:* run mdbook, not \"sh\"");
+        assert!(table.find("nginx").is_none());
+    }
+
+    #[test]
+    fn a_wrong_table_is_refused() {
+        let error = ImageTable::parse("[[image]]\npattern = 1").unwrap_err();
+        assert!(error.to_string().starts_with("image table: "), "{error}");
+    }
+}

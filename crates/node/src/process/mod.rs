@@ -1,0 +1,5 @@
+//! Process containers: the container's program is a process of this host.
+
+pub mod image;
+pub mod init;
+pub mod root;

@@ -1,0 +1,158 @@
+//! A container's view of the file system: the host's, with the pod's volumes at their mount paths.
+//!
+//! In a mount namespace of its own where the host allows one; elsewhere as links under a folder that an
+//! environment variable names.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Component, Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, setns, unshare};
+use serde::{Deserialize, Serialize};
+
+/// One volume mount.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+pub struct Mount {
+    /// The folder or file on the host.
+    pub source: PathBuf,
+    /// Where the container sees it.
+    pub target: PathBuf,
+    /// Whether the container may not write there.
+    pub read_only: bool,
+}
+
+const NONE: Option<&str> = None;
+
+/// Makes a mount namespace whose root holds everything of the host's and the mounts, and enters it. False where the
+/// host does not allow it; nothing was changed then.
+pub fn isolate(root: &Path, mounts: &[Mount]) -> io::Result<bool> {
+    match unshare(CloneFlags::CLONE_NEWNS) {
+        Ok(()) => {}
+        Err(Errno::EPERM | Errno::EINVAL | Errno::ENOSYS) => return Ok(false),
+        Err(error) => return Err(error.into()),
+    }
+    // Nothing that is mounted from here on may be seen outside.
+    mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE)?;
+    mount(Some("tmpfs"), root, Some("tmpfs"), MsFlags::empty(), Some("mode=755"))?;
+    let folders = opened_folders(mounts);
+    mirror(Path::new("/"), root, &folders)?;
+    for volume in mounts {
+        let target = under(root, &volume.target);
+        make_target(&volume.source, &target)?;
+        bind(&volume.source, &target)?;
+        if volume.read_only {
+            let flags = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY;
+            mount(NONE, &target, NONE, flags, NONE)?;
+        }
+    }
+    std::os::unix::fs::chroot(root)?;
+    std::env::set_current_dir("/")?;
+    Ok(true)
+}
+
+/// Enters the mount namespace and root of a running container. False where that process has none of its own.
+pub fn join(pid: i32) -> io::Result<bool> {
+    let theirs = format!("/proc/{pid}/ns/mnt");
+    if fs::read_link(&theirs)? == fs::read_link("/proc/self/ns/mnt")? {
+        return Ok(false);
+    }
+    let root = format!("/proc/{pid}/root");
+    let folder = fs::File::open(&root)?;
+    setns(fs::File::open(&theirs)?, CloneFlags::CLONE_NEWNS)?;
+    nix::unistd::fchdir(&folder)?;
+    std::os::unix::fs::chroot(".")?;
+    Ok(true)
+}
+
+/// The folders that cannot be bound whole from the host because a mount path goes through them.
+fn opened_folders(mounts: &[Mount]) -> BTreeSet<PathBuf> {
+    mounts.iter().flat_map(|volume| volume.target.ancestors().skip(1)).map(Path::to_path_buf).collect()
+}
+
+/// Gives `into` the entries of the host's folder `from`: bound, but for folders that a mount path goes through,
+/// which become folders of our own with the same treatment inside.
+fn mirror(from: &Path, into: &Path, opened: &BTreeSet<PathBuf>) -> io::Result<()> {
+    let entries = match fs::read_dir(from) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    for entry in entries {
+        let path = entry?.path();
+        let Some(name) = path.file_name() else { continue };
+        let place = into.join(name);
+        let kind = fs::symlink_metadata(&path)?.file_type();
+        if kind.is_symlink() {
+            symlink(fs::read_link(&path)?, &place)?;
+        } else if kind.is_dir() && opened.contains(&path) {
+            fs::create_dir(&place)?;
+            mirror(&path, &place, opened)?;
+        } else if kind.is_dir() {
+            fs::create_dir(&place)?;
+            // A folder that cannot be bound (it vanished, or is of a kind that refuses) stays empty.
+            let _ = bind(&path, &place);
+        } else if kind.is_file() {
+            fs::File::create(&place)?;
+            let _ = bind(&path, &place);
+        }
+    }
+    Ok(())
+}
+
+fn bind(source: &Path, target: &Path) -> io::Result<()> {
+    mount(Some(source), target, NONE, MsFlags::MS_BIND | MsFlags::MS_REC, NONE).map_err(io::Error::from)
+}
+
+/// A place for a bind mount has to exist, and be of the same kind.
+fn make_target(source: &Path, target: &Path) -> io::Result<()> {
+    if source.is_dir() {
+        return fs::create_dir_all(target);
+    }
+    if let Some(folder) = target.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    fs::OpenOptions::new().create(true).append(true).open(target).map(drop)
+}
+
+/// Without a namespace: links to the volumes under `root`.
+pub fn link(root: &Path, mounts: &[Mount]) -> io::Result<()> {
+    for volume in mounts {
+        let place = under(root, &volume.target);
+        if let Some(folder) = place.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        match symlink(&volume.source, &place) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// `path` as it stands under `root`; parts that would climb out of it are dropped.
+pub fn under(root: &Path, path: &Path) -> PathBuf {
+    let mut place = root.to_path_buf();
+    place.extend(path.components().filter(|part| matches!(part, Component::Normal(_))));
+    place
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_cannot_climb_out_of_its_root() {
+        assert_eq!(under(Path::new("/pod"), Path::new("/book/../../etc")), Path::new("/pod/book/etc"));
+    }
+
+    #[test]
+    fn folders_on_the_way_to_a_mount_are_opened() {
+        let volume = Mount { source: "/v".into(), target: "/book/src".into(), read_only: false };
+        let opened = opened_folders(&[volume]);
+        assert_eq!(opened.iter().map(|p| p.to_str().unwrap()).collect::<Vec<_>>(), ["/", "/book"]);
+    }
+}
