@@ -1,0 +1,187 @@
+//! Objects that were decoded lately, shared between readers, bounded by bytes.
+
+use std::any::{Any, TypeId};
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use serde::de::DeserializeOwned;
+
+use super::object::{DecodeError, Object};
+
+/// Bytes of decoded objects that a store keeps when it is not told otherwise.
+pub const DEFAULT_DECODED_BYTES: usize = 8 * 1024 * 1024;
+/// A decoded object is this many times its JSON, roughly: k8s-openapi's structs are mostly empty options.
+const DECODED_FACTOR: usize = 6;
+
+pub(crate) struct DecodeCache {
+    inner: Mutex<Inner>,
+    limit: usize,
+    hits: AtomicU64,
+    misses: AtomicU64,
+    errors: AtomicU64,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// By the address of the cached object; its order never shows.
+    objects: HashMap<usize, Vec<Decoded>, BuildHasherDefault<DefaultHasher>>,
+    /// What was decoded, oldest first; what was read again since gets a second round.
+    order: VecDeque<(usize, TypeId)>,
+    bytes: usize,
+}
+
+struct Decoded {
+    /// Keeps the address from being given to another object.
+    _object: Object,
+    type_id: TypeId,
+    value: Arc<dyn Any + Send + Sync>,
+    bytes: usize,
+    read_again: bool,
+}
+
+impl Default for DecodeCache {
+    fn default() -> Self {
+        DecodeCache::new(DEFAULT_DECODED_BYTES)
+    }
+}
+
+impl DecodeCache {
+    pub fn new(limit: usize) -> Self {
+        DecodeCache {
+            inner: Mutex::default(),
+            limit,
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+            errors: AtomicU64::new(0),
+        }
+    }
+
+    /// The decoded object, from the cache or decoded now.
+    pub fn decode<K>(&self, object: &Object) -> Result<Arc<K>, DecodeError>
+    where
+        K: DeserializeOwned + Send + Sync + 'static,
+    {
+        let type_id = TypeId::of::<K>();
+        if let Some(value) = self.lookup(address(object), type_id) {
+            self.hits.fetch_add(1, Ordering::Relaxed);
+            return Ok(value.downcast::<K>().expect("a decoded value is found by its own type"));
+        }
+        self.misses.fetch_add(1, Ordering::Relaxed);
+        let (value, json_bytes) = object.decode_sized::<K>().inspect_err(|_| {
+            self.errors.fetch_add(1, Ordering::Relaxed);
+        })?;
+        let value = Arc::new(value);
+        let bytes = json_bytes * DECODED_FACTOR + size_of::<K>();
+        let decoded =
+            Decoded { _object: object.clone(), type_id, value: value.clone(), bytes, read_again: false };
+        self.keep(address(object), decoded);
+        Ok(value)
+    }
+
+    /// Drops what was decoded from an object that left the store.
+    pub fn forget(&self, object: &Object) {
+        let mut inner = self.inner.lock().expect("no holder of this lock panics");
+        if let Some(decoded) = inner.objects.remove(&address(object)) {
+            inner.bytes -= decoded.iter().map(|decoded| decoded.bytes).sum::<usize>();
+        }
+    }
+
+    /// Bytes that the kept objects are estimated to take.
+    pub fn bytes(&self) -> usize {
+        self.inner.lock().expect("no holder of this lock panics").bytes
+    }
+
+    /// Reads served from here, reads that decoded, reads that failed to decode.
+    pub fn counts(&self) -> (u64, u64, u64) {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        (load(&self.hits), load(&self.misses), load(&self.errors))
+    }
+
+    fn lookup(&self, address: usize, type_id: TypeId) -> Option<Arc<dyn Any + Send + Sync>> {
+        let mut inner = self.inner.lock().expect("no holder of this lock panics");
+        let decoded =
+            inner.objects.get_mut(&address)?.iter_mut().find(|decoded| decoded.type_id == type_id)?;
+        decoded.read_again = true;
+        Some(decoded.value.clone())
+    }
+
+    fn keep(&self, address: usize, decoded: Decoded) {
+        let mut inner = self.inner.lock().expect("no holder of this lock panics");
+        let kept = inner.objects.entry(address).or_default();
+        if decoded.bytes > self.limit || kept.iter().any(|known| known.type_id == decoded.type_id) {
+            return;
+        }
+        let (bytes, type_id) = (decoded.bytes, decoded.type_id);
+        kept.push(decoded);
+        inner.bytes += bytes;
+        inner.order.push_back((address, type_id));
+        inner.shrink(self.limit);
+    }
+}
+
+impl Inner {
+    fn shrink(&mut self, limit: usize) {
+        // Entries whose object left the store are only names by now; they must not pile up either.
+        while self.bytes > limit || self.order.len() > 64 + 2 * self.objects.len() {
+            let Some((address, type_id)) = self.order.pop_front() else { return };
+            let Some(kept) = self.objects.get_mut(&address) else { continue };
+            let Some(index) = kept.iter().position(|decoded| decoded.type_id == type_id) else { continue };
+            if std::mem::take(&mut kept[index].read_again) {
+                self.order.push_back((address, type_id));
+                continue;
+            }
+            self.bytes -= kept.swap_remove(index).bytes;
+            if kept.is_empty() {
+                self.objects.remove(&address);
+            }
+        }
+    }
+}
+
+fn address(object: &Object) -> usize {
+    Arc::as_ptr(&object.0) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    fn object(name: &str) -> Object {
+        Object::from_json(format!(r#"{{"metadata":{{"name":"{name}"}}}}"#).as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn readers_share_what_was_decoded() {
+        let cache = DecodeCache::new(1 << 20);
+        let object = object("a");
+        let first = cache.decode::<Value>(&object).unwrap();
+        assert!(Arc::ptr_eq(&first, &cache.decode::<Value>(&object).unwrap()));
+        assert_eq!(cache.counts(), (1, 1, 0));
+        cache.forget(&object);
+        assert_eq!(cache.bytes(), 0);
+        assert!(!Arc::ptr_eq(&first, &cache.decode::<Value>(&object).unwrap()));
+    }
+
+    #[test]
+    fn bytes_stay_below_the_limit_and_what_is_read_stays() {
+        let cache = DecodeCache::new(2000);
+        let hot = object("hot");
+        let kept = cache.decode::<Value>(&hot).unwrap();
+        for number in 0..100 {
+            cache.decode::<Value>(&object(&number.to_string())).unwrap();
+            assert!(cache.bytes() <= 2000);
+            assert!(Arc::ptr_eq(&kept, &cache.decode::<Value>(&hot).unwrap()), "{number}");
+        }
+    }
+
+    #[test]
+    fn an_object_of_another_type_is_an_error_on_its_key_alone() {
+        let cache = DecodeCache::new(2000);
+        let error = cache.decode::<Vec<String>>(&object("a")).unwrap_err();
+        assert_eq!(error.key.as_str(), "a");
+        assert_eq!(cache.counts().2, 1);
+    }
+}

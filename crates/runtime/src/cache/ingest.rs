@@ -1,0 +1,249 @@
+//! Turns the bytes of one object into a cached [`Object`].
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, RwLock};
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::compress::{Body, Dictionary, Packer};
+use super::intern::{Interner, hash_bytes};
+use super::labels::{Labels, Packed};
+use super::metadata::Metadata;
+use super::object::{Entry, ManagedFields, Object, ObjectError, Uid};
+use super::scan::{Malformed, Text};
+use crate::key::Key;
+use crate::revision::parse_revision_bytes;
+
+/// The field managers that this process applies with: of these, the cache keeps the field sets.
+///
+/// Clones share one set. Objects that were cached before a manager was added lack its field set until they change.
+#[derive(Debug, Clone, Default)]
+pub struct FieldOwners(Arc<RwLock<Vec<String>>>);
+
+impl FieldOwners {
+    /// Adds a field manager.
+    pub fn add(&self, manager: &str) {
+        let mut managers = self.0.write().expect("no holder of this lock panics");
+        if !managers.iter().any(|known| known == manager) {
+            managers.push(manager.to_owned());
+        }
+    }
+
+    fn contains(&self, manager: &str) -> bool {
+        self.0.read().expect("no holder of this lock panics").iter().any(|known| known == manager)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.read().expect("no holder of this lock panics").is_empty()
+    }
+}
+
+/// Changes an object before it is cached.
+///
+/// It gets the object's JSON without managedFields and gives other JSON, or `None` to keep it as it is. It must
+/// leave `metadata` alone: the key, labels and owners were already read.
+pub type Transform = Arc<dyn Fn(&[u8]) -> Option<Vec<u8>> + Send + Sync>;
+
+/// A transform that removes the values at dotted paths such as `data` or `spec.template`. Decodes each object.
+///
+/// ```
+/// let transform = setpoint::remove_paths(["data"]);
+/// assert_eq!(transform(br#"{"data":{"k":"v"},"type":"Opaque"}"#).unwrap(), br#"{"type":"Opaque"}"#);
+/// assert!(transform(b"not JSON").is_none());
+/// ```
+pub fn remove_paths<const N: usize>(paths: [&'static str; N]) -> Transform {
+    Arc::new(move |json| {
+        let mut value: serde_json::Value = serde_json::from_slice(json).ok()?;
+        for path in paths {
+            let (parent, last) = path.rsplit_once('.').unwrap_or(("", path));
+            let parent =
+                parent.split('.').filter(|step| !step.is_empty()).try_fold(&mut value, |value, step| {
+                    value.as_object_mut().and_then(|fields| fields.get_mut(step))
+                });
+            if let Some(fields) = parent.and_then(serde_json::Value::as_object_mut) {
+                fields.remove(last);
+            }
+        }
+        serde_json::to_vec(&value).ok()
+    })
+}
+
+/// What one kind's objects are read with.
+#[derive(Clone, Default)]
+pub(crate) struct IngestOptions {
+    /// Written into objects that lists give without their types.
+    pub types: Option<(String, String)>,
+    pub field_owners: FieldOwners,
+    pub transform: Option<Transform>,
+    /// Counts objects whose metadata is not what Kubernetes defines.
+    pub ill_typed: Option<Arc<AtomicU64>>,
+}
+
+/// Reads objects of one kind for one writer.
+pub(crate) struct Ingest {
+    options: IngestOptions,
+    labels: Interner<Packed>,
+    owners: Interner<[OwnerReference]>,
+    finalizers: Interner<[String]>,
+    managed: Interner<[ManagedFields]>,
+    packer: Option<Packer>,
+    scratch: Vec<u8>,
+}
+
+impl Ingest {
+    pub fn new(options: IngestOptions) -> Self {
+        Ingest {
+            options,
+            labels: Interner::new(),
+            owners: Interner::new(),
+            finalizers: Interner::new(),
+            managed: Interner::new(),
+            packer: None,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// From now on objects are compressed with `dictionary`.
+    pub fn compress_with(&mut self, dictionary: Arc<Dictionary>) {
+        self.packer = Packer::new(dictionary);
+    }
+
+    /// Reads an object that reaches to the end of `json`.
+    pub fn object(&mut self, json: &[u8]) -> Result<Object, ObjectError> {
+        let metadata = Metadata::find(json)?;
+        self.build(json, 0, &metadata)
+    }
+
+    /// Builds the object of `metadata`, which was found in `json` with positions counted from `offset` before it.
+    pub fn build(
+        &mut self,
+        json: &[u8],
+        offset: usize,
+        metadata: &Metadata<'_>,
+    ) -> Result<Object, ObjectError> {
+        let name = metadata.name.and_then(Text::value).filter(|name| !name.is_empty());
+        let name = name.ok_or(ObjectError::Nameless)?;
+        let namespace = metadata.namespace.and_then(Text::value);
+        let mut ill_typed = metadata.ill_typed;
+        let entry = Entry {
+            key: Key::new(namespace.as_deref(), &name),
+            uid: Uid::new(&metadata.uid.and_then(Text::value).unwrap_or_default()),
+            revision: metadata.resource_version.and_then(|text| parse_revision_bytes(text.raw)).unwrap_or(0),
+            generation: metadata.generation.and_then(|json| serde_json::from_slice(json).ok()).unwrap_or(0),
+            deletion: metadata.deletion_timestamp.and_then(Text::value).map(|text| seconds(&text)),
+            annotations_hash: metadata.annotations.map_or(0, hash_bytes),
+            labels: Labels(self.labels.get(metadata.labels.unwrap_or(b"{}"), || {
+                let map = parse::<BTreeMap<String, String>>(metadata.labels, &mut ill_typed);
+                Labels::from_map(&map).0
+            })),
+            owners: self.owners.get(metadata.owner_references.unwrap_or(b"[]"), || {
+                parse::<Vec<OwnerReference>>(metadata.owner_references, &mut ill_typed).into()
+            }),
+            finalizers: self.finalizers.get(metadata.finalizers.unwrap_or(b"[]"), || {
+                parse::<Vec<String>>(metadata.finalizers, &mut ill_typed).into()
+            }),
+            managed: self.managed_fields(metadata.managed_fields),
+            body: self.body(json, offset, metadata),
+        };
+        if let (true, Some(counter)) = (ill_typed, &self.options.ill_typed) {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(Object(Arc::new(entry)))
+    }
+
+    fn body(&mut self, json: &[u8], offset: usize, metadata: &Metadata<'_>) -> Body {
+        self.scratch.clear();
+        let mut rest = 0;
+        if let (Some((api_version, kind)), None, None) =
+            (&self.options.types, metadata.api_version, metadata.kind)
+        {
+            rest = memchr::memchr(b'{', json).map_or(0, |brace| brace + 1);
+            let types = format!(r#"{{"kind":"{kind}","apiVersion":"{api_version}","#);
+            self.scratch.extend_from_slice(types.as_bytes());
+        }
+        if let Some(cut) = &metadata.managed_fields_cut {
+            self.scratch.extend_from_slice(&json[rest..cut.start - offset]);
+            rest = cut.end - offset;
+        }
+        self.scratch.extend_from_slice(&json[rest..]);
+        let transformed = self.options.transform.as_ref().and_then(|transform| transform(&self.scratch));
+        let json = transformed.as_deref().unwrap_or(&self.scratch);
+        match &mut self.packer {
+            Some(packer) => packer.pack(json),
+            None => Body::Raw(json.into()),
+        }
+    }
+
+    fn managed_fields(&mut self, json: Option<&[u8]>) -> Option<Arc<[ManagedFields]>> {
+        let json = json?;
+        if self.options.field_owners.is_empty() {
+            return None;
+        }
+        let entries: Vec<ManagedFieldsJson<'_>> = serde_json::from_slice(json).ok()?;
+        let kept: Vec<ManagedFields> = entries
+            .into_iter()
+            .filter(|entry| self.options.field_owners.contains(&entry.manager))
+            .map(ManagedFieldsJson::compact)
+            .collect();
+        if kept.is_empty() {
+            return None;
+        }
+        let mut identity = Vec::new();
+        for entry in &kept {
+            for part in [&entry.manager, &entry.operation, &entry.subresource, &entry.api_version] {
+                identity.extend_from_slice(part.as_bytes());
+                identity.push(0);
+            }
+            identity.extend_from_slice(&entry.fields);
+        }
+        Some(self.managed.get(&identity, || kept.into()))
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ManagedFieldsJson<'a> {
+    #[serde(default)]
+    manager: String,
+    #[serde(default)]
+    operation: String,
+    #[serde(default)]
+    subresource: String,
+    #[serde(default)]
+    api_version: String,
+    #[serde(borrow, default)]
+    fields_v1: Option<&'a RawValue>,
+}
+
+impl ManagedFieldsJson<'_> {
+    fn compact(self) -> ManagedFields {
+        ManagedFields {
+            manager: self.manager,
+            operation: self.operation,
+            subresource: self.subresource,
+            api_version: self.api_version,
+            fields: self.fields_v1.map_or("{}", RawValue::get).as_bytes().into(),
+        }
+    }
+}
+
+impl From<Malformed> for ObjectError {
+    fn from(malformed: Malformed) -> Self {
+        ObjectError::Malformed { at: malformed.at }
+    }
+}
+
+fn parse<T: Default + for<'de> Deserialize<'de>>(json: Option<&[u8]>, ill_typed: &mut bool) -> T {
+    let parsed = json.map(serde_json::from_slice).transpose();
+    *ill_typed |= parsed.is_err();
+    parsed.ok().flatten().unwrap_or_default()
+}
+
+/// An unreadable time still says that the object is being deleted.
+fn seconds(text: &str) -> i64 {
+    text.parse::<Timestamp>().map_or(0, Timestamp::as_second)
+}

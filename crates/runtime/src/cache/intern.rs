@@ -1,0 +1,72 @@
+//! Shares equal parts of objects: pods of one ReplicaSet have the same labels and owners.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+/// Sweep at least after this many new values.
+const SWEEP_FLOOR: usize = 1024;
+
+/// A table from the JSON of a value to the shared value. Bounded by what is alive: values that nobody else holds
+/// are dropped whenever the table has doubled.
+pub(crate) struct Interner<T: ?Sized> {
+    // Looked up by key only; its order never shows.
+    values: HashMap<u64, Vec<(Box<[u8]>, Arc<T>)>, BuildHasherDefault<DefaultHasher>>,
+    count: usize,
+    sweep_at: usize,
+}
+
+impl<T: ?Sized> Interner<T> {
+    pub fn new() -> Self {
+        Interner { values: HashMap::default(), count: 0, sweep_at: SWEEP_FLOOR }
+    }
+
+    /// The value read from `json`, shared with all others that were read from the same bytes.
+    pub fn get(&mut self, json: &[u8], read: impl FnOnce() -> Arc<T>) -> Arc<T> {
+        if self.count >= self.sweep_at {
+            self.sweep();
+        }
+        let bucket = self.values.entry(hash_bytes(json)).or_default();
+        if let Some((_, value)) = bucket.iter().find(|(bytes, _)| **bytes == *json) {
+            return value.clone();
+        }
+        let value = read();
+        bucket.push((json.into(), value.clone()));
+        self.count += 1;
+        value
+    }
+
+    fn sweep(&mut self) {
+        self.values.retain(|_, bucket| {
+            bucket.retain(|(_, value)| Arc::strong_count(value) > 1);
+            !bucket.is_empty()
+        });
+        self.count = self.values.values().map(Vec::len).sum();
+        self.sweep_at = (self.count * 2).max(SWEEP_FLOOR);
+    }
+}
+
+/// The same bytes give the same number in every process.
+pub(crate) fn hash_bytes(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    bytes.hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_bytes_share_and_the_dead_are_swept() {
+        let mut interner = Interner::<str>::new();
+        let first = interner.get(b"a", || "a".into());
+        assert!(Arc::ptr_eq(&first, &interner.get(b"a", || unreachable!())));
+        for number in 0..SWEEP_FLOOR * 4 {
+            let text = number.to_string();
+            interner.get(text.as_bytes(), || text.as_str().into());
+        }
+        assert!(interner.count <= SWEEP_FLOOR, "{}", interner.count);
+        assert!(Arc::ptr_eq(&first, &interner.get(b"a", || unreachable!())));
+    }
+}

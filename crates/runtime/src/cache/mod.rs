@@ -1,0 +1,25 @@
+//! The cache of one kind: objects as bytes with decoded metadata, indexes, snapshots, typed reads.
+
+mod compress;
+mod decode;
+mod index;
+mod ingest;
+mod intern;
+mod labels;
+mod lister;
+mod metadata;
+mod object;
+mod scan;
+mod selector;
+mod snapshot;
+mod store;
+
+pub use decode::DEFAULT_DECODED_BYTES;
+pub use index::{Index, IndexConflict, IndexFn, UnknownIndex};
+pub use ingest::{FieldOwners, Transform, remove_paths};
+pub use labels::Labels;
+pub use lister::{ListError, Lister};
+pub use object::{DecodeError, ManagedFields, Object, ObjectError, Uid};
+pub use selector::{LabelMatcher, SelectorError};
+pub use snapshot::{Progress, Scope, Snapshot};
+pub use store::{Store, Waited};

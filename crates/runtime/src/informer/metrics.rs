@@ -1,0 +1,50 @@
+//! Numbers of one informer, for whoever publishes metrics.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counters of one informer. Plain numbers: the manager's metrics registry reads them when it is scraped.
+#[derive(Debug, Default)]
+pub struct InformerMetrics {
+    /// List requests sent (each page counts).
+    pub lists: Counter,
+    /// Watch requests sent.
+    pub watches: Counter,
+    /// Watches that ended within a second without an event.
+    pub short_watches: Counter,
+    /// Full states received, the first included.
+    pub replaces: Counter,
+    /// Failures of a list or a watch, clean ends not counted.
+    pub watch_errors: Counter,
+    /// Events received on watches, bookmarks included.
+    pub events: Counter,
+    /// Bookmarks received.
+    pub bookmarks: Counter,
+    /// Bytes received.
+    pub received_bytes: Counter,
+    /// Objects that could not be cached, because they do not say which object they are.
+    pub undecodable: Counter,
+    /// Objects that are cached although their metadata is not what Kubernetes defines.
+    pub ill_typed: Arc<AtomicU64>,
+    /// Deltas that wait between reflector and cache.
+    pub queued: Counter,
+}
+
+/// A number that is counted up, or set.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// The number now.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn add(&self, amount: u64) {
+        self.0.fetch_add(amount, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,14 @@
+//! Shared informers: one watch and one cache for a target, any number of handlers.
+
+mod event;
+mod mailbox;
+mod metrics;
+mod shared;
+mod subscription;
+
+pub use event::Event;
+pub use mailbox::{DEFAULT_MAILBOX_CAPACITY, SubscribeOptions};
+pub use metrics::{Counter, InformerMetrics};
+pub(crate) use shared::{Core, WeakInformer};
+pub use shared::{HandlerRegistration, SharedInformer, wait_for_cache_sync};
+pub use subscription::{HandlerLag, Subscription, SyncHandle};

@@ -1,0 +1,242 @@
+//! One watch, one cache, any number of handlers.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::event::Event;
+use super::mailbox::SubscribeOptions;
+use super::metrics::InformerMetrics;
+use super::subscription::{HandlerLag, Postbox, Subscription, SyncHandle};
+use crate::cache::{Index, IndexConflict, Lister, Scope, Store};
+use crate::delta::Delta;
+use crate::watch::Target;
+
+/// An informer that everyone in the process shares who watches the same target.
+///
+/// Clones are the same informer. When the last clone is dropped its watches end.
+#[derive(Clone)]
+pub struct SharedInformer(Arc<Inner>);
+
+struct Inner {
+    core: Arc<Core>,
+    started: AtomicBool,
+    tasks: Mutex<JoinSet<()>>,
+}
+
+/// What an informer's tasks and its handles share.
+pub(crate) struct Core {
+    pub target: Target,
+    pub store: Store,
+    pub metrics: Arc<InformerMetrics>,
+    /// Held while a change is applied and delivered, so that a late handler gets each change exactly once.
+    subscribers: Mutex<Vec<Weak<Postbox>>>,
+    synced: watch::Sender<bool>,
+}
+
+impl Core {
+    pub fn new(target: Target, store: Store) -> Self {
+        Core {
+            target,
+            store,
+            metrics: Arc::default(),
+            subscribers: Mutex::default(),
+            synced: watch::Sender::new(false),
+        }
+    }
+
+    /// Applies changes to the cache, then tells the handlers.
+    pub fn process(&self, scope: &Scope, deltas: impl IntoIterator<Item = Delta>) {
+        let mut subscribers = self.subscribers.lock().expect("no holder of this lock panics");
+        let mut events = Vec::new();
+        self.store.apply_all(scope, deltas, &mut events);
+        deliver(&mut subscribers, &events);
+    }
+
+    /// Forgets a namespace, with a deletion for each of its objects.
+    pub fn forget(&self, scope: &Scope) {
+        let mut subscribers = self.subscribers.lock().expect("no holder of this lock panics");
+        let events = self.store.remove_scope(scope);
+        deliver(&mut subscribers, &events);
+    }
+
+    /// Every scope has had its first full state.
+    pub fn mark_synced(&self) {
+        let subscribers = self.subscribers.lock().expect("no holder of this lock panics");
+        self.synced.send_replace(true);
+        for postbox in subscribers.iter().filter_map(Weak::upgrade) {
+            postbox.mark_upstream_synced();
+        }
+    }
+
+    fn subscribe(&self, options: &SubscribeOptions) -> Subscription {
+        let mut subscribers = self.subscribers.lock().expect("no holder of this lock panics");
+        let postbox = Postbox::new(options.capacity);
+        let present = self.store.snapshot();
+        postbox.deliver(present.iter().map(|object| Event::Add { object: object.clone(), is_initial: true }));
+        if *self.synced.borrow() {
+            postbox.mark_upstream_synced();
+        }
+        let subscription = Subscription::new(postbox, self.store.clone(), options);
+        subscribers.push(subscription.postbox());
+        subscription
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        let subscribers = self.subscribers.get_mut().expect("no holder of this lock panics");
+        for postbox in subscribers.iter().filter_map(Weak::upgrade) {
+            postbox.close();
+        }
+    }
+}
+
+fn deliver(subscribers: &mut Vec<Weak<Postbox>>, events: &[Event]) {
+    if events.is_empty() {
+        return;
+    }
+    subscribers.retain(|postbox| match postbox.upgrade() {
+        Some(postbox) => {
+            postbox.deliver(events.iter().cloned());
+            true
+        }
+        None => false,
+    });
+}
+
+impl SharedInformer {
+    pub(crate) fn new(core: Core) -> Self {
+        let inner = Inner { core: Arc::new(core), started: AtomicBool::new(false), tasks: Mutex::default() };
+        SharedInformer(Arc::new(inner))
+    }
+
+    /// What is watched.
+    pub fn target(&self) -> &Target {
+        &self.0.core.target
+    }
+
+    /// The cache.
+    pub fn store(&self) -> &Store {
+        &self.0.core.store
+    }
+
+    /// Typed reads from the cache.
+    pub fn lister<K: serde::de::DeserializeOwned + Send + Sync + 'static>(&self) -> Lister<K> {
+        Lister::new(self.0.core.store.clone())
+    }
+
+    /// Adds an index to the cache, before or after the start.
+    ///
+    /// # Errors
+    /// When there is one with that name.
+    pub fn add_index(&self, index: Index) -> Result<(), IndexConflict> {
+        self.0.core.store.add_index(index)
+    }
+
+    /// Whether the cache holds a full state, in every namespace that is watched.
+    pub fn has_synced(&self) -> bool {
+        *self.0.core.synced.borrow()
+    }
+
+    /// Waits until [`SharedInformer::has_synced`].
+    pub async fn wait_synced(&self) {
+        let mut synced = self.0.core.synced.subscribe();
+        synced.wait_for(|synced| *synced).await.expect("the informer itself holds the sender");
+    }
+
+    /// The resourceVersion that the cache has reached, or nothing before the first sync.
+    pub fn last_sync_resource_version(&self) -> Option<String> {
+        Some(self.0.core.store.revision())
+            .filter(|revision| *revision != 0)
+            .map(|revision| revision.to_string())
+    }
+
+    /// Numbers for metrics.
+    pub fn metrics(&self) -> &Arc<InformerMetrics> {
+        &self.0.core.metrics
+    }
+
+    /// How far each handler is behind.
+    pub fn handler_lags(&self) -> Vec<HandlerLag> {
+        let subscribers = self.0.core.subscribers.lock().expect("no holder of this lock panics");
+        subscribers.iter().filter_map(Weak::upgrade).map(|postbox| postbox.lag()).collect()
+    }
+
+    /// Begins a subscription. What is cached already comes first, as additions that are marked initial.
+    pub fn subscribe(&self, options: &SubscribeOptions) -> Subscription {
+        self.0.core.subscribe(options)
+    }
+
+    /// Calls `handler` for each event, one at a time, on a task of this informer, until the registration is dropped
+    /// or the informer ends.
+    pub fn add_handler<F>(&self, options: &SubscribeOptions, mut handler: F) -> HandlerRegistration
+    where
+        F: FnMut(Event) + Send + 'static,
+    {
+        let mut subscription = self.subscribe(options);
+        let synced = subscription.sync_handle();
+        let postbox = subscription.postbox();
+        let task = self.0.tasks.lock().expect("no holder of this lock panics").spawn(async move {
+            while let Some(event) = subscription.recv().await {
+                handler(event);
+                tokio::task::coop::consume_budget().await;
+            }
+        });
+        HandlerRegistration { task, synced, postbox }
+    }
+
+    /// Begins to watch; more calls change nothing. Must be called within a tokio runtime.
+    pub fn start(&self) {
+        if !self.0.started.swap(true, Ordering::AcqRel) {}
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakInformer {
+        WeakInformer(Arc::downgrade(&self.0))
+    }
+}
+
+/// A handler that was added; dropping it removes the handler.
+pub struct HandlerRegistration {
+    task: tokio::task::AbortHandle,
+    synced: SyncHandle,
+    postbox: Weak<Postbox>,
+}
+
+impl HandlerRegistration {
+    /// Whether the handler has returned from every initial addition.
+    pub fn has_synced(&self) -> bool {
+        self.synced.has_synced()
+    }
+
+    /// A handle to wait with.
+    pub fn sync_handle(&self) -> SyncHandle {
+        self.synced.clone()
+    }
+
+    /// How far the handler is behind.
+    pub fn lag(&self) -> HandlerLag {
+        self.postbox.upgrade().map(|postbox| postbox.lag()).unwrap_or_default()
+    }
+}
+
+impl Drop for HandlerRegistration {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+pub(crate) struct WeakInformer(Weak<Inner>);
+
+impl WeakInformer {
+    pub fn upgrade(&self) -> Option<SharedInformer> {
+        self.0.upgrade().map(SharedInformer)
+    }
+}
+
+/// Waits until all of them have synced.
+pub async fn wait_for_cache_sync(informers: &[SharedInformer]) {
+    futures::future::join_all(informers.iter().map(SharedInformer::wait_synced)).await;
+}

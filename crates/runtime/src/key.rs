@@ -1,0 +1,121 @@
+//! Names of objects inside one kind: `namespace/name`, or `name` for what lives outside namespaces.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::sync::Arc;
+
+/// The cache key of an object: `namespace/name`, or `name` when it has no namespace.
+///
+/// Cloning shares the text. Keys sort by their text, so all keys of a namespace lie side by side.
+///
+/// ```
+/// use setpoint::Key;
+/// let key = Key::new(Some("default"), "web-0");
+/// assert_eq!(key.as_str(), "default/web-0");
+/// assert_eq!((key.namespace(), key.name()), (Some("default"), "web-0"));
+/// assert_eq!(Key::new(None, "node-1").namespace(), None);
+/// ```
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key(Arc<str>);
+
+impl Key {
+    /// Joins a namespace and a name; an empty namespace counts as none.
+    pub fn new(namespace: Option<&str>, name: &str) -> Self {
+        Key(join_key(namespace, name).into())
+    }
+
+    /// Reads a key as [`Key::as_str`] writes it.
+    ///
+    /// # Errors
+    /// When there is more than one slash or nothing on one side of it.
+    pub fn parse(key: &str) -> Result<Self, KeyError> {
+        split_key(key)?;
+        Ok(Key(key.into()))
+    }
+
+    /// The whole key as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The namespace, if the object has one.
+    pub fn namespace(&self) -> Option<&str> {
+        memchr::memchr(b'/', self.0.as_bytes()).map(|slash| &self.0[..slash])
+    }
+
+    /// The object's name.
+    pub fn name(&self) -> &str {
+        match memchr::memchr(b'/', self.0.as_bytes()) {
+            Some(slash) => &self.0[slash + 1..],
+            None => &self.0,
+        }
+    }
+}
+
+impl Borrow<str> for Key {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+/// A text that is no `namespace/name` key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unexpected key format: {key:?}")]
+pub struct KeyError {
+    /// The text that was given.
+    pub key: String,
+}
+
+/// Splits `namespace/name` or `name` (client-go's `SplitMetaNamespaceKey`).
+///
+/// # Errors
+/// When there is more than one slash or nothing on one side of it.
+pub fn split_key(key: &str) -> Result<(Option<&str>, &str), KeyError> {
+    let malformed = || KeyError { key: key.to_owned() };
+    let (namespace, name) = match key.split_once('/') {
+        None => (None, key),
+        Some((namespace, name)) if !namespace.is_empty() && !name.contains('/') => (Some(namespace), name),
+        Some(_) => return Err(malformed()),
+    };
+    if name.is_empty() { Err(malformed()) } else { Ok((namespace, name)) }
+}
+
+/// Joins what [`split_key`] splits (client-go's `MetaNamespaceKeyFunc`); an empty namespace counts as none.
+pub fn join_key(namespace: Option<&str>, name: &str) -> String {
+    match namespace {
+        Some(namespace) if !namespace.is_empty() => format!("{namespace}/{name}"),
+        _ => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_split_as_they_were_joined() {
+        for (namespace, name) in [(Some("kube-system"), "dns"), (None, "node-1")] {
+            assert_eq!(split_key(&join_key(namespace, name)), Ok((namespace, name)));
+        }
+        assert_eq!(join_key(Some(""), "node-1"), "node-1");
+    }
+
+    #[test]
+    fn malformed_keys_are_refused() {
+        for key in ["", "a/b/c", "/name", "namespace/", "/"] {
+            assert!(Key::parse(key).is_err(), "{key:?}");
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! What an informer watches.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kube::Resource;
+use kube::core::ApiResource;
+
+use crate::cache::LabelMatcher;
+
+/// The namespaces that an informer covers.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Namespaces {
+    /// All of them with one watch; also for kinds that live outside namespaces.
+    #[default]
+    All,
+    /// These, with one watch each.
+    Named(BTreeSet<String>),
+    /// Those whose labels match this selector, with one watch each, as they come and go.
+    Labelled(String),
+}
+
+/// A kind and what part of it: informers with the same target share one watch and one cache.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Pod;
+/// use setpoint::Target;
+/// let target = Target::of::<Pod>().in_namespace("default").labels("app=web");
+/// assert_eq!(target.resource.plural, "pods");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Target {
+    /// The kind.
+    pub resource: ApiResource,
+    /// The namespaces.
+    pub namespaces: Namespaces,
+    /// Label selector, as the API takes it.
+    pub labels: Option<String>,
+    /// Field selector, as the API takes it.
+    pub fields: Option<String>,
+    /// Ask the server for metadata alone: spec and status are neither sent nor cached.
+    pub metadata_only: bool,
+}
+
+impl Target {
+    /// All objects of a kind that is known at compile time.
+    pub fn of<K: Resource<DynamicType = ()>>() -> Self {
+        Target::resource(ApiResource::erase::<K>(&()))
+    }
+
+    /// All objects of a kind that is known at run time.
+    pub fn resource(resource: ApiResource) -> Self {
+        Target { resource, namespaces: Namespaces::All, labels: None, fields: None, metadata_only: false }
+    }
+
+    /// Only one namespace.
+    #[must_use]
+    pub fn in_namespace(self, namespace: &str) -> Self {
+        self.in_namespaces([namespace.to_owned()])
+    }
+
+    /// Only these namespaces, with a watch each.
+    #[must_use]
+    pub fn in_namespaces(self, namespaces: impl IntoIterator<Item = String>) -> Self {
+        Target { namespaces: Namespaces::Named(namespaces.into_iter().collect()), ..self }
+    }
+
+    /// Only the namespaces that carry matching labels, as they come and go.
+    #[must_use]
+    pub fn in_namespaces_labelled(self, selector: &str) -> Self {
+        Target { namespaces: Namespaces::Labelled(selector.to_owned()), ..self }
+    }
+
+    /// Only objects that match a label selector.
+    #[must_use]
+    pub fn labels(self, selector: &str) -> Self {
+        Target { labels: Some(selector.to_owned()), ..self }
+    }
+
+    /// Only objects that match a field selector.
+    #[must_use]
+    pub fn fields(self, selector: &str) -> Self {
+        Target { fields: Some(selector.to_owned()), ..self }
+    }
+
+    /// Metadata alone.
+    #[must_use]
+    pub fn metadata_only(self) -> Self {
+        Target { metadata_only: true, ..self }
+    }
+
+    /// Whether an object with these labels in this namespace surely appears in a cache of this target. A field
+    /// selector, or namespaces chosen by label, cannot be judged from here: the answer is no.
+    pub fn surely_sees(&self, namespace: Option<&str>, labels: &BTreeMap<String, String>) -> bool {
+        let namespace_seen = match &self.namespaces {
+            Namespaces::All => true,
+            Namespaces::Named(names) => namespace.is_some_and(|name| names.contains(name)),
+            Namespaces::Labelled(_) => false,
+        };
+        let labels_match = self.labels.as_deref().is_none_or(|selector| {
+            LabelMatcher::parse(selector)
+                .is_ok_and(|matcher| matcher.matches(|key| labels.get(key).map(String::as_str)))
+        });
+        namespace_seen && labels_match && self.fields.is_none()
+    }
+
+    /// The path of the collection below the server's root.
+    pub(crate) fn path(&self, namespace: Option<&str>) -> String {
+        let ApiResource { group, version, plural, .. } = &self.resource;
+        let root =
+            if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
+        match namespace {
+            Some(namespace) => format!("{root}/namespaces/{namespace}/{plural}"),
+            None => format!("{root}/{plural}"),
+        }
+    }
+
+    /// Orders targets, which the kind itself does not.
+    pub(crate) fn identity(&self) -> (&str, &str, &Namespaces, Option<&str>, Option<&str>) {
+        let ApiResource { api_version, plural, .. } = &self.resource;
+        (api_version, plural, &self.namespaces, self.labels.as_deref(), self.fields.as_deref())
+    }
+}
