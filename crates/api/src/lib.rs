@@ -4,13 +4,18 @@
 //! Nothing here does I/O, knows HTTP, or reads a clock: time and randomness arrive as handles
 //! ([`Clock`], [`Random`]).
 
+mod access;
 pub mod cause;
 pub mod clock;
+pub mod defaults;
+pub mod facts;
 pub mod fieldset;
 pub mod gostyle;
 pub mod kind;
 pub mod name;
 pub mod patch;
+pub mod prepare;
+pub mod quantity;
 pub mod random;
 pub mod schema;
 pub mod selector;

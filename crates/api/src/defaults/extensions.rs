@@ -1,0 +1,104 @@
+//! Kinds with a rule or two each.
+
+use serde_json::{Map, Value, json};
+
+use super::Lit::{Int, Text};
+use super::admission::CLIENT_CONFIG;
+use super::{Rule, text};
+
+pub(super) const POD_DISRUPTION_BUDGET: &[Rule] = &[
+    Rule::Struct("spec", &[]),
+    Rule::Struct(
+        "status",
+        &[
+            Rule::Absent("currentHealthy", Int(0)),
+            Rule::Absent("desiredHealthy", Int(0)),
+            Rule::Absent("disruptionsAllowed", Int(0)),
+            Rule::Absent("expectedPods", Int(0)),
+        ],
+    ),
+];
+
+pub(super) const PRIORITY_CLASS: &[Rule] =
+    &[Rule::Absent("value", Int(0)), Rule::Absent("preemptionPolicy", Text("PreemptLowerPriority"))];
+
+pub(super) const LEASE: &[Rule] = &[Rule::Struct("spec", &[])];
+
+pub(super) const CSR: &[Rule] = &[Rule::Struct("status", &[])];
+
+pub(super) const EVENTS_EVENT: &[Rule] =
+    &[Rule::Struct("deprecatedSource", &[]), Rule::Struct("regarding", &[]), Rule::Call(event_times)];
+
+pub(super) const CRD: &[Rule] = &[
+    Rule::Struct(
+        "spec",
+        &[
+            Rule::Struct("names", &[Rule::Call(names)]),
+            Rule::Call(conversion),
+            Rule::Pointer(
+                "conversion",
+                &[Rule::Pointer("webhook", &[Rule::Pointer("clientConfig", CLIENT_CONFIG)])],
+            ),
+        ],
+    ),
+    Rule::Struct("status", &[]),
+    Rule::Call(stored_versions),
+];
+
+pub(super) fn rbac(kind: &str) -> &'static [Rule] {
+    match kind {
+        "RoleBinding" | "ClusterRoleBinding" => &[
+            Rule::Struct("roleRef", &[Rule::Zero("apiGroup", Text(RBAC_GROUP))]),
+            Rule::List("subjects", &[Rule::Call(subject)]),
+        ],
+        "Role" | "ClusterRole" => &[Rule::Call(rules_shown)],
+        _ => &[],
+    }
+}
+
+const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
+
+fn subject(subject: &mut Map<String, Value>) {
+    if text(subject, "apiGroup").is_empty() && matches!(text(subject, "kind"), "User" | "Group") {
+        subject.insert("apiGroup".to_owned(), RBAC_GROUP.into());
+    }
+}
+
+fn rules_shown(role: &mut Map<String, Value>) {
+    role.entry("rules").or_insert(Value::Null);
+}
+
+fn event_times(event: &mut Map<String, Value>) {
+    for field in ["eventTime", "deprecatedFirstTimestamp", "deprecatedLastTimestamp"] {
+        event.entry(field).or_insert(Value::Null);
+    }
+}
+
+fn names(names: &mut Map<String, Value>) {
+    let kind = text(names, "kind").to_owned();
+    if text(names, "singular").is_empty() && !kind.is_empty() {
+        names.insert("singular".to_owned(), kind.to_lowercase().into());
+    }
+    if text(names, "listKind").is_empty() && !kind.is_empty() {
+        names.insert("listKind".to_owned(), format!("{kind}List").into());
+    }
+}
+
+fn conversion(spec: &mut Map<String, Value>) {
+    let conversion = spec.entry("conversion").or_insert(Value::Null);
+    if conversion.is_null() {
+        *conversion = json!({"strategy": "None"});
+    }
+}
+
+/// What is stored begins with the version that is stored.
+fn stored_versions(crd: &mut Map<String, Value>) {
+    let versions = crd.get("spec").map_or(&[][..], |spec| crate::access::items(spec, "versions"));
+    let stored =
+        versions.iter().find(|version| version["storage"] == true).map(|version| version["name"].clone());
+    if let (Some(name), Some(Value::Object(status))) = (stored, crd.get_mut("status"))
+        && status.get("storedVersions").and_then(Value::as_array).is_none_or(Vec::is_empty)
+    {
+        status.insert("storedVersions".to_owned(), json!([name]));
+    }
+}
