@@ -1,1 +1,12 @@
-//! Setpoint.
+//! The built-in controllers and the scheduler: one folder a controller, each a pure plan and a thin reconcile.
+
+#![allow(dead_code, unused_imports)]
+
+mod claim;
+mod deployment;
+mod percent;
+mod pod;
+mod quantity;
+mod replicaset;
+mod scheduler;
+mod selector;

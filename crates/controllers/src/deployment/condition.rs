@@ -1,0 +1,86 @@
+//! A Deployment's conditions.
+
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition, DeploymentStatus, ReplicaSetCondition};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+pub const PROGRESSING: &str = "Progressing";
+pub const AVAILABLE: &str = "Available";
+pub const REPLICA_FAILURE: &str = "ReplicaFailure";
+
+pub const REPLICA_SET_UPDATED: &str = "ReplicaSetUpdated";
+pub const REPLICA_SET_CREATE_ERROR: &str = "ReplicaSetCreateError";
+pub const NEW_REPLICA_SET_CREATED: &str = "NewReplicaSetCreated";
+pub const FOUND_NEW_REPLICA_SET: &str = "FoundNewReplicaSet";
+pub const NEW_REPLICA_SET_AVAILABLE: &str = "NewReplicaSetAvailable";
+pub const PROGRESS_DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
+pub const PAUSED: &str = "DeploymentPaused";
+pub const RESUMED: &str = "DeploymentResumed";
+
+/// A condition that begins now.
+pub fn new(type_: &str, status: &str, reason: &str, message: String, now: Timestamp) -> DeploymentCondition {
+    let now = whole_seconds(now);
+    DeploymentCondition {
+        type_: Some(type_.to_owned()),
+        status: Some(status.to_owned()),
+        reason: Some(reason.to_owned()),
+        message: Some(message),
+        last_update_time: Some(now.clone()),
+        last_transition_time: Some(now),
+    }
+}
+
+/// The condition of this type.
+pub fn get<'a>(status: &'a DeploymentStatus, type_: &str) -> Option<&'a DeploymentCondition> {
+    status.conditions.as_ref()?.iter().find(|condition| condition.type_.as_deref() == Some(type_))
+}
+
+/// The reason of the condition of this type, empty if there is none.
+pub fn reason<'a>(status: &'a DeploymentStatus, type_: &str) -> &'a str {
+    get(status, type_).and_then(|condition| condition.reason.as_deref()).unwrap_or_default()
+}
+
+/// Sets a condition. The same status and reason change nothing; the same status keeps the time of transition.
+pub fn set(status: &mut DeploymentStatus, mut condition: DeploymentCondition) {
+    let type_ = condition.type_.clone().unwrap_or_default();
+    if let Some(current) = get(status, &type_)
+        && current.status == condition.status
+    {
+        if current.reason == condition.reason {
+            return;
+        }
+        condition.last_transition_time = current.last_transition_time.clone();
+    }
+    remove(status, &type_);
+    status.conditions.get_or_insert_default().push(condition);
+}
+
+/// Takes a condition away.
+pub fn remove(status: &mut DeploymentStatus, type_: &str) {
+    if let Some(conditions) = &mut status.conditions {
+        conditions.retain(|condition| condition.type_.as_deref() != Some(type_));
+    }
+}
+
+/// What a ReplicaSet says, said by its Deployment.
+pub fn from_replica_set(condition: &ReplicaSetCondition) -> DeploymentCondition {
+    DeploymentCondition {
+        type_: condition.type_.clone(),
+        status: condition.status.clone(),
+        reason: condition.reason.clone(),
+        message: condition.message.clone(),
+        last_update_time: condition.last_transition_time.clone(),
+        last_transition_time: condition.last_transition_time.clone(),
+    }
+}
+
+/// Whether somebody waits for progress at all.
+pub fn progress_deadline(deployment: &Deployment) -> Option<i32> {
+    let seconds = deployment.spec.progress_deadline_seconds?;
+    (seconds != i32::MAX).then_some(seconds)
+}
+
+/// `metav1.Time` keeps no fraction; a condition that kept one would differ from itself read back.
+pub fn whole_seconds(time: Timestamp) -> Time {
+    Time(Timestamp::from_second(time.as_second()).expect("a timestamp's own second is in range"))
+}

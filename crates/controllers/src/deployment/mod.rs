@@ -1,0 +1,36 @@
+//! Deployments: one ReplicaSet per template, rolled from the old to the new within surge and unavailability.
+//!
+//! [`plan`] decides from what was observed; the reconcile reads, applies the plan's writes and reports.
+
+mod condition;
+mod hash;
+mod history;
+mod plan;
+mod recreate;
+mod rollback;
+mod rolling;
+mod rollout;
+mod scale;
+mod status;
+mod template;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use condition::whole_seconds;
+pub(crate) use hash::pod_template_hash;
+pub(crate) use plan::{Change, Event, Observed, Plan, Rollback, plan};
+
+/// Label that tells the pods of one template from those of another.
+pub(crate) const POD_TEMPLATE_HASH: &str = "pod-template-hash";
+/// The revision of a ReplicaSet among its Deployment's, and the Deployment's present one.
+pub(crate) const REVISION: &str = "deployment.kubernetes.io/revision";
+/// Former revisions of a ReplicaSet that became current again.
+pub(crate) const REVISION_HISTORY: &str = "deployment.kubernetes.io/revision-history";
+/// The Deployment's replicas when the ReplicaSet was last scaled.
+pub(crate) const DESIRED_REPLICAS: &str = "deployment.kubernetes.io/desired-replicas";
+/// Replicas and surge when the ReplicaSet was last scaled.
+pub(crate) const MAX_REPLICAS: &str = "deployment.kubernetes.io/max-replicas";
+/// Asks for a rollback; what extensions/v1beta1 had as a field.
+pub(crate) const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
+/// kubectl's memory of what was applied.
+pub(crate) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";

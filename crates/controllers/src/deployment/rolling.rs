@@ -1,0 +1,89 @@
+//! Rolling update: grow the new ReplicaSet within surge, shrink the old within unavailability.
+
+use super::history;
+use super::rollout::Rollout;
+use super::status;
+
+/// One step of the rollout. A step that scaled up leaves scaling down to the next one.
+pub fn roll(rollout: &mut Rollout<'_>) {
+    history::create_new(rollout);
+    let new = rollout.new.expect("create_new leaves a new ReplicaSet");
+    if scale_new(rollout, new) || scale_old(rollout, new) {
+        return;
+    }
+    if status::is_complete(rollout.deployment, &rollout.status) {
+        history::clean_up(rollout);
+    }
+}
+
+/// How large the new ReplicaSet may be now.
+pub fn size_of_new(rollout: &Rollout<'_>, new: usize) -> i32 {
+    let (desired, present) = (rollout.desired(), rollout.sets[new].replicas);
+    if !rollout.is_rolling() {
+        return desired;
+    }
+    let room = desired + rollout.max_surge() - rollout.total_replicas();
+    if room <= 0 { present } else { present + room.min(desired - present) }
+}
+
+fn scale_new(rollout: &mut Rollout<'_>, new: usize) -> bool {
+    let (desired, present) = (rollout.desired(), rollout.sets[new].replicas);
+    if present == desired {
+        return false;
+    }
+    let size = if present > desired { desired } else { size_of_new(rollout, new) };
+    size != present && rollout.scale_set(new, size)
+}
+
+fn scale_old(rollout: &mut Rollout<'_>, new: usize) -> bool {
+    let active: Vec<usize> =
+        rollout.old().into_iter().filter(|index| rollout.sets[*index].replicas > 0).collect();
+    if active.is_empty() {
+        return false;
+    }
+    let least = rollout.desired() - rollout.max_unavailable();
+    let not_yet = rollout.sets[new].replicas - rollout.sets[new].available();
+    let most = rollout.total_replicas() - least - not_yet;
+    if most <= 0 {
+        return false;
+    }
+    let unhealthy = remove_unhealthy(rollout, &active, most);
+    let healthy = remove_healthy(rollout, &active, new, least);
+    unhealthy || healthy
+}
+
+/// Pods that are not available go first: removing them costs no availability.
+fn remove_unhealthy(rollout: &mut Rollout<'_>, active: &[usize], most: i32) -> bool {
+    let mut left = most;
+    let mut scaled = false;
+    for &index in active {
+        let set = &rollout.sets[index];
+        let unhealthy = (set.replicas - set.available()).min(left);
+        if left <= 0 {
+            break;
+        }
+        if unhealthy > 0 {
+            left -= unhealthy;
+            scaled |= rollout.scale_set(index, rollout.sets[index].replicas - unhealthy);
+        }
+    }
+    scaled
+}
+
+fn remove_healthy(rollout: &mut Rollout<'_>, active: &[usize], new: usize, least: i32) -> bool {
+    let available: i32 = active.iter().chain([&new]).map(|index| rollout.sets[*index].available()).sum();
+    let mut left = available - least;
+    let mut scaled = false;
+    for &index in active {
+        if left <= 0 {
+            break;
+        }
+        let replicas = rollout.sets[index].replicas;
+        let count = replicas.min(left);
+        if count > 0 {
+            left -= count;
+            scaled |= rollout.scale_set(index, replicas - count);
+        }
+    }
+    scaled
+}

@@ -1,0 +1,13 @@
+//! The scheduler: each pod to a node that can take it, the least loaded first.
+
+mod affinity;
+mod filter;
+mod ledger;
+mod resources;
+mod score;
+mod taint;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use filter::Unschedulable;
+pub(crate) use ledger::{Ledger, Wish};
