@@ -1,1 +1,20 @@
-fn main() {}
+//! Benchmarks beside the peers, in one run: `cargo xtask bench NAME`. A program that prints figures, not a test.
+
+// A command line: it reads the environment and starts processes.
+#![allow(clippy::disallowed_methods)]
+
+mod apiserver;
+mod connection;
+mod load;
+mod server;
+
+use anyhow::{Result, bail};
+
+fn main() -> Result<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    match words.first().map(String::as_str) {
+        Some("apiserver") => runtime.block_on(apiserver::run(&words[1..])),
+        _ => bail!("usage: setpoint-bench apiserver [--seconds N] [--only CASE]"),
+    }
+}

@@ -1,0 +1,164 @@
+//! One HTTP/2 connection over TLS, as client-go keeps one.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http2::SendRequest;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::ClientConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio::net::TcpStream;
+
+/// Where a server is and how to be admitted.
+#[derive(Clone)]
+pub struct Target {
+    /// `127.0.0.1:PORT`.
+    pub address: String,
+    /// What the client shows.
+    pub tls: Arc<ClientConfig>,
+    /// A bearer token, where the server knows the client by one.
+    pub token: Option<String>,
+}
+
+/// A connection that sends one request at a time.
+pub struct Connection {
+    send: SendRequest<Full<Bytes>>,
+    target: Target,
+    _driver: tokio::task::JoinSet<()>,
+}
+
+impl Connection {
+    pub async fn open(target: &Target) -> Result<Connection> {
+        let stream = TcpStream::connect(&target.address).await?;
+        stream.set_nodelay(true)?;
+        let name = ServerName::try_from("127.0.0.1")?;
+        let stream = tokio_rustls::TlsConnector::from(target.tls.clone()).connect(name, stream).await?;
+        let (send, connection) =
+            hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
+        let mut driver = tokio::task::JoinSet::new();
+        driver.spawn(async move {
+            let _ = connection.await;
+        });
+        Ok(Connection { send, target: target.clone(), _driver: driver })
+    }
+
+    /// Sends a request and gives the answer's head with its body still to be read.
+    pub async fn start(
+        &mut self,
+        method: Method,
+        path: &str,
+        content_type: Option<&str>,
+        body: Bytes,
+    ) -> Result<Response<Incoming>> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("https://{}{path}", self.target.address))
+            .header("accept", "application/json");
+        if let Some(kind) = content_type {
+            request = request.header("content-type", kind);
+        }
+        if let Some(token) = &self.target.token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        self.send.ready().await?;
+        Ok(self.send.send_request(request.body(Full::new(body))?).await?)
+    }
+
+    /// Sends a request, drains the answer, and fails unless it is a success.
+    pub async fn call(
+        &mut self,
+        method: Method,
+        path: &str,
+        content_type: Option<&str>,
+        body: Bytes,
+    ) -> Result<usize> {
+        let response = self.start(method, path, content_type, body).await?;
+        let status = response.status();
+        if !status.is_success() {
+            let text = response.into_body().collect().await?.to_bytes();
+            anyhow::bail!("{path}: {status}: {}", String::from_utf8_lossy(&text));
+        }
+        let mut body = response.into_body();
+        let mut length = 0;
+        while let Some(frame) = body.frame().await {
+            length += frame?.data_ref().map_or(0, Bytes::len);
+        }
+        Ok(length)
+    }
+}
+
+/// A client that trusts `authority`, or anything when there is none, and shows a certificate when given one.
+pub fn client_config(
+    authority: Option<&[u8]>,
+    identity: Option<(&[u8], &[u8])>,
+) -> Result<Arc<ClientConfig>> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder =
+        ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
+    let builder = match authority {
+        Some(pem) => {
+            let mut roots = rustls::RootCertStore::empty();
+            for certificate in CertificateDer::pem_slice_iter(pem) {
+                roots.add(certificate?)?;
+            }
+            ensure!(!roots.is_empty(), "no certificate in the authority");
+            builder.with_root_certificates(roots)
+        }
+        None => builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyServer(provider))),
+    };
+    let mut config = match identity {
+        Some((certificate, key)) => {
+            let chain = CertificateDer::pem_slice_iter(certificate).collect::<Result<Vec<_>, _>>()?;
+            builder.with_client_auth_cert(chain, PrivateKeyDer::from_pem_slice(key).context("client key")?)?
+        }
+        None => builder.with_no_client_auth(),
+    };
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// The peer makes its own certificate at every start; this tool started it on a loopback port itself.
+#[derive(Debug)]
+struct AnyServer(Arc<rustls::crypto::CryptoProvider>);
+
+impl rustls::client::danger::ServerCertVerifier for AnyServer {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: rustls::pki_types::UnixTime,
+    ) -> Result<rustls::client::danger::ServerCertVerified, rustls::Error> {
+        Ok(rustls::client::danger::ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &rustls::DigitallySignedStruct,
+    ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &rustls::DigitallySignedStruct,
+    ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,63 @@
+//! The load generator: a fixed number of connections, each sending its next request when the last was answered.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use bytes::Bytes;
+use http::Method;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::connection::{Connection, Target};
+
+/// As many as the peers' published figures were taken with.
+pub const CONNECTIONS: usize = 16;
+
+/// One request, made before the clock starts.
+#[derive(Clone)]
+pub struct Call {
+    pub method: Method,
+    pub path: String,
+    pub content_type: Option<&'static str>,
+    pub body: Bytes,
+}
+
+/// What came out.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome {
+    pub operations: usize,
+    pub elapsed: Duration,
+}
+
+impl Outcome {
+    pub fn rate(&self) -> f64 {
+        self.operations as f64 / self.elapsed.as_secs_f64()
+    }
+}
+
+/// Sends every call once, spread over the connections.
+pub async fn drive(target: &Target, calls: Vec<Call>) -> Result<Outcome> {
+    let mut connections = Vec::new();
+    for _ in 0..CONNECTIONS {
+        connections.push(Connection::open(target).await?);
+    }
+    let operations = calls.len();
+    let mut shares: Vec<Vec<Call>> = vec![Vec::new(); CONNECTIONS];
+    for (at, call) in calls.into_iter().enumerate() {
+        shares[at % CONNECTIONS].push(call);
+    }
+    let start = Instant::now();
+    let mut workers = JoinSet::new();
+    for (mut connection, share) in connections.into_iter().zip(shares) {
+        workers.spawn(async move {
+            for call in share {
+                connection.call(call.method, &call.path, call.content_type, call.body).await?;
+            }
+            anyhow::Ok(connection)
+        });
+    }
+    while let Some(worker) = workers.join_next().await {
+        worker??;
+    }
+    Ok(Outcome { operations, elapsed: start.elapsed() })
+}
