@@ -98,6 +98,23 @@ pub fn type_name(value: &Value) -> &'static str {
     }
 }
 
+/// Go's `%#v` of decoded JSON.
+pub fn syntax(value: &Value) -> String {
+    match value {
+        Value::Null => "interface {}(nil)".into(),
+        Value::String(text) => quote(text),
+        Value::Array(items) => {
+            format!("[]interface {{}}{{{}}}", items.iter().map(syntax).collect::<Vec<_>>().join(", "))
+        }
+        Value::Object(fields) => {
+            let fields: Vec<String> =
+                fields.iter().map(|(name, value)| format!("{}:{}", quote(name), syntax(value))).collect();
+            format!("map[string]interface {{}}{{{}}}", fields.join(", "))
+        }
+        other => plain(other),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

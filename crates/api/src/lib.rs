@@ -5,6 +5,7 @@
 //! ([`Clock`], [`Random`]).
 
 mod access;
+pub mod apply;
 pub mod cause;
 pub mod clock;
 pub mod defaults;

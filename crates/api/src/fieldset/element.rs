@@ -33,7 +33,6 @@ impl PathElement {
         PathElement::Key(Arc::from(fields))
     }
 
-    #[allow(dead_code)]
     pub(crate) fn cmp_field(&self, name: &str) -> Ordering {
         match self {
             PathElement::Field(own) => (**own).cmp(name),

@@ -68,7 +68,6 @@ impl FieldSet {
     }
 
     /// Finds the entry of a field name without building an element.
-    #[allow(dead_code)]
     pub(crate) fn get_field(&self, name: &str) -> Option<&Entry> {
         let found = self.entries.binary_search_by(|entry| entry.element.cmp_field(name));
         found.ok().map(|at| &self.entries[at])
@@ -83,7 +82,6 @@ impl FieldSet {
     }
 
     /// Puts a subtree in place; the element must not be present yet. An empty one leaves no trace.
-    #[allow(dead_code)]
     pub(crate) fn attach(&mut self, element: PathElement, member: bool, children: FieldSet) {
         if !member && children.is_empty() {
             return;

@@ -1,0 +1,78 @@
+//! Fields that a request cannot own because the server resets them: status on the object itself, everything but
+//! status on `/status`.
+
+use std::sync::Arc;
+
+use crate::fieldset::{Entry, FieldSet, PathElement};
+
+/// Which of the fields that a request mentions it may own.
+#[derive(Clone, Debug, Default)]
+pub enum ResetFields {
+    /// All.
+    #[default]
+    None,
+    /// All but these and what lies below them.
+    Exclude(FieldSet),
+    /// Only what lies below one of these paths.
+    Include(Vec<Vec<Step>>),
+}
+
+/// One step of an included path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The field of that name.
+    Field(Arc<str>),
+    /// Anything.
+    Any,
+}
+
+impl ResetFields {
+    /// All but these paths of field names.
+    pub fn exclude(paths: &[&[&str]]) -> Self {
+        ResetFields::Exclude(FieldSet::of_fields(paths.iter().copied()))
+    }
+
+    /// Only these paths; `*` stands for anything.
+    pub fn include(paths: &[&[&str]]) -> Self {
+        let step = |name: &&str| if *name == "*" { Step::Any } else { Step::Field(Arc::from(*name)) };
+        ResetFields::Include(paths.iter().map(|path| path.iter().map(step).collect()).collect())
+    }
+
+    pub(super) fn filter(&self, set: FieldSet) -> FieldSet {
+        match self {
+            ResetFields::None => set,
+            ResetFields::Exclude(reset) if reset.is_empty() => set,
+            ResetFields::Exclude(reset) => set.recursive_difference(reset),
+            ResetFields::Include(paths) => {
+                let paths: Vec<&[Step]> = paths.iter().map(Vec::as_slice).collect();
+                include(&set, &paths)
+            }
+        }
+    }
+}
+
+fn include(set: &FieldSet, paths: &[&[Step]]) -> FieldSet {
+    if paths.iter().any(|path| path.is_empty()) {
+        return set.clone();
+    }
+    let mut out = FieldSet::new();
+    for entry in &set.entries {
+        let below: Vec<&[Step]> = paths
+            .iter()
+            .filter(|path| match (&path[0], &entry.element) {
+                (Step::Any, _) => true,
+                (Step::Field(name), PathElement::Field(own)) => name == own,
+                _ => false,
+            })
+            .map(|path| &path[1..])
+            .collect();
+        if below.is_empty() {
+            continue;
+        }
+        let children = include(&entry.children, &below);
+        if entry.member || !children.is_empty() {
+            out.entries.push(Entry { element: entry.element.clone(), member: entry.member, children });
+        }
+    }
+    out
+}
