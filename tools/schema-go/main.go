@@ -33,7 +33,7 @@ type Type struct {
 	Fields []Field `json:"fields,omitempty"`
 }
 
-// Field is one JSON field of a struct.
+// Field is one JSON field of a struct. Under names the Go fields that hold it where a struct is inlined.
 type Field struct {
 	Name          string `json:"name"`
 	Type          string `json:"type"`
@@ -41,6 +41,7 @@ type Field struct {
 	OmitZero      bool   `json:"omitzero,omitempty"`
 	Pointer       bool   `json:"pointer,omitempty"`
 	Proto         []int  `json:"proto,omitempty"`
+	Under         string `json:"under,omitempty"`
 	PatchStrategy string `json:"patchStrategy,omitempty"`
 	PatchMergeKey string `json:"patchMergeKey,omitempty"`
 }
@@ -155,7 +156,7 @@ func (d *dump) add(t reflect.Type) string {
 		if !reflect.PointerTo(t).Implements(message) {
 			out.Kind = "jsonstruct"
 		}
-		d.fields(t, out, nil, false)
+		d.fields(t, out, "", nil, false)
 	default:
 		panic("a kind that JSON has not: " + k + " " + t.Kind().String())
 	}
@@ -163,7 +164,7 @@ func (d *dump) add(t reflect.Type) string {
 }
 
 // The numbers of the embedded messages above stand in via; hidden says that protobuf does not have this struct.
-func (d *dump) fields(t reflect.Type, out *Type, via []int, hidden bool) {
+func (d *dump) fields(t reflect.Type, out *Type, under string, via []int, hidden bool) {
 	for i := 0; i < t.NumField(); i++ {
 		f := t.Field(i)
 		tag, tagged := f.Tag.Lookup("json")
@@ -185,7 +186,7 @@ func (d *dump) fields(t reflect.Type, out *Type, via []int, hidden bool) {
 			if f.Type.Kind() != reflect.Struct {
 				panic("inlined, not a struct: " + t.String() + "." + f.Name)
 			}
-			d.fields(f.Type, out, append(slices.Clone(via), number), hidden || number == 0)
+			d.fields(f.Type, out, strings.TrimPrefix(under+"."+f.Name, "."), append(slices.Clone(via), number), hidden || number == 0)
 			continue
 		}
 		if !tagged || parts[0] == "" {
@@ -196,7 +197,7 @@ func (d *dump) fields(t reflect.Type, out *Type, via []int, hidden bool) {
 			ft, pointer = ft.Elem(), true
 		}
 		field := Field{
-			Name: parts[0], Type: d.add(ft), OmitEmpty: options["omitempty"], OmitZero: options["omitzero"], Pointer: pointer,
+			Name: parts[0], Type: d.add(ft), OmitEmpty: options["omitempty"], OmitZero: options["omitzero"], Pointer: pointer, Under: under,
 			PatchStrategy: f.Tag.Get("patchStrategy"), PatchMergeKey: f.Tag.Get("patchMergeKey"),
 		}
 		if !hidden && number != 0 {

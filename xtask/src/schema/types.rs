@@ -161,9 +161,16 @@ impl Builder<'_> {
                 other => bail!("patch strategy {other}"),
             };
         }
+        let kind = text(&self.sources.go["types"][text(field, "type")?], "kind")?;
+        let omitted_when_empty = matches!(kind, "string" | "bool" | "bytes" | "map" | "list" | "wrappedlist" | "any")
+            || matches!(kind, "int32" | "int64" | "double");
+        let always = !flag("omitempty") && !flag("omitzero")
+            || !flag("omitzero") && !flag("pointer") && !omitted_when_empty;
+        flags |= u32::from(always) << 7;
         record.number(self.strings.add(text(field, "name")?));
         record.number(self.number(text(field, "type")?, property)?);
         record.number(flags);
+        record.optional(field["under"].as_str().map(|under| self.strings.add(under)));
         let default = property.and_then(|p| p.get("default")).map(Value::to_string);
         record.optional(default.map(|text| self.strings.add(&text)));
         record.optional(field["patchMergeKey"].as_str().map(|key| self.strings.add(key)));

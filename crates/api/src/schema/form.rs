@@ -151,12 +151,22 @@ pub struct Struct {
     pub embedded_resource: bool,
     /// The fields by protobuf place, sorted; empty for custom types.
     pub proto: Vec<ProtoSlot>,
+    /// The fields (by index) that Go writes even when nobody set them: no `omitempty`, or a struct that is not
+    /// behind a pointer.
+    pub always: Vec<u16>,
+    /// The fields (by index) that Go keeps in an embedded struct, with its name, which error texts contain.
+    pub inlined: Vec<(u16, Arc<str>)>,
 }
 
 impl Struct {
     /// The field of that name.
     pub fn field(&self, name: &str) -> Option<&Field> {
-        self.fields.binary_search_by(|field| (*field.name).cmp(name)).ok().map(|at| &self.fields[at])
+        self.index(name).map(|at| &self.fields[at])
+    }
+
+    /// Where the field of that name stands in [`Struct::fields`].
+    pub fn index(&self, name: &str) -> Option<usize> {
+        self.fields.binary_search_by(|field| (*field.name).cmp(name)).ok()
     }
 }
 

@@ -5,12 +5,18 @@
 //! strategic merge, protobuf, OpenAPI.
 
 mod form;
+pub(crate) mod instant;
+mod read;
 mod record;
 mod table;
+pub(crate) mod zero;
 
 pub use form::{
     Codec, Field, ListKind, Node, Omit, PatchStrategy, ProtoField, ProtoSlot, Scalar, Schema, Shape, Struct,
     TypeRef,
+};
+pub use read::{
+    Fault, Read, ReadError, STRICT_LIMIT, Strict, TypeMeta, excerpt, read_json, read_value, type_meta,
 };
 pub use table::{Group, Resource, Subresource, Table, builtin};
 

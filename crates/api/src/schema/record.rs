@@ -1,6 +1,8 @@
 //! One type of the embedded table, decoded. The table is ours and checked by its tests, so a malformed record is
 //! a broken build, not an input error.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::table::Table;
@@ -105,19 +107,29 @@ fn scalar(number: u32) -> Scalar {
 
 fn structure(table: &Table, record: &mut Record<'_>) -> Struct {
     let atomic = record.number() == 1;
-    let fields: Vec<Field> = (0..record.number()).map(|_| field(table, record)).collect();
-    let mut proto: Vec<ProtoSlot> = (0u16..)
-        .zip(&fields)
-        .filter_map(|(at, field)| field.proto.map(|proto| ProtoSlot { path: proto.path, field: at }))
-        .collect();
-    proto.sort_unstable();
-    Struct { fields, atomic, proto, ..Struct::default() }
+    let mut out = Struct { atomic, ..Struct::default() };
+    for at in 0..record.id() {
+        let (field, flags, under) = field(table, record);
+        if let Some(proto) = field.proto {
+            out.proto.push(ProtoSlot { path: proto.path, field: at });
+        }
+        if flags & 1 << 7 != 0 {
+            out.always.push(at);
+        }
+        if let Some(under) = under {
+            out.inlined.push((at, under));
+        }
+        out.fields.push(field);
+    }
+    out.proto.sort_unstable();
+    out
 }
 
-fn field(table: &Table, record: &mut Record<'_>) -> Field {
+fn field(table: &Table, record: &mut Record<'_>) -> (Field, u32, Option<Arc<str>>) {
     let name = table.shared(record.number());
     let ty = TypeRef::Builtin(record.id());
     let flags = record.number();
+    let under = record.optional().map(|at| table.shared(at));
     let default: Option<Value> = record
         .optional()
         .map(|at| serde_json::from_str(table.text(at)).expect("the embedded table's defaults are JSON"));
@@ -127,7 +139,7 @@ fn field(table: &Table, record: &mut Record<'_>) -> Field {
     for slot in &mut path[..length] {
         *slot = record.id();
     }
-    Field {
+    let field = Field {
         name,
         ty,
         required: flags & 1 != 0,
@@ -145,5 +157,6 @@ fn field(table: &Table, record: &mut Record<'_>) -> Field {
             merge_key,
         },
         proto: (length > 0).then_some(ProtoField { path }),
-    }
+    };
+    (field, flags, under)
 }

@@ -1,0 +1,340 @@
+//! A JSON scanner with the error texts of Go's encoding/json.
+
+use std::borrow::Cow;
+
+use crate::gostyle;
+
+/// What Go says about bytes that are not JSON.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct Error(pub String);
+
+/// Objects and arrays within each other. Deeper ones are refused: readers recurse. It is the bound that
+/// serde_json has when it reads the object back.
+const DEPTH: usize = 127;
+
+/// A cursor over JSON text.
+pub(super) struct Scanner<'a> {
+    data: &'a [u8],
+    at: usize,
+    depth: usize,
+}
+
+type Scan<T> = Result<T, Error>;
+
+impl<'a> Scanner<'a> {
+    pub(super) fn new(data: &'a [u8]) -> Self {
+        Scanner { data, at: 0, depth: 0 }
+    }
+
+    fn space(&mut self) {
+        while let Some(b' ' | b'\t' | b'\r' | b'\n') = self.data.get(self.at) {
+            self.at += 1;
+        }
+    }
+
+    /// The next byte that is no space, without taking it.
+    fn peek(&mut self) -> Scan<u8> {
+        self.space();
+        self.data.get(self.at).copied().ok_or_else(|| Error("unexpected end of JSON input".to_owned()))
+    }
+
+    fn invalid<T>(&self, context: &str) -> Scan<T> {
+        let Some(byte) = self.data.get(self.at) else {
+            return Err(Error("unexpected end of JSON input".to_owned()));
+        };
+        Err(Error(format!("invalid character {} {context}", quote(*byte))))
+    }
+
+    /// The first byte of the value that stands next.
+    pub(super) fn begin_value(&mut self) -> Scan<u8> {
+        match self.peek()? {
+            byte @ (b'{' | b'[' | b'"' | b't' | b'f' | b'n' | b'-' | b'0'..=b'9') => Ok(byte),
+            _ => self.invalid("looking for beginning of value"),
+        }
+    }
+
+    /// Steps into the object or array that stands next.
+    pub(super) fn enter(&mut self) -> Scan<()> {
+        self.depth += 1;
+        if self.depth > DEPTH {
+            return self.invalid("exceeded max depth");
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    pub(super) fn leave(&mut self) {
+        self.depth -= 1;
+    }
+
+    /// Whether the object just entered has a key; takes the end when not.
+    pub(super) fn first_key(&mut self) -> Scan<bool> {
+        if self.peek()? == b'}' {
+            self.at += 1;
+            return Ok(false);
+        }
+        self.key()
+    }
+
+    fn key(&mut self) -> Scan<bool> {
+        match self.peek()? {
+            b'"' => Ok(true),
+            _ => self.invalid("looking for beginning of object key string"),
+        }
+    }
+
+    /// Whether another key follows; takes the comma or the end.
+    pub(super) fn next_key(&mut self) -> Scan<bool> {
+        match self.peek()? {
+            b',' => {
+                self.at += 1;
+                self.key()
+            }
+            b'}' => {
+                self.at += 1;
+                Ok(false)
+            }
+            _ => self.invalid("after object key:value pair"),
+        }
+    }
+
+    pub(super) fn colon(&mut self) -> Scan<()> {
+        match self.peek()? {
+            b':' => {
+                self.at += 1;
+                Ok(())
+            }
+            _ => self.invalid("after object key"),
+        }
+    }
+
+    /// Whether the array just entered has an item; takes the end when not.
+    pub(super) fn first_item(&mut self) -> Scan<bool> {
+        if self.peek()? == b']' {
+            self.at += 1;
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// Whether another item follows; takes the comma or the end.
+    pub(super) fn next_item(&mut self) -> Scan<bool> {
+        match self.peek()? {
+            b',' => {
+                self.at += 1;
+                Ok(true)
+            }
+            b']' => {
+                self.at += 1;
+                Ok(false)
+            }
+            _ => self.invalid("after array element"),
+        }
+    }
+
+    /// Takes `true`, `false` or `null`.
+    pub(super) fn word(&mut self) -> Scan<()> {
+        let word = match self.data.get(self.at) {
+            Some(b't') => "true",
+            Some(b'f') => "false",
+            _ => "null",
+        };
+        for expected in word.bytes() {
+            if self.data.get(self.at) != Some(&expected) {
+                return self.invalid(&format!("in literal {word} (expecting '{}')", expected as char));
+            }
+            self.at += 1;
+        }
+        Ok(())
+    }
+
+    /// Takes a number as it is written.
+    pub(super) fn numeral(&mut self) -> Scan<&'a str> {
+        let start = self.at;
+        if self.data.get(self.at) == Some(&b'-') {
+            self.at += 1;
+        }
+        match self.data.get(self.at) {
+            Some(b'0') => self.at += 1,
+            Some(b'1'..=b'9') => self.digits(),
+            _ => return self.invalid("in numeric literal"),
+        }
+        if self.data.get(self.at) == Some(&b'.') {
+            self.at += 1;
+            self.some_digits("after decimal point in numeric literal")?;
+        }
+        if let Some(b'e' | b'E') = self.data.get(self.at) {
+            self.at += 1;
+            if let Some(b'+' | b'-') = self.data.get(self.at) {
+                self.at += 1;
+            }
+            self.some_digits("in exponent of numeric literal")?;
+        }
+        Ok(std::str::from_utf8(&self.data[start..self.at]).expect("digits, signs and points are ASCII"))
+    }
+
+    fn digits(&mut self) {
+        while let Some(b'0'..=b'9') = self.data.get(self.at) {
+            self.at += 1;
+        }
+    }
+
+    fn some_digits(&mut self, context: &str) -> Scan<()> {
+        match self.data.get(self.at) {
+            Some(b'0'..=b'9') => {
+                self.digits();
+                Ok(())
+            }
+            _ => self.invalid(context),
+        }
+    }
+
+    /// Takes a string; bytes that are not UTF-8 become U+FFFD, as in Go.
+    pub(super) fn string(&mut self) -> Scan<Cow<'a, str>> {
+        self.at += 1;
+        let start = self.at;
+        loop {
+            match self.data.get(self.at) {
+                Some(b'"') => {
+                    let text = String::from_utf8_lossy(&self.data[start..self.at]);
+                    self.at += 1;
+                    return Ok(text);
+                }
+                Some(b'\\') => return self.escaped(start).map(Cow::Owned),
+                Some(0..=0x1f) => return self.invalid("in string literal"),
+                Some(_) => self.at += 1,
+                None => return self.invalid(""),
+            }
+        }
+    }
+
+    fn escaped(&mut self, start: usize) -> Scan<String> {
+        let mut text = Vec::with_capacity(self.at - start + 16);
+        text.extend_from_slice(&self.data[start..self.at]);
+        loop {
+            match self.data.get(self.at) {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(String::from_utf8_lossy(&text).into_owned());
+                }
+                Some(b'\\') => {
+                    self.at += 1;
+                    let c = self.escape()?;
+                    text.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+                }
+                Some(0..=0x1f) => return self.invalid("in string literal"),
+                Some(byte) => {
+                    text.push(*byte);
+                    self.at += 1;
+                }
+                None => return self.invalid(""),
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Scan<char> {
+        let c = match self.data.get(self.at) {
+            Some(b'b') => '\u{8}',
+            Some(b'f') => '\u{c}',
+            Some(b'n') => '\n',
+            Some(b'r') => '\r',
+            Some(b't') => '\t',
+            Some(byte @ (b'\\' | b'/' | b'"')) => *byte as char,
+            Some(b'u') => {
+                self.at += 1;
+                return self.unicode();
+            }
+            _ => return self.invalid("in string escape code"),
+        };
+        self.at += 1;
+        Ok(c)
+    }
+
+    fn unicode(&mut self) -> Scan<char> {
+        let first = self.hex()?;
+        if !(0xd800..0xe000).contains(&first) {
+            return Ok(char::from_u32(first).unwrap_or(char::REPLACEMENT_CHARACTER));
+        }
+        // A low half that follows belongs to it; anything else stands for itself.
+        if first < 0xdc00 && self.data[self.at..].starts_with(b"\\u") {
+            let before = self.at;
+            self.at += 2;
+            let second = self.hex()?;
+            if (0xdc00..0xe000).contains(&second) {
+                let code = 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00);
+                return Ok(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
+            }
+            self.at = before;
+        }
+        Ok(char::REPLACEMENT_CHARACTER)
+    }
+
+    fn hex(&mut self) -> Scan<u32> {
+        let mut code = 0;
+        for _ in 0..4 {
+            let Some(digit) = self.data.get(self.at).and_then(|byte| (*byte as char).to_digit(16)) else {
+                return self.invalid("in \\u hexadecimal character escape");
+            };
+            code = code * 16 + digit;
+            self.at += 1;
+        }
+        Ok(code)
+    }
+
+    /// Takes whatever stands next.
+    pub(super) fn skip_value(&mut self) -> Scan<()> {
+        match self.begin_value()? {
+            b'"' => self.string().map(drop),
+            b't' | b'f' | b'n' => self.word(),
+            b'{' => {
+                self.enter()?;
+                let mut more = self.first_key()?;
+                while more {
+                    self.string()?;
+                    self.colon()?;
+                    self.skip_value()?;
+                    more = self.next_key()?;
+                }
+                self.leave();
+                Ok(())
+            }
+            b'[' => {
+                self.enter()?;
+                let mut more = self.first_item()?;
+                while more {
+                    self.skip_value()?;
+                    more = self.next_item()?;
+                }
+                self.leave();
+                Ok(())
+            }
+            _ => self.numeral().map(drop),
+        }
+    }
+
+    /// Nothing but space may follow.
+    pub(super) fn end(&mut self) -> Scan<()> {
+        self.space();
+        if self.at < self.data.len() { self.invalid("after top-level value") } else { Ok(()) }
+    }
+}
+
+/// Whether the whole is one JSON value.
+pub(super) fn check(data: &[u8]) -> Scan<()> {
+    let mut scanner = Scanner::new(data);
+    scanner.skip_value()?;
+    scanner.end()
+}
+
+fn quote(byte: u8) -> String {
+    match byte {
+        b'\'' => r"'\''".to_owned(),
+        b'"' => "'\"'".to_owned(),
+        // Go turns the byte into the code point of that number.
+        _ => {
+            let quoted = gostyle::quote(&(byte as char).to_string());
+            format!("'{}'", &quoted[1..quoted.len() - 1])
+        }
+    }
+}
