@@ -380,9 +380,10 @@ fn only_times_may_differ_in_a_write_that_is_none() {
     assert!(!only_timestamps_differ(&object("a", "m"), &json!({"metadata": {"name": "n"}, "spec": 1})));
 }
 
+/// Without empty lists: nobody owns those, in Kubernetes neither, and pruning forgets them.
 fn any_spec() -> impl Strategy<Value = Value> {
-    let words = || prop::sample::subsequence(vec!["a", "b", "c", "d"], 0..4).prop_shuffle();
-    let ports = prop::sample::subsequence(vec![1, 2, 3], 0..3).prop_shuffle();
+    let words = || prop::sample::subsequence(vec!["a", "b", "c", "d"], 1..4).prop_shuffle();
+    let ports = prop::sample::subsequence(vec![1, 2, 3], 1..3).prop_shuffle();
     let option = |strategy: BoxedStrategy<Value>| prop::option::of(strategy);
     (
         option((0..3).prop_map(Value::from).boxed()),
