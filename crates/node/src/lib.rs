@@ -2,6 +2,7 @@
 //! this host.
 
 pub mod annotation;
+pub mod log;
 pub mod process;
 pub mod simulated;
 pub mod spdy;

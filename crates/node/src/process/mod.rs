@@ -3,3 +3,4 @@
 pub mod image;
 pub mod init;
 pub mod root;
+pub mod volume;

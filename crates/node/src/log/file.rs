@@ -1,0 +1,239 @@
+//! One container run's log on disk: appended line by line, rotated when it grows past its bound.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use jiff::Timestamp;
+use tokio::sync::watch;
+
+/// A file that grows past this is set aside, and the one set aside before it is dropped: a flood costs at most
+/// twice this much.
+const FILE_BYTES: u64 = 10 * 1024 * 1024;
+/// A line longer than this is stored in parts.
+const LINE_BYTES: usize = 16 * 1024;
+
+/// A log that is being written. Clones write to the same one.
+#[derive(Clone)]
+pub struct Log(Arc<Inner>);
+
+struct Inner {
+    path: PathBuf,
+    state: Mutex<State>,
+    /// Counts appends and rotations, and says when no more will come.
+    grown: watch::Sender<Growth>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Growth {
+    appends: u64,
+    rotations: u64,
+    ended: bool,
+}
+
+struct State {
+    file: File,
+    bytes: u64,
+    partial: Vec<u8>,
+}
+
+impl Log {
+    /// Opens the log at `path`, going on where an earlier writer stopped.
+    pub fn open(path: &Path) -> io::Result<Log> {
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let file = OpenOptions::new().create(true).append(true).open(path)?;
+        let bytes = file.metadata()?.len();
+        let state = Mutex::new(State { file, bytes, partial: Vec::new() });
+        Ok(Log(Arc::new(Inner { path: path.to_path_buf(), state, grown: watch::Sender::default() })))
+    }
+
+    /// Appends output as it comes from the container. A failing disk loses lines, never the container.
+    pub fn write(&self, now: Timestamp, bytes: &[u8]) -> io::Result<()> {
+        let mut state = self.0.state.lock().expect("no holder of this lock panics");
+        state.partial.extend_from_slice(bytes);
+        let taken = std::mem::take(&mut state.partial);
+        let mut rest = taken.as_slice();
+        let mut lines = Vec::with_capacity(bytes.len() + 64);
+        while let Some(end) = memchr_line(rest) {
+            let (line, after) = rest.split_at(end);
+            store(&mut lines, now, line, true);
+            rest = &after[1..];
+        }
+        while rest.len() > LINE_BYTES {
+            let (part, after) = rest.split_at(LINE_BYTES);
+            store(&mut lines, now, part, false);
+            rest = after;
+        }
+        state.partial = rest.to_vec();
+        self.append(&mut state, &lines)
+    }
+
+    /// No more output will come.
+    pub fn end(&self, now: Timestamp) -> io::Result<()> {
+        let mut state = self.0.state.lock().expect("no holder of this lock panics");
+        let partial = std::mem::take(&mut state.partial);
+        let mut lines = Vec::new();
+        if !partial.is_empty() {
+            store(&mut lines, now, &partial, false);
+        }
+        let result = self.append(&mut state, &lines);
+        self.0.grown.send_modify(|growth| growth.ended = true);
+        result
+    }
+
+    fn append(&self, state: &mut State, lines: &[u8]) -> io::Result<()> {
+        if lines.is_empty() {
+            return Ok(());
+        }
+        let mut rotated = false;
+        if state.bytes + lines.len() as u64 > FILE_BYTES && state.bytes > 0 {
+            fs::rename(&self.0.path, older(&self.0.path))?;
+            state.file = OpenOptions::new().create(true).append(true).open(&self.0.path)?;
+            state.bytes = 0;
+            rotated = true;
+        }
+        state.file.write_all(lines)?;
+        state.bytes += lines.len() as u64;
+        self.0.grown.send_modify(|growth| {
+            growth.appends += 1;
+            growth.rotations += u64::from(rotated);
+        });
+        Ok(())
+    }
+
+    /// Everything that is kept, oldest first.
+    pub fn read(&self) -> io::Result<Vec<u8>> {
+        let _writers_wait = self.0.state.lock().expect("no holder of this lock panics");
+        read_kept(&self.0.path)
+    }
+
+    /// A reader of what comes from now on, together with what is kept.
+    pub fn follow(&self) -> io::Result<(Vec<u8>, LogReader)> {
+        let state = self.0.state.lock().expect("no holder of this lock panics");
+        let kept = read_kept(&self.0.path)?;
+        let mut grown = self.0.grown.subscribe();
+        let seen = *grown.borrow_and_update();
+        let reader = LogReader { path: self.0.path.clone(), offset: state.bytes, seen, grown };
+        Ok((kept, reader))
+    }
+}
+
+/// What a log file and its predecessor hold; nothing where there is none.
+fn read_kept(path: &Path) -> io::Result<Vec<u8>> {
+    let mut kept = Vec::new();
+    for path in [older(path), path.to_path_buf()] {
+        match File::open(path) {
+            Ok(mut file) => file.read_to_end(&mut kept)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
+            Err(error) => return Err(error),
+        };
+    }
+    Ok(kept)
+}
+
+fn older(path: &Path) -> PathBuf {
+    path.with_extension("1.log")
+}
+
+fn memchr_line(bytes: &[u8]) -> Option<usize> {
+    bytes.iter().position(|byte| *byte == b'\n')
+}
+
+fn store(lines: &mut Vec<u8>, now: Timestamp, text: &[u8], whole: bool) {
+    lines.extend_from_slice(format!("{now:.9} stdout {} ", if whole { 'F' } else { 'P' }).as_bytes());
+    lines.extend_from_slice(text);
+    lines.push(b'\n');
+}
+
+/// Follows one log.
+pub struct LogReader {
+    path: PathBuf,
+    offset: u64,
+    seen: Growth,
+    grown: watch::Receiver<Growth>,
+}
+
+impl LogReader {
+    /// The next stored lines; none when the log has ended. A reader slower than two rotations misses what was
+    /// dropped, as with a kubelet.
+    pub async fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
+        loop {
+            let now = *self.grown.borrow_and_update();
+            if now.rotations != self.seen.rotations {
+                let mut lines = read_from(&older(&self.path), self.offset)?;
+                lines.extend(read_from(&self.path, 0)?);
+                self.offset = fs::metadata(&self.path)?.len();
+                self.seen = now;
+                return Ok(Some(lines));
+            }
+            if now.appends != self.seen.appends {
+                let lines = read_from(&self.path, self.offset)?;
+                self.offset += lines.len() as u64;
+                self.seen = now;
+                if !lines.is_empty() {
+                    return Ok(Some(lines));
+                }
+            }
+            // The log's owner dropping it without an end is an end too.
+            if now.ended || self.grown.changed().await.is_err() {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+fn read_from(path: &Path, offset: u64) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(offset))?;
+    let mut lines = Vec::new();
+    file.read_to_end(&mut lines)?;
+    Ok(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::LogOptions;
+
+    fn now() -> Timestamp {
+        "2026-11-15T10:00:00Z".parse().unwrap()
+    }
+
+    fn text(stored: &[u8]) -> String {
+        String::from_utf8(LogOptions::default().select(stored, now())).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_follower_sees_what_is_kept_and_what_comes_once_each() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = Log::open(&folder.path().join("0.log")).unwrap();
+        log.write(now(), b"one\ntw").unwrap();
+        let (kept, mut reader) = log.follow().unwrap();
+        assert_eq!(text(&kept), "one\n");
+        log.write(now(), b"o\n").unwrap();
+        assert_eq!(text(&reader.next().await.unwrap().unwrap()), "two\n");
+        log.write(now(), b"last").unwrap();
+        log.end(now()).unwrap();
+        assert_eq!(text(&reader.next().await.unwrap().unwrap()), "last");
+        assert_eq!(reader.next().await.unwrap(), None);
+    }
+
+    #[test]
+    fn a_flood_stays_within_its_bound_and_keeps_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("0.log");
+        let log = Log::open(&path).unwrap();
+        let line = [b"x".repeat(1000), b"\n".to_vec()].concat();
+        for _ in 0..40_000 {
+            log.write(now(), &line).unwrap();
+        }
+        log.write(now(), b"the end\n").unwrap();
+        let kept: u64 =
+            fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().metadata().unwrap().len()).sum();
+        assert!(kept <= 2 * FILE_BYTES, "{kept}");
+        assert!(text(&log.read().unwrap()).ends_with("the end\n"));
+    }
+}
