@@ -1,6 +1,7 @@
 //! Nodes: they register, send heartbeats, and run the pods bound to them, either simulated or as processes of
 //! this host.
 
+pub mod address;
 pub mod annotation;
 pub mod log;
 pub mod process;

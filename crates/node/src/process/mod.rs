@@ -1,5 +1,6 @@
 //! Process containers: the container's program is a process of this host.
 
+pub mod container;
 pub mod image;
 pub mod init;
 pub mod root;

@@ -1,0 +1,105 @@
+//! Addresses: pods get theirs from their node's range, and the node knows where the process behind one really
+//! listens.
+//!
+//! A pod's IP is never dialled: no interface of this host has it. On Linux every address of 127.0.0.0/8 answers on
+//! the loopback interface without being configured, so each process pod has one of its own there, and its
+//! containers' ports are what they say they are.
+
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+
+/// The most nodes whose ranges fit.
+pub const NODES: u32 = 12 * 256;
+/// Pods per node: the addresses of a /24 but for the network's, the gateway's and the broadcast's.
+pub const PODS: u32 = 253;
+
+/// The pod range of node number `node`: `10.244.node.0/24`, and on from there.
+pub fn pod_cidr(node: u32) -> String {
+    format!("{}/24", network(node))
+}
+
+fn network(node: u32) -> Ipv4Addr {
+    let node = node % NODES;
+    Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 244, 0, 0)) + (node << 8))
+}
+
+/// The addresses of one node that are taken.
+#[derive(Clone, Debug)]
+pub struct PodAddresses {
+    node: u32,
+    taken: BTreeSet<u32>,
+    next: u32,
+}
+
+impl PodAddresses {
+    /// None taken.
+    pub fn new(node: u32) -> Self {
+        PodAddresses { node, taken: BTreeSet::new(), next: 2 }
+    }
+
+    /// The next free address, going round so that one just freed is not given again at once; none when all are
+    /// taken.
+    pub fn take(&mut self) -> Option<Ipv4Addr> {
+        for step in 0..PODS {
+            let host = 2 + (self.next - 2 + step) % PODS;
+            if self.taken.insert(host) {
+                self.next = 2 + (host - 2 + 1) % PODS;
+                return Some(Ipv4Addr::from(u32::from(network(self.node)) + host));
+            }
+        }
+        None
+    }
+
+    /// Marks an address that a pod already has, after a restart of the node. False where it is not of this node or
+    /// somebody else has it.
+    pub fn claim(&mut self, address: Ipv4Addr) -> bool {
+        let offset = u32::from(address).wrapping_sub(u32::from(network(self.node)));
+        (2..2 + PODS).contains(&offset) && self.taken.insert(offset)
+    }
+
+    /// Gives an address back.
+    pub fn free(&mut self, address: Ipv4Addr) {
+        self.taken.remove(&u32::from(address).wrapping_sub(u32::from(network(self.node))));
+    }
+}
+
+/// The loopback address where the process of a pod listens. `cluster` keeps two clusters of one host apart.
+pub fn loopback(pod: Ipv4Addr, cluster: u8) -> Ipv4Addr {
+    let [_, second, third, fourth] = pod.octets();
+    // The second octet says which of twelve ranges the node is in; the cluster's number takes the rest of it.
+    Ipv4Addr::new(127, 1 + (second.wrapping_sub(244) & 0x0f) + (cluster % 15) * 16, third, fourth)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_given_once_and_again_only_after_they_were_freed() {
+        let mut node = PodAddresses::new(3);
+        let first = node.take().unwrap();
+        assert_eq!(first, Ipv4Addr::new(10, 244, 3, 2));
+        let rest: BTreeSet<_> = std::iter::from_fn(|| node.take()).collect();
+        assert_eq!(rest.len(), 252);
+        node.free(first);
+        assert_eq!(node.take(), Some(first));
+        assert_eq!(node.take(), None);
+    }
+
+    #[test]
+    fn a_restarted_node_claims_what_its_pods_have() {
+        let mut node = PodAddresses::new(0);
+        assert!(node.claim(Ipv4Addr::new(10, 244, 0, 2)));
+        assert!(!node.claim(Ipv4Addr::new(10, 244, 0, 2)));
+        assert!(!node.claim(Ipv4Addr::new(10, 244, 1, 2)));
+        assert_eq!(node.take(), Some(Ipv4Addr::new(10, 244, 0, 3)));
+    }
+
+    #[test]
+    fn two_clusters_of_one_host_do_not_meet() {
+        let pod = Ipv4Addr::new(10, 245, 7, 9);
+        assert_eq!(loopback(pod, 0), Ipv4Addr::new(127, 2, 7, 9));
+        assert_ne!(loopback(pod, 0), loopback(pod, 1));
+        assert!(loopback(Ipv4Addr::new(10, 255, 1, 1), 14).is_loopback());
+    }
+}
