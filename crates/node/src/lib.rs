@@ -3,6 +3,7 @@
 
 pub mod address;
 pub mod annotation;
+pub mod kubelet;
 pub mod log;
 pub mod process;
 pub mod simulated;

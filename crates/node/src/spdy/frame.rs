@@ -102,15 +102,14 @@ pub enum Frame {
     Ignored,
 }
 
-/// Turns bytes into frames and frames into bytes; keeps both directions' compression state.
+/// Turns the peer's bytes into frames; keeps that direction's compression state.
 #[derive(Default)]
-pub struct Framer {
+pub struct FrameReader {
     input: BytesMut,
     inflater: Inflater,
-    deflater: Deflater,
 }
 
-impl Framer {
+impl FrameReader {
     /// Takes bytes as they come from the peer.
     pub fn push(&mut self, bytes: &[u8]) {
         self.input.extend_from_slice(bytes);
@@ -174,7 +173,15 @@ impl Framer {
         };
         Ok(frame)
     }
+}
 
+/// Turns frames into bytes; keeps this direction's compression state.
+#[derive(Default)]
+pub struct FrameWriter {
+    deflater: Deflater,
+}
+
+impl FrameWriter {
     /// Appends the frame's bytes.
     pub fn write(&mut self, frame: &Frame, output: &mut BytesMut) -> Result<(), SpdyError> {
         let mut body = BytesMut::new();
@@ -264,12 +271,12 @@ mod tests {
             Frame::GoAway { last_stream: 3, status: 0 },
         ];
         let mut bytes = BytesMut::new();
-        let mut writer = Framer::default();
+        let mut writer = FrameWriter::default();
         for frame in &frames {
             writer.write(frame, &mut bytes).unwrap();
         }
         for piece in [1, 3, 7, 4096] {
-            let mut reader = Framer::default();
+            let mut reader = FrameReader::default();
             let mut read = Vec::new();
             for chunk in bytes.chunks(piece) {
                 reader.push(chunk);
@@ -283,7 +290,7 @@ mod tests {
 
     #[test]
     fn a_frame_that_is_too_long_is_refused_before_it_is_held() {
-        let mut framer = Framer::default();
+        let mut framer = FrameReader::default();
         framer.push(&[0, 0, 0, 1, 0, 0xff, 0xff, 0xff]);
         assert_eq!(framer.next_frame(), Err(SpdyError::TooLong(0x00ff_ffff)));
     }
@@ -291,7 +298,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_end_in_frames_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
-            let mut framer = Framer::default();
+            let mut framer = FrameReader::default();
             framer.push(&bytes);
             let mut frames = 0;
             while let Ok(Some(_)) = framer.next_frame() {

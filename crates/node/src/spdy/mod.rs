@@ -2,9 +2,11 @@
 //!
 //! Peers of this protocol keep no flow-control windows (Go's spdystream ignores them), so neither does this.
 
+mod connection;
 mod dictionary;
 mod frame;
 mod header;
 
-pub use frame::{Frame, Framer, SpdyError, StreamId};
+pub use connection::{Connection, Stream, StreamReader, StreamWriter};
+pub use frame::{Frame, FrameReader, FrameWriter, SpdyError, StreamId};
 pub use header::Headers;

@@ -1,0 +1,3 @@
+//! A kubelet's HTTP paths: logs, exec, attach, port-forward.
+
+pub mod port_forward;
