@@ -66,3 +66,80 @@ pub enum WriteError {
     #[error("the store is closed")]
     Closed,
 }
+
+/// Why a store could not be opened.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// Another process, or another store of this one, uses the folder.
+    #[error("another process has this data directory open")]
+    Locked,
+    /// A file is not as it was written. Nothing has been changed.
+    #[error("{file} is damaged at byte {offset}: {what}")]
+    Damaged {
+        /// The file.
+        file: String,
+        /// Where in it.
+        offset: u64,
+        /// What is wrong there.
+        what: &'static str,
+    },
+    /// A file was written by another version of this program.
+    #[error("{file} has format version {found}, which this program does not read")]
+    Version {
+        /// The file.
+        file: String,
+        /// Its version.
+        found: u8,
+    },
+    /// The disk said no.
+    #[error("could not {doing} {file}: {source}")]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// With which file.
+        file: String,
+        /// What the disk said.
+        source: std::io::Error,
+    },
+}
+
+impl OpenError {
+    pub(crate) fn io(doing: &'static str, file: &str, source: std::io::Error) -> Self {
+        OpenError::Io { doing, file: file.to_owned(), source }
+    }
+
+    pub(crate) fn damaged(file: &str, offset: u64, what: &'static str) -> Self {
+        OpenError::Damaged { file: file.to_owned(), offset, what }
+    }
+}
+
+/// What opening a store found that an orderly stop does not leave.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recovery {
+    /// The unfinished write that was cut off the end of the log. It was never acknowledged, unless the store ran
+    /// without fsync.
+    pub cut: Option<Cut>,
+    /// How far the revision was moved, because a run without fsync did not end in order.
+    pub jumped: Option<Jump>,
+}
+
+/// An unfinished write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// The file that it was in.
+    pub file: String,
+    /// Where it began.
+    pub offset: u64,
+    /// How many bytes of it there were.
+    pub bytes: u64,
+}
+
+/// A move of the revision past all that may have been used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Jump {
+    /// The newest revision found.
+    pub from: Revision,
+    /// The revision now.
+    pub to: Revision,
+}

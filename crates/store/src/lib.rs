@@ -31,11 +31,14 @@
 //! # }
 //! ```
 
+mod backend;
+pub mod disk;
 mod entry;
 mod error;
 mod group;
 mod history;
 mod key;
+mod log;
 mod options;
 mod root;
 mod snapshot;
@@ -44,10 +47,12 @@ mod store;
 mod txn;
 mod watch;
 
+pub use disk::{Directory, Disk, DiskFile};
 pub use entry::{Entry, Event};
-pub use error::{ReadError, TxnError, WatchError, WriteError};
+pub use error::{Cut, Jump, OpenError, ReadError, Recovery, TxnError, WatchError, WriteError};
 pub use key::KeyRange;
-pub use options::{HISTORY_AGE, HISTORY_BYTES, HISTORY_EVENTS, Options};
+pub use log::RESERVED_REVISIONS;
+pub use options::{CHECKPOINT_SLICE_BYTES, HISTORY_AGE, HISTORY_BYTES, HISTORY_EVENTS, LOG_BYTES, Options};
 pub use root::Range;
 pub use snapshot::Snapshot;
 pub use store::Store;

@@ -9,6 +9,13 @@ pub const HISTORY_BYTES: usize = 128 << 20;
 /// …and this long, for owners that call [`Store::age`](crate::Store::age).
 pub const HISTORY_AGE: Duration = Duration::from_secs(10 * 60);
 
+/// File backend: the log may grow to this, or to the size of what is stored if that is more, before a checkpoint
+/// takes its place.
+pub const LOG_BYTES: u64 = 64 << 20;
+
+/// File backend: how much of a checkpoint is written, and synced, between two commits.
+pub const CHECKPOINT_SLICE_BYTES: usize = 256 << 10;
+
 /// How a store is bounded. When history exceeds any bound its floor rises: older revisions can no longer be read,
 /// and a watcher that had not read the events dropped is closed.
 #[derive(Clone, Debug)]
@@ -22,6 +29,10 @@ pub struct Options {
     /// File backend: whether an acknowledged write has been synced to the disk. Without it a crash of the machine
     /// loses the latest writes (never the order, and no revision is used twice).
     pub fsync: bool,
+    /// File backend: how long the log may grow before a checkpoint takes its place, at least.
+    pub log_bytes: u64,
+    /// File backend: how much of a checkpoint is written between two commits, so that none waits long for it.
+    pub checkpoint_slice_bytes: usize,
 }
 
 impl Default for Options {
@@ -31,6 +42,8 @@ impl Default for Options {
             history_bytes: HISTORY_BYTES,
             history_age: HISTORY_AGE,
             fsync: true,
+            log_bytes: LOG_BYTES,
+            checkpoint_slice_bytes: CHECKPOINT_SLICE_BYTES,
         }
     }
 }

@@ -16,6 +16,9 @@ use crate::snapshot::Reads;
 use crate::txn::{Op, Value};
 use crate::{Revision, WriteResult};
 
+/// The most bytes on their way to the disk; a transaction that finds more waits before it begins.
+const PENDING_BYTES: usize = 64 << 20;
+
 pub(crate) struct State {
     /// What reads and watches see: durable.
     pub(crate) visible: Root,
@@ -25,10 +28,18 @@ pub(crate) struct State {
     pending: VecDeque<Arc<Event>>,
     /// Counts how often the tip was given up: a decision taken on a tip that is gone must be taken anew.
     epoch: u64,
+    /// Why the tip was last given up.
+    gave_up: Option<WriteError>,
+    /// Bytes of `pending`.
+    pending_bytes: usize,
+    /// Up to here, `pending` has been handed to the log.
+    taken: Revision,
     /// Who waits for a revision to become visible.
     waiters: Vec<(Revision, oneshot::Sender<WriteResult>)>,
     pub(crate) history: History,
     pub(crate) groups: Groups,
+    /// Whether no new write is taken.
+    pub(crate) closing: bool,
     pub(crate) closed: bool,
     pub(crate) failed: Option<WriteError>,
     /// Whether writes become visible at once: there is no disk to wait for.
@@ -49,6 +60,13 @@ pub(crate) struct Staged {
     old: Option<Arc<Entry>>,
 }
 
+/// Writes that the log is making durable.
+pub(crate) struct InFlight {
+    pub(crate) events: Vec<Arc<Event>>,
+    root: Root,
+    epoch: u64,
+}
+
 /// What a publication leaves to be done once the state's lock is let go.
 #[derive(Default)]
 pub(crate) struct Published {
@@ -65,12 +83,42 @@ impl State {
             tip: None,
             pending: VecDeque::new(),
             epoch: 0,
+            gave_up: None,
+            pending_bytes: 0,
+            taken: 0,
             waiters: Vec::new(),
             groups: Groups::default(),
+            closing: false,
             closed: false,
             failed: None,
             immediate,
         }
+    }
+
+    /// From now on a write is visible only once [`publish`](Self::publish) says that it is durable.
+    pub(crate) fn wait_for_log(&mut self) {
+        self.immediate = false;
+        self.taken = self.visible.revision;
+    }
+
+    /// Whether more is on its way to the disk than should be.
+    pub(crate) fn is_backed_up(&self) -> bool {
+        self.pending_bytes > PENDING_BYTES
+    }
+
+    /// What the log is to write next.
+    pub(crate) fn take_batch(&mut self) -> Option<InFlight> {
+        let tip = self.tip.clone()?;
+        let first = self.pending.partition_point(|event| event.revision <= self.taken);
+        let events: Vec<_> = self.pending.range(first..).cloned().collect();
+        self.taken = tip.revision;
+        (!events.is_empty()).then_some(InFlight { events, root: tip, epoch: self.epoch })
+    }
+
+    /// Makes a batch that has become durable visible.
+    pub(crate) fn publish_batch(&mut self, batch: InFlight) -> Published {
+        // Given up while it was being written: the store was closed, and nobody is to see more of it.
+        if batch.epoch == self.epoch { self.publish(Some(batch.root)) } else { Published::default() }
     }
 
     pub(crate) fn tip(&self) -> &Root {
@@ -83,7 +131,7 @@ impl State {
 
     pub(crate) fn check_writable(&self) -> WriteResult {
         match &self.failed {
-            _ if self.closed => Err(WriteError::Closed),
+            _ if self.closing => Err(WriteError::Closed),
             Some(error) => Err(error.clone()),
             None => Ok(()),
         }
@@ -129,6 +177,7 @@ impl State {
             root.set(&event.key, event.new.clone());
         }
         root.revision = revision;
+        self.pending_bytes += events.iter().map(written_bytes).sum::<usize>();
         self.pending.extend(events.iter().cloned());
         if self.immediate { self.publish(None) } else { Published::default() }
     }
@@ -142,6 +191,7 @@ impl State {
         let mut published = Published::default();
         while self.pending.front().is_some_and(|event| event.revision <= revision) {
             let event = self.pending.pop_front().expect("looked at just now");
+            self.pending_bytes -= written_bytes(&event);
             let sequence = self.history.push(event.clone());
             self.groups.matched(&event.key, sequence, &self.history, &mut published.wake);
             published.events.push(event);
@@ -157,8 +207,11 @@ impl State {
     /// Gives up everything that is not visible yet. Those who wait for it get `error`.
     pub(crate) fn give_up(&mut self, error: &WriteError) {
         self.epoch += 1;
+        self.gave_up = Some(error.clone());
         self.tip = None;
         self.pending.clear();
+        self.pending_bytes = 0;
+        self.taken = self.visible.revision;
         for waiter in self.take_waiters(|_| true) {
             let _ = waiter.send(Err(error.clone()));
         }
@@ -172,6 +225,8 @@ impl State {
         let (sender, receiver) = oneshot::channel();
         if basis.epoch == self.epoch {
             self.waiters.push((basis.revision, sender));
+        } else {
+            let _ = sender.send(Err(self.gave_up.clone().unwrap_or(WriteError::Closed)));
         }
         Some(receiver)
     }
@@ -207,4 +262,8 @@ pub(crate) fn materialise(revision: Revision, staged: Vec<Staged>) -> Vec<Arc<Ev
         Arc::new(Event::new(revision, key, old, new))
     };
     staged.into_iter().map(event).collect()
+}
+
+fn written_bytes(event: &Arc<Event>) -> usize {
+    event.key.len() + event.new.as_ref().map_or(0, |new| new.value.len())
 }

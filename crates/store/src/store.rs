@@ -1,12 +1,18 @@
 //! The handle that everything goes through.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::thread::JoinHandle;
 
+use bytes::Bytes;
 use tokio::sync::{Notify, oneshot};
 
+use crate::backend::{self, Log};
+use crate::disk::Disk;
+
 use crate::entry::Event;
-use crate::error::{ReadError, TxnError, WriteError};
+use crate::error::{OpenError, ReadError, Recovery, TxnError, WriteError};
 use crate::key::KeyRange;
 use crate::options::Options;
 use crate::root::Root;
@@ -28,6 +34,8 @@ pub struct Store {
     _owner: Arc<Owner>,
 }
 
+pub(crate) type Wait = Option<oneshot::Receiver<WriteResult>>;
+
 type Hook = Box<dyn Fn(&[Arc<Event>]) + Send + Sync>;
 
 pub(crate) struct Shared {
@@ -38,6 +46,9 @@ pub(crate) struct Shared {
     /// Notified at every new revision.
     advanced: Notify,
     hooks: RwLock<Vec<Hook>>,
+    pub(crate) blobs: Mutex<BTreeMap<String, Bytes>>,
+    /// None for the memory backend.
+    pub(crate) log: Option<Log>,
 }
 
 /// What a commit wrote, and the state that it made.
@@ -46,34 +57,64 @@ struct Appended {
     basis: Basis,
 }
 
-struct Owner(Arc<Shared>);
+/// Dropped with the last handle.
+struct Owner {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
 
 enum Attempt<T, E> {
-    Decided(Result<Committed<T>, E>, Option<oneshot::Receiver<WriteResult>>),
+    Decided(Result<Committed<T>, E>, Wait),
     Overtaken,
 }
 
 impl Store {
     /// An empty store that lives in memory alone. Starts no thread and no task.
     pub fn memory(options: Options) -> Store {
-        Store::on(State::new(Root::empty(FIRST_REVISION), options, true))
+        Store::own(
+            Shared::new(State::new(Root::empty(FIRST_REVISION), options, true), BTreeMap::new(), None),
+            None,
+        )
     }
 
-    fn on(state: State) -> Store {
-        let shared = Arc::new(Shared {
-            state: Mutex::new(state),
-            gate: Mutex::new(()),
-            advanced: Notify::new(),
-            hooks: RwLock::default(),
-        });
-        Store { _owner: Arc::new(Owner(shared.clone())), shared }
+    /// The store whose files `disk` has; an empty one if it has none. [`Recovery`] says what was amiss with them.
+    ///
+    /// On a disk that blocks, which every real one does, the store makes all its calls on one thread of its own.
+    /// The thread ends with [`shutdown`](Store::shutdown) or with the last handle, which waits for it.
+    pub async fn open(disk: impl Disk, options: Options) -> Result<(Store, Recovery), OpenError> {
+        let (shared, report, thread) = backend::open(Arc::new(disk), options).await?;
+        Ok((Store::own(shared, thread), report))
     }
 
-    /// A fresh store in memory with this one's present state and revision. Its history begins here. The cost does
-    /// not depend on how much is stored.
+    fn own(shared: Arc<Shared>, thread: Option<JoinHandle<()>>) -> Store {
+        Store { _owner: Arc::new(Owner { shared: shared.clone(), thread }), shared }
+    }
+
+    /// A fresh store in memory with this one's present state, revision and blobs. Its history begins here. The cost
+    /// does not depend on how much is stored.
     pub fn fork(&self) -> Store {
+        let blobs = self.shared.blobs().clone();
         let state = self.shared.state();
-        Store::on(State::new(state.visible.clone(), state.history.options().clone(), true))
+        let fork = State::new(state.visible.clone(), state.history.options().clone(), true);
+        Store::own(Shared::new(fork, blobs, None), None)
+    }
+
+    /// A small thing kept beside the keys, such as a certificate. Not versioned, not watched.
+    pub fn blob(&self, name: &str) -> Option<Bytes> {
+        self.shared.blobs().get(name).cloned()
+    }
+
+    /// Keeps `bytes` as the blob `name`; durable, whole or not at all, once this returns.
+    ///
+    /// # Panics
+    /// If the name has anything but ASCII letters, digits, `-`, `_` and `.`, or ends in `.tmp`: it names a file.
+    pub async fn put_blob(&self, name: &str, bytes: impl Into<Bytes>) -> WriteResult {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        assert!(
+            !name.is_empty() && name.bytes().all(plain) && !name.ends_with(".tmp"),
+            "{name:?} names no blob"
+        );
+        self.shared.put_blob(name, bytes.into()).await
     }
 
     /// The newest state.
@@ -131,13 +172,14 @@ impl Store {
         mut decide: impl FnMut(&Snapshot, &mut Txn) -> Result<T, E>,
     ) -> Result<Committed<T>, TxnError<E>> {
         let mut runs = 0;
+        self.shared.room().await?;
         let (outcome, wait) = loop {
             match self.attempt(&mut decide, runs >= OPTIMISTIC_RUNS)? {
                 Attempt::Decided(outcome, wait) => break (outcome, wait),
                 Attempt::Overtaken => runs += 1,
             }
         };
-        finish(wait).await?;
+        self.shared.finish(wait).await?;
         outcome.map_err(TxnError::Decide)
     }
 
@@ -200,7 +242,7 @@ impl Store {
         let mut deleted = 0;
         loop {
             let (count, wait) = self.expire_some(now)?;
-            finish(wait).await?;
+            self.shared.finish(wait).await?;
             deleted += count;
             if count < EXPIRE_KEYS {
                 return Ok(deleted);
@@ -208,10 +250,7 @@ impl Store {
         }
     }
 
-    fn expire_some(
-        &self,
-        now: Millis,
-    ) -> Result<(usize, Option<oneshot::Receiver<WriteResult>>), WriteError> {
+    fn expire_some(&self, now: Millis) -> Result<(usize, Wait), WriteError> {
         let gate = self.shared.gate();
         let (keys, mut last) = {
             let state = self.shared.state();
@@ -238,7 +277,8 @@ impl Store {
     }
 
     /// Calls `hook` with the events of every transaction from now on, in order, once they are visible and before
-    /// watchers wake. Other writers wait for it: it should be short. It may read the store, not write to it.
+    /// watchers wake. Other writers wait for it: it should be short. It may read the store, not write to it; a handle
+    /// that it keeps keeps the store open.
     pub fn on_commit(&self, hook: impl Fn(&[Arc<Event>]) + Send + Sync + 'static) {
         self.shared.hooks.write().unwrap_or_else(PoisonError::into_inner).push(Box::new(hook));
     }
@@ -246,25 +286,33 @@ impl Store {
     /// Finishes what is under way, makes it durable, and closes the store: watches end, writes are refused, reads of
     /// what is there go on.
     pub async fn shutdown(&self) {
-        self.shared.close();
-    }
-}
-
-async fn finish(wait: Option<oneshot::Receiver<WriteResult>>) -> WriteResult {
-    match wait {
-        None => Ok(()),
-        Some(receiver) => receiver.await.unwrap_or(Err(WriteError::Closed)),
+        self.shared.shut_down().await;
     }
 }
 
 impl Shared {
+    pub(crate) fn new(state: State, blobs: BTreeMap<String, Bytes>, log: Option<Log>) -> Arc<Shared> {
+        Arc::new(Shared {
+            state: Mutex::new(state),
+            gate: Mutex::new(()),
+            advanced: Notify::new(),
+            hooks: RwLock::default(),
+            blobs: Mutex::new(blobs),
+            log,
+        })
+    }
+
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         // A panic while the lock is held can only come from a broken invariant in here; callers' code never runs
         // under it. What was there is still consistent enough to read.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn gate(&self) -> MutexGuard<'_, ()> {
+    pub(crate) fn blobs(&self) -> MutexGuard<'_, BTreeMap<String, Bytes>> {
+        self.blobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn gate(&self) -> MutexGuard<'_, ()> {
         // Callers' code does run under the gate, and a panic there has changed nothing.
         self.gate.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -294,11 +342,14 @@ impl Shared {
             (state.append(revision, &events), state.basis())
         };
         self.announce(published);
+        if let Some(log) = &self.log {
+            log.ring();
+        }
         Ok(Some(Appended { events, basis }))
     }
 
     /// Tells everyone whom a publication concerns.
-    fn announce(&self, published: Published) {
+    pub(crate) fn announce(&self, published: Published) {
         if published.events.is_empty() {
             return;
         }
@@ -319,8 +370,9 @@ impl Shared {
         }
     }
 
-    fn close(&self) {
+    pub(crate) fn close(&self) {
         let mut state = self.state();
+        state.closing = true;
         state.closed = true;
         state.give_up(&WriteError::Closed);
         state.groups.wake_all();
@@ -329,7 +381,14 @@ impl Shared {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        self.0.close();
+        self.shared.close();
+        if let Some(log) = &self.shared.log {
+            log.stop();
+        }
+        if let Some(thread) = self.thread.take() {
+            // The files are free for the next store once the thread has let go of them. Its panic was reported.
+            let _ = thread.join();
+        }
     }
 }
 

@@ -1,0 +1,313 @@
+//! The async shell around the log: hands it what is to be written, and tells the state what has become durable.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use bytes::Bytes;
+use tokio::sync::oneshot;
+
+use crate::WriteResult;
+use crate::disk::Disk;
+use crate::error::{OpenError, Recovery, WriteError};
+use crate::log::{Opened, Writer};
+use crate::options::Options;
+use crate::store::{Shared, Wait};
+
+/// The log of a store, and who drives it: a thread of its own, since a sync blocks for as long as the disk likes and
+/// would hold up every other task of a runtime's worker; or, on a disk that never blocks, whoever commits, so that a
+/// store on a simulated disk needs no other thread.
+pub(crate) struct Log {
+    /// None once the log has been closed.
+    writer: Mutex<Option<Writer>>,
+    bell: Mutex<Bell>,
+    rung: Condvar,
+    has_thread: bool,
+}
+
+/// What the thread has to look at.
+#[derive(Default)]
+struct Bell {
+    work: bool,
+    stop: bool,
+    /// The thread is gone: nobody will look.
+    ended: bool,
+    commands: Vec<Command>,
+}
+
+enum Command {
+    PutBlob { name: String, bytes: Bytes, done: oneshot::Sender<WriteResult> },
+    ShutDown { done: oneshot::Sender<WriteResult> },
+}
+
+type Ready = (Arc<Shared>, Recovery, Option<JoinHandle<()>>);
+
+pub(crate) async fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Ready, OpenError> {
+    if !disk.blocks() {
+        let (shared, report) = load(disk, &options)?;
+        return Ok((shared, report, None));
+    }
+    let (sender, receiver) = oneshot::channel();
+    let main = move || match load(disk, &options) {
+        Err(error) => _ = sender.send(Err(error)),
+        Ok((shared, report)) => {
+            // If nobody waits for the store any more, its files are closed again.
+            if sender.send(Ok((shared.clone(), report))).is_ok() {
+                shared.run_log();
+            }
+        }
+    };
+    let thread = std::thread::Builder::new().name("setpoint-store".to_owned()).spawn(main);
+    let thread = thread.map_err(|error| OpenError::io("start a thread for", "the log", error))?;
+    let (shared, report) = receiver.await.expect("the thread answers before it ends")?;
+    Ok((shared, report, Some(thread)))
+}
+
+fn load(disk: Arc<dyn Disk>, options: &Options) -> Result<(Arc<Shared>, Recovery), OpenError> {
+    let has_thread = disk.blocks();
+    let Opened { mut state, blobs, writer, report } = Writer::open(disk, options)?;
+    if let Some(cut) = &report.cut {
+        tracing::warn!(
+            file = cut.file,
+            offset = cut.offset,
+            bytes = cut.bytes,
+            "cut an unfinished write off the log"
+        );
+    }
+    if let Some(jump) = &report.jumped {
+        tracing::warn!(from = jump.from, to = jump.to, "unclean stop without fsync: the revision jumps");
+    }
+    state.wait_for_log();
+    let log =
+        Log { writer: Mutex::new(Some(writer)), bell: Mutex::default(), rung: Condvar::new(), has_thread };
+    Ok((Shared::new(state, blobs, Some(log)), report))
+}
+
+impl Log {
+    fn bell(&self) -> MutexGuard<'_, Bell> {
+        self.bell.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn writer(&self) -> MutexGuard<'_, Option<Writer>> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// There is something to write.
+    pub(crate) fn ring(&self) {
+        if self.has_thread {
+            self.bell().work = true;
+            self.rung.notify_one();
+        }
+    }
+
+    /// The thread is to end, whatever it has not written.
+    pub(crate) fn stop(&self) {
+        self.bell().stop = true;
+        self.rung.notify_one();
+    }
+
+    fn command(&self, command: Command) {
+        let mut bell = self.bell();
+        if bell.ended {
+            return command.done(Err(WriteError::Closed));
+        }
+        bell.commands.push(command);
+        drop(bell);
+        self.ring();
+    }
+
+    /// Nothing will be written any more. Lets go of the folder's lock.
+    fn end(&self) {
+        let mut bell = self.bell();
+        bell.ended = true;
+        bell.commands.drain(..).for_each(|command| command.done(Err(WriteError::Closed)));
+        drop(bell);
+        *self.writer() = None;
+    }
+
+    /// Waits for something to do, unless there is more to do anyway; false when it is time to end.
+    fn wait(&self, more: bool) -> bool {
+        let mut bell = self.bell();
+        while !more && !bell.work && !bell.stop {
+            bell = self.rung.wait(bell).unwrap_or_else(PoisonError::into_inner);
+        }
+        bell.work = false;
+        !bell.stop
+    }
+}
+
+impl Shared {
+    /// The life of the log's thread.
+    fn run_log(&self) {
+        let log = self.log.as_ref().expect("only a store with a log has a thread");
+        let _end = EndLog { shared: self, log };
+        let mut more = false;
+        while log.wait(more) && log.writer().is_some() {
+            more = self.pump();
+        }
+    }
+
+    /// Writes what is there to be written, and does one step of upkeep. True when there is more upkeep to do.
+    fn pump(&self) -> bool {
+        let Some(log) = &self.log else { return false };
+        let mut writer = log.writer();
+        let commands = std::mem::take(&mut log.bell().commands);
+        let Some(open) = writer.as_mut() else {
+            commands.into_iter().for_each(|command| command.done(Err(WriteError::Closed)));
+            return false;
+        };
+        self.write_batch(open);
+        let mut closing = Vec::new();
+        for command in commands {
+            match command {
+                Command::PutBlob { name, bytes, done } => _ = done.send(self.write_blob(open, &name, bytes)),
+                Command::ShutDown { done } => closing.push(done),
+            }
+        }
+        if closing.is_empty() {
+            return self.keep_up(open);
+        }
+        // Whatever was taken before the store began to close.
+        self.write_batch(open);
+        let writable = self.state().failed.is_none();
+        if let Some(writer) = writer.take().filter(|_| writable)
+            && let Err(error) = writer.close()
+        {
+            tracing::warn!(%error, "could not end the log in order");
+        }
+        self.close();
+        closing.into_iter().for_each(|done| _ = done.send(Ok(())));
+        false
+    }
+
+    fn write_batch(&self, writer: &mut Writer) {
+        let Some(batch) = self.state().take_batch() else { return };
+        match writer.commit(&batch.events) {
+            Ok(()) => {
+                let published = self.state().publish_batch(batch);
+                self.announce(published);
+            }
+            Err(error) => self.refuse(error),
+        }
+    }
+
+    /// Tells everyone whose write is under way that it has failed; for good, if that is how it failed.
+    fn refuse(&self, error: WriteError) {
+        // The gate keeps out a transaction that has chosen its revision and not yet written it.
+        let _gate = self.gate();
+        let mut state = self.state();
+        if let WriteError::Failed(cause) = &error {
+            tracing::error!(error = %cause, "the disk failed: no more writes until the store is opened anew");
+            state.failed = Some(error.clone());
+        }
+        state.give_up(&error);
+    }
+
+    fn write_blob(&self, writer: &mut Writer, name: &str, bytes: Bytes) -> WriteResult {
+        if let Some(error) = self.state().failed.clone() {
+            return Err(error);
+        }
+        let result = writer.put_blob(name, &bytes);
+        match &result {
+            Ok(()) => _ = self.blobs().insert(name.to_owned(), bytes),
+            Err(error @ WriteError::Failed(_)) => self.refuse(error.clone()),
+            Err(_) => {}
+        }
+        result
+    }
+
+    fn keep_up(&self, writer: &mut Writer) -> bool {
+        let root = {
+            let state = self.state();
+            if state.failed.is_some() {
+                return false;
+            }
+            state.visible.clone()
+        };
+        writer.maintain(&root).unwrap_or_else(|error| {
+            self.refuse(error);
+            false
+        })
+    }
+
+    /// Waits until there is room for another transaction on its way to the disk.
+    pub(crate) async fn room(&self) -> WriteResult {
+        while self.log.is_some() {
+            let wait = {
+                let mut state = self.state();
+                let basis = state.basis();
+                if state.is_backed_up() { state.wait_for(basis) } else { None }
+            };
+            match wait {
+                None => break,
+                wait => self.finish(wait).await?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for the log to have done what `wait` is for.
+    pub(crate) async fn finish(&self, wait: Wait) -> WriteResult {
+        let Some(done) = wait else { return Ok(()) };
+        self.drive().await;
+        done.await.unwrap_or(Err(WriteError::Closed))
+    }
+
+    /// Without a thread, whoever waits does the work, after everyone else who is ready has had a chance to join.
+    async fn drive(&self) {
+        if self.log.as_ref().is_some_and(|log| !log.has_thread) {
+            let _even_if_dropped = PumpOnDrop(self);
+            tokio::task::yield_now().await;
+        }
+    }
+
+    pub(crate) async fn put_blob(&self, name: &str, bytes: Bytes) -> WriteResult {
+        let Some(log) = &self.log else {
+            self.blobs().insert(name.to_owned(), bytes);
+            return Ok(());
+        };
+        let (done, wait) = oneshot::channel();
+        log.command(Command::PutBlob { name: name.to_owned(), bytes, done });
+        self.finish(Some(wait)).await
+    }
+
+    pub(crate) async fn shut_down(&self) {
+        self.state().closing = true;
+        let Some(log) = &self.log else { return self.close() };
+        let (done, wait) = oneshot::channel();
+        log.command(Command::ShutDown { done });
+        // An error means that the log was closed already.
+        let _ = self.finish(Some(wait)).await;
+        self.close();
+    }
+}
+
+impl Command {
+    fn done(self, result: WriteResult) {
+        let (Command::PutBlob { done, .. } | Command::ShutDown { done }) = self;
+        let _ = done.send(result);
+    }
+}
+
+struct PumpOnDrop<'a>(&'a Shared);
+
+impl Drop for PumpOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.pump();
+    }
+}
+
+/// However the thread ends (a commit hook may panic on it), nobody is left waiting for it.
+struct EndLog<'a> {
+    shared: &'a Shared,
+    log: &'a Log,
+}
+
+impl Drop for EndLog<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let error = std::io::Error::other("the log's thread panicked");
+            self.shared.refuse(WriteError::Failed(Arc::new(error)));
+        }
+        self.log.end();
+    }
+}
