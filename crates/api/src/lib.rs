@@ -10,8 +10,10 @@ pub mod cause;
 pub mod clock;
 pub mod defaults;
 pub mod facts;
+pub mod fields;
 pub mod fieldset;
 pub mod gostyle;
+pub mod jsonpath;
 pub mod kind;
 pub mod name;
 pub mod patch;
@@ -22,6 +24,7 @@ pub mod schema;
 pub mod selector;
 pub mod status;
 pub mod strategic;
+pub mod table;
 
 pub use cause::{Cause, CauseType, Path};
 pub use clock::Clock;

@@ -1,0 +1,158 @@
+//! The rows of roles, leases, storage classes, admission and certificates.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::age::human_duration;
+use super::cells::{NONE, UNSET, created, name, named_default, or_none};
+use crate::access::{at, entries, int, items, text, truth};
+
+pub(super) fn role_binding(object: &Value, now: Timestamp) -> Vec<Value> {
+    let subjects = |kind: &str| -> Value {
+        let all: Vec<String> = items(object, "subjects")
+            .iter()
+            .filter(|subject| text(subject, "kind") == kind)
+            .map(|subject| match text(subject, "namespace") {
+                namespace if kind == "ServiceAccount" && !namespace.is_empty() => {
+                    format!("{namespace}/{}", text(subject, "name"))
+                }
+                _ => text(subject, "name").to_owned(),
+            })
+            .collect();
+        all.join(", ").into()
+    };
+    let role = format!("{}/{}", text(object, "roleRef.kind"), text(object, "roleRef.name"));
+    vec![
+        name(object),
+        role.into(),
+        created(object, now),
+        subjects("User"),
+        subjects("Group"),
+        subjects("ServiceAccount"),
+    ]
+}
+
+pub(super) fn lease(object: &Value, now: Timestamp) -> Vec<Value> {
+    vec![name(object), text(object, "spec.holderIdentity").into(), created(object, now)]
+}
+
+pub(super) fn storage_class(object: &Value, now: Timestamp) -> Vec<Value> {
+    let default =
+        ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
+    vec![
+        named_default(object, &default),
+        text(object, "provisioner").into(),
+        at(object, "reclaimPolicy").as_str().unwrap_or("Delete").into(),
+        at(object, "volumeBindingMode").as_str().unwrap_or("Immediate").into(),
+        truth(object, "allowVolumeExpansion").into(),
+        created(object, now),
+    ]
+}
+
+pub(super) fn csi_node(object: &Value, now: Timestamp) -> Vec<Value> {
+    vec![name(object), items(object, "spec.drivers").len().into(), created(object, now)]
+}
+
+pub(super) fn volume_attachment(object: &Value, now: Timestamp) -> Vec<Value> {
+    vec![
+        name(object),
+        text(object, "spec.attacher").into(),
+        text(object, "spec.source.persistentVolumeName").into(),
+        text(object, "spec.nodeName").into(),
+        truth(object, "status.attached").into(),
+        created(object, now),
+    ]
+}
+
+pub(super) fn volume_attributes_class(object: &Value, now: Timestamp) -> Vec<Value> {
+    let default = ["volumeattributesclass.kubernetes.io/is-default-class"];
+    vec![named_default(object, &default), text(object, "driverName").into(), created(object, now)]
+}
+
+pub(super) fn priority_class(object: &Value, now: Timestamp) -> Vec<Value> {
+    vec![
+        name(object),
+        int(object, "value").unwrap_or_default().into(),
+        truth(object, "globalDefault").into(),
+        created(object, now),
+        text(object, "preemptionPolicy").into(),
+    ]
+}
+
+pub(super) fn runtime_class(object: &Value, now: Timestamp) -> Vec<Value> {
+    vec![name(object), text(object, "handler").into(), created(object, now)]
+}
+
+pub(super) fn webhooks(object: &Value, now: Timestamp) -> Vec<Value> {
+    vec![name(object), items(object, "webhooks").len().into(), created(object, now)]
+}
+
+pub(super) fn policy(object: &Value, now: Timestamp) -> Vec<Value> {
+    let rules = items(object, "spec.validations").len() + items(object, "spec.mutations").len();
+    let param = at(object, "spec.paramKind");
+    let param = if param.is_null() {
+        UNSET.to_owned()
+    } else {
+        format!("{}/{}", text(param, "apiVersion"), text(param, "kind"))
+    };
+    vec![name(object), rules.into(), param.into(), created(object, now)]
+}
+
+pub(super) fn policy_binding(object: &Value, now: Timestamp) -> Vec<Value> {
+    let param = at(object, "spec.paramRef");
+    let shown = match (text(param, "name"), text(param, "namespace")) {
+        ("", _) if !at(param, "selector").is_null() => go_selector(at(param, "selector")),
+        ("", _) => UNSET.to_owned(),
+        (name, "") => format!("*/{name}"),
+        (name, namespace) => format!("{namespace}/{name}"),
+    };
+    vec![name(object), text(object, "spec.policyName").into(), shown.into(), created(object, now)]
+}
+
+/// A LabelSelector as the generated Go code prints it.
+fn go_selector(selector: &Value) -> String {
+    let labels: Vec<String> = entries(selector, "matchLabels")
+        .map(|(key, value)| format!("{key}: {},", value.as_str().unwrap_or_default()))
+        .collect();
+    let expressions: String = items(selector, "matchExpressions")
+        .iter()
+        .map(|one| {
+            let values: Vec<&str> = items(one, "values").iter().filter_map(Value::as_str).collect();
+            format!(
+                "LabelSelectorRequirement{{Key:{},Operator:{},Values:[{}],}},",
+                text(one, "key"),
+                text(one, "operator"),
+                values.join(" ")
+            )
+        })
+        .collect();
+    format!(
+        "&LabelSelector{{MatchLabels:map[string]string{{{}}},MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}",
+        labels.join(" ")
+    )
+}
+
+pub(super) fn certificate_request(object: &Value, now: Timestamp) -> Vec<Value> {
+    let has = |kind: &str| items(object, "status.conditions").iter().any(|one| text(one, "type") == kind);
+    let mut status = match () {
+        () if has("Denied") => "Denied".to_owned(),
+        () if has("Approved") => "Approved".to_owned(),
+        () => "Pending".to_owned(),
+    };
+    if has("Failed") {
+        status.push_str(",Failed");
+    }
+    if !text(object, "status.certificate").is_empty() {
+        status.push_str(",Issued");
+    }
+    let wanted = int(object, "spec.expirationSeconds")
+        .map_or(NONE.to_owned(), |seconds| human_duration(i128::from(seconds) * 1_000_000_000));
+    vec![
+        name(object),
+        created(object, now),
+        or_none(text(object, "spec.signerName")),
+        text(object, "spec.username").into(),
+        wanted.into(),
+        status.into(),
+    ]
+}
