@@ -4,9 +4,14 @@
 
 mod claim;
 mod deployment;
+mod endpoints;
+mod endpointslice;
+mod garbage;
+mod namespace;
 mod percent;
 mod pod;
 mod quantity;
 mod replicaset;
 mod scheduler;
 mod selector;
+mod service;

@@ -184,12 +184,12 @@ fn required_affinity_reads_labels_and_fields() {
     let (in_a, few) = (requirement("zone", "In", &["a", "b"]), requirement("cores", "Lt", &["8"]));
     let (in_z, many) = (requirement("zone", "In", &["z"]), requirement("cores", "Gt", &["8"]));
     for (terms, expected) in [
-        (vec![by_label(&[in_a.clone()])], Some("large")),
+        (vec![by_label(std::slice::from_ref(&in_a))], Some("large")),
         (vec![by_label(&[requirement("zone", "NotIn", &["a"])])], Some("small")),
         (vec![by_label(&[requirement("zone", "Exists", &[])])], Some("large")),
         (vec![by_label(&[requirement("zone", "DoesNotExist", &[])])], Some("small")),
-        (vec![by_label(&[many.clone()])], Some("large")),
-        (vec![by_label(&[few.clone()])], None),
+        (vec![by_label(std::slice::from_ref(&many))], Some("large")),
+        (vec![by_label(std::slice::from_ref(&few))], None),
         // Requirements of a term hold together, terms by themselves.
         (vec![by_label(&[in_a, few])], None),
         (vec![by_label(&[in_z]), by_label(&[many])], Some("large")),

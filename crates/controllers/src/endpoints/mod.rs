@@ -1,0 +1,10 @@
+//! Endpoints: what EndpointSlices say, in the older form that some clients still read.
+
+mod plan;
+
+pub(crate) use plan::{Plan, plan};
+
+/// Names the keeper of Endpoints.
+pub(crate) const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
+/// This controller, as Endpoints name it.
+pub(crate) const CONTROLLER: &str = "endpoint-controller";

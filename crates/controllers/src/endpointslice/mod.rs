@@ -1,0 +1,15 @@
+//! EndpointSlices: where a Service's pods are, a hundred to a slice.
+
+mod desired;
+mod plan;
+#[cfg(test)]
+pub(crate) mod tests;
+
+pub(crate) use plan::{Plan, plan};
+
+/// Names the Service of a slice.
+pub(crate) const SERVICE_NAME: &str = "kubernetes.io/service-name";
+/// Names the keeper of a slice.
+pub(crate) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+/// This controller, as slices name it.
+pub(crate) const CONTROLLER: &str = "endpointslice-controller.k8s.io";

@@ -1,0 +1,127 @@
+//! What becomes of one object.
+
+use super::graph::{Graph, Object, Owner, Uid};
+use super::{FOREGROUND, ORPHAN};
+
+/// What is known of an owner that is not (or not as named) in the graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// It exists.
+    Present,
+    /// It exists and waits for its dependents to go.
+    Waiting,
+    /// It does not exist.
+    Absent,
+    /// A namespaced owner of an object outside namespaces: no such owner can be, but nobody meant deletion either.
+    WrongScope,
+    /// Nobody has looked yet.
+    Unknown,
+}
+
+/// How a deletion treats the dependents of what it deletes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Policy {
+    Background,
+    Foreground,
+    Orphan,
+}
+
+impl Policy {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Policy::Background => "Background",
+            Policy::Foreground => "Foreground",
+            Policy::Orphan => "Orphan",
+        }
+    }
+}
+
+/// The decision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    Nothing,
+    /// These owners must be looked for first.
+    Verify(Vec<Owner>),
+    /// The last blocking dependent is gone: let the object go.
+    RemoveForegroundFinalizer,
+    /// The object waits for these.
+    LookAt(Vec<Uid>),
+    /// Some owners remain; the references to the others go.
+    DropReferences(Vec<Uid>),
+    /// Delete; first stop blocking the owners if the object stands in a circle of waiting ones.
+    Delete {
+        policy: Policy,
+        unblock: bool,
+    },
+}
+
+/// Decides about one object. `presence` answers for owners that the graph does not show as named.
+pub fn judge(graph: &Graph, uid: &str, presence: impl Fn(&Object, &Owner) -> Presence) -> Verdict {
+    let Some(object) = graph.get(uid) else { return Verdict::Nothing };
+    if object.deletes_dependents() {
+        return wait_for_dependents(graph, uid);
+    }
+    if object.deleting || object.owners.is_empty() {
+        return Verdict::Nothing;
+    }
+    let judged: Vec<(&Owner, Presence)> = object
+        .owners
+        .iter()
+        .map(|owner| (owner, known(graph, object, owner).unwrap_or_else(|| presence(object, owner))))
+        .collect();
+    let those = |wanted: &[Presence]| -> Vec<&Owner> {
+        judged.iter().filter(|(_, presence)| wanted.contains(presence)).map(|(owner, _)| *owner).collect()
+    };
+    if !those(&[Presence::WrongScope]).is_empty() {
+        return Verdict::Nothing;
+    }
+    let unknown = those(&[Presence::Unknown]);
+    if !unknown.is_empty() {
+        return Verdict::Verify(unknown.into_iter().cloned().collect());
+    }
+    let waiting = those(&[Presence::Waiting]);
+    if !those(&[Presence::Present]).is_empty() {
+        let lost = those(&[Presence::Waiting, Presence::Absent]);
+        return match lost.is_empty() {
+            true => Verdict::Nothing,
+            false => Verdict::DropReferences(lost.into_iter().map(|owner| owner.uid.clone()).collect()),
+        };
+    }
+    if !waiting.is_empty() && graph.dependents(uid).next().is_some() {
+        let unblock = graph.dependents(uid).any(Object::deletes_dependents);
+        return Verdict::Delete { policy: Policy::Foreground, unblock };
+    }
+    let policy = match object {
+        object if object.has_finalizer(ORPHAN) => Policy::Orphan,
+        object if object.has_finalizer(FOREGROUND) => Policy::Foreground,
+        _ => Policy::Background,
+    };
+    Verdict::Delete { policy, unblock: false }
+}
+
+fn wait_for_dependents(graph: &Graph, uid: &str) -> Verdict {
+    let mut blocking = graph.blocking(uid).peekable();
+    if blocking.peek().is_none() {
+        return Verdict::RemoveForegroundFinalizer;
+    }
+    let idle = blocking.filter(|dependent| !dependent.deletes_dependents());
+    Verdict::LookAt(idle.map(|dependent| dependent.identity.uid.clone()).collect())
+}
+
+/// What the graph itself says: the owner, if it shows it exactly where the reference says.
+fn known(graph: &Graph, object: &Object, owner: &Owner) -> Option<Presence> {
+    let found = graph.get(&owner.uid)?;
+    let identity = &found.identity;
+    // Another version of the same group is the same kind.
+    let same_kind =
+        group(&identity.api_version) == group(&owner.api_version) && *identity.kind == *owner.kind;
+    let same_place = identity.namespace.is_none() || identity.namespace == object.identity.namespace;
+    if !same_kind || !same_place || *identity.name != *owner.name {
+        return None;
+    }
+    Some(if found.deletes_dependents() { Presence::Waiting } else { Presence::Present })
+}
+
+fn group(api_version: &str) -> &str {
+    api_version.split_once('/').map_or("", |(group, _)| group)
+}
