@@ -36,6 +36,9 @@ enum Command {
     /// Become a container's program (started by `container-init`).
     #[command(hide = true)]
     ContainerExec {
+        /// The process whose mount namespace to join.
+        #[arg(long)]
+        join: Option<i32>,
         /// The program and its arguments.
         #[arg(last = true)]
         command: Vec<String>,
@@ -62,9 +65,10 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             let code = setpoint_node::process::init::supervise();
             return Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)));
         }
-        Command::ContainerExec { command } => {
-            let error = setpoint_node::process::init::exec(&command);
-            anyhow::bail!("cannot run {}: {error}", command.first().map_or("nothing", String::as_str));
+        Command::ContainerExec { join, command } => {
+            let name = command.first().cloned().unwrap_or_default();
+            let exec = setpoint_node::process::init::Exec { join, command };
+            anyhow::bail!("cannot run {name}: {}", setpoint_node::process::init::exec(&exec));
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -42,8 +42,6 @@ pub struct Launch {
     pub root: PathBuf,
     /// What is mounted where.
     pub mounts: Vec<Mount>,
-    /// The process whose mount namespace to join instead of making one (`kubectl exec`).
-    pub join: Option<i32>,
 }
 
 /// What the helper says on its standard output, a line of JSON each.
@@ -112,11 +110,8 @@ fn start(control: &mut impl BufRead) -> io::Result<(Child, bool)> {
     let mut line = String::new();
     control.read_line(&mut line)?;
     let mut launch: Launch = serde_json::from_str(&line)?;
-    let isolated = match launch.join {
-        Some(pid) => root::join(pid)?,
-        None => root::isolate(&launch.root, &launch.mounts)?,
-    };
-    if !isolated && launch.join.is_none() {
+    let isolated = root::isolate(&launch.root, &launch.mounts)?;
+    if !isolated {
         root::link(&launch.root, &launch.mounts)?;
         launch.environment.insert(ROOT_VARIABLE.into(), launch.root.to_string_lossy().into_owned());
         launch.directory = launch.directory.map(|folder| root::under(&launch.root, &folder));
@@ -205,17 +200,34 @@ fn obey(control: &mut BufReader<io::Stdin>, group: Pid) -> io::Result<bool> {
     Ok(true)
 }
 
+/// What [`exec`] sets up before it becomes the program.
+#[derive(Clone, Debug, Default)]
+pub struct Exec {
+    /// Join the mount namespace of this process (`kubectl exec`).
+    pub join: Option<i32>,
+    /// The program and its arguments.
+    pub command: Vec<String>,
+}
+
 /// The second stage: dies with its parent, then becomes the program. Returns only when that fails.
-pub fn exec(command: &[String]) -> io::Error {
-    if let Err(error) = prctl::set_pdeathsig(Signal::SIGKILL) {
-        return error.into();
+pub fn exec(exec: &Exec) -> io::Error {
+    match prepare(exec) {
+        Err(error) => error,
+        Ok(mut command) => command.exec(),
     }
-    let Some((program, arguments)) = command.split_first() else {
-        return io::Error::new(io::ErrorKind::InvalidInput, "no program to run");
-    };
+}
+
+fn prepare(exec: &Exec) -> io::Result<Command> {
+    prctl::set_pdeathsig(Signal::SIGKILL)?;
     // The helper blocked SIGCHLD and masks survive exec; the program gets a clean one.
-    if let Err(error) = SigSet::empty().thread_set_mask() {
-        return error.into();
+    SigSet::empty().thread_set_mask()?;
+    if let Some(pid) = exec.join {
+        root::join(pid)?;
     }
-    Command::new(program).args(arguments).exec()
+    let Some((program, arguments)) = exec.command.split_first() else {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "no program to run"));
+    };
+    let mut command = Command::new(program);
+    command.args(arguments);
+    Ok(command)
 }
