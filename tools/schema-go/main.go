@@ -218,6 +218,20 @@ func scheme() *runtime.Scheme {
 	return s
 }
 
+// wanted says which registered kinds the table has: the stable versions, and what a stable version still accepts.
+func wanted(gvk schema.GroupVersionKind, t reflect.Type) bool {
+	if strings.HasPrefix(gvk.Group, "__") {
+		return false
+	}
+	stable := !strings.ContainsAny(strings.TrimPrefix(gvk.Version, "v"), "abcdefghijklmnopqrstuvwxyz_")
+	if !stable && gvk != (schema.GroupVersionKind{Group: "policy", Version: "v1beta1", Kind: "Eviction"}) {
+		return false
+	}
+	// The options and the watch event are registered in every group: once is enough.
+	meta := t.PkgPath() == reflect.TypeFor[metav1.Status]().PkgPath()
+	return !meta || gvk.Group == "" || gvk.Group == "meta.k8s.io"
+}
+
 func printTypes() {
 	d := &dump{Types: map[string]*Type{}}
 	s := scheme()
@@ -227,19 +241,9 @@ func printTypes() {
 		order = append(order, gvk)
 	}
 	sort.Slice(order, func(i, j int) bool { return order[i].String() < order[j].String() })
-	metaPackage := reflect.TypeFor[metav1.Status]().PkgPath()
 	for _, gvk := range order {
 		t := kinds[gvk]
-		meta := t.PkgPath() == metaPackage
-		stable := !strings.ContainsAny(strings.TrimPrefix(gvk.Version, "v"), "abcdefghijklmnopqrstuvwxyz_")
-		if !stable && gvk != (schema.GroupVersionKind{Group: "policy", Version: "v1beta1", Kind: "Eviction"}) {
-			continue
-		}
-		// The options and the watch event are registered in every group: once is enough.
-		if meta && gvk.Group != "" && gvk.Group != "meta.k8s.io" {
-			continue
-		}
-		if gvk.Kind == "APIGroup" || gvk.Kind == "WatchEvent" || !strings.HasPrefix(gvk.Group, "__") {
+		if wanted(gvk, t) {
 			d.Kinds = append(d.Kinds, Kind{gvk.Group, gvk.Version, gvk.Kind, d.add(t)})
 		}
 	}
@@ -252,8 +256,10 @@ func main() {
 	switch {
 	case len(os.Args) == 2 && os.Args[1] == "types":
 		printTypes()
+	case len(os.Args) == 3 && os.Args[1] == "vectors":
+		vectors(os.Args[2])
 	default:
-		fmt.Fprintln(os.Stderr, "usage:", filepath.Base(os.Args[0]), "types")
+		fmt.Fprintln(os.Stderr, "usage:", filepath.Base(os.Args[0]), "types | vectors FOLDER")
 		os.Exit(2)
 	}
 }

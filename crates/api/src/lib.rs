@@ -18,6 +18,7 @@ pub mod kind;
 pub mod name;
 pub mod patch;
 pub mod prepare;
+pub mod protobuf;
 pub mod quantity;
 pub mod random;
 pub mod schema;

@@ -15,7 +15,10 @@ use crate::run;
 /// Where the table is checked in.
 const TABLE: &str = "crates/api/src/schema/builtin.bin";
 
-/// Reads the modules and writes the table.
+/// Where the protobuf of Go's own types is checked in, for the tests.
+const VECTORS: &str = "testdata/protobuf";
+
+/// Reads the modules and writes the table and the test vectors.
 pub fn generate() -> Result<()> {
     let sources = sources::load()?;
     let mut strings = blob::Strings::default();
@@ -33,5 +36,7 @@ pub fn generate() -> Result<()> {
         kinds.len(),
         strings.len()
     );
-    Ok(())
+    let folder = run::root().join(VECTORS);
+    fs::create_dir_all(&folder)?;
+    sources::go(&["vectors".as_ref(), folder.as_os_str()]).map(drop)
 }

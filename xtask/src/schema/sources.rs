@@ -1,6 +1,7 @@
 //! What is read: the published OpenAPI and discovery documents, and what Go's reflection prints.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,13 +29,18 @@ pub fn load() -> Result<Sources> {
     let downloaded = run::read(Command::new("go").args(["mod", "download", "-json", KUBERNETES]))?;
     let downloaded: Value = serde_json::from_str(&downloaded)?;
     let module = PathBuf::from(downloaded["Dir"].as_str().context("go mod download names no folder")?);
-    let program = run::root().join("tools/schema-go");
-    let go = run::read(Command::new("go").current_dir(program).args(["run", ".", "types"]))?;
+    let go = go(&["types".as_ref()])?;
     Ok(Sources {
         components: components(&module.join("api/openapi-spec/v3"))?,
         discovery: module.join("api/discovery"),
         go: serde_json::from_str(&go)?,
     })
+}
+
+/// Runs the Go program beside this one.
+pub fn go(words: &[&OsStr]) -> Result<String> {
+    let program = run::root().join("tools/schema-go");
+    run::read(Command::new("go").current_dir(program).args(["run", "."]).args(words))
 }
 
 fn components(folder: &Path) -> Result<BTreeMap<String, Value>> {

@@ -162,8 +162,9 @@ impl Builder<'_> {
             };
         }
         let kind = text(&self.sources.go["types"][text(field, "type")?], "kind")?;
-        let omitted_when_empty = matches!(kind, "string" | "bool" | "bytes" | "map" | "list" | "wrappedlist" | "any")
-            || matches!(kind, "int32" | "int64" | "double");
+        let omitted_when_empty =
+            matches!(kind, "string" | "bool" | "bytes" | "map" | "list" | "wrappedlist" | "any")
+                || matches!(kind, "int32" | "int64" | "double");
         let always = !flag("omitempty") && !flag("omitzero")
             || !flag("omitzero") && !flag("pointer") && !omitted_when_empty;
         flags |= u32::from(always) << 7;

@@ -17,6 +17,7 @@ pub use form::{
 };
 pub use read::{
     Fault, Read, ReadError, STRICT_LIMIT, Strict, TypeMeta, excerpt, read_json, read_value, type_meta,
+    untyped_json,
 };
 pub use table::{Group, Resource, Subresource, Table, builtin};
 

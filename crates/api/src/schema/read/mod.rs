@@ -122,6 +122,17 @@ pub fn read_value(value: Value, schema: &Schema) -> Result<Read, ReadError> {
     Ok(Read { value: read.unwrap_or_else(|| super::zero::zero(schema)), strict: reader.strict })
 }
 
+/// Reads JSON text of no known type as Go does: whole floats become integers.
+///
+/// # Errors
+/// When it is not JSON.
+pub fn untyped_json(data: &[u8]) -> Result<Value, ReadError> {
+    let mut scanner = Scanner::new(data);
+    let value = Reader::default().any(&mut scanner, false, &At::Root).map_err(refusal)?;
+    scanner.end().map_err(|error| ReadError::Syntax(error.0))?;
+    Ok(value)
+}
+
 fn refusal(stop: Stop) -> ReadError {
     match stop {
         Stop::Syntax(text) => ReadError::Syntax(text),

@@ -1,0 +1,309 @@
+//! A message to the JSON value that Go prints for it.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value};
+
+use super::wire::{BYTES, FIXED64, VARINT, Wire, only_bytes};
+use super::{DEPTH, DecodeError, MAGIC};
+use crate::quantity::Quantity;
+use crate::schema::instant::Instant;
+use crate::schema::zero::{fill, float, written, zero};
+use crate::schema::{Codec, Field, ProtoSlot, Scalar, Schema, Shape, Struct, builtin, untyped_json};
+
+/// The object of a message without an envelope; without `apiVersion` and `kind`, which messages do not have.
+///
+/// # Errors
+/// When the bytes are malformed or the type has no protobuf form.
+pub fn decode_message(data: &[u8], schema: &Schema) -> Result<Value, DecodeError> {
+    body(data, None, schema, 0)
+}
+
+fn wrong<T>(field: &str, wire: u8) -> Result<T, DecodeError> {
+    Err(DecodeError::Wire { field: field.to_owned(), wire })
+}
+
+/// The content of a type that is a message. Go reads the second message of a field over the first.
+fn body(data: &[u8], before: Option<Value>, ty: &Schema, depth: usize) -> Result<Value, DecodeError> {
+    if depth > DEPTH {
+        return Err(DecodeError::Depth);
+    }
+    match (&ty.shape, ty.codec) {
+        (_, Codec::JsonOnly) => Err(DecodeError::NoForm(ty.go.as_deref().unwrap_or_default().to_owned())),
+        (Shape::Struct(fields), _) => {
+            let mut out = match before {
+                Some(Value::Object(map)) => map,
+                _ => Map::new(),
+            };
+            slots(data, &mut out, fields, &fields.proto, 0, depth)?;
+            fill(fields, &mut out);
+            Ok(Value::Object(out))
+        }
+        (Shape::List { item, .. }, _) => {
+            let mut items = Vec::new();
+            let mut wire = Wire(data);
+            while let Some((number, kind)) = wire.tag()? {
+                match number {
+                    1 => items.push(single(&mut wire, kind, None, item.get(), "items", depth + 1)?),
+                    _ => wire.skip(number, kind)?,
+                }
+            }
+            Ok(if items.is_empty() { Value::Null } else { Value::Array(items) })
+        }
+        (Shape::Scalar(scalar), _) => leaf_message(data, *scalar),
+        (_, Codec::PropsOrBool(props) | Codec::PropsOrArray(props) | Codec::PropsOrStringArray(props)) => {
+            alternatives(data, ty.codec, builtin().type_at(props), depth)
+        }
+        _ => match only_bytes(data)? {
+            Some(bytes) if !bytes.is_empty() => raw(bytes, depth),
+            _ => Ok(Value::Null),
+        },
+    }
+}
+
+/// JSON within a message, or another envelope.
+fn raw(bytes: &[u8], depth: usize) -> Result<Value, DecodeError> {
+    if bytes.starts_with(&MAGIC) {
+        if depth > 0 && depth + 10 > DEPTH {
+            return Err(DecodeError::Depth);
+        }
+        let envelope = super::open(bytes)?;
+        let schema = super::schema_of(&envelope.api_version, &envelope.kind).ok_or_else(|| {
+            DecodeError::Kind { api_version: envelope.api_version.clone(), kind: envelope.kind.clone() }
+        })?;
+        let mut value = body(envelope.raw, None, schema, depth + 10)?;
+        super::stamp(&mut value, envelope);
+        return Ok(value);
+    }
+    untyped_json(bytes).map_err(|error| DecodeError::Value(error.to_string()))
+}
+
+fn alternatives(data: &[u8], codec: Codec, props: &Schema, depth: usize) -> Result<Value, DecodeError> {
+    let (mut allows, mut schema, mut items) = (false, None, Vec::new());
+    let mut wire = Wire(data);
+    while let Some((number, kind)) = wire.tag()? {
+        match (codec, number, kind) {
+            (Codec::PropsOrBool(_), 1, VARINT) => allows = wire.varint()? != 0,
+            (Codec::PropsOrBool(_), 2, BYTES)
+            | (Codec::PropsOrArray(_) | Codec::PropsOrStringArray(_), 1, BYTES) => {
+                schema = Some(body(wire.bytes()?, schema.take(), props, depth + 1)?);
+            }
+            (Codec::PropsOrArray(_), 2, BYTES) => items.push(body(wire.bytes()?, None, props, depth + 2)?),
+            (Codec::PropsOrStringArray(_), 2, BYTES) => items.push(text(wire.bytes()?)),
+            (_, 1 | 2, wire) => return wrong("schema", wire),
+            _ => wire.skip(number, kind)?,
+        }
+    }
+    Ok(match (schema, codec) {
+        _ if !items.is_empty() => Value::Array(items),
+        (Some(schema), _) => schema,
+        (None, Codec::PropsOrBool(_)) => Value::Bool(allows),
+        (None, _) => Value::Null,
+    })
+}
+
+/// Reads a message's fields into the object; embedded messages are the same object in JSON.
+fn slots(
+    data: &[u8],
+    out: &mut Map<String, Value>,
+    fields: &Struct,
+    slots: &[ProtoSlot],
+    level: usize,
+    depth: usize,
+) -> Result<(), DecodeError> {
+    let mut wire = Wire(data);
+    // Fields come in the order of their numbers: the next one is most often at or behind the last one.
+    let mut hint = 0;
+    while let Some((number, kind)) = wire.tag()? {
+        let first = match slots.get(hint).map(|slot| u64::from(slot.path[level])) {
+            Some(at) if at == number => hint,
+            _ => slots.partition_point(|slot| u64::from(slot.path[level]) < number),
+        };
+        let Some(slot) = slots.get(first).filter(|slot| u64::from(slot.path[level]) == number) else {
+            wire.skip(number, kind)?;
+            continue;
+        };
+        if level < 2 && slot.path[level + 1] != 0 {
+            if kind != BYTES {
+                return wrong(&fields.fields[usize::from(slot.field)].name, kind);
+            }
+            let behind = slots.partition_point(|slot| u64::from(slot.path[level]) <= number);
+            self::slots(wire.bytes()?, out, fields, &slots[first..behind], level + 1, depth)?;
+            hint = behind;
+            continue;
+        }
+        let field = &fields.fields[usize::from(slot.field)];
+        self::field(&mut wire, kind, out, field, depth)?;
+        hint = first + usize::from(!matches!(field.ty.get().shape, Shape::List { .. } | Shape::Map { .. }));
+    }
+    Ok(())
+}
+
+fn field(
+    wire: &mut Wire<'_>,
+    kind: u8,
+    out: &mut Map<String, Value>,
+    field: &Field,
+    depth: usize,
+) -> Result<(), DecodeError> {
+    let (ty, name) = (field.ty.get(), &*field.name);
+    match (&ty.shape, ty.codec) {
+        (Shape::List { item, .. }, codec) if codec != Codec::WrappedList => {
+            if !matches!(out.get(name), Some(Value::Array(_))) {
+                out.insert(name.to_owned(), Value::Array(Vec::new()));
+            }
+            let Some(Value::Array(items)) = out.get_mut(name) else { return wrong(name, kind) };
+            return list_item(wire, kind, items, item.get(), name, depth + 2);
+        }
+        (Shape::Map { value, .. }, _) => {
+            if kind != BYTES {
+                return wrong(name, kind);
+            }
+            let (key, value) = entry(wire.bytes()?, value.get(), name, depth + 2)?;
+            if !matches!(out.get(name), Some(Value::Object(_))) {
+                out.insert(name.to_owned(), Value::Object(Map::new()));
+            }
+            if let Some(Value::Object(entries)) = out.get_mut(name) {
+                entries.insert(key, value);
+            }
+            return Ok(());
+        }
+        _ => {}
+    }
+    let before = if matches!(ty.shape, Shape::Struct(_)) { out.remove(name) } else { None };
+    let value = single(wire, kind, before, ty, name, depth + 1)?;
+    if written(field, ty, &value) {
+        out.insert(name.to_owned(), value);
+    } else {
+        out.remove(name);
+    }
+    Ok(())
+}
+
+fn list_item(
+    wire: &mut Wire<'_>,
+    kind: u8,
+    items: &mut Vec<Value>,
+    ty: &Schema,
+    name: &str,
+    depth: usize,
+) -> Result<(), DecodeError> {
+    // Numbers may stand in one run without tags between them.
+    let number =
+        matches!(ty.shape, Shape::Scalar(Scalar::Int32 | Scalar::Int64 | Scalar::Bool | Scalar::Double));
+    if number && kind == BYTES {
+        let mut run = Wire(wire.bytes()?);
+        let each = if matches!(ty.shape, Shape::Scalar(Scalar::Double)) { FIXED64 } else { VARINT };
+        while !run.0.is_empty() {
+            items.push(single(&mut run, each, None, ty, name, depth)?);
+        }
+        return Ok(());
+    }
+    items.push(single(wire, kind, None, ty, name, depth)?);
+    Ok(())
+}
+
+fn entry(data: &[u8], ty: &Schema, name: &str, depth: usize) -> Result<(String, Value), DecodeError> {
+    let (mut key, mut value) = (String::new(), None);
+    let mut wire = Wire(data);
+    while let Some((number, kind)) = wire.tag()? {
+        match (number, kind) {
+            (1, BYTES) => key = String::from_utf8_lossy(wire.bytes()?).into_owned(),
+            (2, _) => value = Some(single(&mut wire, kind, None, ty, name, depth)?),
+            _ => wire.skip(number, kind)?,
+        }
+    }
+    // Go makes an empty slice for an entry without its bytes.
+    let value = value.unwrap_or_else(|| match ty.shape {
+        Shape::Scalar(Scalar::Bytes) => Value::String(String::new()),
+        _ => zero(ty),
+    });
+    Ok((key, value))
+}
+
+fn single(
+    wire: &mut Wire<'_>,
+    kind: u8,
+    before: Option<Value>,
+    ty: &Schema,
+    name: &str,
+    depth: usize,
+) -> Result<Value, DecodeError> {
+    let Shape::Scalar(scalar) = &ty.shape else {
+        return if kind == BYTES { body(wire.bytes()?, before, ty, depth) } else { wrong(name, kind) };
+    };
+    match (scalar, kind) {
+        (Scalar::String, BYTES) => Ok(text(wire.bytes()?)),
+        (Scalar::Bytes, BYTES) => Ok(Value::String(STANDARD.encode(wire.bytes()?))),
+        (Scalar::Bool, VARINT) => Ok(Value::Bool(wire.varint()? != 0)),
+        // Go keeps the low bits.
+        (Scalar::Int32, VARINT) => Ok(Value::from(wire.varint()? as i32)),
+        (Scalar::Int64, VARINT) => Ok(Value::from(wire.varint()?.cast_signed())),
+        (Scalar::Double, FIXED64) => Ok(float(f64::from_bits(wire.fixed64()?))),
+        (
+            Scalar::Time | Scalar::MicroTime | Scalar::Quantity | Scalar::IntOrString | Scalar::Duration,
+            BYTES,
+        ) => leaf_message(wire.bytes()?, *scalar),
+        _ => wrong(name, kind),
+    }
+}
+
+fn text(bytes: &[u8]) -> Value {
+    Value::String(String::from_utf8_lossy(bytes).into_owned())
+}
+
+fn leaf_message(data: &[u8], scalar: Scalar) -> Result<Value, DecodeError> {
+    match scalar {
+        Scalar::Quantity => {
+            let bytes = only_bytes(data)?.unwrap_or(b"0");
+            let text = String::from_utf8_lossy(bytes);
+            let quantity: Quantity = text
+                .parse()
+                .map_err(|error: crate::quantity::QuantityError| DecodeError::Value(error.to_string()))?;
+            Ok(Value::String(quantity.to_string()))
+        }
+        Scalar::IntOrString => {
+            let (mut kind, mut number, mut string) = (0, 0, Value::String(String::new()));
+            let mut wire = Wire(data);
+            while let Some((tag, wire_type)) = wire.tag()? {
+                match (tag, wire_type) {
+                    (1, VARINT) => kind = wire.varint()?,
+                    (2, VARINT) => number = wire.varint()? as i32,
+                    (3, BYTES) => string = text(wire.bytes()?),
+                    _ => wire.skip(tag, wire_type)?,
+                }
+            }
+            match kind {
+                0 => Ok(Value::from(number)),
+                1 => Ok(string),
+                _ => Err(DecodeError::Value("impossible IntOrString.Type".to_owned())),
+            }
+        }
+        _ => instant(data, scalar == Scalar::MicroTime),
+    }
+}
+
+/// The seconds of years 1 to 9999: Go prints no other year.
+const YEARS: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
+
+fn instant(data: &[u8], micro: bool) -> Result<Value, DecodeError> {
+    if data.is_empty() {
+        return Ok(Value::Null);
+    }
+    let (mut seconds, mut nanos) = (0, 0);
+    let mut wire = Wire(data);
+    while let Some((number, kind)) = wire.tag()? {
+        match (number, kind) {
+            (1, VARINT) => seconds = wire.varint()?.cast_signed(),
+            (2, VARINT) => nanos = wire.varint()? as i32,
+            _ => wire.skip(number, kind)?,
+        }
+    }
+    let nanos = if micro { nanos } else { 0 };
+    let seconds = seconds.saturating_add(i64::from(nanos.div_euclid(1_000_000_000)));
+    if !YEARS.contains(&seconds) {
+        return Err(DecodeError::Value("Time.MarshalJSON: year outside of range [0,9999]".to_owned()));
+    }
+    let instant = Instant { seconds, nanos: nanos.rem_euclid(1_000_000_000).cast_unsigned() };
+    Ok(if instant.is_zero() { Value::Null } else { Value::String(instant.print(micro)) })
+}

@@ -1,0 +1,191 @@
+//! Kubernetes' protobuf: the envelope, and messages to and from JSON values by the schema table. There is no code
+//! per kind.
+//!
+//! Decoding gives the object as Go would print it in JSON; encoding writes the bytes that Go would write.
+
+mod back;
+mod decode;
+mod encode;
+mod envelope;
+mod wire;
+
+pub use decode::decode_message;
+pub use encode::encode_message;
+pub use envelope::{Envelope, MAGIC, open, seal};
+
+use serde_json::Value;
+
+use crate::schema::{Schema, builtin};
+
+/// The media type.
+pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
+
+/// Objects, lists and maps within each other, as JSON counts them. Deeper messages are refused: decoding recurses.
+const DEPTH: usize = 120;
+
+/// Why bytes are not an object.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// No bytes at all.
+    #[error("empty data")]
+    Empty,
+    /// The magic prefix is missing.
+    #[error("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")]
+    Prefix,
+    /// Nothing but the prefix.
+    #[error("empty body")]
+    EmptyBody,
+    /// A message ends before its content.
+    #[error("unexpected EOF")]
+    Truncated,
+    /// A number that does not fit.
+    #[error("proto: integer overflow")]
+    Overflow,
+    /// A tag that no message has.
+    #[error("proto: illegal tag {number} (wire type {wire})")]
+    Tag {
+        /// The field number.
+        number: u64,
+        /// The wire type.
+        wire: u8,
+    },
+    /// A field with the encoding of another type.
+    #[error("proto: wrong wireType = {wire} for field {field}")]
+    Wire {
+        /// The JSON name.
+        field: String,
+        /// The wire type.
+        wire: u8,
+    },
+    /// Messages within each other beyond the bound.
+    #[error("proto: exceeded max depth")]
+    Depth,
+    /// A value that the type refuses.
+    #[error("{0}")]
+    Value(String),
+    /// The type has no protobuf form.
+    #[error(
+        "object does not implement the protobuf marshalling interface and cannot be encoded to a protobuf message: {0}"
+    )]
+    NoForm(String),
+    /// The table does not have the kind.
+    #[error("no kind {kind:?} is registered for version {api_version:?}")]
+    Kind {
+        /// The group and version.
+        api_version: String,
+        /// The kind.
+        kind: String,
+    },
+}
+
+/// Why an object is not bytes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EncodeError {
+    /// The type has no protobuf form.
+    #[error(
+        "object does not implement the protobuf marshalling interface and cannot be encoded to a protobuf message: {0}"
+    )]
+    NoForm(String),
+    /// A value is not of its type.
+    #[error("field {field}: the value does not fit its type {ty}")]
+    Value {
+        /// The JSON name.
+        field: String,
+        /// Go's spelling of the type.
+        ty: String,
+    },
+    /// The table does not have the kind.
+    #[error("no kind {kind:?} is registered for version {api_version:?}")]
+    Kind {
+        /// The group and version.
+        api_version: String,
+        /// The kind.
+        kind: String,
+    },
+}
+
+/// The schema of a kind by its `apiVersion`. The oldest discovery answers have none.
+fn schema_of(api_version: &str, kind: &str) -> Option<&'static Schema> {
+    let api_version = if api_version.is_empty() { "v1" } else { api_version };
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    builtin().kind(group, version, kind)
+}
+
+/// Decodes an envelope with an object of a built-in kind. The value has the envelope's `apiVersion` and `kind`.
+///
+/// # Errors
+/// When the bytes are malformed or the kind is not known.
+pub fn decode(data: &[u8]) -> Result<Value, DecodeError> {
+    let envelope = open(data)?;
+    let schema = schema_of(&envelope.api_version, &envelope.kind).ok_or_else(|| DecodeError::Kind {
+        api_version: envelope.api_version.clone(),
+        kind: envelope.kind.clone(),
+    })?;
+    let mut value = decode_message(envelope.raw, schema)?;
+    stamp(&mut value, envelope);
+    Ok(value)
+}
+
+fn stamp(value: &mut Value, envelope: Envelope<'_>) {
+    let Value::Object(map) = value else { return };
+    for (name, text) in [("apiVersion", envelope.api_version), ("kind", envelope.kind)] {
+        if !text.is_empty() {
+            map.insert(name.to_owned(), Value::String(text));
+        }
+    }
+}
+
+/// Encodes an object of a built-in kind, with its envelope.
+///
+/// ```
+/// use serde_json::json;
+/// use setpoint_api::protobuf::{decode, encode};
+/// let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}});
+/// assert_eq!(decode(&encode(&object).unwrap()).unwrap(), object);
+/// ```
+///
+/// # Errors
+/// When the kind is not known or has no protobuf form, or a value does not fit its type.
+pub fn encode(value: &Value) -> Result<Vec<u8>, EncodeError> {
+    let text = |name: &str| value[name].as_str().unwrap_or_default();
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    let schema = schema_of(api_version, kind)
+        .ok_or_else(|| EncodeError::Kind { api_version: api_version.to_owned(), kind: kind.to_owned() })?;
+    Ok(seal(api_version, kind, &encode_message(value, schema)?))
+}
+
+/// A list from items that are messages already (without envelopes), as they were encoded once for all readers.
+///
+/// # Errors
+/// When the metadata does not fit its type.
+pub fn encode_list<'a>(
+    api_version: &str,
+    kind: &str,
+    metadata: &Value,
+    items: impl DoubleEndedIterator<Item = &'a [u8]>,
+) -> Result<Vec<u8>, EncodeError> {
+    let unknown = || EncodeError::Kind { api_version: api_version.to_owned(), kind: kind.to_owned() };
+    let schema = schema_of(api_version, kind).ok_or_else(unknown)?;
+    let meta = schema.child("metadata").ok_or_else(unknown)?;
+    let mut out = back::Back::default();
+    for item in items.rev() {
+        out.message_bytes(2, item);
+    }
+    out.message_bytes(1, &encode_message(metadata, &meta)?);
+    Ok(envelope::seal_back(api_version, kind, out))
+}
+
+/// One event of a watch: four bytes of length, then the event with the object in its envelope.
+pub fn watch_frame(event: &str, object: &[u8]) -> Vec<u8> {
+    let mut out = back::Back::default();
+    let end = out.mark();
+    out.bytes_field(1, object);
+    out.close(2, end);
+    out.bytes_field(1, event.as_bytes());
+    let length = u32::try_from(out.mark()).expect("an event is shorter than 4 GiB");
+    out.raw(&length.to_be_bytes());
+    out.finish()
+}
+
+#[cfg(test)]
+mod tests;
