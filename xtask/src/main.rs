@@ -3,6 +3,8 @@
 // This is a command line: it reads the environment.
 #![allow(clippy::disallowed_methods)]
 
+mod bench;
+mod e2e;
 mod peers;
 mod run;
 mod schema;
@@ -16,6 +18,8 @@ const HELP: &str = "\
 cargo xtask COMMAND
 
   tidy              check the rules that the compiler does not know (also part of cargo test)
+  e2e [PART...]     what needs kubectl, the Go peers or a browser
+  bench NAME        ours beside the peers: apiserver
   peers             build kube-apiserver, kube-controller-manager, kubectl and etcd into the cache folder
   schema            generate the table of built-in kinds from the Go modules of Kubernetes (needs Go)
 ";
@@ -34,6 +38,8 @@ fn main() -> ExitCode {
 fn dispatch(words: &[String]) -> Result<()> {
     match words.first().map(String::as_str) {
         Some("tidy") => tidy::run(),
+        Some("e2e") => e2e::run(&words[1..]),
+        Some("bench") => bench::run(&words[1..]),
         Some("peers") => peers::build_all().map(|folder| println!("peers are in {}", folder.display())),
         Some("schema") => schema::generate(),
         Some("help" | "--help" | "-h") | None => {

@@ -1,0 +1,151 @@
+//! A `setpoint up` of our own, and kubectl against it.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// A running `setpoint up`; killed when dropped.
+pub struct Cluster {
+    child: Child,
+    /// Its own folder, which is also its working folder.
+    pub folder: tempfile::TempDir,
+    /// The first line that it printed.
+    pub ready: String,
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Cluster {
+    /// Starts it on a free port with more flags, and waits for its ready line.
+    pub fn start(setpoint: &Path, flags: &[&str]) -> Result<Cluster> {
+        Cluster::start_in(setpoint, tempfile::tempdir()?, flags)
+    }
+
+    /// The same in a folder that was used before.
+    pub fn start_in(setpoint: &Path, folder: tempfile::TempDir, flags: &[&str]) -> Result<Cluster> {
+        let log = std::fs::File::create(folder.path().join("stderr.log"))?;
+        let mut child = Command::new(setpoint)
+            .current_dir(folder.path())
+            .args(["up", "--port", "0", "--kubeconfig", "k.yaml"])
+            .args(flags)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .context("cannot start setpoint")?;
+        let mut lines = BufReader::new(child.stdout.take().context("no output")?);
+        let mut ready = String::new();
+        lines.read_line(&mut ready)?;
+        let cluster = Cluster { child, folder, ready };
+        ensure!(
+            cluster.ready.starts_with("ready https://127.0.0.1:"),
+            "setpoint said {:?}: {}",
+            cluster.ready,
+            cluster.errors()
+        );
+        Ok(cluster)
+    }
+
+    /// What it wrote to its standard error.
+    pub fn errors(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("stderr.log")).unwrap_or_default()
+    }
+
+    /// Ends it as `kill -9` does and gives its folder back.
+    pub fn kill(mut self) -> Result<tempfile::TempDir> {
+        self.child.kill()?;
+        self.child.wait()?;
+        let empty = tempfile::tempdir()?;
+        Ok(std::mem::replace(&mut self.folder, empty))
+    }
+
+    /// kubectl against this cluster.
+    pub fn kubectl(&self, program: &Path) -> Kubectl {
+        Kubectl { program: program.to_path_buf(), folder: self.folder.path().to_path_buf() }
+    }
+}
+
+/// kubectl with the cluster's kubeconfig.
+pub struct Kubectl {
+    program: PathBuf,
+    folder: PathBuf,
+}
+
+impl Kubectl {
+    pub fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.current_dir(&self.folder).args(["--kubeconfig", "k.yaml"]).args(words);
+        // Discovery is cached per host and port, and ports come again.
+        command.arg("--cache-dir").arg(self.folder.join("cache"));
+        command
+    }
+
+    fn output(&self, words: &[&str], input: Option<&str>) -> Result<Output> {
+        use std::io::Write;
+        let mut command = self.command(words);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn()?;
+        let mut pipe = child.stdin.take().context("no input")?;
+        pipe.write_all(input.unwrap_or_default().as_bytes())?;
+        drop(pipe);
+        Ok(child.wait_with_output()?)
+    }
+
+    /// Must succeed; gives its output.
+    pub fn ok(&self, words: &[&str]) -> Result<String> {
+        self.feed(words, None)
+    }
+
+    /// The same with something on its standard input.
+    pub fn feed(&self, words: &[&str], input: Option<&str>) -> Result<String> {
+        let output = self.output(words, input)?;
+        if !output.status.success() {
+            bail!("kubectl {}: {}", words.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+        }
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// Must succeed and print this.
+    pub fn prints(&self, words: &[&str], wanted: &str) -> Result<()> {
+        let output = self.ok(words)?;
+        ensure!(output.contains(wanted), "kubectl {}: no {wanted:?} in:\n{output}", words.join(" "));
+        Ok(())
+    }
+
+    /// Must fail, and say this.
+    pub fn refused(&self, words: &[&str], input: Option<&str>, wanted: &str) -> Result<()> {
+        let output = self.output(words, input)?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(!output.status.success(), "kubectl {} succeeded", words.join(" "));
+        ensure!(said.contains(wanted), "kubectl {}: no {wanted:?} in:\n{said}", words.join(" "));
+        Ok(())
+    }
+
+    /// Must come to print this before the deadline.
+    pub fn comes_to_print(&self, words: &[&str], wanted: &str, within: Duration) -> Result<()> {
+        let deadline = Instant::now() + within;
+        loop {
+            let output = self.output(words, None)?;
+            let printed = String::from_utf8_lossy(&output.stdout);
+            if printed.contains(wanted) {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                bail!(
+                    "kubectl {}: no {wanted:?} after {} s in:\n{printed}{}",
+                    words.join(" "),
+                    within.as_secs(),
+                    String::from_utf8_lossy(&output.stderr)
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! What needs more than Rust: kubectl, the Go peers, a browser. `cargo xtask e2e [PART…]`.
+//!
+//! A part whose need is missing prints `skipped: REASON`; with `CI` set that is a failure.
+
+mod cluster;
+mod demo;
+mod kubectl;
+mod restart;
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+use crate::{peers, run};
+
+/// One part: what it is called, and what it does.
+struct Part {
+    name: &'static str,
+    run: fn(&Setup) -> Result<()>,
+}
+
+const PARTS: &[Part] = &[
+    Part { name: "kubectl", run: kubectl::current },
+    Part { name: "kubectl-1.32", run: kubectl::oldest },
+    Part { name: "restart", run: restart::run },
+    Part { name: "demo", run: demo::run },
+];
+
+/// What the parts share.
+pub struct Setup {
+    /// Our binary, in release.
+    pub setpoint: PathBuf,
+}
+
+impl Setup {
+    /// A peer's program, built when it is missing; the error says what is needed for that.
+    pub fn peer(&self, name: &str) -> Result<PathBuf> {
+        peers::program(name).map_err(|error| Missing(format!("{error:#}")).into())
+    }
+}
+
+/// A need that this machine does not have.
+#[derive(Debug)]
+pub struct Missing(pub String);
+
+impl std::fmt::Display for Missing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Missing {}
+
+pub fn run(names: &[String]) -> Result<()> {
+    if let Some(unknown) = names.iter().find(|name| PARTS.iter().all(|part| part.name != **name)) {
+        let known: Vec<&str> = PARTS.iter().map(|part| part.name).collect();
+        bail!("no part `{unknown}`; there are {}", known.join(", "));
+    }
+    let setup = Setup { setpoint: build()? };
+    let required = std::env::var_os("CI").is_some();
+    let (mut passed, mut skipped, mut failed) = (0, 0, 0);
+    for part in PARTS.iter().filter(|part| names.is_empty() || names.iter().any(|name| name == part.name)) {
+        let began = Instant::now();
+        match (part.run)(&setup) {
+            Ok(()) => {
+                passed += 1;
+                println!("e2e {}: ok ({:.1} s)", part.name, began.elapsed().as_secs_f64());
+            }
+            Err(error) if error.is::<Missing>() && !required => {
+                skipped += 1;
+                println!("e2e {}: skipped: {error}", part.name);
+            }
+            Err(error) => {
+                failed += 1;
+                println!("e2e {}: FAILED: {error:#}", part.name);
+            }
+        }
+    }
+    println!("{passed} passed, {failed} failed, {skipped} skipped");
+    if failed > 0 { bail!("{failed} parts failed") } else { Ok(()) }
+}
+
+/// Our binary, in release: what a user runs.
+pub fn build() -> Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.current_dir(run::root()).args(["build", "--release", "--quiet", "--package", "setpoint-cli"]);
+    run::check(&mut command)?;
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| run::root().join("target"), PathBuf::from);
+    let program = target.join("release/setpoint");
+    program.canonicalize().with_context(|| format!("{} was not built", program.display()))
+}
