@@ -2,9 +2,14 @@
 
 use std::sync::{Arc, Mutex};
 
-use crate::cache::{DEFAULT_DECODED_BYTES, FieldOwners, Store, Transform};
-use crate::informer::{Core, SharedInformer, WeakInformer};
-use crate::watch::{ListerWatcher, Target};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::Client;
+use setpoint_api::Random;
+
+use crate::cache::{DEFAULT_DECODED_BYTES, FieldOwners, IngestOptions, Store, Transform};
+use crate::informer::{Core, FeedOptions, SharedInformer, WeakInformer, types};
+use crate::reflector::ReflectorOptions;
+use crate::watch::{ClientListerWatcher, ListerWatcher, Namespaces, Target};
 
 /// Makes the lister-watcher for one target and namespace (`None` for all).
 pub type Connect = Arc<dyn Fn(&Target, Option<&str>) -> Arc<dyn ListerWatcher> + Send + Sync>;
@@ -18,6 +23,12 @@ pub struct FactoryOptions {
     pub field_owners: FieldOwners,
     /// Changes objects before they are cached, for targets without one of their own.
     pub transform: Option<Transform>,
+    /// Compress kinds that have many large objects, each with a dictionary of its own.
+    pub compress: bool,
+    /// How the informers list and watch.
+    pub reflector: ReflectorOptions,
+    /// Where delays and watch times are drawn from.
+    pub random: Random,
 }
 
 impl Default for FactoryOptions {
@@ -26,6 +37,9 @@ impl Default for FactoryOptions {
             decoded_bytes: DEFAULT_DECODED_BYTES,
             field_owners: FieldOwners::default(),
             transform: None,
+            compress: true,
+            reflector: ReflectorOptions::default(),
+            random: Random::from_seed(0),
         }
     }
 }
@@ -43,6 +57,15 @@ struct Shared {
 }
 
 impl InformerFactory {
+    /// A factory over a client. Give it one whose own retries are off (`Config::default_retry = false`): informers
+    /// wait and try again themselves.
+    pub fn new(client: Client, options: FactoryOptions) -> Self {
+        let connect: Connect = Arc::new(move |target, namespace| {
+            Arc::new(ClientListerWatcher::new(client.clone(), target, namespace))
+        });
+        InformerFactory::with_connect(connect, options)
+    }
+
     /// A factory over lister-watchers of one's own making.
     pub fn with_connect(connect: Connect, options: FactoryOptions) -> Self {
         InformerFactory(Arc::new(Shared { connect, options, informers: Mutex::default() }))
@@ -53,6 +76,10 @@ impl InformerFactory {
     pub fn informer(&self, target: Target) -> SharedInformer {
         let mut informers = self.0.informers.lock().expect("no holder of this lock panics");
         informers.retain(|informer| informer.upgrade().is_some());
+        self.find_or_make(target, &mut informers)
+    }
+
+    fn find_or_make(&self, target: Target, informers: &mut Vec<WeakInformer>) -> SharedInformer {
         if let Some(known) = informers.iter().filter_map(WeakInformer::upgrade).find(|informer| {
             let known = informer.target();
             known.identity() == target.identity() && (target.metadata_only || !known.metadata_only)
@@ -60,9 +87,33 @@ impl InformerFactory {
             return known;
         }
         let core = Core::new(target, Store::new(self.0.options.decoded_bytes));
-        let informer = SharedInformer::new(core);
+        let feed = self.feed(&core, informers);
+        let informer = SharedInformer::new(core, feed);
         informers.push(informer.downgrade());
         informer
+    }
+
+    fn feed(&self, core: &Core, informers: &mut Vec<WeakInformer>) -> FeedOptions {
+        let options = &self.0.options;
+        let namespaces = match &core.target.namespaces {
+            Namespaces::Labelled(selector) => {
+                Some(self.find_or_make(namespaces_labelled(selector), informers))
+            }
+            Namespaces::All | Namespaces::Named(_) => None,
+        };
+        FeedOptions {
+            connect: self.0.connect.clone(),
+            reflector: options.reflector.clone(),
+            random: options.random.clone(),
+            ingest: IngestOptions {
+                types: Some(types(&core.target)),
+                field_owners: options.field_owners.clone(),
+                transform: options.transform.clone(),
+                ill_typed: Some(core.metrics.ill_typed.clone()),
+                training: options.compress.then(|| core.training.clone()),
+            },
+            namespaces,
+        }
     }
 
     /// The informers that somebody holds.
@@ -82,4 +133,8 @@ impl InformerFactory {
     pub async fn wait_for_cache_sync(&self) {
         crate::informer::wait_for_cache_sync(&self.informers()).await;
     }
+}
+
+fn namespaces_labelled(selector: &str) -> Target {
+    Target::of::<Namespace>().labels(selector).metadata_only()
 }

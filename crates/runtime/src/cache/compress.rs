@@ -13,7 +13,7 @@ const DICTIONARY_BYTES: usize = 64 * 1024;
 const IDLE_EXPANDERS: usize = 8;
 
 /// An object's JSON as it is kept.
-pub(super) enum Body {
+pub(crate) enum Body {
     Raw(Box<[u8]>),
     Packed { dictionary: Arc<Dictionary>, length: u32, bytes: Box<[u8]> },
 }
@@ -34,13 +34,14 @@ impl Body {
         }
     }
 
+    #[cfg(test)]
     pub fn is_raw(&self) -> bool {
         matches!(self, Body::Raw(_))
     }
 }
 
 /// A trained dictionary. Each compressed object holds the one it was compressed with.
-pub(super) struct Dictionary {
+pub(crate) struct Dictionary {
     bytes: Box<[u8]>,
     idle: Mutex<Vec<Decompressor<'static>>>,
 }
@@ -67,7 +68,7 @@ impl Dictionary {
 }
 
 /// Compresses with one dictionary; belongs to one writer.
-pub(super) struct Packer {
+pub(crate) struct Packer {
     dictionary: Arc<Dictionary>,
     compressor: Compressor<'static>,
     scratch: Vec<u8>,
@@ -85,6 +86,11 @@ impl Packer {
             compressor.set_parameter(parameter).ok()?;
         }
         Some(Packer { dictionary, compressor, scratch: Vec::new() })
+    }
+
+    /// Whether `body` is compressed with this dictionary.
+    pub fn has_packed(&self, body: &Body) -> bool {
+        matches!(body, Body::Packed { dictionary, .. } if Arc::ptr_eq(dictionary, &self.dictionary))
     }
 
     /// The compressed form, or the bytes as they are when compressing does not pay.

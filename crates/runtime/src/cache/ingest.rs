@@ -9,12 +9,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::compress::{Body, Dictionary, Packer};
+use super::compress::{Body, Packer};
 use super::intern::{Interner, hash_bytes};
 use super::labels::{Labels, Packed};
 use super::metadata::Metadata;
 use super::object::{Entry, ManagedFields, Object, ObjectError, Uid};
 use super::scan::{Malformed, Text};
+use super::training::Training;
 use crate::key::Key;
 use crate::revision::parse_revision_bytes;
 
@@ -81,6 +82,8 @@ pub(crate) struct IngestOptions {
     pub transform: Option<Transform>,
     /// Counts objects whose metadata is not what Kubernetes defines.
     pub ill_typed: Option<Arc<AtomicU64>>,
+    /// Gives the dictionary to compress with; without it objects stay raw.
+    pub training: Option<Arc<Training>>,
 }
 
 /// Reads objects of one kind for one writer.
@@ -91,6 +94,7 @@ pub(crate) struct Ingest {
     finalizers: Interner<[String]>,
     managed: Interner<[ManagedFields]>,
     packer: Option<Packer>,
+    packer_version: u64,
     scratch: Vec<u8>,
 }
 
@@ -103,13 +107,9 @@ impl Ingest {
             finalizers: Interner::new(),
             managed: Interner::new(),
             packer: None,
+            packer_version: 0,
             scratch: Vec::new(),
         }
-    }
-
-    /// From now on objects are compressed with `dictionary`.
-    pub fn compress_with(&mut self, dictionary: Arc<Dictionary>) {
-        self.packer = Packer::new(dictionary);
     }
 
     /// Reads an object that reaches to the end of `json`.
@@ -152,7 +152,11 @@ impl Ingest {
         if let (true, Some(counter)) = (ill_typed, &self.options.ill_typed) {
             counter.fetch_add(1, Ordering::Relaxed);
         }
-        Ok(Object(Arc::new(entry)))
+        let object = Object(Arc::new(entry));
+        if let Some(training) = &self.options.training {
+            training.offer(&object);
+        }
+        Ok(object)
     }
 
     fn body(&mut self, json: &[u8], offset: usize, metadata: &Metadata<'_>) -> Body {
@@ -172,6 +176,12 @@ impl Ingest {
         self.scratch.extend_from_slice(&json[rest..]);
         let transformed = self.options.transform.as_ref().and_then(|transform| transform(&self.scratch));
         let json = transformed.as_deref().unwrap_or(&self.scratch);
+        if let Some(training) = &self.options.training
+            && training.version() != self.packer_version
+        {
+            self.packer_version = training.version();
+            self.packer = training.packer();
+        }
         match &mut self.packer {
             Some(packer) => packer.pack(json),
             None => Body::Raw(json.into()),

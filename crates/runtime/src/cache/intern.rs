@@ -11,10 +11,13 @@ const SWEEP_FLOOR: usize = 1024;
 /// are dropped whenever the table has doubled.
 pub(crate) struct Interner<T: ?Sized> {
     // Looked up by key only; its order never shows.
-    values: HashMap<u64, Vec<(Box<[u8]>, Arc<T>)>, BuildHasherDefault<DefaultHasher>>,
+    values: HashMap<u64, Bucket<T>, BuildHasherDefault<DefaultHasher>>,
     count: usize,
     sweep_at: usize,
 }
+
+/// Values whose bytes have the same hash, with those bytes.
+type Bucket<T> = Vec<(Box<[u8]>, Arc<T>)>;
 
 impl<T: ?Sized> Interner<T> {
     pub fn new() -> Self {

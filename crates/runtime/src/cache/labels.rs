@@ -57,10 +57,6 @@ impl Labels {
         self.len() == 0
     }
 
-    pub(crate) fn heap_bytes(&self) -> usize {
-        self.0.text.len() + self.0.ends.len() * 4 + 48
-    }
-
     fn part(&self, index: usize) -> &str {
         let start = if index == 0 { 0 } else { self.0.ends[index - 1] as usize };
         &self.0.text[start..self.0.ends[index] as usize]

@@ -13,6 +13,7 @@ mod scan;
 mod selector;
 mod snapshot;
 mod store;
+mod training;
 
 pub use decode::DEFAULT_DECODED_BYTES;
 pub use index::{Index, IndexConflict, IndexFn, UnknownIndex};
@@ -23,3 +24,8 @@ pub use object::{DecodeError, ManagedFields, Object, ObjectError, Uid};
 pub use selector::{LabelMatcher, SelectorError};
 pub use snapshot::{Progress, Scope, Snapshot};
 pub use store::{Store, Waited};
+
+pub(crate) use ingest::{Ingest, IngestOptions};
+pub(crate) use metadata::Metadata;
+pub(crate) use scan::{Cursor, Malformed, Text};
+pub(crate) use training::Training;

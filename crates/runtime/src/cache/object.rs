@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde::de::DeserializeOwned;
 
-use super::compress::Body;
+use super::compress::{Body, Packer};
 use super::labels::Labels;
 use super::scan::{self, Cursor};
 use crate::key::Key;
@@ -252,7 +252,39 @@ impl Object {
         size_of::<Entry>() + 16 + self.0.key.as_str().len() + 16 + self.0.body.stored_bytes()
     }
 
-    /// Whether both are one and the same cached object.
+    /// Bytes of the body as it is kept.
+    pub(super) fn stored_bytes(&self) -> usize {
+        self.0.body.stored_bytes()
+    }
+
+    /// The same object compressed, or `None` when that gains nothing.
+    pub(super) fn packed_with(&self, packer: &mut Packer) -> Option<Object> {
+        let entry = &*self.0;
+        if packer.has_packed(&entry.body) {
+            return None;
+        }
+        let body = packer.pack(&entry.body.expand());
+        (body.stored_bytes() < entry.body.stored_bytes()).then(|| {
+            Object(Arc::new(Entry {
+                key: entry.key.clone(),
+                uid: entry.uid.clone(),
+                labels: entry.labels.clone(),
+                owners: entry.owners.clone(),
+                finalizers: entry.finalizers.clone(),
+                managed: entry.managed.clone(),
+                body,
+                ..*entry
+            }))
+        })
+    }
+
+    /// Whether both are the same object in the same state.
+    pub fn same_state(&self, other: &Object) -> bool {
+        self.ptr_eq(other)
+            || (self.0.revision != 0 && self.0.revision == other.0.revision && self.0.uid == other.0.uid)
+    }
+
+    /// Whether both are one and the same value in memory.
     pub fn ptr_eq(&self, other: &Object) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }

@@ -114,6 +114,16 @@ impl Store {
         self.0.state.read().expect("no holder of this lock panics").scope_of(namespace)
     }
 
+    /// Bytes that typed objects are estimated to take which were decoded lately.
+    pub fn decoded_bytes(&self) -> usize {
+        self.0.decoded.bytes()
+    }
+
+    /// Typed reads served without decoding, typed reads that decoded, and typed reads that failed to.
+    pub fn decode_counts(&self) -> (u64, u64, u64) {
+        self.0.decoded.counts()
+    }
+
     /// Adds an index; it is filled from what is cached already.
     ///
     /// # Errors
@@ -177,6 +187,17 @@ impl Store {
         });
     }
 
+    /// Whether every scope has had its first full state.
+    pub fn all_scopes_synced(&self) -> bool {
+        self.0
+            .state
+            .read()
+            .expect("no holder of this lock panics")
+            .scopes
+            .values()
+            .all(|progress| progress.synced)
+    }
+
     /// Waits until the scope of `namespace` has seen `revision`. It has no deadline of its own.
     pub async fn wait_until(&self, namespace: Option<&str>, revision: Revision) -> Waited {
         let first = self.progress(namespace).map(|progress| progress.epoch);
@@ -196,6 +217,25 @@ impl Store {
             _ => Some(Waited::Seen),
         })
         .await
+    }
+
+    /// Exchanges objects for their compressed form, where they are still the cached ones. Nobody is told: nothing
+    /// changed.
+    pub(super) fn swap_packed(&self, packed: Vec<(Object, Object)>) {
+        if packed.is_empty() {
+            return;
+        }
+        let mut state = self.0.state.write().expect("no holder of this lock panics");
+        let objects = &mut Arc::make_mut(&mut state).objects;
+        for (raw, packed) in packed {
+            if let Some(cached) = objects.get_mut(raw.key())
+                && cached.ptr_eq(&raw)
+            {
+                self.0.bytes.fetch_add(packed.heap_bytes() as u64, Ordering::Relaxed);
+                self.0.bytes.fetch_sub(raw.heap_bytes() as u64, Ordering::Relaxed);
+                *cached = packed;
+            }
+        }
     }
 
     /// A receiver that moves whenever the store changed: look, then wait for the next move.

@@ -46,6 +46,6 @@ impl Event {
 
     /// Whether it is an update that changed nothing.
     pub fn is_resync(&self) -> bool {
-        matches!(self, Event::Update { old, new } if old.ptr_eq(new) || old.revision() == new.revision())
+        matches!(self, Event::Update { old, new } if old.same_state(new))
     }
 }

@@ -1,12 +1,14 @@
 //! Shared informers: one watch and one cache for a target, any number of handlers.
 
 mod event;
+mod feed;
 mod mailbox;
 mod metrics;
 mod shared;
 mod subscription;
 
 pub use event::Event;
+pub(crate) use feed::{FeedOptions, types};
 pub use mailbox::{DEFAULT_MAILBOX_CAPACITY, SubscribeOptions};
 pub use metrics::{Counter, InformerMetrics};
 pub(crate) use shared::{Core, WeakInformer};

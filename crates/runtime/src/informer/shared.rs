@@ -7,10 +7,11 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::event::Event;
+use super::feed::FeedOptions;
 use super::mailbox::SubscribeOptions;
 use super::metrics::InformerMetrics;
 use super::subscription::{HandlerLag, Postbox, Subscription, SyncHandle};
-use crate::cache::{Index, IndexConflict, Lister, Scope, Store};
+use crate::cache::{Index, IndexConflict, Lister, Scope, Store, Training};
 use crate::delta::Delta;
 use crate::watch::Target;
 
@@ -22,7 +23,7 @@ pub struct SharedInformer(Arc<Inner>);
 
 struct Inner {
     core: Arc<Core>,
-    started: AtomicBool,
+    feed: Mutex<Option<FeedOptions>>,
     tasks: Mutex<JoinSet<()>>,
 }
 
@@ -31,9 +32,12 @@ pub(crate) struct Core {
     pub target: Target,
     pub store: Store,
     pub metrics: Arc<InformerMetrics>,
+    pub training: Arc<Training>,
     /// Held while a change is applied and delivered, so that a late handler gets each change exactly once.
     subscribers: Mutex<Vec<Weak<Postbox>>>,
     synced: watch::Sender<bool>,
+    /// The set of namespaces is not known yet, so nothing is complete.
+    awaits_namespaces: AtomicBool,
 }
 
 impl Core {
@@ -42,17 +46,22 @@ impl Core {
             target,
             store,
             metrics: Arc::default(),
+            training: Arc::default(),
             subscribers: Mutex::default(),
             synced: watch::Sender::new(false),
+            awaits_namespaces: AtomicBool::new(false),
         }
     }
 
-    /// Applies changes to the cache, then tells the handlers.
-    pub fn process(&self, scope: &Scope, deltas: impl IntoIterator<Item = Delta>) {
+    /// Applies changes to the cache, then tells the handlers. Tells whether one of them was a full state.
+    pub fn process(&self, scope: &Scope, deltas: impl IntoIterator<Item = Delta>) -> bool {
         let mut subscribers = self.subscribers.lock().expect("no holder of this lock panics");
         let mut events = Vec::new();
+        let mut replaced = false;
+        let deltas = deltas.into_iter().inspect(|delta| replaced |= matches!(delta, Delta::Replaced { .. }));
         self.store.apply_all(scope, deltas, &mut events);
         deliver(&mut subscribers, &events);
+        replaced
     }
 
     /// Forgets a namespace, with a deletion for each of its objects.
@@ -62,10 +71,27 @@ impl Core {
         deliver(&mut subscribers, &events);
     }
 
-    /// Every scope has had its first full state.
-    pub fn mark_synced(&self) {
+    /// Nothing is complete before the namespaces are known.
+    pub fn await_namespaces(&self) {
+        self.awaits_namespaces.store(true, Ordering::Release);
+    }
+
+    /// The namespaces that exist now are all declared.
+    pub fn namespaces_known(&self) {
+        self.awaits_namespaces.store(false, Ordering::Release);
+        self.mark_synced_if_complete();
+    }
+
+    /// Tells everyone, once, when every scope has had its first full state.
+    pub fn mark_synced_if_complete(&self) {
+        if self.awaits_namespaces.load(Ordering::Acquire) || !self.store.all_scopes_synced() {
+            return;
+        }
         let subscribers = self.subscribers.lock().expect("no holder of this lock panics");
-        self.synced.send_replace(true);
+        if self.synced.send_replace(true) {
+            return;
+        }
+        self.training.synced();
         for postbox in subscribers.iter().filter_map(Weak::upgrade) {
             postbox.mark_upstream_synced();
         }
@@ -85,9 +111,10 @@ impl Core {
     }
 }
 
-impl Drop for Core {
+impl Drop for Inner {
+    /// The tasks end with their set; subscriptions learn that nothing more comes.
     fn drop(&mut self) {
-        let subscribers = self.subscribers.get_mut().expect("no holder of this lock panics");
+        let subscribers = self.core.subscribers.lock().expect("no holder of this lock panics");
         for postbox in subscribers.iter().filter_map(Weak::upgrade) {
             postbox.close();
         }
@@ -108,8 +135,8 @@ fn deliver(subscribers: &mut Vec<Weak<Postbox>>, events: &[Event]) {
 }
 
 impl SharedInformer {
-    pub(crate) fn new(core: Core) -> Self {
-        let inner = Inner { core: Arc::new(core), started: AtomicBool::new(false), tasks: Mutex::default() };
+    pub(crate) fn new(core: Core, feed: FeedOptions) -> Self {
+        let inner = Inner { core: Arc::new(core), feed: Mutex::new(Some(feed)), tasks: Mutex::default() };
         SharedInformer(Arc::new(inner))
     }
 
@@ -179,18 +206,29 @@ impl SharedInformer {
         let mut subscription = self.subscribe(options);
         let synced = subscription.sync_handle();
         let postbox = subscription.postbox();
-        let task = self.0.tasks.lock().expect("no holder of this lock panics").spawn(async move {
+        let mut tasks = self.0.tasks.lock().expect("no holder of this lock panics");
+        // Handlers that were removed meanwhile leave their ended tasks behind.
+        while tasks.try_join_next().is_some() {}
+        let task = tasks.spawn(async move {
             while let Some(event) = subscription.recv().await {
                 handler(event);
                 tokio::task::coop::consume_budget().await;
             }
         });
+        drop(tasks);
         HandlerRegistration { task, synced, postbox }
     }
 
     /// Begins to watch; more calls change nothing. Must be called within a tokio runtime.
     pub fn start(&self) {
-        if !self.0.started.swap(true, Ordering::AcqRel) {}
+        let feed = self.0.feed.lock().expect("no holder of this lock panics").take();
+        if let Some(options) = feed {
+            let core = self.0.core.clone();
+            let mut tasks = self.0.tasks.lock().expect("no holder of this lock panics");
+            let trained = core.clone();
+            tasks.spawn(async move { trained.training.run(&trained.store).await });
+            tasks.spawn(super::feed::run(core, options));
+        }
     }
 
     pub(crate) fn downgrade(&self) -> WeakInformer {

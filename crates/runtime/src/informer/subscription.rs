@@ -187,7 +187,7 @@ impl Subscription {
         let (snapshot, last) = resync.running.as_mut()?;
         while let Some(object) = snapshot.after(last.as_ref()).cloned() {
             *last = Some(object.key().clone());
-            if self.store.get(object.key().as_str()).is_some_and(|cached| cached.ptr_eq(&object)) {
+            if self.store.get(object.key().as_str()).is_some_and(|cached| cached.same_state(&object)) {
                 return Some(Event::Update { old: object.clone(), new: object });
             }
         }

@@ -1,0 +1,151 @@
+//! Decides when a kind is worth a dictionary, trains it beside the ingest path, and compresses what came before it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
+
+use tokio::sync::Notify;
+
+use super::compress::{Dictionary, Packer};
+use super::object::Object;
+use super::store::Store;
+
+/// A kind with fewer objects stays raw: it is small anyway.
+const FEWEST_OBJECTS: usize = 1000;
+/// A kind whose objects are smaller on average stays raw: a dictionary gains little and costs time.
+const SMALLEST_AVERAGE: usize = 512;
+/// Samples that a dictionary is trained on, at most.
+const SAMPLES: usize = 512;
+/// With so many raw bytes a first dictionary is trained before the first state is complete, to bound the peak.
+const RAW_BUDGET: usize = 96 * 1024 * 1024;
+/// A kind that has grown this many times since its dictionary was trained gets a new one.
+const GROWTH: usize = 8;
+/// Objects that are compressed anew between two pauses.
+const SWEEP: usize = 128;
+
+/// The dictionary of one kind, shared by all who read objects of it.
+#[derive(Default)]
+pub(crate) struct Training {
+    current: RwLock<Option<Arc<Dictionary>>>,
+    /// Counts the dictionaries; readers look again when it moves.
+    version: AtomicU64,
+    sampler: Mutex<Sampler>,
+    due: Notify,
+}
+
+/// Every n-th object, n doubling as they become many, so that samples cover all namespaces evenly.
+struct Sampler {
+    samples: Vec<Object>,
+    stride: usize,
+    seen: usize,
+    bytes: usize,
+    next_check: usize,
+}
+
+impl Default for Sampler {
+    fn default() -> Self {
+        Sampler { samples: Vec::new(), stride: 1, seen: 0, bytes: 0, next_check: FEWEST_OBJECTS }
+    }
+}
+
+impl Sampler {
+    /// Tells whether it is time to look whether a dictionary is due.
+    fn offer(&mut self, object: &Object) -> bool {
+        let bytes = object.stored_bytes();
+        let within_budget = self.bytes < RAW_BUDGET;
+        self.bytes += bytes;
+        if self.seen.is_multiple_of(self.stride) {
+            if self.samples.len() == SAMPLES {
+                let mut index = 0;
+                self.samples.retain(|_| {
+                    index += 1;
+                    index % 2 == 1
+                });
+                self.stride *= 2;
+            }
+            self.samples.push(object.clone());
+        }
+        self.seen += 1;
+        let grown = self.seen >= self.next_check;
+        if grown {
+            self.next_check *= 2;
+        }
+        grown || (within_budget && self.bytes >= RAW_BUDGET)
+    }
+}
+
+impl Training {
+    /// The number of the present dictionary; zero when there is none.
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// A packer with the present dictionary.
+    pub fn packer(&self) -> Option<Packer> {
+        self.current.read().expect("no holder of this lock panics").clone().and_then(Packer::new)
+    }
+
+    /// Takes note of an object that was read.
+    pub fn offer(&self, object: &Object) {
+        if self.sampler.lock().expect("no holder of this lock panics").offer(object) {
+            self.due.notify_one();
+        }
+    }
+
+    /// The first state is complete: time to look whether the kind is worth a dictionary.
+    pub fn synced(&self) {
+        self.due.notify_one();
+    }
+
+    /// Trains and compresses for as long as the informer lives. Runs on a task of its own: where there is but one
+    /// thread, a training holds it for some tens of milliseconds, once for each large kind.
+    pub async fn run(&self, store: &Store) {
+        let mut trained_for = 0;
+        loop {
+            self.due.notified().await;
+            let present = store.len();
+            let over_budget = trained_for == 0 && self.over_budget();
+            let grown = present >= FEWEST_OBJECTS && present >= trained_for * GROWTH;
+            if !grown && !over_budget {
+                continue;
+            }
+            if self.train() {
+                trained_for = present.max(1);
+                self.sweep(store).await;
+            }
+        }
+    }
+
+    fn over_budget(&self) -> bool {
+        self.sampler.lock().expect("no holder of this lock panics").bytes >= RAW_BUDGET
+    }
+
+    fn train(&self) -> bool {
+        let samples = self.sampler.lock().expect("no holder of this lock panics").samples.clone();
+        let samples: Vec<Vec<u8>> = samples.iter().map(|object| object.json().into_owned()).collect();
+        let bytes: usize = samples.iter().map(Vec::len).sum();
+        if bytes < samples.len() * SMALLEST_AVERAGE {
+            return false;
+        }
+        let Some(dictionary) = Dictionary::train(&samples) else { return false };
+        *self.current.write().expect("no holder of this lock panics") = Some(dictionary);
+        self.version.fetch_add(1, Ordering::Release);
+        true
+    }
+
+    /// Compresses what was cached before the dictionary existed, a few objects at a time.
+    async fn sweep(&self, store: &Store) {
+        let Some(mut packer) = self.packer() else { return };
+        let snapshot = store.snapshot();
+        let mut objects = snapshot.iter();
+        loop {
+            let some: Vec<&Object> = objects.by_ref().take(SWEEP).collect();
+            if some.is_empty() {
+                return;
+            }
+            let pack =
+                |object: &Object| object.packed_with(&mut packer).map(|packed| (object.clone(), packed));
+            store.swap_packed(some.into_iter().filter_map(pack).collect());
+            tokio::task::yield_now().await;
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The watches of one informer: one for all namespaces, or one for each.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use setpoint_api::Random;
+use tokio::task::{AbortHandle, JoinSet};
+
+use super::event::Event;
+use super::mailbox::SubscribeOptions;
+use super::shared::{Core, SharedInformer};
+use crate::cache::{IngestOptions, Scope};
+use crate::factory::Connect;
+use crate::pump::Pump;
+use crate::reflector::{Reflector, ReflectorOptions};
+use crate::watch::{Namespaces, Target};
+
+/// What it takes to open a watch.
+#[derive(Clone)]
+pub(crate) struct FeedOptions {
+    pub connect: Connect,
+    pub reflector: ReflectorOptions,
+    pub random: Random,
+    pub ingest: IngestOptions,
+    /// The informer of the namespaces that `target` chooses by label.
+    pub namespaces: Option<SharedInformer>,
+}
+
+/// Keeps one informer fed until it is dropped.
+pub(super) async fn run(core: Arc<Core>, options: FeedOptions) {
+    match core.target.namespaces.clone() {
+        Namespaces::All => watch_scope(core, options, Scope::All).await,
+        Namespaces::Named(names) => watch_named(core, options, names).await,
+        Namespaces::Labelled(_) => watch_labelled(core, options).await,
+    }
+}
+
+async fn watch_named(core: Arc<Core>, options: FeedOptions, names: BTreeSet<String>) {
+    if names.is_empty() {
+        core.mark_synced_if_complete();
+    }
+    let mut watches = JoinSet::new();
+    let scopes: Vec<Scope> = names.iter().map(|name| Scope::namespace(name)).collect();
+    // All are declared before the first can report that it has synced.
+    scopes.iter().for_each(|scope| core.store.add_scope(scope));
+    for scope in scopes {
+        watches.spawn(watch_scope(core.clone(), options.clone(), scope));
+    }
+    while watches.join_next().await.is_some() {}
+}
+
+/// Follows the namespaces as they come to match the selector and cease to.
+async fn watch_labelled(core: Arc<Core>, options: FeedOptions) {
+    let Some(namespaces) = options.namespaces.clone() else { return };
+    namespaces.start();
+    let mut subscription = namespaces.subscribe(&SubscribeOptions::default());
+    let mut initial = subscription.sync_handle();
+    let mut watches = JoinSet::new();
+    let mut running: BTreeMap<String, AbortHandle> = BTreeMap::new();
+    core.await_namespaces();
+    let mut told = false;
+    loop {
+        let event = tokio::select! {
+            biased;
+            event = subscription.recv() => event,
+            _ = initial.wait(), if !told => {
+                told = true;
+                core.namespaces_known();
+                continue;
+            }
+        };
+        match event {
+            None => return,
+            Some(Event::Delete { object, .. }) => {
+                if let Some(watch) = running.remove(object.name()) {
+                    watch.abort();
+                    core.forget(&Scope::namespace(object.name()));
+                    core.mark_synced_if_complete();
+                }
+            }
+            Some(event) => {
+                let scope = Scope::namespace(event.object().name());
+                running.entry(event.object().name().to_owned()).or_insert_with(|| {
+                    core.store.add_scope(&scope);
+                    watches.spawn(watch_scope(core.clone(), options.clone(), scope))
+                });
+            }
+        }
+    }
+}
+
+async fn watch_scope(core: Arc<Core>, options: FeedOptions, scope: Scope) {
+    core.store.add_scope(&scope);
+    let namespace = match &scope {
+        Scope::All => None,
+        Scope::Namespace(name) => Some(&**name),
+    };
+    let lister_watcher = (options.connect)(&core.target, namespace);
+    let FeedOptions { reflector, random, ingest, .. } = options;
+    let reflector = Reflector::with(lister_watcher, reflector, random.clone(), ingest, core.metrics.clone());
+    let pump = Pump::new(reflector, random);
+    pump.run(|deltas| {
+        let replaced = core.process(&scope, deltas);
+        if replaced {
+            core.mark_synced_if_complete();
+        }
+    })
+    .await;
+}
+
+/// What the objects of a target are written as when a list leaves their types out.
+pub(crate) fn types(target: &Target) -> (String, String) {
+    if target.metadata_only {
+        return ("meta.k8s.io/v1".to_owned(), "PartialObjectMetadata".to_owned());
+    }
+    (target.resource.api_version.clone(), target.resource.kind.clone())
+}

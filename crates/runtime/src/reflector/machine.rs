@@ -1,0 +1,468 @@
+//! Decides what a reflector asks for next. Knows no I/O: answers and time come in, requests and deltas go out.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use setpoint_api::Random;
+use tokio::time::Instant;
+
+use super::backoff::Backoff;
+use crate::cache::Object;
+use crate::delta::Delta;
+use crate::key::Key;
+use crate::revision::{Revision, parse_revision};
+use crate::watch::{ListRequest, WatchFailure, WatchRequest};
+
+/// A watch that ends sooner than this and told nothing counts as a failure.
+const VERY_SHORT: Duration = Duration::from_secs(1);
+/// What a watch may outlive the time that the server was asked to end it at.
+const OVERTIME: Duration = Duration::from_secs(10);
+/// A streamed list that takes this many sync deadlines in all is given up, however steadily it trickles.
+const PATIENCE: u32 = 4;
+
+/// How a reflector lists and watches.
+#[derive(Debug, Clone)]
+pub struct ReflectorOptions {
+    /// Ask for the first state through the watch itself (WatchList), and list only if that fails.
+    pub watch_list: bool,
+    /// How long a streamed list may stay silent, and a quarter of how long it may take in all, before a plain list
+    /// replaces it. A server that never marks the end of the first state costs this once.
+    pub sync_deadline: Duration,
+    /// Objects in one page of a plain list.
+    pub page_size: u32,
+    /// The server is asked to end each watch after a random time between this and twice this.
+    pub shortest_watch: Duration,
+    /// No answer to a list page, or to the opening of a watch, within this time is a failure.
+    pub request_deadline: Duration,
+}
+
+impl Default for ReflectorOptions {
+    fn default() -> Self {
+        ReflectorOptions {
+            watch_list: true,
+            sync_deadline: Duration::from_secs(30),
+            page_size: 500,
+            shortest_watch: Duration::from_secs(300),
+            request_deadline: Duration::from_secs(60),
+        }
+    }
+}
+
+/// What to do next.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Command {
+    List(ListRequest),
+    Watch(WatchRequest),
+    Sleep(Duration),
+}
+
+/// One event of a watch.
+#[derive(Debug)]
+pub(crate) enum WatchEvent {
+    Added(Object),
+    Modified(Object),
+    Deleted(Object),
+    Bookmark {
+        resource_version: String,
+        ends_initial: bool,
+    },
+    Error(WatchFailure),
+    /// Cannot be read; its object is left as it is.
+    Unreadable,
+}
+
+/// One page of a list.
+#[derive(Debug, Default)]
+pub(crate) struct Page {
+    pub resource_version: String,
+    pub continue_token: Option<String>,
+    pub objects: Vec<Object>,
+}
+
+pub(crate) struct Machine {
+    options: ReflectorOptions,
+    random: Random,
+    backoff: Backoff,
+    last: Option<Version>,
+    /// The server refused the last version as too old or too new: ask for the newest state instead.
+    unavailable: bool,
+    /// The server can stream a first state, as far as is known.
+    can_stream: bool,
+    /// The first list, from the server's cache, came in pages: that server honours limits at any version.
+    pages_from_cache: bool,
+    phase: Phase,
+}
+
+/// A resourceVersion; numbers are kept as such because one comes with every event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Version {
+    Number(Revision),
+    Text(String),
+}
+
+enum Phase {
+    /// Between requests.
+    Idle,
+    /// Asleep, then again with the first state or only the watch.
+    Waiting(Next),
+    /// A list is under way.
+    Listing { request: ListRequest, objects: Vec<Object> },
+    /// The first state is being streamed.
+    Streaming { opened: Instant, heard: Instant, first: FirstState },
+    /// Changes come in.
+    Watching { opened: Instant, ends: Instant, events: u64, advanced: bool, disordered: bool },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    State,
+    Watch,
+}
+
+impl Machine {
+    pub fn new(options: ReflectorOptions, random: Random) -> Self {
+        let can_stream = options.watch_list;
+        Machine {
+            options,
+            backoff: Backoff::new(random.clone()),
+            random,
+            last: None,
+            unavailable: false,
+            can_stream,
+            pages_from_cache: false,
+            phase: Phase::Idle,
+        }
+    }
+
+    /// The resourceVersion reached.
+    pub fn last_version(&self) -> Option<String> {
+        self.last.as_ref().map(Version::text)
+    }
+
+    /// The first request.
+    pub fn begin(&mut self, now: Instant) -> Command {
+        if self.can_stream { self.stream(now) } else { self.list() }
+    }
+
+    /// The sleep is over.
+    pub fn woke(&mut self, now: Instant) -> Command {
+        match std::mem::replace(&mut self.phase, Phase::Idle) {
+            Phase::Waiting(Next::Watch) => self.watch(now),
+            _ => self.begin(now),
+        }
+    }
+
+    /// When a watch that stays silent must be given up.
+    pub fn deadline(&self) -> Option<Instant> {
+        match &self.phase {
+            Phase::Streaming { opened, heard, .. } => {
+                let silence = *heard + self.options.sync_deadline;
+                Some(silence.min(*opened + self.options.sync_deadline * PATIENCE))
+            }
+            Phase::Watching { ends, .. } => Some(*ends),
+            _ => None,
+        }
+    }
+
+    /// A watch was opened, or not. `None` means: read it.
+    pub fn opened(&mut self, result: Result<(), WatchFailure>, now: Instant) -> Option<Command> {
+        match (&mut self.phase, result) {
+            (Phase::Streaming { opened, heard, .. }, Ok(())) => {
+                (*opened, *heard) = (now, now);
+                None
+            }
+            (Phase::Streaming { .. }, Err(failure)) => Some(self.streaming_failed(&failure, now)),
+            (Phase::Watching { opened, .. }, Ok(())) => {
+                *opened = now;
+                None
+            }
+            (_, Ok(())) => None,
+            (_, Err(failure)) => Some(self.watching_failed(&failure, now)),
+        }
+    }
+
+    /// One event arrived. `None` means: read on.
+    pub fn event(&mut self, event: WatchEvent, now: Instant, deltas: &mut Vec<Delta>) -> Option<Command> {
+        match &mut self.phase {
+            Phase::Streaming { heard, first, .. } => match event {
+                WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                    *heard = now;
+                    first.put(object);
+                    None
+                }
+                WatchEvent::Deleted(object) => {
+                    first.delete(&object);
+                    None
+                }
+                WatchEvent::Bookmark { resource_version, ends_initial: true } => {
+                    let objects = std::mem::take(first).objects();
+                    self.replace(resource_version, objects, deltas);
+                    self.watching(now);
+                    None
+                }
+                WatchEvent::Bookmark { .. } | WatchEvent::Unreadable => None,
+                WatchEvent::Error(failure) => Some(self.streaming_failed(&failure, now)),
+            },
+            _ => self.change(event, now, deltas),
+        }
+    }
+
+    /// The watch ended: cleanly, or because the connection broke or our own deadline passed.
+    pub fn closed(&mut self, failure: Option<&WatchFailure>, now: Instant) -> Command {
+        match &self.phase {
+            Phase::Streaming { .. } => {
+                if matches!(failure, Some(WatchFailure::Deadline(_))) {
+                    self.can_stream = false;
+                }
+                // The end of the first state was never told: a list tells it.
+                self.list()
+            }
+            Phase::Watching { opened, events, advanced, disordered, .. } => {
+                let short = now.duration_since(*opened) < VERY_SHORT;
+                match (short, *events, *advanced, *disordered) {
+                    // An event may have come after the version that a new watch would start from.
+                    (_, _, _, true) => self.wait(Next::State, None, now),
+                    (true, 0, _, _) => self.wait(Next::State, None, now),
+                    (true, _, false, _) => self.wait(Next::Watch, None, now),
+                    _ => self.watch(now),
+                }
+            }
+            _ => self.wait(Next::State, None, now),
+        }
+    }
+
+    /// Whether the watch that just ended was a very short one without events.
+    pub fn was_short(&self, now: Instant) -> bool {
+        matches!(&self.phase, Phase::Watching { opened, events: 0, .. } if now.duration_since(*opened) < VERY_SHORT)
+    }
+
+    /// A page arrived, or not.
+    pub fn page(
+        &mut self,
+        page: Result<Page, WatchFailure>,
+        now: Instant,
+        deltas: &mut Vec<Delta>,
+    ) -> Command {
+        let Phase::Listing { request, mut objects } = std::mem::replace(&mut self.phase, Phase::Idle) else {
+            return self.begin(now);
+        };
+        let page = match page {
+            Ok(page) => page,
+            Err(failure) => return self.listing_failed(&request, &failure, now),
+        };
+        objects.extend(page.objects);
+        if let Some(token) = page.continue_token {
+            self.pages_from_cache |= request.resource_version.as_deref() == Some("0");
+            let request = ListRequest { resource_version: None, continue_token: Some(token), ..request };
+            self.phase = Phase::Listing { request: request.clone(), objects };
+            return Command::List(request);
+        }
+        self.replace(page.resource_version, objects, deltas);
+        self.watch(now)
+    }
+
+    fn change(&mut self, event: WatchEvent, now: Instant, deltas: &mut Vec<Delta>) -> Option<Command> {
+        let delta = match event {
+            WatchEvent::Added(object) => Delta::Added(object),
+            WatchEvent::Modified(object) => Delta::Updated(object),
+            WatchEvent::Deleted(object) => Delta::Deleted(object),
+            WatchEvent::Bookmark { resource_version, .. } => {
+                let revision = parse_revision(&resource_version);
+                self.advance(revision, || resource_version);
+                deltas.extend(revision.map(|revision| Delta::Bookmark { revision }));
+                return None;
+            }
+            WatchEvent::Unreadable => {
+                self.count_event(false, false);
+                return None;
+            }
+            WatchEvent::Error(failure) => return Some(self.watching_failed(&failure, now)),
+        };
+        let (Delta::Added(object) | Delta::Updated(object) | Delta::Deleted(object)) = &delta else {
+            unreachable!("only these three were made above")
+        };
+        let revision = Some(object.revision()).filter(|revision| *revision != 0);
+        self.advance(revision, || object.resource_version());
+        deltas.push(delta);
+        None
+    }
+
+    /// Moves the version forward, never back.
+    fn advance(&mut self, revision: Option<Revision>, text: impl FnOnce() -> String) {
+        let (version, disordered) = match (revision, &self.last) {
+            (Some(revision), Some(Version::Number(last))) if revision < *last => (None, true),
+            (Some(revision), Some(Version::Number(last))) if revision == *last => (None, false),
+            (Some(revision), _) => (Some(Version::Number(revision)), false),
+            (None, _) => (Some(Version::Text(text())), false),
+        };
+        self.count_event(version.is_some(), disordered);
+        if version.is_some() {
+            self.last = version;
+        }
+    }
+
+    fn count_event(&mut self, moved: bool, out_of_order: bool) {
+        if let Phase::Watching { events, advanced, disordered, .. } = &mut self.phase {
+            *events += 1;
+            *advanced |= moved;
+            *disordered |= out_of_order;
+        }
+    }
+
+    fn replace(&mut self, resource_version: String, objects: Vec<Object>, deltas: &mut Vec<Delta>) {
+        let revision = parse_revision(&resource_version);
+        self.last = Some(revision.map_or(Version::Text(resource_version), Version::Number));
+        self.unavailable = false;
+        deltas.push(Delta::Replaced { revision: revision.unwrap_or(0), objects });
+    }
+
+    fn streaming_failed(&mut self, failure: &WatchFailure, now: Instant) -> Command {
+        match failure {
+            WatchFailure::TooManyRequests { retry_after } => self.wait(Next::State, *retry_after, now),
+            WatchFailure::Refused => self.wait(Next::State, None, now),
+            WatchFailure::Expired(_) | WatchFailure::TooLarge(_)
+                if !self.unavailable && self.last.is_some() =>
+            {
+                self.unavailable = true;
+                self.begin(now)
+            }
+            WatchFailure::Status { code: 400..=499, reason, .. } => {
+                // The server does not know the request: do not ask again. Lack of rights may be mended.
+                self.can_stream &= matches!(reason.as_str(), "Forbidden" | "Unauthorized" | "NotFound");
+                self.list()
+            }
+            _ => self.list(),
+        }
+    }
+
+    fn listing_failed(&mut self, request: &ListRequest, failure: &WatchFailure, now: Instant) -> Command {
+        match failure {
+            WatchFailure::Expired(_) if request.continue_token.is_some() => {
+                self.list_with(ListRequest { resource_version: None, limit: None, continue_token: None })
+            }
+            WatchFailure::Expired(_) | WatchFailure::TooLarge(_) if request.resource_version.is_some() => {
+                self.unavailable = true;
+                self.list()
+            }
+            WatchFailure::TooManyRequests { retry_after } => self.wait(Next::State, *retry_after, now),
+            _ => self.wait(Next::State, None, now),
+        }
+    }
+
+    fn watching_failed(&mut self, failure: &WatchFailure, now: Instant) -> Command {
+        match failure {
+            WatchFailure::TooManyRequests { retry_after } => self.wait(Next::Watch, *retry_after, now),
+            WatchFailure::Refused => self.wait(Next::Watch, None, now),
+            WatchFailure::TooLarge(_) => {
+                self.unavailable = true;
+                self.wait(Next::State, None, now)
+            }
+            _ => self.wait(Next::State, None, now),
+        }
+    }
+
+    fn wait(&mut self, next: Next, at_least: Option<Duration>, now: Instant) -> Command {
+        self.phase = Phase::Waiting(next);
+        Command::Sleep(self.backoff.delay(now).max(at_least.unwrap_or_default()))
+    }
+
+    fn stream(&mut self, now: Instant) -> Command {
+        self.phase = Phase::Streaming { opened: now, heard: now, first: FirstState::default() };
+        Command::Watch(WatchRequest {
+            resource_version: self.last_version().filter(|_| !self.unavailable),
+            send_initial_events: true,
+            timeout_seconds: self.timeout_seconds(),
+        })
+    }
+
+    fn list(&mut self) -> Command {
+        let version = match (&self.last, self.unavailable) {
+            (_, true) => None,
+            (None, false) => Some("0".to_owned()),
+            (Some(last), false) => Some(last.text()),
+        };
+        // A limit makes the server read its store; without one, any version but the newest comes from its cache.
+        let limited = self.pages_from_cache || matches!(version.as_deref(), None | Some("0"));
+        let limit = limited.then_some(self.options.page_size);
+        self.list_with(ListRequest { resource_version: version, limit, continue_token: None })
+    }
+
+    fn list_with(&mut self, request: ListRequest) -> Command {
+        self.phase = Phase::Listing { request: request.clone(), objects: Vec::new() };
+        Command::List(request)
+    }
+
+    fn watch(&mut self, now: Instant) -> Command {
+        let timeout_seconds = self.timeout_seconds();
+        self.watching_for(timeout_seconds, now);
+        Command::Watch(WatchRequest {
+            resource_version: self.last_version(),
+            send_initial_events: false,
+            timeout_seconds,
+        })
+    }
+
+    /// The streamed list goes on as a watch.
+    fn watching(&mut self, now: Instant) {
+        let longest = self.options.shortest_watch.as_secs().saturating_mul(2);
+        self.watching_for(u32::try_from(longest).unwrap_or(u32::MAX), now);
+        // The connection has proven itself already, so its end is not a very short watch.
+        self.count_event(true, false);
+    }
+
+    fn watching_for(&mut self, seconds: u32, now: Instant) {
+        let ends = now + Duration::from_secs(u64::from(seconds)) + OVERTIME;
+        self.phase = Phase::Watching { opened: now, ends, events: 0, advanced: false, disordered: false };
+    }
+
+    fn timeout_seconds(&self) -> u32 {
+        let shortest = self.options.shortest_watch.as_secs().max(1);
+        u32::try_from(shortest + self.random.below(shortest)).unwrap_or(u32::MAX)
+    }
+}
+
+impl Version {
+    fn text(&self) -> String {
+        match self {
+            Version::Number(number) => number.to_string(),
+            Version::Text(text) => text.clone(),
+        }
+    }
+}
+
+/// The objects of a first state as they stream in. Servers send them in order of their keys, without repetition;
+/// only when one does not is anything looked up.
+#[derive(Default)]
+struct FirstState {
+    ordered: Vec<Object>,
+    by_key: Option<BTreeMap<Key, Object>>,
+}
+
+impl FirstState {
+    fn put(&mut self, object: Object) {
+        if self.by_key.is_none() && self.ordered.last().is_none_or(|last| last.key() < object.key()) {
+            self.ordered.push(object);
+            return;
+        }
+        let by_key = self.by_key();
+        let newer = by_key.get(object.key()).is_none_or(|known| known.revision() <= object.revision());
+        if newer {
+            by_key.insert(object.key().clone(), object);
+        }
+    }
+
+    fn delete(&mut self, object: &Object) {
+        self.by_key().remove(object.key());
+    }
+
+    fn by_key(&mut self) -> &mut BTreeMap<Key, Object> {
+        let ordered = std::mem::take(&mut self.ordered);
+        let by_key = self.by_key.get_or_insert_default();
+        by_key.extend(ordered.into_iter().map(|object| (object.key().clone(), object)));
+        by_key
+    }
+
+    fn objects(self) -> Vec<Object> {
+        self.by_key.map_or(self.ordered, |by_key| by_key.into_values().collect())
+    }
+}

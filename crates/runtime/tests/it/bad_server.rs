@@ -1,0 +1,146 @@
+//! Whatever the server does to a client, the cache ends equal to the server's truth.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use serde_json::{Value, json};
+use setpoint::{Event, FactoryOptions, InformerFactory, Random, SharedInformer, SubscribeOptions, Target};
+
+use crate::world::{Asked, Misdeed, World, failure};
+
+/// Seeds in an ordinary run; `SEEDS` in the table below names how far the same test has been run.
+const SEEDS: u64 = 100;
+/// Requests that are treated badly before the server reforms.
+const BAD_REQUESTS: u64 = 12;
+
+fn misdeed(random: &Random, asked: &Asked) -> Misdeed {
+    let mut misdeed = Misdeed::default();
+    match random.below(16) {
+        0 => misdeed.cut_after = Some(random.below(3000) as usize),
+        1 => misdeed.close_after = Some(random.below(6) as usize),
+        2 => misdeed.status = Some((410, "Expired")),
+        3 => misdeed.last_words = Some((random.below(5) as usize, failure(410, "Expired"))),
+        4 => misdeed.last_words = Some((random.below(5) as usize, failure(410, "Gone"))),
+        5 => {
+            misdeed.status = Some((429, "TooManyRequests"));
+            misdeed.retry_after = Some(random.below(20) as u32);
+        }
+        6 => misdeed.last_words = Some((random.below(5) as usize, failure(429, "TooManyRequests"))),
+        7 => misdeed.no_end_bookmark = true,
+        8 => misdeed.duplicate = true,
+        9 => misdeed.swap = true,
+        10 => misdeed.garbage = true,
+        11 => {
+            misdeed.trickle = Some((1 + random.below(200) as usize, Duration::from_millis(random.below(900))))
+        }
+        12 => misdeed.bookmarks_only = !asked.streams_state(),
+        13 => misdeed.status = Some((500, "InternalError")),
+        14 => misdeed.status = Some((504, "Timeout")),
+        _ => misdeed.silent = true,
+    }
+    // The rest may come together with a second one, except that a server that sends events out of order and then
+    // hides one of them cannot be seen through by anyone.
+    if !misdeed.swap && random.below(3) == 0 {
+        misdeed.duplicate = true;
+        misdeed.garbage = random.below(2) == 0;
+    }
+    misdeed
+}
+
+fn mutate(world: &World, random: &Random) {
+    let namespace = ["a", "b", "c"][random.below(3) as usize];
+    let name = format!("m{}", random.below(6));
+    match random.below(10) {
+        0..=5 => {
+            world.put(namespace, &name, &json!({"value": random.below(1000).to_string()}));
+        }
+        6..=7 => world.delete(namespace, &name),
+        8 => {
+            world.delete(namespace, &name);
+            world.put(namespace, &name, &json!({"value": "anew"}));
+        }
+        _ => world.compact(),
+    }
+}
+
+/// What a handler believes, if it trusts every event.
+fn believe(belief: &mut BTreeMap<String, String>, event: &Event) {
+    let key = event.key().to_string();
+    let uid = event.object().uid().to_string();
+    match event {
+        Event::Add { .. } => {
+            assert_eq!(belief.insert(key, uid), None, "{event:?}: an addition of what is there")
+        }
+        Event::Update { old, new } => {
+            assert_eq!(old.uid(), new.uid(), "{event:?}: an update across uids");
+            assert_eq!(belief.get(&key), Some(&uid), "{event:?}");
+        }
+        Event::Delete { .. } => assert_eq!(belief.remove(&key), Some(uid), "{event:?}"),
+    }
+}
+
+fn cached(informer: &SharedInformer) -> BTreeMap<String, (String, Value)> {
+    let snapshot = informer.store().snapshot();
+    let entry = |object: &setpoint::Object| {
+        let value: Value = object.decode().unwrap();
+        (object.key().to_string(), (object.resource_version(), value["data"].clone()))
+    };
+    snapshot.iter().map(entry).collect()
+}
+
+async fn run(seed: u64) {
+    let world = World::new();
+    let random = Random::from_seed(seed);
+    for _ in 0..random.below(30) {
+        mutate(&world, &random);
+    }
+    let (judge, mut requests) = (Random::from_seed(!seed), 0);
+    world.judge(move |asked| {
+        requests += 1;
+        let bad = requests <= BAD_REQUESTS && judge.below(5) > 0;
+        if bad { misdeed(&judge, asked) } else { Misdeed::default() }
+    });
+    let options = FactoryOptions { random: Random::from_seed(seed), ..FactoryOptions::default() };
+    let informer = InformerFactory::new(world.client(), options).informer(Target::of::<ConfigMap>());
+    let capacity = 1 + random.below(20) as usize;
+    let mut events = informer.subscribe(&SubscribeOptions { capacity, ..SubscribeOptions::default() });
+    let mut belief = BTreeMap::new();
+    informer.start();
+    for _ in 0..40 {
+        mutate(&world, &random);
+        tokio::time::sleep(Duration::from_millis(random.below(20_000))).await;
+        // Sometimes the handler sleeps through a lot.
+        while random.below(3) > 0 {
+            match events.try_recv() {
+                Some(event) => believe(&mut belief, &event),
+                None => break,
+            }
+        }
+    }
+    let begun = tokio::time::Instant::now();
+    while cached(&informer) != world.truth() {
+        assert!(
+            begun.elapsed() < Duration::from_secs(3600),
+            "seed {seed}: the cache does not become the truth"
+        );
+        tokio::time::sleep(Duration::from_secs(5)).await;
+    }
+    assert!(informer.has_synced(), "seed {seed}");
+    while let Some(event) = events.try_recv() {
+        believe(&mut belief, &event);
+    }
+    let keys: Vec<String> = world.truth().into_keys().collect();
+    assert_eq!(
+        belief.into_keys().collect::<Vec<_>>(),
+        keys,
+        "seed {seed}: the handler was not told the last state"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_cache_ends_equal_to_the_truth_on_every_seed() {
+    for seed in 0..SEEDS {
+        run(seed).await;
+    }
+}

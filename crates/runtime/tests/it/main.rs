@@ -1,0 +1,5 @@
+//! Integration tests of the runtime's public interface.
+
+mod bad_server;
+mod informers;
+mod world;
