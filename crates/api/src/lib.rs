@@ -5,6 +5,7 @@
 //! ([`Clock`], [`Random`]).
 
 mod access;
+pub mod allocate;
 pub mod apply;
 pub mod cause;
 pub mod clock;
@@ -26,6 +27,7 @@ pub mod selector;
 pub mod status;
 pub mod strategic;
 pub mod table;
+pub mod validate;
 
 pub use cause::{Cause, CauseType, Path};
 pub use clock::Clock;

@@ -12,14 +12,14 @@ use crate::kind::{GroupKind, GroupResource};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
     /// Always `Status`.
-    #[serde(default = "kind")]
-    pub kind: String,
+    #[serde(default)]
+    pub kind: StatusKind,
     /// Always `v1`.
-    #[serde(default = "api_version", rename = "apiVersion")]
-    pub api_version: String,
+    #[serde(default, rename = "apiVersion")]
+    pub api_version: StatusVersion,
     /// A continue token, where a list expired.
     #[serde(default)]
-    pub metadata: ListMeta,
+    pub metadata: Box<ListMeta>,
     /// `Success` or `Failure`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub status: String,
@@ -31,19 +31,43 @@ pub struct Status {
     pub reason: Reason,
     /// What it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub details: Option<Details>,
+    pub details: Option<Box<Details>>,
     /// The HTTP status.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub code: u16,
 }
 
-fn kind() -> String {
-    "Status".to_owned()
+/// A text that never varies, and takes no space.
+macro_rules! constant {
+    ($(#[$doc:meta])* $name:ident, $text:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct $name;
+
+        impl Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str($text)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                serde::de::IgnoredAny::deserialize(deserializer).map(|_| $name)
+            }
+        }
+    };
 }
 
-fn api_version() -> String {
-    "v1".to_owned()
-}
+constant!(
+    /// The kind of a Status.
+    StatusKind,
+    "Status"
+);
+constant!(
+    /// The version of a Status.
+    StatusVersion,
+    "v1"
+);
 
 fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
     *number == T::default()
@@ -203,9 +227,9 @@ impl Status {
     /// A failure of that code and reason.
     pub fn failure(code: u16, reason: Reason, message: impl Into<String>) -> Self {
         Status {
-            kind: kind(),
-            api_version: api_version(),
-            metadata: ListMeta::default(),
+            kind: StatusKind,
+            api_version: StatusVersion,
+            metadata: Box::default(),
             status: "Failure".to_owned(),
             message: message.into(),
             reason,
@@ -218,7 +242,7 @@ impl Status {
     pub fn success(details: Details) -> Self {
         Status {
             status: "Success".to_owned(),
-            details: Some(details),
+            details: Some(Box::new(details)),
             code: 0,
             ..Status::failure(0, Reason::Unknown, "")
         }
@@ -227,7 +251,7 @@ impl Status {
     /// With these details.
     #[must_use]
     pub fn with_details(mut self, details: Details) -> Self {
-        self.details = Some(details);
+        self.details = Some(Box::new(details));
         self
     }
 

@@ -22,7 +22,6 @@ const ANY_JOB_SPEC: &[Rule] =
     &[Rule::Struct("template", POD_TEMPLATE_SPEC), Rule::Pointer("podFailurePolicy", FAILURE_POLICY)];
 
 const JOB: &[Rule] = &[
-    Rule::Call(labels_from_template),
     Rule::Struct(
         "spec",
         &[
@@ -53,16 +52,6 @@ const CRON_JOB: &[Rule] = &[
     ),
     Rule::Struct("status", &[]),
 ];
-
-fn labels_from_template(job: &mut Map<String, Value>) {
-    let template =
-        job.get("spec").map_or(&Value::Null, |spec| crate::access::at(spec, "template.metadata.labels"));
-    let Some(labels) = template.as_object().filter(|labels| !labels.is_empty()).cloned() else { return };
-    let Some(Value::Object(metadata)) = job.get_mut("metadata") else { return };
-    if metadata.get("labels").and_then(Value::as_object).is_none_or(Map::is_empty) {
-        metadata.insert("labels".to_owned(), Value::Object(labels));
-    }
-}
 
 fn absent(spec: &Map<String, Value>, field: &str) -> bool {
     spec.get(field).is_none_or(Value::is_null)

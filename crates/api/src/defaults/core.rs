@@ -61,6 +61,7 @@ const NODE: &[Rule] = &[
         "status",
         &[
             Rule::Resources("capacity"),
+            Rule::List("conditions", &[Rule::Shown("lastHeartbeatTime"), Rule::Shown("lastTransitionTime")]),
             Rule::Call(allocatable),
             Rule::Resources("allocatable"),
             Rule::Struct(
@@ -112,7 +113,9 @@ const EVENT: &[Rule] = &[
     Rule::Struct("source", &[]),
     Rule::Absent("reportingComponent", Text("")),
     Rule::Absent("reportingInstance", Text("")),
-    Rule::Call(event_times),
+    Rule::Shown("eventTime"),
+    Rule::Shown("firstTimestamp"),
+    Rule::Shown("lastTimestamp"),
 ];
 
 const SERVICE: &[Rule] = &[
@@ -201,12 +204,6 @@ fn limit_range_item(item: &mut Map<String, Value>) {
                 target.entry(name).or_insert(amount);
             }
         }
-    }
-}
-
-fn event_times(event: &mut Map<String, Value>) {
-    for field in ["eventTime", "firstTimestamp", "lastTimestamp"] {
-        event.entry(field).or_insert(Value::Null);
     }
 }
 

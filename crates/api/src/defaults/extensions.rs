@@ -26,8 +26,13 @@ pub(super) const LEASE: &[Rule] = &[Rule::Struct("spec", &[])];
 
 pub(super) const CSR: &[Rule] = &[Rule::Struct("status", &[])];
 
-pub(super) const EVENTS_EVENT: &[Rule] =
-    &[Rule::Struct("deprecatedSource", &[]), Rule::Struct("regarding", &[]), Rule::Call(event_times)];
+pub(super) const EVENTS_EVENT: &[Rule] = &[
+    Rule::Struct("deprecatedSource", &[]),
+    Rule::Struct("regarding", &[]),
+    Rule::Shown("eventTime"),
+    Rule::Shown("deprecatedFirstTimestamp"),
+    Rule::Shown("deprecatedLastTimestamp"),
+];
 
 pub(super) const CRD: &[Rule] = &[
     Rule::Struct(
@@ -41,7 +46,16 @@ pub(super) const CRD: &[Rule] = &[
             ),
         ],
     ),
-    Rule::Struct("status", &[]),
+    Rule::Struct(
+        "status",
+        &[
+            Rule::Struct(
+                "acceptedNames",
+                &[Rule::Absent("kind", Text("")), Rule::Absent("plural", Text(""))],
+            ),
+            Rule::Shown("conditions"),
+        ],
+    ),
     Rule::Call(stored_versions),
 ];
 
@@ -51,7 +65,7 @@ pub(super) fn rbac(kind: &str) -> &'static [Rule] {
             Rule::Struct("roleRef", &[Rule::Zero("apiGroup", Text(RBAC_GROUP))]),
             Rule::List("subjects", &[Rule::Call(subject)]),
         ],
-        "Role" | "ClusterRole" => &[Rule::Call(rules_shown)],
+        "Role" | "ClusterRole" => &[Rule::Shown("rules")],
         _ => &[],
     }
 }
@@ -61,16 +75,6 @@ const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 fn subject(subject: &mut Map<String, Value>) {
     if text(subject, "apiGroup").is_empty() && matches!(text(subject, "kind"), "User" | "Group") {
         subject.insert("apiGroup".to_owned(), RBAC_GROUP.into());
-    }
-}
-
-fn rules_shown(role: &mut Map<String, Value>) {
-    role.entry("rules").or_insert(Value::Null);
-}
-
-fn event_times(event: &mut Map<String, Value>) {
-    for field in ["eventTime", "deprecatedFirstTimestamp", "deprecatedLastTimestamp"] {
-        event.entry(field).or_insert(Value::Null);
     }
 }
 

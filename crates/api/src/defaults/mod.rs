@@ -56,6 +56,8 @@ enum Rule {
     Resources(&'static str),
     /// The field may be a quantity.
     Amount(&'static str),
+    /// The field is shown even when there is none; an empty list shows as none.
+    Shown(&'static str),
     /// What no table can say.
     Call(fn(&mut Map<String, Value>)),
 }
@@ -144,6 +146,12 @@ fn run(rules: &[Rule], fields: &mut Map<String, Value>) {
             Rule::Amount(name) => {
                 if let Some(amount) = fields.get_mut(*name).filter(|amount| !amount.is_null()) {
                     canonical(amount, false);
+                }
+            }
+            Rule::Shown(name) => {
+                let field = fields.entry(*name).or_insert(Value::Null);
+                if field.as_array().is_some_and(Vec::is_empty) {
+                    *field = Value::Null;
                 }
             }
             Rule::Call(function) => function(fields),

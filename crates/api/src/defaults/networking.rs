@@ -48,7 +48,8 @@ const INGRESS: &[Rule] = &[
 pub(super) const ENDPOINT_SLICE: &[Rule] = &[
     Rule::List("ports", &[Rule::Absent("name", Text("")), Rule::Absent("protocol", Text("TCP"))]),
     Rule::List("endpoints", &[Rule::Struct("conditions", &[])]),
-    Rule::Call(shown_lists),
+    Rule::Shown("endpoints"),
+    Rule::Shown("ports"),
 ];
 
 fn policy_types(spec: &mut Map<String, Value>) {
@@ -56,12 +57,5 @@ fn policy_types(spec: &mut Map<String, Value>) {
         let egress = spec.get("egress").and_then(Value::as_array).is_some_and(|rules| !rules.is_empty());
         let types = if egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
         spec.insert("policyTypes".to_owned(), types);
-    }
-}
-
-/// Both lists are shown even when there is none.
-fn shown_lists(slice: &mut Map<String, Value>) {
-    for field in ["endpoints", "ports"] {
-        slice.entry(field).or_insert(Value::Null);
     }
 }

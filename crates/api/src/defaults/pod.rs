@@ -25,7 +25,10 @@ const POD_SPEC: &[Rule] = &[
 /// Ports of the host network are the host's.
 const HOST_PORTS: &[Rule] = &[Rule::Call(host_ports)];
 
-const STATUS: &[Rule] = &[Rule::Call(pod_ips)];
+const STATUS: &[Rule] = &[
+    Rule::Call(pod_ips),
+    Rule::List("conditions", &[Rule::Shown("lastProbeTime"), Rule::Shown("lastTransitionTime")]),
+];
 
 pub(super) const POD: &[Rule] = &[
     Rule::Struct("spec", POD_SPEC),

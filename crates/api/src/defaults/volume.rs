@@ -20,8 +20,15 @@ const PROJECTION: &[Rule] = &[
 
 const PROJECTED: &[Rule] = &[Rule::Absent("defaultMode", Int(0o644)), Rule::List("sources", PROJECTION)];
 
-pub(super) const CLAIM_SPEC: &[Rule] =
-    &[Rule::Absent("volumeMode", Text("Filesystem")), Rule::Struct("resources", super::container::RESOURCES)];
+/// The group of what a claim is filled from is always shown.
+const DATA_SOURCE: &[Rule] = &[Rule::Shown("apiGroup")];
+
+pub(super) const CLAIM_SPEC: &[Rule] = &[
+    Rule::Absent("volumeMode", Text("Filesystem")),
+    Rule::Struct("resources", super::container::RESOURCES),
+    Rule::Pointer("dataSource", DATA_SOURCE),
+    Rule::Pointer("dataSourceRef", DATA_SOURCE),
+];
 
 const CLAIM_TEMPLATE: &[Rule] = &[Rule::Struct("metadata", &[]), Rule::Struct("spec", CLAIM_SPEC)];
 

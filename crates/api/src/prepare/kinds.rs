@@ -9,7 +9,7 @@ use crate::facts::Facts;
 
 pub(super) fn create(facts: &Facts, object: &mut Value, context: &Context<'_>) {
     match facts.key() {
-        ("", "Pod") => pod::create(object),
+        ("", "Pod") => pod::create(object, context),
         ("", "Namespace") => namespace_finalizer(object),
         ("", "PersistentVolume") => {
             let now = rfc3339_seconds(context.now);
@@ -36,6 +36,7 @@ pub(super) fn update(facts: &Facts, object: &mut Value, old: &Value, _context: &
         ("", "Secret") if text(object, "type").is_empty() => copy(object, old, "type"),
         ("", "ServiceAccount") => secret_references(object),
         ("", "Service") => drop_type_dependent(object, old),
+        ("batch", "Job") => job_labels(object),
         ("apps", "DaemonSet") => template_generation(object, old),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => stored_versions(object),
         ("certificates.k8s.io", "CertificateSigningRequest") => copy(object, old, "spec"),
@@ -116,11 +117,23 @@ fn secret_references(account: &mut Value) {
     }
 }
 
+/// A job without labels has those of its template.
+fn job_labels(job: &mut Value) {
+    if is_empty(job, "metadata.labels") && !is_empty(job, "spec.template.metadata.labels") {
+        let labels = at(job, "spec.template.metadata.labels").clone();
+        set(job, "metadata.labels", labels);
+    }
+}
+
 /// Pods belong to a job by its uid, unless the job says otherwise.
 fn job_selector(job: &mut Value) {
-    if truth(job, "spec.manualSelector") {
-        return;
+    if !truth(job, "spec.manualSelector") {
+        select_by_uid(job);
     }
+    job_labels(job);
+}
+
+fn select_by_uid(job: &mut Value) {
     let (name, uid) = (text(job, "metadata.name").to_owned(), text(job, "metadata.uid").to_owned());
     let labels = object(job, "spec.template.metadata.labels");
     for (label, value) in [

@@ -1,6 +1,7 @@
 //! What kube-apiserver does to an object between decoding and validating it: what clients may not write is
 //! reset, what the server keeps is filled in, the generation is counted.
 
+mod admit;
 mod delete;
 mod equal;
 mod kinds;
@@ -9,6 +10,7 @@ mod pod;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+pub use admit::{Lookup, admit};
 pub use delete::grace_period;
 pub use equal::semantically_equal;
 

@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{keep_all_but, reset_metadata};
+use super::{Context, keep_all_but, reset_metadata};
 use crate::access::{at, at_mut, copy, entries, int, is_empty, items, items_mut, remove, set, text};
+use crate::clock::rfc3339_seconds;
 use crate::quantity::Quantity;
 
-pub(super) fn create(pod: &mut Value) {
+pub(super) fn create(pod: &mut Value, context: &Context<'_>) {
     let mut status = json!({"phase": "Pending"});
     if !items(pod, "spec.schedulingGates").is_empty() {
         status["conditions"] = json!([{"type": "PodScheduled", "status": "False", "lastProbeTime": null,
-            "lastTransitionTime": null, "reason": "SchedulingGated",
+            "lastTransitionTime": rfc3339_seconds(context.now), "reason": "SchedulingGated",
             "message": "Scheduling is blocked due to non-empty scheduling gates"}]);
     }
     set(pod, "status", status);

@@ -156,3 +156,29 @@ pub(super) fn certificate_request(object: &Value, now: Timestamp) -> Vec<Value> 
         status.into(),
     ]
 }
+
+pub(super) fn definition(object: &Value, _: Timestamp) -> Vec<Value> {
+    let versions: Vec<String> = items(object, "spec.versions")
+        .iter()
+        .map(|version| match (truth(version, "storage"), truth(version, "served")) {
+            (true, true) => format!("{}(storage)", text(version, "name")),
+            (true, false) => format!("{}(storage,unserved)", text(version, "name")),
+            (false, true) => text(version, "name").to_owned(),
+            (false, false) => format!("{}(unserved)", text(version, "name")),
+        })
+        .collect();
+    let short: Vec<&str> = items(object, "spec.names.shortNames").iter().filter_map(Value::as_str).collect();
+    let established = items(object, "status.conditions")
+        .iter()
+        .any(|one| text(one, "type") == "Established" && text(one, "status") == "True");
+    vec![
+        name(object),
+        text(object, "spec.scope").into(),
+        versions.join(",").into(),
+        text(object, "metadata.creationTimestamp").into(),
+        text(object, "spec.group").into(),
+        text(object, "spec.names.kind").into(),
+        short.join(",").into(),
+        established.into(),
+    ]
+}

@@ -91,6 +91,21 @@ const REPLICAS: &[Spec] = &[NAME, i("Desired"), i("Current"), i("Ready"), AGE, C
 
 static KINDS: &[Kind] = &[
     kind(
+        "apiextensions.k8s.io",
+        "CustomResourceDefinition",
+        &[
+            NAME,
+            s("Scope"),
+            s("Versions"),
+            Spec { name: "Created At", type_: "date", format: "", priority: 0 },
+            w("Group"),
+            w("Kind"),
+            w("ShortNames"),
+            Spec { name: "Established", type_: "boolean", format: "", priority: 1 },
+        ],
+        definition,
+    ),
+    kind(
         "",
         "Pod",
         &[
@@ -294,7 +309,7 @@ static KINDS: &[Kind] = &[
     kind(
         "scheduling.k8s.io",
         "PriorityClass",
-        &[NAME, i("Value"), b("Global-Default"), AGE, w("PreemptionPolicy")],
+        &[NAME, i("Value"), b("Global-Default"), AGE, s("PreemptionPolicy")],
         priority_class,
     ),
     kind("node.k8s.io", "RuntimeClass", &[NAME, s("Handler"), AGE], runtime_class),

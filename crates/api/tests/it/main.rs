@@ -1,0 +1,3 @@
+//! Recordings of the real server, replayed.
+
+mod kinds;
