@@ -32,8 +32,6 @@ pub(crate) struct State {
     gave_up: Option<WriteError>,
     /// Bytes of `pending`.
     pending_bytes: usize,
-    /// Up to here, `pending` has been handed to the log.
-    taken: Revision,
     /// Who waits for a revision to become visible.
     waiters: Vec<(Revision, oneshot::Sender<WriteResult>)>,
     pub(crate) history: History,
@@ -85,7 +83,6 @@ impl State {
             epoch: 0,
             gave_up: None,
             pending_bytes: 0,
-            taken: 0,
             waiters: Vec::new(),
             groups: Groups::default(),
             closing: false,
@@ -98,7 +95,6 @@ impl State {
     /// From now on a write is visible only once [`publish`](Self::publish) says that it is durable.
     pub(crate) fn wait_for_log(&mut self) {
         self.immediate = false;
-        self.taken = self.visible.revision;
     }
 
     /// Whether more is on its way to the disk than should be.
@@ -106,13 +102,10 @@ impl State {
         self.pending_bytes > PENDING_BYTES
     }
 
-    /// What the log is to write next.
+    /// What the log is to write next. The last batch has been published, or given up, by now.
     pub(crate) fn take_batch(&mut self) -> Option<InFlight> {
-        let tip = self.tip.clone()?;
-        let first = self.pending.partition_point(|event| event.revision <= self.taken);
-        let events: Vec<_> = self.pending.range(first..).cloned().collect();
-        self.taken = tip.revision;
-        (!events.is_empty()).then_some(InFlight { events, root: tip, epoch: self.epoch })
+        let root = self.tip.clone()?;
+        Some(InFlight { events: self.pending.iter().cloned().collect(), root, epoch: self.epoch })
     }
 
     /// Makes a batch that has become durable visible.
@@ -211,7 +204,6 @@ impl State {
         self.tip = None;
         self.pending.clear();
         self.pending_bytes = 0;
-        self.taken = self.visible.revision;
         for waiter in self.take_waiters(|_| true) {
             let _ = waiter.send(Err(error.clone()));
         }

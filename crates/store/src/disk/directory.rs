@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::hash::{BuildHasher, Hasher};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -59,8 +59,8 @@ impl Disk for Directory {
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        let file = OpenOptions::new().read(true).append(true).open(self.path.join(name))?;
-        Ok(Box::new(DirectoryFile(file)))
+        let file = OpenOptions::new().read(true).write(true).open(self.path.join(name))?;
+        Ok(Box::new(DirectoryFile { end: file.metadata()?.len(), file }))
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
@@ -69,8 +69,8 @@ impl Disk for Directory {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let file = OpenOptions::new().read(true).append(true).create_new(true).mode(FILE_MODE).open(path)?;
-        Ok(Box::new(DirectoryFile(file)))
+        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(FILE_MODE).open(path)?;
+        Ok(Box::new(DirectoryFile { file, end: 0 }))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -91,27 +91,39 @@ impl Disk for Directory {
     }
 }
 
-struct DirectoryFile(File);
+struct DirectoryFile {
+    file: File,
+    /// Where the next append goes. One process has the folder, so nobody else moves it.
+    end: u64,
+}
 
 impl DiskFile for DirectoryFile {
     fn len(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+        Ok(self.file.metadata()?.len())
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read_at(buffer, offset)
+        self.file.read_at(buffer, offset)
     }
 
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.0.write_all(bytes)
+        self.file.write_all_at(bytes, self.end)?;
+        self.end += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn rewrite(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(bytes, offset)
     }
 
     fn sync(&mut self) -> io::Result<()> {
         // The file's times are nobody's concern; its length is data, and is synced.
-        self.0.sync_data()
+        self.file.sync_data()
     }
 
     fn truncate(&mut self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)
+        self.file.set_len(len)?;
+        self.end = len;
+        Ok(())
     }
 }

@@ -388,6 +388,16 @@ impl DiskFile for FaultyFile {
         done(alive, ())
     }
 
+    fn rewrite(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut contents = self.disk.contents();
+        let alive = contents.call()?;
+        let file = contents.file(self.number);
+        let at = offset as usize;
+        assert_eq!(file.now.get(at..at + bytes.len()), Some(bytes), "a rewrite changes nothing");
+        file.changes.push(Change::Write { at, bytes: bytes.to_vec() });
+        done(alive, ())
+    }
+
     fn sync(&mut self) -> io::Result<()> {
         let mut contents = self.disk.contents();
         let alive = contents.call()?;
@@ -401,8 +411,13 @@ impl DiskFile for FaultyFile {
             contents.random = random;
             return Err(io::Error::other("the sync failed"));
         }
-        file.durable = file.now.clone();
-        file.changes.clear();
+        // Only what was written since: what an earlier failure dropped stays lost, though readers still find it.
+        for change in std::mem::take(&mut file.changes) {
+            match change {
+                Change::Truncate(len) => file.durable.truncate(len),
+                Change::Write { at, bytes } => write_at(&mut file.durable, at, &bytes),
+            }
+        }
         done(alive, ())
     }
 

@@ -58,7 +58,11 @@ pub trait DiskFile: Send {
     /// Writes at the end. After an error any part of `bytes` may be there.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
 
-    /// Once this returns, a crash loses nothing that the file has.
+    /// Writes the bytes that the file already has at `offset` once more, so that the next sync is sure to write
+    /// them, whatever an earlier one failed to do. They stay readable throughout, and through a crash.
+    fn rewrite(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Once this returns, a crash loses nothing that was written since the last sync, failed or not.
     fn sync(&mut self) -> io::Result<()>;
 
     /// Cuts the file to `len` bytes.

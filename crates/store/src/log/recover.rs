@@ -21,6 +21,9 @@ use crate::{FIRST_REVISION, Revision};
 /// The generation that begins with an empty store, and has no checkpoint.
 pub(crate) const FIRST_GENERATION: u64 = 1;
 
+/// How much of a log is held in memory while it is written again.
+const REWRITE_BYTES: usize = 1 << 20;
+
 /// What the files held.
 pub(crate) struct Recovered {
     pub(crate) state: State,
@@ -45,6 +48,14 @@ struct Replay {
     state: State,
     /// What runs that did not end in order had reserved: revisions up to these may have been used.
     reserved: Vec<Revision>,
+}
+
+struct Replayed {
+    /// Where the whole frames end.
+    end: u64,
+    next_sequence: u64,
+    /// Everything before this is known to have been synced.
+    synced: u64,
 }
 
 struct Files {
@@ -131,11 +142,11 @@ fn replay_whole(disk: &dyn Disk, generation: u64, replay: &mut Replay) -> Result
     let Some(header) = read_header(&*file, &name, LOG_MAGIC, generation)? else {
         return Err(OpenError::damaged(&name, 0, "the file's header is damaged"));
     };
-    let (offset, _) = replay.frames(&*file, &name, header)?;
-    if offset != file_len(&*file, &name)? {
-        return Err(OpenError::damaged(&name, offset, "a frame is damaged"));
+    let Replayed { end, .. } = replay.frames(&*file, &name, header)?;
+    if end != file_len(&*file, &name)? {
+        return Err(OpenError::damaged(&name, end, "a frame is damaged"));
     }
-    Ok(offset)
+    Ok(end)
 }
 
 /// Replays the log that was being written, and cuts off a write that a crash interrupted.
@@ -156,18 +167,35 @@ fn replay_last(
         let cut = (len > 0).then_some(Cut { file: name, offset: 0, bytes: len });
         return Ok((create_log(disk, generation, replay.state.visible.revision)?, cut));
     };
-    let (offset, next_sequence) = replay.frames(&*file, &name, header)?;
+    let Replayed { end, next_sequence, synced } = replay.frames(&*file, &name, header)?;
     let mut cut = None;
-    if offset < len {
-        let damaged = frame::synced_frame_after(&*file, header.salt, offset, next_sequence)
+    if end < len {
+        let damaged = frame::synced_frame_after(&*file, header.salt, end, next_sequence)
             .map_err(|error| OpenError::io("read", &name, error))?;
         if damaged {
-            return Err(OpenError::damaged(&name, offset, "a frame is damaged, and later ones are not"));
+            return Err(OpenError::damaged(&name, end, "a frame is damaged, and later ones are not"));
         }
-        file.truncate(offset).map_err(|error| OpenError::io("truncate", &name, error))?;
-        cut = Some(Cut { file: name, offset, bytes: len - offset });
+        file.truncate(end).map_err(|error| OpenError::io("truncate", &name, error))?;
+        cut = Some(Cut { file: name.clone(), offset: end, bytes: len - end });
     }
-    Ok((OpenLog { file, header, len: offset, next_sequence, earlier: 0, oldest: 0 }, cut))
+    rewrite(&mut *file, synced..end).map_err(|error| OpenError::io("rewrite", &name, error))?;
+    Ok((OpenLog { file, header, len: end, next_sequence, earlier: 0, oldest: 0 }, cut))
+}
+
+/// Writes again what is not known to be on the disk. If the last run ended with a failed sync, the system may have
+/// what it could not write in memory, readable, and believe that it is written.
+fn rewrite(file: &mut dyn DiskFile, range: std::ops::Range<u64>) -> io::Result<()> {
+    let mut buffer = vec![0; REWRITE_BYTES.min((range.end - range.start) as usize)];
+    let mut at = range.start;
+    while at < range.end {
+        let part = &mut buffer[..REWRITE_BYTES.min((range.end - at) as usize)];
+        if !frame::read_exact(file, at, part)? {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        file.rewrite(at, part)?;
+        at += part.len() as u64;
+    }
+    Ok(())
 }
 
 /// Begins a log: durable, with its name, before anything is written to it.
@@ -207,13 +235,8 @@ fn read_header(
 }
 
 impl Replay {
-    /// Replays every whole frame from the beginning; returns where they end, and the next frame's number.
-    fn frames(
-        &mut self,
-        file: &dyn DiskFile,
-        name: &str,
-        header: FileHeader,
-    ) -> Result<(u64, u64), OpenError> {
+    /// Replays every whole frame from the beginning.
+    fn frames(&mut self, file: &dyn DiskFile, name: &str, header: FileHeader) -> Result<Replayed, OpenError> {
         if header.revision > self.state.visible.revision && self.reserved.contains(&header.revision) {
             self.jump_to(header.revision);
         }
@@ -224,13 +247,16 @@ impl Replay {
                 "revisions between the file before and this one are missing",
             ));
         }
-        let (mut offset, mut sequence) = (FILE_HEADER as u64, 1);
+        let (mut offset, mut sequence, mut synced) = (FILE_HEADER as u64, 1, 0);
         loop {
             let read =
                 frame::read(file, header.salt, offset).map_err(|error| OpenError::io("read", name, error))?;
             let Some(frame) = read.filter(|frame| frame.sequence == sequence) else {
-                return Ok((offset, sequence));
+                return Ok(Replayed { end: offset, next_sequence: sequence, synced });
             };
+            if frame.prior_synced {
+                synced = offset;
+            }
             self.frame(&frame).map_err(|what| OpenError::damaged(name, offset, what))?;
             offset += (FRAME_HEADER + frame.payload.len()) as u64;
             sequence += 1;

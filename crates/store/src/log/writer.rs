@@ -31,6 +31,8 @@ pub(crate) struct Writer {
     fsync: bool,
     /// Whether all that the log has is synced.
     synced: bool,
+    /// Whether the log was cut short since it was last synced: a crash may bring back what was cut off.
+    cut: bool,
     /// Without fsync: revisions up to here have been reserved.
     reserved: Revision,
     /// The log may grow to this before a checkpoint replaces it.
@@ -63,6 +65,7 @@ impl Writer {
             log,
             fsync: options.fsync,
             synced: true,
+            cut: false,
             reserved: 0,
             log_bytes: options.log_bytes,
             slice_bytes: options.checkpoint_slice_bytes,
@@ -104,10 +107,11 @@ impl Writer {
                 Ok(())
             }
             // Whatever part of the frame is there goes, so that the next one follows the last whole one.
-            Err(error) if is_full(&error) => match self.log.file.truncate(self.log.len) {
-                Ok(()) => Err(WriteError::Full(Arc::new(error))),
-                Err(error) => Err(failed(error)),
-            },
+            Err(error) if is_full(&error) => {
+                self.cut = true;
+                self.log.file.truncate(self.log.len).map_err(failed)?;
+                Err(WriteError::Full(Arc::new(error)))
+            }
             Err(error) => Err(failed(error)),
         }
     }
@@ -116,12 +120,15 @@ impl Writer {
         // After a failed sync the system may have dropped what it could not write, and a second one would succeed
         // without it. So there is no second one.
         self.log.file.sync().map_err(failed)?;
-        self.synced = true;
+        (self.synced, self.cut) = (true, false);
         Ok(())
     }
 
     /// Ends the log in order: nothing was lost, and no revision need be jumped over.
     pub(crate) fn close(mut self) -> WriteResult {
+        if !self.synced {
+            self.sync()?;
+        }
         self.append(frame::begin(), Kind::Close)?;
         self.sync()
     }
@@ -164,9 +171,10 @@ impl Writer {
 
     /// Turns to a new log, and begins to write down the state that it follows.
     fn begin_checkpoint(&mut self, root: &Root) -> Result<(), StepError> {
-        if !self.synced {
+        // A log that is followed by another must be whole.
+        if !self.synced || self.cut {
             self.log.file.sync().map_err(StepError::Sync)?;
-            self.synced = true;
+            (self.synced, self.cut) = (true, false);
         }
         let generation = self.log.header.generation + 1;
         let created = create_log(&*self.disk, generation, root.revision);
