@@ -1,1 +1,39 @@
-//! Setpoint.
+//! A Kubernetes API server as a library: HTTP requests become store transactions.
+//!
+//! The life of a request reads off the file names: `serve → server → auth → route → body → write → verb/… →
+//! admission → validate → managed → (store) → form → respond`.
+
+mod admission;
+pub mod auth;
+mod body;
+mod bootstrap;
+mod convert;
+pub mod crd;
+mod discovery;
+pub mod error;
+mod event;
+mod form;
+mod health;
+mod managed;
+mod metrics;
+pub mod negotiate;
+mod object;
+mod options;
+pub mod pki;
+mod protobuf;
+pub mod registry;
+pub mod request;
+mod respond;
+mod route;
+mod serve;
+mod server;
+mod subresource;
+mod table;
+mod validate;
+mod verb;
+mod version;
+mod write;
+
+pub use auth::{Caller, UserInfo};
+pub use options::{Admission, Authorization, Options, ServiceAccountKeys, StaticToken};
+pub use server::{Body, BoxError, Server, StartError};

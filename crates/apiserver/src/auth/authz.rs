@@ -1,0 +1,287 @@
+//! Authorization: RBAC, evaluated from the stored roles and bindings.
+
+use serde::Deserialize;
+use setpoint_api::kind::GroupResource;
+use setpoint_store::{Entry, KeyRange, Snapshot};
+
+use super::{MASTERS, UserInfo};
+use crate::error::{ApiError, Result};
+use crate::options::{Authorization, Options};
+use crate::registry::{key, meta};
+use crate::request::RequestInfo;
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// What somebody wants to do.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Attributes<'a> {
+    /// The verb.
+    pub verb: &'a str,
+    /// Whether a resource is meant, not a path.
+    pub is_resource: bool,
+    /// API group.
+    pub group: &'a str,
+    /// Plural.
+    pub resource: &'a str,
+    /// Subresource, or empty.
+    pub subresource: &'a str,
+    /// Namespace, or empty.
+    pub namespace: &'a str,
+    /// Name, or empty.
+    pub name: &'a str,
+    /// The path, where no resource is meant.
+    pub path: &'a str,
+}
+
+/// One rule of a role.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Rule {
+    pub(crate) verbs: Vec<String>,
+    #[serde(rename = "apiGroups")]
+    pub(crate) api_groups: Vec<String>,
+    pub(crate) resources: Vec<String>,
+    pub(crate) resource_names: Vec<String>,
+    #[serde(rename = "nonResourceURLs")]
+    pub(crate) non_resource_urls: Vec<String>,
+}
+
+impl Rule {
+    fn allows(&self, wanted: &Attributes<'_>) -> bool {
+        let has = |list: &[String], item: &str| list.iter().any(|own| own == "*" || own == item);
+        if !has(&self.verbs, wanted.verb) {
+            return false;
+        }
+        if !wanted.is_resource {
+            return self.non_resource_urls.iter().any(|own| {
+                own == "*"
+                    || own == wanted.path
+                    || own.strip_suffix('*').is_some_and(|prefix| wanted.path.starts_with(prefix))
+            });
+        }
+        has(&self.api_groups, wanted.group)
+            && self.resources.iter().any(|own| names_resource(own, wanted))
+            && (self.resource_names.is_empty() || self.resource_names.iter().any(|own| own == wanted.name))
+    }
+}
+
+fn names_resource(own: &str, wanted: &Attributes<'_>) -> bool {
+    if own == "*" {
+        return true;
+    }
+    if wanted.subresource.is_empty() {
+        return own == wanted.resource;
+    }
+    match own.split_once('/') {
+        Some((resource, subresource)) => {
+            (resource == "*" || resource == wanted.resource) && subresource == wanted.subresource
+        }
+        None => false,
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Role {
+    #[serde(deserialize_with = "null_is_none")]
+    rules: Vec<Rule>,
+}
+
+fn null_is_none<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<Rule>, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct Binding {
+    subjects: Option<Vec<Subject>>,
+    role_ref: RoleRef,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct RoleRef {
+    kind: String,
+    name: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Subject {
+    kind: String,
+    name: String,
+    namespace: String,
+}
+
+impl Subject {
+    fn is(&self, user: &UserInfo, namespace: &str) -> bool {
+        match self.kind.as_str() {
+            "User" => self.name == user.name,
+            "Group" => user.is_in(&self.name),
+            "ServiceAccount" => {
+                let namespace = if self.namespace.is_empty() { namespace } else { &self.namespace };
+                let account = user.name.strip_prefix("system:serviceaccount:");
+                account.and_then(|rest| rest.split_once(':')) == Some((namespace, self.name.as_str()))
+            }
+            _ => false,
+        }
+    }
+}
+
+/// A role or binding, decoded once per stored version.
+fn decoded<T: for<'de> Deserialize<'de> + Default + Send + Sync + 'static>(entry: &Entry) -> Option<&T> {
+    let slot = &meta(entry).decoded;
+    slot.get_or_init(|| Box::new(serde_json::from_slice::<T>(&entry.value).unwrap_or_default()))
+        .downcast_ref()
+}
+
+/// Calls `each` with the rules that apply to a user in a namespace (and everywhere) until it says stop.
+pub(crate) fn visit_rules(
+    snapshot: &Snapshot,
+    user: &UserInfo,
+    namespace: &str,
+    mut each: impl FnMut(&Rule) -> bool,
+) {
+    let cluster = KeyRange::prefix(key::resource(RBAC, "clusterrolebindings"));
+    for entry in snapshot.range(&cluster, None) {
+        if !visit_binding(snapshot, entry, user, "", &mut each) {
+            return;
+        }
+    }
+    if namespace.is_empty() {
+        return;
+    }
+    let mut prefix = key::resource(RBAC, "rolebindings");
+    prefix.extend_from_slice(namespace.as_bytes());
+    prefix.push(b'/');
+    for entry in snapshot.range(&KeyRange::prefix(prefix), None) {
+        if !visit_binding(snapshot, entry, user, namespace, &mut each) {
+            return;
+        }
+    }
+}
+
+fn visit_binding(
+    snapshot: &Snapshot,
+    entry: &Entry,
+    user: &UserInfo,
+    namespace: &str,
+    each: &mut impl FnMut(&Rule) -> bool,
+) -> bool {
+    let Some(binding) = decoded::<Binding>(entry) else { return true };
+    if !binding.subjects.iter().flatten().any(|subject| subject.is(user, namespace)) {
+        return true;
+    }
+    let role = match binding.role_ref.kind.as_str() {
+        "ClusterRole" => key::object(RBAC, "clusterroles", "", &binding.role_ref.name),
+        _ => key::object(RBAC, "roles", namespace, &binding.role_ref.name),
+    };
+    let Some(role) = snapshot.get(&role) else { return true };
+    let rules = decoded::<Role>(&role).map(|role| role.rules.clone()).unwrap_or_default();
+    rules.iter().all(each)
+}
+
+/// Whether a user may do something.
+pub fn allowed(options: &Options, snapshot: &Snapshot, user: &UserInfo, wanted: &Attributes<'_>) -> bool {
+    if options.authorization == Authorization::AlwaysAllow || user.is_in(MASTERS) {
+        return true;
+    }
+    let mut found = false;
+    visit_rules(snapshot, user, wanted.namespace, |rule| {
+        found = rule.allows(wanted);
+        !found
+    });
+    found
+}
+
+/// Refuses what the user may not do, in kube-apiserver's words.
+pub(crate) fn authorize(
+    options: &Options,
+    snapshot: &Snapshot,
+    user: &UserInfo,
+    wanted: &Attributes<'_>,
+) -> Result<()> {
+    if allowed(options, snapshot, user, wanted) {
+        return Ok(());
+    }
+    let (name, verb) = (&user.name, wanted.verb);
+    if !wanted.is_resource {
+        let text = format!("User \"{name}\" cannot {verb} path \"{}\"", wanted.path);
+        return Err(ApiError::forbidden(&GroupResource::default(), "", &text));
+    }
+    let resource = if wanted.subresource.is_empty() {
+        wanted.resource.to_owned()
+    } else {
+        format!("{}/{}", wanted.resource, wanted.subresource)
+    };
+    let place = if wanted.namespace.is_empty() {
+        "at the cluster scope".to_owned()
+    } else {
+        format!("in the namespace \"{}\"", wanted.namespace)
+    };
+    let text = format!(
+        "User \"{name}\" cannot {verb} resource \"{resource}\" in API group \"{}\" {place}",
+        wanted.group
+    );
+    Err(ApiError::forbidden(&GroupResource::new(wanted.group, wanted.resource), wanted.name, &text))
+}
+
+/// Authorizes a request as a whole.
+pub(crate) fn authorize_request(
+    options: &Options,
+    snapshot: &Snapshot,
+    user: &UserInfo,
+    info: &RequestInfo,
+) -> Result<()> {
+    let wanted = Attributes {
+        verb: &info.verb,
+        is_resource: info.is_resource,
+        group: &info.group,
+        resource: &info.resource,
+        subresource: &info.subresource,
+        namespace: &info.namespace,
+        name: &info.name,
+        path: &info.path,
+    };
+    authorize(options, snapshot, user, &wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(verbs: &[&str], resources: &[&str], names: &[&str]) -> Rule {
+        let owned = |list: &[&str]| list.iter().map(|&text| text.to_owned()).collect();
+        Rule {
+            verbs: owned(verbs),
+            api_groups: owned(&[""]),
+            resources: owned(resources),
+            resource_names: owned(names),
+            non_resource_urls: Vec::new(),
+        }
+    }
+
+    fn ask<'a>(verb: &'a str, resource: &'a str, subresource: &'a str, name: &'a str) -> Attributes<'a> {
+        Attributes { verb, is_resource: true, resource, subresource, name, ..Attributes::default() }
+    }
+
+    #[test]
+    fn rules_match_verbs_resources_and_names() {
+        assert!(rule(&["get"], &["pods"], &[]).allows(&ask("get", "pods", "", "x")));
+        assert!(!rule(&["get"], &["pods"], &[]).allows(&ask("get", "pods", "log", "x")));
+        assert!(rule(&["*"], &["pods/log"], &[]).allows(&ask("get", "pods", "log", "x")));
+        assert!(rule(&["*"], &["*/log"], &[]).allows(&ask("get", "pods", "log", "x")));
+        assert!(rule(&["*"], &["*"], &[]).allows(&ask("get", "pods", "log", "x")));
+        assert!(!rule(&["get"], &["pods"], &["y"]).allows(&ask("get", "pods", "", "x")));
+        assert!(!rule(&["list"], &["pods"], &["y"]).allows(&ask("list", "pods", "", "")));
+    }
+
+    #[test]
+    fn paths_match_with_a_star_at_the_end() {
+        let mut health = rule(&["get"], &[], &[]);
+        health.non_resource_urls = vec!["/healthz/*".into()];
+        let path = |path| Attributes { verb: "get", path, ..Attributes::default() };
+        assert!(health.allows(&path("/healthz/etcd")));
+        assert!(!health.allows(&path("/metrics")));
+    }
+}

@@ -1,0 +1,31 @@
+//! Where others find the keys that service-account tokens are signed with.
+
+use http::{Response, StatusCode};
+use serde_json::{Value, json};
+
+use crate::respond;
+use crate::server::{Body, Server};
+
+/// Answers `/openid/v1/jwks`.
+pub(crate) fn keys(server: &Server) -> Response<Body> {
+    let keys = &server.options().service_accounts;
+    let own = keys.signing.as_ref().map(super::jwt::SigningKey::verifying);
+    let published: Vec<Value> =
+        own.iter().chain(&keys.verifying).filter_map(super::jwt::VerifyingKey::jwk).collect();
+    let body = serde_json::to_vec(&json!({"keys": published})).expect("a value is always JSON");
+    respond::bytes(StatusCode::OK, "application/jwk-set+json", body)
+}
+
+/// Answers `/.well-known/openid-configuration`.
+pub(crate) fn configuration(server: &Server) -> Response<Body> {
+    let issuer = &server.options().service_accounts.issuer;
+    let jwks = match server.options().advertise {
+        Some(address) => format!("https://{address}/openid/v1/jwks"),
+        None => format!("{issuer}/openid/v1/jwks"),
+    };
+    respond::json(
+        StatusCode::OK,
+        &json!({"issuer": issuer, "jwks_uri": jwks, "response_types_supported": ["id_token"],
+            "subject_types_supported": ["public"], "id_token_signing_alg_values_supported": ["ES256"]}),
+    )
+}

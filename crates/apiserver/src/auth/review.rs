@@ -1,0 +1,150 @@
+//! Reviews: who am I, may I, may they, is this token good. Answered, never stored.
+
+use http::{Response, StatusCode};
+use serde_json::{Map, Value, json};
+
+use super::authz::{self, Attributes, Rule};
+use super::{UserInfo, authn};
+use crate::error::{ApiError, Result};
+use crate::object;
+use crate::respond;
+use crate::server::{Ask, Body};
+use crate::write::Writer;
+
+/// Answers a review.
+pub(crate) async fn review(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
+    let mut writer = Writer::new(ask, "CreateOptions")?;
+    let mut review = writer.decode(bytes)?;
+    review["apiVersion"] = json!(ask.resource.api_version());
+    let status = match ask.resource.kind.as_str() {
+        "SelfSubjectReview" => json!({"userInfo": ask.user.to_value()}),
+        "TokenReview" => token(ask, &review)?,
+        "SelfSubjectAccessReview" => access(ask, &ask.user, &review)?,
+        "SubjectAccessReview" => access(ask, &subject(&review)?, &review)?,
+        "LocalSubjectAccessReview" => local(ask, &review)?,
+        "SelfSubjectRulesReview" => rules(ask, &review)?,
+        "Binding" => return crate::subresource::binding::create(ask, review).await,
+        _ => return Err(ApiError::method_not_supported(&ask.resource, "create")),
+    };
+    review["status"] = status;
+    let mut created = json!(null);
+    if ask.resource.kind == "SelfSubjectReview" {
+        created = json!(setpoint_api::clock::rfc3339_seconds(writer.now));
+    }
+    let metadata = object::metadata_mut(&mut review);
+    metadata.insert("creationTimestamp".into(), created);
+    if metadata["creationTimestamp"].is_null() {
+        metadata.remove("creationTimestamp");
+    }
+    let mut response = respond::value(StatusCode::CREATED, &ask.negotiated, &review)?;
+    respond::warn(response.headers_mut(), &writer.warnings);
+    Ok(response)
+}
+
+fn token(ask: &Ask, review: &Value) -> Result<Value> {
+    let token = review.pointer("/spec/token").and_then(Value::as_str).unwrap_or("");
+    if token.is_empty() {
+        return Err(ApiError::bad_request("token is required for TokenReview in authentication"));
+    }
+    let audiences = review.pointer("/spec/audiences").and_then(Value::as_array);
+    let audiences: Vec<String> =
+        audiences.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
+    let snapshot = ask.server.store().snapshot();
+    Ok(match authn::token_user(ask.server.options(), &snapshot, token, &audiences) {
+        Some(verified) => {
+            json!({"authenticated": true, "user": verified.user.to_value(), "audiences": verified.audiences})
+        }
+        None => json!({"user": {}, "error": "[invalid bearer token, token lookup failed]"}),
+    })
+}
+
+fn subject(review: &Value) -> Result<UserInfo> {
+    let spec = &review["spec"];
+    let name = spec["user"].as_str().unwrap_or("").to_owned();
+    let groups = spec["groups"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let groups: Vec<String> = groups.map(str::to_owned).collect();
+    let uid = spec["uid"].as_str().unwrap_or("").to_owned();
+    Ok(UserInfo { name, uid, groups, ..UserInfo::default() })
+}
+
+fn local(ask: &Ask, review: &Value) -> Result<Value> {
+    let namespace = review.pointer("/spec/resourceAttributes/namespace").and_then(Value::as_str);
+    if namespace.unwrap_or("") != ask.info.namespace {
+        return Err(ApiError::bad_request(format!(
+            "spec.resourceAttributes.namespace must match namespace: {}",
+            ask.info.namespace
+        )));
+    }
+    access(ask, &subject(review)?, review)
+}
+
+fn access(ask: &Ask, user: &UserInfo, review: &Value) -> Result<Value> {
+    let text = |pointer: &str| review.pointer(pointer).and_then(Value::as_str).unwrap_or("");
+    let resource = review.pointer("/spec/resourceAttributes");
+    let path = review.pointer("/spec/nonResourceAttributes");
+    let wanted = match (resource, path) {
+        (Some(_), Some(_)) | (None, None) => return Err(one_of_both(ask, resource.is_some())),
+        (Some(_), None) => Attributes {
+            verb: text("/spec/resourceAttributes/verb"),
+            is_resource: true,
+            group: text("/spec/resourceAttributes/group"),
+            resource: text("/spec/resourceAttributes/resource"),
+            subresource: text("/spec/resourceAttributes/subresource"),
+            namespace: text("/spec/resourceAttributes/namespace"),
+            name: text("/spec/resourceAttributes/name"),
+            path: "",
+        },
+        (None, Some(_)) => Attributes {
+            verb: text("/spec/nonResourceAttributes/verb"),
+            path: text("/spec/nonResourceAttributes/path"),
+            ..Attributes::default()
+        },
+    };
+    let snapshot = ask.server.store().snapshot();
+    let allowed = authz::allowed(ask.server.options(), &snapshot, user, &wanted);
+    Ok(json!({"allowed": allowed}))
+}
+
+fn one_of_both(ask: &Ask, both: bool) -> ApiError {
+    use setpoint_api::cause::{Cause, Path};
+    let text = if both {
+        "cannot be specified in combination with resourceAttributes"
+    } else {
+        "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+    };
+    let path = if both { "spec.nonResourceAttributes" } else { "spec.resourceAttributes" };
+    let cause = Cause::invalid(&Path::new(path), setpoint_api::cause::Shown::raw("null"), text);
+    ApiError::invalid(&ask.resource, "", vec![cause])
+}
+
+fn rules(ask: &Ask, review: &Value) -> Result<Value> {
+    let namespace = review.pointer("/spec/namespace").and_then(Value::as_str).unwrap_or("");
+    if namespace.is_empty() {
+        return Err(ApiError::bad_request("no namespace on request"));
+    }
+    let (mut resources, mut paths) = (Vec::new(), Vec::new());
+    let mut add = |rule: &Rule| {
+        let mut row = Map::new();
+        row.insert("verbs".into(), json!(rule.verbs));
+        if !rule.resources.is_empty() {
+            row.insert("apiGroups".into(), json!(rule.api_groups));
+            row.insert("resources".into(), json!(rule.resources));
+            if !rule.resource_names.is_empty() {
+                row.insert("resourceNames".into(), json!(rule.resource_names));
+            }
+            resources.push(Value::Object(row));
+        } else if !rule.non_resource_urls.is_empty() {
+            row.insert("nonResourceURLs".into(), json!(rule.non_resource_urls));
+            paths.push(Value::Object(row));
+        }
+        true
+    };
+    if ask.user.is_in(super::MASTERS) {
+        let all = || vec!["*".to_owned()];
+        add(&Rule { verbs: all(), api_groups: all(), resources: all(), ..Rule::default() });
+        add(&Rule { verbs: all(), non_resource_urls: all(), ..Rule::default() });
+    }
+    let snapshot = ask.server.store().snapshot();
+    authz::visit_rules(&snapshot, &ask.user, namespace, add);
+    Ok(json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false}))
+}

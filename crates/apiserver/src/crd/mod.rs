@@ -1,0 +1,273 @@
+//! CustomResourceDefinitions: what they serve, and how they come and go.
+
+mod cleanup;
+mod names;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use setpoint_api::apply::Versions;
+use setpoint_api::clock;
+use setpoint_api::facts::Facts;
+use setpoint_api::schema::{Read, Schema, builtin, read_json, read_value};
+use setpoint_api::table::Printer;
+use setpoint_store::{KeyRange, Snapshot};
+
+use crate::registry::{self, Resource, Rules, Subresource, key};
+
+pub(crate) use cleanup::{cleanup_after, on_delete};
+pub(crate) use names::establish;
+
+const GROUP: &str = "apiextensions.k8s.io";
+const PLURAL: &str = "customresourcedefinitions";
+
+/// What a definition says, shared by its versions.
+#[derive(Debug)]
+pub struct Custom {
+    group: String,
+    versions: Vec<Version>,
+}
+
+/// One version of a custom resource.
+#[derive(Debug)]
+struct Version {
+    name: String,
+    served: bool,
+    storage: bool,
+    schema: Schema,
+    columns: Value,
+    selectable: Vec<String>,
+    status: bool,
+    scale: Option<ScalePaths>,
+    deprecation: Option<String>,
+}
+
+/// Where the scale subresource finds its numbers.
+#[derive(Clone, Debug)]
+pub(crate) struct ScalePaths {
+    pub(crate) spec_replicas: String,
+    pub(crate) status_replicas: String,
+    pub(crate) label_selector: String,
+}
+
+impl Custom {
+    fn parse(definition: &Value) -> Option<Custom> {
+        let spec = definition.get("spec")?;
+        let group = spec.get("group")?.as_str()?.to_owned();
+        let kind = spec.pointer("/names/kind")?.as_str()?;
+        let versions = spec.get("versions")?.as_array()?;
+        let versions = versions.iter().map(|version| Version::parse(&group, kind, version)).collect();
+        Some(Custom { group, versions })
+    }
+
+    fn version(&self, name: &str) -> Option<&Version> {
+        self.versions.iter().find(|version| version.name == name)
+    }
+
+    /// The type of the objects in that version.
+    pub fn schema(&self, version: &str) -> Schema {
+        self.version(version).map_or_else(Schema::any, |version| version.schema.clone())
+    }
+
+    /// Fields that selectors may name, without the leading dot.
+    pub(crate) fn selectable(&self, version: &str) -> &[String] {
+        self.version(version).map_or(&[], |version| &version.selectable)
+    }
+
+    /// What prints the objects.
+    pub(crate) fn printer(&self, version: &str) -> Printer {
+        Printer::custom(self.version(version).map_or(&Value::Null, |version| &version.columns))
+    }
+
+    /// Where the scale subresource finds its numbers.
+    pub(crate) fn scale(&self, version: &str) -> Option<&ScalePaths> {
+        self.version(version).and_then(|version| version.scale.as_ref())
+    }
+
+    /// What to warn users of a version with.
+    pub(crate) fn deprecation(&self, version: &str) -> Option<&str> {
+        self.version(version).and_then(|version| version.deprecation.as_deref())
+    }
+
+    /// Whether stored objects may lack what the schema fills in.
+    pub(crate) fn defaults_on_read(&self) -> bool {
+        false
+    }
+
+    /// Fills in what the schema has gained since the object was stored.
+    pub(crate) fn default_on_read(&self, _version: &str, _object: &mut Value) {}
+
+    /// JSON text as an object of that version.
+    pub(crate) fn read(&self, version: &str, bytes: &[u8]) -> Result<Read, String> {
+        let read = read_json(bytes, &self.schema(version)).map_err(|error| error.to_string())?;
+        with_typed_metadata(read)
+    }
+
+    /// A value as an object of that version.
+    pub(crate) fn read_value(&self, version: &str, value: Value) -> Result<Read, String> {
+        let read = read_value(value, &self.schema(version)).map_err(|error| error.to_string())?;
+        with_typed_metadata(read)
+    }
+}
+
+/// Metadata has the built-in type whatever the definition says.
+fn with_typed_metadata(mut read: Read) -> Result<Read, String> {
+    let schema = builtin().schema("", "v1", "ConfigMap").and_then(|schema| schema.child("metadata"));
+    let Some(metadata) = read.value.get_mut("metadata") else { return Ok(read) };
+    let Some(schema) = schema else { return Ok(read) };
+    let typed = read_value(metadata.take(), &schema).map_err(|error| error.to_string())?;
+    *metadata = typed.value;
+    for mut strict in typed.strict {
+        strict.path = format!("metadata.{}", strict.path);
+        read.strict.push(strict);
+    }
+    Ok(read)
+}
+
+impl Versions for Custom {
+    /// Without a conversion webhook versions differ in name only.
+    fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, Schema)> {
+        let version = api_version.strip_prefix(&*self.group)?.strip_prefix('/')?;
+        let version = self.version(version)?;
+        let mut converted = object.clone();
+        converted["apiVersion"] = json!(api_version);
+        Some((converted, version.schema.clone()))
+    }
+}
+
+impl Version {
+    fn parse(group: &str, kind: &str, version: &Value) -> Version {
+        let text = |pointer: &str| version.pointer(pointer).and_then(Value::as_str).unwrap_or("").to_owned();
+        let flag = |pointer: &str| version.pointer(pointer).and_then(Value::as_bool).unwrap_or(false);
+        let name = text("/name");
+        let selectable = version.get("selectableFields").and_then(Value::as_array);
+        let selectable = selectable.into_iter().flatten().filter_map(|field| field.get("jsonPath")?.as_str());
+        let deprecation = flag("/deprecated").then(|| match text("/deprecationWarning") {
+            own if !own.is_empty() => own,
+            _ => format!("{group}/{name} {kind} is deprecated"),
+        });
+        Version {
+            served: flag("/served"),
+            storage: flag("/storage"),
+            schema: Schema::any(),
+            columns: version.get("additionalPrinterColumns").cloned().unwrap_or(Value::Null),
+            selectable: selectable.map(|path| path.trim_start_matches('.').to_owned()).collect(),
+            status: version.pointer("/subresources/status").is_some_and(Value::is_object),
+            scale: version.pointer("/subresources/scale").filter(|scale| scale.is_object()).map(|_| {
+                ScalePaths {
+                    spec_replicas: text("/subresources/scale/specReplicasPath"),
+                    status_replicas: text("/subresources/scale/statusReplicasPath"),
+                    label_selector: text("/subresources/scale/labelSelectorPath"),
+                }
+            }),
+            deprecation,
+            name,
+        }
+    }
+}
+
+/// Whether a condition of a definition is true.
+fn is_true(definition: &Value, condition: &str) -> bool {
+    let conditions = definition.pointer("/status/conditions").and_then(Value::as_array);
+    let mut found = conditions.into_iter().flatten().filter(|own| own["type"] == condition);
+    found.any(|own| own["status"] == "True")
+}
+
+fn set_condition(
+    definition: &mut Value,
+    now: jiff::Timestamp,
+    condition: &str,
+    status: bool,
+    reason: &str,
+    message: &str,
+) {
+    let status = if status { "True" } else { "False" };
+    if !definition["status"]["conditions"].is_array() {
+        definition["status"]["conditions"] = json!([]);
+    }
+    let conditions = definition["status"]["conditions"].as_array_mut().expect("made a list just now");
+    let changed = clock::rfc3339_seconds(now);
+    let mut new = json!({"type": condition, "status": status, "reason": reason, "message": message,
+        "lastTransitionTime": changed});
+    match conditions.iter_mut().find(|own| own["type"] == condition) {
+        Some(own) => {
+            if own["status"] == new["status"] {
+                new["lastTransitionTime"] = own["lastTransitionTime"].clone();
+            }
+            *own = new;
+        }
+        None => conditions.push(new),
+    }
+}
+
+/// Every definition in the store.
+fn definitions(snapshot: &Snapshot) -> Vec<Value> {
+    let range = KeyRange::prefix(key::resource(GROUP, PLURAL));
+    snapshot.range(&range, None).map(|entry| registry::value(entry)).collect()
+}
+
+/// The resources that established definitions serve.
+pub(crate) fn served(snapshot: &Snapshot) -> BTreeMap<(String, String, String), Arc<Resource>> {
+    let mut resources = BTreeMap::new();
+    for definition in definitions(snapshot).iter().filter(|definition| is_true(definition, "Established")) {
+        let Some(custom) = Custom::parse(definition).map(Arc::new) else { continue };
+        for version in custom.versions.iter().filter(|version| version.served) {
+            let resource = resource(definition, &custom, version);
+            let name = (resource.group.clone(), resource.version.clone(), resource.plural.clone());
+            resources.insert(name, Arc::new(resource));
+        }
+    }
+    resources
+}
+
+const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+
+fn resource(definition: &Value, custom: &Arc<Custom>, version: &Version) -> Resource {
+    let names = &definition["status"]["acceptedNames"];
+    let text = |field: &str| names.get(field).and_then(Value::as_str).unwrap_or("").to_owned();
+    let texts = |field: &str| -> Vec<String> {
+        let list = names.get(field).and_then(Value::as_array);
+        list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let (group, plural) = (custom.group.clone(), text("plural"));
+    let namespaced = definition["spec"]["scope"] == "Namespaced";
+    let stored = custom.versions.iter().find(|version| version.storage).unwrap_or(version);
+    let owned = |verbs: &[&str]| verbs.iter().map(|&verb| verb.to_owned()).collect::<Vec<_>>();
+    let mut subresources = Vec::new();
+    if version.scale.is_some() {
+        subresources.push(Subresource {
+            name: "scale".to_owned(),
+            group_version: Some(("autoscaling".to_owned(), "v1".to_owned())),
+            kind: "Scale".to_owned(),
+            verbs: owned(&["get", "patch", "update"]),
+        });
+    }
+    if version.status {
+        subresources.push(Subresource {
+            name: "status".to_owned(),
+            group_version: None,
+            kind: text("kind"),
+            verbs: owned(&["get", "patch", "update"]),
+        });
+    }
+    Resource {
+        version: version.name.clone(),
+        kind: text("kind"),
+        list_kind: text("listKind"),
+        singular: text("singular"),
+        namespaced,
+        verbs: owned(&VERBS),
+        short_names: texts("shortNames"),
+        categories: texts("categories"),
+        storage_version_hash: crate::discovery::storage_hash(&group, &stored.name, &text("kind")),
+        subresources,
+        storage_api_version: format!("{group}/{}", stored.name),
+        prefix: key::resource(&group, &plural),
+        rules: Rules::default(),
+        facts: Facts::custom(namespaced, version.status),
+        custom: Some(custom.clone()),
+        plural,
+        group,
+    }
+}

@@ -1,0 +1,150 @@
+//! From a definition that is written to one that is served: names, conditions, stored versions.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use setpoint_store::Snapshot;
+
+use super::{definitions, is_true, set_condition};
+use crate::object;
+
+/// Accepts the names of a definition, unless another one of its group has them, and establishes it.
+pub(crate) fn establish(snapshot: &Snapshot, definition: &mut Value, now: Timestamp) {
+    default_names(definition);
+    note_stored_version(definition);
+    let others: Vec<Value> = definitions(snapshot)
+        .into_iter()
+        .filter(|other| {
+            other["spec"]["group"] == definition["spec"]["group"]
+                && object::name(other) != object::name(definition)
+        })
+        .collect();
+    let wanted = definition["spec"]["names"].clone();
+    let accepted = &definition["status"]["acceptedNames"];
+    let mut names = if accepted.is_object() { accepted.clone() } else { json!({"kind": "", "plural": ""}) };
+    let conflict = accept(&wanted, &mut names, &others);
+    definition["status"]["acceptedNames"] = names;
+    match conflict {
+        None => {
+            set_condition(definition, now, "NamesAccepted", true, "NoConflicts", "no conflicts found");
+            if !is_true(definition, "Established") {
+                let text = "the initial names have been accepted";
+                set_condition(definition, now, "Established", true, "InitialNamesAccepted", text);
+            }
+        }
+        Some((reason, message)) => {
+            set_condition(definition, now, "NamesAccepted", false, reason, &message);
+            if !is_true(definition, "Established") {
+                let text = "not all names are accepted";
+                set_condition(definition, now, "Established", false, "NotAccepted", text);
+            }
+        }
+    }
+    approve(definition, now);
+}
+
+fn default_names(definition: &mut Value) {
+    let kind = definition["spec"]["names"]["kind"].as_str().unwrap_or("").to_owned();
+    if !kind.is_empty() && definition["spec"]["names"].is_object() {
+        let names = &mut definition["spec"]["names"];
+        if names["listKind"].as_str().unwrap_or("").is_empty() {
+            names["listKind"] = json!(format!("{kind}List"));
+        }
+        if names["singular"].as_str().unwrap_or("").is_empty() {
+            names["singular"] = json!(kind.to_lowercase());
+        }
+    }
+}
+
+fn note_stored_version(definition: &mut Value) {
+    let versions = definition["spec"]["versions"].as_array();
+    let storage = versions.into_iter().flatten().find(|version| version["storage"] == true);
+    let Some(storage) = storage.and_then(|version| version["name"].as_str()).map(str::to_owned) else {
+        return;
+    };
+    if !definition["status"]["storedVersions"].is_array() {
+        definition["status"]["storedVersions"] = json!([]);
+    }
+    let stored = definition["status"]["storedVersions"].as_array_mut().expect("made a list just now");
+    if !stored.iter().any(|own| *own == json!(storage)) {
+        stored.push(json!(storage));
+    }
+}
+
+/// Takes over every wanted name that is free; the last conflict is reported.
+fn accept(wanted: &Value, names: &mut Value, others: &[Value]) -> Option<(&'static str, String)> {
+    let mut taken: Vec<String> = Vec::new();
+    let mut kinds: Vec<String> = Vec::new();
+    for other in others {
+        let own = &other["status"]["acceptedNames"];
+        let texts = |field: &str| own[field].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+        taken.extend(texts("plural"));
+        taken.extend(texts("singular"));
+        let short = own["shortNames"].as_array();
+        taken.extend(short.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned));
+        kinds.extend(texts("kind"));
+        kinds.extend(texts("listKind"));
+    }
+    let mut conflict = None;
+    for (field, reason, known) in [
+        ("plural", "PluralConflict", &taken),
+        ("singular", "SingularConflict", &taken),
+        ("kind", "KindConflict", &kinds),
+        ("listKind", "ListKindConflict", &kinds),
+    ] {
+        let Some(name) = wanted[field].as_str() else { continue };
+        if known.iter().any(|own| own == name) {
+            conflict = Some((reason, format!("\"{name}\" is already in use")));
+        } else {
+            names[field] = json!(name);
+        }
+    }
+    let short = wanted["shortNames"].as_array().cloned().unwrap_or_default();
+    let used: Vec<String> = short
+        .iter()
+        .filter_map(Value::as_str)
+        .filter(|name| taken.iter().any(|own| own == name))
+        .map(|name| format!("\"{name}\" is already in use"))
+        .collect();
+    match (used.is_empty(), short.is_empty()) {
+        (false, _) => conflict = Some(("ShortNamesConflict", used.join(", "))),
+        (true, false) => names["shortNames"] = json!(short),
+        (true, true) => {
+            if let Some(names) = names.as_object_mut() {
+                names.remove("shortNames");
+            }
+        }
+    }
+    match wanted.get("categories") {
+        Some(categories) => names["categories"] = categories.clone(),
+        None => {
+            if let Some(names) = names.as_object_mut() {
+                names.remove("categories");
+            }
+        }
+    }
+    conflict
+}
+
+/// Groups of Kubernetes' own carry an annotation that says who approved them.
+fn approve(definition: &mut Value, now: Timestamp) {
+    const ANNOTATION: &str = "api-approved.kubernetes.io";
+    let group = definition["spec"]["group"].as_str().unwrap_or("");
+    let protected = group == "k8s.io" || group == "kubernetes.io";
+    if !protected && !group.ends_with(".k8s.io") && !group.ends_with(".kubernetes.io") {
+        return;
+    }
+    let value = definition["metadata"]["annotations"][ANNOTATION].as_str().unwrap_or("").to_owned();
+    let condition = "KubernetesAPIApprovalPolicyConformant";
+    if value.is_empty() {
+        let text = format!(
+            "protected groups must have approval annotation \"{ANNOTATION}\", see https://github.com/kubernetes/enhancements/pull/1111"
+        );
+        set_condition(definition, now, condition, false, "MissingAnnotation", &text);
+    } else if value.starts_with("unapproved") {
+        let text = format!("not approved: {value:?}");
+        set_condition(definition, now, condition, false, "UnapprovedAnnotation", &text);
+    } else {
+        let text = format!("approved in {value}");
+        set_condition(definition, now, condition, true, "ApprovedAnnotation", &text);
+    }
+}

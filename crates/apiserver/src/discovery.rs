@@ -1,0 +1,308 @@
+//! Discovery: what is served, aggregated (with ETag) and in the older form of one document a group-version.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use http::header::{ACCEPT, ETAG, IF_NONE_MATCH, VARY};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use serde_json::{Value, json};
+use setpoint_api::schema::builtin;
+
+use crate::error::Result;
+use crate::negotiate::{JSON, accept_clauses};
+use crate::registry::Resource;
+use crate::respond;
+use crate::server::{Body, Server};
+
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// Aggregated answers, made once per change of what is served.
+#[derive(Default)]
+pub(crate) struct Cache(Mutex<Option<Cached>>);
+
+#[derive(Clone)]
+struct Cached {
+    revision: u64,
+    core: (Bytes, String),
+    groups: (Bytes, String),
+}
+
+/// Discovery's hash of the version that objects are stored in.
+pub(crate) fn storage_hash(group: &str, version: &str, kind: &str) -> String {
+    use base64::Engine;
+    let text = format!("{group}/{version}/{kind}");
+    let digest = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
+    base64::engine::general_purpose::STANDARD.encode(&digest.as_ref()[..8])
+}
+
+/// One group: its versions, best first, each with its resources.
+struct Group {
+    name: String,
+    versions: Vec<(String, Vec<Arc<Resource>>)>,
+}
+
+fn groups(server: &Server) -> Vec<Group> {
+    let mut by_group: BTreeMap<String, BTreeMap<String, Vec<Arc<Resource>>>> = BTreeMap::new();
+    for resource in server.0.registry.all() {
+        let versions = by_group.entry(resource.group.clone()).or_default();
+        versions.entry(resource.version.clone()).or_default().push(resource);
+    }
+    let mut names: Vec<String> = builtin().groups().iter().map(|group| group.name.to_owned()).collect();
+    names.retain(|name| by_group.contains_key(name));
+    let custom = by_group.keys().filter(|name| !names.contains(name)).cloned().collect::<Vec<_>>();
+    names.extend(custom);
+    let group = |name: String| {
+        let mut versions: Vec<_> = by_group.get(&name).cloned().unwrap_or_default().into_iter().collect();
+        versions.sort_by(|(a, _), (b, _)| version_order(b).cmp(&version_order(a)));
+        Group { name, versions }
+    };
+    names.into_iter().map(group).collect()
+}
+
+/// Stable versions before beta before alpha, then larger numbers first; others last, by name.
+fn version_order(version: &str) -> (u8, u32, u32, std::cmp::Reverse<String>) {
+    let other = (0, 0, 0, std::cmp::Reverse(version.to_owned()));
+    let Some(rest) = version.strip_prefix('v') else { return other };
+    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    let Ok(major) = rest[..digits].parse::<u32>() else { return other };
+    let minor = |text: &str| text.parse::<u32>().ok();
+    let none = std::cmp::Reverse(String::new());
+    match &rest[digits..] {
+        "" => (3, major, 0, none),
+        tail => match (tail.strip_prefix("beta").and_then(minor), tail.strip_prefix("alpha").and_then(minor))
+        {
+            (Some(number), _) => (2, major, number, none),
+            (_, Some(number)) => (1, major, number, none),
+            _ => other,
+        },
+    }
+}
+
+fn wants_aggregated(headers: &HeaderMap) -> bool {
+    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("");
+    for clause in accept_clauses(accept) {
+        if clause.kind != "application" || !matches!(clause.subtype, "json" | "*") {
+            continue;
+        }
+        return clause.parameter("g") == Some("apidiscovery.k8s.io")
+            && clause.parameter("v") == Some("v2")
+            && clause.parameter("as") == Some("APIGroupDiscoveryList");
+    }
+    false
+}
+
+/// Answers `/api`.
+pub(crate) fn api(server: &Server, headers: &HeaderMap) -> Result<Response<Body>> {
+    if wants_aggregated(headers) {
+        return Ok(tagged(headers, &cached(server).core));
+    }
+    let address = server.options().advertise.map_or_else(|| "127.0.0.1:443".to_owned(), |a| a.to_string());
+    Ok(respond::json(
+        StatusCode::OK,
+        &json!({"kind": "APIVersions", "versions": ["v1"],
+            "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]}),
+    ))
+}
+
+/// Answers `/apis`.
+pub(crate) fn apis(server: &Server, headers: &HeaderMap) -> Result<Response<Body>> {
+    if wants_aggregated(headers) {
+        return Ok(tagged(headers, &cached(server).groups));
+    }
+    let groups: Vec<Value> =
+        groups(server).iter().filter(|group| !group.name.is_empty()).map(group_value).collect();
+    Ok(respond::json(StatusCode::OK, &json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})))
+}
+
+fn group_value(group: &Group) -> Value {
+    let version =
+        |version: &String| json!({"groupVersion": format!("{}/{version}", group.name), "version": version});
+    let versions: Vec<Value> = group.versions.iter().map(|(name, _)| version(name)).collect();
+    let preferred = versions.first().cloned().unwrap_or(Value::Null);
+    json!({"name": group.name, "versions": versions, "preferredVersion": preferred})
+}
+
+/// Answers `/apis/GROUP`.
+pub(crate) fn group(server: &Server, name: &str, _headers: &HeaderMap) -> Result<Response<Body>> {
+    let groups = groups(server);
+    let Some(group) = groups.iter().find(|group| group.name == name && !name.is_empty()) else {
+        return Ok(crate::route::not_found());
+    };
+    let mut value = group_value(group);
+    value["kind"] = json!("APIGroup");
+    value["apiVersion"] = json!("v1");
+    Ok(respond::json(StatusCode::OK, &value))
+}
+
+/// Answers `/api/VERSION` and `/apis/GROUP/VERSION`.
+pub(crate) fn group_version(
+    server: &Server,
+    group: &str,
+    version: &str,
+    _headers: &HeaderMap,
+) -> Result<Response<Body>> {
+    let groups = groups(server);
+    let found = groups.iter().find(|own| own.name == group);
+    let Some((_, resources)) = found.and_then(|group| group.versions.iter().find(|(own, _)| own == version))
+    else {
+        return Ok(crate::route::not_found());
+    };
+    let listed: Vec<Value> = resources.iter().flat_map(|resource| legacy_rows(resource)).collect();
+    let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+    let mut value = json!({"kind": "APIResourceList", "groupVersion": group_version, "resources": listed});
+    if !group.is_empty() {
+        value["apiVersion"] = json!("v1");
+    }
+    Ok(respond::json(StatusCode::OK, &value))
+}
+
+fn legacy_rows(resource: &Resource) -> Vec<Value> {
+    let mut row = json!({"name": resource.plural, "singularName": resource.singular,
+        "namespaced": resource.namespaced, "kind": resource.kind, "verbs": resource.verbs});
+    if !resource.short_names.is_empty() {
+        row["shortNames"] = json!(resource.short_names);
+    }
+    if !resource.categories.is_empty() {
+        row["categories"] = json!(resource.categories);
+    }
+    if !resource.storage_version_hash.is_empty() {
+        row["storageVersionHash"] = json!(resource.storage_version_hash);
+    }
+    let mut rows = vec![row];
+    for sub in &resource.subresources {
+        let mut row = json!({"name": format!("{}/{}", resource.plural, sub.name), "singularName": "",
+            "namespaced": resource.namespaced, "kind": sub.kind, "verbs": sub.verbs});
+        if let Some((group, version)) = &sub.group_version {
+            if !group.is_empty() {
+                row["group"] = json!(group);
+            }
+            row["version"] = json!(version);
+        }
+        rows.push(row);
+    }
+    rows
+}
+
+fn cached(server: &Server) -> Cached {
+    let revision = server.0.registry.custom().revision;
+    let mut slot = server.0.discovery.0.lock().expect("no holder of this lock panics");
+    if let Some(cached) = slot.as_ref().filter(|cached| cached.revision == revision) {
+        return cached.clone();
+    }
+    let groups = groups(server);
+    let (core, others): (Vec<&Group>, Vec<&Group>) = groups.iter().partition(|group| group.name.is_empty());
+    let cached = Cached { revision, core: aggregated(&core), groups: aggregated(&others) };
+    *slot = Some(cached.clone());
+    cached
+}
+
+fn aggregated(groups: &[&Group]) -> (Bytes, String) {
+    let items: Vec<Value> = groups.iter().map(|group| aggregated_group(group)).collect();
+    let list = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2",
+        "metadata": {}, "items": items});
+    let mut body = crate::object::ordered(&list);
+    body.push(b'\n');
+    let digest = ring::digest::digest(&ring::digest::SHA512, &body);
+    let tag: String = digest.as_ref().iter().map(|byte| format!("{byte:02X}")).collect();
+    (body.into(), format!("\"{tag}\""))
+}
+
+fn aggregated_group(group: &Group) -> Value {
+    let versions: Vec<Value> = group
+        .versions
+        .iter()
+        .map(|(name, resources)| {
+            let resources: Vec<Value> = resources.iter().map(|resource| aggregated_row(resource)).collect();
+            json!({"version": name, "resources": resources, "freshness": "Current"})
+        })
+        .collect();
+    let metadata = if group.name.is_empty() { json!({}) } else { json!({"name": group.name}) };
+    json!({"metadata": metadata, "versions": versions})
+}
+
+fn aggregated_row(resource: &Resource) -> Value {
+    let kind =
+        |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
+    let mut row = json!({"resource": resource.plural,
+        "responseKind": kind(&resource.group, &resource.version, &resource.kind),
+        "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
+        "singularResource": resource.singular, "verbs": resource.verbs});
+    if !resource.short_names.is_empty() {
+        row["shortNames"] = json!(resource.short_names);
+    }
+    if !resource.categories.is_empty() {
+        row["categories"] = json!(resource.categories);
+    }
+    let subresources = resource.subresources.iter().map(|sub| {
+        let own = (resource.group.clone(), resource.version.clone());
+        let (group, version) = sub.group_version.clone().unwrap_or(own);
+        json!({"subresource": sub.name, "responseKind": kind(&group, &version, &sub.kind), "verbs": sub.verbs})
+    });
+    let subresources: Vec<Value> = subresources.collect();
+    if !subresources.is_empty() {
+        row["subresources"] = json!(subresources);
+    }
+    row
+}
+
+fn tagged(headers: &HeaderMap, (body, tag): &(Bytes, String)) -> Response<Body> {
+    let matches = headers.get(IF_NONE_MATCH).and_then(|value| value.to_str().ok());
+    let same =
+        matches.is_some_and(|sent| sent.split(',').any(|one| one.trim().trim_start_matches("W/") == tag));
+    let mut response = if same {
+        let mut response = Response::new(respond::full(Bytes::new()));
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        response
+    } else {
+        respond::bytes(StatusCode::OK, AGGREGATED, body.clone())
+    };
+    let answer = response.headers_mut();
+    if let Ok(tag) = HeaderValue::from_str(tag) {
+        answer.insert(ETAG, tag);
+    }
+    answer.insert(VARY, HeaderValue::from_static("Accept"));
+    answer.insert(http::header::CACHE_CONTROL, HeaderValue::from_static("public"));
+    response
+}
+
+/// Answers `/`: the paths that are served.
+pub(crate) fn index(server: &Server) -> Response<Body> {
+    let mut paths: Vec<String> = [
+        "/.well-known/openid-configuration",
+        "/api",
+        "/api/v1",
+        "/apis",
+        "/apis/",
+        "/healthz",
+        "/livez",
+        "/metrics",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/openapi/v3/",
+        "/openid/v1/jwks",
+        "/readyz",
+        "/version",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    for group in groups(server).iter().filter(|group| !group.name.is_empty()) {
+        paths.push(format!("/apis/{}", group.name));
+        paths.extend(group.versions.iter().map(|(version, _)| format!("/apis/{}/{version}", group.name)));
+    }
+    paths.sort();
+    let compact = serde_json::to_vec(&json!({"paths": paths})).expect("a value is always JSON");
+    respond::bytes(StatusCode::OK, JSON, crate::object::indented(&compact))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_order_as_kubernetes_orders_them() {
+        let mut versions = ["v1", "foo", "v2beta1", "v10", "v1alpha2", "v2", "v11beta2", "bar"];
+        versions.sort_by_key(|version| std::cmp::Reverse(version_order(version)));
+        assert_eq!(versions, ["v10", "v2", "v1", "v11beta2", "v2beta1", "v1alpha2", "bar", "foo"]);
+    }
+}

@@ -1,0 +1,221 @@
+//! The one place where a failure becomes an HTTP status and a `Status` body.
+
+use http::StatusCode;
+use serde_json::Value;
+use setpoint_api::cause::Cause;
+use setpoint_api::kind::{GroupKind, GroupResource};
+use setpoint_api::status::{Details, OBJECT_MODIFIED, Reason, Status, StatusCause};
+use setpoint_api::strategic;
+use setpoint_store::ReadError;
+
+use crate::registry::Resource;
+
+/// What a request failed with, as clients see it.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct ApiError(Box<Status>);
+
+/// The result of handling a request.
+pub type Result<T, E = ApiError> = std::result::Result<T, E>;
+
+impl From<Status> for ApiError {
+    fn from(status: Status) -> Self {
+        ApiError(Box::new(status))
+    }
+}
+
+impl ApiError {
+    /// The HTTP status.
+    pub fn code(&self) -> StatusCode {
+        StatusCode::from_u16(self.0.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    /// The body.
+    pub fn status(&self) -> &Status {
+        &self.0
+    }
+
+    /// The body as JSON.
+    pub fn to_value(&self) -> Value {
+        self.0.to_value()
+    }
+
+    /// Seconds for the `Retry-After` header.
+    pub fn retry_after(&self) -> Option<u32> {
+        self.0.details.as_ref().map(|details| details.retry_after_seconds).filter(|&seconds| seconds > 0)
+    }
+
+    /// With one cause more.
+    #[must_use]
+    pub fn with_cause(self, reason: &str, message: impl Into<String>, field: &str) -> Self {
+        ApiError::from((*self.0).with_cause(StatusCause::new(reason, message, field)))
+    }
+
+    /// The object is not there.
+    pub fn not_found(resource: &Resource, name: &str) -> Self {
+        Status::not_found(&resource.group_resource(), name).into()
+    }
+
+    /// A namespace that is not there.
+    pub fn namespace_not_found(name: &str) -> Self {
+        Status::not_found(&GroupResource::new("", "namespaces"), name).into()
+    }
+
+    /// A group, version or resource that nobody serves.
+    pub fn no_such_resource() -> Self {
+        Status::no_such_path().into()
+    }
+
+    /// The name is taken.
+    pub fn already_exists(resource: &Resource, name: &str) -> Self {
+        Status::already_exists(&resource.group_resource(), name).into()
+    }
+
+    /// `generateName` drew a taken name too often.
+    pub fn generate_name_conflict(resource: &Resource, name: &str) -> Self {
+        Status::generate_name_conflict(&resource.group_resource(), name).into()
+    }
+
+    /// Somebody wrote first.
+    pub fn modified(resource: &Resource, name: &str) -> Self {
+        ApiError::conflict(resource, name, OBJECT_MODIFIED)
+    }
+
+    /// A precondition does not hold.
+    pub fn conflict(resource: &Resource, name: &str, text: &str) -> Self {
+        Status::conflict(&resource.group_resource(), name, text).into()
+    }
+
+    /// Fields that other appliers own.
+    pub fn apply_conflict(message: String, causes: Vec<StatusCause>) -> Self {
+        let details = Details { causes, ..Details::default() };
+        Status::failure(409, Reason::Conflict, message).with_details(details).into()
+    }
+
+    /// The caller may not do that, or admission refused.
+    pub fn forbidden(resource: &GroupResource, name: &str, text: &str) -> Self {
+        Status::forbidden(resource, name, text).into()
+    }
+
+    /// The object breaks rules of its kind.
+    pub fn invalid(resource: &Resource, name: &str, causes: Vec<Cause>) -> Self {
+        Status::invalid(&resource.group_kind(), name, causes).into()
+    }
+
+    /// Options of a request that do not go together.
+    pub fn invalid_options(kind: &str, causes: Vec<Cause>) -> Self {
+        Status::invalid(&GroupKind::new("meta.k8s.io", kind), "", causes).into()
+    }
+
+    /// The request cannot be understood.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Status::bad_request(message).into()
+    }
+
+    /// Nobody knows who is asking.
+    pub fn unauthorized() -> Self {
+        Status::unauthorized().into()
+    }
+
+    /// The resource exists and does not have the verb.
+    pub fn method_not_supported(resource: &Resource, verb: &str) -> Self {
+        Status::method_not_supported(&resource.group_resource(), verb).into()
+    }
+
+    /// The path exists and does not have the method.
+    pub fn method_not_allowed() -> Self {
+        let message = "the server does not allow this method on the requested resource";
+        Status::failure(405, Reason::MethodNotAllowed, message).with_details(Details::default()).into()
+    }
+
+    /// The body is longer than the limit.
+    pub fn too_large(limit: usize) -> Self {
+        Status::request_entity_too_large(&format!("limit is {limit}")).into()
+    }
+
+    /// More patch operations than allowed.
+    pub fn too_many_operations(limit: usize, found: usize) -> Self {
+        let text = format!("The allowed maximum operations in a JSON patch is {limit}, got {found}");
+        Status::request_entity_too_large(&text).into()
+    }
+
+    /// The body's content type is not spoken here.
+    pub fn unsupported_media_type(accepted: &[&str]) -> Self {
+        let message = format!(
+            "the body of the request was in an unknown format - accepted media types include: {}",
+            accepted.join(", ")
+        );
+        Status::unsupported_media_type(message).into()
+    }
+
+    /// None of the accepted content types can be made.
+    pub fn not_acceptable(accepted: &[&str]) -> Self {
+        let message = format!("only the following media types are accepted: {}", accepted.join(", "));
+        Status::not_acceptable(message).into()
+    }
+
+    /// A version that is not there yet.
+    pub fn future_version(wanted: u64, current: u64) -> Self {
+        Status::too_large_resource_version(wanted, current).into()
+    }
+
+    /// A watch or an exact list at a version that is forgotten.
+    pub fn expired(message: impl Into<String>) -> Self {
+        Status::expired(message).into()
+    }
+
+    /// A list whose pages cannot be continued consistently; the token continues it anyway.
+    pub fn expired_continue(token: String) -> Self {
+        let message = "The provided continue parameter is too old to display a consistent list result. You can \
+                       start a new list without the continue parameter, or use the continue token in this \
+                       response to retrieve the remainder of the results. Continuing with the provided token \
+                       results in an inconsistent list - objects that were created, modified, or deleted \
+                       between the time the first chunk was returned and now may show up in the list.";
+        let mut status = Status::expired(message);
+        status.metadata.continue_ = token;
+        status.into()
+    }
+
+    /// Try again later: a disruption budget does not allow it now.
+    pub fn too_many_requests(message: impl Into<String>, retry_after: u32) -> Self {
+        Status::too_many_requests(message, retry_after).into()
+    }
+
+    /// Writing has ended or is refused for now (full disk, shutdown).
+    pub fn unavailable(message: impl Into<String>) -> Self {
+        Status::service_unavailable(message).into()
+    }
+
+    /// A strategic merge that does not apply.
+    pub fn strategic(error: strategic::Error) -> Self {
+        match error.class() {
+            strategic::ErrorClass::BadRequest => ApiError::bad_request(error.to_string()),
+            strategic::ErrorClass::Unprocessable => ApiError::unprocessable(),
+            strategic::ErrorClass::Internal => ApiError::internal_plain(error.to_string()),
+        }
+    }
+
+    /// A patch that is understood and does not apply.
+    pub fn unprocessable() -> Self {
+        let message = "the server rejected our request due to an error in our request";
+        Status::failure(422, Reason::Invalid, message).with_details(Details::default()).into()
+    }
+
+    /// An error without a reason, as Go's server answers errors that it has no class for.
+    pub fn internal_plain(message: impl Into<String>) -> Self {
+        Status::failure(500, Reason::Unknown, message).into()
+    }
+
+    /// Something that should not happen, happened.
+    pub fn internal(error: impl std::fmt::Display) -> Self {
+        Status::internal(error).into()
+    }
+
+    /// The store cannot show that version.
+    pub fn unreadable(error: &ReadError, wanted: u64) -> Self {
+        match error {
+            ReadError::Future { current } => ApiError::future_version(wanted, *current),
+            _ => ApiError::expired("The resourceVersion for the provided list is too old."),
+        }
+    }
+}

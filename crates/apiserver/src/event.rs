@@ -1,0 +1,193 @@
+//! Watch events as bytes. The common form is made once per event and shared by all its watchers.
+
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use setpoint_store::{Entry, Event};
+
+use crate::error::{ApiError, Result};
+use crate::negotiate::{Form, Format, Negotiated};
+use crate::registry::Resource;
+use crate::server::Ask;
+use crate::{form, object, table};
+
+/// What happened, as the watcher sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Added,
+    Modified,
+    Deleted,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Added => "ADDED",
+            Kind::Modified => "MODIFIED",
+            Kind::Deleted => "DELETED",
+        }
+    }
+}
+
+/// JSON lines of an event, in stored form.
+#[derive(Default)]
+struct Shared {
+    added: OnceLock<Bytes>,
+    modified: OnceLock<Bytes>,
+    deleted: OnceLock<Bytes>,
+}
+
+/// Writes events in the form that one watcher asked for.
+pub(crate) struct Lines {
+    ask: Ask,
+    resource: Arc<Resource>,
+    negotiated: Negotiated,
+    /// Whether the bytes of the store are the bytes of the answer.
+    plain: bool,
+    /// Tables carry their columns once.
+    columns_sent: bool,
+}
+
+impl Lines {
+    pub(crate) fn new(ask: &Ask) -> Result<Self> {
+        let resource = ask.resource.clone();
+        let negotiated = ask.negotiated;
+        if negotiated.format == Format::Yaml {
+            return Err(ApiError::not_acceptable(&[
+                "application/json",
+                "application/vnd.kubernetes.protobuf",
+            ]));
+        }
+        let plain = negotiated.format == Format::Json
+            && negotiated.form == Form::Whole
+            && resource.is_stored_form()
+            && resource.custom.as_ref().is_none_or(|custom| !custom.defaults_on_read());
+        Ok(Lines { ask: ask.clone(), resource, negotiated, plain, columns_sent: false })
+    }
+
+    pub(crate) fn content_type(&self) -> &'static str {
+        match self.negotiated.format {
+            Format::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
+            _ => "application/json",
+        }
+    }
+
+    /// An object that is there.
+    pub(crate) fn entry(&mut self, kind: Kind, entry: &Entry) -> Option<Bytes> {
+        if self.plain {
+            return Some(stored_line(kind, &entry.value));
+        }
+        self.value(kind.name(), crate::registry::value(entry))
+    }
+
+    /// A change.
+    pub(crate) fn event(&mut self, kind: Kind, event: &Event) -> Option<Bytes> {
+        if !self.plain {
+            let value = match kind {
+                Kind::Deleted => gone(event)?,
+                _ => crate::registry::value(event.new.as_ref()?),
+            };
+            return self.value(kind.name(), value);
+        }
+        let shared: &Shared = event.memo(|_| Shared::default());
+        let line = match kind {
+            Kind::Added => shared.added.get_or_init(|| new_line(kind, event)),
+            Kind::Modified => shared.modified.get_or_init(|| new_line(kind, event)),
+            Kind::Deleted => shared.deleted.get_or_init(|| gone_line(event)),
+        };
+        Some(line.clone())
+    }
+
+    fn value(&mut self, kind: &str, value: Value) -> Option<Bytes> {
+        let value = form::present_value(&self.resource, value);
+        let shown = match self.negotiated.form {
+            Form::Whole => value,
+            Form::Metadata(version) => form::partial(&value, version, true),
+            Form::Table(version) => {
+                let columns = !std::mem::replace(&mut self.columns_sent, true);
+                let metadata = json!({"resourceVersion": object::meta_text(&value, "resourceVersion")});
+                table::table(&self.ask, version, metadata, &[value], columns)
+            }
+        };
+        self.framed(kind, &shown)
+    }
+
+    fn framed(&self, kind: &str, shown: &Value) -> Option<Bytes> {
+        match self.negotiated.format {
+            Format::Protobuf => crate::protobuf::watch_frame(kind, shown).ok().map(Bytes::from),
+            _ => {
+                let mut line = format!("{{\"type\":\"{kind}\",\"object\":").into_bytes();
+                line.extend_from_slice(&object::ordered(shown));
+                line.extend_from_slice(b"}\n");
+                Some(line.into())
+            }
+        }
+    }
+
+    /// How far the watch is.
+    pub(crate) fn bookmark(&mut self, revision: u64, ends_initial: bool) -> Bytes {
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
+        if ends_initial {
+            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        let shown = match self.negotiated.form {
+            Form::Metadata(version) => {
+                json!({"kind": "PartialObjectMetadata", "apiVersion": format!("meta.k8s.io/{version}"), "metadata": metadata})
+            }
+            Form::Table(version) => {
+                let columns = !std::mem::replace(&mut self.columns_sent, true);
+                let object = json!({"kind": self.resource.kind, "apiVersion": self.resource.api_version(),
+                    "metadata": metadata});
+                table::table(&self.ask, version, metadata_version(revision), &[object], columns)
+            }
+            Form::Whole => {
+                let empty = setpoint_api::schema::read_value(json!({}), &self.resource.schema());
+                let mut zero = match (empty, self.resource.custom.is_some()) {
+                    (Ok(read), false) => read.value,
+                    _ => json!({}),
+                };
+                zero["kind"] = json!(self.resource.kind);
+                zero["apiVersion"] = json!(self.resource.api_version());
+                zero["metadata"] = metadata;
+                zero
+            }
+        };
+        self.framed("BOOKMARK", &shown).unwrap_or_default()
+    }
+
+    /// What ends the watch.
+    pub(crate) fn error(&self, error: &ApiError) -> Bytes {
+        self.framed("ERROR", &error.to_value()).unwrap_or_default()
+    }
+}
+
+fn metadata_version(revision: u64) -> Value {
+    json!({"resourceVersion": revision.to_string()})
+}
+
+fn stored_line(kind: Kind, stored: &Bytes) -> Bytes {
+    let mut line = Vec::with_capacity(stored.len() + 32);
+    line.extend_from_slice(b"{\"type\":\"");
+    line.extend_from_slice(kind.name().as_bytes());
+    line.extend_from_slice(b"\",\"object\":");
+    line.extend_from_slice(&object::trimmed(stored));
+    line.extend_from_slice(b"}\n");
+    line.into()
+}
+
+fn new_line(kind: Kind, event: &Event) -> Bytes {
+    event.new.as_ref().map(|entry| stored_line(kind, &entry.value)).unwrap_or_default()
+}
+
+fn gone_line(event: &Event) -> Bytes {
+    let Some(value) = gone(event) else { return Bytes::new() };
+    stored_line(Kind::Deleted, &object::Encoded::new(&value).at(event.revision))
+}
+
+/// What went away, at the version at which it did.
+fn gone(event: &Event) -> Option<Value> {
+    let mut value = crate::registry::value(event.old.as_ref()?);
+    object::set_meta_text(&mut value, "resourceVersion", &event.revision.to_string());
+    Some(value)
+}

@@ -1,0 +1,220 @@
+//! The form of an answer: whole objects, tables, or metadata only; one or a list.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::stream;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Response, StatusCode};
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
+use serde_json::{Value, json};
+use setpoint_store::Entry;
+
+use crate::error::{ApiError, Result};
+use crate::negotiate::{Form, Format, JSON};
+use crate::registry::Resource;
+use crate::server::{Ask, Body};
+use crate::{object, respond, table};
+
+/// A page of a collection.
+pub(crate) struct Listed {
+    pub(crate) revision: u64,
+    pub(crate) entries: Vec<Arc<Entry>>,
+    pub(crate) next: String,
+    pub(crate) remaining: Option<usize>,
+}
+
+impl Listed {
+    fn metadata(&self) -> Value {
+        let mut metadata = json!({"resourceVersion": self.revision.to_string()});
+        if !self.next.is_empty() {
+            metadata["continue"] = json!(self.next);
+        }
+        if let Some(remaining) = self.remaining {
+            metadata["remainingItemCount"] = json!(remaining);
+        }
+        metadata
+    }
+}
+
+/// Lists longer than this are streamed in pieces instead of being built whole.
+const STREAM_FROM: usize = 256 * 1024;
+/// The size of such a piece.
+const PIECE: usize = 128 * 1024;
+
+/// The stored bytes in the version that is asked for.
+pub(crate) fn presented(resource: &Resource, bytes: &Bytes) -> Bytes {
+    if resource.is_stored_form() && resource.custom.as_ref().is_none_or(|custom| !custom.defaults_on_read()) {
+        return bytes.clone();
+    }
+    if resource.custom.is_some() && resource.custom.as_ref().is_some_and(|custom| !custom.defaults_on_read())
+    {
+        let exchanged =
+            object::with_api_version(bytes, &resource.storage_api_version, &resource.api_version());
+        if let Some(exchanged) = exchanged {
+            return exchanged;
+        }
+    }
+    let value: Value = serde_json::from_slice(bytes).unwrap_or_default();
+    let mut out = object::ordered(&present_value(resource, value));
+    out.push(b'\n');
+    out.into()
+}
+
+/// A stored value in the version that is asked for.
+pub(crate) fn present_value(resource: &Resource, mut value: Value) -> Value {
+    if resource.group == "events.k8s.io" {
+        return crate::convert::event_from_core(value);
+    }
+    if let Some(custom) = &resource.custom {
+        value["apiVersion"] = json!(resource.api_version());
+        custom.default_on_read(&resource.version, &mut value);
+    }
+    value
+}
+
+/// Answers with one stored object.
+pub(crate) fn one_entry(ask: &Ask, status: StatusCode, entry: &Entry) -> Result<Response<Body>> {
+    let bytes = presented(&ask.resource, &entry.value);
+    match ask.negotiated.form {
+        Form::Whole => respond::stored(status, &ask.negotiated, &bytes),
+        _ => {
+            let value = serde_json::from_slice(&bytes).map_err(ApiError::internal)?;
+            formed(ask, status, value)
+        }
+    }
+}
+
+/// Answers with one object that is at hand, in stored form.
+pub(crate) fn one_value(ask: &Ask, status: StatusCode, value: Value) -> Result<Response<Body>> {
+    formed(ask, status, present_value(&ask.resource, value))
+}
+
+fn formed(ask: &Ask, status: StatusCode, value: Value) -> Result<Response<Body>> {
+    match ask.negotiated.form {
+        Form::Whole => respond::value(status, &ask.negotiated, &value),
+        Form::Metadata(version) => respond::value(status, &ask.negotiated, &partial(&value, version, true)),
+        Form::Table(version) => {
+            let metadata = json!({"resourceVersion": object::meta_text(&value, "resourceVersion")});
+            let table = table::table(ask, version, metadata, &[value], true);
+            respond::value(status, &ask.negotiated, &table)
+        }
+    }
+}
+
+/// An object's metadata as an object of its own.
+pub(crate) fn partial(value: &Value, version: &str, typed: bool) -> Value {
+    let mut partial = json!({"metadata": value.get("metadata").cloned().unwrap_or_else(|| json!({}))});
+    if typed {
+        partial["kind"] = json!("PartialObjectMetadata");
+        partial["apiVersion"] = json!(format!("meta.k8s.io/{version}"));
+    }
+    partial
+}
+
+/// Answers with a page.
+pub(crate) fn list(ask: &Ask, listed: Listed) -> Result<Response<Body>> {
+    let plain = ask.negotiated.format == Format::Json && !ask.negotiated.pretty;
+    let value = match ask.negotiated.form {
+        Form::Whole if plain => return Ok(whole_list(ask, listed)),
+        Form::Whole => whole_value(ask, &listed),
+        Form::Metadata(version) => {
+            let items: Vec<Value> =
+                values(ask, &listed).iter().map(|value| partial(value, version, true)).collect();
+            json!({"kind": "PartialObjectMetadataList", "apiVersion": format!("meta.k8s.io/{version}"),
+                "metadata": listed.metadata(), "items": items})
+        }
+        Form::Table(version) => table::table(ask, version, listed.metadata(), &values(ask, &listed), true),
+    };
+    respond::value_compressed(StatusCode::OK, &ask.negotiated, &value, respond::takes_gzip(&ask.headers))
+}
+
+fn values(ask: &Ask, listed: &Listed) -> Vec<Value> {
+    let decoded = listed.entries.iter().map(|entry| crate::registry::value(entry));
+    decoded.map(|value| present_value(&ask.resource, value)).collect()
+}
+
+fn whole_value(ask: &Ask, listed: &Listed) -> Value {
+    let mut items = values(ask, listed);
+    if ask.resource.custom.is_none() {
+        for item in &mut items {
+            if let Some(fields) = item.as_object_mut() {
+                fields.remove("kind");
+                fields.remove("apiVersion");
+            }
+        }
+    }
+    json!({"kind": ask.resource.list_kind, "apiVersion": ask.resource.api_version(),
+        "metadata": listed.metadata(), "items": items})
+}
+
+/// A JSON list is its head, the stored bytes of its items, and its tail: nothing is decoded.
+fn whole_list(ask: &Ask, listed: Listed) -> Response<Body> {
+    let head = list_head(&ask.resource, &listed.metadata());
+    let total: usize = listed.entries.iter().map(|entry| entry.value.len() + 1).sum();
+    let gzip = respond::takes_gzip(&ask.headers);
+    if total <= STREAM_FROM || gzip {
+        let mut body = Vec::with_capacity(head.len() + total + 4);
+        body.extend_from_slice(&head);
+        items_into(&mut body, &ask.resource, &listed.entries, true);
+        body.extend_from_slice(b"]}\n");
+        return respond::compressed(StatusCode::OK, JSON, body, gzip);
+    }
+    let mut response = Response::new(streamed(ask.resource.clone(), head, listed.entries));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
+    response
+}
+
+fn list_head(resource: &Resource, metadata: &Value) -> Vec<u8> {
+    let (kind, version) = (&resource.list_kind, resource.api_version());
+    format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{version}\",\"metadata\":{metadata},\"items\":[")
+        .into_bytes()
+}
+
+fn items_into(body: &mut Vec<u8>, resource: &Resource, entries: &[Arc<Entry>], first: bool) {
+    for (at, entry) in entries.iter().enumerate() {
+        if at > 0 || !first {
+            body.push(b',');
+        }
+        body.extend_from_slice(&list_item(resource, &entry.value));
+    }
+}
+
+/// Items of built-in lists do not repeat their kind; those of custom ones do.
+fn list_item<'a>(resource: &Resource, stored: &'a Bytes) -> Cow<'a, [u8]> {
+    if resource.custom.is_some() || !resource.is_stored_form() {
+        return Cow::Owned(object::trimmed(&presented(resource, stored)).to_vec());
+    }
+    let end = stored.len() - usize::from(stored.last() == Some(&b'\n'));
+    let prefix = "{\"kind\":\"\",\"apiVersion\":\"\",".len()
+        + resource.kind.len()
+        + resource.storage_api_version.len();
+    if stored.get(prefix..).is_some_and(|rest| rest.starts_with(b"\"metadata\"")) {
+        let mut item = Vec::with_capacity(end - prefix + 1);
+        item.push(b'{');
+        item.extend_from_slice(&stored[prefix..end]);
+        return Cow::Owned(item);
+    }
+    Cow::Borrowed(&stored[..end])
+}
+
+fn streamed(resource: Arc<Resource>, head: Vec<u8>, entries: Vec<Arc<Entry>>) -> Body {
+    let pieces = stream::unfold((Some(head), 0), move |(head, mut at)| {
+        let mut piece = head.unwrap_or_default();
+        let resource = resource.clone();
+        let done = at > entries.len();
+        while at < entries.len() && piece.len() < PIECE {
+            items_into(&mut piece, &resource, &entries[at..=at], at == 0);
+            at += 1;
+        }
+        if at == entries.len() && !done {
+            piece.extend_from_slice(b"]}\n");
+            at += 1;
+        }
+        let next = (!done).then(|| (Ok(Frame::data(Bytes::from(piece))), (None, at)));
+        futures::future::ready(next)
+    });
+    StreamBody::new(pieces).boxed_unsync()
+}

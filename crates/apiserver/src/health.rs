@@ -1,0 +1,60 @@
+//! `/healthz`, `/livez`, `/readyz`.
+
+use http::{Response, StatusCode};
+
+use crate::request::RequestInfo;
+use crate::respond;
+use crate::server::{Body, Server};
+
+/// What each endpoint looks at.
+const CHECKS: [&str; 6] = [
+    "ping",
+    "log",
+    "etcd",
+    "poststarthook/start-apiextensions-controllers",
+    "poststarthook/crd-informer-synced",
+    "poststarthook/rbac/bootstrap-roles",
+];
+
+/// Only `/readyz` looks at these.
+const READY_CHECKS: [&str; 2] = ["informer-sync", "shutdown"];
+
+/// Answers a health check: `ok`, or each check with `?verbose`, or one check by its path.
+pub(crate) fn health(server: &Server, segments: &[&str], info: &RequestInfo) -> Response<Body> {
+    let endpoint = segments[0];
+    let mut checks = CHECKS.to_vec();
+    if endpoint == "readyz" {
+        checks.extend(READY_CHECKS);
+    }
+    if segments.len() > 1 {
+        let name = segments[1..].join("/");
+        return if checks.contains(&name.as_str()) {
+            respond::text(StatusCode::OK, "ok")
+        } else {
+            crate::route::not_found()
+        };
+    }
+    let excluded: Vec<&str> = info.query.all("exclude").collect();
+    let writable = server.is_writable();
+    let mut text = String::new();
+    let mut healthy = true;
+    for check in &checks {
+        if excluded.contains(check) {
+            text.push_str(&format!("[+]{check} excluded: ok\n"));
+        } else if *check == "etcd" && !writable {
+            healthy = false;
+            text.push_str("[-]etcd failed: reason withheld\n");
+        } else {
+            text.push_str(&format!("[+]{check} ok\n"));
+        }
+    }
+    if !healthy {
+        text.push_str(&format!("{endpoint} check failed\n"));
+        return respond::text(StatusCode::INTERNAL_SERVER_ERROR, text);
+    }
+    if info.query.has("verbose") {
+        text.push_str(&format!("{endpoint} check passed\n"));
+        return respond::text(StatusCode::OK, text);
+    }
+    respond::text(StatusCode::OK, "ok")
+}

@@ -1,0 +1,120 @@
+//! `metadata.managedFields`: who owns what, noted on every write.
+
+use serde_json::Value;
+use setpoint_api::apply::{self, OneVersion, ResetFields, Versions, WriteContext};
+use setpoint_api::kind::GroupVersionKind;
+use setpoint_api::schema::Schema;
+
+use crate::error::Result;
+use crate::registry::Resource;
+use crate::write::Writer;
+
+/// What a kind's managedFields need to know, owned for the time of a write.
+pub(crate) struct Knowledge {
+    schema: Schema,
+    kind: GroupVersionKind,
+    reset: ResetFields,
+    subresource: String,
+}
+
+impl Knowledge {
+    pub(crate) fn new(resource: &Resource, subresource: &str) -> Self {
+        let custom = resource.custom.is_some();
+        let kind = if custom {
+            GroupVersionKind {
+                group: resource.group.clone(),
+                version: resource.version.clone(),
+                kind: resource.kind.clone(),
+            }
+        } else {
+            resource.stored_kind()
+        };
+        let schema = if custom { resource.schema() } else { resource.stored_schema() };
+        Knowledge {
+            schema,
+            kind,
+            reset: reset_fields(resource, subresource),
+            subresource: subresource.to_owned(),
+        }
+    }
+
+    pub(crate) fn context<'c>(&'c self, writer: &'c Writer<'_>) -> WriteContext<'c> {
+        let versions: &dyn Versions = match &writer.ask.resource.custom {
+            Some(custom) => &**custom,
+            None => &OneVersion,
+        };
+        WriteContext {
+            schema: &self.schema,
+            kind: &self.kind,
+            manager: &writer.manager,
+            subresource: &self.subresource,
+            now: writer.now,
+            reset_fields: &self.reset,
+            versions,
+        }
+    }
+}
+
+/// What the server resets on a path: nobody comes to own it there.
+fn reset_fields(resource: &Resource, subresource: &str) -> ResetFields {
+    match subresource {
+        "" if resource.facts.status => ResetFields::exclude(&[&["status"]]),
+        "" => ResetFields::None,
+        "status" if resource.custom.is_some() => ResetFields::include(&[&["status"]]),
+        "status" if resource.is("", "pods") => ResetFields::exclude(&[
+            &["spec"],
+            &["metadata", "deletionTimestamp"],
+            &["metadata", "ownerReferences"],
+        ]),
+        "status" if matches!(&*resource.group, "apps" | "batch" | "networking.k8s.io" | "autoscaling") => {
+            if resource.group == "apps" && resource.plural == "deployments" {
+                ResetFields::exclude(&[&["spec"], &["metadata", "labels"]])
+            } else {
+                ResetFields::exclude(&[&["spec"]])
+            }
+        }
+        "status" => ResetFields::exclude(&[&["spec"]]),
+        "ephemeralcontainers" => ResetFields::include(&[&["spec", "ephemeralContainers"]]),
+        "resize" => ResetFields::include(&[
+            &["spec", "containers", "*", "resources"],
+            &["spec", "containers", "*", "resizePolicy"],
+            &["spec", "initContainers", "*", "resources"],
+            &["spec", "initContainers", "*", "resizePolicy"],
+            &["spec", "resources"],
+        ]),
+        "approval" => ResetFields::exclude(&[&["spec"], &["status", "certificate"]]),
+        _ => ResetFields::None,
+    }
+}
+
+/// Notes a create.
+pub(crate) fn created(writer: &Writer<'_>, object: &mut Value) -> Result<()> {
+    let resource = &writer.ask.resource;
+    let knowledge = Knowledge::new(resource, "");
+    in_own_version(resource, object, |object| apply::track_update(None, object, &knowledge.context(writer)));
+    Ok(())
+}
+
+/// Notes an update or a patch.
+pub(crate) fn updated(writer: &Writer<'_>, live: &Value, new: &mut Value) -> Result<()> {
+    let resource = &writer.ask.resource;
+    let knowledge = Knowledge::new(resource, &writer.ask.info.subresource);
+    if resource.is_stored_form() || resource.custom.is_none() {
+        apply::track_update(Some(live), new, &knowledge.context(writer));
+        return Ok(());
+    }
+    let mut shown = live.clone();
+    shown["apiVersion"] = Value::String(resource.api_version());
+    in_own_version(resource, new, |new| apply::track_update(Some(&shown), new, &knowledge.context(writer)));
+    Ok(())
+}
+
+/// Custom objects are compared in the version of the request, and stored in another.
+fn in_own_version(resource: &Resource, object: &mut Value, note: impl FnOnce(&mut Value)) {
+    if resource.custom.is_none() || resource.is_stored_form() {
+        return note(object);
+    }
+    object["apiVersion"] = Value::String(resource.api_version());
+    note(object);
+    object["apiVersion"] = Value::String(resource.storage_api_version.clone());
+}

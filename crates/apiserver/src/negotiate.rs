@@ -1,0 +1,211 @@
+//! Content negotiation: which encoding a body has and which form an answer takes.
+
+use http::HeaderMap;
+use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
+
+use crate::error::{ApiError, Result};
+use crate::request::Query;
+
+/// How bytes on the wire encode an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Format {
+    /// `application/json`.
+    Json,
+    /// `application/yaml`.
+    Yaml,
+    /// `application/vnd.kubernetes.protobuf`.
+    Protobuf,
+}
+
+/// What an answer is turned into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// The object itself.
+    Whole,
+    /// `meta.k8s.io` Table; the version is `v1` or `v1beta1`.
+    Table(&'static str),
+    /// PartialObjectMetadata, or its list for lists.
+    Metadata(&'static str),
+}
+
+/// What the client accepts, settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Negotiated {
+    /// The encoding.
+    pub format: Format,
+    /// The form.
+    pub form: Form,
+    /// Indented for people.
+    pub pretty: bool,
+}
+
+pub(crate) const JSON: &str = "application/json";
+pub(crate) const YAML: &str = "application/yaml";
+pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+impl Format {
+    /// The media type without parameters.
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Format::Json => JSON,
+            Format::Yaml => YAML,
+            Format::Protobuf => PROTOBUF,
+        }
+    }
+}
+
+/// One clause of an Accept header, or a Content-Type.
+#[derive(Debug)]
+pub(crate) struct MediaType<'a> {
+    pub(crate) kind: &'a str,
+    pub(crate) subtype: &'a str,
+    parameters: Vec<(&'a str, &'a str)>,
+    quality: f32,
+}
+
+impl<'a> MediaType<'a> {
+    pub(crate) fn parse(text: &'a str) -> Option<Self> {
+        let mut parts = text.split(';').map(str::trim);
+        let (kind, subtype) = parts.next()?.split_once('/')?;
+        let mut media = MediaType { kind, subtype, parameters: Vec::new(), quality: 1.0 };
+        for (key, value) in parts.filter_map(|part| part.split_once('=')) {
+            if key == "q" {
+                media.quality = value.parse().unwrap_or(1.0);
+            } else {
+                media.parameters.push((key, value.trim_matches('"')));
+            }
+        }
+        Some(media)
+    }
+
+    pub(crate) fn parameter(&self, key: &str) -> Option<&'a str> {
+        self.parameters.iter().find(|(k, _)| *k == key).map(|(_, v)| *v)
+    }
+}
+
+/// The clauses of an Accept header, best first.
+pub(crate) fn accept_clauses(accept: &str) -> Vec<MediaType<'_>> {
+    let mut clauses: Vec<MediaType<'_>> =
+        accept.split(',').filter_map(|c| MediaType::parse(c.trim())).collect();
+    clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality));
+    clauses
+}
+
+/// Which formats a resource speaks, and which forms it can take.
+#[derive(Clone, Copy, Debug)]
+pub struct Offer {
+    /// Built-in kinds speak protobuf, custom ones do not.
+    pub protobuf: bool,
+    /// Whether a Table or PartialObjectMetadata can be made.
+    pub forms: bool,
+}
+
+impl Offer {
+    fn media_types(self) -> &'static [&'static str] {
+        if self.protobuf { &[JSON, YAML, PROTOBUF] } else { &[JSON, YAML] }
+    }
+}
+
+/// Settles on an answer's form.
+pub fn negotiate(headers: &HeaderMap, query: &Query, offer: Offer) -> Result<Negotiated> {
+    let pretty = wants_pretty(headers, query);
+    let accept = accept_header(headers);
+    if accept.trim().is_empty() {
+        return Ok(Negotiated { format: Format::Json, form: Form::Whole, pretty });
+    }
+    for clause in accept_clauses(&accept) {
+        let Some(format) = clause_format(&clause, offer) else { continue };
+        let Some(form) = clause_form(&clause, offer) else { continue };
+        let pretty = clause.parameter("pretty").map_or(pretty, |value| value != "0" && value != "false");
+        return Ok(Negotiated { format, form, pretty });
+    }
+    Err(ApiError::not_acceptable(offer.media_types()))
+}
+
+fn accept_header(headers: &HeaderMap) -> String {
+    let values: Vec<&str> = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
+    values.join(",")
+}
+
+fn clause_format(clause: &MediaType<'_>, offer: Offer) -> Option<Format> {
+    match (clause.kind, clause.subtype) {
+        ("*" | "application", "*") | ("application", "json") => Some(Format::Json),
+        ("application", "yaml") => Some(Format::Yaml),
+        ("application", "vnd.kubernetes.protobuf") if offer.protobuf => Some(Format::Protobuf),
+        _ => None,
+    }
+}
+
+fn clause_form(clause: &MediaType<'_>, offer: Offer) -> Option<Form> {
+    let Some(kind) = clause.parameter("as") else { return Some(Form::Whole) };
+    if !offer.forms || clause.parameter("g") != Some("meta.k8s.io") {
+        return None;
+    }
+    let version = match clause.parameter("v") {
+        Some("v1") => "v1",
+        Some("v1beta1") => "v1beta1",
+        _ => return None,
+    };
+    match kind {
+        "Table" => Some(Form::Table(version)),
+        "PartialObjectMetadata" | "PartialObjectMetadataList" => Some(Form::Metadata(version)),
+        _ => None,
+    }
+}
+
+fn wants_pretty(headers: &HeaderMap, query: &Query) -> bool {
+    if let Some(flag) = query.optional_flag("pretty") {
+        return flag;
+    }
+    let agent = headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or("");
+    ["curl", "Wget", "Mozilla/5.0"].iter().any(|prefix| agent.starts_with(prefix))
+}
+
+/// The encoding of a request's body; `application/json` when it does not say.
+pub fn body_format(headers: &HeaderMap, offer: Offer) -> Result<Format> {
+    let Some(text) = content_type(headers) else { return Ok(Format::Json) };
+    let refused = || ApiError::unsupported_media_type(offer.media_types());
+    let media = MediaType::parse(text).ok_or_else(refused)?;
+    match (media.kind, media.subtype) {
+        ("application", "json") => Ok(Format::Json),
+        ("application", "yaml") => Ok(Format::Yaml),
+        ("application", "vnd.kubernetes.protobuf") if offer.protobuf => Ok(Format::Protobuf),
+        _ => Err(refused()),
+    }
+}
+
+/// The Content-Type header, where there is a non-empty one.
+pub(crate) fn content_type(headers: &HeaderMap) -> Option<&str> {
+    headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).filter(|value| !value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settle(accept: &str, protobuf: bool) -> Result<Negotiated> {
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, accept.parse().unwrap());
+        negotiate(&headers, &Query::default(), Offer { protobuf, forms: true })
+    }
+
+    #[test]
+    fn kubectl_gets_a_table() {
+        let accept = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
+        assert_eq!(settle(accept, true).unwrap().form, Form::Table("v1"));
+    }
+
+    #[test]
+    fn custom_kinds_fall_back_from_protobuf() {
+        let accept = "application/vnd.kubernetes.protobuf,application/json";
+        assert_eq!(settle(accept, true).unwrap().format, Format::Protobuf);
+        assert_eq!(settle(accept, false).unwrap().format, Format::Json);
+        assert_eq!(settle("application/vnd.kubernetes.protobuf", false).unwrap_err().code().as_u16(), 406);
+    }
+
+    #[test]
+    fn quality_orders() {
+        assert_eq!(settle("application/yaml;q=0.5, application/json", true).unwrap().format, Format::Json);
+        assert_eq!(settle("text/html, */*;q=0.1", true).unwrap().format, Format::Json);
+    }
+}

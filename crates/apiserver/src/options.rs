@@ -1,0 +1,116 @@
+//! What a server is started with.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use setpoint_api::{Clock, Random};
+use setpoint_store::Store;
+
+use crate::auth::UserInfo;
+use crate::auth::jwt::{SigningKey, VerifyingKey};
+
+/// What a server is started with. [`Options::new`] fills in kube-apiserver's defaults.
+#[derive(Clone)]
+pub struct Options {
+    /// Where objects live.
+    pub store: Store,
+    /// Wall-clock time.
+    pub clock: Clock,
+    /// Uids and name suffixes.
+    pub random: Random,
+    /// Who may do what.
+    pub authorization: Authorization,
+    /// Whether requests without credentials are `system:anonymous` (else 401).
+    pub anonymous: bool,
+    /// Bearer tokens that never expire.
+    pub tokens: Vec<StaticToken>,
+    /// How service-account tokens are made and checked.
+    pub service_accounts: ServiceAccountKeys,
+    /// Cluster IPs come from here.
+    pub service_cidr: String,
+    /// Node ports come from here (first, last).
+    pub node_ports: (u16, u16),
+    /// What is filled in and refused before a write.
+    pub admission: Admission,
+    /// Where the Service `kubernetes` leads.
+    pub advertise: Option<SocketAddr>,
+    /// How long Events are kept.
+    pub event_ttl: Duration,
+    /// The PEM of the authority that signed the serving certificate, for `kube-root-ca.crt` and its like.
+    pub ca_certificate: Option<String>,
+}
+
+impl Options {
+    /// kube-apiserver's defaults on that store.
+    pub fn new(store: Store, clock: Clock, random: Random) -> Self {
+        Options {
+            store,
+            clock,
+            random,
+            authorization: Authorization::Rbac,
+            anonymous: true,
+            tokens: Vec::new(),
+            service_accounts: ServiceAccountKeys::default(),
+            service_cidr: "10.96.0.0/16".to_owned(),
+            node_ports: (30000, 32767),
+            admission: Admission::default(),
+            advertise: None,
+            event_ttl: Duration::from_secs(3600),
+            ca_certificate: None,
+        }
+    }
+}
+
+/// Who decides what a user may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Authorization {
+    /// Roles and their bindings.
+    Rbac,
+    /// Everybody may do everything.
+    AlwaysAllow,
+}
+
+/// A bearer token and whom it stands for.
+#[derive(Clone)]
+pub struct StaticToken {
+    /// The secret.
+    pub token: String,
+    /// Its bearer.
+    pub user: UserInfo,
+}
+
+/// Keys of service-account tokens.
+#[derive(Clone)]
+pub struct ServiceAccountKeys {
+    /// `iss` of the tokens.
+    pub issuer: String,
+    /// Signs; none makes the token subresource answer 404 and no token volumes.
+    pub signing: Option<SigningKey>,
+    /// Also accepted, besides the signing key's own public half.
+    pub verifying: Vec<VerifyingKey>,
+}
+
+impl Default for ServiceAccountKeys {
+    fn default() -> Self {
+        ServiceAccountKeys {
+            issuer: "https://kubernetes.default.svc.cluster.local".to_owned(),
+            signing: None,
+            verifying: Vec::new(),
+        }
+    }
+}
+
+/// Admission that can be switched.
+#[derive(Clone, Copy, Debug)]
+pub struct Admission {
+    /// Pods get a service account and a token volume, and need the account to exist.
+    pub service_account: bool,
+    /// Pods tolerate a missing or unready node for 300 seconds.
+    pub default_tolerations: bool,
+}
+
+impl Default for Admission {
+    fn default() -> Self {
+        Admission { service_account: true, default_tolerations: true }
+    }
+}

@@ -1,0 +1,159 @@
+//! The cluster's own certificate authority: serving certificates, client certificates, TLS configuration.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose, SanType,
+};
+use rustls::ServerConfig;
+use rustls::server::WebPkiClientVerifier;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+
+/// Why certificates could not be made or used.
+#[derive(Debug, thiserror::Error)]
+pub enum PkiError {
+    /// Making or parsing a certificate.
+    #[error("certificate: {0}")]
+    Certificate(#[from] rcgen::Error),
+    /// PEM that is not.
+    #[error("PEM: {0}")]
+    Pem(#[from] rustls_pki_types::pem::Error),
+    /// TLS does not take it.
+    #[error("TLS: {0}")]
+    Tls(#[from] rustls::Error),
+    /// The client authority does not take it.
+    #[error("client authority: {0}")]
+    Verifier(#[from] rustls::server::VerifierBuilderError),
+    /// A name that no certificate can carry.
+    #[error("{0:?} is not a DNS name")]
+    Name(String),
+}
+
+/// A certificate and its private key, both PEM.
+#[derive(Clone)]
+pub struct Identity {
+    /// The certificate, leaf first.
+    pub certificate: String,
+    /// The private key (PKCS#8).
+    pub key: String,
+}
+
+/// A certificate authority (ECDSA P-256).
+pub struct Authority {
+    identity: Identity,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    /// A new self-signed authority, valid for ten years from `now`.
+    pub fn generate(now: Timestamp) -> Result<Self, PkiError> {
+        let key = KeyPair::generate()?;
+        let mut params = parameters("setpoint-ca", &[], now);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages =
+            vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
+        let certificate = params.self_signed(&key)?;
+        let identity = Identity { certificate: certificate.pem(), key: key.serialize_pem() };
+        Ok(Authority { identity, issuer: Issuer::new(params, key) })
+    }
+
+    /// An authority that was kept.
+    pub fn from_pem(identity: Identity) -> Result<Self, PkiError> {
+        let key = KeyPair::from_pem(&identity.key)?;
+        let issuer = Issuer::from_ca_cert_pem(&identity.certificate, key)?;
+        Ok(Authority { identity, issuer })
+    }
+
+    /// The authority's own certificate and key.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// A serving certificate for these names and addresses and the Service `kubernetes`.
+    pub fn serving(
+        &self,
+        names: &[String],
+        addresses: &[IpAddr],
+        now: Timestamp,
+    ) -> Result<Identity, PkiError> {
+        let mut params = parameters("kube-apiserver", &[], now);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        let own = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"];
+        let full = "kubernetes.default.svc.cluster.local";
+        for name in own.into_iter().chain([full]).chain(names.iter().map(String::as_str)) {
+            let name = name.to_owned();
+            params
+                .subject_alt_names
+                .push(SanType::DnsName(name.clone().try_into().map_err(|_| PkiError::Name(name))?));
+        }
+        params.subject_alt_names.extend(addresses.iter().map(|address| SanType::IpAddress(*address)));
+        self.issue(params)
+    }
+
+    /// A client certificate: `user` is its CN, `groups` (two at most) its Os.
+    pub fn client(&self, user: &str, groups: &[&str], now: Timestamp) -> Result<Identity, PkiError> {
+        let mut params = parameters(user, groups, now);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        self.issue(params)
+    }
+
+    fn issue(&self, mut params: CertificateParams) -> Result<Identity, PkiError> {
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
+        params.use_authority_key_identifier_extension = true;
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &self.issuer)?;
+        Ok(Identity { certificate: certificate.pem(), key: key.serialize_pem() })
+    }
+}
+
+fn parameters(common_name: &str, organizations: &[&str], now: Timestamp) -> CertificateParams {
+    const DAY: i64 = 86_400;
+    let mut params = CertificateParams::default();
+    let mut name = DistinguishedName::new();
+    name.push(DnType::CommonName, common_name);
+    // The library keeps one entry per type; the second group goes by the same object identifier.
+    for (at, organization) in organizations.iter().enumerate() {
+        let kind = if at == 0 { DnType::OrganizationName } else { DnType::CustomDnType(vec![2, 5, 4, 10]) };
+        name.push(kind, *organization);
+    }
+    params.distinguished_name = name;
+    let day = |offset: i64| {
+        let date = Timestamp::from_second(now.as_second() + offset * DAY).unwrap_or(now);
+        let date = date.to_zoned(jiff::tz::TimeZone::UTC).date();
+        (i32::from(date.year()), date.month().unsigned_abs(), date.day().unsigned_abs())
+    };
+    let (from, until) = (day(-1), day(3650));
+    params.not_before = rcgen::date_time_ymd(from.0, from.1, from.2);
+    params.not_after = rcgen::date_time_ymd(until.0, until.1, until.2);
+    params
+}
+
+/// TLS for serving: HTTP/2 and HTTP/1.1; client certificates of `client_ca` are asked for, not demanded.
+pub fn server_config(serving: &Identity, client_ca: Option<&str>) -> Result<Arc<ServerConfig>, PkiError> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder =
+        ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
+    let builder = match client_ca {
+        None => builder.with_no_client_auth(),
+        Some(pem) => {
+            let mut roots = rustls::RootCertStore::empty();
+            for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
+                roots.add(certificate?)?;
+            }
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+                .allow_unauthenticated()
+                .build()?;
+            builder.with_client_cert_verifier(verifier)
+        }
+    };
+    let chain =
+        CertificateDer::pem_slice_iter(serving.certificate.as_bytes()).collect::<Result<Vec<_>, _>>()?;
+    let key = PrivateKeyDer::from_pem_slice(serving.key.as_bytes())?;
+    let mut config = builder.with_single_cert(chain, key)?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}

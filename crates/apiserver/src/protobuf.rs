@@ -1,0 +1,43 @@
+//! Protobuf on the wire: the envelope and watch frames, by the schema table.
+
+use serde_json::Value;
+use setpoint_api::protobuf;
+
+use crate::error::{ApiError, Result};
+use crate::registry::Resource;
+
+/// An object in its envelope.
+pub(crate) fn encode(value: &Value) -> Result<Vec<u8>> {
+    protobuf::encode(value).map_err(|_| ApiError::not_acceptable(&["application/json", "application/yaml"]))
+}
+
+/// A watch event: length, then the envelope.
+pub(crate) fn watch_frame(kind: &str, object: &Value) -> Result<Vec<u8>> {
+    Ok(protobuf::watch_frame(kind, &encode(object)?))
+}
+
+/// A body of any built-in kind.
+pub(crate) fn decode_any(bytes: &[u8]) -> Result<Value> {
+    protobuf::decode(bytes).map_err(|error| ApiError::bad_request(error.to_string()))
+}
+
+/// A body that must be of the resource's kind.
+pub(crate) fn decode(bytes: &[u8], resource: &Resource) -> Result<Value> {
+    let value = decode_any(bytes)?;
+    let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or("");
+    let (version, expected) = (text("apiVersion"), resource.api_version());
+    if !version.is_empty() && version != expected {
+        return Err(ApiError::bad_request(format!(
+            "the API version in the data ({version}) does not match the expected API version ({expected})"
+        )));
+    }
+    if !text("kind").is_empty() && text("kind") != resource.kind {
+        return Err(ApiError::bad_request(format!(
+            "{} in version \"{}\" cannot be handled as a {}: unknown conversion",
+            text("kind"),
+            resource.version,
+            resource.kind
+        )));
+    }
+    Ok(value)
+}

@@ -1,0 +1,32 @@
+//! Where objects live in the store: `/registry/GROUP/RESOURCE/[NAMESPACE/]NAME`.
+
+/// Group segment of the core group.
+const CORE: &str = "core";
+
+/// The prefix of all objects of a resource.
+pub fn resource(group: &str, plural: &str) -> Vec<u8> {
+    let group = if group.is_empty() { CORE } else { group };
+    format!("/registry/{group}/{plural}/").into_bytes()
+}
+
+/// The key of one object; cluster-scoped ones have no namespace.
+pub fn object(group: &str, plural: &str, namespace: &str, name: &str) -> Vec<u8> {
+    let mut key = resource(group, plural);
+    extend(&mut key, namespace, name);
+    key
+}
+
+/// Appends `NAMESPACE/NAME` or `NAME`.
+pub fn extend(prefix: &mut Vec<u8>, namespace: &str, name: &str) {
+    if !namespace.is_empty() {
+        prefix.extend_from_slice(namespace.as_bytes());
+        prefix.push(b'/');
+    }
+    prefix.extend_from_slice(name.as_bytes());
+}
+
+/// Namespace (or empty) and name of a key of the resource with that prefix.
+pub fn split<'a>(prefix: &[u8], key: &'a [u8]) -> (&'a str, &'a str) {
+    let rest = std::str::from_utf8(key.get(prefix.len()..).unwrap_or_default()).unwrap_or_default();
+    rest.split_once('/').unwrap_or(("", rest))
+}

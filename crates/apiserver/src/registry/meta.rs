@@ -1,0 +1,70 @@
+//! An object's metadata, read from its stored bytes once.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, OnceLock};
+
+use serde::Deserialize;
+use serde_json::Value;
+use setpoint_store::Entry;
+
+/// What selectors and authorization need of an object.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Meta {
+    /// `metadata.name`.
+    pub name: String,
+    /// `metadata.namespace`.
+    pub namespace: String,
+    /// `metadata.uid`.
+    pub uid: String,
+    /// `metadata.labels`.
+    #[serde(deserialize_with = "null_is_default")]
+    pub labels: BTreeMap<String, String>,
+    /// `metadata.deletionTimestamp`.
+    pub deletion_timestamp: Option<String>,
+    /// Values of fields that a selector has asked for: at most the kind's few selectable ones.
+    #[serde(skip)]
+    fields: Mutex<Vec<(String, String)>>,
+    /// What authorization decoded of a role or binding.
+    #[serde(skip)]
+    pub(crate) decoded: OnceLock<Box<dyn Any + Send + Sync>>,
+}
+
+impl Meta {
+    /// The text of a selectable field, read from the object on first use.
+    pub(super) fn field(&self, name: &str, read: impl FnOnce() -> String) -> String {
+        let mut known = self.fields.lock().expect("no holder of this lock panics");
+        if let Some((_, text)) = known.iter().find(|(field, _)| field == name) {
+            return text.clone();
+        }
+        let text = read();
+        known.push((name.to_owned(), text.clone()));
+        text
+    }
+}
+
+fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+#[derive(Deserialize)]
+struct OnlyMeta {
+    metadata: Meta,
+}
+
+/// The metadata of a stored object.
+pub fn meta(entry: &Entry) -> &Meta {
+    entry.memo(|entry| {
+        serde_json::from_slice::<OnlyMeta>(&entry.value).map(|object| object.metadata).unwrap_or_default()
+    })
+}
+
+/// The whole of a stored object.
+pub fn value(entry: &Entry) -> Value {
+    serde_json::from_slice(&entry.value).unwrap_or_default()
+}

@@ -1,0 +1,72 @@
+//! What the server itself does differently from kind to kind; the rest is in the kind's facts.
+
+/// How the server treats a kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// Objects are answered and never stored (reviews).
+    pub ephemeral: bool,
+    /// Stored and not acted on: a create is answered with a warning.
+    pub inert: bool,
+    /// An immediate deletion is answered with the object instead of a Status.
+    pub returns_deleted: bool,
+}
+
+/// Kept and served, with nothing behind them.
+const INERT: &[(&str, &str)] = &[
+    ("", "resourcequotas"),
+    ("", "limitranges"),
+    ("", "replicationcontrollers"),
+    ("networking.k8s.io", "networkpolicies"),
+    ("networking.k8s.io", "ingresses"),
+    ("autoscaling", "horizontalpodautoscalers"),
+    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
+    ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
+    ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
+    ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"),
+    ("admissionregistration.k8s.io", "mutatingadmissionpolicies"),
+    ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings"),
+    ("certificates.k8s.io", "certificatesigningrequests"),
+    ("flowcontrol.apiserver.k8s.io", "flowschemas"),
+    ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"),
+    ("apiregistration.k8s.io", "apiservices"),
+    ("resource.k8s.io", "resourceclaims"),
+    ("resource.k8s.io", "resourceclaimtemplates"),
+    ("resource.k8s.io", "resourceslices"),
+    ("resource.k8s.io", "deviceclasses"),
+    ("storage.k8s.io", "volumeattachments"),
+    ("storage.k8s.io", "csidrivers"),
+    ("storage.k8s.io", "csinodes"),
+    ("storage.k8s.io", "csistoragecapacities"),
+];
+
+/// Kinds whose immediate deletion is answered with what was deleted.
+const RETURNS_DELETED: &[(&str, &str)] = &[
+    ("resource.k8s.io", "resourceclaimtemplates"),
+    ("resource.k8s.io", "resourceslices"),
+    ("resource.k8s.io", "resourceclaims"),
+    ("resource.k8s.io", "deviceclasses"),
+    ("storage.k8s.io", "csidrivers"),
+    ("storage.k8s.io", "storageclasses"),
+    ("storage.k8s.io", "volumeattachments"),
+    ("storage.k8s.io", "csinodes"),
+    ("storage.k8s.io", "volumeattributesclasses"),
+    ("", "resourcequotas"),
+    ("", "persistentvolumes"),
+    ("", "serviceaccounts"),
+    ("", "persistentvolumeclaims"),
+    ("", "namespaces"),
+    ("", "pods"),
+    ("", "services"),
+    ("", "podtemplates"),
+];
+
+impl Rules {
+    /// The rules of a built-in resource.
+    pub(super) fn builtin(group: &str, plural: &str, verbs: &[&str]) -> Self {
+        Rules {
+            ephemeral: !verbs.contains(&"get") && !verbs.contains(&"list"),
+            inert: INERT.contains(&(group, plural)),
+            returns_deleted: RETURNS_DELETED.contains(&(group, plural)),
+        }
+    }
+}

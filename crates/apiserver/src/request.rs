@@ -1,0 +1,246 @@
+//! What a request asks for: verb, resource, namespace, name and options, read off its method and URL.
+
+use http::{Method, Uri};
+
+use crate::error::{ApiError, Result};
+
+/// What is asked, before anybody knows whether it exists.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestInfo {
+    /// Kubernetes' verb for resources (`get`, `list`, …), the lower-case HTTP method elsewhere.
+    pub verb: String,
+    /// The path as sent.
+    pub path: String,
+    /// Whether the path names a resource.
+    pub is_resource: bool,
+    /// API group; empty is core.
+    pub group: String,
+    /// API version.
+    pub version: String,
+    /// Plural resource name.
+    pub resource: String,
+    /// Subresource, or empty.
+    pub subresource: String,
+    /// Namespace, or empty.
+    pub namespace: String,
+    /// Object name, or empty.
+    pub name: String,
+    /// What follows the subresource (`proxy` paths).
+    pub rest: String,
+    /// Decoded query parameters, in order.
+    pub query: Query,
+}
+
+/// Decoded query parameters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// Parses `a=b&c=d`.
+    pub fn parse(text: &str) -> Self {
+        let pairs = text.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (percent_decode(key, true), percent_decode(value, true))
+        });
+        Query(pairs.collect())
+    }
+
+    /// The first value of `key`; empty values count as absent.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.0.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str()).filter(|v| !v.is_empty())
+    }
+
+    /// Whether `key` is there at all.
+    pub fn has(&self, key: &str) -> bool {
+        self.0.iter().any(|(k, _)| k == key)
+    }
+
+    /// All values of `key`.
+    pub fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(k, _)| k == key).map(|(_, v)| v.as_str())
+    }
+
+    /// A boolean as Go's API machinery reads it: present and neither `false` nor `0`.
+    pub fn flag(&self, key: &str) -> bool {
+        self.optional_flag(key).unwrap_or(false)
+    }
+
+    /// Like [`Query::flag`], telling absence apart.
+    pub fn optional_flag(&self, key: &str) -> Option<bool> {
+        let value = self.0.iter().find(|(k, _)| k == key)?.1.to_ascii_lowercase();
+        Some(value != "false" && value != "0")
+    }
+
+    /// A whole number.
+    pub fn number(&self, key: &str) -> Result<Option<i64>> {
+        let Some(text) = self.get(key) else { return Ok(None) };
+        text.parse().map(Some).map_err(|_| {
+            ApiError::bad_request(format!("strconv.ParseInt: parsing \"{text}\": invalid syntax"))
+        })
+    }
+}
+
+/// Undoes `%41` and, in queries, `+`.
+fn percent_decode(text: &str, plus_is_space: bool) -> String {
+    if !text.contains('%') && !(plus_is_space && text.contains('+')) {
+        return text.to_owned();
+    }
+    let bytes = text.as_bytes();
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let hex = bytes.get(at + 1..at + 3).and_then(|two| std::str::from_utf8(two).ok());
+        match (bytes[at], hex.and_then(|two| u8::from_str_radix(two, 16).ok())) {
+            (b'%', Some(byte)) => {
+                decoded.push(byte);
+                at += 3;
+            }
+            (b'+', _) if plus_is_space => {
+                decoded.push(b' ');
+                at += 1;
+            }
+            (byte, _) => {
+                decoded.push(byte);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&decoded).into_owned()
+}
+
+/// Subresources of Namespace itself; anything else after a namespace's name is a resource inside it.
+const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
+
+impl RequestInfo {
+    /// Reads method and URL.
+    pub fn parse(method: &Method, uri: &Uri) -> Self {
+        let query = Query::parse(uri.query().unwrap_or(""));
+        let path = uri.path().to_owned();
+        let parts: Vec<String> =
+            path.split('/').filter(|part| !part.is_empty()).map(|part| percent_decode(part, false)).collect();
+        let mut info =
+            RequestInfo { verb: method.as_str().to_ascii_lowercase(), path, query, ..RequestInfo::default() };
+        let rest: &[String] = match parts.first().map(String::as_str) {
+            Some("api") if parts.len() >= 3 => {
+                info.version.clone_from(&parts[1]);
+                &parts[2..]
+            }
+            Some("apis") if parts.len() >= 4 => {
+                info.group.clone_from(&parts[1]);
+                info.version.clone_from(&parts[2]);
+                &parts[3..]
+            }
+            _ => return info,
+        };
+        info.is_resource = true;
+        info.resource_path(method, rest);
+        info
+    }
+
+    fn resource_path(&mut self, method: &Method, mut rest: &[String]) {
+        let mut watch = false;
+        if rest[0] == "watch" && rest.len() > 1 {
+            watch = true;
+            rest = &rest[1..];
+        }
+        if rest[0] == "namespaces" && rest.len() > 1 {
+            self.namespace.clone_from(&rest[1]);
+            if rest.len() > 2 && !NAMESPACE_SUBRESOURCES.contains(&rest[2].as_str()) {
+                rest = &rest[2..];
+            }
+        }
+        self.resource.clone_from(&rest[0]);
+        if let Some(name) = rest.get(1) {
+            self.name.clone_from(name);
+        }
+        if let Some(subresource) = rest.get(2) {
+            self.subresource.clone_from(subresource);
+        }
+        if rest.len() > 3 {
+            self.rest = rest[3..].join("/");
+        }
+        self.verb = self.resource_verb(method, watch).to_owned();
+        if self.name.is_empty()
+            && matches!(self.verb.as_str(), "list" | "watch" | "deletecollection")
+            && let Some(name) = self.query.get("fieldSelector").and_then(selected_name)
+        {
+            self.name = name;
+        }
+    }
+
+    fn resource_verb(&self, method: &Method, watch: bool) -> &'static str {
+        match *method {
+            Method::POST => "create",
+            Method::PUT => "update",
+            Method::PATCH => "patch",
+            Method::DELETE if self.name.is_empty() => "deletecollection",
+            Method::DELETE => "delete",
+            Method::GET | Method::HEAD if watch => "watch",
+            Method::GET | Method::HEAD if self.name.is_empty() => {
+                if self.query.flag("watch") {
+                    "watch"
+                } else {
+                    "list"
+                }
+            }
+            Method::GET | Method::HEAD => "get",
+            _ => "",
+        }
+    }
+
+    /// Whether the request changes anything.
+    pub fn mutates(&self) -> bool {
+        matches!(self.verb.as_str(), "create" | "update" | "patch" | "delete" | "deletecollection")
+    }
+}
+
+/// The name that `metadata.name=X` asks for: authorization treats such a list like a get of X.
+fn selected_name(selector: &str) -> Option<String> {
+    let value = selector.split(',').find_map(|clause| clause.strip_prefix("metadata.name="))?;
+    let value = value.strip_prefix('=').unwrap_or(value);
+    (!value.is_empty() && value.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c)))
+        .then(|| value.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(method: Method, uri: &str) -> RequestInfo {
+        RequestInfo::parse(&method, &uri.parse().unwrap())
+    }
+
+    #[test]
+    fn namespaces_are_resources_and_places() {
+        let info = parse(Method::GET, "/api/v1/namespaces/blue");
+        assert_eq!((&*info.resource, &*info.namespace, &*info.name), ("namespaces", "blue", "blue"));
+        let info = parse(Method::PUT, "/api/v1/namespaces/blue/finalize");
+        assert_eq!((&*info.resource, &*info.name, &*info.subresource), ("namespaces", "blue", "finalize"));
+        let info = parse(Method::GET, "/api/v1/namespaces/blue/pods/x/log");
+        assert_eq!((&*info.resource, &*info.name, &*info.subresource), ("pods", "x", "log"));
+    }
+
+    #[test]
+    fn verbs_follow_method_and_watch() {
+        assert_eq!(parse(Method::GET, "/apis/apps/v1/deployments").verb, "list");
+        assert_eq!(parse(Method::GET, "/apis/apps/v1/deployments?watch=true").verb, "watch");
+        assert_eq!(parse(Method::GET, "/apis/apps/v1/deployments?watch=false").verb, "list");
+        assert_eq!(parse(Method::DELETE, "/apis/apps/v1/namespaces/a/deployments").verb, "deletecollection");
+        assert_eq!(parse(Method::GET, "/healthz").verb, "get");
+        assert!(!parse(Method::GET, "/apis/apps/v1").is_resource);
+    }
+
+    #[test]
+    fn a_selected_name_is_known_to_authorization() {
+        let info = parse(Method::GET, "/api/v1/namespaces/a/pods?fieldSelector=metadata.name%3Dx&watch=1");
+        assert_eq!((&*info.name, &*info.verb), ("x", "watch"));
+    }
+
+    #[test]
+    fn queries_decode() {
+        let query = Query::parse("labelSelector=a%20in+(b,c)&limit=5&watch");
+        assert_eq!(query.get("labelSelector"), Some("a in (b,c)"));
+        assert_eq!(query.number("limit").unwrap(), Some(5));
+        assert!(query.flag("watch"));
+    }
+}

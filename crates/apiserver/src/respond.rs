@@ -1,0 +1,153 @@
+//! Answers: encoding, headers, compression.
+
+use std::io::Write;
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::header::{ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, VARY};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use serde_json::Value;
+
+use crate::error::{ApiError, Result};
+use crate::negotiate::{Format, JSON, Negotiated};
+use crate::server::Body;
+
+/// Answers longer than this are compressed when the client takes gzip.
+const COMPRESS_FROM: usize = 128 * 1024;
+
+/// A body of those bytes.
+pub fn full(bytes: impl Into<Bytes>) -> Body {
+    Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// An answer of those bytes.
+pub fn bytes(status: StatusCode, content_type: &str, body: impl Into<Bytes>) -> Response<Body> {
+    let mut response = Response::new(full(body));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    let content_type = HeaderValue::from_str(content_type).unwrap_or(HeaderValue::from_static(JSON));
+    headers.insert(CONTENT_TYPE, content_type);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    response
+}
+
+/// Plain text, as health checks and unknown paths are answered.
+pub fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<Body> {
+    let mut response = bytes(status, "text/plain; charset=utf-8", body);
+    response.headers_mut().insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// A JSON value.
+pub fn json(status: StatusCode, value: &Value) -> Response<Body> {
+    bytes(status, JSON, json_line(value))
+}
+
+fn json_line(value: &Value) -> Vec<u8> {
+    let mut out = crate::object::ordered(value);
+    out.push(b'\n');
+    out
+}
+
+/// An object or list in the encoding that was settled.
+pub fn value(status: StatusCode, negotiated: &Negotiated, value: &Value) -> Result<Response<Body>> {
+    let encoded = match negotiated.format {
+        Format::Json if negotiated.pretty => pretty(value),
+        Format::Json => json_line(value),
+        Format::Yaml => yaml(value)?,
+        Format::Protobuf => protobuf(value)?,
+    };
+    Ok(bytes(status, negotiated.format.media_type(), encoded))
+}
+
+/// A stored object: its bytes as they are where JSON was asked for.
+pub fn stored(status: StatusCode, negotiated: &Negotiated, object: &Bytes) -> Result<Response<Body>> {
+    if negotiated.format == Format::Json && !negotiated.pretty {
+        return Ok(bytes(status, JSON, object.clone()));
+    }
+    let parsed: Value = serde_json::from_slice(object).map_err(ApiError::internal)?;
+    value(status, negotiated, &parsed)
+}
+
+fn pretty(value: &Value) -> Vec<u8> {
+    let compact = crate::object::ordered(value);
+    crate::object::indented(&compact)
+}
+
+fn yaml(value: &Value) -> Result<Vec<u8>> {
+    serde_saphyr::to_string(value).map(String::into_bytes).map_err(ApiError::internal)
+}
+
+/// The protobuf envelope of an object.
+pub fn protobuf(value: &Value) -> Result<Vec<u8>> {
+    crate::protobuf::encode(value)
+}
+
+/// An error as its `Status`.
+pub fn error(error: &ApiError, format: Format) -> Response<Body> {
+    let status = error.to_value();
+    let body = match format {
+        Format::Protobuf => protobuf(&status).unwrap_or_else(|_| json_line(&status)),
+        Format::Yaml => yaml(&status).unwrap_or_else(|_| json_line(&status)),
+        Format::Json => json_line(&status),
+    };
+    let mut response = bytes(error.code(), format.media_type(), body);
+    if let Some(seconds) = error.retry_after() {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+/// Adds `Warning: 299` headers, each text once.
+pub fn warn(headers: &mut HeaderMap, warnings: &[String]) {
+    let mut seen: Vec<&str> = Vec::new();
+    for warning in warnings {
+        if seen.contains(&warning.as_str()) {
+            continue;
+        }
+        seen.push(warning);
+        let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+            headers.append("warning", value);
+        }
+    }
+}
+
+/// Whether the client takes gzip.
+pub fn takes_gzip(headers: &HeaderMap) -> bool {
+    let accepted = headers.get(ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or("");
+    accepted.split(',').any(|coding| coding.split(';').next().is_some_and(|name| name.trim() == "gzip"))
+}
+
+/// Compresses a long body.
+pub fn compressed(status: StatusCode, content_type: &str, body: Vec<u8>, gzip: bool) -> Response<Body> {
+    if !gzip || body.len() <= COMPRESS_FROM {
+        return bytes(status, content_type, body);
+    }
+    // Level 1 is what kube-apiserver takes: most of the gain at a tenth of the time.
+    let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 8), Compression::new(1));
+    let packed = encoder.write_all(&body).and_then(|()| encoder.finish());
+    let Ok(packed) = packed else { return bytes(status, content_type, body) };
+    let mut response = bytes(status, content_type, packed);
+    response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    response.headers_mut().insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+    response
+}
+
+/// Like [`value`], compressed when long and asked for.
+pub fn value_compressed(
+    status: StatusCode,
+    negotiated: &Negotiated,
+    value: &Value,
+    gzip: bool,
+) -> Result<Response<Body>> {
+    let encoded = match negotiated.format {
+        Format::Json if negotiated.pretty => pretty(value),
+        Format::Json => json_line(value),
+        Format::Yaml => yaml(value)?,
+        Format::Protobuf => protobuf(value)?,
+    };
+    Ok(compressed(status, negotiated.format.media_type(), encoded, gzip))
+}

@@ -1,0 +1,125 @@
+//! From a path to what answers it.
+
+use http::{Method, Request, Response, StatusCode};
+
+use crate::auth::UserInfo;
+use crate::error::{ApiError, Result};
+use crate::negotiate::{Offer, negotiate};
+use crate::registry::Resource;
+use crate::request::RequestInfo;
+use crate::server::{Ask, Body, Server};
+use crate::{body, discovery, health, respond, subresource, verb, version};
+
+/// Answers an authorized request.
+pub(crate) async fn route(
+    server: &Server,
+    user: UserInfo,
+    info: RequestInfo,
+    request: Request<Body>,
+) -> Result<Response<Body>> {
+    if !info.is_resource {
+        return other_path(server, &info, &request);
+    }
+    let Some(resource) = server.0.registry.find(&info.group, &info.version, &info.resource) else {
+        return Ok(not_found());
+    };
+    if info.verb.is_empty() {
+        return Err(ApiError::method_not_allowed());
+    }
+    let offer = Offer { protobuf: resource.custom.is_none(), forms: !resource.rules.ephemeral };
+    let negotiated = negotiate(request.headers(), &info.query, offer)?;
+    let (parts, request_body) = request.into_parts();
+    let ask =
+        Ask { server: server.clone(), info, resource, user, headers: parts.headers.clone(), negotiated };
+    check_scope(&ask)?;
+    if !ask.info.subresource.is_empty() {
+        let request = Request::from_parts(parts, request_body);
+        return subresource::route(ask, request).await;
+    }
+    if !ask.resource.has_verb(&ask.info.verb) {
+        return Err(ApiError::method_not_allowed());
+    }
+    let deprecation = deprecation(&ask);
+    let mut response = dispatch(ask, request_body).await?;
+    respond::warn(response.headers_mut(), &deprecation);
+    Ok(response)
+}
+
+fn deprecation(ask: &Ask) -> Vec<String> {
+    let custom = ask.resource.custom.as_ref();
+    let warning = custom.and_then(|custom| custom.deprecation(&ask.resource.version));
+    warning.map(str::to_owned).into_iter().collect()
+}
+
+async fn dispatch(ask: Ask, request_body: Body) -> Result<Response<Body>> {
+    match ask.info.verb.as_str() {
+        "get" => verb::get::get(&ask).await,
+        "list" => verb::list::list(&ask).await,
+        "watch" => verb::watch::watch(&ask).await,
+        verb => {
+            let bytes = body::read(request_body).await?;
+            match verb {
+                "create" => verb::create::create(&ask, &bytes).await,
+                "update" => verb::update::update(&ask, &bytes).await,
+                "patch" => verb::patch::patch(&ask, &bytes).await,
+                "delete" => verb::delete::delete(&ask, &bytes).await,
+                "deletecollection" => verb::deletecollection::deletecollection(&ask, &bytes).await,
+                _ => Err(ApiError::method_not_allowed()),
+            }
+        }
+    }
+}
+
+/// Writes to namespaced kinds name a namespace; cluster-scoped kinds live in none.
+fn check_scope(ask: &Ask) -> Result<()> {
+    let Resource { namespaced, group, plural, .. } = &*ask.resource;
+    let is_namespace = group.is_empty() && plural == "namespaces";
+    let wrong = if *namespaced {
+        ask.info.namespace.is_empty()
+            && !matches!(ask.info.verb.as_str(), "list" | "watch" | "deletecollection")
+    } else {
+        !ask.info.namespace.is_empty() && !is_namespace
+    };
+    if wrong && ask.info.name.is_empty() && *namespaced {
+        return Err(ApiError::method_not_allowed());
+    }
+    if wrong { Err(ApiError::no_such_resource()) } else { Ok(()) }
+}
+
+/// What Go's mux says about a path that nobody registered.
+pub(crate) fn not_found() -> Response<Body> {
+    respond::text(StatusCode::NOT_FOUND, "404 page not found\n")
+}
+
+fn other_path(server: &Server, info: &RequestInfo, request: &Request<Body>) -> Result<Response<Body>> {
+    let path = info.path.trim_end_matches('/');
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return if path.is_empty() || known_prefix(path) {
+            Err(ApiError::method_not_allowed())
+        } else {
+            Ok(not_found())
+        };
+    }
+    let segments: Vec<&str> = path.split('/').skip(1).collect();
+    match segments.as_slice() {
+        [] | [""] => Ok(discovery::index(server)),
+        ["api"] => discovery::api(server, request.headers()),
+        ["apis"] => discovery::apis(server, request.headers()),
+        ["api", version] => discovery::group_version(server, "", version, request.headers()),
+        ["apis", group] => discovery::group(server, group, request.headers()),
+        ["apis", group, version] => discovery::group_version(server, group, version, request.headers()),
+        ["version"] => Ok(version::version()),
+        ["metrics"] => Ok(server.0.metrics.text(server)),
+        ["healthz" | "livez" | "readyz", ..] => Ok(health::health(server, &segments, info)),
+        ["openid", "v1", "jwks"] => Ok(crate::auth::openid::keys(server)),
+        [".well-known", "openid-configuration"] => Ok(crate::auth::openid::configuration(server)),
+        _ => Ok(not_found()),
+    }
+}
+
+fn known_prefix(path: &str) -> bool {
+    matches!(
+        path.split('/').nth(1),
+        Some("api" | "apis" | "version" | "healthz" | "livez" | "readyz" | "metrics")
+    )
+}

@@ -1,0 +1,183 @@
+//! The server: what it holds, and how one request goes through it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderValue, Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+use setpoint_store::{Store, TxnError, WriteError};
+use tokio::time::Instant;
+
+use crate::auth::{Caller, UserInfo, authn, authz, impersonate};
+use crate::error::{ApiError, Result};
+use crate::metrics::Metrics;
+use crate::negotiate::{Format, Offer, negotiate};
+use crate::options::Options;
+use crate::registry::Registry;
+use crate::request::RequestInfo;
+use crate::{bootstrap, respond, route};
+
+/// What goes wrong inside a body while it is read or written.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The body of requests and answers.
+pub type Body = UnsyncBoxBody<Bytes, BoxError>;
+
+/// How long a read waits for a version that is not there yet.
+const FUTURE_WAIT: Duration = Duration::from_secs(3);
+
+/// Why a server did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The objects that every cluster has could not be written.
+    #[error("bootstrap: {0}")]
+    Bootstrap(String),
+}
+
+/// An API server. Clones are handles to the same one.
+#[derive(Clone)]
+pub struct Server(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) options: Options,
+    pub(crate) registry: Registry,
+    pub(crate) metrics: Metrics,
+    pub(crate) discovery: crate::discovery::Cache,
+    /// Set once the store has failed to write for good.
+    pub(crate) write_failed: AtomicBool,
+}
+
+impl Server {
+    /// Starts a server on a store: writes what every cluster has, where it is missing, and reads the custom
+    /// resource definitions.
+    pub async fn start(options: Options) -> Result<Server, StartError> {
+        bootstrap::run(&options).await?;
+        let registry = Registry::default();
+        registry.reload(&options.store.snapshot());
+        Ok(Server(Arc::new(Inner {
+            options,
+            registry,
+            metrics: Metrics::default(),
+            discovery: crate::discovery::Cache::default(),
+            write_failed: AtomicBool::new(false),
+        })))
+    }
+
+    /// The store behind it.
+    pub fn store(&self) -> &Store {
+        &self.0.options.store
+    }
+
+    /// What it was started with.
+    pub fn options(&self) -> &Options {
+        &self.0.options
+    }
+
+    /// Answers one request.
+    pub async fn handle(&self, caller: Caller, request: Request<Body>) -> Response<Body> {
+        let began = Instant::now();
+        let info = RequestInfo::parse(request.method(), request.uri());
+        let audit_id = audit_id(&request, &self.0.options);
+        let format = error_format(&request, &info);
+        let _in_flight = self.0.metrics.enter(&info);
+        let result = self.authorized(&caller, &info, request).await;
+        let mut response = match result {
+            Ok(response) => response,
+            Err(error) => respond::error(&error, format),
+        };
+        response.headers_mut().insert("audit-id", audit_id);
+        self.0.metrics.record(&info, response.status(), began.elapsed());
+        response
+    }
+
+    async fn authorized(
+        &self,
+        caller: &Caller,
+        info: &RequestInfo,
+        request: Request<Body>,
+    ) -> Result<Response<Body>> {
+        let snapshot = self.0.options.store.snapshot();
+        let user = authn::authenticate(&self.0.options, &snapshot, caller, request.headers())?;
+        let user = impersonate::impersonate(&self.0.options, &snapshot, user, request.headers())?;
+        authz::authorize_request(&self.0.options, &snapshot, &user, info)?;
+        drop(snapshot);
+        route::route(self, user, info.clone(), request).await
+    }
+
+    /// Waits a little for a version that a client saw elsewhere.
+    pub(crate) async fn wait_for(&self, revision: u64) -> Result<()> {
+        let store = &self.0.options.store;
+        if store.revision() >= revision {
+            return Ok(());
+        }
+        match tokio::time::timeout(FUTURE_WAIT, store.reached(revision)).await {
+            Ok(()) => Ok(()),
+            Err(_) => Err(ApiError::future_version(revision, store.revision())),
+        }
+    }
+
+    /// Whether the store still takes writes.
+    pub(crate) fn is_writable(&self) -> bool {
+        !self.0.write_failed.load(Ordering::Relaxed)
+    }
+
+    /// Remembers that writing has ended, and makes the answer.
+    pub(crate) fn refused(&self, error: TxnError<ApiError>) -> ApiError {
+        if matches!(error, TxnError::Write(WriteError::Failed(_))) {
+            self.0.write_failed.store(true, Ordering::Relaxed);
+        }
+        error.into()
+    }
+
+    /// A change of a definition: what is served follows before the writer is answered.
+    pub(crate) fn definitions_changed(&self) {
+        self.0.registry.reload(&self.0.options.store.snapshot());
+    }
+
+    /// Forgets expired objects and old history. Connections call it now and then; so may the owner.
+    pub async fn maintain(&self) {
+        let now = u64::try_from(self.0.options.clock.now().as_millisecond()).unwrap_or(0);
+        self.0.options.store.age(now);
+        if let Err(error) = self.0.options.store.expire(now).await {
+            tracing::warn!(%error, "expired objects stay for now");
+        }
+    }
+}
+
+/// The client's audit id, or a new one.
+fn audit_id(request: &Request<Body>, options: &Options) -> HeaderValue {
+    let sent = request.headers().get("audit-id").filter(|value| !value.is_empty());
+    sent.cloned()
+        .or_else(|| HeaderValue::from_str(&options.random.uid()).ok())
+        .unwrap_or(HeaderValue::from_static(""))
+}
+
+/// Errors are answered in the client's encoding too, where it is one of ours.
+fn error_format(request: &Request<Body>, info: &RequestInfo) -> Format {
+    let offer = Offer { protobuf: true, forms: true };
+    negotiate(request.headers(), &info.query, offer).map_or(Format::Json, |settled| settled.format)
+}
+
+impl From<TxnError<ApiError>> for ApiError {
+    fn from(error: TxnError<ApiError>) -> Self {
+        match error {
+            TxnError::Decide(error) => error,
+            TxnError::Write(error @ WriteError::Full(_)) => ApiError::unavailable(error.to_string()),
+            TxnError::Write(error) => ApiError::unavailable(error.to_string()),
+            other => ApiError::internal(other),
+        }
+    }
+}
+
+/// One request for a resource, with everything known about it.
+#[derive(Clone)]
+pub(crate) struct Ask {
+    pub(crate) server: Server,
+    pub(crate) info: RequestInfo,
+    pub(crate) resource: Arc<crate::registry::Resource>,
+    pub(crate) user: UserInfo,
+    pub(crate) headers: http::HeaderMap,
+    pub(crate) negotiated: crate::negotiate::Negotiated,
+}

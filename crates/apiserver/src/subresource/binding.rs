@@ -1,0 +1,107 @@
+//! `pods/binding`: a scheduler puts a pod on a node.
+
+use http::{Response, StatusCode};
+use serde_json::{Value, json};
+use setpoint_api::cause::{Cause, Path};
+use setpoint_api::clock;
+use setpoint_store::{Snapshot, Txn};
+
+use crate::error::{ApiError, Result};
+use crate::registry;
+use crate::respond;
+use crate::server::{Ask, Body};
+use crate::write::{Writer, commit, put};
+use crate::{negotiate, object};
+
+/// Answers `POST …/pods/NAME/binding`.
+pub(crate) async fn route(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
+    let binding = decode(ask, bytes, "", "v1", "Binding")?;
+    bind(ask, &ask.info.name.clone(), binding).await
+}
+
+/// Answers the older `POST …/bindings`.
+pub(crate) async fn create(ask: &Ask, binding: Value) -> Result<Response<Body>> {
+    let name = object::name(&binding).to_owned();
+    let pods = ask.server.0.registry.find("", "v1", "pods").ok_or_else(ApiError::no_such_resource)?;
+    let ask = Ask { resource: pods, ..ask.clone() };
+    bind(&ask, &name, binding).await
+}
+
+/// A body of another kind than the resource's.
+pub(crate) fn decode(ask: &Ask, bytes: &[u8], group: &str, version: &str, kind: &str) -> Result<Value> {
+    let offer = negotiate::Offer { protobuf: true, forms: false };
+    let unhandled = |error: String| {
+        ApiError::bad_request(format!(
+            "{kind} in version \"{version}\" cannot be handled as a {kind}: {error}"
+        ))
+    };
+    let schema = setpoint_api::schema::builtin().schema(group, version, kind);
+    let schema = schema.unwrap_or_else(setpoint_api::schema::Schema::any);
+    match negotiate::body_format(&ask.headers, offer)? {
+        negotiate::Format::Protobuf => crate::protobuf::decode_any(bytes),
+        _ => {
+            let json = crate::body::yaml_to_json(bytes).map_err(unhandled)?;
+            let read = setpoint_api::schema::read_json(&json, &schema);
+            read.map(|read| read.value).map_err(|error| unhandled(error.to_string()))
+        }
+    }
+}
+
+async fn bind(ask: &Ask, name: &str, binding: Value) -> Result<Response<Body>> {
+    let node = binding.pointer("/target/name").and_then(Value::as_str).unwrap_or("").to_owned();
+    if node.is_empty() {
+        let cause = Cause::required(&Path::new("target.name"), "");
+        return Err(ApiError::invalid(&ask.resource, name, vec![cause]));
+    }
+    let writer = Writer::new(ask, "CreateOptions")?;
+    let decide = |snapshot: &Snapshot, txn: &mut Txn| {
+        let key = ask.resource.key(&ask.info.namespace, name);
+        let entry = snapshot.get(&key).ok_or_else(|| ApiError::not_found(&ask.resource, name))?;
+        let live = registry::value(&entry);
+        let refused = |text: String| Err(ApiError::conflict(&ask.resource, name, &text));
+        let uid = object::meta_text(&binding, "uid");
+        if !uid.is_empty() && uid != object::meta_text(&live, "uid") {
+            let text = format!(
+                "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+                object::meta_text(&live, "uid")
+            );
+            return refused(text);
+        }
+        if object::is_terminating(&live) {
+            return refused(format!("pod {name} is being deleted, cannot be assigned to a host"));
+        }
+        let bound = live.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or("");
+        if !bound.is_empty() {
+            return refused(format!("pod {name} is already assigned to node \"{bound}\""));
+        }
+        let mut new = live.clone();
+        new["spec"]["nodeName"] = json!(node);
+        if let Some(annotations) = binding.pointer("/metadata/annotations").and_then(Value::as_object) {
+            for (key, value) in annotations {
+                new["metadata"]["annotations"][key] = value.clone();
+            }
+        }
+        scheduled(&mut new, &clock::rfc3339_seconds(writer.now));
+        crate::managed::updated(&writer, &live, &mut new)?;
+        put(ask, txn, key, &new, writer.now);
+        Ok(())
+    };
+    commit(ask, writer.dry_run, decide).await?;
+    let status =
+        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+    respond::value(StatusCode::CREATED, &ask.negotiated, &status)
+}
+
+fn scheduled(pod: &mut Value, now: &str) {
+    let condition = json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null,
+        "lastTransitionTime": now});
+    if !pod["status"]["conditions"].is_array() {
+        pod["status"]["conditions"] = json!([]);
+    }
+    let conditions = pod["status"]["conditions"].as_array_mut().expect("made a list just now");
+    match conditions.iter_mut().find(|own| own["type"] == "PodScheduled") {
+        Some(own) if own["status"] == "True" => {}
+        Some(own) => *own = condition,
+        None => conditions.push(condition),
+    }
+}

@@ -1,0 +1,44 @@
+//! Paths below an object.
+
+pub(crate) mod binding;
+mod eviction;
+mod scale;
+mod token;
+
+use http::{Request, Response};
+
+use crate::body;
+use crate::error::{ApiError, Result};
+use crate::server::{Ask, Body};
+use crate::verb;
+
+/// Answers a request for a subresource.
+pub(crate) async fn route(ask: Ask, request: Request<Body>) -> Result<Response<Body>> {
+    let Some(sub) = ask.resource.subresource(&ask.info.subresource) else {
+        return Ok(crate::route::not_found());
+    };
+    if !sub.verbs.contains(&ask.info.verb) {
+        return Err(ApiError::method_not_allowed());
+    }
+    match ask.info.subresource.as_str() {
+        "status" | "finalize" | "approval" | "ephemeralcontainers" | "resize" => whole(&ask, request).await,
+        "scale" => scale::route(&ask, &body::read(request.into_body()).await?).await,
+        "binding" => binding::route(&ask, &body::read(request.into_body()).await?).await,
+        "eviction" => eviction::route(&ask, &body::read(request.into_body()).await?).await,
+        "token" => token::route(&ask, &body::read(request.into_body()).await?).await,
+        other => Err(ApiError::unavailable(format!("the subresource {other} has no backend"))),
+    }
+}
+
+/// Subresources that take and give the whole object.
+async fn whole(ask: &Ask, request: Request<Body>) -> Result<Response<Body>> {
+    if ask.info.verb == "get" {
+        return verb::get::get(ask).await;
+    }
+    let bytes = body::read(request.into_body()).await?;
+    match ask.info.verb.as_str() {
+        "update" => verb::update::update(ask, &bytes).await,
+        "patch" => verb::patch::patch(ask, &bytes).await,
+        _ => Err(ApiError::method_not_allowed()),
+    }
+}

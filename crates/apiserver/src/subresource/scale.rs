@@ -1,0 +1,203 @@
+//! `scale`: replicas of whatever has them.
+
+use std::sync::Arc;
+
+use http::{Response, StatusCode};
+use serde_json::{Value, json};
+use setpoint_api::apply::{self, OneVersion, ResetFields, WriteContext};
+use setpoint_api::cause::{Cause, Path};
+use setpoint_api::kind::GroupVersionKind;
+use setpoint_api::patch::{apply_json_patch, apply_merge_patch};
+use setpoint_api::schema::{Schema, builtin};
+use setpoint_api::strategic;
+use setpoint_store::{Entry, Snapshot, Txn};
+
+use crate::error::{ApiError, Result};
+use crate::registry;
+use crate::respond;
+use crate::server::{Ask, Body};
+use crate::verb::update;
+use crate::write::{Writer, commit, media_type};
+use crate::{object, subresource};
+
+/// JSON pointers to the numbers of a scale inside its object.
+struct Paths {
+    spec: String,
+    status: String,
+    selector: Option<String>,
+}
+
+fn paths(ask: &Ask) -> Paths {
+    let pointer = |path: &str| path.replace('.', "/");
+    match ask.resource.custom.as_ref().and_then(|custom| custom.scale(&ask.resource.version)) {
+        Some(scale) => Paths {
+            spec: pointer(&scale.spec_replicas),
+            status: pointer(&scale.status_replicas),
+            selector: Some(pointer(&scale.label_selector)).filter(|path| !path.is_empty()),
+        },
+        None => Paths { spec: "/spec/replicas".into(), status: "/status/replicas".into(), selector: None },
+    }
+}
+
+/// Answers a request for `scale`.
+pub(crate) async fn route(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
+    if ask.info.verb == "get" {
+        let key = ask.resource.key(&ask.info.namespace, &ask.info.name);
+        let entry = ask.server.store().snapshot().get(&key);
+        let entry = entry.ok_or_else(|| ApiError::not_found(&ask.resource, &ask.info.name))?;
+        return respond::value(StatusCode::OK, &ask.negotiated, &scale_of(ask, &registry::value(&entry)));
+    }
+    let kind = if ask.info.verb == "patch" { "PatchOptions" } else { "UpdateOptions" };
+    let writer = Writer::new(ask, kind)?;
+    let sent = match ask.info.verb.as_str() {
+        "update" => Sent::Whole(subresource::binding::decode(ask, bytes, "autoscaling", "v1", "Scale")?),
+        _ => Sent::Patch(bytes.to_vec()),
+    };
+    let decide = |snapshot: &Snapshot, txn: &mut Txn| {
+        let key = ask.resource.key(&ask.info.namespace, &ask.info.name);
+        let entry = snapshot.get(&key).ok_or_else(|| ApiError::not_found(&ask.resource, &ask.info.name))?;
+        decide(&writer, snapshot, txn, &entry, &sent)
+    };
+    let (object, events) = commit(ask, writer.dry_run, decide).await?;
+    let written = events.iter().find_map(|event| event.new.clone());
+    let stored = written.map_or(object, |entry| registry::value(&entry));
+    respond::value(StatusCode::OK, &ask.negotiated, &scale_of(ask, &stored))
+}
+
+enum Sent {
+    Whole(Value),
+    Patch(Vec<u8>),
+}
+
+/// The scale of an object.
+fn scale_of(ask: &Ask, object: &Value) -> Value {
+    let paths = paths(ask);
+    let number = |pointer: &str| object.pointer(pointer).and_then(Value::as_i64);
+    let mut metadata = json!({});
+    for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        if let Some(value) = object["metadata"].get(field) {
+            metadata[field] = value.clone();
+        }
+    }
+    let mut spec = json!({});
+    if let Some(replicas) = number(&paths.spec).filter(|&replicas| replicas != 0) {
+        spec["replicas"] = json!(replicas);
+    }
+    let mut status = json!({"replicas": number(&paths.status).unwrap_or(0)});
+    let selector = match &paths.selector {
+        Some(pointer) => object.pointer(pointer).and_then(Value::as_str).unwrap_or("").to_owned(),
+        None if ask.resource.custom.is_none() => selector_text(object),
+        None => String::new(),
+    };
+    if !selector.is_empty() {
+        status["selector"] = json!(selector);
+    }
+    json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status})
+}
+
+/// A label selector as `kubectl -l` writes it.
+fn selector_text(object: &Value) -> String {
+    let selector = &object["spec"]["selector"];
+    let plain = selector.get("matchLabels").or(Some(selector)).and_then(Value::as_object);
+    let mut terms: Vec<String> = plain
+        .into_iter()
+        .flatten()
+        .filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)))
+        .collect();
+    for expression in selector["matchExpressions"].as_array().into_iter().flatten() {
+        let key = expression["key"].as_str().unwrap_or("");
+        let mut values: Vec<&str> =
+            expression["values"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        values.sort_unstable();
+        terms.push(match expression["operator"].as_str().unwrap_or("") {
+            "In" => format!("{key} in ({})", values.join(",")),
+            "NotIn" => format!("{key} notin ({})", values.join(",")),
+            "Exists" => key.to_owned(),
+            _ => format!("!{key}"),
+        });
+    }
+    terms.sort();
+    terms.join(",")
+}
+
+fn decide(
+    writer: &Writer<'_>,
+    snapshot: &Snapshot,
+    txn: &mut Txn,
+    entry: &Arc<Entry>,
+    sent: &Sent,
+) -> Result<Value> {
+    let ask = writer.ask;
+    let live = registry::value(entry);
+    let current = scale_of(ask, &live);
+    let wanted = match sent {
+        Sent::Whole(scale) => scale.clone(),
+        Sent::Patch(bytes) => patched(writer, current, bytes)?,
+    };
+    let version = object::meta_text(&wanted, "resourceVersion");
+    if !version.is_empty() && version != entry.mod_revision.to_string() {
+        return Err(ApiError::modified(&ask.resource, &ask.info.name));
+    }
+    let replicas = wanted.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
+    if replicas < 0 {
+        let text = "must be greater than or equal to 0";
+        let cause = Cause::invalid(&Path::new("spec.replicas"), replicas, text);
+        let kind = setpoint_api::kind::GroupKind::new("autoscaling", "Scale");
+        return Err(setpoint_api::Status::invalid(&kind, &ask.info.name, vec![cause]).into());
+    }
+    let mut new = live.clone();
+    set_pointer(&mut new, &paths(ask).spec, json!(replicas));
+    let decided = update::change(writer, snapshot, txn, entry, live, new)?;
+    Ok(decided.object)
+}
+
+fn set_pointer(object: &mut Value, pointer: &str, value: Value) {
+    let mut at = object;
+    for step in pointer.split('/').filter(|step| !step.is_empty()) {
+        at = &mut at[step];
+    }
+    *at = value;
+}
+
+fn patched(writer: &Writer<'_>, mut current: Value, bytes: &[u8]) -> Result<Value> {
+    let ask = writer.ask;
+    let text = crate::body::yaml_to_json(bytes).map_err(ApiError::bad_request)?;
+    let patch: Value =
+        serde_json::from_slice(&text).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    let schema = builtin().schema("autoscaling", "v1", "Scale").unwrap_or_else(Schema::any);
+    let refused = |error: setpoint_api::patch::PatchError| ApiError::bad_request(error.to_string());
+    match media_type(ask) {
+        "application/json-patch+json" => {
+            apply_json_patch(&mut current, &patch).map_err(refused)?;
+            Ok(current)
+        }
+        "application/merge-patch+json" => {
+            apply_merge_patch(&mut current, patch).map_err(refused)?;
+            Ok(current)
+        }
+        "application/strategic-merge-patch+json" if ask.resource.custom.is_none() => {
+            strategic::apply(current, patch, &schema).map_err(ApiError::strategic)
+        }
+        "application/apply-patch+yaml" => {
+            let kind =
+                GroupVersionKind { group: "autoscaling".into(), version: "v1".into(), kind: "Scale".into() };
+            let context = WriteContext {
+                schema: &schema,
+                kind: &kind,
+                manager: &writer.manager,
+                subresource: "scale",
+                now: writer.now,
+                reset_fields: &ResetFields::None,
+                versions: &OneVersion,
+            };
+            let force = ask.info.query.flag("force");
+            apply::server_side_apply(Some(&current), &patch, force, &context)
+                .map(|applied| applied.object)
+                .map_err(|error| ApiError::bad_request(error.to_string()))
+        }
+        _ => Err(ApiError::unsupported_media_type(&[
+            "application/json-patch+json",
+            "application/merge-patch+json",
+        ])),
+    }
+}

@@ -1,0 +1,141 @@
+//! `serviceaccounts/token`: TokenRequest.
+
+use http::{Response, StatusCode};
+use serde_json::{Value, json};
+use setpoint_api::cause::{Cause, Path};
+use setpoint_api::clock;
+use setpoint_store::Snapshot;
+
+use crate::auth::jwt::{Bound, Claims, Ref, sign};
+use crate::error::{ApiError, Result};
+use crate::object;
+use crate::registry::{self, key};
+use crate::respond;
+use crate::server::{Ask, Body};
+
+/// How long a token lives unless the request says otherwise.
+const DEFAULT_SECONDS: i64 = 3600;
+/// The shortest and longest life that may be asked for.
+const SHORTEST: i64 = 600;
+const LONGEST: i64 = 1 << 32;
+
+/// Answers `POST …/serviceaccounts/NAME/token`.
+pub(crate) async fn route(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
+    let mut request = super::binding::decode(ask, bytes, "authentication.k8s.io", "v1", "TokenRequest")?;
+    let options = ask.server.options();
+    let Some(key) = options.service_accounts.signing.clone() else {
+        return Ok(crate::route::not_found());
+    };
+    let snapshot = ask.server.store().snapshot();
+    let account = snapshot
+        .get(&ask.resource.key(&ask.info.namespace, &ask.info.name))
+        .ok_or_else(|| ApiError::not_found(&ask.resource, &ask.info.name))?;
+    let account = registry::value(&account);
+    let seconds = lifetime(&request)?;
+    let audiences = request.pointer("/spec/audiences").and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut audiences: Vec<String> = audiences.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+    if audiences.is_empty() {
+        audiences.push(options.service_accounts.issuer.clone());
+    }
+    let now = options.clock.now();
+    let claims = Claims {
+        exp: now.as_second() + seconds,
+        iat: now.as_second(),
+        nbf: now.as_second(),
+        iss: options.service_accounts.issuer.clone(),
+        jti: options.random.uid(),
+        kubernetes: bound(ask, &snapshot, &request, &account)?,
+        sub: format!("system:serviceaccount:{}:{}", ask.info.namespace, ask.info.name),
+        aud: audiences.clone(),
+    };
+    let token = sign(&key, &claims).ok_or_else(|| ApiError::internal("the token could not be signed"))?;
+    request["kind"] = json!("TokenRequest");
+    request["apiVersion"] = json!("authentication.k8s.io/v1");
+    request["spec"]["audiences"] = json!(audiences);
+    request["spec"]["expirationSeconds"] = json!(seconds);
+    if request["spec"].get("boundObjectRef").is_none() {
+        request["spec"]["boundObjectRef"] = Value::Null;
+    }
+    let expires = now + jiff::SignedDuration::from_secs(seconds);
+    request["status"] = json!({"token": token, "expirationTimestamp": clock::rfc3339_seconds(expires)});
+    object::set_meta_text(&mut request, "name", &ask.info.name);
+    object::set_meta_text(&mut request, "namespace", &ask.info.namespace);
+    object::set_meta_text(&mut request, "creationTimestamp", &clock::rfc3339_seconds(now));
+    respond::value(StatusCode::CREATED, &ask.negotiated, &request)
+}
+
+fn lifetime(request: &Value) -> Result<i64> {
+    let seconds =
+        request.pointer("/spec/expirationSeconds").and_then(Value::as_i64).unwrap_or(DEFAULT_SECONDS);
+    let path = Path::new("spec.expirationSeconds");
+    let text = match seconds {
+        short if short < SHORTEST => "may not specify a duration less than 10 minutes",
+        long if long > LONGEST => "may not specify a duration larger than 2^32 seconds",
+        fine => return Ok(fine),
+    };
+    let kind = setpoint_api::kind::GroupKind::new("authentication.k8s.io", "TokenRequest");
+    let cause = Cause::invalid(&path, seconds, text);
+    Err(setpoint_api::Status::invalid(&kind, "", vec![cause]).into())
+}
+
+fn bound(ask: &Ask, snapshot: &Snapshot, request: &Value, account: &Value) -> Result<Bound> {
+    let mut bound = Bound {
+        namespace: ask.info.namespace.clone(),
+        serviceaccount: Ref {
+            name: ask.info.name.clone(),
+            uid: object::meta_text(account, "uid").to_owned(),
+        },
+        ..Bound::default()
+    };
+    let Some(wanted) = request.pointer("/spec/boundObjectRef").filter(|wanted| wanted.is_object()) else {
+        return Ok(bound);
+    };
+    let (kind, name) = (wanted["kind"].as_str().unwrap_or(""), wanted["name"].as_str().unwrap_or(""));
+    let (plural, namespace) = match kind {
+        "Pod" => ("pods", ask.info.namespace.as_str()),
+        "Secret" => ("secrets", ask.info.namespace.as_str()),
+        "Node" => ("nodes", ""),
+        _ => {
+            return Err(ApiError::bad_request(format!(
+                "cannot bind token for serviceaccount {:?} to type {kind:?}",
+                ask.info.name
+            )));
+        }
+    };
+    let stored = snapshot.get(&key::object("", plural, namespace, name));
+    let stored = stored.ok_or_else(|| {
+        ApiError::from(setpoint_api::Status::not_found(&setpoint_api::GroupResource::new("", plural), name))
+    })?;
+    let object = registry::value(&stored);
+    let uid = object::meta_text(&object, "uid").to_owned();
+    let sent = wanted["uid"].as_str().unwrap_or("");
+    if !sent.is_empty() && sent != uid {
+        let text = format!(
+            "the UID in the bound object reference ({sent}) does not match the UID in record. The object might have been deleted and then recreated"
+        );
+        return Err(ApiError::conflict(&ask.resource, &ask.info.name, &text));
+    }
+    let reference = Some(Ref { name: name.to_owned(), uid });
+    match kind {
+        "Pod" => {
+            let used = object.pointer("/spec/serviceAccountName").and_then(Value::as_str).unwrap_or("");
+            if used != ask.info.name {
+                return Err(ApiError::bad_request(format!(
+                    "cannot bind token for serviceaccount {:?} to pod running with different serviceaccount name.",
+                    ask.info.name
+                )));
+            }
+            bound.pod = reference;
+            bound.node = node_of(snapshot, &object);
+        }
+        "Secret" => bound.secret = reference,
+        _ => bound.node = reference,
+    }
+    Ok(bound)
+}
+
+fn node_of(snapshot: &Snapshot, pod: &Value) -> Option<Ref> {
+    let name = pod.pointer("/spec/nodeName")?.as_str()?;
+    let entry = snapshot.get(&key::object("", "nodes", "", name))?;
+    Some(Ref { name: name.to_owned(), uid: registry::meta(&entry).uid.clone() })
+}

@@ -1,0 +1,42 @@
+//! Tables: what `kubectl get` shows.
+
+use serde_json::{Value, json};
+use setpoint_api::table::Printer;
+
+use crate::form;
+use crate::registry::Resource;
+use crate::server::Ask;
+
+fn printer(resource: &Resource) -> Printer {
+    match &resource.custom {
+        Some(custom) => custom.printer(&resource.version),
+        None => Printer::builtin(&resource.group, &resource.kind),
+    }
+}
+
+/// Rows of these objects; watches send the columns only once.
+pub(crate) fn table(ask: &Ask, version: &str, metadata: Value, objects: &[Value], columns: bool) -> Value {
+    let include = ask.info.query.get("includeObject").unwrap_or("Metadata");
+    let now = ask.server.options().clock.now();
+    let printer = printer(&ask.resource);
+    let rows = objects.iter().map(|object| {
+        let shown = match include {
+            "None" => Value::Null,
+            "Object" => object.clone(),
+            _ => form::partial(object, version, true),
+        };
+        let mut row = json!({"cells": printer.cells(object, now), "object": shown});
+        if let Some(conditions) = printer.conditions(object) {
+            row["conditions"] = conditions;
+        }
+        row
+    });
+    let rows: Vec<Value> = rows.collect();
+    let definitions = if columns {
+        Value::Array(printer.columns().iter().map(setpoint_api::table::Column::to_value).collect())
+    } else {
+        Value::Null
+    };
+    json!({"kind": "Table", "apiVersion": format!("meta.k8s.io/{version}"), "metadata": metadata,
+        "columnDefinitions": definitions, "rows": rows})
+}

@@ -1,0 +1,139 @@
+//! `POST` to a collection.
+
+use http::{Response, StatusCode};
+use serde_json::{Value, json};
+use setpoint_api::cause::{Cause, Path};
+use setpoint_api::{clock, defaults, name, prepare};
+use setpoint_store::{Snapshot, Txn};
+
+use crate::error::{ApiError, Result};
+use crate::server::{Ask, Body};
+use crate::write::{Decided, Outcome, Writer, commit, outcome, put};
+use crate::{admission, auth, form, managed, object, respond, validate};
+
+/// How often a taken name is drawn again.
+const NAME_TRIES: usize = 8;
+
+/// Creates an object.
+pub(crate) async fn create(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
+    if ask.resource.rules.ephemeral {
+        return auth::review::review(ask, bytes).await;
+    }
+    let mut writer = Writer::new(ask, "CreateOptions")?;
+    let sent = writer.decode(bytes)?;
+    let object = place(ask, sent)?;
+    if ask.resource.rules.inert {
+        writer.warnings.push(format!(
+            "{} are stored and served by this server; nothing acts on them",
+            ask.resource.group_resource()
+        ));
+    }
+    let decide = |snapshot: &Snapshot, txn: &mut Txn| decide(&writer, snapshot, txn, object.clone());
+    let (decided, events) = commit(ask, writer.dry_run, decide).await?;
+    let mut response = match outcome(decided, &events) {
+        Outcome::Stored(entry) => form::one_entry(ask, StatusCode::CREATED, &entry)?,
+        Outcome::Value(value) => form::one_value(ask, StatusCode::CREATED, value)?,
+    };
+    respond::warn(response.headers_mut(), &writer.warnings);
+    Ok(response)
+}
+
+/// The object's namespace is the request's.
+pub(crate) fn place(ask: &Ask, mut object: Value) -> Result<Value> {
+    let sent = object::meta_text(&object, "namespace").to_owned();
+    if ask.resource.namespaced {
+        if !sent.is_empty() && sent != ask.info.namespace {
+            return Err(ApiError::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
+        }
+        object::set_meta_text(&mut object, "namespace", &ask.info.namespace);
+    } else {
+        object::set_meta_text(&mut object, "namespace", "");
+    }
+    Ok(object)
+}
+
+/// Decides what is stored for a new object.
+pub(crate) fn decide(
+    writer: &Writer<'_>,
+    snapshot: &Snapshot,
+    txn: &mut Txn,
+    mut object: Value,
+) -> Result<Decided> {
+    if !crate::write::sent_version(&object).is_empty() {
+        return Err(ApiError::bad_request("resourceVersion should not be set on objects to be created"));
+    }
+    let key = name_it(writer, snapshot, &mut object)?;
+    system_fields(writer, &mut object);
+    defaults::apply(&writer.ask.resource.stored_kind(), &mut object);
+    managed::created(writer, &mut object)?;
+    admit(writer, snapshot, txn, key, object)
+}
+
+/// Like [`decide`], for an object that an apply makes: its owners are noted already.
+pub(crate) fn decide_applied(
+    writer: &Writer<'_>,
+    snapshot: &Snapshot,
+    txn: &mut Txn,
+    mut object: Value,
+) -> Result<Decided> {
+    let key = name_it(writer, snapshot, &mut object)?;
+    system_fields(writer, &mut object);
+    defaults::apply(&writer.ask.resource.stored_kind(), &mut object);
+    admit(writer, snapshot, txn, key, object)
+}
+
+fn system_fields(writer: &Writer<'_>, object: &mut Value) {
+    let metadata = object::metadata_mut(object);
+    for field in
+        ["resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"]
+    {
+        metadata.remove(field);
+    }
+    metadata.insert("uid".into(), json!(writer.ask.server.options().random.uid()));
+    metadata.insert("creationTimestamp".into(), json!(clock::rfc3339_seconds(writer.now)));
+}
+
+fn admit(
+    writer: &Writer<'_>,
+    snapshot: &Snapshot,
+    txn: &mut Txn,
+    key: Vec<u8>,
+    mut object: Value,
+) -> Result<Decided> {
+    let (ask, resource) = (writer.ask, &writer.ask.resource);
+    admission::namespace::may_create(snapshot, ask, object::name(&object))?;
+    prepare::create(&resource.facts, &mut object, &writer.context());
+    admission::create(writer, snapshot, txn, &mut object)?;
+    validate::create(writer, &object)?;
+    if snapshot.get(&key).is_some() {
+        return Err(ApiError::already_exists(resource, object::name(&object)));
+    }
+    put(ask, txn, key.clone(), &object, writer.now);
+    Ok(Decided { object, key })
+}
+
+/// Draws a name where only its beginning is given, and returns the key.
+fn name_it(writer: &Writer<'_>, snapshot: &Snapshot, object: &mut Value) -> Result<Vec<u8>> {
+    let (ask, resource) = (writer.ask, &writer.ask.resource);
+    let namespace = object::meta_text(object, "namespace").to_owned();
+    if !object::name(object).is_empty() {
+        return Ok(resource.key(&namespace, object::name(object)));
+    }
+    let base = object::meta_text(object, "generateName").to_owned();
+    if base.is_empty() {
+        let cause = Cause::required(&Path::new("metadata.name"), "name or generateName is required");
+        return Err(ApiError::invalid(resource, "", vec![cause]));
+    }
+    let mut drawn = String::new();
+    for _ in 0..NAME_TRIES {
+        drawn = name::generate(&base, &ask.server.options().random);
+        let key = resource.key(&namespace, &drawn);
+        if snapshot.get(&key).is_none() {
+            object::set_meta_text(object, "name", &drawn);
+            return Ok(key);
+        }
+    }
+    Err(ApiError::generate_name_conflict(resource, &drawn))
+}

@@ -1,0 +1,262 @@
+//! `DELETE` of one object: preconditions, finalizers, grace.
+
+use std::sync::Arc;
+
+use http::{Response, StatusCode};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use setpoint_api::cause::{Cause, Path};
+use setpoint_api::facts::Garbage;
+use setpoint_api::status::{Details, Status};
+use setpoint_api::{clock, prepare};
+use setpoint_store::{Entry, Snapshot, Txn};
+
+use crate::error::{ApiError, Result};
+use crate::negotiate::{Format, Offer, body_format};
+use crate::server::{Ask, Body};
+use crate::verb::update::may_go;
+use crate::write::{Outcome, Writer, commit, put};
+use crate::{admission, body, form, object, registry, respond};
+
+/// `meta/v1.DeleteOptions`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct DeleteOptions {
+    grace_period_seconds: Option<i64>,
+    preconditions: Option<Preconditions>,
+    orphan_dependents: Option<bool>,
+    propagation_policy: Option<String>,
+    pub(crate) dry_run: Option<Vec<String>>,
+}
+
+/// What must be so.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Preconditions {
+    uid: Option<String>,
+    resource_version: Option<String>,
+}
+
+/// The finalizers that the two other propagation policies stand for.
+const ORPHAN: &str = "orphan";
+const FOREGROUND: &str = "foregroundDeletion";
+
+impl DeleteOptions {
+    /// From the body, or from the query where there is no body.
+    pub(crate) fn read(ask: &Ask, bytes: &[u8]) -> Result<Self> {
+        let mut options =
+            if bytes.is_empty() { DeleteOptions::from_query(ask)? } else { from_body(ask, bytes)? };
+        if options.dry_run.as_ref().is_none_or(Vec::is_empty) {
+            options.dry_run = Some(ask.info.query.all("dryRun").map(str::to_owned).collect());
+        }
+        options.check()?;
+        Ok(options)
+    }
+
+    fn from_query(ask: &Ask) -> Result<Self> {
+        let query = &ask.info.query;
+        Ok(DeleteOptions {
+            grace_period_seconds: query.number("gracePeriodSeconds")?,
+            preconditions: None,
+            orphan_dependents: query.optional_flag("orphanDependents"),
+            propagation_policy: query.get("propagationPolicy").map(str::to_owned),
+            dry_run: None,
+        })
+    }
+
+    fn check(&self) -> Result<()> {
+        let mut causes = Vec::new();
+        if self.orphan_dependents.is_some() && self.propagation_policy.is_some() {
+            let text = "orphanDependents and deletionPropagation cannot be both set";
+            causes.push(Cause::invalid(
+                &Path::new("propagationPolicy"),
+                self.propagation_policy.as_deref().unwrap_or(""),
+                text,
+            ));
+        }
+        if let Some(policy) = &self.propagation_policy {
+            let allowed = ["Background", "Foreground", "Orphan"];
+            if !allowed.contains(&policy.as_str()) {
+                causes.push(Cause::not_supported(
+                    &Path::new("propagationPolicy"),
+                    policy,
+                    &["Background", "Foreground", "Orphan", "nil"],
+                ));
+            }
+        }
+        for value in self.dry_run.iter().flatten() {
+            if value != "All" {
+                causes.push(Cause::not_supported(&Path::new("dryRun"), value, &["All"]));
+            }
+        }
+        if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid_options("DeleteOptions", causes)) }
+    }
+
+    /// Whether nothing is to happen.
+    pub(crate) fn is_dry(&self) -> bool {
+        self.dry_run.iter().flatten().any(|value| value == "All")
+    }
+
+    fn check_preconditions(&self, ask: &Ask, live: &Value, entry: &Entry) -> Result<()> {
+        let Some(wanted) = &self.preconditions else { return Ok(()) };
+        let name = object::name(live);
+        let uid = object::meta_text(live, "uid");
+        if let Some(wanted) = wanted.uid.as_deref().filter(|wanted| *wanted != uid) {
+            let text =
+                format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {uid}");
+            return Err(ApiError::conflict(&ask.resource, name, &text));
+        }
+        let version = entry.mod_revision.to_string();
+        if let Some(wanted) = wanted.resource_version.as_deref().filter(|wanted| *wanted != version) {
+            let text = format!(
+                "Precondition failed: ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: {version}"
+            );
+            return Err(ApiError::conflict(&ask.resource, name, &text));
+        }
+        Ok(())
+    }
+
+    /// The finalizers that the deletion adds or takes away.
+    fn finalizers(&self, ask: &Ask, live: &Value) -> Vec<String> {
+        let mut finalizers: Vec<String> = object::finalizers(live).into_iter().map(str::to_owned).collect();
+        if ask.resource.facts.garbage == Garbage::Unsupported {
+            return finalizers;
+        }
+        let policy = match (self.orphan_dependents, self.propagation_policy.as_deref()) {
+            (Some(true), _) | (_, Some("Orphan")) => ORPHAN,
+            (Some(false), _) | (_, Some("Background")) => "",
+            (_, Some("Foreground")) => FOREGROUND,
+            // Nothing said: what the object carries already stands.
+            _ => {
+                return finalizers;
+            }
+        };
+        finalizers.retain(|own| own != ORPHAN && own != FOREGROUND);
+        if !policy.is_empty() {
+            finalizers.push(policy.to_owned());
+        }
+        finalizers
+    }
+}
+
+fn from_body(ask: &Ask, bytes: &[u8]) -> Result<DeleteOptions> {
+    let format = body_format(&ask.headers, Offer { protobuf: true, forms: false })?;
+    let value: Value = match format {
+        Format::Protobuf => crate::protobuf::decode_any(bytes)?,
+        Format::Json | Format::Yaml => {
+            let text = body::yaml_to_json(bytes).map_err(ApiError::bad_request)?;
+            serde_json::from_slice(&text)
+                .map_err(|error| ApiError::bad_request(format!("error decoding the options: {error}")))?
+        }
+    };
+    serde_json::from_value(value).map_err(|error| ApiError::bad_request(error.to_string()))
+}
+
+/// What became of the object.
+pub(crate) enum Deleted {
+    /// Gone: as it was last.
+    Gone(Value),
+    /// Waits for finalizers or time: the object and its key.
+    Terminating(Value, Vec<u8>),
+}
+
+/// Deletes an object.
+pub(crate) async fn delete(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
+    let options = DeleteOptions::read(ask, bytes)?;
+    admission::namespace::may_delete(ask)?;
+    let writer = Writer::new(ask, "DeleteOptions")?;
+    let decide = |snapshot: &Snapshot, txn: &mut Txn| {
+        let key = ask.resource.key(&ask.info.namespace, &ask.info.name);
+        let entry = snapshot.get(&key).ok_or_else(|| ApiError::not_found(&ask.resource, &ask.info.name))?;
+        decide(&writer, snapshot, txn, &entry, &options)
+    };
+    let (deleted, events) = commit(ask, options.is_dry(), decide).await?;
+    match deleted {
+        Deleted::Terminating(value, key) => {
+            let written = events.iter().find(|event| event.key == key).and_then(|event| event.new.clone());
+            let outcome = written.map_or(Outcome::Value(value), Outcome::Stored);
+            crate::verb::update::answer(ask, &[], StatusCode::OK, outcome)
+        }
+        Deleted::Gone(value) if ask.resource.rules.returns_deleted => {
+            form::one_value(ask, StatusCode::OK, value)
+        }
+        Deleted::Gone(value) => {
+            let details = Details {
+                name: object::name(&value).to_owned(),
+                group: ask.resource.group.clone(),
+                kind: ask.resource.plural.clone(),
+                uid: object::meta_text(&value, "uid").to_owned(),
+                ..Details::default()
+            };
+            respond::value(StatusCode::OK, &ask.negotiated, &Status::success(details).to_value())
+        }
+    }
+}
+
+/// Decides whether the object goes now or begins to terminate.
+pub(crate) fn decide(
+    writer: &Writer<'_>,
+    snapshot: &Snapshot,
+    txn: &mut Txn,
+    entry: &Arc<Entry>,
+    options: &DeleteOptions,
+) -> Result<Deleted> {
+    let ask = writer.ask;
+    let live = registry::value(entry);
+    options.check_preconditions(ask, &live, entry)?;
+    let key = entry.key.to_vec();
+    let mut new = live.clone();
+    set_finalizers(&mut new, options.finalizers(ask, &live));
+    let grace = prepare::grace_period(&ask.resource.facts, &live, options.grace_period_seconds);
+    let was_terminating = object::is_terminating(&live);
+    if was_terminating {
+        shorten(&mut new, &live, grace, writer.now);
+    } else {
+        begin(&mut new, grace.unwrap_or(0), writer.now);
+    }
+    crate::crd::on_delete(ask, snapshot, txn, &mut new)?;
+    if ask.resource.is("", "namespaces") {
+        new["status"]["phase"] = json!("Terminating");
+    }
+    if may_go(ask, &new) {
+        txn.delete(key);
+        return Ok(Deleted::Gone(live));
+    }
+    if new != live {
+        put(ask, txn, key.clone(), &new, writer.now);
+    }
+    Ok(Deleted::Terminating(new, key))
+}
+
+fn set_finalizers(object: &mut Value, finalizers: Vec<String>) {
+    let metadata = object::metadata_mut(object);
+    if finalizers.is_empty() {
+        metadata.remove("finalizers");
+    } else {
+        metadata.insert("finalizers".into(), json!(finalizers));
+    }
+}
+
+pub(crate) fn begin(object: &mut Value, grace: i64, now: jiff::Timestamp) {
+    let ends = now + jiff::SignedDuration::from_secs(grace);
+    let metadata = object::metadata_mut(object);
+    metadata.insert("deletionTimestamp".into(), json!(clock::rfc3339_seconds(ends)));
+    metadata.insert("deletionGracePeriodSeconds".into(), json!(grace));
+    let generation = metadata.get("generation").and_then(Value::as_i64).unwrap_or(0);
+    if generation > 0 {
+        metadata.insert("generation".into(), json!(generation + 1));
+    }
+}
+
+/// A second deletion can only bring the end nearer.
+fn shorten(object: &mut Value, live: &Value, grace: Option<i64>, now: jiff::Timestamp) {
+    let Some(grace) = grace else { return };
+    let current = live.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0);
+    if grace >= current {
+        return;
+    }
+    let ends = now + jiff::SignedDuration::from_secs(grace);
+    let metadata = object::metadata_mut(object);
+    metadata.insert("deletionTimestamp".into(), json!(clock::rfc3339_seconds(ends)));
+    metadata.insert("deletionGracePeriodSeconds".into(), json!(grace));
+}

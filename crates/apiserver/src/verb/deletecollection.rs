@@ -1,0 +1,38 @@
+//! `DELETE` of a collection.
+
+use std::sync::Arc;
+
+use http::Response;
+use setpoint_store::{Entry, Snapshot, Txn};
+
+use crate::error::Result;
+use crate::form::{self, Listed};
+use crate::server::{Ask, Body};
+use crate::verb::delete::{DeleteOptions, decide};
+use crate::verb::list::{Selection, scope};
+use crate::write::{Writer, commit};
+
+/// Deletes what the selectors select, each object in its own transaction, and answers with what that was.
+pub(crate) async fn deletecollection(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
+    let options = DeleteOptions::read(ask, bytes)?;
+    let selection = Selection::parse(&ask.resource, &ask.info.query)?;
+    let writer = Writer::new(ask, "DeleteOptions")?;
+    let range = scope(&ask.resource, &ask.info, &selection);
+    let snapshot = ask.server.store().snapshot();
+    let selected: Vec<Arc<Entry>> = snapshot
+        .range(&range, None)
+        .filter(|entry| selection.matches(&ask.resource, entry))
+        .cloned()
+        .collect();
+    drop(snapshot);
+    for target in &selected {
+        let decide = |snapshot: &Snapshot, txn: &mut Txn| match snapshot.get(&target.key) {
+            // Somebody else was faster.
+            None => Ok(()),
+            Some(entry) => decide(&writer, snapshot, txn, &entry, &options).map(|_| ()),
+        };
+        commit(ask, options.is_dry(), decide).await?;
+    }
+    let revision = ask.server.store().revision();
+    form::list(ask, Listed { revision, entries: selected, next: String::new(), remaining: None })
+}

@@ -1,0 +1,278 @@
+//! `GET` of a collection: selectors, versions, pages.
+
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::Response;
+use serde::{Deserialize, Serialize};
+use setpoint_api::cause::{Cause, Path};
+use setpoint_api::selector::{FieldSelector, LabelSelector};
+use setpoint_store::{Entry, KeyRange, ReadError, Snapshot};
+
+use crate::error::{ApiError, Result};
+use crate::form::{self, Listed};
+use crate::registry::{Resource, fields, meta};
+use crate::request::{Query, RequestInfo};
+use crate::server::{Ask, Body};
+
+/// Which objects a list or watch is about.
+#[derive(Clone, Debug)]
+pub(crate) struct Selection {
+    pub(crate) labels: LabelSelector,
+    pub(crate) fields: FieldSelector,
+}
+
+impl Selection {
+    /// Reads and checks the selectors of a request.
+    pub(crate) fn parse(resource: &Resource, query: &Query) -> Result<Self> {
+        let labels = match query.get("labelSelector") {
+            None => LabelSelector::everything(),
+            Some(text) => LabelSelector::parse(text)
+                .map_err(|error| ApiError::bad_request(format!("unable to parse requirement: {error}")))?,
+        };
+        let selected = match query.get("fieldSelector") {
+            None => FieldSelector::everything(),
+            Some(text) => {
+                FieldSelector::parse(text).map_err(|error| ApiError::bad_request(error.to_string()))?
+            }
+        };
+        fields::check(resource, &selected)?;
+        Ok(Selection { labels, fields: selected })
+    }
+
+    /// Whether nothing is left out.
+    pub(crate) fn is_everything(&self) -> bool {
+        self.labels.is_everything() && self.fields.is_everything()
+    }
+
+    /// Whether a stored object is selected.
+    pub(crate) fn matches(&self, resource: &Resource, entry: &Entry) -> bool {
+        if !self.labels.is_everything() {
+            let labels = &meta(entry).labels;
+            if !self.labels.matches_by(|key| labels.get(key).map(String::as_str)) {
+                return false;
+            }
+        }
+        self.fields.is_everything() || fields::matches(resource, &self.fields, entry)
+    }
+}
+
+/// A version as clients send it.
+pub(crate) fn parse_version(text: &str) -> Result<u64> {
+    text.parse().map_err(|_| {
+        let path = Path::new("resourceVersion");
+        let cause = Cause::invalid(
+            &path,
+            text,
+            &format!("strconv.ParseUint: parsing {}: invalid syntax", setpoint_api::cause::quote(text)),
+        );
+        ApiError::bad_request(format!(
+            "Invalid value: {}",
+            cause.message.trim_start_matches("Invalid value: ")
+        ))
+    })
+}
+
+/// Refuses options of a list that do not go together.
+fn check_options(query: &Query) -> Result<()> {
+    let path = Path::new("resourceVersionMatch");
+    let mut causes = Vec::new();
+    if let Some(matching) = query.get("resourceVersionMatch") {
+        if query.get("resourceVersion").is_none() {
+            causes.push(Cause::forbidden(
+                &path,
+                "resourceVersionMatch is forbidden unless resourceVersion is provided",
+            ));
+        }
+        if query.get("continue").is_some() {
+            let text = "resourceVersionMatch is forbidden when continue is provided";
+            causes.push(Cause::forbidden(&path, text));
+        }
+        if matching != "Exact" && matching != "NotOlderThan" {
+            causes.push(Cause::not_supported(&path, matching, &["Exact", "NotOlderThan", ""]));
+        }
+        if matching == "Exact" && query.get("resourceVersion") == Some("0") {
+            let text = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
+            causes.push(Cause::forbidden(&path, text));
+        }
+    }
+    if query.has("sendInitialEvents") {
+        let path = Path::new("sendInitialEvents");
+        causes.push(Cause::forbidden(&path, "sendInitialEvents is forbidden for list"));
+    }
+    if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid_options("ListOptions", causes)) }
+}
+
+/// Where the next page begins. A version of -1 continues on the newest state.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Continue {
+    v: String,
+    rv: i64,
+    start: String,
+}
+
+const CONTINUE_VERSION: &str = "meta.k8s.io/v1";
+
+impl Continue {
+    fn encode(rv: i64, start: &[u8]) -> String {
+        let start = String::from_utf8_lossy(start).into_owned();
+        let token = Continue { v: CONTINUE_VERSION.to_owned(), rv, start };
+        URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).expect("text and a number"))
+    }
+
+    fn decode(text: &str) -> Result<Self> {
+        let refused = |why: &str| ApiError::bad_request(format!("invalid continue token: {why}"));
+        let bytes = URL_SAFE_NO_PAD
+            .decode(text.trim_end_matches('='))
+            .map_err(|_| refused("continue key is not valid"))?;
+        let token: Continue =
+            serde_json::from_slice(&bytes).map_err(|_| refused("continue key is not valid"))?;
+        match token {
+            Continue { v, .. } if v != CONTINUE_VERSION => {
+                Err(refused("continue key is not valid: server does not recognize this encoded version"))
+            }
+            Continue { rv: 0, .. } => Err(refused(
+                "continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
+            )),
+            Continue { ref start, .. } if start.is_empty() || start.contains("../") => {
+                Err(refused("continue key is not valid: encoded start key empty (version meta.k8s.io/v1)"))
+            }
+            token => Ok(token),
+        }
+    }
+}
+
+/// The state that a list shows and where in the collection it begins.
+struct Place {
+    snapshot: Snapshot,
+    /// The key after which the page begins, relative to the resource.
+    after: Option<Vec<u8>>,
+}
+
+async fn place(ask: &Ask) -> Result<Place> {
+    let store = ask.server.store();
+    let query = &ask.info.query;
+    if let Some(text) = query.get("continue") {
+        return continued(ask, text);
+    }
+    let limited = query.number("limit")?.unwrap_or(0) > 0;
+    let version = query.get("resourceVersion").map(parse_version).transpose()?.unwrap_or(0);
+    let exact = match query.get("resourceVersionMatch") {
+        Some(matching) => matching == "Exact",
+        // What clients before `resourceVersionMatch` got: pages at the very version.
+        None => limited && version > 0,
+    };
+    if exact {
+        ask.server.wait_for(version).await?;
+        let snapshot = store.snapshot_at(version).map_err(|error| ApiError::unreadable(&error, version))?;
+        return Ok(Place { snapshot, after: None });
+    }
+    ask.server.wait_for(version).await?;
+    Ok(Place { snapshot: store.snapshot(), after: None })
+}
+
+fn continued(ask: &Ask, text: &str) -> Result<Place> {
+    if ask.info.query.get("resourceVersion").is_some_and(|version| version != "0") {
+        return Err(ApiError::bad_request("specifying resource version is not allowed when using continue"));
+    }
+    let store = ask.server.store();
+    let token = Continue::decode(text)?;
+    let mut after = ask.resource.prefix.clone();
+    after.extend_from_slice(token.start.as_bytes());
+    let snapshot = match u64::try_from(token.rv) {
+        Err(_) => store.snapshot(),
+        Ok(version) => store.snapshot_at(version).map_err(|error| match error {
+            ReadError::Compacted { .. } => {
+                ApiError::expired_continue(Continue::encode(-1, token.start.as_bytes()))
+            }
+            other => ApiError::unreadable(&other, version),
+        })?,
+    };
+    Ok(Place { snapshot, after: Some(after) })
+}
+
+/// Answers a list.
+pub(crate) async fn list(ask: &Ask) -> Result<Response<Body>> {
+    check_options(&ask.info.query)?;
+    let selection = Selection::parse(&ask.resource, &ask.info.query)?;
+    let limit = ask.info.query.number("limit")?.unwrap_or(0);
+    let limit = usize::try_from(limit).unwrap_or(0);
+    let place = place(ask).await?;
+    let listed = page(ask, &place, &selection, limit);
+    form::list(ask, listed)
+}
+
+fn page(ask: &Ask, place: &Place, selection: &Selection, limit: usize) -> Listed {
+    let resource = &ask.resource;
+    let range = scope(resource, &ask.info, selection);
+    let mut entries: Vec<Arc<Entry>> = Vec::new();
+    let mut walk = place.snapshot.range(&range, place.after.as_deref());
+    let mut more = false;
+    for entry in walk.by_ref() {
+        if !selection.matches(resource, entry) {
+            continue;
+        }
+        if limit > 0 && entries.len() == limit {
+            more = true;
+            break;
+        }
+        entries.push(entry.clone());
+    }
+    let mut listed =
+        Listed { revision: place.snapshot.revision(), entries, next: String::new(), remaining: None };
+    if more {
+        let last = listed.entries.last().expect("a full page has a last entry");
+        let mut start = last.key[resource.prefix.len()..].to_vec();
+        start.push(0);
+        let version = i64::try_from(listed.revision).unwrap_or(i64::MAX);
+        listed.next = Continue::encode(version, &start);
+        if selection.is_everything() {
+            listed.remaining = Some(1 + walk.count());
+        }
+    }
+    listed
+}
+
+/// The keys that can be meant: a selected name is one key.
+pub(crate) fn scope(resource: &Resource, info: &RequestInfo, selection: &Selection) -> KeyRange {
+    let namespace = match selection.fields.exact("metadata.namespace") {
+        Some(namespace) if resource.namespaced && info.namespace.is_empty() => namespace,
+        _ => &info.namespace,
+    };
+    match selection.fields.exact("metadata.name") {
+        Some(name) if !name.is_empty() && (!resource.namespaced || !namespace.is_empty()) => {
+            KeyRange::key(resource.key(namespace, name))
+        }
+        _ => KeyRange::prefix(resource.range(namespace)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn continue_tokens_are_kubernetes_own() {
+        let token = Continue::encode(7, b"ns/name\0");
+        let decoded = Continue::decode(&token).unwrap();
+        assert_eq!((decoded.rv, decoded.start.as_str()), (7, "ns/name\0"));
+        assert_eq!(Continue::decode("!!").unwrap_err().code().as_u16(), 400);
+        assert_eq!(Continue::decode(&Continue::encode(0, b"a")).unwrap_err().code().as_u16(), 400);
+    }
+
+    #[test]
+    fn options_that_contradict_each_other_are_refused() {
+        let code = |text: &str| check_options(&Query::parse(text)).map_err(|e| e.code().as_u16());
+        assert_eq!(code("resourceVersion=5&resourceVersionMatch=Exact"), Ok(()));
+        for wrong in [
+            "resourceVersionMatch=Exact",
+            "resourceVersion=0&resourceVersionMatch=Exact",
+            "resourceVersion=1&resourceVersionMatch=Other",
+            "resourceVersion=1&resourceVersionMatch=Exact&continue=x",
+            "sendInitialEvents=true",
+        ] {
+            assert_eq!(code(wrong), Err(422), "{wrong}");
+        }
+    }
+}

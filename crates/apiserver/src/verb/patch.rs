@@ -1,0 +1,237 @@
+//! `PATCH` of one object: JSON patch, merge patch, strategic merge, server-side apply.
+
+use std::sync::Arc;
+
+use http::{Response, StatusCode};
+use serde_json::Value;
+use setpoint_api::apply::{self, ApplyError};
+use setpoint_api::cause::{Cause, Path};
+use setpoint_api::patch::{PatchError, apply_json_patch, apply_merge_patch};
+use setpoint_api::status::StatusCause;
+use setpoint_api::strategic;
+use setpoint_store::{Entry, Snapshot, Txn};
+
+use crate::error::{ApiError, Result};
+use crate::server::{Ask, Body};
+use crate::verb::{create, update};
+use crate::write::{Decided, Writer, commit, media_type, outcome};
+use crate::{body, form, managed, object, registry};
+
+/// How a patch is meant.
+enum Patch {
+    Json(Value),
+    Merge(Value),
+    Strategic(Value),
+    Apply { config: Value, force: bool },
+}
+
+const JSON_PATCH: &str = "application/json-patch+json";
+const MERGE_PATCH: &str = "application/merge-patch+json";
+const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
+const APPLY_PATCH: &str = "application/apply-patch+yaml";
+
+/// Changes an object.
+pub(crate) async fn patch(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
+    let parsed = parse(ask, bytes)?;
+    let mut writer = Writer::new(ask, "PatchOptions")?;
+    check_options(ask, &parsed)?;
+    let mut warnings = Vec::new();
+    let decide = |snapshot: &Snapshot, txn: &mut Txn| {
+        writer.warnings.clear();
+        let decided = decide(&mut writer, snapshot, txn, &parsed);
+        warnings.clone_from(&writer.warnings);
+        decided
+    };
+    let dry_run = dry(ask);
+    let ((decided, created), events) = commit(ask, dry_run, decide).await?;
+    let status = if created { StatusCode::CREATED } else { StatusCode::OK };
+    update::answer(ask, &warnings, status, outcome(decided, &events))
+}
+
+fn dry(ask: &Ask) -> bool {
+    ask.info.query.all("dryRun").any(|value| value == "All")
+}
+
+fn parse(ask: &Ask, bytes: &[u8]) -> Result<Patch> {
+    let accepted: &[&str] = if ask.resource.custom.is_some() {
+        &[JSON_PATCH, MERGE_PATCH, APPLY_PATCH]
+    } else {
+        &[JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH]
+    };
+    let media = media_type(ask);
+    if !accepted.contains(&media) {
+        return Err(ApiError::unsupported_media_type(accepted));
+    }
+    let json = |bytes: &[u8]| -> Result<Value> {
+        serde_json::from_slice(bytes)
+            .map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))
+    };
+    match media {
+        JSON_PATCH => json(bytes).map(Patch::Json),
+        MERGE_PATCH => json(bytes).map(Patch::Merge),
+        STRATEGIC_PATCH => json(bytes).map(Patch::Strategic),
+        _ => {
+            let text = body::yaml_to_json(bytes)
+                .map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))?;
+            let config: Value = serde_json::from_slice(&text)
+                .map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))?;
+            Ok(Patch::Apply { config, force: ask.info.query.flag("force") })
+        }
+    }
+}
+
+fn check_options(ask: &Ask, patch: &Patch) -> Result<()> {
+    let mut causes = Vec::new();
+    match patch {
+        Patch::Apply { .. } if ask.info.query.get("fieldManager").is_none() => {
+            causes.push(Cause::required(&Path::new("fieldManager"), "is required for apply patch"));
+        }
+        _ if ask.info.query.has("force") => {
+            causes.push(Cause::forbidden(&Path::new("force"), "may not be specified for non-apply patch"));
+        }
+        _ => {}
+    }
+    if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid_options("PatchOptions", causes)) }
+}
+
+fn decide(
+    writer: &mut Writer<'_>,
+    snapshot: &Snapshot,
+    txn: &mut Txn,
+    patch: &Patch,
+) -> Result<(Decided, bool)> {
+    let ask = writer.ask;
+    let key = ask.resource.key(&ask.info.namespace, &ask.info.name);
+    let entry = snapshot.get(&key);
+    match (patch, entry) {
+        (Patch::Apply { config, force }, entry) => applied(writer, snapshot, txn, config, *force, entry),
+        (_, None) => Err(ApiError::not_found(&ask.resource, &ask.info.name)),
+        (patch, Some(entry)) => {
+            let live = registry::value(&entry);
+            let shown = form::present_value(&ask.resource, live.clone());
+            let patched = patched(ask, shown, patch)?;
+            let new = checked(writer, patched)?;
+            update::check_version(writer, &new, &live, &entry)?;
+            update::change(writer, snapshot, txn, &entry, live, new).map(|decided| (decided, false))
+        }
+    }
+}
+
+/// The patched object as its type has it; it may not have become another object.
+fn checked(writer: &mut Writer<'_>, patched: Value) -> Result<Value> {
+    let ask = writer.ask;
+    let sent = object::name(&patched);
+    if sent != ask.info.name && !sent.is_empty() {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({sent}) does not match the name on the URL ({})",
+            ask.info.name
+        )));
+    }
+    let new = writer.stored_form(patched)?;
+    create::place(ask, new)
+}
+
+fn patched(ask: &Ask, mut target: Value, patch: &Patch) -> Result<Value> {
+    match patch {
+        Patch::Json(operations) => {
+            apply_json_patch(&mut target, operations).map_err(|error| refused(&error))?;
+            Ok(target)
+        }
+        Patch::Merge(merge) => {
+            apply_merge_patch(&mut target, merge.clone()).map_err(|error| refused(&error))?;
+            Ok(target)
+        }
+        Patch::Strategic(merge) => {
+            strategic::apply(target, merge.clone(), &ask.resource.schema()).map_err(ApiError::strategic)
+        }
+        Patch::Apply { .. } => Ok(target),
+    }
+}
+
+fn refused(error: &PatchError) -> ApiError {
+    match error {
+        PatchError::TooManyOperations(found) => {
+            ApiError::too_many_operations(setpoint_api::patch::MAX_OPERATIONS, *found)
+        }
+        PatchError::Unprocessable(_) => ApiError::unprocessable(),
+        other => ApiError::bad_request(other.to_string()),
+    }
+}
+
+/// Merges a configuration into the live object, or creates it.
+fn applied(
+    writer: &mut Writer<'_>,
+    snapshot: &Snapshot,
+    txn: &mut Txn,
+    config: &Value,
+    force: bool,
+    entry: Option<Arc<Entry>>,
+) -> Result<(Decided, bool)> {
+    let ask = writer.ask;
+    let config = configuration(writer, config)?;
+    if entry.is_none() && !ask.info.subresource.is_empty() {
+        return Err(ApiError::not_found(&ask.resource, &ask.info.name));
+    }
+    let live = entry.as_ref().map(|entry| registry::value(entry));
+    let shown = live.clone().map(|live| form::present_value(&ask.resource, live));
+    let knowledge = managed::Knowledge::new(&ask.resource, &ask.info.subresource);
+    let result = apply::server_side_apply(shown.as_ref(), &config, force, &knowledge.context(writer));
+    let merged = result.map_err(apply_refused)?;
+    let (Some(entry), Some(live)) = (entry, live) else {
+        if !object::meta_text(&config, "uid").is_empty() {
+            let text = "uid mismatch: the provided object specified uid ".to_owned()
+                + object::meta_text(&config, "uid")
+                + ", and no existing object was found";
+            return Err(ApiError::conflict(&ask.resource, &ask.info.name, &text));
+        }
+        let new = create::place(ask, writer.stored_form(merged.object)?)?;
+        return create::decide_applied(writer, snapshot, txn, new).map(|decided| (decided, true));
+    };
+    if !merged.changed {
+        return Ok((Decided { object: live, key: entry.key.to_vec() }, false));
+    }
+    let new = checked(writer, merged.object)?;
+    update::check_version(writer, &with_version(new.clone(), &config), &live, &entry)?;
+    update::change_applied(writer, snapshot, txn, &entry, live, new).map(|decided| (decided, false))
+}
+
+/// An apply is conditional only if its configuration names a version.
+fn with_version(mut new: Value, config: &Value) -> Value {
+    let version = object::meta_text(config, "resourceVersion").to_owned();
+    if !version.is_empty() {
+        object::set_meta_text(&mut new, "resourceVersion", &version);
+    }
+    new
+}
+
+/// The configuration with its unknown fields judged; its own shape is kept, since it says what is owned.
+fn configuration(writer: &mut Writer<'_>, config: &Value) -> Result<Value> {
+    let ask = writer.ask;
+    let mut config = config.clone();
+    if !config.is_object() {
+        return Err(ApiError::bad_request("error decoding YAML: the configuration is not an object"));
+    }
+    let sent = object::name(&config);
+    if !sent.is_empty() && sent != ask.info.name {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({sent}) does not match the name on the URL ({})",
+            ask.info.name
+        )));
+    }
+    object::set_meta_text(&mut config, "name", &ask.info.name);
+    writer.judge_config(&config)?;
+    Ok(config)
+}
+
+fn apply_refused(error: ApplyError) -> ApiError {
+    match &error {
+        ApplyError::Conflicts(_) => {
+            let causes = error.causes().into_iter();
+            let causes =
+                causes.map(|(message, field)| StatusCause::new("FieldManagerConflict", message, field));
+            ApiError::apply_conflict(error.to_string(), causes.collect())
+        }
+        ApplyError::Untyped(_) => ApiError::internal_plain(error.to_string()),
+        _ => ApiError::bad_request(error.to_string()),
+    }
+}

@@ -1,0 +1,214 @@
+//! `PUT` of one object, and what every change of an existing object has in common.
+
+use std::sync::Arc;
+
+use http::{Response, StatusCode};
+use serde_json::{Value, json};
+use setpoint_api::apply::only_timestamps_differ;
+use setpoint_api::cause::{Cause, Path, Shown};
+use setpoint_api::{defaults, prepare};
+use setpoint_store::{Entry, Snapshot, Txn};
+
+use crate::error::{ApiError, Result};
+use crate::server::{Ask, Body};
+use crate::verb::create;
+use crate::write::{Decided, Outcome, Writer, commit, outcome, put, sent_version};
+use crate::{admission, form, managed, object, registry, respond, validate};
+
+/// Replaces an object.
+pub(crate) async fn update(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
+    let mut writer = Writer::new(ask, "UpdateOptions")?;
+    let sent = writer.decode(bytes)?;
+    let object = create::place(ask, named(ask, sent)?)?;
+    let decide = |snapshot: &Snapshot, txn: &mut Txn| {
+        let key = ask.resource.key(&ask.info.namespace, &ask.info.name);
+        match snapshot.get(&key) {
+            Some(entry) => {
+                let live = registry::value(&entry);
+                check_version(&writer, &object, &live, &entry)?;
+                change(&writer, snapshot, txn, &entry, live, object.clone()).map(|decided| (decided, false))
+            }
+            None if may_create(ask, &object) => {
+                create::decide(&writer, snapshot, txn, object.clone()).map(|decided| (decided, true))
+            }
+            None => Err(ApiError::not_found(&ask.resource, &ask.info.name)),
+        }
+    };
+    let ((decided, created), events) = commit(ask, writer.dry_run, decide).await?;
+    let status = if created { StatusCode::CREATED } else { StatusCode::OK };
+    answer(ask, &writer.warnings, status, outcome(decided, &events))
+}
+
+/// Answers with what a write came to.
+pub(crate) fn answer(
+    ask: &Ask,
+    warnings: &[String],
+    status: StatusCode,
+    outcome: Outcome,
+) -> Result<Response<Body>> {
+    let mut response = match outcome {
+        Outcome::Stored(entry) => form::one_entry(ask, status, &entry)?,
+        Outcome::Value(value) => form::one_value(ask, status, value)?,
+    };
+    respond::warn(response.headers_mut(), warnings);
+    Ok(response)
+}
+
+fn may_create(ask: &Ask, object: &Value) -> bool {
+    ask.resource.facts.create_on_update
+        && ask.info.subresource.is_empty()
+        && sent_version(object).is_empty()
+        && object::meta_text(object, "uid").is_empty()
+}
+
+/// The object's name is the request's.
+fn named(ask: &Ask, mut object: Value) -> Result<Value> {
+    let sent = object::name(&object);
+    if sent.is_empty() {
+        object::set_meta_text(&mut object, "name", &ask.info.name);
+        return Ok(object);
+    }
+    if sent != ask.info.name {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({sent}) does not match the name on the URL ({})",
+            ask.info.name
+        )));
+    }
+    Ok(object)
+}
+
+/// Whether the sender has seen the newest version, or may write without.
+pub(crate) fn check_version(writer: &Writer<'_>, sent: &Value, live: &Value, entry: &Entry) -> Result<()> {
+    let resource = &writer.ask.resource;
+    let name = &writer.ask.info.name;
+    let (uid, live_uid) = (object::meta_text(sent, "uid"), object::meta_text(live, "uid"));
+    if !uid.is_empty() && uid != live_uid {
+        let text = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {live_uid}");
+        return Err(ApiError::conflict(resource, name, &text));
+    }
+    match sent_version(sent) {
+        "" | "0" if resource.facts.unconditional_update => Ok(()),
+        "" | "0" => {
+            let path = Path::new("metadata.resourceVersion");
+            let cause = Cause::invalid(&path, Shown::raw("0x0"), "must be specified for an update");
+            Err(ApiError::invalid(resource, name, vec![cause]))
+        }
+        version => match version.parse::<u64>() {
+            Ok(version) if version == entry.mod_revision => Ok(()),
+            Ok(_) => Err(ApiError::modified(resource, name)),
+            Err(_) => {
+                let path = Path::new("metadata.resourceVersion");
+                let text = format!(
+                    "strconv.ParseUint: parsing {}: invalid syntax",
+                    setpoint_api::cause::quote(version)
+                );
+                let cause = Cause::invalid(&path, version, &text);
+                Err(ApiError::invalid(resource, name, vec![cause]))
+            }
+        },
+    }
+}
+
+/// Decides what is stored instead of `live`, through the resource itself or one of its subresources.
+pub(crate) fn change(
+    writer: &Writer<'_>,
+    snapshot: &Snapshot,
+    txn: &mut Txn,
+    entry: &Arc<Entry>,
+    live: Value,
+    mut new: Value,
+) -> Result<Decided> {
+    keep_system_fields(&mut new, &live);
+    defaults::apply(&writer.ask.resource.stored_kind(), &mut new);
+    managed::updated(writer, &live, &mut new)?;
+    admit(writer, snapshot, txn, entry, live, new)
+}
+
+/// Like [`change`], for the result of an apply: its owners are noted already.
+pub(crate) fn change_applied(
+    writer: &Writer<'_>,
+    snapshot: &Snapshot,
+    txn: &mut Txn,
+    entry: &Arc<Entry>,
+    live: Value,
+    mut new: Value,
+) -> Result<Decided> {
+    keep_system_fields(&mut new, &live);
+    defaults::apply(&writer.ask.resource.stored_kind(), &mut new);
+    admit(writer, snapshot, txn, entry, live, new)
+}
+
+fn admit(
+    writer: &Writer<'_>,
+    snapshot: &Snapshot,
+    txn: &mut Txn,
+    entry: &Arc<Entry>,
+    live: Value,
+    mut new: Value,
+) -> Result<Decided> {
+    let resource = &writer.ask.resource;
+    match writer.ask.info.subresource.as_str() {
+        "" | "scale" => prepare::update(&resource.facts, &mut new, &live, &writer.context()),
+        subresource => {
+            prepare::update_subresource(&resource.facts, subresource, &mut new, &live, &writer.context());
+        }
+    }
+    admission::update(writer, snapshot, txn, &mut new, &live)?;
+    validate::update(writer, &new, &live)?;
+    finish(writer, txn, entry, &live, new)
+}
+
+/// Stores `new`, or nothing if it is what is there, or deletes it if it was only waiting for its finalizers.
+pub(crate) fn finish(
+    writer: &Writer<'_>,
+    txn: &mut Txn,
+    entry: &Arc<Entry>,
+    live: &Value,
+    mut new: Value,
+) -> Result<Decided> {
+    let key = entry.key.to_vec();
+    object::set_meta_text(&mut new, "resourceVersion", sent_version(live));
+    if may_go(writer.ask, &new) {
+        txn.delete(key.clone());
+        return Ok(Decided { object: new, key });
+    }
+    if !only_timestamps_differ(live, &new) {
+        put(writer.ask, txn, key.clone(), &new, writer.now);
+        return Ok(Decided { object: new, key });
+    }
+    Ok(Decided { object: live.clone(), key })
+}
+
+/// A terminating object without finalizers and without time left is gone.
+pub(crate) fn may_go(ask: &Ask, object: &Value) -> bool {
+    if !object::is_terminating(object) || !object::finalizers(object).is_empty() {
+        return false;
+    }
+    let grace = object.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0);
+    let namespace_waits = ask.resource.is("", "namespaces")
+        && object.pointer("/spec/finalizers").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
+    grace == 0 && !namespace_waits
+}
+
+/// What a client cannot change, whatever it sends.
+fn keep_system_fields(new: &mut Value, live: &Value) {
+    let kept = [
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "uid",
+        "namespace",
+        "selfLink",
+    ];
+    for field in kept {
+        let value = live.get("metadata").and_then(|metadata| metadata.get(field)).cloned();
+        let metadata = object::metadata_mut(new);
+        match value {
+            Some(value) => metadata.insert(field.to_owned(), value),
+            None => metadata.remove(field),
+        };
+    }
+    if !new.is_object() {
+        *new = json!({});
+    }
+}

@@ -1,0 +1,249 @@
+//! `GET` of a collection with `watch=true`: a cursor into the store's history, one line an event.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::stream;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderValue, Response};
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
+use setpoint_api::cause::{Cause, Path};
+use setpoint_store::{Entry, Event, KeyRange, ReadError, Watch, WatchError};
+use tokio::time::Instant;
+
+use crate::error::{ApiError, Result};
+use crate::event::{Kind, Lines};
+use crate::request::Query;
+use crate::server::{Ask, Body};
+use crate::verb::list::{Selection, parse_version, scope};
+
+/// How often an idle watch tells how far it is.
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+/// How long before its end a watch tells it once more.
+const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
+/// A watch without a timeout lasts this long and up to twice as long.
+const SHORTEST_DEFAULT: u64 = 1800;
+/// The most bytes of one frame: events that are ready go out together.
+const FRAME: usize = 64 * 1024;
+
+fn check_options(query: &Query) -> Result<()> {
+    let path = Path::new("resourceVersionMatch");
+    let mut causes = Vec::new();
+    let matching = query.get("resourceVersionMatch").unwrap_or("");
+    let initial = query.has("sendInitialEvents");
+    if initial && matching != "NotOlderThan" {
+        let text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+        causes.push(Cause::forbidden(&path, text));
+    }
+    if !matching.is_empty() {
+        if !initial {
+            let text = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+            causes.push(Cause::forbidden(&path, text));
+        }
+        if matching != "NotOlderThan" {
+            causes.push(Cause::not_supported(&path, matching, &["NotOlderThan"]));
+        }
+        if query.get("continue").is_some() {
+            let text = "resourceVersionMatch is forbidden when continue is provided";
+            causes.push(Cause::forbidden(&path, text));
+        }
+    }
+    if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid_options("ListOptions", causes)) }
+}
+
+/// Answers a watch.
+pub(crate) async fn watch(ask: &Ask) -> Result<Response<Body>> {
+    let query = &ask.info.query;
+    check_options(query)?;
+    let selection = Selection::parse(&ask.resource, query)?;
+    let range = scope(&ask.resource, &ask.info, &selection);
+    let timeout = match query.number("timeoutSeconds")? {
+        Some(seconds) if seconds > 0 => u64::try_from(seconds).unwrap_or(SHORTEST_DEFAULT),
+        _ => SHORTEST_DEFAULT + ask.server.options().random.below(SHORTEST_DEFAULT),
+    };
+    let lines = Lines::new(ask)?;
+    let content_type = lines.content_type();
+    let mut run = Run {
+        selection,
+        bookmarks: query.flag("allowWatchBookmarks"),
+        lines,
+        ready: VecDeque::new(),
+        source: Source::Ended,
+        skip_until: 0,
+        ends: Instant::now() + Duration::from_secs(timeout),
+        next_bookmark: Instant::now() + BOOKMARK_EVERY,
+        last_bookmark_sent: false,
+        ask: ask.clone(),
+    };
+    run.begin(range).await?;
+    let frames = stream::unfold(run, |mut run| async move {
+        let frame = run.frame().await?;
+        Some((Ok(Frame::data(frame)), run))
+    });
+    let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    Ok(response)
+}
+
+/// A watch under way.
+struct Run {
+    ask: Ask,
+    selection: Selection,
+    bookmarks: bool,
+    lines: Lines,
+    ready: VecDeque<Ready>,
+    source: Source,
+    /// Events up to here are not wanted (the client asked for a version that is still to come).
+    skip_until: u64,
+    ends: Instant,
+    next_bookmark: Instant,
+    last_bookmark_sent: bool,
+}
+
+/// What goes out next.
+enum Ready {
+    Added(Arc<Entry>),
+    Changed(Arc<Event>),
+    Line(Bytes),
+}
+
+enum Source {
+    Live(Watch),
+    Ended,
+}
+
+impl Run {
+    async fn begin(&mut self, range: KeyRange) -> Result<()> {
+        let query = self.ask.info.query.clone();
+        let version = query.get("resourceVersion").map(parse_version).transpose()?.unwrap_or(0);
+        let wants_initial = query.optional_flag("sendInitialEvents");
+        if wants_initial == Some(true) {
+            self.ask.server.wait_for(version).await?;
+            return self.begin_with_state(range, true);
+        }
+        if version == 0 && wants_initial.is_none() {
+            return self.begin_with_state(range, false);
+        }
+        let store = self.ask.server.store().clone();
+        let from = if version == 0 { store.revision() } else { version };
+        match store.watch(range.clone(), from) {
+            Ok(watch) => self.source = Source::Live(watch),
+            Err(ReadError::Future { current }) => {
+                self.skip_until = version;
+                let watch = store.watch(range, current).map_err(|e| ApiError::unreadable(&e, current))?;
+                self.source = Source::Live(watch);
+            }
+            Err(ReadError::Compacted { floor }) => self.expire(version, floor),
+            Err(other) => return Err(ApiError::internal(other)),
+        }
+        Ok(())
+    }
+
+    /// Everything that is there, then everything that happens.
+    fn begin_with_state(&mut self, range: KeyRange, announce_end: bool) -> Result<()> {
+        let store = self.ask.server.store();
+        let snapshot = store.snapshot();
+        let revision = snapshot.revision();
+        let watch = store.watch(range.clone(), revision).map_err(|e| ApiError::unreadable(&e, revision))?;
+        let resource = &self.ask.resource;
+        let wanted = snapshot.range(&range, None).filter(|entry| self.selection.matches(resource, entry));
+        self.ready = wanted.cloned().map(Ready::Added).collect();
+        if announce_end && self.bookmarks {
+            self.ready.push_back(Ready::Line(self.lines.bookmark(revision, true)));
+        }
+        self.source = Source::Live(watch);
+        Ok(())
+    }
+
+    /// Clients expect the news that a version is forgotten inside the stream.
+    fn expire(&mut self, version: u64, floor: u64) {
+        let text = format!("too old resource version: {version} ({})", floor.saturating_sub(1));
+        let line = self.lines.error(&ApiError::expired(text));
+        self.ready.push_back(Ready::Line(line));
+        self.source = Source::Ended;
+    }
+
+    /// The next bytes; none at the end.
+    async fn frame(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(frame) = self.drain() {
+                return Some(frame);
+            }
+            let Source::Live(watch) = &mut self.source else { return None };
+            let before_end = self.ends.checked_sub(BOOKMARK_BEFORE_END).unwrap_or(self.ends);
+            let say_so =
+                if self.last_bookmark_sent { self.next_bookmark } else { self.next_bookmark.min(before_end) };
+            let (ends, bookmarks) = (self.ends, self.bookmarks);
+            tokio::select! {
+                biased;
+                batch = watch.next() => match batch {
+                    Ok(batch) => self.ready.extend(batch.events.into_iter().map(Ready::Changed)),
+                    // Whoever reads slower than the history is kept starts anew.
+                    Err(WatchError::Compacted { .. } | WatchError::Closed) | Err(_) => self.source = Source::Ended,
+                },
+                () = tokio::time::sleep_until(say_so), if bookmarks => self.bookmark(before_end),
+                () = tokio::time::sleep_until(ends) => self.source = Source::Ended,
+            }
+        }
+    }
+
+    fn bookmark(&mut self, before_end: Instant) {
+        let now = Instant::now();
+        self.next_bookmark = now + BOOKMARK_EVERY;
+        self.last_bookmark_sent |= now >= before_end;
+        if let Source::Live(watch) = &self.source {
+            let revision = watch.progress();
+            self.ready.push_back(Ready::Line(self.lines.bookmark(revision, false)));
+        }
+    }
+
+    /// What is ready, together; one event alone is not copied.
+    fn drain(&mut self) -> Option<Bytes> {
+        let mut first: Option<Bytes> = None;
+        let mut joined: Vec<u8> = Vec::new();
+        while let Some(next) = self.ready.pop_front() {
+            let Some(line) = self.line(next) else { continue };
+            match &first {
+                None => first = Some(line),
+                Some(head) => {
+                    if joined.is_empty() {
+                        joined.extend_from_slice(head);
+                    }
+                    joined.extend_from_slice(&line);
+                }
+            }
+            if joined.len() >= FRAME {
+                break;
+            }
+        }
+        if joined.is_empty() { first } else { Some(joined.into()) }
+    }
+
+    fn line(&mut self, next: Ready) -> Option<Bytes> {
+        match next {
+            Ready::Line(line) => Some(line),
+            Ready::Added(entry) => self.lines.entry(Kind::Added, &entry),
+            Ready::Changed(event) => {
+                if event.revision <= self.skip_until {
+                    return None;
+                }
+                let resource = &self.ask.resource;
+                let selected = |entry: &Option<Arc<Entry>>| {
+                    entry.as_ref().is_some_and(|entry| self.selection.matches(resource, entry))
+                };
+                let kind = match (selected(&event.old), selected(&event.new)) {
+                    (false, false) => return None,
+                    (false, true) => Kind::Added,
+                    (true, true) => Kind::Modified,
+                    (true, false) => Kind::Deleted,
+                };
+                self.lines.event(kind, &event)
+            }
+        }
+    }
+}

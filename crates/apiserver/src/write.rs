@@ -1,0 +1,329 @@
+//! What every write has in common: options, the body as an object, the transaction, the answer.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use setpoint_api::cause::{Cause, Path};
+use setpoint_api::prepare::Context;
+use setpoint_api::schema::{self, Strict, TypeMeta};
+use setpoint_store::{Entry, Event, Snapshot, Txn};
+
+use crate::error::{ApiError, Result};
+use crate::negotiate::{Format, Offer, body_format, content_type};
+use crate::object::Encoded;
+use crate::server::Ask;
+use crate::{body, object};
+
+/// How unknown and doubled fields are treated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FieldValidation {
+    Ignore,
+    Warn,
+    Strict,
+}
+
+/// A write under way.
+pub(crate) struct Writer<'a> {
+    pub(crate) ask: &'a Ask,
+    pub(crate) now: Timestamp,
+    pub(crate) user: Value,
+    pub(crate) dry_run: bool,
+    pub(crate) manager: String,
+    pub(crate) field_validation: FieldValidation,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Longest name of a field manager.
+const MAX_MANAGER: usize = 128;
+
+impl<'a> Writer<'a> {
+    /// Reads the options that all writes share; `kind` is the kind of the options in error texts.
+    pub(crate) fn new(ask: &'a Ask, kind: &str) -> Result<Self> {
+        let query = &ask.info.query;
+        let mut causes = Vec::new();
+        let dry_run = dry_run(query.all("dryRun"), &mut causes);
+        let field_validation = match query.get("fieldValidation") {
+            None | Some("Warn") => FieldValidation::Warn,
+            Some("Ignore") => FieldValidation::Ignore,
+            Some("Strict") => FieldValidation::Strict,
+            Some(other) => {
+                let path = Path::new("fieldValidation");
+                causes.push(Cause::not_supported(&path, other, &["Ignore", "Strict", "Warn"]));
+                FieldValidation::Warn
+            }
+        };
+        let manager = query.get("fieldManager").unwrap_or("");
+        if manager.len() > MAX_MANAGER {
+            causes.push(Cause::too_long(&Path::new("fieldManager"), MAX_MANAGER));
+        }
+        if !causes.is_empty() {
+            return Err(ApiError::invalid_options(kind, causes));
+        }
+        let manager = if manager.is_empty() { manager_of(ask) } else { manager.to_owned() };
+        Ok(Writer {
+            ask,
+            now: ask.server.options().clock.now(),
+            user: ask.user.to_value(),
+            dry_run,
+            manager,
+            field_validation,
+            warnings: Vec::new(),
+        })
+    }
+
+    /// What preparing an object needs.
+    pub(crate) fn context(&self) -> Context<'_> {
+        Context { now: self.now, user: &self.user }
+    }
+
+    /// The body as an object of the resource, in stored form.
+    pub(crate) fn decode(&mut self, bytes: &[u8]) -> Result<Value> {
+        let resource = self.ask.resource.clone();
+        let offer = Offer { protobuf: resource.custom.is_none(), forms: false };
+        match body_format(&self.ask.headers, offer)? {
+            Format::Json => self.decode_json(bytes),
+            Format::Yaml => {
+                let json = body::yaml_to_json(bytes)
+                    .map_err(|error| self.unrecognized(&format!("yaml: {error}"), bytes))?;
+                self.decode_json(&json)
+            }
+            Format::Protobuf => {
+                let value = crate::protobuf::decode(bytes, &resource)?;
+                self.stored_form(value)
+            }
+        }
+    }
+
+    fn unrecognized(&self, error: &str, bytes: &[u8]) -> ApiError {
+        ApiError::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): {error} ({})",
+            self.ask.resource.kind,
+            schema::excerpt(bytes)
+        ))
+    }
+
+    /// JSON text as an object of the resource, in stored form.
+    pub(crate) fn decode_json(&mut self, bytes: &[u8]) -> Result<Value> {
+        let resource = self.ask.resource.clone();
+        let meta = schema::type_meta(bytes).map_err(|error| self.unrecognized(&error.to_string(), bytes))?;
+        self.check_kind(&meta, bytes)?;
+        if let Some(custom) = &resource.custom {
+            let read = custom.read(&resource.version, bytes).map_err(|error| self.unhandled(&error))?;
+            self.judge_fields(&read.strict)?;
+            return self.finish_stored(read.value);
+        }
+        let read = schema::read_json(bytes, &resource.schema())
+            .map_err(|error| self.unhandled(&error.to_string()))?;
+        self.judge_fields(&read.strict)?;
+        self.finish_stored(read.value)
+    }
+
+    /// A value of the resource's version (a patched object) in stored form.
+    pub(crate) fn stored_form(&mut self, mut value: Value) -> Result<Value> {
+        let resource = self.ask.resource.clone();
+        if let Some(fields) = value.as_object_mut() {
+            fields.insert("kind".into(), json!(resource.kind));
+            fields.insert("apiVersion".into(), json!(resource.api_version()));
+        }
+        let read = match &resource.custom {
+            Some(custom) => {
+                custom.read_value(&resource.version, value).map_err(|error| self.unhandled(&error))?
+            }
+            None => schema::read_value(value, &resource.schema())
+                .map_err(|error| self.unhandled(&error.to_string()))?,
+        };
+        self.judge_fields(&read.strict)?;
+        self.finish_stored(read.value)
+    }
+
+    fn finish_stored(&self, mut value: Value) -> Result<Value> {
+        let resource = &self.ask.resource;
+        if !value.is_object() {
+            return Err(ApiError::bad_request("the object provided is not an object"));
+        }
+        value["kind"] = json!(resource.kind);
+        if resource.group == "events.k8s.io" {
+            value = crate::convert::event_to_core(value);
+        }
+        value["apiVersion"] = json!(resource.storage_api_version);
+        Ok(value)
+    }
+
+    fn unhandled(&self, error: &str) -> ApiError {
+        let (kind, version) = (&self.ask.resource.kind, &self.ask.resource.version);
+        ApiError::bad_request(format!(
+            "{kind} in version \"{version}\" cannot be handled as a {kind}: {error}"
+        ))
+    }
+
+    /// The body may leave kind and version out; if it names them they must be the resource's.
+    fn check_kind(&self, meta: &TypeMeta, bytes: &[u8]) -> Result<()> {
+        let resource = &self.ask.resource;
+        let expected = resource.api_version();
+        if resource.custom.is_some() && (meta.kind.is_empty() || meta.api_version.is_empty()) {
+            let missing = if meta.kind.is_empty() { "Kind" } else { "apiVersion" };
+            let text = String::from_utf8_lossy(bytes);
+            return Err(
+                self.unrecognized(&format!("Object '{missing}' is missing in '{}'", text.trim_end()), bytes)
+            );
+        }
+        let kind = if meta.kind.is_empty() { &resource.kind } else { &meta.kind };
+        let version = if meta.api_version.is_empty() { &expected } else { &meta.api_version };
+        if *kind == resource.kind && *version == expected {
+            return Ok(());
+        }
+        let (group, version_only) = version.split_once('/').unwrap_or(("", version));
+        if group == resource.group && *kind != resource.kind && resource.custom.is_none() {
+            let known = schema::builtin().schema(group, version_only, kind).is_some();
+            let package = if group.is_empty() { "core" } else { group.split('.').next().unwrap_or(group) };
+            let why = if known {
+                format!(
+                    "converting ({version_only}.{kind}) to ({package}.{}): unknown conversion",
+                    resource.kind
+                )
+            } else {
+                format!(
+                    "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30\""
+                )
+            };
+            return Err(ApiError::bad_request(format!(
+                "{kind} in version \"{version_only}\" cannot be handled as a {}: {why}",
+                resource.kind
+            )));
+        }
+        if *version != expected {
+            return Err(ApiError::bad_request(format!(
+                "the API version in the data ({version}) does not match the expected API version ({expected})"
+            )));
+        }
+        Err(ApiError::bad_request(format!(
+            "the kind in the data ({kind}) does not match the expected kind ({})",
+            resource.kind
+        )))
+    }
+
+    /// Judges the fields of a configuration that is applied.
+    pub(crate) fn judge_config(&mut self, config: &Value) -> Result<()> {
+        let resource = self.ask.resource.clone();
+        let read = match &resource.custom {
+            Some(custom) => custom.read_value(&resource.version, config.clone()),
+            None => schema::read_value(config.clone(), &resource.schema()).map_err(|error| error.to_string()),
+        };
+        match read {
+            Ok(read) => self.judge_fields(&read.strict),
+            // A wrong type is found, and named better, when the configuration is merged.
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn judge_fields(&mut self, strict: &[Strict]) -> Result<()> {
+        let found: Vec<String> = strict.iter().map(ToString::to_string).collect();
+        match self.field_validation {
+            _ if found.is_empty() => Ok(()),
+            FieldValidation::Ignore => Ok(()),
+            FieldValidation::Warn => {
+                self.warnings.extend(found);
+                Ok(())
+            }
+            FieldValidation::Strict => {
+                let (kind, version) = (&self.ask.resource.kind, &self.ask.resource.version);
+                Err(ApiError::bad_request(format!(
+                    "{kind} in version \"{version}\" cannot be handled as a {kind}: strict decoding error: {}",
+                    found.join(", ")
+                )))
+            }
+        }
+    }
+}
+
+/// `All` is the only dry run.
+pub(crate) fn dry_run<'q>(values: impl Iterator<Item = &'q str>, causes: &mut Vec<Cause>) -> bool {
+    let mut dry = false;
+    for value in values {
+        if value == "All" {
+            dry = true;
+        } else if !value.is_empty() {
+            causes.push(Cause::not_supported(&Path::new("dryRun"), value, &["All"]));
+        }
+    }
+    dry
+}
+
+/// Without a field manager the client's own name stands in: what precedes the slash in its user agent.
+fn manager_of(ask: &Ask) -> String {
+    let agent = ask.headers.get(http::header::USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or("");
+    let name = agent.split('/').next().unwrap_or("");
+    let printable: String = name.chars().filter(|c| !c.is_control()).take(MAX_MANAGER).collect();
+    if printable.is_empty() { "unknown".to_owned() } else { printable }
+}
+
+/// What a write came to.
+pub(crate) enum Outcome {
+    /// Written: the new entry.
+    Stored(Arc<Entry>),
+    /// Nothing to write, or only asked what would be: the object as it is or would be.
+    Value(Value),
+}
+
+/// What a decision wants answered: the object, and the key under which it was written.
+pub(crate) struct Decided {
+    pub(crate) object: Value,
+    pub(crate) key: Vec<u8>,
+}
+
+/// Runs a decision in a transaction, or on the newest state without consequences.
+pub(crate) async fn commit<T>(
+    ask: &Ask,
+    dry: bool,
+    mut decide: impl FnMut(&Snapshot, &mut Txn) -> Result<T>,
+) -> Result<(T, Vec<Arc<Event>>)> {
+    let store = ask.server.store();
+    if dry {
+        let value = decide(&store.snapshot(), &mut Txn::default())?;
+        return Ok((value, Vec::new()));
+    }
+    let committed = store.transact(decide).await.map_err(|error| ask.server.refused(error))?;
+    let definitions = ask.resource.is("apiextensions.k8s.io", "customresourcedefinitions");
+    if definitions && !committed.events.is_empty() {
+        ask.server.definitions_changed();
+    }
+    if definitions || ask.resource.custom.is_some() {
+        crate::crd::cleanup_after(&ask.server, &committed.events).await;
+    }
+    Ok((committed.value, committed.events))
+}
+
+/// The entry that a transaction wrote under the decided key, or the decided object.
+pub(crate) fn outcome(decided: Decided, events: &[Arc<Event>]) -> Outcome {
+    let written = events.iter().find(|event| event.key == decided.key).and_then(|event| event.new.clone());
+    match written {
+        Some(entry) => Outcome::Stored(entry),
+        None => Outcome::Value(decided.object),
+    }
+}
+
+/// Puts an object under its key.
+pub(crate) fn put(ask: &Ask, txn: &mut Txn, key: Vec<u8>, object: &Value, now: Timestamp) {
+    let encoded = Encoded::new(object);
+    let put = txn.put_with(key, move |revision| encoded.at(revision));
+    if let Some(seconds) = ask.resource.facts.ttl_seconds {
+        let kept = if ask.resource.plural == "events" {
+            ask.server.options().event_ttl.as_millis()
+        } else {
+            u128::from(seconds) * 1000
+        };
+        let expires = now.as_millisecond() + i64::try_from(kept).unwrap_or(i64::MAX);
+        put.expires_at(u64::try_from(expires).unwrap_or(0));
+    }
+}
+
+/// The media type of the body, for patches.
+pub(crate) fn media_type(ask: &Ask) -> &str {
+    content_type(&ask.headers).and_then(|text| text.split(';').next()).map(str::trim).unwrap_or("")
+}
+
+/// The version that a client says it has seen, of an object it sends.
+pub(crate) fn sent_version(value: &Value) -> &str {
+    object::meta_text(value, "resourceVersion")
+}
