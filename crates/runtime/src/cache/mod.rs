@@ -13,6 +13,8 @@ mod scan;
 mod selector;
 mod snapshot;
 mod store;
+#[cfg(test)]
+mod store_tests;
 mod training;
 
 pub use decode::DEFAULT_DECODED_BYTES;

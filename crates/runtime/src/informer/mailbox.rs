@@ -72,6 +72,12 @@ impl Mailbox {
         self.live
     }
 
+    /// Places taken in memory, gaps included.
+    #[cfg(test)]
+    pub fn slots(&self) -> usize {
+        self.events.len()
+    }
+
     pub fn push(&mut self, event: Event) {
         if self.newest.is_none() && self.live >= self.capacity {
             self.begin_merging();

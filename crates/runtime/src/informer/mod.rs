@@ -3,6 +3,8 @@
 mod event;
 mod feed;
 mod mailbox;
+#[cfg(test)]
+mod mailbox_tests;
 mod metrics;
 mod shared;
 mod subscription;
