@@ -249,7 +249,10 @@ fn single(
 }
 
 fn text(bytes: &[u8]) -> Value {
-    Value::String(String::from_utf8_lossy(bytes).into_owned())
+    Value::String(match std::str::from_utf8(bytes) {
+        Ok(text) => text.to_owned(),
+        Err(_) => String::from_utf8_lossy(bytes).into_owned(),
+    })
 }
 
 fn leaf_message(data: &[u8], scalar: Scalar) -> Result<Value, DecodeError> {

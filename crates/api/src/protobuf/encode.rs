@@ -77,14 +77,27 @@ fn message(out: &mut Back, number: u16, value: Option<&Value>, ty: &Schema, fiel
     Ok(())
 }
 
+/// A struct of more fields than this looks each value up by name. The largest built-in type has 44.
+const FIELDS: usize = 64;
+
 /// Fields from the last to the first; those of an embedded message stand together.
 fn structure(out: &mut Back, map: &Map<String, Value>, fields: &Struct) -> Done {
-    slots(out, map, fields, &fields.proto, 0)
+    let mut values = [None; FIELDS];
+    for (name, value) in map {
+        if let Some(slot) = fields.index(name).and_then(|at| values.get_mut(at)) {
+            *slot = Some(value);
+        }
+    }
+    let find = |at: u16| match values.get(usize::from(at)) {
+        Some(value) => *value,
+        None => map.get(&*fields.fields[usize::from(at)].name),
+    };
+    slots(out, &find, fields, &fields.proto, 0)
 }
 
-fn slots(
+fn slots<'a>(
     out: &mut Back,
-    map: &Map<String, Value>,
+    find: &impl Fn(u16) -> Option<&'a Value>,
     fields: &Struct,
     mut slots: &[ProtoSlot],
     depth: usize,
@@ -94,12 +107,11 @@ fn slots(
         if depth < 2 && last.path[depth + 1] != 0 {
             let first = slots.partition_point(|slot| slot.path[depth] < number);
             let end = out.mark();
-            self::slots(out, map, fields, &slots[first..], depth + 1)?;
+            self::slots(out, find, fields, &slots[first..], depth + 1)?;
             out.close(number, end);
             slots = &slots[..first];
         } else {
-            let field = &fields.fields[usize::from(last.field)];
-            self::field(out, number, map.get(&*field.name), field)?;
+            self::field(out, number, find(last.field), &fields.fields[usize::from(last.field)])?;
             slots = &slots[..slots.len() - 1];
         }
     }

@@ -156,6 +156,18 @@ pub struct Struct {
     pub always: Vec<u16>,
     /// The fields (by index) that Go keeps in an embedded struct, with its name, which error texts contain.
     pub inlined: Vec<(u16, Arc<str>)>,
+    /// The first bytes of the fields' names ([`prefix`]), which find a field without touching most names; may be
+    /// left empty.
+    pub prefixes: Vec<u64>,
+}
+
+/// The first eight bytes of a name as a number that sorts as the name does.
+pub fn prefix(name: &str) -> u64 {
+    let bytes = name.as_bytes();
+    let mut first = [0; 8];
+    let count = bytes.len().min(8);
+    first[..count].copy_from_slice(&bytes[..count]);
+    u64::from_be_bytes(first)
 }
 
 impl Struct {
@@ -166,7 +178,13 @@ impl Struct {
 
     /// Where the field of that name stands in [`Struct::fields`].
     pub fn index(&self, name: &str) -> Option<usize> {
-        self.fields.binary_search_by(|field| (*field.name).cmp(name)).ok()
+        if self.prefixes.len() != self.fields.len() {
+            return self.fields.binary_search_by(|field| (*field.name).cmp(name)).ok();
+        }
+        let wanted = prefix(name);
+        let first = self.prefixes.partition_point(|prefix| *prefix < wanted);
+        let same = self.prefixes[first..].iter().take_while(|prefix| **prefix == wanted).count();
+        (first..first + same).find(|at| *self.fields[*at].name == *name)
     }
 }
 

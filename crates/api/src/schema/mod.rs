@@ -13,7 +13,7 @@ pub(crate) mod zero;
 
 pub use form::{
     Codec, Field, ListKind, Node, Omit, PatchStrategy, ProtoField, ProtoSlot, Scalar, Schema, Shape, Struct,
-    TypeRef,
+    TypeRef, prefix,
 };
 pub use read::{
     Fault, Read, ReadError, STRICT_LIMIT, Strict, TypeMeta, excerpt, read_json, read_value, type_meta,

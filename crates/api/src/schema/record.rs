@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::table::Table;
 use super::{
     Codec, Field, ListKind, Node, Omit, PatchStrategy, ProtoField, ProtoSlot, Scalar, Shape, Struct, TypeRef,
+    prefix,
 };
 
 /// A cursor over LEB128 numbers.
@@ -119,6 +120,7 @@ fn structure(table: &Table, record: &mut Record<'_>) -> Struct {
         if let Some(under) = under {
             out.inlined.push((at, under));
         }
+        out.prefixes.push(prefix(&field.name));
         out.fields.push(field);
     }
     out.proto.sort_unstable();

@@ -197,9 +197,12 @@ impl<'a> Scanner<'a> {
         loop {
             match self.data.get(self.at) {
                 Some(b'"') => {
-                    let text = String::from_utf8_lossy(&self.data[start..self.at]);
+                    let bytes = &self.data[start..self.at];
                     self.at += 1;
-                    return Ok(text);
+                    return Ok(match std::str::from_utf8(bytes) {
+                        Ok(text) => Cow::Borrowed(text),
+                        Err(_) => String::from_utf8_lossy(bytes),
+                    });
                 }
                 Some(b'\\') => return self.escaped(start).map(Cow::Owned),
                 Some(0..=0x1f) => return self.invalid("in string literal"),
