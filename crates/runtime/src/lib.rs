@@ -17,6 +17,22 @@ mod informer;
 
 mod factory;
 
+pub mod client;
+mod clock;
+mod conditions;
+mod controller;
+mod error;
+mod finalizer;
+mod health;
+mod lease;
+mod manager;
+pub mod metrics;
+pub mod predicate;
+pub mod queue;
+mod reconcile;
+pub mod recorder;
+mod shutdown;
+
 pub use cache::{
     DEFAULT_DECODED_BYTES, DecodeError, FieldOwners, Index, IndexConflict, IndexFn, LabelMatcher, Labels,
     ListError, Lister, ManagedFields, Object, ObjectError, Progress, Scope, SelectorError, Snapshot, Store,
@@ -37,3 +53,18 @@ pub use watch::{
     ClientListerWatcher, ListRequest, ListerWatcher, Namespaces, Target, WatchFailure, WatchRequest,
     WatchStream,
 };
+
+pub use client::{Client, DeleteOptions, Kind, Patch, Propagation, Query, Upserted};
+pub use clock::{system_clock, tokio_clock};
+pub use conditions::{Conditions, condition_of, is_true, set_condition};
+pub use controller::{Context, Controller, ControllerHandle, DEFAULT_CONCURRENCY, SetupError};
+pub use error::{ClientError, Error, NotFoundExt};
+pub use finalizer::{Lifecycle, add_finalizer, has_finalizer, remove_finalizer};
+pub use health::Checks;
+pub use lease::{LeaderClock, LeaderElection, LeaderElectionError};
+pub use manager::{Addresses, Manager, ManagerError, ManagerOptions};
+pub use predicate::{Change, Predicate};
+pub use queue::{Priority, RateLimiter, Reason, Reasons, Trigger};
+pub use reconcile::{Action, Reconciler, Request};
+pub use recorder::{EventType, Recorder};
+pub use shutdown::Signals;

@@ -1,0 +1,206 @@
+//! Server-side apply: typed or partial, sent only when it would change something.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use kube::core::ApiResource;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::caches::{KindName, Where};
+use super::intercept::Verb;
+use super::owned;
+use super::write::{APPLY, Write, decode, encode};
+use super::{Client, Kind};
+use crate::cache::{ManagedFields, Object};
+use crate::error::ClientError;
+use crate::key::Key;
+
+/// Parts of `metadata` that name the object and that no field manager owns.
+const IDENTITY: [&str; 5] = ["name", "namespace", "uid", "resourceVersion", "managedFields"];
+
+impl Client {
+    /// Applies a whole object of the program's type: what it leaves out (`None`) is not touched.
+    ///
+    /// Nothing is sent if the cache shows that this client owns exactly these fields with exactly these values.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub async fn apply<K: Kind>(&self, object: &K) -> Result<Arc<K>, ClientError> {
+        self.apply_partial::<K>(object).await
+    }
+
+    /// Applies a partial object: anything that serialises to the fields that this client wants to own, with
+    /// `metadata.name` (and `namespace`).
+    ///
+    /// # Errors
+    /// What the server says.
+    pub async fn apply_partial<K: Kind>(&self, config: &impl Serialize) -> Result<Arc<K>, ClientError> {
+        self.apply_config::<K>(config, None).await
+    }
+
+    /// Applies the status of an object: only its `status` is sent.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub async fn apply_status<K: Kind>(&self, config: &impl Serialize) -> Result<Arc<K>, ClientError> {
+        self.apply_config::<K>(config, Some("status")).await
+    }
+
+    async fn apply_config<K: Kind>(
+        &self,
+        config: &impl Serialize,
+        subresource: Option<&str>,
+    ) -> Result<Arc<K>, ClientError> {
+        let resource = K::api_resource();
+        let (key, config) = configuration(&resource, config, subresource)?;
+        if let Some(object) = self.already_applied(&resource, &key, &config, subresource).await {
+            let declared = self.core.caches.find_typed::<K>(place_of(&key))?;
+            return Ok(declared.informer.lister::<K>().decode(&object)?);
+        }
+        let answer = self.send_apply(&resource, &key, &config, subresource).await?;
+        decode(&resource.kind, &answer).map(Arc::new)
+    }
+
+    pub(super) async fn apply_value(
+        &self,
+        resource: &ApiResource,
+        config: &Value,
+        subresource: Option<&str>,
+    ) -> Result<Value, ClientError> {
+        let (key, config) = configuration(resource, config, subresource)?;
+        if let Some(object) = self.already_applied(resource, &key, &config, subresource).await {
+            return decode(&resource.kind, &object.json());
+        }
+        decode(&resource.kind, &self.send_apply(resource, &key, &config, subresource).await?)
+    }
+
+    async fn send_apply(
+        &self,
+        resource: &ApiResource,
+        key: &Key,
+        config: &Value,
+        subresource: Option<&str>,
+    ) -> Result<bytes::Bytes, ClientError> {
+        self.write(Write {
+            verb: Verb::Apply,
+            resource,
+            namespace: key.namespace(),
+            name: Some(key.name()),
+            subresource,
+            content_type: APPLY,
+            body: encode(resource, config)?,
+            force: true,
+        })
+        .await
+    }
+
+    /// The cached object, if applying `config` would change nothing.
+    async fn already_applied(
+        &self,
+        resource: &ApiResource,
+        key: &Key,
+        config: &Value,
+        subresource: Option<&str>,
+    ) -> Option<Object> {
+        let declared = self.core.caches.find(KindName::of(resource), place_of(key), false).ok()?;
+        let object = self.state_for(&declared, Some(key), None).await.ok()?.get(key.as_str())?;
+        let owned = self.owned_fields(&object, subresource)?;
+        if owned.api_version != resource.api_version || object.is_terminating() {
+            return None;
+        }
+        let fields: Value = serde_json::from_slice(&owned.fields).ok()?;
+        let stored: Value = serde_json::from_slice(&object.json()).ok()?;
+        let uid_fits = config["metadata"]["uid"].as_str().is_none_or(|uid| stored["metadata"]["uid"] == uid);
+        let version_fits = config["metadata"].get("resourceVersion").is_none();
+        let unchanged = uid_fits && version_fits && owned::unchanged(&fields, &ownable(config), &stored);
+        if unchanged {
+            self.identity.applies_skipped.inc();
+        }
+        unchanged.then_some(object)
+    }
+
+    fn owned_fields<'a>(&self, object: &'a Object, subresource: Option<&str>) -> Option<&'a ManagedFields> {
+        object.managed_fields().iter().find(|fields| {
+            fields.manager == self.identity.field_owner
+                && fields.operation == "Apply"
+                && fields.subresource == subresource.unwrap_or_default()
+        })
+    }
+
+    /// The part of a cached object that this client applied: what to change and apply again. `None` if it applied
+    /// nothing there.
+    ///
+    /// # Errors
+    /// When no informer keeps the kind, or the object does not decode.
+    pub async fn extract<K: Kind>(&self, key: impl Into<Key>) -> Result<Option<Value>, ClientError> {
+        let key = key.into();
+        let resource = K::api_resource();
+        let declared = self.core.caches.find_typed::<K>(place_of(&key))?;
+        let Some(object) = self.state_for(&declared, Some(&key), None).await?.get(key.as_str()) else {
+            return Ok(None);
+        };
+        let Some(owned) = self.owned_fields(&object, None) else { return Ok(None) };
+        let fields: Value = decode(&resource.kind, &owned.fields)?;
+        let stored: Value = decode(&resource.kind, &object.json())?;
+        let mut config = owned::extract(&fields, &stored);
+        config["apiVersion"] = resource.api_version.clone().into();
+        config["kind"] = resource.kind.clone().into();
+        config["metadata"]["name"] = key.name().into();
+        if let Some(namespace) = key.namespace() {
+            config["metadata"]["namespace"] = namespace.into();
+        }
+        Ok(Some(config))
+    }
+}
+
+fn place_of(key: &Key) -> Where<'_> {
+    key.namespace().map_or(Where::Cluster, Where::Namespace)
+}
+
+/// The configuration as it is sent, with its types; for a subresource only that part of it.
+fn configuration(
+    resource: &ApiResource,
+    config: &impl Serialize,
+    subresource: Option<&str>,
+) -> Result<(Key, Value), ClientError> {
+    let encode_error = |source| ClientError::Encode { kind: resource.kind.clone().into(), source };
+    let mut config = serde_json::to_value(config).map_err(encode_error)?;
+    let missing = |field| ClientError::Incomplete { kind: Cow::Owned(resource.kind.clone()), field };
+    let fields = config.as_object_mut().ok_or_else(|| missing("fields"))?;
+    fields.insert("apiVersion".to_owned(), resource.api_version.clone().into());
+    fields.insert("kind".to_owned(), resource.kind.clone().into());
+    let metadata =
+        fields.get_mut("metadata").and_then(Value::as_object_mut).ok_or_else(|| missing("metadata"))?;
+    for server_side in ["managedFields", "creationTimestamp", "generation", "selfLink"] {
+        metadata.remove(server_side);
+    }
+    let text = |field: &str| metadata.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let key = Key::new(text("namespace"), text("name").ok_or_else(|| missing("metadata.name"))?);
+    if let Some(subresource) = subresource {
+        metadata.retain(|name, _| IDENTITY.contains(&name.as_str()));
+        fields.retain(|name, _| ["apiVersion", "kind", "metadata", subresource].contains(&name.as_str()));
+    } else if fields
+        .get("status")
+        .is_some_and(|status| status.is_null() || *status == Value::Object(Default::default()))
+    {
+        fields.remove("status");
+    }
+    Ok((key, config))
+}
+
+/// The configuration without what names the object: what the field manager will own.
+fn ownable(config: &Value) -> Value {
+    let mut config = config.clone();
+    if let Some(fields) = config.as_object_mut() {
+        fields.remove("apiVersion");
+        fields.remove("kind");
+        if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.retain(|name, value| !IDENTITY.contains(&name.as_str()) && !value.is_null());
+            if metadata.is_empty() {
+                fields.remove("metadata");
+            }
+        }
+    }
+    config
+}

@@ -1,0 +1,129 @@
+//! The informers that a manager declared, and which of them answers a read.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, RwLock};
+
+use kube::core::ApiResource;
+
+use super::kind::Kind;
+use crate::error::ClientError;
+use crate::informer::SharedInformer;
+use crate::watch::{Namespaces, Target};
+
+/// A declared informer. The number identifies it within the process.
+#[derive(Clone)]
+pub(crate) struct Declared {
+    pub(crate) number: usize,
+    pub(crate) informer: SharedInformer,
+}
+
+/// All informers of a manager. Clones are one registry; it keeps them alive.
+#[derive(Clone, Default)]
+pub(crate) struct Caches(Arc<RwLock<Vec<Declared>>>, Arc<AtomicUsize>);
+
+/// A kind by its names, whichever type of the program stands for it.
+#[derive(Clone, Copy)]
+pub(crate) struct KindName<'a> {
+    pub(crate) group: &'a str,
+    pub(crate) version: &'a str,
+    pub(crate) kind: &'a str,
+}
+
+impl<'a> KindName<'a> {
+    pub(crate) fn of(resource: &'a ApiResource) -> Self {
+        KindName { group: &resource.group, version: &resource.version, kind: &resource.kind }
+    }
+
+    fn is(&self, resource: &ApiResource) -> bool {
+        resource.kind == self.kind && resource.group == self.group && resource.version == self.version
+    }
+}
+
+/// Which objects a read wants.
+#[derive(Clone, Copy)]
+pub(crate) enum Where<'a> {
+    Namespace(&'a str),
+    Cluster,
+    Everywhere,
+}
+
+impl Caches {
+    pub(crate) fn declare(&self, informer: SharedInformer) -> Declared {
+        let mut known = self.0.write().expect("no holder of this lock panics");
+        if let Some(declared) = known.iter().find(|declared| declared.informer.target() == informer.target())
+        {
+            return declared.clone();
+        }
+        let declared = Declared { number: self.1.fetch_add(1, Ordering::Relaxed), informer };
+        known.push(declared.clone());
+        declared
+    }
+
+    /// Stops keeping an informer.
+    pub(crate) fn forget(&self, target: &Target) {
+        let mut known = self.0.write().expect("no holder of this lock panics");
+        known.retain(|declared| declared.informer.target() != target);
+    }
+
+    /// Stops keeping any.
+    pub(crate) fn clear(&self) {
+        self.0.write().expect("no holder of this lock panics").clear();
+    }
+
+    pub(crate) fn all(&self) -> Vec<Declared> {
+        self.0.read().expect("no holder of this lock panics").clone()
+    }
+
+    /// The informers that may see a write to this kind, whatever version they read it in.
+    pub(crate) fn of_kind(&self, resource: &ApiResource) -> Vec<Declared> {
+        let known = self.0.read().expect("no holder of this lock panics");
+        let same = |target: &Target| {
+            target.resource.kind == resource.kind && target.resource.group == resource.group
+        };
+        known.iter().filter(|declared| same(declared.informer.target())).cloned().collect()
+    }
+
+    /// The informer that answers a read; one without selectors is preferred.
+    pub(crate) fn find(
+        &self,
+        kind: KindName<'_>,
+        place: Where<'_>,
+        metadata_suffices: bool,
+    ) -> Result<Declared, ClientError> {
+        let known = self.0.read().expect("no holder of this lock panics");
+        let fits = |declared: &&Declared| {
+            let target = declared.informer.target();
+            kind.is(&target.resource)
+                && (metadata_suffices || !target.metadata_only)
+                && covers(&declared.informer, place)
+        };
+        let rank = |declared: &&Declared| {
+            let target = declared.informer.target();
+            let selective = usize::from(target.labels.is_some()) + usize::from(target.fields.is_some());
+            (selective, target.metadata_only, target.namespaces != Namespaces::All, declared.number)
+        };
+        known.iter().filter(fits).min_by_key(rank).cloned().ok_or_else(|| ClientError::NoInformer {
+            kind: kind.kind.to_owned(),
+            scope: match place {
+                Where::Namespace(namespace) => format!(" in namespace {namespace}"),
+                Where::Cluster | Where::Everywhere => String::new(),
+            },
+        })
+    }
+
+    pub(crate) fn find_typed<K: Kind>(&self, place: Where<'_>) -> Result<Declared, ClientError> {
+        let (group, version, kind) = (K::group(&()), K::version(&()), K::kind(&()));
+        self.find(KindName { group: &group, version: &version, kind: &kind }, place, false)
+    }
+}
+
+fn covers(informer: &SharedInformer, place: Where<'_>) -> bool {
+    match (&informer.target().namespaces, place) {
+        (Namespaces::All, _) | (_, Where::Everywhere) => true,
+        (Namespaces::Named(names), Where::Namespace(namespace)) => names.contains(namespace),
+        (Namespaces::Labelled(_), Where::Namespace(namespace)) => {
+            informer.store().progress(Some(namespace)).is_some()
+        }
+        (_, Where::Cluster) => false,
+    }
+}

@@ -1,0 +1,252 @@
+//! Read your own writes: what this process wrote and which caches have not seen it yet.
+//!
+//! After every successful write of our client the answer's resourceVersion (or, for a deletion, the uid) is noted
+//! for each informer that surely sees it. A read waits for what was written under its key (a list: for what was
+//! written of its kind in its namespace); a reconcile waits, before it starts, for what its predecessor wrote.
+//! A wait is bounded; when it ends in vain the note is dropped, so nothing waits twice for it.
+//!
+//! Never waited for: answers without a resourceVersion or with one that is no number, dry runs, and writes that an
+//! informer cannot be sure to see (other namespace, other labels, a field selector). A write that changed nothing
+//! has the resourceVersion of a state that the cache has seen or is about to see.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use serde::Deserialize;
+use tokio::time::Instant;
+
+use super::caches::{Caches, Declared};
+use crate::cache::{Snapshot, Store, Uid, Waited};
+use crate::key::Key;
+use crate::metrics::ClientMetrics;
+use crate::revision::{Revision, parse_revision};
+
+/// How long a read or a reconcile waits for an own write, unless the manager says otherwise.
+pub const CONSISTENCY_TIMEOUT: Duration = Duration::from_secs(5);
+/// How many writes are remembered that a cache has not seen. Beyond it the oldest key's is dropped.
+const MAX_PENDING: usize = 65_536;
+/// When this many are pending, those that were seen meanwhile are swept out.
+const SWEEP: usize = 1024;
+
+/// What must come true in a cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Expected {
+    Seen { revision: Revision, epoch: u64 },
+    Gone { uid: Uid },
+}
+
+impl Expected {
+    /// Whether it has come true in a state, or never will because the server started over.
+    fn fulfilled(&self, state: &Snapshot, key: &Key) -> bool {
+        match self {
+            Expected::Seen { revision, epoch } => match state.progress(key.namespace()) {
+                Some(progress) => {
+                    progress.epoch != *epoch || (progress.synced && progress.revision >= *revision)
+                }
+                None => true,
+            },
+            Expected::Gone { uid } => state.get(key.as_str()).is_none_or(|object| object.uid() != uid),
+        }
+    }
+
+    async fn wait(&self, store: &Store, key: &Key) -> Waited {
+        match self {
+            Expected::Seen { revision, .. } => store.wait_until(key.namespace(), *revision).await,
+            Expected::Gone { uid } => store.wait_gone(key, uid).await,
+        }
+    }
+}
+
+/// One write that one informer will see.
+#[derive(Clone)]
+pub(crate) struct Pending {
+    pub(crate) declared: Declared,
+    pub(crate) key: Key,
+    pub(crate) expected: Expected,
+}
+
+impl Pending {
+    pub(crate) fn fulfilled(&self) -> bool {
+        self.fulfilled_in(&self.declared.informer.store().snapshot())
+    }
+
+    pub(super) fn fulfilled_in(&self, state: &Snapshot) -> bool {
+        self.expected.fulfilled(state, &self.key)
+    }
+}
+
+/// All writes of the process that are not seen everywhere.
+#[derive(Clone)]
+pub(crate) struct Writes {
+    pending: Arc<Mutex<BTreeMap<(usize, Key), Pending>>>,
+    caches: Caches,
+    metrics: Arc<ClientMetrics>,
+    timeout: Duration,
+}
+
+/// The part of an answer that says which state was written.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Written {
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    metadata: WrittenMeta,
+    #[serde(default)]
+    details: WrittenDetails,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WrittenMeta {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    namespace: Option<String>,
+    #[serde(default)]
+    uid: String,
+    #[serde(default)]
+    resource_version: String,
+    #[serde(default)]
+    labels: Option<BTreeMap<String, String>>,
+    #[serde(default)]
+    finalizers: Option<Vec<String>>,
+    #[serde(default)]
+    deletion_timestamp: Option<String>,
+    #[serde(default)]
+    deletion_grace_period_seconds: Option<i64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct WrittenDetails {
+    #[serde(default)]
+    uid: String,
+}
+
+impl Written {
+    /// Whether a deletion left the object there: it waits for finalizers or a grace period.
+    fn remains(&self) -> bool {
+        let metadata = &self.metadata;
+        metadata.deletion_timestamp.is_some()
+            && (metadata.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty())
+                || metadata.deletion_grace_period_seconds.is_some_and(|seconds| seconds > 0))
+    }
+}
+
+impl Writes {
+    pub(crate) fn new(caches: Caches, metrics: Arc<ClientMetrics>, timeout: Duration) -> Self {
+        Writes { pending: Arc::default(), caches, metrics, timeout }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(usize, Key), Pending>> {
+        self.pending.lock().expect("no holder of this lock panics")
+    }
+
+    /// Notes a write by its answer; says for which caches it counts.
+    pub(crate) fn wrote(&self, resource: &kube::core::ApiResource, answer: &[u8]) -> Vec<Pending> {
+        let Ok(written) = serde_json::from_slice::<Written>(answer) else { return Vec::new() };
+        if written.kind == "Status" || written.metadata.name.is_empty() {
+            return Vec::new();
+        }
+        let Some(revision) = parse_revision(&written.metadata.resource_version) else { return Vec::new() };
+        let key = Key::new(written.metadata.namespace.as_deref(), &written.metadata.name);
+        let labels = written.metadata.labels.unwrap_or_default();
+        let seen_by = self.caches.of_kind(resource).into_iter().filter_map(|declared| {
+            let store = declared.informer.store();
+            let sees = declared.informer.target().surely_sees(key.namespace(), &labels);
+            let epoch = store.progress(key.namespace()).filter(|_| sees)?.epoch;
+            Some(Pending { expected: Expected::Seen { revision, epoch }, key: key.clone(), declared })
+        });
+        let pending: Vec<Pending> = seen_by.filter(|pending| !pending.fulfilled()).collect();
+        self.note(&pending);
+        pending
+    }
+
+    /// Notes a deletion by its answer.
+    pub(crate) fn deleted(
+        &self,
+        resource: &kube::core::ApiResource,
+        key: &Key,
+        answer: &[u8],
+    ) -> Vec<Pending> {
+        let written = serde_json::from_slice::<Written>(answer).unwrap_or_default();
+        if written.kind != "Status" && written.remains() {
+            return self.wrote(resource, answer);
+        }
+        let uid = [&written.metadata.uid, &written.details.uid].into_iter().find(|uid| !uid.is_empty());
+        let gone_from = self.caches.of_kind(resource).into_iter().filter_map(|declared| {
+            // Only a cache that has the object will see it go.
+            let cached = declared.informer.store().get(key.as_str())?;
+            let same = uid.is_none_or(|uid| *cached.uid() == Uid::new(uid));
+            same.then(|| Pending {
+                expected: Expected::Gone { uid: cached.uid().clone() },
+                key: key.clone(),
+                declared,
+            })
+        });
+        let pending: Vec<Pending> = gone_from.collect();
+        self.note(&pending);
+        pending
+    }
+
+    fn note(&self, fresh: &[Pending]) {
+        if fresh.is_empty() {
+            return;
+        }
+        let mut pending = self.lock();
+        if pending.len() >= SWEEP && pending.len().is_power_of_two() {
+            pending.retain(|_, pending| !pending.fulfilled());
+        }
+        for write in fresh {
+            pending.insert((write.declared.number, write.key.clone()), write.clone());
+        }
+        while pending.len() > MAX_PENDING {
+            pending.pop_first();
+        }
+    }
+
+    /// What was written under `key` and perhaps not seen.
+    pub(crate) fn of_key(&self, declared: &Declared, key: &Key) -> Vec<Pending> {
+        self.lock().get(&(declared.number, key.clone())).cloned().into_iter().collect()
+    }
+
+    /// What was written in `namespace`, or anywhere, and perhaps not seen.
+    pub(crate) fn of_kind(&self, declared: &Declared, namespace: Option<&str>) -> Vec<Pending> {
+        let pending = self.lock();
+        let own =
+            pending.range((declared.number, Key::new(None, ""))..(declared.number + 1, Key::new(None, "")));
+        let wanted = |key: &Key| namespace.is_none_or(|namespace| key.namespace() == Some(namespace));
+        own.filter(|((_, key), _)| wanted(key)).map(|(_, pending)| pending.clone()).collect()
+    }
+
+    /// Waits for all of them together, at most for the timeout.
+    pub(crate) async fn wait(&self, pending: Vec<Pending>) {
+        let end = Instant::now() + self.timeout;
+        let mut told = false;
+        for write in pending {
+            if !write.fulfilled() {
+                let kind = &write.declared.informer.target().resource.kind;
+                if !std::mem::replace(&mut told, true) {
+                    self.metrics.stale_read_prevented(kind);
+                }
+                let seen = write.expected.wait(write.declared.informer.store(), &write.key);
+                if tokio::time::timeout_at(end, seen).await.is_err() {
+                    self.metrics.consistency_timeout(kind);
+                    let reached = write.declared.informer.store().revision();
+                    tracing::warn!(kind, key = %write.key, expected = ?write.expected, reached,
+                        "the cache did not show an own write in time; going on without it");
+                }
+            }
+            self.forget(&write);
+        }
+    }
+
+    fn forget(&self, write: &Pending) {
+        let place = (write.declared.number, write.key.clone());
+        let mut pending = self.lock();
+        // A newer write under the same key stays.
+        if pending.get(&place).is_some_and(|known| known.expected == write.expected) {
+            pending.remove(&place);
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Deletions.
+
+use bytes::Bytes;
+use kube::core::ApiResource;
+use serde::Serialize;
+
+use super::intercept::Verb;
+use super::kind::{Parameters, path};
+use super::transport::Call;
+use super::write::{JSON, Write, encode, key_of};
+use super::{Client, Kind, Query};
+use crate::error::ClientError;
+use crate::key::Key;
+
+/// What happens to the objects that a deleted object owns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Propagation {
+    /// They stay, without this owner.
+    Orphan,
+    /// They go afterwards.
+    Background,
+    /// They go first.
+    Foreground,
+}
+
+/// How to delete.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeleteOptions {
+    /// See [`Propagation`]; the kind's default if `None`.
+    #[serde(skip_serializing_if = "Option::is_none", rename = "propagationPolicy")]
+    pub propagation: Option<Propagation>,
+    /// Seconds that the object is given to end; the kind's default if `None`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grace_period_seconds: Option<i64>,
+    /// What must be true of the object, or nothing is deleted.
+    #[serde(skip_serializing_if = "Preconditions::is_empty")]
+    pub preconditions: Preconditions,
+}
+
+/// What must be true of an object, so that it is deleted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Preconditions {
+    /// It is this very object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
+    /// It is in this very state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resource_version: Option<String>,
+}
+
+impl Preconditions {
+    fn is_empty(&self) -> bool {
+        *self == Preconditions::default()
+    }
+}
+
+impl DeleteOptions {
+    /// Deletes dependents afterwards.
+    pub fn background() -> Self {
+        DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() }
+    }
+
+    /// Deletes dependents first.
+    pub fn foreground() -> Self {
+        DeleteOptions { propagation: Some(Propagation::Foreground), ..DeleteOptions::default() }
+    }
+
+    /// Leaves dependents alone.
+    pub fn orphan() -> Self {
+        DeleteOptions { propagation: Some(Propagation::Orphan), ..DeleteOptions::default() }
+    }
+
+    /// Only the object with this uid.
+    #[must_use]
+    pub fn uid(mut self, uid: impl Into<String>) -> Self {
+        self.preconditions.uid = Some(uid.into());
+        self
+    }
+
+    /// Only the object in this state.
+    #[must_use]
+    pub fn resource_version(mut self, resource_version: impl Into<String>) -> Self {
+        self.preconditions.resource_version = Some(resource_version.into());
+        self
+    }
+
+    /// Another grace period.
+    #[must_use]
+    pub fn grace_period(mut self, seconds: i64) -> Self {
+        self.grace_period_seconds = Some(seconds);
+        self
+    }
+}
+
+impl Client {
+    /// Deletes an object by its key.
+    ///
+    /// # Errors
+    /// What the server says; a missing object is [`ClientError::is_not_found`].
+    pub async fn delete<K: Kind>(&self, key: impl Into<Key>) -> Result<(), ClientError> {
+        self.delete_with::<K>(key, &DeleteOptions::default()).await
+    }
+
+    /// Deletes an object by its key.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub async fn delete_with<K: Kind>(
+        &self,
+        key: impl Into<Key>,
+        options: &DeleteOptions,
+    ) -> Result<(), ClientError> {
+        self.delete_at(&K::api_resource(), &key.into(), options).await
+    }
+
+    /// Deletes this very object: another one under its name stays.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub async fn delete_object<K: Kind>(&self, object: &K) -> Result<(), ClientError> {
+        let resource = K::api_resource();
+        let key = key_of(object, &resource.kind)?;
+        let mut options = DeleteOptions::default();
+        options.preconditions.uid = object.meta().uid.clone();
+        self.delete_at(&resource, &key, &options).await
+    }
+
+    pub(super) async fn delete_at(
+        &self,
+        resource: &ApiResource,
+        key: &Key,
+        options: &DeleteOptions,
+    ) -> Result<(), ClientError> {
+        let write = Write {
+            verb: Verb::Delete,
+            resource,
+            namespace: key.namespace(),
+            name: Some(key.name()),
+            subresource: None,
+            content_type: JSON,
+            body: encode(resource, options)?,
+            force: false,
+        };
+        self.write(write).await.map(drop)
+    }
+
+    /// Deletes all objects of one namespace (or of a kind without namespaces) that the query selects by label or
+    /// field.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub async fn delete_collection<K: Kind>(
+        &self,
+        query: Query,
+        options: &DeleteOptions,
+    ) -> Result<(), ClientError> {
+        self.delete_collection_at(&K::api_resource(), query, options).await
+    }
+
+    pub(super) async fn delete_collection_at(
+        &self,
+        resource: &ApiResource,
+        query: Query,
+        options: &DeleteOptions,
+    ) -> Result<(), ClientError> {
+        let namespace = query.namespace.as_deref();
+        self.check_namespace(namespace)?;
+        self.check_live(Verb::DeleteCollection, resource, namespace, None)?;
+        let mut parameters = Parameters::default();
+        if self.dry_run {
+            parameters.push("dryRun", "All");
+        }
+        parameters.push_some("labelSelector", query.selector.as_deref());
+        parameters.push_some("fieldSelector", query.fields.as_deref());
+        let mut target = path(resource, namespace, None, None);
+        parameters.append_to(&mut target);
+        let body: Bytes = encode(resource, options)?;
+        let call = Call {
+            method: http::Method::DELETE,
+            path: target,
+            content_type: JSON,
+            body,
+            reconcile_id: self.reconcile_id(),
+        };
+        self.core.transport.call(self.identity.leader.as_ref(), &call).await.map(drop)
+    }
+}

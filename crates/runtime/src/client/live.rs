@@ -1,0 +1,156 @@
+//! Reads from the server itself.
+
+use bytes::Bytes;
+use http::Method;
+use kube::core::ApiResource;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::intercept::{Intercepted, Verb};
+use super::kind::{Parameters, path};
+use super::transport::Call;
+use super::write::decode;
+use super::{Client, Kind, Query};
+use crate::error::{ClientError, NotFoundExt};
+use crate::key::Key;
+
+/// How many objects one page of a live list has.
+const PAGE: u32 = 500;
+
+/// Reads from the server, past the cache: for what no informer keeps, and for the rare decision that needs the very
+/// newest state.
+#[derive(Clone, Copy, Debug)]
+pub struct Live<'a>(&'a Client);
+
+#[derive(Deserialize)]
+struct Page<T> {
+    #[serde(default)]
+    metadata: PageMeta,
+    #[serde(default = "Vec::new")]
+    items: Vec<T>,
+}
+
+#[derive(Default, Deserialize)]
+struct PageMeta {
+    #[serde(default, rename = "continue")]
+    continue_: String,
+}
+
+impl Client {
+    /// Reads from the server.
+    pub fn live(&self) -> Live<'_> {
+        Live(self)
+    }
+
+    pub(super) fn check_live(
+        &self,
+        verb: Verb,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        name: Option<&str>,
+    ) -> Result<(), ClientError> {
+        self.check_namespace(namespace)?;
+        let kind = &resource.kind;
+        self.interceptors.check(&Intercepted { verb, kind, namespace, name, subresource: None, live: true })
+    }
+
+    async fn read(&self, path: String) -> Result<Bytes, ClientError> {
+        let call = Call {
+            method: Method::GET,
+            path,
+            content_type: "",
+            body: Bytes::new(),
+            reconcile_id: self.reconcile_id(),
+        };
+        // Reading does no harm, so it needs no lease.
+        self.core.transport.call(None, &call).await
+    }
+
+    pub(super) async fn live_get<T: DeserializeOwned>(
+        &self,
+        resource: &ApiResource,
+        key: &Key,
+        subresource: Option<&str>,
+    ) -> Result<Option<T>, ClientError> {
+        self.check_live(Verb::Get, resource, key.namespace(), Some(key.name()))?;
+        let answer = self.read(path(resource, key.namespace(), Some(key.name()), subresource)).await;
+        answer.ignore_not_found()?.map(|json| decode(&resource.kind, &json)).transpose()
+    }
+
+    pub(super) async fn live_list<T: DeserializeOwned>(
+        &self,
+        resource: &ApiResource,
+        query: &Query,
+    ) -> Result<Vec<T>, ClientError> {
+        let namespace = query.namespace.as_deref();
+        self.check_live(Verb::List, resource, namespace, None)?;
+        let mut objects = Vec::new();
+        let mut token = String::new();
+        loop {
+            let mut parameters = Parameters::default();
+            parameters.push("limit", &PAGE.to_string());
+            parameters.push_some("labelSelector", query.selector.as_deref());
+            parameters.push_some("fieldSelector", query.fields.as_deref());
+            parameters.push_some("continue", Some(token.as_str()).filter(|token| !token.is_empty()));
+            let mut target = path(resource, namespace, None, None);
+            parameters.append_to(&mut target);
+            let page: Page<T> = match self.read(target).await {
+                Ok(json) => decode(&resource.kind, &json)?,
+                // The pages expired under our hands: begin anew.
+                Err(error) if error.code() == Some(410) && !token.is_empty() => {
+                    objects.clear();
+                    token.clear();
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            objects.extend(page.items);
+            token = page.metadata.continue_;
+            if token.is_empty() {
+                return Ok(objects);
+            }
+        }
+    }
+}
+
+impl Live<'_> {
+    /// One object; `None` if there is none.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub async fn get<K: Kind>(&self, key: impl Into<Key>) -> Result<Option<K>, ClientError> {
+        self.0.live_get(&K::api_resource(), &key.into(), None).await
+    }
+
+    /// All objects that the query selects by namespace, label or field.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub async fn list<K: Kind>(&self, query: Query) -> Result<Vec<K>, ClientError> {
+        self.0.live_list(&K::api_resource(), &query).await
+    }
+
+    /// One object of a kind that is known at run time.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub async fn get_value(
+        &self,
+        resource: &ApiResource,
+        key: impl Into<Key>,
+    ) -> Result<Option<serde_json::Value>, ClientError> {
+        self.0.live_get(resource, &key.into(), None).await
+    }
+
+    /// Objects of a kind that is known at run time.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub async fn list_values(
+        &self,
+        resource: &ApiResource,
+        query: Query,
+    ) -> Result<Vec<serde_json::Value>, ClientError> {
+        self.0.live_list(resource, &query).await
+    }
+}

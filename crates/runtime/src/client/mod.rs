@@ -1,0 +1,163 @@
+//! The client that reconcilers use: reads from the cache, writes to the server, and sees its own writes.
+
+mod apply;
+mod caches;
+mod consistency;
+mod delete;
+mod dynamic;
+mod intercept;
+mod kind;
+mod live;
+mod owned;
+mod owner;
+mod patch;
+mod pins;
+mod read;
+mod subresource;
+mod transport;
+mod upsert;
+mod write;
+
+use std::fmt;
+use std::sync::Arc;
+
+use prometheus_client::metrics::counter::Counter;
+
+use crate::error::ClientError;
+use crate::lease::LeaderClock;
+
+pub use consistency::CONSISTENCY_TIMEOUT;
+pub use delete::{DeleteOptions, Preconditions, Propagation};
+pub use dynamic::DynamicClient;
+pub use intercept::{Intercepted, Verb};
+pub use kind::Kind;
+pub use live::Live;
+pub use owner::{
+    controller_reference, is_controlled_by, owner_reference, set_controller_reference, set_owner_reference,
+};
+pub use patch::Patch;
+pub use read::Query;
+pub use transport::{MAX_RETRIES, RECONCILE_ID, REQUEST_TIMEOUT};
+pub use upsert::Upserted;
+
+pub(crate) use caches::Caches;
+pub(crate) use consistency::{Pending, Writes};
+pub(crate) use pins::Pins;
+pub(crate) use transport::{Call, Transport};
+
+use intercept::Interceptors;
+
+/// Reads from the shared caches, writes to the server. Cheap to clone.
+///
+/// Inside a reconcile ([`Context::client`](crate::Context::client)) reads are repeatable: each kind is read as it
+/// was at the first read of it, moved forward only past this reconcile's own writes. Everywhere reads see what
+/// this process wrote before.
+///
+/// Reading a kind that no informer keeps is an error that says what to declare; [`Client::live`] asks the server.
+#[derive(Clone)]
+pub struct Client {
+    pub(crate) core: Arc<Core>,
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) pins: Option<Arc<Pins>>,
+    namespace: Option<Arc<str>>,
+    dry_run: bool,
+    interceptors: Interceptors,
+}
+
+/// What all clients of a manager share.
+pub(crate) struct Core {
+    pub(crate) transport: Transport,
+    pub(crate) caches: Caches,
+    pub(crate) writes: Writes,
+}
+
+/// On whose behalf a client writes.
+pub(crate) struct Identity {
+    pub(crate) field_owner: String,
+    /// Asked right before every send, if only the leader may act.
+    pub(crate) leader: Option<LeaderClock>,
+    pub(crate) applies_skipped: Counter,
+    /// Whether reads wait for own writes.
+    pub(crate) consistent: bool,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("field_owner", &self.identity.field_owner).finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    pub(crate) fn new(core: Arc<Core>, identity: Arc<Identity>) -> Self {
+        Client {
+            core,
+            identity,
+            pins: None,
+            namespace: None,
+            dry_run: false,
+            interceptors: Interceptors::default(),
+        }
+    }
+
+    pub(crate) fn with_pins(&self, pins: Arc<Pins>) -> Self {
+        Client { pins: Some(pins), ..self.clone() }
+    }
+
+    /// The name under which this client owns fields.
+    pub fn field_owner(&self) -> &str {
+        &self.identity.field_owner
+    }
+
+    /// The same client under another field owner. The caches keep the field sets of controllers' own names only,
+    /// so an apply under another name is never skipped.
+    #[must_use]
+    pub fn with_field_owner(&self, field_owner: &str) -> Self {
+        let identity = Identity {
+            field_owner: field_owner.to_owned(),
+            leader: self.identity.leader.clone(),
+            applies_skipped: self.identity.applies_skipped.clone(),
+            consistent: self.identity.consistent,
+        };
+        Client { identity: Arc::new(identity), ..self.clone() }
+    }
+
+    /// The same client, whose writes the server checks and forgets.
+    #[must_use]
+    pub fn dry_run(&self) -> Self {
+        Client { dry_run: true, ..self.clone() }
+    }
+
+    /// The same client, restricted to one namespace: another one is an error.
+    #[must_use]
+    pub fn in_namespace(&self, namespace: &str) -> Self {
+        Client { namespace: Some(namespace.into()), ..self.clone() }
+    }
+
+    /// The same client, with a hook that sees every call first and may refuse it: for tests of failure.
+    #[must_use]
+    pub fn intercept(
+        &self,
+        hook: impl Fn(&Intercepted<'_>) -> Result<(), ClientError> + Send + Sync + 'static,
+    ) -> Self {
+        Client { interceptors: self.interceptors.with(hook), ..self.clone() }
+    }
+
+    /// kube's client underneath, for what this one does not offer. It knows nothing of caches, leases and own
+    /// writes.
+    pub fn kube(&self) -> &kube::Client {
+        self.core.transport.kube()
+    }
+
+    fn reconcile_id(&self) -> Option<String> {
+        self.pins.as_ref().map(|pins| pins.reconcile_id().to_owned())
+    }
+
+    fn check_namespace(&self, asked: Option<&str>) -> Result<(), ClientError> {
+        match (&self.namespace, asked) {
+            (Some(allowed), Some(asked)) if **allowed != *asked => {
+                Err(ClientError::WrongNamespace { allowed: allowed.to_string(), asked: asked.to_owned() })
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Field sets against values, without a schema: is what somebody owns equal to what would be applied?
+//!
+//! `fieldsV1` names fields by `f:`, list items by `k:` (their keys) or `v:` (their value). That is enough to walk
+//! a wanted configuration and a stored object side by side. Whatever is not clearly equal counts as different:
+//! then the apply is sent, and the server decides.
+
+use serde_json::{Map, Value};
+
+/// Whether applying `wanted` as the owner of exactly `fields` would leave `stored` and the ownership unchanged.
+pub(crate) fn unchanged(fields: &Value, wanted: &Value, stored: &Value) -> bool {
+    let Value::Object(fields) = fields else { return false };
+    if fields.keys().all(|name| name == ".") {
+        return leaf_unchanged(wanted, stored);
+    }
+    match wanted {
+        Value::Object(wanted) => object_unchanged(fields, wanted, stored),
+        Value::Array(wanted) => list_unchanged(fields, wanted, stored),
+        _ => false,
+    }
+}
+
+/// A leaf is a scalar, something atomic, or an empty map or list.
+fn leaf_unchanged(wanted: &Value, stored: &Value) -> bool {
+    match wanted {
+        Value::Object(map) if map.is_empty() => stored.is_object(),
+        Value::Array(list) if list.is_empty() => stored.is_array(),
+        _ => wanted == stored,
+    }
+}
+
+fn object_unchanged(fields: &Map<String, Value>, wanted: &Map<String, Value>, stored: &Value) -> bool {
+    let present = || wanted.iter().filter(|(_, value)| !value.is_null());
+    let owned = fields.iter().filter(|(name, _)| *name != ".");
+    if owned.clone().count() != present().count() {
+        return false;
+    }
+    let mut owned = owned;
+    owned.all(|(name, below)| {
+        let Some(name) = name.strip_prefix("f:") else { return false };
+        match (wanted.get(name), stored.get(name)) {
+            (Some(wanted), Some(stored)) => !wanted.is_null() && unchanged(below, wanted, stored),
+            _ => false,
+        }
+    })
+}
+
+fn list_unchanged(fields: &Map<String, Value>, wanted: &[Value], stored: &Value) -> bool {
+    let Value::Array(stored) = stored else { return false };
+    let owned: Vec<(&String, &Value)> = fields.iter().filter(|(name, _)| *name != ".").collect();
+    if owned.len() != wanted.len() {
+        return false;
+    }
+    let mut used = vec![false; wanted.len()];
+    owned.into_iter().all(|(name, below)| {
+        if let Some(value) = name.strip_prefix("v:") {
+            let Ok(value) = serde_json::from_str::<Value>(value) else { return false };
+            let place = wanted.iter().enumerate().position(|(place, item)| !used[place] && *item == value);
+            return place.is_some_and(|place| {
+                used[place] = true;
+                stored.contains(&value)
+            });
+        }
+        let Some(keys) = name.strip_prefix("k:").and_then(keys) else { return false };
+        let place = wanted.iter().enumerate().position(|(place, item)| !used[place] && may_be(item, &keys));
+        let (Some(place), Some(stored)) = (place, stored.iter().find(|item| is(item, &keys))) else {
+            return false;
+        };
+        used[place] = true;
+        unchanged(below, &wanted[place], stored)
+    })
+}
+
+fn keys(text: &str) -> Option<Map<String, Value>> {
+    serde_json::from_str(text).ok()
+}
+
+fn is(item: &Value, keys: &Map<String, Value>) -> bool {
+    keys.iter().all(|(name, value)| item.get(name) == Some(value))
+}
+
+/// A key that the configuration leaves out has its default, which only the server knows.
+fn may_be(item: &Value, keys: &Map<String, Value>) -> bool {
+    item.is_object() && keys.iter().all(|(name, value)| item.get(name).is_none_or(|found| found == value))
+}
+
+/// The part of `stored` that `fields` names.
+pub(crate) fn extract(fields: &Value, stored: &Value) -> Value {
+    let Value::Object(fields) = fields else { return stored.clone() };
+    if fields.is_empty() {
+        return stored.clone();
+    }
+    match stored {
+        Value::Object(stored) => {
+            let owned = fields.iter().filter_map(|(name, below)| {
+                let name = name.strip_prefix("f:")?;
+                Some((name.to_owned(), extract(below, stored.get(name)?)))
+            });
+            Value::Object(owned.collect())
+        }
+        Value::Array(stored) => {
+            let owned = |item: &Value| {
+                fields.iter().find_map(|(name, below)| {
+                    if let Some(keys) = name.strip_prefix("k:").and_then(keys) {
+                        return is(item, &keys).then(|| with_keys(extract(below, item), keys));
+                    }
+                    let value =
+                        name.strip_prefix("v:").and_then(|text| serde_json::from_str::<Value>(text).ok())?;
+                    (value == *item).then_some(value)
+                })
+            };
+            Value::Array(stored.iter().filter_map(owned).collect())
+        }
+        scalar => scalar.clone(),
+    }
+}
+
+fn with_keys(mut item: Value, keys: Map<String, Value>) -> Value {
+    if let Value::Object(fields) = &mut item {
+        for (name, value) in keys {
+            fields.entry(name).or_insert(value);
+        }
+    }
+    item
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn stored() -> Value {
+        json!({
+            "metadata": {"name": "web", "labels": {"app": "web", "foreign": "x"}},
+            "spec": {
+                "replicas": 3, "paused": false,
+                "selector": {"matchLabels": {"app": "web"}},
+                "template": {"spec": {"containers": [
+                    {"name": "side", "image": "s"},
+                    {"name": "web", "image": "nginx", "pullPolicy": "Always",
+                     "ports": [{"containerPort": 80, "protocol": "TCP"}]}]}},
+                "finalizers": ["a", "b"]}})
+    }
+
+    fn fields() -> Value {
+        json!({
+            "f:metadata": {"f:labels": {"f:app": {}}},
+            "f:spec": {
+                "f:replicas": {}, "f:selector": {},
+                "f:template": {"f:spec": {"f:containers": {"k:{\"name\":\"web\"}": {
+                    ".": {}, "f:name": {}, "f:image": {},
+                    "f:ports": {"k:{\"containerPort\":80,\"protocol\":\"TCP\"}": {".": {}, "f:containerPort": {}}}}}}},
+                "f:finalizers": {"v:\"a\"": {}}}})
+    }
+
+    fn wanted() -> Value {
+        json!({
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {
+                "replicas": 3,
+                "selector": {"matchLabels": {"app": "web"}},
+                "template": {"spec": {"containers": [
+                    {"name": "web", "image": "nginx", "ports": [{"containerPort": 80}]}]}},
+                "finalizers": ["a"]}})
+    }
+
+    #[test]
+    fn what_is_owned_and_equal_is_unchanged() {
+        assert!(unchanged(&fields(), &wanted(), &stored()));
+    }
+
+    #[test]
+    fn every_single_difference_is_seen() {
+        let mutations: [fn(&mut Value); 8] = [
+            |v| v["spec"]["replicas"] = json!(4),
+            |v| v["metadata"]["labels"]["more"] = json!("x"),
+            |v| drop(v["spec"].as_object_mut().unwrap().remove("replicas")),
+            |v| v["spec"]["template"]["spec"]["containers"][0]["image"] = json!("other"),
+            |v| v["spec"]["template"]["spec"]["containers"][0]["ports"][0]["containerPort"] = json!(81),
+            |v| v["spec"]["finalizers"] = json!(["a", "c"]),
+            |v| v["spec"]["selector"]["matchLabels"]["x"] = json!("y"),
+            |v| v["spec"]["paused"] = json!(false),
+        ];
+        for (number, mutate) in mutations.iter().enumerate() {
+            let mut wanted = wanted();
+            mutate(&mut wanted);
+            assert!(!unchanged(&fields(), &wanted, &stored()), "mutation {number}");
+        }
+    }
+
+    #[test]
+    fn a_field_that_a_foreign_manager_took_or_changed_is_seen() {
+        let mut taken = fields();
+        taken["f:spec"].as_object_mut().unwrap().remove("f:replicas");
+        assert!(!unchanged(&taken, &wanted(), &stored()));
+        let mut changed = stored();
+        changed["spec"]["template"]["spec"]["containers"][1]["image"] = json!("evil");
+        assert!(!unchanged(&fields(), &wanted(), &changed));
+    }
+
+    #[test]
+    fn extract_gives_what_was_applied() {
+        let extracted = extract(&fields(), &stored());
+        let mut expected = wanted();
+        // The defaulted key of the port is part of its identity.
+        expected["spec"]["template"]["spec"]["containers"][0]["ports"][0]["protocol"] = json!("TCP");
+        assert_eq!(extracted, expected);
+        assert!(unchanged(&fields(), &wanted(), &stored()));
+    }
+}

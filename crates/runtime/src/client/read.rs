@@ -1,0 +1,219 @@
+//! Cached reads.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::core::{ApiResource, Selector};
+
+use super::caches::{Declared, KindName, Where};
+use super::intercept::{Intercepted, Verb};
+use super::{Client, Kind};
+use crate::cache::{LabelMatcher, Lister, Object, Snapshot};
+use crate::error::ClientError;
+use crate::key::Key;
+use crate::revision::Revision;
+
+/// How long a read waits for a cache that has not synced yet.
+const SYNC_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Which objects to list.
+///
+/// ```
+/// use setpoint::Query;
+/// let query = Query::namespace("default").labels("app=web,tier!=test")?;
+/// # let _ = query;
+/// # Ok::<(), setpoint::ClientError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Query {
+    pub(super) namespace: Option<String>,
+    pub(super) matcher: LabelMatcher,
+    pub(super) selector: Option<String>,
+    pub(super) index: Option<(String, String)>,
+    pub(super) fields: Option<String>,
+}
+
+impl Query {
+    /// All objects of the kind.
+    pub fn all() -> Self {
+        Query::default()
+    }
+
+    /// The objects of one namespace.
+    pub fn namespace(namespace: impl Into<String>) -> Self {
+        Query { namespace: Some(namespace.into()), ..Query::default() }
+    }
+
+    /// The objects of the namespace of `namespace`, or all if it is `None`.
+    pub fn within(namespace: Option<&str>) -> Self {
+        Query { namespace: namespace.map(str::to_owned), ..Query::default() }
+    }
+
+    /// Only objects whose labels match, in the form that kubectl takes.
+    ///
+    /// # Errors
+    /// When it is no selector.
+    pub fn labels(mut self, selector: &str) -> Result<Self, ClientError> {
+        self.matcher = LabelMatcher::parse(selector).map_err(|error| ClientError::Hook(error.into()))?;
+        self.selector = Some(selector.to_owned());
+        Ok(self)
+    }
+
+    /// Only objects whose labels match.
+    #[must_use]
+    pub fn selector(mut self, selector: Selector) -> Self {
+        self.selector = Some(selector.to_string());
+        self.matcher = LabelMatcher::from(selector);
+        self
+    }
+
+    /// Only objects that the index `name` finds under `value`. Cached reads only.
+    #[must_use]
+    pub fn index(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.index = Some((name.to_owned(), value.into()));
+        self
+    }
+
+    /// Only objects that the server's field selector matches. Live reads only: caches have indexes.
+    #[must_use]
+    pub fn fields(mut self, selector: &str) -> Self {
+        self.fields = Some(selector.to_owned());
+        self
+    }
+
+    fn place(&self) -> Where<'_> {
+        self.namespace.as_deref().map_or(Where::Everywhere, Where::Namespace)
+    }
+}
+
+impl Client {
+    /// One object from the cache; `None` if there is none.
+    ///
+    /// # Errors
+    /// When no informer keeps the kind, or the object is no `K`.
+    pub async fn get<K: Kind>(&self, key: impl Into<Key>) -> Result<Option<Arc<K>>, ClientError> {
+        let key = key.into();
+        self.check_read(Verb::Get, &K::kind(&()), key.namespace(), Some(key.name()))?;
+        let declared = self.core.caches.find_typed::<K>(place_of(&key))?;
+        let snapshot = self.state_for(&declared, Some(&key), None).await?;
+        let Some(object) = snapshot.get(key.as_str()) else { return Ok(None) };
+        Ok(Some(lister::<K>(&declared, snapshot).decode(&object)?))
+    }
+
+    /// Objects from the cache, sorted by namespace and name.
+    ///
+    /// # Errors
+    /// When no informer keeps the kind, the index is unknown, or an object is no `K`.
+    pub async fn list<K: Kind>(&self, query: Query) -> Result<Vec<Arc<K>>, ClientError> {
+        let kind = K::kind(&());
+        self.check_read(Verb::List, &kind, query.namespace.as_deref(), None)?;
+        let declared = self.core.caches.find_typed::<K>(query.place())?;
+        let snapshot = self.state_for(&declared, None, query.namespace.as_deref()).await?;
+        let objects = select(&snapshot, &query, &kind)?;
+        let lister = lister::<K>(&declared, snapshot);
+        objects.iter().map(|object| lister.decode(object).map_err(ClientError::from)).collect()
+    }
+
+    /// One object of a kind that is known at run time, or its metadata, from the cache.
+    ///
+    /// # Errors
+    /// When no informer keeps the kind.
+    pub async fn get_object(
+        &self,
+        resource: &ApiResource,
+        key: impl Into<Key>,
+    ) -> Result<Option<Object>, ClientError> {
+        let key = key.into();
+        self.check_read(Verb::Get, &resource.kind, key.namespace(), Some(key.name()))?;
+        let declared = self.core.caches.find(KindName::of(resource), place_of(&key), true)?;
+        Ok(self.state_for(&declared, Some(&key), None).await?.get(key.as_str()))
+    }
+
+    /// Objects of a kind that is known at run time, or their metadata, from the cache.
+    ///
+    /// # Errors
+    /// When no informer keeps the kind, or the index is unknown.
+    pub async fn list_objects(
+        &self,
+        resource: &ApiResource,
+        query: Query,
+    ) -> Result<Vec<Object>, ClientError> {
+        self.check_read(Verb::List, &resource.kind, query.namespace.as_deref(), None)?;
+        let declared = self.core.caches.find(KindName::of(resource), query.place(), true)?;
+        let snapshot = self.state_for(&declared, None, query.namespace.as_deref()).await?;
+        select(&snapshot, &query, &resource.kind)
+    }
+
+    /// The revision at which this reconcile reads `K`; `None` before its first read.
+    pub fn pinned_revision<K: Kind>(&self) -> Option<Revision> {
+        let declared = self.core.caches.find_typed::<K>(Where::Everywhere).ok()?;
+        self.pins.as_ref()?.revision(declared.number)
+    }
+
+    fn check_read(
+        &self,
+        verb: Verb,
+        kind: &str,
+        namespace: Option<&str>,
+        name: Option<&str>,
+    ) -> Result<(), ClientError> {
+        self.check_namespace(namespace)?;
+        self.interceptors.check(&Intercepted { verb, kind, namespace, name, subresource: None, live: false })
+    }
+
+    /// The state that a read sees: the pinned one, or the present one once it shows this process's writes.
+    pub(super) async fn state_for(
+        &self,
+        declared: &Declared,
+        key: Option<&Key>,
+        namespace: Option<&str>,
+    ) -> Result<Snapshot, ClientError> {
+        let unseen = match (self.identity.consistent, key) {
+            (false, _) => Vec::new(),
+            (true, Some(key)) => self.core.writes.of_key(declared, key),
+            (true, None) => self.core.writes.of_kind(declared, namespace),
+        };
+        if let Some(pinned) = self.pins.as_ref().and_then(|pins| pins.get(declared.number)) {
+            // A pinned state moves forward only if it lacks what this process wrote to what is read now.
+            if unseen.iter().all(|write| write.fulfilled_in(&pinned)) {
+                return Ok(pinned);
+            }
+        }
+        let informer = &declared.informer;
+        if !informer.has_synced() {
+            let path = informer.target().resource.plural.clone();
+            tokio::time::timeout(SYNC_TIMEOUT, informer.wait_synced())
+                .await
+                .map_err(|_| ClientError::Timeout { verb: "sync".to_owned(), path, after: SYNC_TIMEOUT })?;
+        }
+        self.core.writes.wait(unseen).await;
+        let snapshot = informer.store().snapshot();
+        if let Some(pins) = &self.pins {
+            pins.pin(declared.number, &snapshot);
+        }
+        Ok(snapshot)
+    }
+}
+
+fn place_of(key: &Key) -> Where<'_> {
+    key.namespace().map_or(Where::Cluster, Where::Namespace)
+}
+
+fn lister<K: Kind>(declared: &Declared, snapshot: Snapshot) -> Lister<K> {
+    Lister::pinned(declared.informer.store().clone(), snapshot)
+}
+
+fn select(snapshot: &Snapshot, query: &Query, kind: &str) -> Result<Vec<Object>, ClientError> {
+    let namespace = query.namespace.as_deref();
+    let Some((index, value)) = &query.index else {
+        return Ok(snapshot.select(namespace, &query.matcher).cloned().collect());
+    };
+    let found = snapshot
+        .by_index(index, value)
+        .map_err(|_| ClientError::NoIndex { kind: kind.to_owned(), index: index.clone() })?;
+    let wanted = |object: &&Object| {
+        namespace.is_none_or(|namespace| object.key().namespace() == Some(namespace))
+            && query.matcher.matches_labels(object.labels())
+    };
+    Ok(found.filter(wanted).cloned().collect())
+}

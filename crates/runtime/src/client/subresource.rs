@@ -1,0 +1,95 @@
+//! Subresources: scale, eviction, binding, token and whatever else a kind has.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::intercept::Verb;
+use super::patch::Patch;
+use super::write::{JSON, Write, decode, encode};
+use super::{Client, Kind};
+use crate::error::ClientError;
+use crate::key::Key;
+
+impl Client {
+    /// Reads a subresource from the server; `None` if the object does not exist.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub async fn get_subresource<K: Kind, T: DeserializeOwned>(
+        &self,
+        key: impl Into<Key>,
+        subresource: &str,
+    ) -> Result<Option<T>, ClientError> {
+        self.live_get(&K::api_resource(), &key.into(), Some(subresource)).await
+    }
+
+    /// Posts to a subresource: `eviction`, `binding`, `token`.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub async fn create_subresource<K: Kind, T: DeserializeOwned>(
+        &self,
+        key: impl Into<Key>,
+        subresource: &str,
+        body: &impl Serialize,
+    ) -> Result<T, ClientError> {
+        self.write_subresource::<K, T>(Verb::Create, &key.into(), subresource, JSON, body).await
+    }
+
+    /// Replaces a subresource: `scale`, `approval`.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub async fn update_subresource<K: Kind, T: DeserializeOwned>(
+        &self,
+        key: impl Into<Key>,
+        subresource: &str,
+        body: &impl Serialize,
+    ) -> Result<T, ClientError> {
+        self.write_subresource::<K, T>(Verb::Update, &key.into(), subresource, JSON, body).await
+    }
+
+    /// Changes a subresource.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub async fn patch_subresource<K: Kind, T: DeserializeOwned>(
+        &self,
+        key: impl Into<Key>,
+        subresource: &str,
+        patch: &Patch,
+    ) -> Result<T, ClientError> {
+        let content_type = patch.content_type();
+        self.write_subresource::<K, T>(Verb::Patch, &key.into(), subresource, content_type, patch.value())
+            .await
+    }
+
+    async fn write_subresource<K: Kind, T: DeserializeOwned>(
+        &self,
+        verb: Verb,
+        key: &Key,
+        subresource: &str,
+        content_type: &'static str,
+        body: &impl Serialize,
+    ) -> Result<T, ClientError> {
+        let resource = K::api_resource();
+        let write = Write {
+            verb,
+            resource: &resource,
+            namespace: key.namespace(),
+            name: Some(key.name()),
+            subresource: Some(subresource),
+            content_type,
+            body: encode(&resource, body)?,
+            force: false,
+        };
+        // Only these answer with the object itself; a Scale's or an Eviction's version is another object's.
+        let answer = match subresource {
+            "status" | "approval" | "resize" | "ephemeralcontainers" | "finalize" => {
+                self.write(write).await?
+            }
+            _ => self.send(&write).await?,
+        };
+        decode(&resource.kind, &answer)
+    }
+}

@@ -1,0 +1,127 @@
+//! One request on its way: the check of the lease, the deadline, the server's back-pressure, the answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use setpoint_api::status::{Reason, Status};
+use tokio::time::Instant;
+
+use crate::error::ClientError;
+use crate::lease::LeaderClock;
+use crate::metrics::ClientMetrics;
+
+/// The default deadline of one call, retries included.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// How often a request is sent again because the server asked for it with `Retry-After`.
+pub const MAX_RETRIES: u32 = 10;
+/// The request header that says which reconcile sent a request.
+pub const RECONCILE_ID: &str = "x-reconcile-id";
+/// How much of an answer that is no Status becomes the error's message.
+const MESSAGE_BYTES: usize = 512;
+
+/// Sends requests of one manager.
+#[derive(Clone)]
+pub(crate) struct Transport {
+    client: kube::Client,
+    metrics: Arc<ClientMetrics>,
+    timeout: Duration,
+}
+
+/// What to send.
+pub(crate) struct Call {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) content_type: &'static str,
+    pub(crate) body: Bytes,
+    /// Which reconcile sends it.
+    pub(crate) reconcile_id: Option<String>,
+}
+
+impl Transport {
+    pub(crate) fn new(client: kube::Client, metrics: Arc<ClientMetrics>, timeout: Duration) -> Self {
+        Transport { client, metrics, timeout }
+    }
+
+    pub(crate) fn kube(&self) -> &kube::Client {
+        &self.client
+    }
+
+    /// Sends a call and gives the body of a successful answer.
+    pub(crate) async fn call(&self, leader: Option<&LeaderClock>, call: &Call) -> Result<Bytes, ClientError> {
+        let end = Instant::now() + self.timeout;
+        let timeout = || ClientError::Timeout {
+            verb: call.method.to_string(),
+            path: call.path.clone(),
+            after: self.timeout,
+        };
+        for attempt in 0.. {
+            let sent = tokio::time::timeout_at(end, self.send_once(leader, call));
+            let (status, retry_after, body) = sent.await.map_err(|_| timeout())??;
+            if status.is_success() {
+                return Ok(body);
+            }
+            let error = api_error(status, &body);
+            let busy = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
+            match retry_after.filter(|_| busy && attempt < MAX_RETRIES) {
+                Some(wait) if Instant::now() + wait < end => {
+                    self.metrics.retried(&call.method);
+                    tokio::time::sleep(wait).await;
+                }
+                _ => return Err(error),
+            }
+        }
+        unreachable!("the loop returns at the last attempt")
+    }
+
+    async fn send_once(
+        &self,
+        leader: Option<&LeaderClock>,
+        call: &Call,
+    ) -> Result<(StatusCode, Option<Duration>, Bytes), ClientError> {
+        let mut request =
+            Request::builder().method(call.method.clone()).uri(&call.path).header(ACCEPT, "application/json");
+        if !call.content_type.is_empty() {
+            request = request.header(CONTENT_TYPE, call.content_type);
+        }
+        if let Some(reconcile_id) = &call.reconcile_id {
+            request = request.header(RECONCILE_ID, reconcile_id);
+        }
+        let transport = |source: Box<dyn std::error::Error + Send + Sync>| ClientError::Transport {
+            verb: call.method.to_string(),
+            path: call.path.clone(),
+            source,
+        };
+        let request =
+            request.body(Body::from(call.body.to_vec())).map_err(|error| transport(error.into()))?;
+        // Nothing may lie between this check and the send: a process that slept past its lease wakes up here.
+        if leader.is_some_and(|leader| !leader.holds()) {
+            return Err(ClientError::NotLeader);
+        }
+        let answer = self.client.send(request).await;
+        self.metrics.answered(&call.method, answer.as_ref().ok().map(Response::status));
+        let (parts, body) = answer.map_err(|error| transport(error.into()))?.into_parts();
+        let retry_after = parts.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+        let body = body.collect().await.map_err(|error| transport(error.into()))?.to_bytes();
+        Ok((parts.status, retry_after.map(Duration::from_secs), body))
+    }
+}
+
+fn api_error(code: StatusCode, body: &[u8]) -> ClientError {
+    let mut status = serde_json::from_slice::<Status>(body)
+        .ok()
+        .filter(|status| status.kind == "Status" && !status.message.is_empty())
+        .unwrap_or_else(|| {
+            let text = String::from_utf8_lossy(&body[..body.len().min(MESSAGE_BYTES)]);
+            let message = format!("the server answered {code}: {}", text.trim());
+            Status::failure(code.as_u16(), Reason::Unknown, message)
+        });
+    if status.code == 0 {
+        status.code = code.as_u16();
+    }
+    ClientError::Api(Box::new(status))
+}

@@ -1,0 +1,236 @@
+//! Writes: each goes to the server, and is noted so that later reads see it.
+
+use bytes::Bytes;
+use http::Method;
+use kube::core::ApiResource;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::intercept::{Intercepted, Verb};
+use super::kind::{Parameters, path};
+use super::patch::Patch;
+use super::transport::Call;
+use super::{Client, Kind};
+use crate::error::ClientError;
+use crate::key::Key;
+
+pub(super) const JSON: &str = "application/json";
+pub(super) const APPLY: &str = "application/apply-patch+yaml";
+
+/// One write, whatever the kind.
+pub(super) struct Write<'a> {
+    pub(super) verb: Verb,
+    pub(super) resource: &'a ApiResource,
+    pub(super) namespace: Option<&'a str>,
+    pub(super) name: Option<&'a str>,
+    pub(super) subresource: Option<&'a str>,
+    pub(super) content_type: &'static str,
+    pub(super) body: Bytes,
+    pub(super) force: bool,
+}
+
+impl Write<'_> {
+    fn method(&self) -> Method {
+        match self.verb {
+            Verb::Create => Method::POST,
+            Verb::Update => Method::PUT,
+            Verb::Patch | Verb::Apply => Method::PATCH,
+            Verb::Delete | Verb::DeleteCollection => Method::DELETE,
+            Verb::Get | Verb::List => Method::GET,
+        }
+    }
+}
+
+pub(super) fn encode(resource: &ApiResource, object: &impl Serialize) -> Result<Bytes, ClientError> {
+    let json = serde_json::to_vec(object);
+    json.map(Bytes::from).map_err(|source| ClientError::Encode { kind: resource.kind.clone().into(), source })
+}
+
+pub(super) fn decode<T: DeserializeOwned>(kind: &str, json: &[u8]) -> Result<T, ClientError> {
+    serde_json::from_slice(json)
+        .map_err(|source| ClientError::Decode { kind: kind.to_owned().into(), source })
+}
+
+/// The key of an object that is about to be written.
+pub(super) fn key_of<K: kube::Resource>(object: &K, kind: &str) -> Result<Key, ClientError> {
+    let metadata = object.meta();
+    let missing = || ClientError::Incomplete { kind: kind.to_owned().into(), field: "metadata.name" };
+    let name = metadata.name.as_deref().filter(|name| !name.is_empty()).ok_or_else(missing)?;
+    Ok(Key::new(metadata.namespace.as_deref(), name))
+}
+
+impl Client {
+    /// Sends a write and notes what it did.
+    pub(super) async fn write(&self, write: Write<'_>) -> Result<Bytes, ClientError> {
+        let answer = self.send(&write).await?;
+        if self.dry_run || !self.identity.consistent {
+            return Ok(answer);
+        }
+        let unseen = match (write.verb, write.name) {
+            (Verb::Delete, Some(name)) => {
+                self.core.writes.deleted(write.resource, &Key::new(write.namespace, name), &answer)
+            }
+            (Verb::DeleteCollection | Verb::Get | Verb::List, _) => Vec::new(),
+            _ => self.core.writes.wrote(write.resource, &answer),
+        };
+        if let Some(pins) = &self.pins {
+            let of_kind = self.core.caches.of_kind(write.resource);
+            pins.wrote(of_kind.iter().map(|declared| declared.number), &unseen);
+        }
+        Ok(answer)
+    }
+
+    /// Sends a call, after everyone who may refuse it was asked.
+    pub(super) async fn send(&self, write: &Write<'_>) -> Result<Bytes, ClientError> {
+        self.check_namespace(write.namespace)?;
+        self.interceptors.check(&Intercepted {
+            verb: write.verb,
+            kind: &write.resource.kind,
+            namespace: write.namespace,
+            name: write.name,
+            subresource: write.subresource,
+            live: true,
+        })?;
+        let mut parameters = Parameters::default();
+        if self.dry_run {
+            parameters.push("dryRun", "All");
+        }
+        if matches!(write.verb, Verb::Create | Verb::Update | Verb::Patch | Verb::Apply) {
+            parameters.push("fieldManager", &self.identity.field_owner);
+        }
+        if write.verb == Verb::Apply && write.force {
+            parameters.push("force", "true");
+        }
+        let mut target = path(write.resource, write.namespace, write.name, write.subresource);
+        parameters.append_to(&mut target);
+        let call = Call {
+            method: write.method(),
+            path: target,
+            content_type: write.content_type,
+            body: write.body.clone(),
+            reconcile_id: self.reconcile_id(),
+        };
+        self.core.transport.call(self.identity.leader.as_ref(), &call).await
+    }
+
+    /// Creates an object and gives it as the server made it.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub async fn create<K: Kind>(&self, object: &K) -> Result<K, ClientError> {
+        let resource = K::api_resource();
+        let answer = self
+            .write(Write {
+                verb: Verb::Create,
+                resource: &resource,
+                namespace: object.meta().namespace.as_deref(),
+                name: None,
+                subresource: None,
+                content_type: JSON,
+                body: encode(&resource, object)?,
+                force: false,
+            })
+            .await?;
+        decode(&resource.kind, &answer)
+    }
+
+    /// Replaces an object. With its resourceVersion it fails if somebody else wrote meanwhile.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub async fn update<K: Kind>(&self, object: &K) -> Result<K, ClientError> {
+        self.replace(object, None).await
+    }
+
+    /// Replaces an object's status.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub async fn update_status<K: Kind>(&self, object: &K) -> Result<K, ClientError> {
+        self.replace(object, Some("status")).await
+    }
+
+    async fn replace<K: Kind>(&self, object: &K, subresource: Option<&str>) -> Result<K, ClientError> {
+        let resource = K::api_resource();
+        let key = key_of(object, &resource.kind)?;
+        let answer = self
+            .write(Write {
+                verb: Verb::Update,
+                resource: &resource,
+                namespace: key.namespace(),
+                name: Some(key.name()),
+                subresource,
+                content_type: JSON,
+                body: encode(&resource, object)?,
+                force: false,
+            })
+            .await?;
+        decode(&resource.kind, &answer)
+    }
+
+    /// Changes an object.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub async fn patch<K: Kind>(&self, key: impl Into<Key>, patch: &Patch) -> Result<K, ClientError> {
+        self.patch_at(&K::api_resource(), &key.into(), None, patch).await
+    }
+
+    /// Changes an object's status.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub async fn patch_status<K: Kind>(&self, key: impl Into<Key>, patch: &Patch) -> Result<K, ClientError> {
+        self.patch_at(&K::api_resource(), &key.into(), Some("status"), patch).await
+    }
+
+    /// Changes an object from `old` to `new` with the smallest merge patch; sends nothing if they are equal.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub async fn patch_from<K: Kind>(&self, old: &K, new: &K) -> Result<Option<K>, ClientError> {
+        let key = key_of(old, &K::kind(&()))?;
+        let patch = Patch::merge_from(old, new)?;
+        if patch.is_empty() {
+            return Ok(None);
+        }
+        self.patch(key, &patch).await.map(Some)
+    }
+
+    /// Changes an object's status from `old` to `new`; sends nothing if they are equal.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub async fn patch_status_from<K: Kind>(&self, old: &K, new: &K) -> Result<Option<K>, ClientError> {
+        let key = key_of(old, &K::kind(&()))?;
+        let Patch::Merge(Value::Object(mut patch)) = Patch::merge_from(old, new)? else { return Ok(None) };
+        patch.retain(|name, _| name == "status");
+        if patch.is_empty() {
+            return Ok(None);
+        }
+        self.patch_status(key, &Patch::Merge(Value::Object(patch))).await.map(Some)
+    }
+
+    pub(super) async fn patch_at<T: DeserializeOwned>(
+        &self,
+        resource: &ApiResource,
+        key: &Key,
+        subresource: Option<&str>,
+        patch: &Patch,
+    ) -> Result<T, ClientError> {
+        let answer = self
+            .write(Write {
+                verb: Verb::Patch,
+                resource,
+                namespace: key.namespace(),
+                name: Some(key.name()),
+                subresource,
+                content_type: patch.content_type(),
+                body: encode(resource, patch.value())?,
+                force: false,
+            })
+            .await?;
+        decode(&resource.kind, &answer)
+    }
+}

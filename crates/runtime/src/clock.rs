@@ -1,0 +1,40 @@
+//! The wall clock of a process: a base that is read once, plus tokio's elapsed time.
+
+use jiff::{SignedDuration, Timestamp};
+use setpoint_api::Clock;
+use tokio::time::Instant;
+
+/// A clock that starts at `base` and advances with tokio's time: a test that pauses or advances tokio's time
+/// moves it along.
+///
+/// # Panics
+/// Outside a tokio runtime whose time is paused, never.
+pub fn tokio_clock(base: Timestamp) -> Clock {
+    let start = Instant::now();
+    Clock::new(move || {
+        let elapsed = SignedDuration::try_from(start.elapsed()).unwrap_or(SignedDuration::MAX);
+        base.checked_add(elapsed).unwrap_or(Timestamp::MAX)
+    })
+}
+
+/// A clock that starts at the machine's present time. Steps of the machine's clock after the start are not seen.
+pub fn system_clock() -> Clock {
+    // The one place where the runtime asks the machine for the time.
+    #[allow(clippy::disallowed_methods)]
+    let base = Timestamp::now();
+    tokio_clock(base)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_clock_follows_paused_time() {
+        let noon: Timestamp = "2026-11-15T12:00:00Z".parse().unwrap();
+        let clock = tokio_clock(noon);
+        tokio::time::advance(Duration::from_secs(90)).await;
+        assert_eq!(clock.now().to_string(), "2026-11-15T12:01:30Z");
+    }
+}

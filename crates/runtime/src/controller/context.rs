@@ -1,0 +1,96 @@
+//! What a reconcile is given beside its request.
+
+use std::fmt;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use setpoint_api::{Clock, Random};
+use tokio_util::sync::CancellationToken;
+
+use crate::client::Client;
+use crate::queue::{Priority, Reasons};
+use crate::recorder::Recorder;
+
+/// The surroundings of one reconcile. Cheap to clone.
+#[derive(Clone)]
+pub struct Context(pub(super) Arc<Inner>);
+
+pub(super) struct Inner {
+    pub(super) controller: Arc<str>,
+    pub(super) client: Client,
+    pub(super) recorder: Recorder,
+    pub(super) clock: Clock,
+    pub(super) random: Random,
+    pub(super) stopping: CancellationToken,
+    pub(super) reconcile_id: Arc<str>,
+    pub(super) attempt: u32,
+    pub(super) reasons: Reasons,
+    pub(super) priority: Priority,
+}
+
+impl Context {
+    /// The client: cached, repeatable reads; writes under this controller's field owner.
+    pub fn client(&self) -> &Client {
+        &self.0.client
+    }
+
+    /// Records events about objects. Never blocks.
+    pub fn recorder(&self) -> &Recorder {
+        &self.0.recorder
+    }
+
+    /// The wall-clock time.
+    pub fn now(&self) -> Timestamp {
+        self.0.clock.now()
+    }
+
+    /// The wall clock.
+    pub fn clock(&self) -> &Clock {
+        &self.0.clock
+    }
+
+    /// Random numbers that a seed can replay.
+    pub fn random(&self) -> &Random {
+        &self.0.random
+    }
+
+    /// The controller's name.
+    pub fn controller(&self) -> &str {
+        &self.0.controller
+    }
+
+    /// The id of this reconcile; it is in its tracing span and in its requests' `X-Reconcile-Id` header.
+    pub fn reconcile_id(&self) -> &str {
+        &self.0.reconcile_id
+    }
+
+    /// 1 for the first try, one more after each failure or requeue.
+    pub fn attempt(&self) -> u32 {
+        self.0.attempt
+    }
+
+    /// Why this reconcile runs.
+    pub fn reasons(&self) -> &Reasons {
+        &self.0.reasons
+    }
+
+    /// The priority it was queued with.
+    pub fn priority(&self) -> Priority {
+        self.0.priority
+    }
+
+    /// Becomes cancelled when the manager stops: a long reconcile can then end early. It is not aborted before the
+    /// grace period ends.
+    pub fn stopping(&self) -> &CancellationToken {
+        &self.0.stopping
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("controller", &self.0.controller)
+            .field("reconcile_id", &self.0.reconcile_id)
+            .finish_non_exhaustive()
+    }
+}

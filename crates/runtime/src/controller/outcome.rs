@@ -1,0 +1,88 @@
+//! What a finished reconcile means for its key: controller-runtime's table.
+
+use std::time::Duration;
+
+use crate::error::Error;
+use crate::queue::{Item, Priority, Reason, Trigger, WorkQueue};
+use crate::reconcile::{Action, Again, Request};
+
+/// How a reconcile ended.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    Finished(Result<Action, Error>),
+    Panicked(String),
+    TimedOut(Duration),
+}
+
+/// What the queue does with the key.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Forget its failures.
+    Done,
+    /// Forget its failures and run again after this time.
+    After(Duration, Priority),
+    /// Run again after its back-off.
+    BackOff(Trigger, Priority),
+    /// Leave it alone until it changes, failures remembered.
+    GiveUp,
+}
+
+/// The priority of the present run is kept, unless the reconciler chose another.
+pub(super) fn judge(outcome: &Outcome, priority: Priority) -> Verdict {
+    match outcome {
+        Outcome::Finished(Ok(action)) => {
+            let priority = action.priority.unwrap_or(priority);
+            match action.again {
+                Again::WhenChanged => Verdict::Done,
+                Again::After(delay) => Verdict::After(delay, priority),
+                Again::RateLimited => Verdict::BackOff(Trigger::Requeue, priority),
+            }
+        }
+        Outcome::Finished(Err(error)) if error.is_terminal() || error.is_not_leader() => Verdict::GiveUp,
+        Outcome::Finished(Err(error)) if error.is_conflict() => Verdict::BackOff(Trigger::Conflict, priority),
+        Outcome::Finished(Err(_)) | Outcome::TimedOut(_) => Verdict::BackOff(Trigger::Error, priority),
+        Outcome::Panicked(_) => Verdict::BackOff(Trigger::Panic, priority),
+    }
+}
+
+/// Carries the verdict out. The key must still be with its worker.
+pub(super) fn settle(queue: &WorkQueue<Request>, item: &Item<Request>, verdict: &Verdict) {
+    let key = item.key();
+    match verdict {
+        Verdict::Done => queue.forget(key),
+        Verdict::After(delay, priority) => {
+            queue.forget(key);
+            queue.add_after(key, *delay, *priority, Reason::new("", Trigger::RequeueAfter));
+        }
+        Verdict::BackOff(trigger, priority) => {
+            queue.add_rate_limited(key, *priority, Reason::new("", *trigger));
+        }
+        Verdict::GiveUp => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ClientError;
+    use setpoint_api::status::{Reason as StatusReason, Status};
+
+    #[test]
+    fn every_outcome_has_its_verdict() {
+        let low = Priority::LOW;
+        let second = Duration::from_secs(1);
+        let finished = |result| judge(&Outcome::Finished(result), low);
+        assert_eq!(finished(Ok(Action::done())), Verdict::Done);
+        assert_eq!(finished(Ok(Action::requeue_after(second))), Verdict::After(second, low));
+        let raised = Action::requeue_after(second).with_priority(Priority(7));
+        assert_eq!(finished(Ok(raised)), Verdict::After(second, Priority(7)));
+        assert_eq!(finished(Ok(Action::requeue())), Verdict::BackOff(Trigger::Requeue, low));
+        assert_eq!(finished(Err(Error::msg("x"))), Verdict::BackOff(Trigger::Error, low));
+        assert_eq!(finished(Err(Error::terminal("x"))), Verdict::GiveUp);
+        let conflict = ClientError::Api(Box::new(Status::failure(409, StatusReason::Conflict, "x")));
+        assert_eq!(finished(Err(conflict.into())), Verdict::BackOff(Trigger::Conflict, low));
+        assert_eq!(finished(Err(ClientError::NotLeader.into())), Verdict::GiveUp);
+        assert_eq!(judge(&Outcome::Panicked("x".into()), low), Verdict::BackOff(Trigger::Panic, low));
+        assert_eq!(judge(&Outcome::TimedOut(second), low), Verdict::BackOff(Trigger::Error, low));
+    }
+}

@@ -1,0 +1,155 @@
+//! Sources: events on their way to the queue.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use crate::cache::Object;
+use crate::informer::{Event, SharedInformer, SubscribeOptions, SyncHandle};
+use crate::predicate::{Change, Predicate};
+use crate::queue::{Priority, Reason, Trigger, WorkQueue};
+use crate::reconcile::Request;
+
+/// From an event to the requests that it queues.
+pub(super) type Map = Arc<dyn Fn(&Change<'_>, &mut Vec<Request>) + Send + Sync>;
+
+/// Where events come from.
+pub(super) enum Origin {
+    Informer { informer: SharedInformer, map: Map },
+    Channel { receiver: Mutex<Option<mpsc::Receiver<Request>>> },
+}
+
+/// One source of a controller.
+pub(super) struct Source {
+    pub(super) origin: Origin,
+    /// The kind, or the channel's name.
+    pub(super) name: &'static str,
+    pub(super) predicates: Vec<Predicate>,
+}
+
+/// What [`Source::begin`] gives: the task to run and what tells that the initial objects are queued.
+pub(super) struct Begun {
+    pub(super) task: std::pin::Pin<Box<dyn Future<Output = ()> + Send>>,
+    pub(super) synced: Option<SyncHandle>,
+}
+
+impl Source {
+    /// Begins to listen; nothing is delivered before the task is polled.
+    pub(super) fn begin(
+        &self,
+        queue: &WorkQueue<Request>,
+        all: &[Predicate],
+        resync: Option<Duration>,
+    ) -> Begun {
+        let queue = queue.clone();
+        let name = self.name;
+        match &self.origin {
+            Origin::Informer { informer, map } => {
+                let options = SubscribeOptions { resync, ..SubscribeOptions::default() };
+                let mut subscription = informer.subscribe(&options);
+                let synced = Some(subscription.sync_handle());
+                let map = Arc::clone(map);
+                let predicates: Vec<Predicate> = self.predicates.iter().chain(all).cloned().collect();
+                let task = Box::pin(async move {
+                    let mut requests = Vec::new();
+                    while let Some(event) = subscription.recv().await {
+                        deliver(&event, name, &predicates, &map, &queue, &mut requests);
+                        tokio::task::coop::consume_budget().await;
+                    }
+                });
+                Begun { task, synced }
+            }
+            Origin::Channel { receiver } => {
+                let receiver = receiver.lock().expect("no holder of this lock panics").take();
+                let task = Box::pin(async move {
+                    let Some(mut receiver) = receiver else { return };
+                    while let Some(request) = receiver.recv().await {
+                        queue.add_with(&request, Priority::DEFAULT, Reason::new(name, Trigger::External));
+                    }
+                });
+                Begun { task, synced: None }
+            }
+        }
+    }
+}
+
+fn deliver(
+    event: &Event,
+    name: &'static str,
+    predicates: &[Predicate],
+    map: &Map,
+    queue: &WorkQueue<Request>,
+    requests: &mut Vec<Request>,
+) {
+    let change = change(event);
+    if !predicates.iter().all(|predicate| predicate.test(&change)) {
+        return;
+    }
+    let priority = match change.trigger {
+        Trigger::Initial | Trigger::Resync => Priority::LOW,
+        _ => Priority::DEFAULT,
+    };
+    map(&change, requests);
+    requests.sort_unstable();
+    requests.dedup();
+    for request in requests.drain(..) {
+        queue.add_with(&request, priority, Reason::new(name, change.trigger));
+    }
+}
+
+fn change(event: &Event) -> Change<'_> {
+    match event {
+        Event::Add { object, is_initial } => {
+            let trigger = if *is_initial { Trigger::Initial } else { Trigger::Added };
+            Change { trigger, old: None, new: Some(object) }
+        }
+        Event::Update { old, new } => {
+            let trigger = if event.is_resync() { Trigger::Resync } else { Trigger::Updated };
+            Change { trigger, old: Some(old), new: Some(new) }
+        }
+        Event::Delete { object, .. } => Change { trigger: Trigger::Deleted, old: Some(object), new: None },
+    }
+}
+
+/// The object itself.
+pub(super) fn map_self() -> Map {
+    Arc::new(|change, requests| {
+        if let Some(object) = change.object() {
+            requests.push(Request::from(object.key().clone()));
+        }
+    })
+}
+
+/// The owners of a kind, of the old and the new object: the controller only, or all.
+pub(super) fn map_owner(group: String, kind: String, namespaced: bool, every: bool) -> Map {
+    Arc::new(move |change, requests| {
+        let mut old_owners: Option<&[k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference]> = None;
+        for object in change.objects() {
+            let owners = object.owner_references();
+            // Most updates leave the owners as they are.
+            if old_owners.is_some_and(|old| std::ptr::eq(old, owners) || old == owners) {
+                continue;
+            }
+            old_owners = Some(owners);
+            for owner in owners.iter().filter(|owner| every || owner.controller == Some(true)) {
+                let owner_group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
+                if owner.kind == kind && owner_group == group {
+                    requests.push(match object.key().namespace().filter(|_| namespaced) {
+                        Some(namespace) => Request::namespaced(namespace, &owner.name),
+                        None => Request::cluster(&owner.name),
+                    });
+                }
+            }
+        }
+    })
+}
+
+/// What a function of one object says, for the old and the new one.
+pub(super) fn map_objects(map: impl Fn(&Object) -> Vec<Request> + Send + Sync + 'static) -> Map {
+    Arc::new(move |change, requests| {
+        for object in change.objects() {
+            requests.extend(map(object));
+        }
+    })
+}

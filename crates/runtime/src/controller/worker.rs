@@ -1,0 +1,239 @@
+//! The running controller: sources feed the queue, workers empty it.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::FutureExt;
+use setpoint_api::{Clock, Random};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+use super::context::{Context, Inner};
+use super::outcome::{Outcome, Verdict, judge, settle};
+use super::source::Source;
+use crate::client::{Client, Pending, Pins};
+use crate::error::Error;
+use crate::informer::SharedInformer;
+use crate::lease::LeaderClock;
+use crate::metrics::ControllerMetrics;
+use crate::predicate::Predicate;
+use crate::queue::{Item, WorkQueue};
+use crate::reconcile::{DynReconciler, Request};
+use crate::recorder::Recorder;
+
+/// How many requests' unseen writes a controller remembers; beyond it the map is swept of those that were seen.
+const UNSEEN_SWEEP: usize = 4096;
+
+/// A controller, ready to run.
+pub(crate) struct Work {
+    pub(super) name: Arc<str>,
+    pub(super) queue: WorkQueue<Request>,
+    pub(super) sources: Vec<Source>,
+    pub(super) predicates: Vec<Predicate>,
+    pub(super) informers: Vec<SharedInformer>,
+    pub(super) reconciler: Arc<dyn DynReconciler>,
+    pub(super) client: Client,
+    pub(super) recorder: Recorder,
+    pub(super) clock: Clock,
+    pub(super) random: Random,
+    pub(super) metrics: ControllerMetrics,
+    pub(super) leader: Option<LeaderClock>,
+    pub(super) concurrency: usize,
+    pub(super) reconcile_timeout: Option<Duration>,
+    pub(super) cache_sync_timeout: Duration,
+    pub(super) resync: Option<Duration>,
+    pub(super) unseen: Mutex<HashMap<Request, Vec<Pending>>>,
+}
+
+impl Work {
+    /// Runs until `stopping`, then lets the running reconciles finish. Dropping the future aborts them.
+    pub(crate) async fn run(self, stopping: CancellationToken) -> Result<(), Error> {
+        let work = Arc::new(self);
+        let mut sources = JoinSet::new();
+        let mut synced = Vec::new();
+        for source in &work.sources {
+            let begun = source.begin(&work.queue, &work.predicates, work.resync);
+            sources.spawn(begun.task);
+            synced.extend(begun.synced);
+        }
+        let ready = async {
+            for informer in &work.informers {
+                informer.wait_synced().await;
+            }
+            for handle in &mut synced {
+                handle.wait().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = stopping.cancelled() => return Ok(()),
+            ready = tokio::time::timeout(work.cache_sync_timeout, ready) => {
+                if ready.is_err() {
+                    return Err(work.sync_error());
+                }
+            }
+        }
+        tracing::info!(controller = %work.name, workers = work.concurrency, "starting workers");
+        work.metrics.max_concurrent.set(i64::try_from(work.concurrency).unwrap_or(i64::MAX));
+        let mut workers = JoinSet::new();
+        for _ in 0..work.concurrency {
+            workers.spawn(Arc::clone(&work).worker(stopping.clone()));
+        }
+        while workers.join_next().await.is_some() {}
+        work.queue.shut_down();
+        drop(sources);
+        Ok(())
+    }
+
+    fn sync_error(&self) -> Error {
+        let waiting: Vec<&str> = self
+            .informers
+            .iter()
+            .filter(|informer| !informer.has_synced())
+            .map(|informer| informer.target().resource.kind.as_str())
+            .collect();
+        Error::msg(format!(
+            "controller {}: caches of {} did not sync within {:?}",
+            self.name,
+            waiting.join(", "),
+            self.cache_sync_timeout
+        ))
+    }
+
+    async fn worker(self: Arc<Self>, stopping: CancellationToken) {
+        loop {
+            let item = tokio::select! {
+                biased;
+                () = stopping.cancelled() => return,
+                item = self.queue.get() => item,
+            };
+            let Some(item) = item else { return };
+            if self.leader.as_ref().is_some_and(|leader| !leader.holds()) {
+                return;
+            }
+            self.metrics.active.inc();
+            self.process(&item, &stopping).await;
+            self.metrics.active.dec();
+        }
+    }
+
+    async fn process(&self, item: &Item<Request>, stopping: &CancellationToken) {
+        let request = item.key();
+        let reconcile_id: Arc<str> = self.random.uid().into();
+        let attempt = item.failures().saturating_add(1);
+        let span = tracing::info_span!("reconcile", controller = %self.name, object = %request,
+            reconcile_id = %reconcile_id, attempt, reasons = %item.reasons());
+        async {
+            self.wait_for_own_writes(request).await;
+            let pins = Arc::new(Pins::new(Arc::clone(&reconcile_id)));
+            let context = Context(Arc::new(Inner {
+                controller: Arc::clone(&self.name),
+                client: self.client.with_pins(Arc::clone(&pins)),
+                recorder: self.recorder.clone(),
+                clock: self.clock.clone(),
+                random: self.random.clone(),
+                stopping: stopping.clone(),
+                reconcile_id: Arc::clone(&reconcile_id),
+                attempt,
+                reasons: *item.reasons(),
+                priority: item.priority(),
+            }));
+            let began = Instant::now();
+            let outcome = self.reconcile(&context, request.clone()).await;
+            self.metrics.time.observe(began.elapsed().as_secs_f64());
+            self.remember_unseen(request, pins.unseen());
+            let verdict = judge(&outcome, item.priority());
+            self.report(&outcome, &verdict, attempt);
+            settle(&self.queue, item, &verdict);
+        }
+        .instrument(span)
+        .await;
+    }
+
+    async fn reconcile(&self, context: &Context, request: Request) -> Outcome {
+        let running = AssertUnwindSafe(self.reconciler.reconcile_boxed(context, request)).catch_unwind();
+        let finished = match self.reconcile_timeout {
+            None => running.await,
+            Some(timeout) => match tokio::time::timeout(timeout, running).await {
+                Ok(finished) => finished,
+                Err(_) => return Outcome::TimedOut(timeout),
+            },
+        };
+        match finished {
+            Ok(result) => Outcome::Finished(result),
+            Err(panic) => Outcome::Panicked(panic_message(&*panic)),
+        }
+    }
+
+    /// Does not begin before the caches show what the last reconcile of this object wrote.
+    async fn wait_for_own_writes(&self, request: &Request) {
+        let unseen = self.unseen.lock().expect("no holder of this lock panics").remove(request);
+        if let Some(unseen) = unseen {
+            self.client.core.writes.wait(unseen).await;
+        }
+    }
+
+    fn remember_unseen(&self, request: &Request, writes: Vec<Pending>) {
+        if writes.is_empty() {
+            return;
+        }
+        let mut unseen = self.unseen.lock().expect("no holder of this lock panics");
+        if unseen.len() >= UNSEEN_SWEEP {
+            unseen.retain(|_, writes| writes.iter().any(|write| !write.fulfilled()));
+        }
+        unseen.insert(request.clone(), writes);
+    }
+
+    fn report(&self, outcome: &Outcome, verdict: &Verdict, attempt: u32) {
+        let metrics = &self.metrics;
+        match outcome {
+            Outcome::Finished(Ok(_)) => match verdict {
+                Verdict::After(..) => metrics.requeue_after.inc(),
+                Verdict::BackOff(..) => metrics.requeue.inc(),
+                Verdict::Done | Verdict::GiveUp => metrics.success.inc(),
+            },
+            Outcome::Finished(Err(error)) if error.is_conflict() => {
+                tracing::debug!(%error, "somebody else wrote first; trying again");
+                metrics.conflicts.inc();
+                metrics.error.inc()
+            }
+            Outcome::Finished(Err(error)) if error.is_not_leader() => {
+                tracing::debug!(%error, "stopped");
+                metrics.error.inc()
+            }
+            Outcome::Finished(Err(error)) => {
+                metrics.errors.inc();
+                if error.is_terminal() {
+                    metrics.terminal_errors.inc();
+                }
+                tracing::error!(%error, terminal = error.is_terminal(), attempt, "reconcile failed");
+                metrics.error.inc()
+            }
+            Outcome::Panicked(message) => {
+                metrics.errors.inc();
+                metrics.panics.inc();
+                tracing::error!(panic = %message, "reconcile panicked");
+                metrics.error.inc()
+            }
+            Outcome::TimedOut(after) => {
+                metrics.errors.inc();
+                metrics.timeouts.inc();
+                tracing::error!(?after, "reconcile timed out");
+                metrics.error.inc()
+            }
+        };
+    }
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> String {
+    panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "a panic without a message".to_owned())
+}

@@ -1,0 +1,303 @@
+//! The two errors of this crate's high layer: what the client says ([`ClientError`]) and what a reconcile
+//! ends with ([`Error`]).
+
+use std::borrow::Cow;
+use std::fmt;
+use std::time::Duration;
+
+use setpoint_api::status::{Reason, Status};
+
+use crate::cache::DecodeError;
+use crate::key::Key;
+
+/// What went wrong in a call of the [`Client`](crate::Client).
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// The server refused; its answer says why.
+    #[error("{0}")]
+    Api(Box<Status>),
+    /// The request did not reach the server, or its answer did not arrive.
+    #[error("{verb} {path}: {source}")]
+    Transport {
+        /// The HTTP method.
+        verb: String,
+        /// The path that was asked for.
+        path: String,
+        /// What the transport said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// No answer in time.
+    #[error("{verb} {path}: no answer within {after:?}")]
+    Timeout {
+        /// The HTTP method.
+        verb: String,
+        /// The path that was asked for.
+        path: String,
+        /// The deadline that passed.
+        after: Duration,
+    },
+    /// The object could not be written as JSON.
+    #[error("the {kind} could not be encoded: {source}")]
+    Encode {
+        /// The kind of the object.
+        kind: Cow<'static, str>,
+        /// What the encoder said.
+        source: serde_json::Error,
+    },
+    /// The answer is not what was asked for. Never holds the object's content.
+    #[error("the answer does not decode as {kind}: {source}")]
+    Decode {
+        /// The kind that was expected.
+        kind: Cow<'static, str>,
+        /// What the decoder said.
+        source: serde_json::Error,
+    },
+    /// A cached object does not decode as the type that was asked for.
+    #[error(transparent)]
+    Undecodable(#[from] DecodeError),
+    /// No informer keeps this kind where the read looks for it.
+    #[error(
+        "no informer keeps {kind}{scope}: declare it (`.owns::<{kind}>()`, `.watches::<{kind}>(..)`, \
+         `.reads::<{kind}>()` on the controller, or `manager.informer::<{kind}>()`), or read from the server \
+         with `client.live()`"
+    )]
+    NoInformer {
+        /// The kind that was asked for.
+        kind: String,
+        /// Where it was looked for.
+        scope: String,
+    },
+    /// A list asked for an index that nobody declared.
+    #[error("{kind} has no index {index:?}: declare it with `manager.informer::<{kind}>().index(..)`")]
+    NoIndex {
+        /// The kind that was asked for.
+        kind: String,
+        /// The name of the index.
+        index: String,
+    },
+    /// The object lacks what the request needs.
+    #[error("the {kind} has no {field}")]
+    Incomplete {
+        /// The kind of the object.
+        kind: Cow<'static, str>,
+        /// The field that is missing.
+        field: &'static str,
+    },
+    /// The object is controlled by somebody else.
+    #[error("Object {object} is already owned by another {owner_kind} controller {owner_name}")]
+    AlreadyOwned {
+        /// The object.
+        object: Key,
+        /// The kind of its present controller.
+        owner_kind: String,
+        /// The name of its present controller.
+        owner_name: String,
+    },
+    /// An owner reference that Kubernetes does not allow.
+    #[error("{0}")]
+    BadOwner(String),
+    /// The namespaced client was asked for another namespace.
+    #[error("this client works in namespace {allowed}, not in {asked}")]
+    WrongNamespace {
+        /// The namespace of the client.
+        allowed: String,
+        /// The namespace of the object.
+        asked: String,
+    },
+    /// This process does not hold the lease any more, so nothing was sent.
+    #[error("not sent: this process is not the leader (any more)")]
+    NotLeader,
+    /// Something in a hook of the caller: an interceptor or a mutate function.
+    #[error("{0}")]
+    Hook(Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl ClientError {
+    /// The server's answer, if it gave one.
+    pub fn status(&self) -> Option<&Status> {
+        match self {
+            ClientError::Api(status) => Some(status),
+            _ => None,
+        }
+    }
+
+    /// The HTTP status of the server's answer.
+    pub fn code(&self) -> Option<u16> {
+        self.status().map(|status| status.code)
+    }
+
+    /// The object does not exist (404).
+    pub fn is_not_found(&self) -> bool {
+        self.code() == Some(404)
+    }
+
+    /// The name is taken (409 AlreadyExists).
+    pub fn is_already_exists(&self) -> bool {
+        self.status().is_some_and(|status| status.reason == Reason::AlreadyExists)
+    }
+
+    /// Somebody else wrote first (409 Conflict).
+    pub fn is_conflict(&self) -> bool {
+        self.code() == Some(409) && !self.is_already_exists()
+    }
+
+    /// The object is not valid (422).
+    pub fn is_invalid(&self) -> bool {
+        self.code() == Some(422)
+    }
+
+    /// The caller may not do this (403).
+    pub fn is_forbidden(&self) -> bool {
+        self.code() == Some(403)
+    }
+
+    /// The namespace is being deleted, so nothing can be created in it.
+    pub fn is_namespace_terminating(&self) -> bool {
+        let causes = self.status().and_then(|status| status.details.as_ref()).map(|details| &details.causes);
+        causes.is_some_and(|causes| causes.iter().any(|cause| cause.reason == "NamespaceTerminating"))
+    }
+
+    /// How long the server asks to wait.
+    pub fn retry_after(&self) -> Option<Duration> {
+        let details = self.status()?.details.as_ref()?;
+        let seconds = u64::from(details.retry_after_seconds);
+        (seconds > 0).then(|| Duration::from_secs(seconds))
+    }
+}
+
+/// Says `None` where the object was not found.
+pub trait NotFoundExt<T> {
+    /// `Ok(None)` for a 404, everything else unchanged.
+    ///
+    /// # Errors
+    /// Every error but a 404.
+    fn ignore_not_found(self) -> Result<Option<T>, ClientError>;
+}
+
+impl<T> NotFoundExt<T> for Result<T, ClientError> {
+    fn ignore_not_found(self) -> Result<Option<T>, ClientError> {
+        match self {
+            Ok(value) => Ok(Some(value)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// How a reconcile fails. Any error becomes one with `?`.
+///
+/// The key is tried again after its back-off, unless the error is [terminal](Error::terminal). A lost write
+/// conflict is no failure to worry about: it is retried quietly.
+///
+/// ```
+/// use setpoint::Error;
+/// fn parse(text: &str) -> Result<u32, Error> {
+///     Ok(text.parse()?)
+/// }
+/// assert!(!parse("x").unwrap_err().is_terminal());
+/// assert!(Error::terminal("the spec asks for the impossible").is_terminal());
+/// ```
+pub struct Error {
+    source: Box<dyn std::error::Error + Send + Sync>,
+    terminal: bool,
+}
+
+impl Error {
+    /// An error that is only a message.
+    pub fn msg(message: impl fmt::Display) -> Self {
+        Error { source: message.to_string().into(), terminal: false }
+    }
+
+    /// An error that another try does not mend: counted and logged, not retried until the object changes.
+    pub fn terminal(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Error { source: source.into(), terminal: true }
+    }
+
+    /// From a boxed error, such as `anyhow::Error` makes one.
+    pub fn boxed(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Error { source: source.into(), terminal: false }
+    }
+
+    /// Whether it is not retried.
+    pub fn is_terminal(&self) -> bool {
+        self.terminal
+    }
+
+    /// What went wrong.
+    pub fn source(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
+        &*self.source
+    }
+
+    /// The client's error, if it is one or was caused by one.
+    pub fn client_error(&self) -> Option<&ClientError> {
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&*self.source);
+        while let Some(error) = cause {
+            if let Some(found) = error.downcast_ref::<ClientError>() {
+                return Some(found);
+            }
+            cause = error.source();
+        }
+        None
+    }
+
+    /// Whether a write lost against somebody else's.
+    pub fn is_conflict(&self) -> bool {
+        self.client_error().is_some_and(ClientError::is_conflict)
+            || matches!(self.source.downcast_ref::<kube::Error>(),
+                Some(kube::Error::Api(status)) if status.code == 409 && status.reason != "AlreadyExists")
+    }
+
+    /// Whether it failed because this process is no leader any more.
+    pub fn is_not_leader(&self) -> bool {
+        matches!(self.client_error(), Some(ClientError::NotLeader))
+    }
+}
+
+impl<E: std::error::Error + Send + Sync + 'static> From<E> for Error {
+    fn from(source: E) -> Self {
+        Error { source: Box::new(source), terminal: false }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.source)?;
+        let mut cause = self.source.source();
+        let mut said = self.source.to_string();
+        while let Some(error) = cause {
+            let text = error.to_string();
+            // Many errors print their source themselves; saying it once is enough.
+            if !said.contains(&text) {
+                write!(f, ": {text}")?;
+            }
+            said = text;
+            cause = error.source();
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_errors_of_the_server_are_told_apart() {
+        let api = |code, reason| ClientError::Api(Box::new(Status::failure(code, reason, "no")));
+        assert!(api(404, Reason::NotFound).is_not_found());
+        assert!(api(409, Reason::Conflict).is_conflict());
+        assert!(!api(409, Reason::AlreadyExists).is_conflict());
+        assert!(api(409, Reason::AlreadyExists).is_already_exists());
+        let error = Error::from(api(409, Reason::Conflict));
+        assert!(error.is_conflict() && !error.is_terminal());
+        assert_eq!(error.to_string(), "no");
+        assert!(Err::<(), _>(api(404, Reason::NotFound)).ignore_not_found().unwrap().is_none());
+    }
+}

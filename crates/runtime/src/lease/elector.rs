@@ -1,0 +1,307 @@
+//! The elector: acquires, renews and releases one Lease.
+
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use kube::Api;
+use kube::api::{ObjectMeta, PostParams};
+use setpoint_api::{Clock, Random};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::clock::LeaderClock;
+use super::record::{Observer, Record};
+use crate::metrics::LeaderMetrics;
+
+/// How far the wait between two tries of a candidate is stretched at random (client-go's jitter factor).
+const JITTER: f64 = 1.2;
+
+/// How one process takes part in an election.
+#[derive(Clone, Debug)]
+pub struct LeaderElection {
+    /// The Lease's namespace.
+    pub namespace: String,
+    /// The Lease's name: the same for all that compete.
+    pub name: String,
+    /// Who this process is: different for all that compete. Host name and a random part, if empty.
+    pub identity: String,
+    /// How long a lease must stand still before another takes it.
+    pub lease_duration: Duration,
+    /// How long the holder may fail to renew before it stops.
+    pub renew_deadline: Duration,
+    /// How often it is renewed, and how often candidates look.
+    pub retry_period: Duration,
+    /// Whether a process that stops gives the lease up, so that the next one need not wait.
+    pub release_on_stop: bool,
+}
+
+impl LeaderElection {
+    /// client-go's defaults: 15 s, 10 s, 2 s; released on stop.
+    pub fn new(namespace: &str, name: &str) -> Self {
+        LeaderElection {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            identity: String::new(),
+            lease_duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+            release_on_stop: true,
+        }
+    }
+
+    /// Sets the identity.
+    #[must_use]
+    pub fn identity(mut self, identity: &str) -> Self {
+        self.identity = identity.to_owned();
+        self
+    }
+
+    /// client-go's rules: lease > renew deadline > 1.2 × retry period > 0; the lease counts in whole seconds.
+    ///
+    /// # Errors
+    /// When a rule is broken.
+    pub fn validate(&self) -> Result<(), LeaderElectionError> {
+        if self.name.is_empty() || self.namespace.is_empty() {
+            return Err(LeaderElectionError::Nameless);
+        }
+        if self.lease_duration <= self.renew_deadline {
+            return Err(LeaderElectionError::LeaseTooShort);
+        }
+        if self.renew_deadline <= self.retry_period.mul_f64(JITTER) {
+            return Err(LeaderElectionError::DeadlineTooShort);
+        }
+        if self.retry_period.is_zero() || self.lease_duration < Duration::from_secs(1) {
+            return Err(LeaderElectionError::NotPositive);
+        }
+        Ok(())
+    }
+}
+
+/// Durations with which no election works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LeaderElectionError {
+    /// No name or namespace.
+    #[error("leader election needs the namespace and name of a Lease")]
+    Nameless,
+    /// The lease must outlive the renew deadline.
+    #[error("leaseDuration must be greater than renewDeadline")]
+    LeaseTooShort,
+    /// The renew deadline must allow for a retry.
+    #[error("renewDeadline must be greater than retryPeriod*JitterFactor")]
+    DeadlineTooShort,
+    /// All durations must be positive, the lease at least a second.
+    #[error("leaseDuration must be at least one second and retryPeriod greater than zero")]
+    NotPositive,
+}
+
+/// Runs one election.
+pub(crate) struct Elector {
+    options: LeaderElection,
+    api: Api<Lease>,
+    observer: Observer,
+    lease: Option<Lease>,
+    start: Instant,
+    leader: LeaderClock,
+    wall: Clock,
+    random: Random,
+    metrics: LeaderMetrics,
+    holder: watch::Sender<Option<String>>,
+}
+
+/// Why [`Elector::hold`] returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lost {
+    /// The lease was not renewed in time, or somebody else has it.
+    Deadline,
+}
+
+impl Elector {
+    pub(crate) fn new(
+        client: kube::Client,
+        options: LeaderElection,
+        leader: LeaderClock,
+        wall: Clock,
+        random: Random,
+        metrics: LeaderMetrics,
+        holder: watch::Sender<Option<String>>,
+    ) -> Self {
+        Elector {
+            api: Api::namespaced(client, &options.namespace),
+            observer: Observer::new(&options.identity, options.lease_duration),
+            lease: None,
+            start: Instant::now(),
+            leader,
+            wall,
+            random,
+            metrics,
+            holder,
+            options,
+        }
+    }
+
+    /// Returns once this process is the leader.
+    pub(crate) async fn acquire(&mut self) {
+        loop {
+            if self.attempt(self.request_timeout()).await {
+                self.metrics.status.set(1);
+                tracing::info!(lease = %self.name(), identity = %self.options.identity, "became leader");
+                return;
+            }
+            let stretch = 1.0 + JITTER * self.random.unit();
+            tokio::time::sleep(self.options.retry_period.mul_f64(stretch)).await;
+        }
+    }
+
+    /// Keeps the lease; returns when it is lost.
+    pub(crate) async fn hold(&mut self) -> Lost {
+        loop {
+            tokio::time::sleep(self.options.retry_period).await;
+            loop {
+                let Some(deadline) = self.leader.until() else { return self.lose() };
+                let left = deadline.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return self.lose();
+                }
+                if self.attempt(left.min(self.request_timeout())).await {
+                    break;
+                }
+                if self.observer.holder().is_some() && !self.observer.is_leader() {
+                    return self.lose();
+                }
+                tokio::time::sleep_until(deadline.min(Instant::now() + self.options.retry_period)).await;
+            }
+        }
+    }
+
+    fn lose(&mut self) -> Lost {
+        self.leader.stop();
+        self.metrics.status.set(0);
+        tracing::warn!(lease = %self.name(), identity = %self.options.identity, "lost the lease");
+        Lost::Deadline
+    }
+
+    /// Gives the lease up. Call it once nothing that needs the lease runs any more.
+    pub(crate) async fn release(&mut self) {
+        let held = self.leader.until().is_some();
+        self.leader.stop();
+        self.metrics.status.set(0);
+        if !held || !self.options.release_on_stop {
+            return;
+        }
+        let released = tokio::time::timeout(self.options.renew_deadline, async {
+            while let Err(error) = self.write_release().await {
+                if !matches!(&error, kube::Error::Api(status) if status.code == 409) {
+                    tracing::warn!(lease = %self.name(), %error, "the lease was not released");
+                    return;
+                }
+            }
+        });
+        if released.await.is_err() {
+            tracing::warn!(lease = %self.name(), "the lease was not released in time");
+        }
+    }
+
+    async fn write_release(&mut self) -> Result<(), kube::Error> {
+        let mut lease = self.api.get(&self.options.name).await?;
+        let record = lease.spec.as_ref().map(Record::read).unwrap_or_default();
+        self.observer.observe(&record, self.start.elapsed());
+        if !self.observer.is_leader() {
+            return Ok(());
+        }
+        self.observer.release(self.wall.now()).write(lease.spec.get_or_insert_default());
+        self.api.replace(&self.options.name, &PostParams::default(), &lease).await?;
+        self.holder.send_replace(None);
+        Ok(())
+    }
+
+    fn request_timeout(&self) -> Duration {
+        (self.options.renew_deadline / 2).max(Duration::from_secs(1))
+    }
+
+    fn name(&self) -> String {
+        format!("{}/{}", self.options.namespace, self.options.name)
+    }
+
+    /// One try to take or keep the lease.
+    async fn attempt(&mut self, timeout: Duration) -> bool {
+        // The right to act is counted from before the request: the server may have answered late.
+        let began = Instant::now();
+        let held = match tokio::time::timeout(timeout, self.try_acquire_or_renew()).await {
+            Ok(Ok(held)) => held,
+            Ok(Err(error)) => {
+                tracing::debug!(lease = %self.name(), %error, "the lease was not written");
+                false
+            }
+            Err(_) => {
+                tracing::debug!(lease = %self.name(), ?timeout, "no answer about the lease in time");
+                // What the server made of the request is unknown, so nothing may be written blindly.
+                self.lease = None;
+                false
+            }
+        };
+        if held {
+            self.leader.extend(began + self.options.renew_deadline);
+        }
+        let holder = self.observer.holder().map(str::to_owned);
+        self.holder.send_if_modified(|known| {
+            let changed = *known != holder;
+            if changed {
+                tracing::info!(lease = %format_args!("{}/{}", self.options.namespace, self.options.name),
+                    leader = holder.as_deref().unwrap_or(""), "leader changed");
+                *known = holder.clone();
+            }
+            changed
+        });
+        held
+    }
+
+    async fn try_acquire_or_renew(&mut self) -> Result<bool, kube::Error> {
+        if self.observer.may_renew_blindly(self.start.elapsed())
+            && let Some(lease) = self.lease.take()
+        {
+            match self.write(lease).await {
+                Ok(held) => return Ok(held),
+                Err(error) => {
+                    tracing::debug!(lease = %self.name(), %error, "renewing blindly failed: reading first");
+                    self.metrics.slow_path.inc();
+                }
+            }
+        }
+        let Some(lease) = self.api.get_opt(&self.options.name).await? else {
+            return self.create().await;
+        };
+        let record = lease.spec.as_ref().map(Record::read).unwrap_or_default();
+        self.observer.observe(&record, self.start.elapsed());
+        self.write(lease).await
+    }
+
+    async fn create(&mut self) -> Result<bool, kube::Error> {
+        let mut observer = Observer::new(&self.options.identity, self.options.lease_duration);
+        let Some(record) = observer.claim(self.wall.now(), self.start.elapsed()) else { return Ok(false) };
+        let mut spec = LeaseSpec::default();
+        record.write(&mut spec);
+        let metadata = ObjectMeta {
+            name: Some(self.options.name.clone()),
+            namespace: Some(self.options.namespace.clone()),
+            ..ObjectMeta::default()
+        };
+        let lease = Lease { metadata, spec: Some(spec) };
+        let created = self.api.create(&PostParams::default(), &lease).await?;
+        observer.observe(&record, self.start.elapsed());
+        self.observer = observer;
+        self.lease = Some(created);
+        Ok(true)
+    }
+
+    /// Claims `lease` if it may be claimed.
+    async fn write(&mut self, mut lease: Lease) -> Result<bool, kube::Error> {
+        let Some(record) = self.observer.claim(self.wall.now(), self.start.elapsed()) else {
+            return Ok(false);
+        };
+        record.write(lease.spec.get_or_insert_default());
+        let written = self.api.replace(&self.options.name, &PostParams::default(), &lease).await?;
+        self.observer.observe(&record, self.start.elapsed());
+        self.lease = Some(written);
+        Ok(true)
+    }
+}

@@ -1,0 +1,330 @@
+//! The manager: one client, shared caches, and everything that runs, started and stopped in order.
+
+mod options;
+mod run;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use setpoint_api::{Clock, Random};
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::cache::FieldOwners;
+use crate::client::{Caches, Client, Core, Identity, Kind, Transport, Writes};
+use crate::controller::SetupError;
+use crate::error::Error;
+use crate::factory::{FactoryOptions, InformerFactory};
+use crate::health::Checks;
+use crate::informer::SharedInformer;
+use crate::lease::LeaderClock;
+use crate::metrics::Metrics;
+use crate::reconcile::BoxFuture;
+use crate::recorder::{self, Recorded, Recorder};
+use crate::watch::{Namespaces, Target};
+
+pub use options::ManagerOptions;
+pub use run::ManagerError;
+
+/// How far the resync of a controller deviates at random, so that not all come at once.
+const RESYNC_JITTER: f64 = 0.1;
+
+/// When something runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Group {
+    /// As soon as the caches have synced.
+    Always,
+    /// While this process is the leader.
+    Leader,
+}
+
+type Start = Box<dyn FnOnce(CancellationToken) -> BoxFuture<'static, Result<(), Error>> + Send>;
+
+/// Something to run.
+pub(crate) struct Runnable {
+    name: String,
+    group: Group,
+    start: Start,
+}
+
+/// One client, shared caches, controllers and other work. Cheap to clone; clones are one manager.
+///
+/// ```no_run
+/// use setpoint::{Action, Context, Controller, Manager, ManagerOptions, Request, Signals};
+/// use k8s_openapi::api::core::v1::ConfigMap;
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = kube::Client::try_default().await?;
+/// let manager = Manager::new(client, ManagerOptions::default());
+/// Controller::for_kind::<ConfigMap>(&manager).run(|ctx: Context, request: Request| async move {
+///     let found = ctx.client().get::<ConfigMap>(&request).await?;
+///     tracing::info!(%request, exists = found.is_some(), "reconciled");
+///     Ok(Action::done())
+/// })?;
+/// let mut signals = Signals::new()?;
+/// manager.run(async move { signals.next().await }).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Manager(Arc<Inner>);
+
+struct Inner {
+    options: ManagerOptions,
+    core: Arc<Core>,
+    factory: InformerFactory,
+    field_owners: FieldOwners,
+    metrics: Metrics,
+    events: mpsc::Sender<Recorded>,
+    leader: Option<LeaderClock>,
+    leader_name: watch::Sender<Option<String>>,
+    healthz: Checks,
+    readyz: Checks,
+    addresses: watch::Sender<Addresses>,
+    state: Mutex<State>,
+}
+
+struct State {
+    names: BTreeSet<String>,
+    runnables: Vec<Runnable>,
+    running: Option<mpsc::UnboundedSender<Runnable>>,
+    recorded: Option<mpsc::Receiver<Recorded>>,
+    stopped: bool,
+}
+
+/// Where a manager's servers listen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Addresses {
+    /// Health and readiness.
+    pub health: Option<SocketAddr>,
+    /// Metrics.
+    pub metrics: Option<SocketAddr>,
+}
+
+impl fmt::Debug for Manager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Manager").field("name", &self.0.options.name).finish_non_exhaustive()
+    }
+}
+
+impl Manager {
+    /// A manager over kube's client. Nothing is sent before [`Manager::run`].
+    ///
+    /// Make the client with `Config { default_retry: false, .. }`: this crate backs off by itself, and kube's hidden
+    /// retries would only hide what it must see.
+    pub fn new(client: kube::Client, options: ManagerOptions) -> Self {
+        let metrics = options.metrics.clone().unwrap_or_default();
+        let client_metrics = Arc::new(metrics.client(""));
+        let transport = Transport::new(client.clone(), Arc::clone(&client_metrics), options.request_timeout);
+        let caches = Caches::default();
+        let writes = Writes::new(caches.clone(), client_metrics, options.consistency_timeout);
+        let field_owners = FieldOwners::default();
+        let factory_options =
+            FactoryOptions { field_owners: field_owners.clone(), ..FactoryOptions::default() };
+        let (events, recorded) = mpsc::channel(recorder::QUEUE);
+        let state = State {
+            names: BTreeSet::new(),
+            runnables: Vec::new(),
+            running: None,
+            recorded: Some(recorded),
+            stopped: false,
+        };
+        let readyz = Checks::default();
+        let healthz = Checks::default();
+        healthz.add("ping", || async { Ok(()) });
+        Manager(Arc::new(Inner {
+            core: Arc::new(Core { transport, caches, writes }),
+            factory: InformerFactory::new(client, factory_options),
+            field_owners,
+            metrics,
+            events,
+            leader: options.leader_election.as_ref().map(|_| LeaderClock::new()),
+            leader_name: watch::Sender::new(None),
+            healthz,
+            readyz,
+            addresses: watch::Sender::new(Addresses::default()),
+            state: Mutex::new(state),
+            options,
+        }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().expect("no holder of this lock panics")
+    }
+
+    /// A client under the manager's own name. If the manager takes part in an election it sends writes only while
+    /// this process is the leader.
+    pub fn client(&self) -> Client {
+        let name = self.0.options.name.clone();
+        self.client_for(&name, &name, self.0.leader.clone(), true)
+    }
+
+    /// A client that sends writes whether or not this process is the leader.
+    pub fn client_without_lease(&self, field_owner: &str) -> Client {
+        self.client_for(field_owner, field_owner, None, true)
+    }
+
+    pub(crate) fn client_for(
+        &self,
+        controller: &str,
+        field_owner: &str,
+        leader: Option<LeaderClock>,
+        consistent: bool,
+    ) -> Client {
+        self.0.field_owners.add(field_owner);
+        let identity = Identity {
+            field_owner: field_owner.to_owned(),
+            leader,
+            applies_skipped: self.0.metrics.applies_skipped(controller),
+            consistent,
+        };
+        Client::new(Arc::clone(&self.0.core), Arc::new(identity))
+    }
+
+    /// The informer of a kind, in the manager's namespaces: declared now if nobody did. Started with the manager, or
+    /// at once if that runs.
+    pub fn informer<K: Kind>(&self) -> SharedInformer {
+        self.informer_of(self.target::<K>())
+    }
+
+    /// The informer of a part of a kind, or of a kind known only at run time.
+    pub fn informer_of(&self, target: Target) -> SharedInformer {
+        let informer = self.0.core.caches.declare(self.0.factory.informer(target)).informer;
+        if self.state().running.is_some() {
+            informer.start();
+        }
+        informer
+    }
+
+    /// Stops keeping a kind: its informer ends when nobody else holds it. Reads of it are an error from then on.
+    pub fn forget(&self, target: &Target) {
+        self.0.core.caches.forget(target);
+    }
+
+    /// The target of a kind within the manager's namespaces.
+    pub fn target<K: Kind>(&self) -> Target {
+        let namespaces = match K::namespaced() {
+            true => self.0.options.namespaces.clone(),
+            false => Namespaces::All,
+        };
+        Target { namespaces, ..Target::of::<K>() }
+    }
+
+    /// The manager's metrics, also for one's own.
+    pub fn metrics(&self) -> &Metrics {
+        &self.0.metrics
+    }
+
+    /// A recorder of events that speaks for `controller`.
+    pub fn recorder(&self, controller: &str) -> Recorder {
+        Recorder::new(controller, self.0.events.clone(), self.0.metrics.clone(), self.0.options.clock.clone())
+    }
+
+    /// Checks behind `/healthz`: is this process worth keeping?
+    pub fn health_checks(&self) -> &Checks {
+        &self.0.healthz
+    }
+
+    /// Checks behind `/readyz`: may traffic come?
+    pub fn ready_checks(&self) -> &Checks {
+        &self.0.readyz
+    }
+
+    /// Where the servers listen, once they do.
+    pub fn addresses(&self) -> watch::Receiver<Addresses> {
+        self.0.addresses.subscribe()
+    }
+
+    /// Whether this process may act: it is the leader, or there is no election.
+    pub fn is_leader(&self) -> bool {
+        self.0.leader.as_ref().is_none_or(LeaderClock::holds)
+    }
+
+    /// Who is the leader, as far as this process knows.
+    pub fn leader(&self) -> watch::Receiver<Option<String>> {
+        self.0.leader_name.subscribe()
+    }
+
+    /// The wall clock.
+    pub fn clock(&self) -> &Clock {
+        &self.0.options.clock
+    }
+
+    /// Random numbers that a seed can replay.
+    pub fn random(&self) -> &Random {
+        &self.0.options.random
+    }
+
+    /// Runs `work` while this process is the leader, beside the controllers. It is told to stop by the token and
+    /// aborted when the grace period ends. An error stops the manager.
+    ///
+    /// # Errors
+    /// When the manager has stopped.
+    pub fn add<F, R>(&self, name: &str, work: F) -> Result<(), SetupError>
+    where
+        F: FnOnce(CancellationToken) -> R + Send + 'static,
+        R: Future<Output = Result<(), Error>> + Send + 'static,
+    {
+        self.register(name, Group::Leader, |stopping| Box::pin(work(stopping)))
+    }
+
+    /// As [`Manager::add`], whether or not this process is the leader.
+    ///
+    /// # Errors
+    /// When the manager has stopped.
+    pub fn add_always<F, R>(&self, name: &str, work: F) -> Result<(), SetupError>
+    where
+        F: FnOnce(CancellationToken) -> R + Send + 'static,
+        R: Future<Output = Result<(), Error>> + Send + 'static,
+    {
+        self.register(name, Group::Always, |stopping| Box::pin(work(stopping)))
+    }
+
+    pub(crate) fn register<F>(&self, name: &str, group: Group, start: F) -> Result<(), SetupError>
+    where
+        F: FnOnce(CancellationToken) -> BoxFuture<'static, Result<(), Error>> + Send + 'static,
+    {
+        let runnable = Runnable { name: name.to_owned(), group, start: Box::new(start) };
+        let mut state = self.state();
+        if state.stopped {
+            return Err(SetupError::Stopped);
+        }
+        match &state.running {
+            Some(running) => running.send(runnable).map_err(|_| SetupError::Stopped),
+            None => {
+                state.runnables.push(runnable);
+                Ok(())
+            }
+        }
+    }
+
+    pub(crate) fn take_name(&self, name: &str) -> Result<(), SetupError> {
+        let fresh = self.state().names.insert(name.to_owned());
+        if fresh { Ok(()) } else { Err(SetupError::NameTaken(name.to_owned())) }
+    }
+
+    /// A name that lives as long as the program. There are as many as kinds and channels, so they are never freed.
+    pub(crate) fn intern(&self, name: &str) -> &'static str {
+        static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+        let mut names = NAMES.lock().expect("no holder of this lock panics");
+        if let Some(known) = names.get(name) {
+            return known;
+        }
+        let name: &'static str = Box::leak(name.to_owned().into_boxed_str());
+        names.insert(name);
+        name
+    }
+
+    pub(crate) fn leader_clock(&self) -> Option<LeaderClock> {
+        self.0.leader.clone()
+    }
+
+    pub(crate) fn jittered_resync(&self) -> Option<Duration> {
+        let stretch = 1.0 + RESYNC_JITTER * (2.0 * self.0.options.random.unit() - 1.0);
+        self.0.options.resync.map(|period| period.mul_f64(stretch))
+    }
+}

@@ -1,0 +1,74 @@
+//! What can be chosen of a manager.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use setpoint_api::{Clock, Random};
+
+use crate::client::{CONSISTENCY_TIMEOUT, REQUEST_TIMEOUT};
+use crate::clock::system_clock;
+use crate::lease::LeaderElection;
+use crate::metrics::Metrics;
+use crate::recorder::{CorrelatorOptions, EventApi};
+use crate::watch::Namespaces;
+
+/// How a manager behaves. Fill in what differs: `ManagerOptions { namespaces, ..Default::default() }`.
+#[derive(Clone, Debug)]
+pub struct ManagerOptions {
+    /// The manager's name: field owner of [`Manager::client`](crate::Manager::client) and part of events.
+    pub name: String,
+    /// The namespaces that informers cover, unless a controller chooses another target.
+    pub namespaces: Namespaces,
+    /// Takes part in an election; `None`: this process acts alone.
+    pub leader_election: Option<LeaderElection>,
+    /// Serves `/healthz` and `/readyz` here.
+    pub health_address: Option<SocketAddr>,
+    /// Serves `/metrics` here.
+    pub metrics_address: Option<SocketAddr>,
+    /// How long running work is given when the manager stops.
+    pub grace_period: Duration,
+    /// How often every object is queued again from the cache, ± 10 %; `None` for never.
+    pub resync: Option<Duration>,
+    /// How long the caches may take to sync before the manager gives up.
+    pub cache_sync_timeout: Duration,
+    /// The deadline of one call of the client.
+    pub request_timeout: Duration,
+    /// How long a read or a reconcile waits for an own write to appear in the cache.
+    pub consistency_timeout: Duration,
+    /// Which event API recorders write.
+    pub event_api: EventApi,
+    /// The bounds of event correlation.
+    pub events: CorrelatorOptions,
+    /// Metrics shared with others; own ones if `None`.
+    pub metrics: Option<Metrics>,
+    /// The wall clock.
+    pub clock: Clock,
+    /// Where random numbers come from.
+    pub random: Random,
+}
+
+impl Default for ManagerOptions {
+    /// Must be called within a tokio runtime if its time is paused.
+    fn default() -> Self {
+        let clock = system_clock();
+        // Different in each process, unless the caller wants a run to be repeatable.
+        let seed = clock.now().as_nanosecond() as u64 ^ (u64::from(std::process::id()) << 32);
+        ManagerOptions {
+            name: "setpoint".to_owned(),
+            namespaces: Namespaces::All,
+            leader_election: None,
+            health_address: None,
+            metrics_address: None,
+            grace_period: Duration::from_secs(30),
+            resync: Some(Duration::from_secs(10 * 60 * 60)),
+            cache_sync_timeout: Duration::from_secs(120),
+            request_timeout: REQUEST_TIMEOUT,
+            consistency_timeout: CONSISTENCY_TIMEOUT,
+            event_api: EventApi::default(),
+            events: CorrelatorOptions::default(),
+            metrics: None,
+            random: Random::from_seed(seed),
+            clock,
+        }
+    }
+}

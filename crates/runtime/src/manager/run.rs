@@ -1,0 +1,352 @@
+//! Starting and stopping in order.
+//!
+//! Start: servers, caches, work that needs no lease, then (once elected) work that does. Stop: the two kinds of
+//! work, then caches, then servers, then the lease is given up. A lost lease stops everything at once.
+
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use super::{Addresses, Group, Manager, Runnable};
+use crate::error::Error;
+use crate::health::{Endpoints, serve};
+use crate::lease::{Elector, LeaderElectionError};
+use crate::recorder::Sink;
+
+/// Why a manager stopped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ManagerError {
+    /// It ran already.
+    #[error("the manager was run before")]
+    RanBefore,
+    /// A server could not listen.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: std::net::SocketAddr,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The options of the election do not work.
+    #[error(transparent)]
+    Election(#[from] LeaderElectionError),
+    /// The caches did not sync.
+    #[error("caches of {kinds} did not sync within {after:?}")]
+    CacheSync {
+        /// The kinds that are missing.
+        kinds: String,
+        /// The time that passed.
+        after: Duration,
+    },
+    /// Something that ran failed.
+    #[error("{name}: {message}")]
+    Failed {
+        /// What failed.
+        name: String,
+        /// Why.
+        message: String,
+    },
+    /// Somebody else may act now, so everything was stopped at once; the process should exit.
+    #[error("leader election lost")]
+    LeaseLost,
+    /// Work did not end within the grace period and was aborted.
+    #[error("{0} did not stop within the grace period")]
+    Grace(String),
+}
+
+/// A group of running work.
+struct Running {
+    tasks: JoinSet<Result<(), Error>>,
+    names: Vec<(Id, String)>,
+}
+
+impl Running {
+    fn new() -> Self {
+        Running { tasks: JoinSet::new(), names: Vec::new() }
+    }
+
+    fn start(&mut self, runnable: Runnable, stopping: &CancellationToken) {
+        tracing::debug!(name = runnable.name, "starting");
+        let handle = self.tasks.spawn((runnable.start)(stopping.clone()));
+        self.names.push((handle.id(), runnable.name));
+    }
+
+    fn name_of(&mut self, id: Id) -> String {
+        let place = self.names.iter().position(|(known, _)| *known == id);
+        place.map_or_else(|| "work".to_owned(), |place| self.names.swap_remove(place).1)
+    }
+
+    /// The next failure. Work that ends well is forgotten; waits for ever if nothing fails.
+    async fn failure(&mut self) -> ManagerError {
+        loop {
+            match self.tasks.join_next_with_id().await {
+                None => std::future::pending().await,
+                Some(ended) => {
+                    if let Some(error) = self.judge(ended) {
+                        return error;
+                    }
+                }
+            }
+        }
+    }
+
+    fn judge(&mut self, ended: Result<(Id, Result<(), Error>), JoinError>) -> Option<ManagerError> {
+        match ended {
+            Ok((id, Ok(()))) => {
+                self.name_of(id);
+                None
+            }
+            Ok((id, Err(error))) => {
+                Some(ManagerError::Failed { name: self.name_of(id), message: error.to_string() })
+            }
+            Err(error) if error.is_cancelled() => None,
+            Err(error) => {
+                Some(ManagerError::Failed { name: self.name_of(error.id()), message: error.to_string() })
+            }
+        }
+    }
+
+    /// Waits for the end of all; the names of those that did not end in time.
+    async fn finish(&mut self, end: tokio::time::Instant) -> (Option<ManagerError>, Vec<String>) {
+        let mut failure = None;
+        while let Ok(Some(ended)) = tokio::time::timeout_at(end, self.tasks.join_next_with_id()).await {
+            let error = self.judge(ended);
+            failure = failure.or(error);
+        }
+        let left = if self.tasks.is_empty() {
+            Vec::new()
+        } else {
+            self.names.drain(..).map(|(_, name)| name).collect()
+        };
+        self.tasks.abort_all();
+        (failure, left)
+    }
+}
+
+/// Ends the informers when the manager's run ends in any way, also when its future is dropped.
+struct Caches<'a>(&'a Manager);
+
+impl Drop for Caches<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.stopped = true;
+        state.running = None;
+        drop(state);
+        self.0.0.core.caches.clear();
+        if let Some(leader) = &self.0.0.leader {
+            leader.stop();
+        }
+    }
+}
+
+impl Manager {
+    /// Runs everything until `shutdown` completes, then stops in order. Dropping the future stops at once.
+    ///
+    /// # Errors
+    /// When something fails that the manager cannot go on without; see [`ManagerError`].
+    pub async fn run(&self, shutdown: impl Future<Output = ()>) -> Result<(), ManagerError> {
+        let (sender, added) = mpsc::unbounded_channel();
+        let (runnables, recorded) = {
+            let mut state = self.state();
+            let recorded = state.recorded.take().ok_or(ManagerError::RanBefore)?;
+            state.running = Some(sender);
+            (std::mem::take(&mut state.runnables), recorded)
+        };
+        let _caches = Caches(self);
+        let mut elector = self.elector()?;
+        let mut servers = JoinSet::new();
+        self.start_servers(&mut servers).await?;
+        let sink = self.sink();
+        servers.spawn(async move {
+            sink.run(recorded).await;
+            Ok(())
+        });
+        tokio::pin!(shutdown);
+        tokio::select! {
+            biased;
+            () = &mut shutdown => return Ok(()),
+            synced = self.start_caches() => synced?,
+        }
+        self.work(shutdown, elector.as_mut(), runnables, added).await
+    }
+
+    fn elector(&self) -> Result<Option<Elector>, ManagerError> {
+        let (Some(options), Some(leader)) = (&self.0.options.leader_election, &self.0.leader) else {
+            return Ok(None);
+        };
+        options.validate()?;
+        let mut options = options.clone();
+        if options.identity.is_empty() {
+            options.identity = format!("{}_{}", self.0.options.name, self.0.options.random.uid());
+        }
+        let metrics = self.0.metrics.leader(&options.name);
+        Ok(Some(Elector::new(
+            self.0.core.transport.kube().clone(),
+            options,
+            leader.clone(),
+            self.0.options.clock.clone(),
+            self.0.options.random.clone(),
+            metrics,
+            self.0.leader_name.clone(),
+        )))
+    }
+
+    fn sink(&self) -> Sink {
+        let options = &self.0.options;
+        Sink::new(
+            self.0.core.transport.clone(),
+            options.event_api,
+            options.events.clone(),
+            &options.name,
+            options.random.clone(),
+            self.0.metrics.clone(),
+        )
+    }
+
+    async fn start_servers(&self, servers: &mut JoinSet<std::io::Result<()>>) -> Result<(), ManagerError> {
+        let options = &self.0.options;
+        let mut addresses = Addresses::default();
+        if let Some(address) = options.health_address {
+            let endpoints = Endpoints {
+                healthz: Some(self.0.healthz.clone()),
+                readyz: Some(self.0.readyz.clone()),
+                metrics: None,
+            };
+            addresses.health = Some(listen(servers, address, endpoints).await?);
+        }
+        if let Some(address) = options.metrics_address {
+            let endpoints = Endpoints { metrics: Some(self.0.metrics.clone()), ..Endpoints::default() };
+            addresses.metrics = Some(listen(servers, address, endpoints).await?);
+        }
+        self.0.addresses.send_replace(addresses);
+        Ok(())
+    }
+
+    async fn start_caches(&self) -> Result<(), ManagerError> {
+        let informers: Vec<_> =
+            self.0.core.caches.all().into_iter().map(|declared| declared.informer).collect();
+        for informer in &informers {
+            informer.start();
+        }
+        let after = self.0.options.cache_sync_timeout;
+        if tokio::time::timeout(after, crate::informer::wait_for_cache_sync(&informers)).await.is_ok() {
+            return Ok(());
+        }
+        let missing = informers.iter().filter(|informer| !informer.has_synced());
+        let kinds: Vec<&str> = missing.map(|informer| informer.target().resource.kind.as_str()).collect();
+        Err(ManagerError::CacheSync { kinds: kinds.join(", "), after })
+    }
+
+    async fn work(
+        &self,
+        mut shutdown: std::pin::Pin<&mut impl Future<Output = ()>>,
+        mut elector: Option<&mut Elector>,
+        runnables: Vec<Runnable>,
+        mut added: mpsc::UnboundedReceiver<Runnable>,
+    ) -> Result<(), ManagerError> {
+        let stopping = CancellationToken::new();
+        let (mut always, mut leading) = (Running::new(), Running::new());
+        let mut waiting = Vec::new();
+        for runnable in runnables {
+            match runnable.group {
+                Group::Always => always.start(runnable, &stopping),
+                Group::Leader => waiting.push(runnable),
+            }
+        }
+        let mut elected = elector.is_none();
+        let ended = loop {
+            if elected {
+                for runnable in waiting.drain(..) {
+                    leading.start(runnable, &stopping);
+                }
+            }
+            tokio::select! {
+                biased;
+                () = shutdown.as_mut() => break Ok(()),
+                turn = election(elector.as_deref_mut(), elected) => match turn {
+                    Turn::Elected => elected = true,
+                    Turn::Lost => break Err(ManagerError::LeaseLost),
+                },
+                error = always.failure() => break Err(error),
+                error = leading.failure() => break Err(error),
+                Some(runnable) = added.recv() => match runnable.group {
+                    Group::Always => always.start(runnable, &stopping),
+                    Group::Leader => waiting.push(runnable),
+                },
+            }
+        };
+        if matches!(ended, Err(ManagerError::LeaseLost)) {
+            // No grace: somebody else may act already. Dropping the groups aborts them.
+            return ended;
+        }
+        stopping.cancel();
+        let stopped = self.stop(&mut always, &mut leading, elector.as_deref_mut(), elected).await;
+        if let Some(elector) = elector {
+            elector.release().await;
+        }
+        ended.and(stopped)
+    }
+
+    /// Lets running work end, renewing the lease meanwhile.
+    async fn stop(
+        &self,
+        always: &mut Running,
+        leading: &mut Running,
+        elector: Option<&mut Elector>,
+        elected: bool,
+    ) -> Result<(), ManagerError> {
+        let end = tokio::time::Instant::now() + self.0.options.grace_period;
+        let finish = async {
+            let (first, mut late) = always.finish(end).await;
+            let (second, later) = leading.finish(end).await;
+            late.extend(later);
+            match (first.or(second), late.is_empty()) {
+                (Some(error), _) => Err(error),
+                (None, true) => Ok(()),
+                (None, false) => Err(ManagerError::Grace(late.join(", "))),
+            }
+        };
+        tokio::select! {
+            biased;
+            finished = finish => finished,
+            _ = election(elector.filter(|_| elected), true) => Err(ManagerError::LeaseLost),
+        }
+    }
+}
+
+enum Turn {
+    Elected,
+    Lost,
+}
+
+/// The next change of this process's part in the election; never, if there is none.
+async fn election(elector: Option<&mut Elector>, elected: bool) -> Turn {
+    match elector {
+        None => std::future::pending().await,
+        Some(elector) if elected => {
+            elector.hold().await;
+            Turn::Lost
+        }
+        Some(elector) => {
+            elector.acquire().await;
+            Turn::Elected
+        }
+    }
+}
+
+async fn listen(
+    servers: &mut JoinSet<std::io::Result<()>>,
+    address: std::net::SocketAddr,
+    endpoints: Endpoints,
+) -> Result<std::net::SocketAddr, ManagerError> {
+    let error = |source| ManagerError::Listen { address, source };
+    let listener = TcpListener::bind(address).await.map_err(error)?;
+    let bound = listener.local_addr().map_err(error)?;
+    servers.spawn(serve(listener, endpoints));
+    Ok(bound)
+}

@@ -1,0 +1,402 @@
+//! Prometheus metrics: Go's names and labels, so that dashboards carry over, plus what Go does not publish.
+//!
+//! | name | labels | source |
+//! |---|---|---|
+//! | `controller_runtime_reconcile_total` | controller, result | controller-runtime |
+//! | `controller_runtime_reconcile_errors_total`, `_terminal_reconcile_errors_total`, `_reconcile_panics_total`, `_reconcile_timeouts_total` | controller | controller-runtime |
+//! | `controller_runtime_reconcile_time_seconds`, `_max_concurrent_reconciles`, `_active_workers` | controller | controller-runtime |
+//! | `workqueue_depth` | name, controller, priority | controller-runtime |
+//! | `workqueue_{adds_total,retries_total,queue_duration_seconds,work_duration_seconds,unfinished_work_seconds,longest_running_processor_seconds}` | name, controller | client-go |
+//! | `rest_client_requests_total` | code, method, host | client-go |
+//! | `rest_client_request_retries_total` | method, host | client-go |
+//! | `leader_election_master_status`, `leader_election_slowpath_total` | name | client-go |
+//! | `setpoint_reconcile_conflicts_total` | controller | ours: writes that lost against somebody else's |
+//! | `setpoint_stale_reads_prevented_total` | kind | ours: reads and reconciles that waited for an own write |
+//! | `setpoint_read_your_writes_timeouts_total` | kind | ours: waits that gave up |
+//! | `setpoint_apply_skipped_total` | controller | ours: applies that would have changed nothing |
+//! | `setpoint_events_dropped_total` | reason | ours: events of the recorder that were not sent |
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+use crate::queue::{self, BUCKETS, QueueReport, WorkQueue};
+use crate::reconcile::Request;
+
+pub use prometheus_client;
+
+/// The media type of [`Metrics::encode`].
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Bounds of `controller_runtime_reconcile_time_seconds`, as controller-runtime has them.
+const RECONCILE_SECONDS: [f64; 36] = [
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25,
+    1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 30.0, 60.0,
+];
+
+type Labels = Vec<(&'static str, String)>;
+
+/// The metrics of one manager. Cheap to clone.
+#[derive(Clone)]
+pub struct Metrics(Arc<Shared>);
+
+struct Shared {
+    registry: Mutex<Registry>,
+    families: Families,
+    queues: Arc<Queues>,
+}
+
+struct Families {
+    times: Family<Labels, Histogram>,
+    reconciles: Family<Labels, Counter>,
+    errors: Family<Labels, Counter>,
+    terminal_errors: Family<Labels, Counter>,
+    panics: Family<Labels, Counter>,
+    timeouts: Family<Labels, Counter>,
+    conflicts: Family<Labels, Counter>,
+    applies_skipped: Family<Labels, Counter>,
+    max_concurrent: Family<Labels, Gauge>,
+    active: Family<Labels, Gauge>,
+    requests: Family<Labels, Counter>,
+    request_retries: Family<Labels, Counter>,
+    stale_reads_prevented: Family<Labels, Counter>,
+    consistency_timeouts: Family<Labels, Counter>,
+    leader: Family<Labels, Gauge>,
+    slow_path: Family<Labels, Counter>,
+    events_dropped: Family<Labels, Counter>,
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Metrics")
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Metrics::new()
+    }
+}
+
+impl Metrics {
+    /// Metrics of a new manager, all zero.
+    pub fn new() -> Self {
+        let mut registry = Registry::default();
+        let families = Families::new();
+        families.register(&mut registry);
+        let queues = Arc::new(Queues::default());
+        registry.register_collector(Box::new(Arc::clone(&queues)));
+        Metrics(Arc::new(Shared { registry: Mutex::new(registry), families, queues }))
+    }
+
+    /// The registry, for metrics of one's own. Locked while the guard lives: keep it short.
+    pub fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.0.registry.lock().expect("no holder of this lock panics")
+    }
+
+    /// Registers a metric of one's own. Counters get `_total` appended to their name.
+    pub fn register(&self, name: &str, help: &str, metric: impl prometheus_client::registry::Metric) {
+        self.registry().register(name, help, metric);
+    }
+
+    /// Everything in OpenMetrics text.
+    pub fn encode(&self) -> String {
+        let mut text = String::new();
+        encode(&mut text, &self.registry()).expect("writing to a string does not fail");
+        text
+    }
+
+    pub(crate) fn controller(&self, controller: &str) -> ControllerMetrics {
+        ControllerMetrics::new(&self.0.families, controller)
+    }
+
+    pub(crate) fn client(&self, host: &str) -> ClientMetrics {
+        let families = &self.0.families;
+        ClientMetrics {
+            requests: families.requests.clone(),
+            retries: families.request_retries.clone(),
+            stale_reads_prevented: families.stale_reads_prevented.clone(),
+            consistency_timeouts: families.consistency_timeouts.clone(),
+            host: host.to_owned(),
+        }
+    }
+
+    pub(crate) fn applies_skipped(&self, controller: &str) -> Counter {
+        self.0.families.applies_skipped.get_or_create_owned(&vec![("controller", controller.to_owned())])
+    }
+
+    pub(crate) fn leader(&self, name: &str) -> LeaderMetrics {
+        let labels = vec![("name", name.to_owned())];
+        LeaderMetrics {
+            status: self.0.families.leader.get_or_create_owned(&labels),
+            slow_path: self.0.families.slow_path.get_or_create_owned(&labels),
+        }
+    }
+
+    pub(crate) fn event_dropped(&self, reason: &'static str) {
+        self.0.families.events_dropped.get_or_create(&vec![("reason", reason.to_owned())]).inc();
+    }
+
+    pub(crate) fn watch_queue(&self, queue: &WorkQueue<Request>) {
+        self.0.queues.add(queue);
+    }
+}
+
+impl Families {
+    fn new() -> Self {
+        Families {
+            times: Family::new_with_constructor(|| Histogram::new(RECONCILE_SECONDS)),
+            reconciles: Family::default(),
+            errors: Family::default(),
+            terminal_errors: Family::default(),
+            panics: Family::default(),
+            timeouts: Family::default(),
+            conflicts: Family::default(),
+            applies_skipped: Family::default(),
+            max_concurrent: Family::default(),
+            active: Family::default(),
+            requests: Family::default(),
+            request_retries: Family::default(),
+            stale_reads_prevented: Family::default(),
+            consistency_timeouts: Family::default(),
+            leader: Family::default(),
+            slow_path: Family::default(),
+            events_dropped: Family::default(),
+        }
+    }
+
+    fn register(&self, registry: &mut Registry) {
+        let mut counter = |name: &str, help: &str, family: &Family<Labels, Counter>| {
+            registry.register(name, help, family.clone());
+        };
+        counter(
+            "controller_runtime_reconcile",
+            "Reconciliations per controller and result",
+            &self.reconciles,
+        );
+        counter("controller_runtime_reconcile_errors", "Reconciliation errors per controller", &self.errors);
+        counter(
+            "controller_runtime_terminal_reconcile_errors",
+            "Terminal reconciliation errors per controller",
+            &self.terminal_errors,
+        );
+        counter("controller_runtime_reconcile_panics", "Reconciliation panics per controller", &self.panics);
+        counter(
+            "controller_runtime_reconcile_timeouts",
+            "Reconciliation timeouts per controller",
+            &self.timeouts,
+        );
+        counter("rest_client_requests", "HTTP requests by status code, method and host", &self.requests);
+        counter("rest_client_request_retries", "HTTP requests sent again", &self.request_retries);
+        counter("leader_election_slowpath", "Lease writes that took the slow path", &self.slow_path);
+        counter(
+            "setpoint_reconcile_conflicts",
+            "Reconciliations that lost a write conflict",
+            &self.conflicts,
+        );
+        counter("setpoint_apply_skipped", "Applies that would have changed nothing", &self.applies_skipped);
+        counter(
+            "setpoint_stale_reads_prevented",
+            "Reads and reconciliations that waited until the cache had seen an own write",
+            &self.stale_reads_prevented,
+        );
+        counter(
+            "setpoint_read_your_writes_timeouts",
+            "Waits for an own write that gave up",
+            &self.consistency_timeouts,
+        );
+        counter("setpoint_events_dropped", "Events that the recorder did not send", &self.events_dropped);
+        registry.register(
+            "controller_runtime_reconcile_time_seconds",
+            "Length of time per reconciliation",
+            self.times.clone(),
+        );
+        let mut gauge = |name: &str, help: &str, family: &Family<Labels, Gauge>| {
+            registry.register(name, help, family.clone());
+        };
+        gauge(
+            "controller_runtime_max_concurrent_reconciles",
+            "Bound of concurrent reconciles",
+            &self.max_concurrent,
+        );
+        gauge("controller_runtime_active_workers", "Workers that reconcile now", &self.active);
+        gauge("leader_election_master_status", "Whether this process holds the lease", &self.leader);
+    }
+}
+
+/// What one controller counts.
+#[derive(Clone, Debug)]
+pub(crate) struct ControllerMetrics {
+    pub(crate) success: Counter,
+    pub(crate) error: Counter,
+    pub(crate) requeue: Counter,
+    pub(crate) requeue_after: Counter,
+    pub(crate) errors: Counter,
+    pub(crate) terminal_errors: Counter,
+    pub(crate) panics: Counter,
+    pub(crate) timeouts: Counter,
+    pub(crate) conflicts: Counter,
+    pub(crate) max_concurrent: Gauge,
+    pub(crate) active: Gauge,
+    pub(crate) time: Histogram,
+}
+
+impl ControllerMetrics {
+    fn new(families: &Families, controller: &str) -> Self {
+        let labels = vec![("controller", controller.to_owned())];
+        let result = |result: &str| {
+            let labels = vec![("controller", controller.to_owned()), ("result", result.to_owned())];
+            families.reconciles.get_or_create_owned(&labels)
+        };
+        ControllerMetrics {
+            success: result("success"),
+            error: result("error"),
+            requeue: result("requeue"),
+            requeue_after: result("requeue_after"),
+            errors: families.errors.get_or_create_owned(&labels),
+            terminal_errors: families.terminal_errors.get_or_create_owned(&labels),
+            panics: families.panics.get_or_create_owned(&labels),
+            timeouts: families.timeouts.get_or_create_owned(&labels),
+            conflicts: families.conflicts.get_or_create_owned(&labels),
+            max_concurrent: families.max_concurrent.get_or_create_owned(&labels),
+            active: families.active.get_or_create_owned(&labels),
+            time: families.times.get_or_create_owned(&labels),
+        }
+    }
+}
+
+/// What the client counts.
+#[derive(Debug)]
+pub(crate) struct ClientMetrics {
+    requests: Family<Labels, Counter>,
+    retries: Family<Labels, Counter>,
+    stale_reads_prevented: Family<Labels, Counter>,
+    consistency_timeouts: Family<Labels, Counter>,
+    host: String,
+}
+
+impl ClientMetrics {
+    pub(crate) fn answered(&self, method: &Method, status: Option<StatusCode>) {
+        let code = status.map_or_else(|| "<error>".to_owned(), |status| status.as_u16().to_string());
+        let labels = vec![("code", code), ("host", self.host.clone()), ("method", method.to_string())];
+        self.requests.get_or_create(&labels).inc();
+    }
+
+    pub(crate) fn retried(&self, method: &Method) {
+        self.retries.get_or_create(&vec![("host", self.host.clone()), ("method", method.to_string())]).inc();
+    }
+
+    pub(crate) fn stale_read_prevented(&self, kind: &str) {
+        self.stale_reads_prevented.get_or_create(&vec![("kind", kind.to_owned())]).inc();
+    }
+
+    pub(crate) fn consistency_timeout(&self, kind: &str) {
+        self.consistency_timeouts.get_or_create(&vec![("kind", kind.to_owned())]).inc();
+    }
+}
+
+/// What leader election counts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LeaderMetrics {
+    pub(crate) status: Gauge,
+    pub(crate) slow_path: Counter,
+}
+
+/// Reads the queues when somebody scrapes.
+#[derive(Default)]
+struct Queues(Mutex<Vec<WorkQueue<Request>>>);
+
+impl Queues {
+    fn add(&self, queue: &WorkQueue<Request>) {
+        self.0.lock().expect("no holder of this lock panics").push(queue.clone());
+    }
+}
+
+impl fmt::Debug for Queues {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Queues")
+    }
+}
+
+impl Collector for Queues {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let reports: Vec<(Labels, QueueReport)> = self
+            .0
+            .lock()
+            .expect("no holder of this lock panics")
+            .iter()
+            .map(|queue| {
+                let name = queue.name().to_owned();
+                (vec![("name", name.clone()), ("controller", name)], queue.report())
+            })
+            .collect();
+        if reports.is_empty() {
+            return Ok(());
+        }
+        let mut depth =
+            encoder.encode_descriptor("workqueue_depth", "Keys that are ready", None, MetricType::Gauge)?;
+        for (labels, report) in &reports {
+            for (priority, count) in &report.depths {
+                let labels: Labels =
+                    labels.iter().cloned().chain([("priority", priority.to_string())]).collect();
+                ConstGauge::new(*count as i64).encode(depth.encode_family(&labels)?)?;
+            }
+        }
+        type Count = fn(&QueueReport) -> u64;
+        let counters: [(&str, &str, Count); 2] = [
+            ("workqueue_adds", "Adds", |report| report.stats.adds),
+            ("workqueue_retries", "Rate-limited adds", |report| report.stats.retries),
+        ];
+        for (name, help, count) in counters {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for (labels, report) in &reports {
+                ConstCounter::new(count(report)).encode(family.encode_family(labels)?)?;
+            }
+        }
+        type Time = fn(&QueueReport) -> Duration;
+        let gauges: [(&str, &str, Time); 2] = [
+            ("workqueue_unfinished_work_seconds", "Work in progress", |report| report.unfinished),
+            ("workqueue_longest_running_processor_seconds", "Longest work in progress", |report| {
+                report.longest
+            }),
+        ];
+        for (name, help, time) in gauges {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for (labels, report) in &reports {
+                ConstGauge::new(time(report).as_secs_f64()).encode(family.encode_family(labels)?)?;
+            }
+        }
+        type Times = fn(&QueueReport) -> &queue::Histogram;
+        let histograms: [(&str, &str, Times); 2] = [
+            ("workqueue_queue_duration_seconds", "Time from ready to taken", |report| &report.stats.waited),
+            ("workqueue_work_duration_seconds", "Time with a worker", |report| &report.stats.worked),
+        ];
+        for (name, help, times) in histograms {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+            for (labels, report) in &reports {
+                let times = times(report);
+                let bounds = BUCKETS.into_iter().chain([f64::MAX]);
+                let buckets: Vec<(f64, u64)> = bounds.zip(times.buckets).collect();
+                let sum = times.sum_nanos as f64 / 1e9;
+                family.encode_family(labels)?.encode_histogram::<NoLabelSet>(
+                    sum,
+                    times.count(),
+                    &buckets,
+                    None,
+                )?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,58 @@
+//! The work queue: client-go's contract, with priorities, fairness between namespaces and reasons.
+//!
+//! # Contract
+//!
+//! 1. **One worker per key.** Between [`Queue::get`] and [`Queue::done`] no other `get` returns the key.
+//! 2. **Adds collapse.** Any number of adds of a key that is queued mean one run; any number of adds while it
+//!    runs mean exactly one more run, queued when the present one is done.
+//! 3. **Nothing is lost.** A key that was added is handed out, also after [`Queue::shut_down`]; only adds after
+//!    the shutdown, and delays that had not ended by then, are dropped.
+//! 4. **Delays keep the earliest.** A key waits at most once; of several `add_after` the earliest end counts.
+//!    A delayed key that is also added at once runs at once, and again when its delay ends. A delay of zero is
+//!    an add.
+//! 5. **Failures are counted per key** by `add_rate_limited` and reset only by `forget`.
+//! 6. **Order.** A key of higher priority goes first. Among equals the flows (namespaces, if fairness is on)
+//!    take turns, and each flow is first in, first out. With one flow and one priority that is client-go's FIFO.
+//!    A key that is added again with a higher priority moves to the end of that priority; a lower one never
+//!    moves it.
+//! 7. **Nobody starves.** While a key of lower priority has waited longer than the ageing time
+//!    ([`AGEING`]), one of every [`AGED_SHARE`] gets takes the one that has waited longest.
+//! 8. **Drain.** [`WorkQueue::shut_down_with_drain`] returns when nothing is queued or running; keys that were
+//!    added again while they ran are still handed out. A later [`WorkQueue::shut_down`] ends the wait.
+//!
+//! # Shape
+//!
+//! [`Queue`] is the pure core: time is an argument, nothing locks, waits or spawns. Keys are interned: adding a
+//! key that the queue knows allocates nothing, and every step except the delays' heap costs the same whatever
+//! the length of the queue. [`WorkQueue`] is the thin async shell that workers share.
+
+mod core;
+mod delay;
+mod hash;
+mod limiter;
+mod ready;
+mod reason;
+mod shell;
+mod stats;
+#[cfg(test)]
+mod tests;
+
+pub use self::core::{AGEING, IDLE_KEYS, KeyId, Queue, QueueOptions, Run};
+pub use limiter::{BASE_DELAY, MAX_DELAY, RateLimiter, TokenBucket};
+pub use ready::{AGED_SHARE, MAX_LEVELS};
+pub use reason::{REASONS_PER_KEY, Reason, Reasons, Trigger};
+pub use shell::{Item, WorkQueue};
+pub use stats::{BUCKETS, Histogram, Stats};
+
+pub(crate) use shell::QueueReport;
+
+/// How urgent a key is. Higher goes first; any number is allowed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Priority(pub i32);
+
+impl Priority {
+    /// Work of the initial list and of resyncs: below every live event.
+    pub const LOW: Priority = Priority(-100);
+    /// Live events.
+    pub const DEFAULT: Priority = Priority(0);
+}

@@ -1,0 +1,354 @@
+//! The async shell around the pure queue: a lock, a clock and wake-ups.
+
+use std::fmt;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::Priority;
+use super::core::{KeyId, Queue, QueueOptions};
+use super::reason::{Reason, Reasons};
+use super::stats::Stats;
+
+/// A work queue that any number of producers and workers share. Cheap to clone.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// use setpoint::queue::{QueueOptions, WorkQueue};
+/// let queue = WorkQueue::new("foos", QueueOptions::default());
+/// queue.add("default/one");
+/// queue.add("default/one");
+/// let item = queue.get().await.unwrap();
+/// assert_eq!(*item.key(), "default/one");
+/// drop(item); // done
+/// queue.shut_down();
+/// assert!(queue.get().await.is_none());
+/// # }
+/// ```
+pub struct WorkQueue<T>(Arc<Shared<T>>);
+
+struct Shared<T> {
+    name: Arc<str>,
+    start: Instant,
+    state: Mutex<State<T>>,
+    ready: Notify,
+    earlier: Notify,
+    drained: Notify,
+}
+
+struct State<T> {
+    queue: Queue<T>,
+    waiting: usize,
+    timekeeper: bool,
+    draining: bool,
+}
+
+/// What a scrape reads of a queue.
+#[derive(Debug)]
+pub(crate) struct QueueReport {
+    pub(crate) depths: Vec<(i32, usize)>,
+    pub(crate) stats: Stats,
+    pub(crate) unfinished: Duration,
+    pub(crate) longest: Duration,
+}
+
+impl<T> Clone for WorkQueue<T> {
+    fn clone(&self) -> Self {
+        WorkQueue(Arc::clone(&self.0))
+    }
+}
+
+impl<T> fmt::Debug for WorkQueue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkQueue").field("name", &self.0.name).finish_non_exhaustive()
+    }
+}
+
+impl<T: Clone + Eq + Hash> WorkQueue<T> {
+    /// An empty queue; `name` is the label of its metrics.
+    pub fn new(name: &str, options: QueueOptions<T>) -> Self {
+        let state = State { queue: Queue::new(options), waiting: 0, timekeeper: false, draining: false };
+        WorkQueue(Arc::new(Shared {
+            name: name.into(),
+            start: Instant::now(),
+            state: Mutex::new(state),
+            ready: Notify::new(),
+            earlier: Notify::new(),
+            drained: Notify::new(),
+        }))
+    }
+
+    /// The queue's name.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.0.state.lock().expect("the queue's core does not panic")
+    }
+
+    fn now(&self) -> Duration {
+        self.0.start.elapsed()
+    }
+
+    /// Queues a key at the default priority.
+    pub fn add(&self, key: T) {
+        self.add_with(&key, Priority::DEFAULT, Reason::MANUAL);
+    }
+
+    /// Queues a key.
+    pub fn add_with(&self, key: &T, priority: Priority, reason: Reason) {
+        let now = self.now();
+        let mut state = self.lock();
+        state.queue.add(key, priority.0, reason, now);
+        self.wake(state);
+    }
+
+    /// Queues a key after `delay`; the earliest of several counts.
+    pub fn add_after(&self, key: &T, delay: Duration, priority: Priority, reason: Reason) {
+        let now = self.now();
+        let mut state = self.lock();
+        let before = state.queue.next_due();
+        state.queue.add_after(key, delay, priority.0, reason, now);
+        let hastened = state.queue.next_due() != before;
+        self.wake_for_delay(state, hastened);
+    }
+
+    /// Queues a key after what the limiter says. Says how long.
+    pub fn add_rate_limited(&self, key: &T, priority: Priority, reason: Reason) -> Duration {
+        let now = self.now();
+        let mut state = self.lock();
+        let before = state.queue.next_due();
+        let delay = state.queue.add_rate_limited(key, priority.0, reason, now);
+        let hastened = state.queue.next_due() != before;
+        self.wake_for_delay(state, hastened);
+        delay
+    }
+
+    fn wake(&self, state: MutexGuard<'_, State<T>>) {
+        let wake = state.waiting > 0 && !state.queue.is_empty();
+        drop(state);
+        if wake {
+            self.0.ready.notify_one();
+        }
+    }
+
+    fn wake_for_delay(&self, state: MutexGuard<'_, State<T>>, hastened: bool) {
+        if hastened && state.timekeeper {
+            self.0.earlier.notify_one();
+        } else if hastened && state.waiting > 0 {
+            // Somebody must begin to keep the time.
+            self.0.ready.notify_one();
+        }
+        self.wake(state);
+    }
+
+    /// Forgets the failures of a key.
+    pub fn forget(&self, key: &T) {
+        self.lock().queue.forget(key);
+    }
+
+    /// How often the key was rate-limited since it was forgotten.
+    pub fn num_requeues(&self, key: &T) -> u32 {
+        self.lock().queue.num_requeues(key)
+    }
+
+    /// How many keys are ready.
+    pub fn len(&self) -> usize {
+        self.lock().queue.len()
+    }
+
+    /// Whether no key is ready.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether nothing is ready, running or delayed.
+    pub fn is_idle(&self) -> bool {
+        let state = self.lock();
+        state.queue.drained() && state.queue.delayed() == 0
+    }
+
+    /// The next key, as soon as there is one; `None` once the queue is shut down and empty.
+    pub async fn get(&self) -> Option<Item<T>> {
+        loop {
+            let (ready, due, _waiter) = {
+                let now = self.now();
+                let mut state = self.lock();
+                if let Some(item) = self.take(&mut state, now) {
+                    self.wake(state);
+                    return Some(item);
+                }
+                if state.queue.shutting_down() {
+                    return None;
+                }
+                state.waiting += 1;
+                let due = state.queue.next_due().filter(|_| !state.timekeeper);
+                state.timekeeper |= due.is_some();
+                let waiter = Waiter { queue: self, timekeeper: due.is_some() };
+                (self.0.ready.notified(), due, waiter)
+            };
+            match due {
+                None => ready.await,
+                Some(due) => {
+                    tokio::select! {
+                        biased;
+                        () = ready => {}
+                        () = self.0.earlier.notified() => {}
+                        () = tokio::time::sleep_until(self.0.start + due) => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// The next key if one is ready.
+    pub fn try_get(&self) -> Option<Item<T>> {
+        let now = self.now();
+        let mut state = self.lock();
+        self.take(&mut state, now)
+    }
+
+    fn take(&self, state: &mut State<T>, now: Duration) -> Option<Item<T>> {
+        let run = state.queue.get(now)?;
+        let key = state.queue.key(run.id).expect("a running key is known").clone();
+        Some(Item {
+            queue: self.clone(),
+            id: run.id,
+            key,
+            priority: Priority(run.priority),
+            reasons: run.reasons,
+            failures: run.failures,
+            waited: run.waited,
+        })
+    }
+
+    /// Refuses adds from now on; workers finish what is queued. Ends the wait of a drain.
+    pub fn shut_down(&self) {
+        let mut state = self.lock();
+        state.queue.shut_down();
+        state.draining = false;
+        drop(state);
+        self.0.ready.notify_waiters();
+        self.0.drained.notify_waiters();
+    }
+
+    /// As [`WorkQueue::shut_down`], and returns when nothing is queued or running.
+    pub async fn shut_down_with_drain(&self) {
+        self.shut_down();
+        self.lock().draining = true;
+        loop {
+            let drained = {
+                let state = self.lock();
+                if !state.draining || state.queue.drained() {
+                    return;
+                }
+                self.0.drained.notified()
+            };
+            drained.await;
+        }
+    }
+
+    /// Whether the queue refuses adds.
+    pub fn shutting_down(&self) -> bool {
+        self.lock().queue.shutting_down()
+    }
+
+    pub(crate) fn report(&self) -> QueueReport {
+        let now = self.now();
+        let mut state = self.lock();
+        state.queue.fire_due(now);
+        let running = || state.queue.running_since().map(|since| now.saturating_sub(since));
+        let report = QueueReport {
+            depths: state.queue.depths().collect(),
+            stats: state.queue.stats.clone(),
+            unfinished: running().sum(),
+            longest: running().max().unwrap_or_default(),
+        };
+        self.wake(state);
+        report
+    }
+
+    fn done(&self, id: KeyId) {
+        let now = self.now();
+        let mut state = self.lock();
+        state.queue.done(id, now);
+        let drained = state.draining && state.queue.drained();
+        self.wake(state);
+        if drained {
+            self.0.drained.notify_waiters();
+            // Workers that wait for a key that was running learn that none will come.
+            self.0.ready.notify_waiters();
+        }
+    }
+}
+
+/// Counts a waiting worker; a timekeeper that leaves hands its duty to another.
+struct Waiter<'a, T: Clone + Eq + Hash> {
+    queue: &'a WorkQueue<T>,
+    timekeeper: bool,
+}
+
+impl<T: Clone + Eq + Hash> Drop for Waiter<'_, T> {
+    fn drop(&mut self) {
+        let mut state = self.queue.lock();
+        state.waiting -= 1;
+        if self.timekeeper {
+            state.timekeeper = false;
+            if state.waiting > 0 && state.queue.delayed() > 0 {
+                self.queue.0.ready.notify_one();
+            }
+        }
+    }
+}
+
+/// A key in the hands of a worker. Dropping it gives the key back ([`Queue::done`]), also when the worker
+/// panics.
+pub struct Item<T: Clone + Eq + Hash> {
+    queue: WorkQueue<T>,
+    id: KeyId,
+    key: T,
+    priority: Priority,
+    reasons: Reasons,
+    failures: u32,
+    waited: Duration,
+}
+
+impl<T: Clone + Eq + Hash> Item<T> {
+    /// The key.
+    pub fn key(&self) -> &T {
+        &self.key
+    }
+
+    /// The priority that it was queued with.
+    pub fn priority(&self) -> Priority {
+        self.priority
+    }
+
+    /// Why it was queued.
+    pub fn reasons(&self) -> &Reasons {
+        &self.reasons
+    }
+
+    /// How often it was rate-limited since it was forgotten.
+    pub fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// How long it was ready before a worker took it.
+    pub fn waited(&self) -> Duration {
+        self.waited
+    }
+
+    /// Gives the key back.
+    pub fn done(self) {}
+}
+
+impl<T: Clone + Eq + Hash> Drop for Item<T> {
+    fn drop(&mut self) {
+        self.queue.done(self.id);
+    }
+}

@@ -1,0 +1,67 @@
+//! What the queue counts, kept as plain numbers beside the data and read when somebody scrapes.
+
+use std::time::Duration;
+
+/// Upper bounds of the queue's histograms in seconds, as controller-runtime has them: 10 ns to 1000 s.
+pub const BUCKETS: [f64; 12] = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3];
+
+/// Counts of one queue since its start.
+#[derive(Clone, Debug, Default)]
+pub struct Stats {
+    /// Adds, repeated ones included.
+    pub adds: u64,
+    /// Rate-limited adds.
+    pub retries: u64,
+    /// How long keys were ready before they were taken.
+    pub waited: Histogram,
+    /// How long keys were with a worker.
+    pub worked: Histogram,
+}
+
+/// A histogram over [`BUCKETS`].
+#[derive(Clone, Debug, Default)]
+pub struct Histogram {
+    /// Observations per bucket; the last one is everything above the highest bound.
+    pub buckets: [u64; BUCKETS.len() + 1],
+    /// Sum of all observations in nanoseconds.
+    pub sum_nanos: u128,
+}
+
+impl Histogram {
+    /// Counts one duration.
+    pub fn observe(&mut self, duration: Duration) {
+        let nanos = duration.as_nanos() as u64;
+        self.sum_nanos += u128::from(nanos);
+        self.buckets[bucket(nanos)] += 1;
+    }
+
+    /// How many durations were counted.
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+}
+
+fn bucket(nanos: u64) -> usize {
+    let mut bound = 10;
+    let mut place = 0;
+    while place < BUCKETS.len() && nanos > bound {
+        bound *= 10;
+        place += 1;
+    }
+    place
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn observations_fall_into_the_bucket_whose_bound_they_do_not_exceed() {
+        let mut histogram = Histogram::default();
+        for nanos in [0, 10, 11, 1_000_000_000, 1_000_000_001, 2_000_000_000_000] {
+            histogram.observe(Duration::from_nanos(nanos));
+        }
+        assert_eq!(histogram.buckets, [2, 1, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 1]);
+        assert_eq!(histogram.count(), 6);
+    }
+}
