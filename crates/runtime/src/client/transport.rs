@@ -114,7 +114,7 @@ impl Transport {
 fn api_error(code: StatusCode, body: &[u8]) -> ClientError {
     let mut status = serde_json::from_slice::<Status>(body)
         .ok()
-        .filter(|status| status.kind == "Status" && !status.message.is_empty())
+        .filter(|status| !status.message.is_empty())
         .unwrap_or_else(|| {
             let text = String::from_utf8_lossy(&body[..body.len().min(MESSAGE_BYTES)]);
             let message = format!("the server answered {code}: {}", text.trim());
