@@ -54,7 +54,7 @@ pub fn number(number: &Number) -> String {
     if number.is_f64() { float(number.as_f64().unwrap_or(0.0)) } else { number.to_string() }
 }
 
-/// Go's `%v` of a float64: the shortest text, with an exponent when it is below -4 or at least 21.
+/// Go's `%v` of a float64: the shortest text, with an exponent when that is below -4 or at least 6.
 pub fn float(value: f64) -> String {
     if value == 0.0 {
         return if value.is_sign_negative() { "-0".into() } else { "0".into() };
@@ -62,7 +62,7 @@ pub fn float(value: f64) -> String {
     let scientific = format!("{value:e}");
     let (digits, exponent) = scientific.split_once('e').expect("Rust's exponent form has an e");
     let exponent: i32 = exponent.parse().expect("the exponent is a whole number");
-    if (-4..21).contains(&exponent) {
+    if (-4..6).contains(&exponent) {
         return value.to_string();
     }
     let sign = if exponent < 0 { '-' } else { '+' };
@@ -122,7 +122,8 @@ mod tests {
     #[test]
     fn numbers_and_text_print_as_in_go() {
         assert_eq!(super::float(1e21), "1e+21");
-        assert_eq!(super::float(1e20), "100000000000000000000");
+        assert_eq!(super::float(123_456.5), "123456.5");
+        assert_eq!(super::float(1_000_000.0), "1e+06");
         assert_eq!(super::float(0.00001), "1e-05");
         assert_eq!(super::float(1.5), "1.5");
         assert_eq!(super::float(3.0), "3");

@@ -26,6 +26,7 @@ pub mod schema;
 pub mod selector;
 pub mod status;
 pub mod strategic;
+pub mod structural;
 pub mod table;
 pub mod validate;
 

@@ -79,7 +79,8 @@ pub fn entries_of_parent(
         }
         let mut set = FieldSet::new();
         set.insert(&own_path);
-        let time = parent.0.get(&id).and_then(|owned| owned.time).or(owned.time);
+        // Only the parent's times are known here: a new manager of the scale has none, in Kubernetes neither.
+        let time = parent.0.get(&id).and_then(|owned| owned.time);
         out.0.insert(id, Owned { set, api_version: api_version.into(), time });
     }
     Ok(out.encode())
