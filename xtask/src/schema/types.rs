@@ -119,9 +119,9 @@ impl Builder<'_> {
     fn structure(&mut self, ty: &Value, property: Option<&Value>, record: &mut Record) -> Result<()> {
         let empty = Value::Null;
         let component = self.sources.components.get(text(ty, "model")?).unwrap_or(&empty);
-        let atomic = [Some(component), property]
-            .into_iter()
-            .any(|at| extension(at, "map-type").is_some_and(|value| value == "atomic"));
+        // What a field says of its type goes before what the type says of itself.
+        let map_type = extension(property, "map-type").or(component.get("x-kubernetes-map-type"));
+        let atomic = map_type.is_some_and(|value| value == "atomic");
         let required: Vec<&str> = list(component, "required").iter().filter_map(Value::as_str).collect();
         let mut fields: Vec<&Value> = list(ty, "fields").iter().collect();
         fields.sort_by_key(|field| field["name"].as_str());
@@ -193,7 +193,7 @@ fn extension<'a>(property: Option<&'a Value>, name: &str) -> Option<&'a Value> {
 fn merging(property: Option<&Value>) -> Result<String> {
     let Some(property) = property else { return Ok(String::new()) };
     let mut out = String::new();
-    for (name, usual) in [("list-type", "atomic"), ("list-map-keys", ""), ("map-type", "granular")] {
+    for (name, usual) in [("list-type", "atomic"), ("list-map-keys", ""), ("map-type", "")] {
         match extension(Some(property), name) {
             Some(value) if value != usual => out += &format!("{name}={value};"),
             _ => {}

@@ -98,6 +98,16 @@ fn a_field_has_what_the_sources_say() {
 }
 
 #[test]
+fn a_field_may_merge_otherwise_than_its_type() {
+    let event = builtin().schema("", "v1", "Event").unwrap();
+    assert!(structure(&event.child("involvedObject").unwrap()).atomic);
+    let volume = builtin().schema("", "v1", "PersistentVolume").unwrap();
+    let claim = volume.child("spec").and_then(|spec| spec.child("claimRef")).unwrap();
+    assert_eq!(claim.name.as_deref(), Some("io.k8s.api.core.v1.ObjectReference"));
+    assert!(!structure(&claim).atomic);
+}
+
+#[test]
 fn meta_kinds_are_found_in_every_group() {
     for (group, version, kind) in [
         ("", "v1", "Status"),
