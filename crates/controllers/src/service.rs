@@ -1,12 +1,16 @@
 //! What Services say about pods: which they select, at which addresses and ports.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, Service, ServicePort, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use setpoint::predicate::Change;
+use setpoint::{Client, ClientError, Lister, Object, Query, Request};
 
 use crate::pod::is_terminal;
-use crate::selector::{Labels, contains};
+use crate::selector::Labels;
 
 /// Marks the endpoints of a Service without a cluster IP.
 pub const HEADLESS: &str = "service.kubernetes.io/headless";
@@ -19,11 +23,6 @@ pub fn managed_selector(service: &Service) -> Option<&Labels> {
         return None;
     }
     spec.selector.as_ref().filter(|selector| !selector.is_empty())
-}
-
-/// Whether the Service selects the pod.
-pub fn selects(service: &Service, pod_labels: Option<&Labels>) -> bool {
-    managed_selector(service).is_some_and(|selector| contains(pod_labels, selector))
 }
 
 /// Whether the Service has no cluster IP.
@@ -82,4 +81,28 @@ pub fn hostname(pod: &Pod, service: &Service) -> Option<String> {
     let named =
         spec.subdomain == service.metadata.name && pod.metadata.namespace == service.metadata.namespace;
     spec.hostname.clone().filter(|name| named && !name.is_empty())
+}
+
+/// The pods that a selector finds in a namespace.
+pub async fn pods(client: &Client, namespace: &str, selector: &Labels) -> Result<Vec<Arc<Pod>>, ClientError> {
+    let pairs: Vec<String> = selector.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    client.list::<Pod>(Query::namespace(namespace).labels(&pairs.join(","))?).await
+}
+
+/// The Services that select a pod, or selected it before its labels changed.
+pub fn of_pod(change: &Change<'_>, services: &Lister<Service>) -> Vec<Request> {
+    let Some(pod) = change.object() else { return Vec::new() };
+    let namespace = pod.namespace().unwrap_or_default();
+    let all = services.list_namespace(namespace).unwrap_or_default();
+    let mut names = BTreeSet::new();
+    for object in change.objects() {
+        let selecting = all.iter().filter(|service| selects_object(service, object));
+        names.extend(selecting.filter_map(|service| service.metadata.name.clone()));
+    }
+    names.iter().map(|name| Request::namespaced(namespace, name)).collect()
+}
+
+fn selects_object(service: &Service, pod: &Object) -> bool {
+    let has = |(key, value): (&String, &String)| pod.labels().get(key) == Some(value.as_str());
+    managed_selector(service).is_some_and(|selector| selector.iter().all(has))
 }

@@ -6,6 +6,7 @@ mod condition;
 mod hash;
 mod history;
 mod plan;
+mod reconcile;
 mod recreate;
 mod rollback;
 mod rolling;
@@ -15,10 +16,13 @@ mod status;
 mod template;
 #[cfg(test)]
 mod tests;
+mod trigger;
 
 pub(crate) use condition::whole_seconds;
 pub(crate) use hash::pod_template_hash;
-pub(crate) use plan::{Change, Event, Observed, Plan, Rollback, plan};
+#[cfg(test)]
+pub(crate) use plan::{Observed, Plan, plan};
+pub(crate) use reconcile::register;
 
 /// Label that tells the pods of one template from those of another.
 pub(crate) const POD_TEMPLATE_HASH: &str = "pod-template-hash";

@@ -159,3 +159,19 @@ fn terminating(sets: &[Set<'_>]) -> Option<i32> {
         None => None,
     })
 }
+
+/// The name of the new ReplicaSet was taken by somebody else's: the next try hashes to another.
+pub fn with_collision(status: DeploymentStatus) -> DeploymentStatus {
+    DeploymentStatus { collision_count: Some(status.collision_count.unwrap_or(0) + 1), ..status }
+}
+
+/// The new ReplicaSet was refused.
+pub fn with_create_failure(
+    mut status: DeploymentStatus,
+    message: String,
+    now: Timestamp,
+) -> DeploymentStatus {
+    let reason = condition::REPLICA_SET_CREATE_ERROR;
+    condition::set(&mut status, condition::new(PROGRESSING, "False", reason, message, now));
+    status
+}

@@ -1,8 +1,10 @@
 //! Endpoints: what EndpointSlices say, in the older form that some clients still read.
 
 mod plan;
+mod reconcile;
 
-pub(crate) use plan::{Plan, plan};
+use plan::{Plan, plan};
+pub(crate) use reconcile::register;
 
 /// Names the keeper of Endpoints.
 pub(crate) const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";

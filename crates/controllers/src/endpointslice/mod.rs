@@ -2,10 +2,12 @@
 
 mod desired;
 mod plan;
+mod reconcile;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub(crate) use plan::{Plan, plan};
+use plan::{Plan, plan};
+pub(crate) use reconcile::register;
 
 /// Names the Service of a slice.
 pub(crate) const SERVICE_NAME: &str = "kubernetes.io/service-name";

@@ -127,7 +127,7 @@ fn conditions_tell_ready_serving_and_terminating() {
         (false, false, true, (true, false, false)),
     ] {
         let mut pod = pod(0, ready, 80);
-        pod.metadata.deletion_timestamp = terminating.then(|| Time(jiff::Timestamp::UNIX_EPOCH));
+        pod.metadata.deletion_timestamp = terminating.then_some(Time(jiff::Timestamp::UNIX_EPOCH));
         let plan = run(&service_of(publish), &[pod], &[]);
         let endpoint = &plan.create[0].endpoints.as_ref().unwrap()[0];
         let said = endpoint.conditions.clone().unwrap();

@@ -77,6 +77,7 @@ impl Graph {
         self.objects.get(uid)
     }
 
+    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.objects.len()
     }

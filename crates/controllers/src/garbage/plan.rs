@@ -26,16 +26,6 @@ pub enum Policy {
     Orphan,
 }
 
-impl Policy {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Policy::Background => "Background",
-            Policy::Foreground => "Foreground",
-            Policy::Orphan => "Orphan",
-        }
-    }
-}
-
 /// The decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {

@@ -2,9 +2,11 @@
 
 mod condition;
 mod plan;
+mod reconcile;
 
-pub(crate) use condition::{Content, conditions};
-pub(crate) use plan::{Remaining, Resource, Step, step};
+use condition::{Content, conditions};
+use plan::{Remaining, Step, step};
+pub(crate) use reconcile::register;
 
 /// Holds a namespace until its content is gone.
-pub(crate) const KUBERNETES: &str = "kubernetes";
+const KUBERNETES: &str = "kubernetes";

@@ -6,28 +6,6 @@ use k8s_openapi::api::core::v1::Namespace;
 
 use super::KUBERNETES;
 
-/// A kind of object that lives in namespaces.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Resource {
-    pub group: String,
-    pub version: String,
-    pub plural: String,
-    /// Whether all objects of a namespace can be deleted by one request.
-    pub delete_collection: bool,
-    pub list: bool,
-}
-
-impl Resource {
-    /// `plural.group`, as conditions name it.
-    pub fn label(&self) -> String {
-        format!("{}.{}", self.plural, self.group)
-    }
-
-    pub fn is_pods(&self) -> bool {
-        self.group.is_empty() && self.plural == "pods"
-    }
-}
-
 /// What a look at a namespace leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
@@ -102,7 +80,7 @@ mod tests {
         ] {
             let namespace = Namespace {
                 metadata: ObjectMeta {
-                    deletion_timestamp: deleting.then(|| Time(jiff::Timestamp::UNIX_EPOCH)),
+                    deletion_timestamp: deleting.then_some(Time(jiff::Timestamp::UNIX_EPOCH)),
                     ..Default::default()
                 },
                 spec: Some(NamespaceSpec {

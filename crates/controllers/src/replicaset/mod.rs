@@ -3,10 +3,17 @@
 mod batch;
 mod plan;
 mod rank;
+mod reconcile;
 mod status;
 #[cfg(test)]
 mod tests;
+mod trigger;
 
-pub(crate) use batch::slow_start;
-pub(crate) use plan::{Plan, plan, pod_from_template};
-pub(crate) use status::{Failure, Outlook, outlook};
+use batch::slow_start;
+#[cfg(test)]
+use plan::Plan;
+use plan::{plan, pod_from_template};
+pub(crate) use reconcile::register;
+#[cfg(test)]
+use status::Outlook;
+use status::{Failure, outlook};

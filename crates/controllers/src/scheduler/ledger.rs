@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{Node, Pod, PodSpec, Taint};
 
+use setpoint::Key;
+
 use super::filter::{self, Unschedulable};
 use super::resources::{self, Resources};
 use super::score;
@@ -85,6 +87,11 @@ impl NodeInfo {
         self.known = true;
     }
 
+    /// What the node itself says, apart from what its pods take.
+    fn facts(&self) -> (bool, &Labels, &[Taint], bool, &Resources, i64) {
+        (self.known, &self.labels, &self.taints, self.unschedulable, &self.allocatable, self.allowed_pods)
+    }
+
     fn take(&mut self, placed: &Placed) {
         self.requested.add(&placed.asked);
         self.weight = (self.weight.0 + placed.weight.0, self.weight.1 + placed.weight.1);
@@ -117,10 +124,18 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// A node appeared or changed.
-    pub fn node(&mut self, node: &Node) {
+    /// A node appeared or changed. Whether that could matter to a pod: heartbeats do not.
+    pub fn node(&mut self, node: &Node) -> bool {
         let name = node.metadata.name.clone().unwrap_or_default();
-        self.nodes.entry(name).or_default().update(node);
+        let info = self.nodes.entry(name).or_default();
+        let before = info.clone();
+        info.update(node);
+        before.facts() != info.facts()
+    }
+
+    /// Whether the pod is accounted to a node.
+    pub fn holds(&self, key: &Key) -> bool {
+        self.pods.contains_key(&(key.namespace().unwrap_or_default().to_owned(), key.name().to_owned()))
     }
 
     /// A node went away; its pods are still accounted for, should it come back.
@@ -137,7 +152,8 @@ impl Ledger {
     pub fn pod(&mut self, pod: &Pod) {
         let key = key_of(pod);
         if is_terminal(pod) {
-            return self.pod_gone(&key.0, &key.1);
+            self.pod_gone(&key.0, &key.1);
+            return;
         }
         // An unbound pod may be one that was placed a moment ago and whose binding is still on its way.
         let Some(spec) = &pod.spec else { return };
@@ -148,16 +164,16 @@ impl Ledger {
         }
     }
 
-    /// A pod went away, or its binding failed.
-    pub fn pod_gone(&mut self, namespace: &str, name: &str) {
-        if let Some(placed) = self.pods.remove(&(namespace.to_owned(), name.to_owned()))
-            && let Some(info) = self.nodes.get_mut(&placed.node)
-        {
+    /// A pod went away, or its binding failed. Whether that freed something.
+    pub fn pod_gone(&mut self, namespace: &str, name: &str) -> bool {
+        let Some(placed) = self.pods.remove(&(namespace.to_owned(), name.to_owned())) else { return false };
+        if let Some(info) = self.nodes.get_mut(&placed.node) {
             info.give_back(&placed);
             if !info.known && info.pods == 0 {
                 self.nodes.remove(&placed.node);
             }
         }
+        true
     }
 
     /// Accounts a pod to a node.

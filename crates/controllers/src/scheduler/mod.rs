@@ -3,6 +3,7 @@
 mod affinity;
 mod filter;
 mod ledger;
+mod reconcile;
 mod resources;
 mod score;
 mod taint;
@@ -11,3 +12,4 @@ mod tests;
 
 pub(crate) use filter::Unschedulable;
 pub(crate) use ledger::{Ledger, Wish};
+pub(crate) use reconcile::register;

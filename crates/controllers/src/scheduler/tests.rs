@@ -79,7 +79,7 @@ fn with_node_affinity(node_affinity: NodeAffinity) -> PodSpec {
 
 fn choose(nodes: &[Node], spec: &PodSpec) -> Result<String, String> {
     let mut ledger = Ledger::default();
-    nodes.iter().for_each(|node| ledger.node(node));
+    nodes.iter().for_each(|node| assert!(ledger.node(node)));
     ledger.choose(&Wish::of(spec)).map(str::to_owned).map_err(|why| why.to_string())
 }
 
@@ -208,7 +208,7 @@ fn required_affinity_reads_labels_and_fields() {
 #[test]
 fn pods_spread_by_load_then_by_number() {
     let mut ledger = Ledger::default();
-    ["a", "b", "c"].iter().for_each(|name| ledger.node(&node(name)));
+    ["a", "b", "c"].iter().for_each(|name| assert!(ledger.node(&node(name))));
     ledger.pod(&pod("heavy", "a", "Running", &[("cpu", "3")]));
     let spec = spec(&[("cpu", "100m"), ("memory", "128Mi")]);
     let mut placed = BTreeMap::<String, usize>::new();

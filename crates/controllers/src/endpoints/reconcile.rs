@@ -1,0 +1,59 @@
+//! The thin part: read Service and pods, plan, write.
+
+use k8s_openapi::api::core::v1::{Endpoints, Pod, Service};
+use setpoint::{
+    Action, Context, Controller, DeleteOptions, Error, Manager, NotFoundExt, Reconciler, Request, SetupError,
+};
+
+use super::{CONTROLLER, MANAGED_BY, Plan, plan};
+use crate::service::{self, managed_selector};
+
+/// How many Services are worked on at a time.
+const CONCURRENCY: usize = 5;
+
+/// Registers the controller.
+pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
+    let services = manager.informer::<Service>().lister::<Service>();
+    Controller::for_kind::<Service>(manager)
+        .watches_changes(manager.target::<Pod>(), move |change| service::of_pod(change, &services))
+        .watches::<Endpoints>(|endpoints| vec![Request::from(endpoints.key().clone())])
+        .named("endpoint-controller")
+        .field_owner(crate::FIELD_OWNER)
+        .concurrency(CONCURRENCY)
+        .run(EndpointsController)?;
+    Ok(())
+}
+
+struct EndpointsController;
+
+impl Reconciler for EndpointsController {
+    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
+        let client = ctx.client();
+        let present = client.get::<Endpoints>(&request).await?;
+        let Some(service) = client.get::<Service>(&request).await? else {
+            // Endpoints have no owner; those that this controller made go with their Service.
+            if let Some(present) = present.filter(|present| is_ours(present)) {
+                let options = DeleteOptions::default().uid(present.metadata.uid.clone().unwrap_or_default());
+                client.delete_with::<Endpoints>(&request, &options).await.ignore_not_found()?;
+            }
+            return Ok(Action::done());
+        };
+        let Some(selector) = managed_selector(&service) else { return Ok(Action::done()) };
+        let pods = service::pods(client, request.namespace().unwrap_or_default(), selector).await?;
+        let pods: Vec<&Pod> = pods.iter().map(|pod| &**pod).collect();
+        let written = match plan(&service, &pods, present.as_deref()) {
+            Plan::Nothing => return Ok(Action::done()),
+            Plan::Create(endpoints) => client.create(&*endpoints).await,
+            Plan::Update(endpoints) => client.update(&*endpoints).await,
+        };
+        match written {
+            Err(error) if error.is_namespace_terminating() => Ok(Action::done()),
+            written => written.map(|_| Action::done()).map_err(Error::from),
+        }
+    }
+}
+
+fn is_ours(endpoints: &Endpoints) -> bool {
+    let labels = endpoints.metadata.labels.as_ref();
+    labels.and_then(|labels| labels.get(MANAGED_BY)).map(String::as_str) == Some(CONTROLLER)
+}

@@ -1,0 +1,87 @@
+//! Adding controllers to a manager.
+
+use std::collections::BTreeSet;
+
+use setpoint::{Manager, SetupError};
+
+use crate::{
+    deployment, endpoints, endpointslice, garbage, namespace, replicaset, rootca, scheduler, serviceaccount,
+};
+
+/// The names of all controllers, as [`Options::only`] takes them.
+pub const NAMES: &[&str] = &[
+    "deployment",
+    "replicaset",
+    "garbage",
+    "namespace",
+    "serviceaccount",
+    "rootca",
+    "endpoints",
+    "endpointslice",
+    "scheduler",
+];
+
+/// Which controllers run, and what they must know.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Only these; all of [`NAMES`] if `None`. Names that are none of them are nobody's concern here: a caller that
+    /// takes names from people checks them with [`parse_names`].
+    pub only: Option<BTreeSet<String>>,
+    /// The API server's CA certificate in PEM, which `rootca` publishes; without it that controller does not run.
+    pub root_ca: Option<String>,
+}
+
+/// A name that is no controller's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no controller is called {0:?}: there are {list}", list = NAMES.join(", "))]
+pub struct UnknownName(pub String);
+
+/// Reads names separated by commas; `gc` is short for `garbage`. `also` are names that the caller knows what to do with.
+///
+/// ```
+/// let names = setpoint_controllers::parse_names("gc,scheduler,node", &["node"]).unwrap();
+/// assert!(names.contains("garbage") && names.contains("node"));
+/// assert!(setpoint_controllers::parse_names("deploymnet", &[]).is_err());
+/// ```
+///
+/// # Errors
+/// When a name is unknown.
+pub fn parse_names(text: &str, also: &[&str]) -> Result<BTreeSet<String>, UnknownName> {
+    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+    names
+        .map(|name| match name {
+            "gc" => Ok("garbage".to_owned()),
+            name if NAMES.contains(&name) || also.contains(&name) => Ok(name.to_owned()),
+            name => Err(UnknownName(name.to_owned())),
+        })
+        .collect()
+}
+
+type Register = fn(&Manager) -> Result<(), SetupError>;
+
+/// Adds the controllers to the manager; they run with it.
+///
+/// # Errors
+/// When the manager has stopped, or has controllers of the same names already.
+pub fn register(manager: &Manager, options: &Options) -> Result<(), SetupError> {
+    let wanted = |name: &str| options.only.as_ref().is_none_or(|only| only.contains(name));
+    let plain: [(&str, Register); 8] = [
+        ("deployment", deployment::register),
+        ("replicaset", replicaset::register),
+        ("garbage", garbage::register),
+        ("namespace", namespace::register),
+        ("serviceaccount", serviceaccount::register),
+        ("endpoints", endpoints::register),
+        ("endpointslice", endpointslice::register),
+        ("scheduler", scheduler::register),
+    ];
+    for (name, register) in plain {
+        if wanted(name) {
+            register(manager)?;
+        }
+    }
+    match &options.root_ca {
+        Some(bundle) if wanted("rootca") => rootca::register(manager, bundle),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,178 @@
+//! The thin part: read, plan, create or delete pods, tell.
+
+use std::sync::Arc;
+
+use futures::future::join_all;
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::json;
+use setpoint::{
+    Action, Client, ClientError, Context, Controller, DeleteOptions, Error, Key, Manager, NotFoundExt, Patch,
+    Reconciler, Request, SetupError,
+};
+
+use super::{Failure, outlook, plan, pod_from_template, slow_start};
+use crate::adopt::{self, Owner, children, children_and_orphans};
+use crate::claim::{Claimant, controller_of, controller_reference};
+use crate::pod::{is_active, is_terminating};
+use crate::selector;
+
+/// How many ReplicaSets are worked on at a time.
+const CONCURRENCY: usize = 8;
+
+/// Registers the controller.
+pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
+    let sets = adopt::children_informer::<ReplicaSet>(manager);
+    let pods = adopt::children_informer::<Pod>(manager);
+    let owners = sets.lister();
+    Controller::for_kind::<ReplicaSet>(manager)
+        .watches_changes(pods.target().clone(), move |change| super::trigger::of_pod(change, &owners))
+        .named("replicaset-controller")
+        .field_owner(crate::FIELD_OWNER)
+        .concurrency(CONCURRENCY)
+        .run(ReplicaSetController)?;
+    Ok(())
+}
+
+struct ReplicaSetController;
+
+impl Reconciler for ReplicaSetController {
+    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
+        let client = ctx.client();
+        let Some(set) = client.get::<ReplicaSet>(&request).await? else { return Ok(Action::done()) };
+        if selector::check(&set.spec.selector).is_err() {
+            return Ok(Action::done());
+        }
+        let namespace = request.namespace().unwrap_or_default();
+        let uid = set.metadata.uid.as_deref().unwrap_or_default();
+        let pods = children_and_orphans::<Pod>(client, namespace, uid).await?;
+        let terminating = pods.iter().filter(|pod| is_terminating(pod) && is_claimed(&set, pod)).count();
+        let active: Vec<Arc<Pod>> = pods.into_iter().filter(|pod| is_active(pod)).collect();
+        let owner = Owner {
+            key: request.key().clone(),
+            claimant: Claimant {
+                uid,
+                deleting: set.metadata.deletion_timestamp.is_some(),
+                selector: &set.spec.selector,
+            },
+            reference: controller_reference("apps/v1", "ReplicaSet", &set.metadata),
+        };
+        let active = adopt::claim::<ReplicaSet, Pod>(client, &owner, active).await?;
+        let active: Vec<&Pod> = active.iter().map(|pod| &**pod).collect();
+        let managed = manage(ctx, &set, &active).await;
+        // Pods that came or went just now queue this ReplicaSet again: their number is written then, once.
+        if matches!(managed, Ok(Managed::Changed)) {
+            return Ok(Action::done());
+        }
+        let failure = managed.as_ref().err().map(|error| Failure { message: error.to_string() });
+        let outlook = outlook(&set, &active, terminating, failure.as_ref(), ctx.now());
+        if let Some(status) = &outlook.status {
+            write_status(client, request.key(), &set, status).await?;
+        }
+        managed?;
+        Ok(outlook.requeue.map_or(Action::done(), Action::requeue_after))
+    }
+}
+
+fn is_claimed(set: &ReplicaSet, pod: &Pod) -> bool {
+    let owned =
+        controller_of(&pod.metadata).is_some_and(|owner| Some(&owner.uid) == set.metadata.uid.as_ref());
+    owned && selector::matches(&set.spec.selector, pod.metadata.labels.as_ref())
+}
+
+enum Managed {
+    Unchanged,
+    Changed,
+}
+
+/// Creates what is missing, deletes what is too much.
+async fn manage(ctx: &Context, set: &ReplicaSet, active: &[&Pod]) -> Result<Managed, ClientError> {
+    let wanted = usize::try_from(set.spec.replicas.unwrap_or(1)).unwrap_or(0);
+    let related = if active.len() > wanted { related_pods(ctx.client(), set).await? } else { Vec::new() };
+    let related: Vec<&Pod> = related.iter().map(|pod| &**pod).collect();
+    let plan = plan(set, active, &related, ctx.now());
+    if plan.create > 0 {
+        return create(ctx, set, plan.create).await;
+    }
+    if plan.delete.is_empty() {
+        return Ok(Managed::Unchanged);
+    }
+    let deletions = plan.delete.iter().map(|index| delete(ctx, set, active[*index]));
+    let failed = join_all(deletions).await.into_iter().find_map(Result::err);
+    failed.map_or(Ok(Managed::Changed), Err)
+}
+
+async fn create(ctx: &Context, set: &ReplicaSet, count: usize) -> Result<Managed, ClientError> {
+    let pod = pod_from_template(set);
+    for batch in slow_start(count) {
+        let results = join_all((0..batch).map(|_| ctx.client().create(&pod))).await;
+        let mut failure = None;
+        for result in results {
+            match result {
+                Ok(pod) => {
+                    let name = pod.metadata.name.unwrap_or_default();
+                    ctx.recorder().normal(set, "SuccessfulCreate", format!("Created pod: {name}"));
+                }
+                // Nothing can be created any more; what is there is being deleted.
+                Err(error) if error.is_namespace_terminating() => return Ok(Managed::Unchanged),
+                Err(error) => {
+                    ctx.recorder().warning(set, "FailedCreate", format!("Error creating: {error}"));
+                    failure = failure.or(Some(error));
+                }
+            }
+        }
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+    }
+    Ok(Managed::Changed)
+}
+
+async fn delete(ctx: &Context, set: &ReplicaSet, pod: &Pod) -> Result<(), ClientError> {
+    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    let options = DeleteOptions::default().uid(pod.metadata.uid.clone().unwrap_or_default());
+    let key = Key::new(pod.metadata.namespace.as_deref(), name);
+    match ctx.client().delete_with::<Pod>(key, &options).await.ignore_not_found() {
+        Ok(_) => {
+            ctx.recorder().normal(set, "SuccessfulDelete", format!("Deleted pod: {name}"));
+            Ok(())
+        }
+        Err(error) => {
+            ctx.recorder().warning(set, "FailedDelete", format!("Error deleting: {error}"));
+            Err(error)
+        }
+    }
+}
+
+/// Pods of all ReplicaSets with the same controller, this one's included.
+async fn related_pods(client: &Client, set: &ReplicaSet) -> Result<Vec<Arc<Pod>>, ClientError> {
+    let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
+    let mut sets = Vec::new();
+    if let Some(owner) = controller_of(&set.metadata) {
+        sets.extend(children::<ReplicaSet>(client, namespace, &owner.uid).await?);
+    }
+    let mut uids: Vec<String> = sets.iter().filter_map(|set| set.metadata.uid.clone()).collect();
+    if uids.is_empty() {
+        uids.extend(set.metadata.uid.clone());
+    }
+    let mut pods = Vec::new();
+    for uid in uids {
+        pods.extend(children::<Pod>(client, namespace, &uid).await?);
+    }
+    Ok(pods)
+}
+
+async fn write_status(
+    client: &Client,
+    key: &Key,
+    set: &ReplicaSet,
+    status: &k8s_openapi::api::apps::v1::ReplicaSetStatus,
+) -> Result<(), Error> {
+    let before = set.status.clone().unwrap_or_default();
+    let mut patch = json!({ "metadata": { "uid": set.metadata.uid } });
+    if let Patch::Merge(difference) = Patch::merge_from(&before, status)? {
+        patch["status"] = difference;
+    }
+    client.patch_status::<ReplicaSet>(key, &Patch::Merge(patch)).await?;
+    Ok(())
+}
