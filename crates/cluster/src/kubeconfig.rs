@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 
-use crate::credentials::Identity;
+use setpoint_apiserver::pki::Identity;
 
 /// The text of a kubeconfig for one cluster and one user with a client certificate.
 ///

@@ -1,4 +1,27 @@
 //! A Kubernetes cluster in one process: for tests, and for a laptop.
+//!
+//! ```
+//! use k8s_openapi::api::core::v1::Namespace;
+//! use kube::Api;
+//! use setpoint_cluster::{Cluster, Options};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let cluster = Cluster::start(Options::default()).await?;
+//! let namespaces: Api<Namespace> = Api::all(cluster.client());
+//! assert!(namespaces.get_opt("default").await?.is_some());
+//! cluster.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
 
-pub mod credentials;
-pub mod kubeconfig;
+mod cluster;
+mod credentials;
+mod history;
+mod kubeconfig;
+mod options;
+mod transport;
+
+pub use cluster::{Cluster, ClusterError};
+pub use history::{Change, ChangeKind, changes};
+pub use options::{Backend, Controllers, Options};

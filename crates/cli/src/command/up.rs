@@ -1,0 +1,83 @@
+//! `setpoint up`: a cluster in the foreground.
+
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use setpoint_cluster::{Backend, Cluster, Controllers, Options};
+
+/// Start a cluster and keep it in the foreground until Ctrl-C or SIGTERM.
+#[derive(clap::Args, Debug)]
+pub struct Arguments {
+    /// The port to serve on; 0 takes a free one.
+    #[arg(long, default_value_t = 6443)]
+    port: u16,
+    /// The address to serve on.
+    #[arg(long, default_value = "127.0.0.1")]
+    bind: IpAddr,
+    /// Keep the cluster's objects and keys in this folder; without it they live in memory and end with the process.
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// With --data-dir: a write is on the disk before it is acknowledged.
+    #[arg(long, value_name = "true|false", default_value_t = true, action = clap::ArgAction::Set)]
+    fsync: bool,
+    /// Where to write the kubeconfig (mode 0600).
+    #[arg(long, value_name = "FILE", default_value = ".setpoint/kubeconfig")]
+    kubeconfig: PathBuf,
+    /// A bare API server: no built-in controllers, no scheduler, no nodes.
+    #[arg(long)]
+    no_controllers: bool,
+    /// How many nodes.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    nodes: u32,
+}
+
+/// Runs until a signal.
+pub async fn run(arguments: Arguments, began: Instant) -> Result<()> {
+    let backend = match &arguments.data_dir {
+        Some(path) => Backend::Folder { path: path.clone(), fsync: arguments.fsync },
+        None => Backend::Memory,
+    };
+    let controllers = if arguments.no_controllers { Controllers::None } else { Controllers::All };
+    let nodes = if arguments.no_controllers { 0 } else { arguments.nodes };
+    // Signals are taken from the first moment on: one that comes while starting must not leave a half cluster.
+    let mut interrupt = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())?;
+    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+    let cluster = Cluster::start(Options { backend, controllers, nodes, ..Options::default() }).await?;
+    if let Some(report) = cluster.recovery().map(ToString::to_string).filter(|text| !text.is_empty()) {
+        eprintln!("setpoint: {report}");
+    }
+    let address = cluster.listen(SocketAddr::new(arguments.bind, arguments.port)).await?;
+    write_kubeconfig(&arguments.kubeconfig, &cluster.kubeconfig(address)?)?;
+    println!(
+        "ready https://{address} in {} ms, kubeconfig {}",
+        began.elapsed().as_millis(),
+        arguments.kubeconfig.display()
+    );
+    tokio::select! {
+        biased;
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    cluster.shutdown().await;
+    Ok(())
+}
+
+/// It holds the administrator's key: only the owner may read it, from its first byte on.
+fn write_kubeconfig(path: &Path, text: &str) -> Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let describe = || format!("cannot write {}", path.display());
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder).with_context(describe)?;
+    }
+    // A file that others could read would keep its mode when written over.
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error).with_context(describe),
+        _ => {}
+    }
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options.write(true).create_new(true).mode(0o600).open(path).with_context(describe)?;
+    file.write_all(text.as_bytes()).with_context(describe)
+}

@@ -1,0 +1,205 @@
+//! One cluster: its store, its server, its controllers and nodes, and the order in which they start and stop.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use kube::Client;
+use setpoint_api::{Clock, Random};
+use setpoint_apiserver::pki::{Identity, PkiError, server_config};
+use setpoint_apiserver::{Options as ServerOptions, Server, ServiceAccountKeys, StartError, UserInfo};
+use setpoint_store::{Directory, OpenError, Recovery, Store};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::credentials::{Credentials, CredentialsError};
+use crate::options::{Backend, Options};
+use crate::{kubeconfig, transport};
+
+/// How often the server drops expired objects and old history.
+const MAINTENANCE: Duration = Duration::from_secs(1);
+/// How long open connections may take to end when the cluster stops.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// Why a cluster did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    /// Its files.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The folder of its files.
+    #[error("data folder: {0}")]
+    Folder(std::io::Error),
+    /// Its keys.
+    #[error(transparent)]
+    Credentials(#[from] CredentialsError),
+    /// Its server.
+    #[error(transparent)]
+    Server(#[from] StartError),
+    /// Its certificates.
+    #[error(transparent)]
+    Certificate(#[from] PkiError),
+    /// Its address.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address asked for.
+        address: SocketAddr,
+        /// Why not.
+        source: std::io::Error,
+    },
+}
+
+/// A running cluster. Dropping it stops everything at once; [`Cluster::shutdown`] stops in order.
+pub struct Cluster {
+    server: Server,
+    store: Store,
+    credentials: Arc<Credentials>,
+    clock: Clock,
+    random: Random,
+    options: Options,
+    recovery: Option<Recovery>,
+    stop: CancellationToken,
+    tasks: Mutex<JoinSet<()>>,
+}
+
+impl Cluster {
+    /// Starts a cluster. Its API answers when this returns.
+    pub async fn start(options: Options) -> Result<Cluster, ClusterError> {
+        let (store, recovery) = open(&options.backend).await?;
+        Cluster::on(store, recovery, options).await
+    }
+
+    async fn on(store: Store, recovery: Option<Recovery>, options: Options) -> Result<Cluster, ClusterError> {
+        let clock = options.clock.clone().unwrap_or_else(setpoint::clock::system_clock);
+        let random = Random::from_seed(options.seed.unwrap_or_else(seed));
+        let credentials = Arc::new(Credentials::of(&store, clock.now()).await?);
+        let mut server = ServerOptions::new(store.clone(), clock.clone(), random.clone());
+        server.service_cidr.clone_from(&options.service_cidr);
+        server.ca_certificate = Some(credentials.authority.identity().certificate.clone());
+        server.service_accounts =
+            ServiceAccountKeys { signing: Some(credentials.service_accounts.clone()), ..Default::default() };
+        let server = Server::start(server).await?;
+        let stop = CancellationToken::new();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(maintain(server.clone(), stop.clone()));
+        let tasks = Mutex::new(tasks);
+        Ok(Cluster { server, store, credentials, clock, random, options, recovery, stop, tasks })
+    }
+
+    /// What was amiss with the files that it opened.
+    pub fn recovery(&self) -> Option<&Recovery> {
+        self.recovery.as_ref()
+    }
+
+    /// The API server itself.
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// The store under it.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The cluster's time.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// A client that may do everything, over no socket.
+    pub fn client(&self) -> Client {
+        transport::client(&self.server, UserInfo::admin("admin"))
+    }
+
+    /// A client that is any user in any groups.
+    pub fn client_as(&self, user: &str, groups: &[&str]) -> Client {
+        transport::client(&self.server, UserInfo::new(user, groups.iter().copied()))
+    }
+
+    /// Opens a TLS socket for clients of other processes; gives the address that it got.
+    pub async fn listen(&self, address: SocketAddr) -> Result<SocketAddr, ClusterError> {
+        let refused = |source| ClusterError::Listen { address, source };
+        let listener = TcpListener::bind(address).await.map_err(refused)?;
+        let address = listener.local_addr().map_err(refused)?;
+        let authority = &self.credentials.authority;
+        let serving = authority.serving(&SERVER_NAMES.map(str::to_owned), &[address.ip()], self.clock.now())?;
+        let tls = server_config(&serving, Some(&authority.identity().certificate))?;
+        let server = self.server.clone();
+        let stop = self.stop.clone();
+        self.spawn(async move { server.serve(listener, tls, stop).await });
+        Ok(address)
+    }
+
+    /// A client certificate for a user in these groups, signed by the cluster's authority.
+    pub fn certificate(&self, user: &str, groups: &[&str]) -> Result<Identity, ClusterError> {
+        Ok(self.credentials.authority.client(user, groups, self.clock.now())?)
+    }
+
+    /// The text of a kubeconfig with which an administrator reaches the server at `address`.
+    pub fn kubeconfig(&self, address: SocketAddr) -> Result<String, ClusterError> {
+        let admin = self.certificate("admin", &["system:masters"])?;
+        Ok(kubeconfig::kubeconfig(address, &self.credentials.authority.identity().certificate, &admin))
+    }
+
+    /// A fresh cluster in memory on a copy of this one's state: same objects, uids, versions, authority and keys;
+    /// controllers begin cold.
+    pub async fn fork(&self) -> Result<Cluster, ClusterError> {
+        let options = Options { backend: Backend::Memory, ..self.options.clone() };
+        Cluster::on(self.store.fork(), None, options).await
+    }
+
+    /// Stops in order: controllers and nodes, then connections, then the store.
+    pub async fn shutdown(self) {
+        self.stop.cancel();
+        let mut tasks = std::mem::take(&mut *self.tasks.lock().expect("no holder of this lock panics"));
+        // What has not ended by then is dropped.
+        let _ = tokio::time::timeout(DRAIN, async { while tasks.join_next().await.is_some() {} }).await;
+        tasks.shutdown().await;
+        self.store.shutdown().await;
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.lock().expect("no holder of this lock panics").spawn(task);
+    }
+}
+
+/// The names under which pods and people reach the server.
+const SERVER_NAMES: [&str; 5] = [
+    "localhost",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+];
+
+async fn open(backend: &Backend) -> Result<(Store, Option<Recovery>), ClusterError> {
+    match backend {
+        Backend::Memory => Ok((Store::memory(setpoint_store::Options::default()), None)),
+        Backend::Folder { path, fsync } => {
+            let disk = Directory::new(path).map_err(ClusterError::Folder)?;
+            let options = setpoint_store::Options { fsync: *fsync, ..Default::default() };
+            let (store, recovery) = Store::open(disk, options).await?;
+            Ok((store, Some(recovery)))
+        }
+    }
+}
+
+async fn maintain(server: Server, stop: CancellationToken) {
+    let mut tick = tokio::time::interval(MAINTENANCE);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            _ = tick.tick() => server.maintain(),
+        }
+    }
+}
+
+/// A seed from the operating system.
+fn seed() -> u64 {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).expect("the operating system has random numbers");
+    u64::from_le_bytes(bytes)
+}
