@@ -6,6 +6,7 @@
 mod command;
 
 use std::process::ExitCode;
+use std::time::Instant;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
@@ -22,6 +23,8 @@ struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    /// Start a cluster and keep it in the foreground until Ctrl-C or SIGTERM.
+    Up(command::up::Arguments),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
@@ -46,7 +49,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    match run(Cli::parse().command) {
+    let began = Instant::now();
+    match run(Cli::parse().command, began) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("setpoint: {error:#}");
@@ -55,8 +59,9 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command) -> anyhow::Result<ExitCode> {
+fn run(command: Command, began: Instant) -> anyhow::Result<ExitCode> {
     match command {
+        Command::Up(arguments) => multi_thread()?.block_on(command::up::run(arguments, began))?,
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "setpoint", &mut std::io::stdout());
         }
@@ -72,6 +77,10 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn multi_thread() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()
 }
 
 fn current_thread() -> std::io::Result<tokio::runtime::Runtime> {

@@ -71,7 +71,7 @@ impl Cluster {
     }
 
     async fn on(store: Store, recovery: Option<Recovery>, options: Options) -> Result<Cluster, ClusterError> {
-        let clock = options.clock.clone().unwrap_or_else(setpoint::clock::system_clock);
+        let clock = options.clock.clone().unwrap_or_else(system_clock);
         let random = Random::from_seed(options.seed.unwrap_or_else(seed));
         let credentials = Arc::new(Credentials::of(&store, clock.now()).await?);
         let mut server = ServerOptions::new(store.clone(), clock.clone(), random.clone());
@@ -107,6 +107,11 @@ impl Cluster {
         &self.clock
     }
 
+    /// The cluster's random numbers.
+    pub fn random(&self) -> &Random {
+        &self.random
+    }
+
     /// A client that may do everything, over no socket.
     pub fn client(&self) -> Client {
         transport::client(&self.server, UserInfo::admin("admin"))
@@ -123,7 +128,8 @@ impl Cluster {
         let listener = TcpListener::bind(address).await.map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
         let authority = &self.credentials.authority;
-        let serving = authority.serving(&SERVER_NAMES.map(str::to_owned), &[address.ip()], self.clock.now())?;
+        let serving =
+            authority.serving(&SERVER_NAMES.map(str::to_owned), &[address.ip()], self.clock.now())?;
         let tls = server_config(&serving, Some(&authority.identity().certificate))?;
         let server = self.server.clone();
         let stop = self.stop.clone();
@@ -192,9 +198,20 @@ async fn maintain(server: Server, stop: CancellationToken) {
         tokio::select! {
             biased;
             () = stop.cancelled() => return,
-            _ = tick.tick() => server.maintain(),
+            _ = tick.tick() => server.maintain().await,
         }
     }
+}
+
+/// The machine's present time, going on with tokio's.
+fn system_clock() -> Clock {
+    // The one place where a cluster asks the machine for the time.
+    #[allow(clippy::disallowed_methods)]
+    let base = jiff::Timestamp::now();
+    let start = tokio::time::Instant::now();
+    Clock::new(move || {
+        base + jiff::SignedDuration::try_from(start.elapsed()).unwrap_or(jiff::SignedDuration::MAX)
+    })
 }
 
 /// A seed from the operating system.

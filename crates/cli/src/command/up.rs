@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use setpoint_cluster::{Backend, Cluster, Controllers, Options};
+use setpoint_store::Recovery;
 
 /// Start a cluster and keep it in the foreground until Ctrl-C or SIGTERM.
 #[derive(clap::Args, Debug)]
@@ -46,9 +47,7 @@ pub async fn run(arguments: Arguments, began: Instant) -> Result<()> {
     let mut interrupt = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())?;
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
     let cluster = Cluster::start(Options { backend, controllers, nodes, ..Options::default() }).await?;
-    if let Some(report) = cluster.recovery().map(ToString::to_string).filter(|text| !text.is_empty()) {
-        eprintln!("setpoint: {report}");
-    }
+    report_recovery(cluster.recovery());
     let address = cluster.listen(SocketAddr::new(arguments.bind, arguments.port)).await?;
     write_kubeconfig(&arguments.kubeconfig, &cluster.kubeconfig(address)?)?;
     println!(
@@ -65,6 +64,19 @@ pub async fn run(arguments: Arguments, began: Instant) -> Result<()> {
     Ok(())
 }
 
+fn report_recovery(recovery: Option<&Recovery>) {
+    let Some(recovery) = recovery else { return };
+    if let Some(cut) = &recovery.cut {
+        eprintln!(
+            "setpoint: {}: cut {} bytes at offset {}: a write that was under way when the last run ended",
+            cut.file, cut.bytes, cut.offset
+        );
+    }
+    if let Some(jump) = &recovery.jumped {
+        eprintln!("setpoint: the last run was without fsync and did not end in order: {jump:?}");
+    }
+}
+
 /// It holds the administrator's key: only the owner may read it, from its first byte on.
 fn write_kubeconfig(path: &Path, text: &str) -> Result<()> {
     use std::os::unix::fs::OpenOptionsExt;
@@ -74,7 +86,9 @@ fn write_kubeconfig(path: &Path, text: &str) -> Result<()> {
     }
     // A file that others could read would keep its mode when written over.
     match std::fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error).with_context(describe),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(error).with_context(describe);
+        }
         _ => {}
     }
     let mut options = std::fs::OpenOptions::new();
