@@ -21,8 +21,6 @@ pub struct FactoryOptions {
     pub decoded_bytes: usize,
     /// The field managers whose field sets the caches keep.
     pub field_owners: FieldOwners,
-    /// Changes objects before they are cached, for targets without one of their own.
-    pub transform: Option<Transform>,
     /// Compress kinds that have many large objects, each with a dictionary of its own.
     pub compress: bool,
     /// How the informers list and watch.
@@ -36,12 +34,20 @@ impl Default for FactoryOptions {
         FactoryOptions {
             decoded_bytes: DEFAULT_DECODED_BYTES,
             field_owners: FieldOwners::default(),
-            transform: None,
             compress: true,
             reflector: ReflectorOptions::default(),
             random: Random::from_seed(0),
         }
     }
+}
+
+/// How one informer differs from the others of its factory.
+#[derive(Clone, Default)]
+pub struct InformerOptions {
+    /// Changes objects before they are cached.
+    pub transform: Option<Transform>,
+    /// Bytes of decoded objects that its cache keeps.
+    pub decoded_bytes: Option<usize>,
 }
 
 /// Hands out shared informers. Clones are the same factory.
@@ -74,30 +80,42 @@ impl InformerFactory {
     /// The informer for `target`, made now if nobody holds one. It is not started by this. Asking for metadata
     /// alone gives the informer of the whole objects if there is one.
     pub fn informer(&self, target: Target) -> SharedInformer {
-        let mut informers = self.0.informers.lock().expect("no holder of this lock panics");
-        informers.retain(|informer| informer.upgrade().is_some());
-        self.find_or_make(target, &mut informers)
+        self.informer_with(target, &InformerOptions::default())
     }
 
-    fn find_or_make(&self, target: Target, informers: &mut Vec<WeakInformer>) -> SharedInformer {
+    /// As [`InformerFactory::informer`], with options of its own. They count if the informer is made by this call;
+    /// one that others hold stays as it is.
+    pub fn informer_with(&self, target: Target, options: &InformerOptions) -> SharedInformer {
+        let mut informers = self.0.informers.lock().expect("no holder of this lock panics");
+        informers.retain(|informer| informer.upgrade().is_some());
+        self.find_or_make(target, options, &mut informers)
+    }
+
+    fn find_or_make(
+        &self,
+        target: Target,
+        own: &InformerOptions,
+        informers: &mut Vec<WeakInformer>,
+    ) -> SharedInformer {
         if let Some(known) = informers.iter().filter_map(WeakInformer::upgrade).find(|informer| {
             let known = informer.target();
             known.identity() == target.identity() && (target.metadata_only || !known.metadata_only)
         }) {
             return known;
         }
-        let core = Core::new(target, Store::new(self.0.options.decoded_bytes));
-        let feed = self.feed(&core, informers);
+        let decoded_bytes = own.decoded_bytes.unwrap_or(self.0.options.decoded_bytes);
+        let core = Core::new(target, Store::new(decoded_bytes));
+        let feed = self.feed(&core, own, informers);
         let informer = SharedInformer::new(core, feed);
         informers.push(informer.downgrade());
         informer
     }
 
-    fn feed(&self, core: &Core, informers: &mut Vec<WeakInformer>) -> FeedOptions {
+    fn feed(&self, core: &Core, own: &InformerOptions, informers: &mut Vec<WeakInformer>) -> FeedOptions {
         let options = &self.0.options;
         let namespaces = match &core.target.namespaces {
             Namespaces::Labelled(selector) => {
-                Some(self.find_or_make(namespaces_labelled(selector), informers))
+                Some(self.find_or_make(namespaces_labelled(selector), &InformerOptions::default(), informers))
             }
             Namespaces::All | Namespaces::Named(_) => None,
         };
@@ -108,7 +126,7 @@ impl InformerFactory {
             ingest: IngestOptions {
                 types: Some(types(&core.target)),
                 field_owners: options.field_owners.clone(),
-                transform: options.transform.clone(),
+                transform: own.transform.clone(),
                 ill_typed: Some(core.metrics.ill_typed.clone()),
                 training: options.compress.then(|| core.training.clone()),
             },

@@ -33,6 +33,17 @@ impl Key {
         Ok(Key(key.into()))
     }
 
+    /// Joins in a buffer that is used again, so that a key costs one allocation.
+    pub(crate) fn join_in(buffer: &mut String, namespace: Option<&str>, name: &str) -> Self {
+        buffer.clear();
+        if let Some(namespace) = namespace.filter(|namespace| !namespace.is_empty()) {
+            buffer.push_str(namespace);
+            buffer.push('/');
+        }
+        buffer.push_str(name);
+        Key(buffer.as_str().into())
+    }
+
     /// The whole key as text.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -39,7 +39,7 @@ pub use cache::{
     Transform, Uid, UnknownIndex, Waited, remove_paths,
 };
 pub use delta::{Delta, DeltaQueue};
-pub use factory::{Connect, FactoryOptions, InformerFactory};
+pub use factory::{Connect, FactoryOptions, InformerFactory, InformerOptions};
 pub use informer::{
     Counter, DEFAULT_MAILBOX_CAPACITY, Event, HandlerLag, HandlerRegistration, InformerMetrics,
     SharedInformer, SubscribeOptions, Subscription, SyncHandle, wait_for_cache_sync,

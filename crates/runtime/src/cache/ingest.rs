@@ -96,6 +96,7 @@ pub(crate) struct Ingest {
     packer: Option<Packer>,
     packer_version: u64,
     scratch: Vec<u8>,
+    key: String,
 }
 
 impl Ingest {
@@ -109,6 +110,7 @@ impl Ingest {
             packer: None,
             packer_version: 0,
             scratch: Vec::new(),
+            key: String::new(),
         }
     }
 
@@ -130,7 +132,7 @@ impl Ingest {
         let namespace = metadata.namespace.and_then(Text::value);
         let mut ill_typed = metadata.ill_typed;
         let entry = Entry {
-            key: Key::new(namespace.as_deref(), &name),
+            key: Key::join_in(&mut self.key, namespace.as_deref(), &name),
             uid: Uid::new(&metadata.uid.and_then(Text::value).unwrap_or_default()),
             revision: metadata.resource_version.and_then(|text| parse_revision_bytes(text.raw)).unwrap_or(0),
             generation: metadata.generation.and_then(|json| serde_json::from_slice(json).ok()).unwrap_or(0),

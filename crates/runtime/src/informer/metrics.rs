@@ -1,7 +1,10 @@
 //! Numbers of one informer, for whoever publishes metrics.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 /// Counters of one informer. Plain numbers: the manager's metrics registry reads them when it is scraped.
 #[derive(Debug, Default)]
@@ -28,6 +31,21 @@ pub struct InformerMetrics {
     pub ill_typed: Arc<AtomicU64>,
     /// Deltas that wait between reflector and cache.
     pub queued: Counter,
+    /// Events that a handler panicked on.
+    pub handler_panics: Counter,
+    heard: Mutex<Option<Instant>>,
+}
+
+impl InformerMetrics {
+    /// How long the server has told nothing, bookmarks included; `None` before its first word. A healthy server
+    /// sends a bookmark about each minute.
+    pub fn silence(&self) -> Option<Duration> {
+        self.heard.lock().expect("no holder of this lock panics").map(|heard| heard.elapsed())
+    }
+
+    pub(crate) fn note_heard(&self, now: Instant) {
+        *self.heard.lock().expect("no holder of this lock panics") = Some(now);
+    }
 }
 
 /// A number that is counted up, or set.

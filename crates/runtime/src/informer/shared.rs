@@ -1,5 +1,6 @@
 //! One watch, one cache, any number of handlers.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
@@ -206,12 +207,18 @@ impl SharedInformer {
         let mut subscription = self.subscribe(options);
         let synced = subscription.sync_handle();
         let postbox = subscription.postbox();
+        let metrics = self.0.core.metrics.clone();
         let mut tasks = self.0.tasks.lock().expect("no holder of this lock panics");
         // Handlers that were removed meanwhile leave their ended tasks behind.
         while tasks.try_join_next().is_some() {}
         let task = tasks.spawn(async move {
             while let Some(event) = subscription.recv().await {
-                handler(event);
+                // A handler's own state may be torn by its panic; that is for its author to mend, and one bad event
+                // must not silence all others.
+                if std::panic::catch_unwind(AssertUnwindSafe(|| handler(event))).is_err() {
+                    metrics.handler_panics.add(1);
+                    tracing::error!("an event handler panicked");
+                }
                 tokio::task::coop::consume_budget().await;
             }
         });

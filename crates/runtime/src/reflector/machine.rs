@@ -268,6 +268,11 @@ impl Machine {
             WatchEvent::Deleted(object) => Delta::Deleted(object),
             WatchEvent::Bookmark { resource_version, .. } => {
                 let revision = parse_revision(&resource_version);
+                if self.is_ahead_of(revision) {
+                    // The server was set back: events of ours that it has not seen will never be mentioned.
+                    self.unavailable = true;
+                    return Some(self.wait(Next::State, None, now));
+                }
                 self.advance(revision, || resource_version);
                 deltas.extend(revision.map(|revision| Delta::Bookmark { revision }));
                 return None;
@@ -285,6 +290,10 @@ impl Machine {
         self.advance(revision, || object.resource_version());
         deltas.push(delta);
         None
+    }
+
+    fn is_ahead_of(&self, revision: Option<Revision>) -> bool {
+        matches!((&self.last, revision), (Some(Version::Number(last)), Some(revision)) if revision < *last)
     }
 
     /// Moves the version forward, never back.

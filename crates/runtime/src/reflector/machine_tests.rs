@@ -382,6 +382,13 @@ fn events_out_of_order_never_move_the_version_back_and_end_in_a_new_state() {
 }
 
 #[test]
+fn a_bookmark_from_the_past_means_that_the_server_was_set_back() {
+    let mut play = Play::watching();
+    assert_eq!(play.hears(bookmark("4")).as_deref(), Some("sleep"));
+    assert_eq!(play.wakes(), "stream from newest");
+}
+
+#[test]
 fn what_cannot_be_read_is_passed_over() {
     let mut play = Play::watching();
     assert_eq!(play.hears(WatchEvent::Unreadable), None);

@@ -160,6 +160,7 @@ impl Reflector {
     ) -> Result<Option<Command>, WatchFailure> {
         let now = Instant::now();
         let mut command = None;
+        self.metrics.note_heard(now);
         self.metrics.received_bytes.add(chunk.len() as u64);
         let split = lines.split(chunk, |line| {
             let event = decode::watch_line(line, &mut self.ingest);

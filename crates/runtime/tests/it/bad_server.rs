@@ -7,7 +7,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
 use setpoint::{Event, FactoryOptions, InformerFactory, Random, SharedInformer, SubscribeOptions, Target};
 
-use crate::world::{Asked, Misdeed, World, failure};
+use crate::misdeed::Misdeed;
+use crate::world::{Asked, World, failure};
 
 /// Seeds in an ordinary run. `SETPOINT_SEEDS` at compile time asks for more.
 const SEEDS: u64 = 100;

@@ -7,11 +7,13 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::{DynamicObject, PartialObjectMeta};
 use serde_json::json;
 use setpoint::{
-    Event, FactoryOptions, Index, InformerFactory, LabelMatcher, SharedInformer, SubscribeOptions,
-    Subscription, Target, Waited,
+    ClientListerWatcher, Connect, Event, FactoryOptions, Index, InformerFactory, InformerOptions,
+    LabelMatcher, ReflectorOptions, SharedInformer, SubscribeOptions, Subscription, Target, Waited,
+    remove_paths,
 };
 
-use crate::world::{Misdeed, World};
+use crate::misdeed::Misdeed;
+use crate::world::World;
 
 pub fn factory(world: &World) -> InformerFactory {
     InformerFactory::new(world.client(), FactoryOptions::default())
@@ -267,4 +269,120 @@ async fn field_sets_of_own_managers_are_kept_and_no_others() {
     let [managed] = object.managed_fields() else { panic!("one manager is ours") };
     assert_eq!((managed.manager.as_str(), managed.operation.as_str()), ("mine", "Apply"));
     assert_eq!(&*managed.fields, br#"{"f:data":{"f:value":{}}}"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn namespaces_chosen_by_label_come_and_go() {
+    let (maps, namespaces) = (World::new(), World::new());
+    for namespace in ["a", "b", "c"] {
+        maps.put(namespace, "x", &json!({}));
+    }
+    namespaces.put("", "a", &json!({}));
+    let (map_client, namespace_client) = (maps.client(), namespaces.client());
+    let connect: Connect = Arc::new(move |target, namespace| {
+        let client = if target.resource.plural == "namespaces" { &namespace_client } else { &map_client };
+        Arc::new(ClientListerWatcher::new(client.clone(), target, namespace))
+    });
+    let factory = InformerFactory::with_connect(connect, FactoryOptions::default());
+    let informer = factory.informer(Target::of::<ConfigMap>().in_namespaces_labelled("env=prod"));
+    assert_eq!(factory.informers().len(), 2, "the namespaces have an informer of their own");
+    informer.start();
+    informer.wait_synced().await;
+    let mut events = informer.subscribe(&SubscribeOptions::default());
+    assert_eq!(words(&mut events, 1).await, ["=a/x"]);
+    namespaces.put("", "b", &json!({}));
+    assert_eq!(words(&mut events, 1).await, ["=b/x"]);
+    namespaces.delete("", "a");
+    assert_eq!(words(&mut events, 1).await, ["?a/x"]);
+    assert_eq!(maps.open_watches(), 1);
+    assert_eq!(informer.store().wait_until(Some("a"), 1).await, Waited::NotCovered);
+    assert_eq!(namespaces.asked()[0].get("labelSelector"), Some("env=prod"));
+    drop((informer, events));
+    tokio::task::yield_now().await;
+    assert_eq!((maps.open_watches(), namespaces.open_watches()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_any_namespace_an_informer_is_synced_and_empty() {
+    let world = World::new();
+    let informer = factory(&world).informer(Target::of::<ConfigMap>().in_namespaces([]));
+    informer.start();
+    informer.wait_synced().await;
+    assert!(informer.store().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_does_not_decode_is_an_error_on_its_own_key_alone() {
+    let world = World::new();
+    world.put("a", "bad", &json!(["no", "map"]));
+    world.put("a", "good", &json!({"value": "1"}));
+    for watch_list in [true, false] {
+        let reflector = ReflectorOptions { watch_list, ..ReflectorOptions::default() };
+        let options = FactoryOptions { reflector, ..FactoryOptions::default() };
+        let informer = InformerFactory::new(world.client(), options).informer(Target::of::<ConfigMap>());
+        informer.start();
+        informer.wait_synced().await;
+        let maps = informer.lister::<ConfigMap>();
+        let error = maps.get(Some("a"), "bad").unwrap_err();
+        assert_eq!(error.key.as_str(), "a/bad");
+        assert!(maps.get(Some("a"), "good").unwrap().is_some());
+        assert_eq!(informer.store().decode_counts().2, 1, "and it is counted");
+        assert!(informer.store().get("a/bad").is_some(), "its metadata is there");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plain_list_comes_in_pages_and_gives_objects_their_types() {
+    let world = World::new();
+    for number in 0..7 {
+        world.put("a", &format!("x{number}"), &json!({}));
+    }
+    let reflector = ReflectorOptions { watch_list: false, page_size: 3, ..ReflectorOptions::default() };
+    let options = FactoryOptions { reflector, ..FactoryOptions::default() };
+    let informer = InformerFactory::new(world.client(), options).informer(Target::of::<ConfigMap>());
+    informer.start();
+    informer.wait_synced().await;
+    assert_eq!(informer.metrics().lists.get(), 3);
+    let dynamic = informer.lister::<DynamicObject>().get(Some("a"), "x6").unwrap().unwrap();
+    assert_eq!(dynamic.types.as_ref().unwrap().kind, "ConfigMap");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_answer_is_given_up_in_time() {
+    let world = World::new();
+    world.put("a", "x", &json!({}));
+    let mut first = true;
+    world.judge(move |_| Misdeed { silent: std::mem::take(&mut first), ..Misdeed::default() });
+    let begun = tokio::time::Instant::now();
+    let informer = started(&world).await;
+    assert_eq!(informer.store().len(), 1);
+    assert_eq!(begun.elapsed().as_secs(), 60, "the deadline of a request");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_panics_loses_that_event_and_no_other() {
+    let world = World::new();
+    world.put("a", "x", &json!({}));
+    world.put("a", "y", &json!({}));
+    let informer = started(&world).await;
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let record = seen.clone();
+    let registration = informer.add_handler(&SubscribeOptions::default(), move |event| {
+        assert_ne!(event.key().name(), "x", "this one panics");
+        record.lock().unwrap().push(word(&event));
+    });
+    assert!(registration.sync_handle().wait().await);
+    assert_eq!(*seen.lock().unwrap(), ["=a/y"]);
+    assert_eq!(informer.metrics().handler_panics.get(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn transforms_change_what_is_cached() {
+    let world = World::new();
+    world.put("a", "x", &json!({"value": "1"}));
+    let options = InformerOptions { transform: Some(remove_paths(["data"])), ..InformerOptions::default() };
+    let informer = factory(&world).informer_with(Target::of::<ConfigMap>(), &options);
+    informer.start();
+    informer.wait_synced().await;
+    assert!(informer.lister::<ConfigMap>().get(Some("a"), "x").unwrap().unwrap().data.is_none());
 }

@@ -4,4 +4,5 @@
 
 mod bad_server;
 mod informers;
+mod misdeed;
 mod world;

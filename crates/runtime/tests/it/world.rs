@@ -15,33 +15,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-/// What a request gets instead of, or in addition to, a proper answer.
-#[derive(Debug, Clone, Default)]
-pub struct Misdeed {
-    /// An HTTP error instead of an answer.
-    pub status: Option<(u16, &'static str)>,
-    pub retry_after: Option<u32>,
-    /// The body breaks off with an error after so many bytes.
-    pub cut_after: Option<usize>,
-    /// The body ends properly after so many events of a watch.
-    pub close_after: Option<usize>,
-    /// This event follows the first so many ones, then the body ends.
-    pub last_words: Option<(usize, Value)>,
-    /// The bookmark behind the first state is never sent.
-    pub no_end_bookmark: bool,
-    /// Every event is sent twice.
-    pub duplicate: bool,
-    /// Pairs of events change places.
-    pub swap: bool,
-    /// An event that nobody can read is sent before each other one.
-    pub garbage: bool,
-    /// So many bytes at a time, with a pause between.
-    pub trickle: Option<(usize, Duration)>,
-    /// Nothing but bookmarks until the watch ends after a while.
-    pub bookmarks_only: bool,
-    /// No answer at all.
-    pub silent: bool,
-}
+use crate::misdeed::{Broken, Misdeed, disturb, spoil};
 
 type Judge = Box<dyn FnMut(&Asked) -> Misdeed + Send>;
 
@@ -392,95 +366,6 @@ impl Asked {
     }
 }
 
-/// The connection broke.
-#[derive(Debug, thiserror::Error)]
-#[error("connection reset")]
-pub struct Broken;
-
-/// Misdeeds among the events of a watch.
-fn disturb(events: BoxStream<'static, Bytes>, misdeed: &Misdeed) -> BoxStream<'static, Bytes> {
-    let mut events = events;
-    if misdeed.duplicate {
-        events = events.flat_map(|event| futures::stream::iter([event.clone(), event])).boxed();
-    }
-    if misdeed.swap {
-        // Only events that are there together change places: nothing is held back.
-        events = events
-            .ready_chunks(2)
-            .map(|mut pair| {
-                let bookmark = pair.iter().any(|event| event.starts_with(br#"{"type":"BOOKMARK""#));
-                if !bookmark {
-                    pair.reverse();
-                }
-                futures::stream::iter(pair)
-            })
-            .flatten()
-            .boxed();
-    }
-    if misdeed.garbage {
-        let garbage = [
-            &br#"{"type":"ADDED","object":{"metadata":{"name":7}}}"#[..],
-            b"{\"type\":\"MODIFIED\"}",
-            b"garbage",
-            br#"{"type":"UNHEARD-OF","object":{"metadata":{"name":"x","namespace":"a"}}}"#,
-        ];
-        let mut turn = 0;
-        events = events
-            .flat_map(move |event| {
-                turn += 1;
-                let line = [garbage[turn % garbage.len()], b"\n"].concat();
-                futures::stream::iter([Bytes::from(line), event])
-            })
-            .boxed();
-    }
-    if let Some((count, value)) = misdeed.last_words.clone() {
-        events = events.take(count).chain(one(event("ERROR", &value))).boxed();
-    }
-    if let Some(count) = misdeed.close_after {
-        events = events.take(count).boxed();
-    }
-    events
-}
-
-/// Misdeeds among the bytes of a body.
-fn spoil(
-    chunks: BoxStream<'static, Bytes>,
-    misdeed: &Misdeed,
-) -> BoxStream<'static, Result<Frame<Bytes>, Broken>> {
-    let mut chunks = chunks;
-    if let Some((size, pause)) = misdeed.trickle {
-        chunks = chunks
-            .flat_map(move |chunk| {
-                let pieces: Vec<Bytes> = chunk.chunks(size).map(Bytes::copy_from_slice).collect();
-                futures::stream::iter(pieces).then(move |piece| async move {
-                    tokio::time::sleep(pause).await;
-                    piece
-                })
-            })
-            .boxed();
-    }
-    let frames = chunks.map(|chunk| Ok(Frame::data(chunk)));
-    let Some(limit) = misdeed.cut_after else { return frames.boxed() };
-    let cut = frames.scan((0, false), move |(sent, broken), frame| {
-        let item = if *broken {
-            None
-        } else {
-            let mut chunk: Bytes = frame.unwrap().into_data().unwrap();
-            let room = limit - *sent;
-            *broken = chunk.len() > room;
-            chunk.truncate(room);
-            *sent += chunk.len();
-            Some(if *broken {
-                vec![Ok(Frame::data(chunk)), Err(Broken)]
-            } else {
-                vec![Ok(Frame::data(chunk))]
-            })
-        };
-        futures::future::ready(item)
-    });
-    cut.flat_map(futures::stream::iter).boxed()
-}
-
 pub fn failure(code: u16, reason: &str) -> Value {
     let causes = if code == 504 { json!([{"reason": "ResourceVersionTooLarge"}]) } else { json!([]) };
     json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason,
@@ -493,7 +378,7 @@ fn bookmark(revision: u64, ends_initial: bool) -> Value {
            "metadata": {"resourceVersion": revision.to_string(), "annotations": annotations}})
 }
 
-fn event(kind: &str, object: &Value) -> Bytes {
+pub fn event(kind: &str, object: &Value) -> Bytes {
     Bytes::from(format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n"))
 }
 
@@ -505,12 +390,12 @@ fn untyped(object: &Value) -> Value {
     object
 }
 
-fn one(value: impl Into<OneChunk>) -> BoxStream<'static, Bytes> {
+pub fn one(value: impl Into<OneChunk>) -> BoxStream<'static, Bytes> {
     let OneChunk(bytes) = value.into();
     futures::stream::iter([bytes]).boxed()
 }
 
-struct OneChunk(Bytes);
+pub struct OneChunk(Bytes);
 
 impl From<Value> for OneChunk {
     fn from(value: Value) -> Self {
