@@ -149,3 +149,66 @@ impl Training {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::{Ingest, IngestOptions, Scope};
+    use crate::delta::Delta;
+
+    fn json(number: u64, padding: usize) -> Vec<u8> {
+        let digest = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let filler = "registry.example.com/team/application:latest ".repeat(padding);
+        format!(
+            r#"{{"kind":"Pod","apiVersion":"v1","metadata":{{"name":"pod-{number:05}","namespace":"a","resourceVersion":"{}"}},"spec":{{"digest":"{digest:x}","filler":"{filler}"}}}}"#,
+            number + 1
+        )
+        .into_bytes()
+    }
+
+    fn fill(count: u64, padding: usize) -> (Arc<Training>, Store, Ingest) {
+        let training = Arc::new(Training::default());
+        let options = IngestOptions { training: Some(training.clone()), ..IngestOptions::default() };
+        let mut ingest = Ingest::new(options);
+        let objects = (0..count).map(|number| ingest.object(&json(number, padding)).unwrap()).collect();
+        let store = Store::default();
+        store.apply(&Scope::All, Delta::Replaced { revision: count + 1, objects });
+        (training, store, ingest)
+    }
+
+    async fn settle(training: &Training, store: &Store) {
+        training.synced();
+        tokio::select! {
+            biased;
+            () = training.run(store) => unreachable!("it runs for ever"),
+            () = tokio::time::sleep(std::time::Duration::from_secs(1)) => {}
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_large_kind_is_compressed_behind_the_readers_backs() {
+        let (training, store, mut ingest) = fill(1500, 20);
+        let before = store.bytes();
+        let pinned = store.snapshot();
+        settle(&training, &store).await;
+        assert_eq!(training.version(), 1);
+        assert!(store.bytes() * 2 < before, "{} of {before}", store.bytes());
+        for (raw, packed) in pinned.iter().zip(store.snapshot().iter()) {
+            assert!(raw.same_state(packed) && !raw.ptr_eq(packed));
+            assert_eq!(raw.json(), packed.json());
+        }
+        let later = ingest.object(&json(9999, 20)).unwrap();
+        assert!(later.stored_bytes() < 300, "new objects are compressed as they come");
+        assert_eq!(later.json(), json(9999, 20));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn small_kinds_and_small_objects_stay_raw() {
+        for (count, padding) in [(500, 20), (1500, 2)] {
+            let (training, store, _) = fill(count, padding);
+            let before = store.bytes();
+            settle(&training, &store).await;
+            assert_eq!((training.version(), store.bytes()), (0, before));
+        }
+    }
+}
