@@ -2,7 +2,13 @@
 // Helpers of tests may unwrap as tests do.
 #![allow(clippy::unwrap_used)]
 
+mod apply;
 mod bad_server;
+mod consistency;
+mod controllers;
+mod election;
+mod fake;
 mod informers;
 mod misdeed;
+mod recording;
 mod world;

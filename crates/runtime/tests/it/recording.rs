@@ -1,0 +1,66 @@
+//! Events: counted, combined, never in the way.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use setpoint::recorder::EventApi;
+use setpoint::{Manager, ManagerOptions};
+
+use crate::controllers::{CONFIG_MAPS, beside, config_map, until};
+use crate::fake::Fake;
+
+#[tokio::test(start_paused = true)]
+async fn equal_events_become_one_with_a_count() {
+    for (api, collection) in
+        [(EventApi::EventsV1, "apis/events.k8s.io/v1/events"), (EventApi::CoreV1, "api/v1/events")]
+    {
+        let fake = Fake::new();
+        let stored = fake.put(CONFIG_MAPS, config_map("a", "1"));
+        let object: ConfigMap = serde_json::from_value(stored).unwrap();
+        let manager =
+            Manager::new(fake.client(), ManagerOptions { event_api: api, ..ManagerOptions::default() });
+        let recorder = manager.recorder("tester");
+        beside(&manager, async {
+            for _ in 0..3 {
+                recorder.normal(&object, "Synced", "synced successfully");
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            until("three writes", || fake.writes().len() == 3).await;
+        })
+        .await;
+        let created = &fake.bodies()[0];
+        let name = created["metadata"]["name"].as_str().unwrap();
+        let event = fake.get(collection, "default", name).unwrap();
+        match api {
+            EventApi::EventsV1 => {
+                assert_eq!(event["series"]["count"], 3);
+                assert_eq!(event["regarding"]["name"], "a");
+                assert_eq!(
+                    (&event["note"], &event["reason"]),
+                    (&"synced successfully".into(), &"Synced".into())
+                );
+            }
+            EventApi::CoreV1 => {
+                assert_eq!(event["count"], 3);
+                assert_eq!(event["involvedObject"]["kind"], "ConfigMap");
+                assert_eq!(event["source"]["component"], "tester");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn recording_never_waits_and_what_does_not_fit_is_counted() {
+    let fake = Fake::new();
+    let object: ConfigMap = serde_json::from_value(config_map("a", "1")).unwrap();
+    let manager = Manager::new(fake.client(), ManagerOptions::default());
+    let recorder = manager.recorder("tester");
+    // Nobody sends before the manager runs.
+    for _ in 0..setpoint::recorder::QUEUE + 7 {
+        recorder.warning(&object, "Flood", "again");
+    }
+    beside(&manager, until("the burst", || fake.writes().len() == 25)).await;
+    let metrics = manager.metrics().encode();
+    assert!(metrics.contains(r#"setpoint_events_dropped_total{reason="queue-full"} 7"#), "{metrics}");
+    assert!(metrics.contains(r#"setpoint_events_dropped_total{reason="spam"} 975"#), "{metrics}");
+}
