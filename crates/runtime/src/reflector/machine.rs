@@ -15,6 +15,8 @@ use crate::watch::{ListRequest, WatchFailure, WatchRequest};
 
 /// A watch that ends sooner than this and told nothing counts as a failure.
 const VERY_SHORT: Duration = Duration::from_secs(1);
+/// Servers that send bookmarks send one about each minute: a watch that hears none for so long is deaf.
+const DEAF: Duration = Duration::from_secs(150);
 /// What a watch may outlive the time that the server was asked to end it at.
 const OVERTIME: Duration = Duration::from_secs(10);
 /// A streamed list that takes this many sync deadlines in all is given up, however steadily it trickles.
@@ -90,6 +92,8 @@ pub(crate) struct Machine {
     can_stream: bool,
     /// The first list, from the server's cache, came in pages: that server honours limits at any version.
     pages_from_cache: bool,
+    /// The server has sent bookmarks on a watch, so it will again: a watch that hears none is deaf.
+    sends_bookmarks: bool,
     phase: Phase,
 }
 
@@ -130,6 +134,7 @@ impl Machine {
             unavailable: false,
             can_stream,
             pages_from_cache: false,
+            sends_bookmarks: false,
             phase: Phase::Idle,
         }
     }
@@ -218,12 +223,15 @@ impl Machine {
                 self.list()
             }
             Phase::Watching { opened, events, advanced, disordered, .. } => {
-                let short = now.duration_since(*opened) < VERY_SHORT;
+                let lasted = now.duration_since(*opened);
+                let short = lasted < VERY_SHORT;
                 match (short, *events, *advanced, *disordered) {
                     // An event may have come after the version that a new watch would start from.
                     (_, _, _, true) => self.wait(Next::State, None, now),
                     (true, 0, _, _) => self.wait(Next::State, None, now),
                     (true, _, false, _) => self.wait(Next::Watch, None, now),
+                    // A server that was set back is silent until it has caught up with our version.
+                    (false, 0, _, _) if self.sends_bookmarks && lasted >= DEAF => self.begin(now),
                     _ => self.watch(now),
                 }
             }
@@ -268,6 +276,7 @@ impl Machine {
             WatchEvent::Deleted(object) => Delta::Deleted(object),
             WatchEvent::Bookmark { resource_version, .. } => {
                 let revision = parse_revision(&resource_version);
+                self.sends_bookmarks = true;
                 if self.is_ahead_of(revision) {
                     // The server was set back: events of ours that it has not seen will never be mentioned.
                     self.unavailable = true;

@@ -389,6 +389,21 @@ fn a_bookmark_from_the_past_means_that_the_server_was_set_back() {
 }
 
 #[test]
+fn a_watch_that_hears_nothing_at_all_from_a_server_that_sends_bookmarks_asks_for_the_state() {
+    let mut play = Play::watching();
+    play.later(400);
+    assert_eq!(play.closes(), "watch from 10", "this server may send none");
+    play.opens();
+    play.hears(bookmark("11"));
+    play.later(400);
+    assert_eq!(play.closes(), "watch from 11");
+    play.opens();
+    play.later(400);
+    assert_eq!(play.closes(), "stream from 11");
+    assert_eq!(play.fails(too_large()), "stream from newest");
+}
+
+#[test]
 fn what_cannot_be_read_is_passed_over() {
     let mut play = Play::watching();
     assert_eq!(play.hears(WatchEvent::Unreadable), None);
