@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt};
-use http::header::{ACCEPT, ACCEPT_ENCODING, RETRY_AFTER};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, RETRY_AFTER};
 use http_body_util::BodyExt;
 use kube::Client;
 use kube::client::Body;
@@ -101,6 +101,12 @@ async fn send(client: Client, request: http::Request<Body>) -> Result<Body, Watc
         .await
         .map_err(|error| if is_refused(&error) { WatchFailure::Refused } else { transport(error) })?;
     let status = response.status();
+    let encoding = response.headers().get(CONTENT_ENCODING).filter(|encoding| *encoding != "identity");
+    if let (true, Some(encoding)) = (status.is_success(), encoding) {
+        return Err(WatchFailure::Transport(format!(
+            "the answer is encoded as {encoding:?}, which was refused"
+        )));
+    }
     if status.is_success() {
         return Ok(response.into_body());
     }

@@ -17,7 +17,7 @@ const BAD_REQUESTS: u64 = 12;
 
 fn misdeed(random: &Random, asked: &Asked) -> Misdeed {
     let mut misdeed = Misdeed::default();
-    match random.below(16) {
+    match random.below(17) {
         0 => misdeed.cut_after = Some(random.below(3000) as usize),
         1 => misdeed.close_after = Some(random.below(6) as usize),
         2 => misdeed.status = Some((410, "Expired")),
@@ -38,6 +38,7 @@ fn misdeed(random: &Random, asked: &Asked) -> Misdeed {
         12 => misdeed.bookmarks_only = !asked.streams_state(),
         13 => misdeed.status = Some((500, "InternalError")),
         14 => misdeed.status = Some((504, "Timeout")),
+        15 => misdeed.gzip = true,
         _ => misdeed.silent = true,
     }
     // The rest may come together with a second one, except that a server that sends events out of order and then

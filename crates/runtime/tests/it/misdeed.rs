@@ -34,6 +34,8 @@ pub struct Misdeed {
     pub trickle: Option<(usize, Duration)>,
     /// Nothing but bookmarks until the watch ends after a while.
     pub bookmarks_only: bool,
+    /// The body is said to be compressed, although the client refused that.
+    pub gzip: bool,
     /// No answer at all.
     pub silent: bool,
 }

@@ -200,6 +200,9 @@ impl World {
         if let Some(seconds) = misdeed.retry_after {
             response = response.header("Retry-After", seconds.to_string());
         }
+        if misdeed.gzip {
+            response = response.header("Content-Encoding", "gzip");
+        }
         let chunks: BoxStream<'static, Bytes> = if let Some((code, reason)) = misdeed.status {
             status = code;
             one(failure(code, reason))
