@@ -161,12 +161,15 @@ impl Store {
 
     /// Applies changes as one: readers see all of them or none.
     pub fn apply_all(&self, scope: &Scope, deltas: impl IntoIterator<Item = Delta>, events: &mut Vec<Event>) {
-        self.write(|writer, state| {
+        let mut deltas = deltas.into_iter().peekable();
+        let replaces = matches!(deltas.peek(), Some(Delta::Replaced { .. }));
+        let change = |writer: &mut Writer, state: &mut State| {
             let mut change = Change { store: &self.0, writer, state, events };
             for delta in deltas {
                 change.apply(scope, delta);
             }
-        });
+        };
+        if replaces { self.write_aside(change) } else { self.write(change) }
     }
 
     /// Forgets a scope and what was cached in it.
@@ -225,6 +228,7 @@ impl Store {
         if packed.is_empty() {
             return;
         }
+        let _writer = self.0.writer.lock().expect("no holder of this lock panics");
         let mut state = self.0.state.write().expect("no holder of this lock panics");
         let objects = &mut Arc::make_mut(&mut state).objects;
         for (raw, packed) in packed {
@@ -259,6 +263,18 @@ impl Store {
         }
     }
 
+    /// Writes into a copy that shares all that does not change, and publishes that: readers go on meanwhile.
+    fn write_aside(&self, change: impl FnOnce(&mut Writer, &mut State)) {
+        let mut writer = self.0.writer.lock().expect("no holder of this lock panics");
+        let mut next = self.0.state.read().expect("no holder of this lock panics").clone();
+        change(&mut writer, Arc::make_mut(&mut next));
+        let old = std::mem::replace(&mut *self.0.state.write().expect("no holder of this lock panics"), next);
+        drop(writer);
+        drop(old);
+        self.0.published.send_modify(|count| *count += 1);
+    }
+
+    /// Writes in place: readers wait, so this is for little.
     fn write<T>(&self, change: impl FnOnce(&mut Writer, &mut State) -> T) -> T {
         let mut writer = self.0.writer.lock().expect("no holder of this lock panics");
         let mut state = self.0.state.write().expect("no holder of this lock panics");
