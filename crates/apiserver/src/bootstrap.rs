@@ -35,9 +35,7 @@ fn objects(options: &Options) -> Vec<(Vec<u8>, Value)> {
         system_fields(options, &mut namespace);
         objects.push((key::object("", "namespaces", "", name), namespace));
     }
-    if let Some(service) = service(options) {
-        objects.push((key::object("", "services", "default", "kubernetes"), service));
-    }
+    objects.push((key::object("", "services", "default", "kubernetes"), service(options)));
     for (plural, mut object) in crate::auth::roles::bootstrap() {
         system_fields(options, &mut object);
         let key = key::object("rbac.authorization.k8s.io", plural, "", object::name(&object));
@@ -72,8 +70,8 @@ fn system_fields(options: &Options, object: &mut Value) {
     metadata.insert("creationTimestamp".into(), json!(clock::rfc3339_seconds(options.clock.now())));
 }
 
-fn service(options: &Options) -> Option<Value> {
-    let address = crate::admission::address::first(&options.service_cidr)?;
+fn service(options: &Options) -> Value {
+    let address = crate::admission::service::ranges(options).first_ip().to_string();
     let port = options.advertise.map_or(6443, |address| address.port());
     let mut service = json!({"kind": "Service", "apiVersion": "v1",
         "metadata": {"name": "kubernetes", "namespace": "default",
@@ -90,5 +88,5 @@ fn service(options: &Options) -> Option<Value> {
     };
     defaults::apply(&kind, &mut service);
     system_fields(options, &mut service);
-    Some(service)
+    service
 }

@@ -62,7 +62,7 @@ impl Lines {
         let plain = negotiated.format == Format::Json
             && negotiated.form == Form::Whole
             && resource.is_stored_form()
-            && resource.custom.as_ref().is_none_or(|custom| !custom.defaults_on_read());
+            && resource.custom.as_ref().is_none_or(|custom| !custom.defaults_on_read(&resource.version));
         Ok(Lines { ask: ask.clone(), resource, negotiated, plain, columns_sent: false })
     }
 

@@ -46,10 +46,13 @@ const PIECE: usize = 128 * 1024;
 
 /// The stored bytes in the version that is asked for.
 pub(crate) fn presented(resource: &Resource, bytes: &Bytes) -> Bytes {
-    if resource.is_stored_form() && resource.custom.as_ref().is_none_or(|custom| !custom.defaults_on_read()) {
+    if resource.is_stored_form()
+        && resource.custom.as_ref().is_none_or(|custom| !custom.defaults_on_read(&resource.version))
+    {
         return bytes.clone();
     }
-    if resource.custom.is_some() && resource.custom.as_ref().is_some_and(|custom| !custom.defaults_on_read())
+    if resource.custom.is_some()
+        && resource.custom.as_ref().is_some_and(|custom| !custom.defaults_on_read(&resource.version))
     {
         let exchanged =
             object::with_api_version(bytes, &resource.storage_api_version, &resource.api_version());

@@ -105,12 +105,10 @@ impl Default for ServiceAccountKeys {
 pub struct Admission {
     /// Pods get a service account and a token volume, and need the account to exist.
     pub service_account: bool,
-    /// Pods tolerate a missing or unready node for 300 seconds.
-    pub default_tolerations: bool,
 }
 
 impl Default for Admission {
     fn default() -> Self {
-        Admission { service_account: true, default_tolerations: true }
+        Admission { service_account: true }
     }
 }

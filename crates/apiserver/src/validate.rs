@@ -1,16 +1,47 @@
 //! Validation of what is about to be stored.
 
 use serde_json::Value;
+use setpoint_api::cause::Cause;
+use setpoint_api::validate;
 
-use crate::error::Result;
+use crate::error::{ApiError, Result};
+use crate::object;
 use crate::write::Writer;
 
+fn judge(writer: &Writer<'_>, object: &Value, causes: Vec<Cause>) -> Result<()> {
+    if causes.is_empty() {
+        return Ok(());
+    }
+    Err(ApiError::invalid(&writer.ask.resource, object::name(object), causes))
+}
+
 /// A new object.
-pub(crate) fn create(_writer: &Writer<'_>, _object: &Value) -> Result<()> {
-    Ok(())
+pub(crate) fn create(writer: &Writer<'_>, object: &Value) -> Result<()> {
+    let resource = &writer.ask.resource;
+    let mut causes = validate::create(&resource.facts, object);
+    if let Some(custom) = &resource.custom {
+        causes.extend(custom.validate(&resource.version, object, None));
+    }
+    if resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
+        causes.extend(crate::crd::validate(object, None));
+    }
+    judge(writer, object, causes)
 }
 
 /// A changed object.
-pub(crate) fn update(_writer: &Writer<'_>, _new: &Value, _live: &Value) -> Result<()> {
-    Ok(())
+pub(crate) fn update(writer: &Writer<'_>, new: &Value, live: &Value) -> Result<()> {
+    let resource = &writer.ask.resource;
+    let status = writer.ask.info.subresource == "status";
+    let mut causes = if status {
+        validate::update_status(&resource.facts, new, live)
+    } else {
+        validate::update(&resource.facts, new, live)
+    };
+    if let Some(custom) = &resource.custom {
+        causes.extend(custom.validate(&resource.version, new, Some(live)));
+    }
+    if resource.is("apiextensions.k8s.io", "customresourcedefinitions") && !status {
+        causes.extend(crate::crd::validate(new, Some(live)));
+    }
+    judge(writer, new, causes)
 }

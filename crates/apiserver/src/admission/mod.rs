@@ -1,38 +1,68 @@
 //! What is filled in and refused before a write, in kube-apiserver's order.
 
-pub(crate) mod address;
 pub(crate) mod namespace;
+pub(crate) mod service;
+mod service_account;
+
+use std::sync::Arc;
 
 use serde_json::Value;
-use setpoint_store::{Snapshot, Txn};
+use setpoint_api::prepare::{self, Lookup};
+use setpoint_store::{Entry, KeyRange, Snapshot};
 
-use crate::error::Result;
+use crate::error::{ApiError, Result};
+use crate::registry::{self, Registry, key};
 use crate::write::Writer;
 
-/// Admits a new object.
-pub(crate) fn create(
-    writer: &Writer<'_>,
-    snapshot: &Snapshot,
-    _txn: &mut Txn,
-    object: &mut Value,
-) -> Result<()> {
-    if writer.ask.resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
-        crate::crd::establish(snapshot, object, writer.now);
+/// What admission looks up, in the state that the transaction sees.
+struct Cluster<'a> {
+    snapshot: &'a Snapshot,
+    registry: &'a Registry,
+}
+
+impl Cluster<'_> {
+    /// The built-in kinds that admission asks for, by their plural.
+    fn plural(&self, group: &str, kind: &str) -> String {
+        let found = self.registry.find_kind(group, "v1", kind);
+        found.map_or_else(|| format!("{}s", kind.to_lowercase()), |resource| resource.plural.clone())
+    }
+}
+
+impl Lookup for Cluster<'_> {
+    fn get(&self, group: &str, kind: &str, namespace: &str, name: &str) -> Option<Value> {
+        let key = key::object(group, &self.plural(group, kind), namespace, name);
+        self.snapshot.get(&key).map(|entry| registry::value(&entry))
+    }
+
+    fn list(&self, group: &str, kind: &str) -> Vec<Value> {
+        let range = KeyRange::prefix(key::resource(group, &self.plural(group, kind)));
+        let entries: Vec<&Arc<Entry>> = self.snapshot.range(&range, None).collect();
+        entries.into_iter().map(|entry| registry::value(entry)).collect()
+    }
+}
+
+/// Admits a new object: before it is prepared and validated.
+pub(crate) fn create(writer: &Writer<'_>, snapshot: &Snapshot, object: &mut Value) -> Result<()> {
+    let ask = writer.ask;
+    if ask.resource.custom.is_some() {
+        return Ok(());
+    }
+    if ask.resource.is("", "pods") && ask.server.options().admission.service_account {
+        service_account::admit(ask, snapshot, object)?;
+    }
+    let cluster = Cluster { snapshot, registry: &ask.server.0.registry };
+    prepare::admit(&ask.resource.facts, object, &cluster).map_err(ApiError::from)?;
+    if ask.resource.is("", "services") {
+        service::allocate(ask, snapshot, object, None)?;
     }
     Ok(())
 }
 
 /// Admits a change.
-pub(crate) fn update(
-    writer: &Writer<'_>,
-    snapshot: &Snapshot,
-    _txn: &mut Txn,
-    new: &mut Value,
-    live: &Value,
-) -> Result<()> {
-    let definition = writer.ask.resource.is("apiextensions.k8s.io", "customresourcedefinitions");
-    if definition && writer.ask.info.subresource.is_empty() && new["spec"] != live["spec"] {
-        crate::crd::establish(snapshot, new, writer.now);
+pub(crate) fn update(writer: &Writer<'_>, snapshot: &Snapshot, new: &mut Value, live: &Value) -> Result<()> {
+    let ask = writer.ask;
+    if ask.resource.is("", "services") && ask.info.subresource.is_empty() {
+        service::allocate(ask, snapshot, new, Some(live))?;
     }
     Ok(())
 }

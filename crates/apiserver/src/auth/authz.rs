@@ -7,7 +7,7 @@ use setpoint_store::{Entry, KeyRange, Snapshot};
 use super::{MASTERS, UserInfo};
 use crate::error::{ApiError, Result};
 use crate::options::{Authorization, Options};
-use crate::registry::{key, meta};
+use crate::registry::{self, key};
 use crate::request::RequestInfo;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -130,9 +130,7 @@ impl Subject {
 
 /// A role or binding, decoded once per stored version.
 fn decoded<T: for<'de> Deserialize<'de> + Default + Send + Sync + 'static>(entry: &Entry) -> Option<&T> {
-    let slot = &meta(entry).decoded;
-    slot.get_or_init(|| Box::new(serde_json::from_slice::<T>(&entry.value).unwrap_or_default()))
-        .downcast_ref()
+    registry::decoded(entry, |entry| serde_json::from_slice::<T>(&entry.value).unwrap_or_default())
 }
 
 /// Calls `each` with the rules that apply to a user in a namespace (and everywhere) until it says stop.

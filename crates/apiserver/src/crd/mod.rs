@@ -2,15 +2,18 @@
 
 mod cleanup;
 mod names;
+mod validate;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use setpoint_api::apply::Versions;
+use setpoint_api::cause::Cause;
 use setpoint_api::clock;
 use setpoint_api::facts::Facts;
-use setpoint_api::schema::{Read, Schema, builtin, read_json, read_value};
+use setpoint_api::schema::{Fault, Read, Schema, Strict, builtin, read_json, read_value};
+use setpoint_api::structural::Structural;
 use setpoint_api::table::Printer;
 use setpoint_store::{KeyRange, Snapshot};
 
@@ -18,6 +21,7 @@ use crate::registry::{self, Resource, Rules, Subresource, key};
 
 pub(crate) use cleanup::{cleanup_after, on_delete};
 pub(crate) use names::establish;
+pub(crate) use validate::validate;
 
 const GROUP: &str = "apiextensions.k8s.io";
 const PLURAL: &str = "customresourcedefinitions";
@@ -35,7 +39,9 @@ struct Version {
     name: String,
     served: bool,
     storage: bool,
-    schema: Schema,
+    structural: Structural,
+    /// Whether the schema fills anything in, which reads of older objects need too.
+    defaults: bool,
     columns: Value,
     selectable: Vec<String>,
     status: bool,
@@ -67,7 +73,7 @@ impl Custom {
 
     /// The type of the objects in that version.
     pub fn schema(&self, version: &str) -> Schema {
-        self.version(version).map_or_else(Schema::any, |version| version.schema.clone())
+        self.version(version).map_or_else(Schema::any, |version| version.structural.schema().clone())
     }
 
     /// Fields that selectors may name, without the leading dot.
@@ -91,38 +97,58 @@ impl Custom {
     }
 
     /// Whether stored objects may lack what the schema fills in.
-    pub(crate) fn defaults_on_read(&self) -> bool {
-        false
+    pub(crate) fn defaults_on_read(&self, version: &str) -> bool {
+        self.version(version).is_some_and(|version| version.defaults)
     }
 
     /// Fills in what the schema has gained since the object was stored.
-    pub(crate) fn default_on_read(&self, _version: &str, _object: &mut Value) {}
+    pub(crate) fn default_on_read(&self, version: &str, object: &mut Value) {
+        if let Some(version) = self.version(version).filter(|version| version.defaults) {
+            version.structural.default(object);
+        }
+    }
+
+    /// What is wrong with an object.
+    pub(crate) fn validate(&self, version: &str, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+        self.version(version).map_or_else(Vec::new, |version| version.structural.validate(object, old))
+    }
 
     /// JSON text as an object of that version.
     pub(crate) fn read(&self, version: &str, bytes: &[u8]) -> Result<Read, String> {
-        let read = read_json(bytes, &self.schema(version)).map_err(|error| error.to_string())?;
-        with_typed_metadata(read)
+        let read = read_json(bytes, &Schema::any()).map_err(|error| error.to_string())?;
+        self.shaped(version, read)
     }
 
     /// A value as an object of that version.
     pub(crate) fn read_value(&self, version: &str, value: Value) -> Result<Read, String> {
-        let read = read_value(value, &self.schema(version)).map_err(|error| error.to_string())?;
-        with_typed_metadata(read)
+        self.shaped(version, Read { value, strict: Vec::new() })
+    }
+
+    /// Drops unknown fields, fills in defaults; metadata has the built-in type whatever the definition says.
+    fn shaped(&self, version: &str, mut read: Read) -> Result<Read, String> {
+        let typed = typed_metadata(&mut read.value)?;
+        read.strict.extend(typed);
+        let Some(version) = self.version(version) else { return Ok(read) };
+        let unknown = version.structural.prune(&mut read.value);
+        read.strict.extend(unknown.into_iter().map(|path| Strict { fault: Fault::Unknown, path }));
+        if let Some(cause) = version.structural.malformed(&read.value) {
+            return Err(cause.to_string());
+        }
+        version.structural.default(&mut read.value);
+        Ok(read)
     }
 }
 
-/// Metadata has the built-in type whatever the definition says.
-fn with_typed_metadata(mut read: Read) -> Result<Read, String> {
+fn typed_metadata(value: &mut Value) -> Result<Vec<Strict>, String> {
     let schema = builtin().schema("", "v1", "ConfigMap").and_then(|schema| schema.child("metadata"));
-    let Some(metadata) = read.value.get_mut("metadata") else { return Ok(read) };
-    let Some(schema) = schema else { return Ok(read) };
+    let (Some(metadata), Some(schema)) = (value.get_mut("metadata"), schema) else { return Ok(Vec::new()) };
     let typed = read_value(metadata.take(), &schema).map_err(|error| error.to_string())?;
     *metadata = typed.value;
-    for mut strict in typed.strict {
-        strict.path = format!("metadata.{}", strict.path);
-        read.strict.push(strict);
-    }
-    Ok(read)
+    let prefixed = typed.strict.into_iter().map(|strict| {
+        let path = format!("metadata.{}", strict.path);
+        Strict { path, ..strict }
+    });
+    Ok(prefixed.collect())
 }
 
 impl Versions for Custom {
@@ -132,7 +158,7 @@ impl Versions for Custom {
         let version = self.version(version)?;
         let mut converted = object.clone();
         converted["apiVersion"] = json!(api_version);
-        Some((converted, version.schema.clone()))
+        Some((converted, version.structural.schema().clone()))
     }
 }
 
@@ -141,6 +167,7 @@ impl Version {
         let text = |pointer: &str| version.pointer(pointer).and_then(Value::as_str).unwrap_or("").to_owned();
         let flag = |pointer: &str| version.pointer(pointer).and_then(Value::as_bool).unwrap_or(false);
         let name = text("/name");
+        let schema = version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_else(|| json!({}));
         let selectable = version.get("selectableFields").and_then(Value::as_array);
         let selectable = selectable.into_iter().flatten().filter_map(|field| field.get("jsonPath")?.as_str());
         let deprecation = flag("/deprecated").then(|| match text("/deprecationWarning") {
@@ -150,7 +177,8 @@ impl Version {
         Version {
             served: flag("/served"),
             storage: flag("/storage"),
-            schema: Schema::any(),
+            defaults: has_defaults(&schema),
+            structural: Structural::read(&schema),
             columns: version.get("additionalPrinterColumns").cloned().unwrap_or(Value::Null),
             selectable: selectable.map(|path| path.trim_start_matches('.').to_owned()).collect(),
             status: version.pointer("/subresources/status").is_some_and(Value::is_object),
@@ -164,6 +192,14 @@ impl Version {
             deprecation,
             name,
         }
+    }
+}
+
+fn has_defaults(schema: &Value) -> bool {
+    match schema {
+        Value::Object(fields) => fields.contains_key("default") || fields.values().any(has_defaults),
+        Value::Array(items) => items.iter().any(has_defaults),
+        _ => false,
     }
 }
 

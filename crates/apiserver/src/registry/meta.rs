@@ -26,9 +26,9 @@ pub struct Meta {
     /// Values of fields that a selector has asked for: at most the kind's few selectable ones.
     #[serde(skip)]
     fields: Mutex<Vec<(String, String)>>,
-    /// What authorization decoded of a role or binding.
+    /// What a reader of this kind computed: rules of a role, claims of a Service.
     #[serde(skip)]
-    pub(crate) decoded: OnceLock<Box<dyn Any + Send + Sync>>,
+    decoded: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
 impl Meta {
@@ -67,4 +67,9 @@ pub fn meta(entry: &Entry) -> &Meta {
 /// The whole of a stored object.
 pub fn value(entry: &Entry) -> Value {
     serde_json::from_slice(&entry.value).unwrap_or_default()
+}
+
+/// What a user of a kind computes from each stored object: made once, kept with it. One type a kind.
+pub(crate) fn decoded<T: Send + Sync + 'static>(entry: &Entry, make: impl FnOnce(&Entry) -> T) -> Option<&T> {
+    meta(entry).decoded.get_or_init(|| Box::new(make(entry))).downcast_ref()
 }

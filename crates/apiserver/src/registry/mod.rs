@@ -15,6 +15,7 @@ use setpoint_api::schema::{Schema, builtin};
 use setpoint_store::Snapshot;
 
 use crate::crd::Custom;
+pub(crate) use meta::decoded;
 pub use meta::{Meta, meta, value};
 pub use rules::Rules;
 

@@ -104,9 +104,12 @@ fn admit(
 ) -> Result<Decided> {
     let (ask, resource) = (writer.ask, &writer.ask.resource);
     admission::namespace::may_create(snapshot, ask, object::name(&object))?;
+    admission::create(writer, snapshot, &mut object)?;
     prepare::create(&resource.facts, &mut object, &writer.context());
-    admission::create(writer, snapshot, txn, &mut object)?;
     validate::create(writer, &object)?;
+    if resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
+        crate::crd::establish(snapshot, &mut object, writer.now);
+    }
     if snapshot.get(&key).is_some() {
         return Err(ApiError::already_exists(resource, object::name(&object)));
     }

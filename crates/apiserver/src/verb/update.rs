@@ -153,8 +153,12 @@ fn admit(
             prepare::update_subresource(&resource.facts, subresource, &mut new, &live, &writer.context());
         }
     }
-    admission::update(writer, snapshot, txn, &mut new, &live)?;
+    admission::update(writer, snapshot, &mut new, &live)?;
     validate::update(writer, &new, &live)?;
+    let definition = resource.is("apiextensions.k8s.io", "customresourcedefinitions");
+    if definition && writer.ask.info.subresource.is_empty() && new["spec"] != live["spec"] {
+        crate::crd::establish(snapshot, &mut new, writer.now);
+    }
     finish(writer, txn, entry, &live, new)
 }
 

@@ -1,0 +1,52 @@
+//! Cluster IPs and node ports: unique, so they are given inside the transaction that stores the Service.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use setpoint_api::allocate::{self, Claim, Ranges};
+use setpoint_store::{KeyRange, Snapshot};
+
+use crate::error::{ApiError, Result};
+use crate::object;
+use crate::options::Options;
+use crate::registry::{self, key};
+use crate::server::Ask;
+
+/// The ranges that the server was started with.
+pub(crate) fn ranges(options: &Options) -> Ranges {
+    let mut ranges =
+        Ranges { first_port: options.node_ports.0, last_port: options.node_ports.1, ..Ranges::default() };
+    if let Some((network, prefix)) = options.service_cidr.split_once('/')
+        && let (Ok(network), Ok(prefix)) = (network.parse(), prefix.parse())
+    {
+        ranges.network = network;
+        ranges.prefix = prefix;
+    }
+    ranges
+}
+
+/// Gives a new or changed Service what it needs.
+pub(crate) fn allocate(
+    ask: &Ask,
+    snapshot: &Snapshot,
+    service: &mut Value,
+    live: Option<&Value>,
+) -> Result<()> {
+    let options = ask.server.options();
+    let ranges = ranges(options);
+    let own = ask.resource.key(&ask.info.namespace, object::name(service));
+    let mut taken: BTreeSet<Claim> = BTreeSet::new();
+    for entry in snapshot.range(&KeyRange::prefix(key::resource("", "services")), None) {
+        if entry.key == own {
+            continue;
+        }
+        let claims = registry::decoded(entry, |entry| allocate::claims(&registry::value(entry)));
+        taken.extend(claims.iter().flat_map(|claims| claims.iter().copied()));
+    }
+    let is_taken = |claim: Claim| taken.contains(&claim);
+    let result = match live {
+        None => allocate::create(service, &ranges, &is_taken, &options.random),
+        Some(live) => allocate::update(service, live, &ranges, &is_taken, &options.random),
+    };
+    result.map_err(ApiError::from)
+}
