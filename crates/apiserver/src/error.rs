@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 use serde_json::Value;
-use setpoint_api::cause::Cause;
+use setpoint_api::cause::{Cause, Path};
 use setpoint_api::kind::{GroupKind, GroupResource};
 use setpoint_api::status::{Details, OBJECT_MODIFIED, Reason, Status, StatusCause};
 use setpoint_api::strategic;
@@ -148,6 +148,23 @@ impl ApiError {
         Status::unsupported_media_type(message).into()
     }
 
+    /// A patch of a type that is not spoken here.
+    pub fn unsupported_patch() -> Self {
+        let status = Status::unsupported_media_type("415: Unsupported Media Type");
+        status.with_details(Details::default()).into()
+    }
+
+    /// No media type of the client's is one of ours.
+    pub fn no_representation(available: &[&str]) -> Self {
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {}", available.join(", "));
+        Status::not_acceptable(message).with_details(Details::default()).into()
+    }
+
+    /// An object's version is not what the deletion wants.
+    pub fn delete_precondition(resource: &Resource, name: &str, text: &str) -> Self {
+        Status::conflict(&GroupResource::new(&*resource.group, &*resource.kind), name, text).into()
+    }
+
     /// None of the accepted content types can be made.
     pub fn not_acceptable(accepted: &[&str]) -> Self {
         let message = format!("only the following media types are accepted: {}", accepted.join(", "));
@@ -193,6 +210,13 @@ impl ApiError {
             strategic::ErrorClass::Unprocessable => ApiError::unprocessable(),
             strategic::ErrorClass::Internal => ApiError::internal_plain(error.to_string()),
         }
+    }
+
+    /// A patch whose result is not an object of the kind.
+    pub fn invalid_patch(patched: &Value, error: &str) -> Self {
+        let shown = setpoint_api::cause::go_json(patched);
+        let cause = Cause::invalid(&Path::new("patch"), shown, error);
+        Status::invalid(&GroupKind::new("", ""), "", vec![cause]).into()
     }
 
     /// A patch that is understood and does not apply.

@@ -113,13 +113,18 @@ pub fn negotiate(headers: &HeaderMap, query: &Query, offer: Offer) -> Result<Neg
     if accept.trim().is_empty() {
         return Ok(Negotiated { format: Format::Json, form: Form::Whole, pretty });
     }
+    let mut known = false;
     for clause in accept_clauses(&accept) {
         let Some(format) = clause_format(&clause, offer) else { continue };
+        known = true;
         let Some(form) = clause_form(&clause, offer) else { continue };
         let pretty = clause.parameter("pretty").map_or(pretty, |value| value != "0" && value != "false");
         return Ok(Negotiated { format, form, pretty });
     }
-    Err(ApiError::not_acceptable(offer.media_types()))
+    if known {
+        return Err(ApiError::not_acceptable(offer.media_types()));
+    }
+    Err(ApiError::no_representation(offer.media_types()))
 }
 
 fn accept_header(headers: &HeaderMap) -> String {

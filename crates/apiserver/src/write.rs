@@ -49,7 +49,7 @@ impl<'a> Writer<'a> {
             Some("Strict") => FieldValidation::Strict,
             Some(other) => {
                 let path = Path::new("fieldValidation");
-                causes.push(Cause::not_supported(&path, other, &["Ignore", "Strict", "Warn"]));
+                causes.push(Cause::not_supported(&path, other, &["", "Ignore", "Strict", "Warn"]));
                 FieldValidation::Warn
             }
         };
@@ -127,13 +127,16 @@ impl<'a> Writer<'a> {
             fields.insert("apiVersion".into(), json!(resource.api_version()));
         }
         let read = match &resource.custom {
-            Some(custom) => {
-                custom.read_value(&resource.version, value).map_err(|error| self.unhandled(&error))?
-            }
-            None => schema::read_value(value, &resource.schema())
-                .map_err(|error| self.unhandled(&error.to_string()))?,
+            Some(custom) => custom.read_value(&resource.version, value.clone()),
+            None => schema::read_value(value.clone(), &resource.schema()).map_err(|error| error.to_string()),
         };
-        self.judge_fields(&read.strict)?;
+        let read = read.map_err(|error| ApiError::invalid_patch(&value, &error))?;
+        if let Err(error) = self.judge_fields(&read.strict) {
+            let text = error.status().message.rsplit_once("as a ").map(|(_, rest)| rest.to_owned());
+            let text = text.unwrap_or_default();
+            let text = text.split_once(": ").map_or(text.as_str(), |(_, rest)| rest);
+            return Err(ApiError::invalid_patch(&value, text));
+        }
         self.finish_stored(read.value)
     }
 
@@ -174,9 +177,10 @@ impl<'a> Writer<'a> {
             return Ok(());
         }
         let (group, version_only) = version.split_once('/').unwrap_or(("", version));
-        if group == resource.group && *kind != resource.kind && resource.custom.is_none() {
+        if resource.custom.is_none() {
             let known = schema::builtin().schema(group, version_only, kind).is_some();
-            let package = if group.is_empty() { "core" } else { group.split('.').next().unwrap_or(group) };
+            let package = if resource.group.is_empty() { "core" } else { &resource.group };
+            let package = package.split('.').next().unwrap_or(package);
             let why = if known {
                 format!(
                     "converting ({version_only}.{kind}) to ({package}.{}): unknown conversion",
@@ -184,7 +188,8 @@ impl<'a> Writer<'a> {
                 )
             } else {
                 format!(
-                    "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30\""
+                    "no kind \"{kind}\" is registered for version \"{version}\" in scheme \
+                     \"pkg/runtime/scheme.go:111\""
                 )
             };
             return Err(ApiError::bad_request(format!(
@@ -201,20 +206,6 @@ impl<'a> Writer<'a> {
             "the kind in the data ({kind}) does not match the expected kind ({})",
             resource.kind
         )))
-    }
-
-    /// Judges the fields of a configuration that is applied.
-    pub(crate) fn judge_config(&mut self, config: &Value) -> Result<()> {
-        let resource = self.ask.resource.clone();
-        let read = match &resource.custom {
-            Some(custom) => custom.read_value(&resource.version, config.clone()),
-            None => schema::read_value(config.clone(), &resource.schema()).map_err(|error| error.to_string()),
-        };
-        match read {
-            Ok(read) => self.judge_fields(&read.strict),
-            // A wrong type is found, and named better, when the configuration is merged.
-            Err(_) => Ok(()),
-        }
     }
 
     fn judge_fields(&mut self, strict: &[Strict]) -> Result<()> {
@@ -239,15 +230,11 @@ impl<'a> Writer<'a> {
 
 /// `All` is the only dry run.
 pub(crate) fn dry_run<'q>(values: impl Iterator<Item = &'q str>, causes: &mut Vec<Cause>) -> bool {
-    let mut dry = false;
-    for value in values {
-        if value == "All" {
-            dry = true;
-        } else if !value.is_empty() {
-            causes.push(Cause::not_supported(&Path::new("dryRun"), value, &["All"]));
-        }
+    let values: Vec<&str> = values.filter(|value| !value.is_empty()).collect();
+    if values.iter().any(|value| *value != "All") {
+        causes.push(Cause::not_supported(&Path::new("dryRun"), &json!(values), &["All"]));
     }
-    dry
+    !values.is_empty()
 }
 
 /// Without a field manager the client's own name stands in: what precedes the slash in its user agent.

@@ -62,7 +62,8 @@ pub(crate) fn decide(
     mut object: Value,
 ) -> Result<Decided> {
     if !crate::write::sent_version(&object).is_empty() {
-        return Err(ApiError::bad_request("resourceVersion should not be set on objects to be created"));
+        let text = "resourceVersion should not be set on objects to be created";
+        return Err(ApiError::internal_plain(text));
     }
     let key = name_it(writer, snapshot, &mut object)?;
     system_fields(writer, &mut object);

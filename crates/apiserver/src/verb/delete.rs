@@ -80,15 +80,11 @@ impl DeleteOptions {
                 causes.push(Cause::not_supported(
                     &Path::new("propagationPolicy"),
                     policy,
-                    &["Background", "Foreground", "Orphan", "nil"],
+                    &["Foreground", "Background", "Orphan", "nil"],
                 ));
             }
         }
-        for value in self.dry_run.iter().flatten() {
-            if value != "All" {
-                causes.push(Cause::not_supported(&Path::new("dryRun"), value, &["All"]));
-            }
-        }
+        crate::write::dry_run(self.dry_run.iter().flatten().map(String::as_str), &mut causes);
         if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid_options("DeleteOptions", causes)) }
     }
 
@@ -102,16 +98,19 @@ impl DeleteOptions {
         let name = object::name(live);
         let uid = object::meta_text(live, "uid");
         if let Some(wanted) = wanted.uid.as_deref().filter(|wanted| *wanted != uid) {
-            let text =
-                format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {uid}");
-            return Err(ApiError::conflict(&ask.resource, name, &text));
+            let text = format!(
+                "the UID in the precondition ({wanted}) does not match the UID in record ({uid}). The object might \
+                 have been deleted and then recreated"
+            );
+            return Err(ApiError::delete_precondition(&ask.resource, name, &text));
         }
         let version = entry.mod_revision.to_string();
         if let Some(wanted) = wanted.resource_version.as_deref().filter(|wanted| *wanted != version) {
             let text = format!(
-                "Precondition failed: ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: {version}"
+                "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record \
+                 ({version}). The object might have been modified"
             );
-            return Err(ApiError::conflict(&ask.resource, name, &text));
+            return Err(ApiError::delete_precondition(&ask.resource, name, &text));
         }
         Ok(())
     }

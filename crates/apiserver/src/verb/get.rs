@@ -10,7 +10,7 @@ use crate::verb::list::parse_version;
 /// Answers the newest state; a `resourceVersion` only says how new it must at least be.
 pub(crate) async fn get(ask: &Ask) -> Result<Response<Body>> {
     if let Some(text) = ask.info.query.get("resourceVersion") {
-        let version = parse_version(text)?;
+        let version = parse_version(text).map_err(ApiError::internal_plain)?;
         ask.server.wait_for(version).await?;
     }
     let snapshot = ask.server.store().snapshot();

@@ -58,19 +58,13 @@ impl Selection {
     }
 }
 
-/// A version as clients send it.
-pub(crate) fn parse_version(text: &str) -> Result<u64> {
+/// A version as clients send it, or what is wrong with it.
+pub(crate) fn parse_version(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| {
-        let path = Path::new("resourceVersion");
-        let cause = Cause::invalid(
-            &path,
-            text,
-            &format!("strconv.ParseUint: parsing {}: invalid syntax", setpoint_api::cause::quote(text)),
-        );
-        ApiError::bad_request(format!(
-            "Invalid value: {}",
-            cause.message.trim_start_matches("Invalid value: ")
-        ))
+        let quoted = setpoint_api::cause::quote(text);
+        format!(
+            "resourceVersion: Invalid value: {quoted}: strconv.ParseUint: parsing {quoted}: invalid syntax"
+        )
     })
 }
 
@@ -157,7 +151,10 @@ async fn place(ask: &Ask) -> Result<Place> {
         return continued(ask, text);
     }
     let limited = query.number("limit")?.unwrap_or(0) > 0;
-    let version = query.get("resourceVersion").map(parse_version).transpose()?.unwrap_or(0);
+    let version = query.get("resourceVersion").map(parse_version).transpose();
+    let version = version
+        .map_err(|error| ApiError::bad_request(format!("invalid resource version: {error}")))?
+        .unwrap_or(0);
     let exact = match query.get("resourceVersionMatch") {
         Some(matching) => matching == "Exact",
         // What clients before `resourceVersionMatch` got: pages at the very version.

@@ -60,16 +60,28 @@ fn parse(ask: &Ask, bytes: &[u8]) -> Result<Patch> {
     };
     let media = media_type(ask);
     if !accepted.contains(&media) {
-        return Err(ApiError::unsupported_media_type(accepted));
+        return Err(ApiError::unsupported_patch());
     }
     let json = |bytes: &[u8]| -> Result<Value> {
-        serde_json::from_slice(bytes)
-            .map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))
+        serde_json::from_slice(bytes).map_err(|_| ApiError::bad_request("invalid JSON patch"))
+    };
+    let object = |patch: Value| match patch {
+        Value::Object(_) | Value::Null => Ok(patch),
+        other => Err(ApiError::bad_request(format!(
+            "error decoding patch: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+            json_kind(&other)
+        ))),
     };
     match media {
-        JSON_PATCH => json(bytes).map(Patch::Json),
-        MERGE_PATCH => json(bytes).map(Patch::Merge),
-        STRATEGIC_PATCH => json(bytes).map(Patch::Strategic),
+        JSON_PATCH => match json(bytes)? {
+            operations @ (Value::Array(_) | Value::Null) => Ok(Patch::Json(operations)),
+            other => Err(ApiError::bad_request(format!(
+                "error decoding patch: json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp",
+                json_kind(&other)
+            ))),
+        },
+        MERGE_PATCH => json(bytes).and_then(object).map(Patch::Merge),
+        STRATEGIC_PATCH => json(bytes).and_then(object).map(Patch::Strategic),
         _ => {
             let text = body::yaml_to_json(bytes)
                 .map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))?;
@@ -80,11 +92,24 @@ fn parse(ask: &Ask, bytes: &[u8]) -> Result<Patch> {
     }
 }
 
+fn json_kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
 fn check_options(ask: &Ask, patch: &Patch) -> Result<()> {
     let mut causes = Vec::new();
     match patch {
-        Patch::Apply { .. } if ask.info.query.get("fieldManager").is_none() => {
-            causes.push(Cause::required(&Path::new("fieldManager"), "is required for apply patch"));
+        Patch::Apply { .. } => {
+            let missing = ask.info.query.get("fieldManager").is_none();
+            let cause = Cause::required(&Path::new("fieldManager"), "is required for apply patch");
+            causes.extend(missing.then_some(cause));
         }
         _ if ask.info.query.has("force") => {
             causes.push(Cause::forbidden(&Path::new("force"), "may not be specified for non-apply patch"));
@@ -111,7 +136,7 @@ fn decide(
             let shown = form::present_value(&ask.resource, live.clone());
             let patched = patched(ask, shown, patch)?;
             let new = checked(writer, patched)?;
-            update::check_version(writer, &new, &live, &entry)?;
+            update::check_resource_version(writer, &new, &entry)?;
             update::change(writer, snapshot, txn, &entry, live, new).map(|decided| (decided, false))
         }
     }
@@ -191,7 +216,7 @@ fn applied(
         return Ok((Decided { object: live, key: entry.key.to_vec() }, false));
     }
     let new = checked(writer, merged.object)?;
-    update::check_version(writer, &with_version(new.clone(), &config), &live, &entry)?;
+    update::check_resource_version(writer, &with_version(new.clone(), &config), &entry)?;
     update::change_applied(writer, snapshot, txn, &entry, live, new).map(|decided| (decided, false))
 }
 
@@ -219,7 +244,6 @@ fn configuration(writer: &mut Writer<'_>, config: &Value) -> Result<Value> {
         )));
     }
     object::set_meta_text(&mut config, "name", &ask.info.name);
-    writer.judge_config(&config)?;
     Ok(config)
 }
 

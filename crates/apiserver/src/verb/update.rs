@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::{Response, StatusCode};
-use serde_json::{Value, json};
+use serde_json::Value;
 use setpoint_api::apply::only_timestamps_differ;
 use setpoint_api::cause::{Cause, Path, Shown};
 use setpoint_api::{defaults, prepare};
@@ -62,11 +62,13 @@ fn may_create(ask: &Ask, object: &Value) -> bool {
 }
 
 /// The object's name is the request's.
-fn named(ask: &Ask, mut object: Value) -> Result<Value> {
+fn named(ask: &Ask, object: Value) -> Result<Value> {
     let sent = object::name(&object);
     if sent.is_empty() {
-        object::set_meta_text(&mut object, "name", &ask.info.name);
-        return Ok(object);
+        let name = &ask.info.name;
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        )));
     }
     if sent != ask.info.name {
         return Err(ApiError::bad_request(format!(
@@ -83,9 +85,21 @@ pub(crate) fn check_version(writer: &Writer<'_>, sent: &Value, live: &Value, ent
     let name = &writer.ask.info.name;
     let (uid, live_uid) = (object::meta_text(sent, "uid"), object::meta_text(live, "uid"));
     if !uid.is_empty() && uid != live_uid {
-        let text = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {live_uid}");
+        let text = format!(
+            "StorageError: invalid object, Code: 4, Key: /registry/{}/{}{name}, ResourceVersion: 0, \
+             AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {live_uid}",
+            resource.plural,
+            if resource.namespaced { format!("{}/", writer.ask.info.namespace) } else { String::new() },
+        );
         return Err(ApiError::conflict(resource, name, &text));
     }
+    check_resource_version(writer, sent, entry)
+}
+
+/// Whether the sender has seen the newest version, or may write without.
+pub(crate) fn check_resource_version(writer: &Writer<'_>, sent: &Value, entry: &Entry) -> Result<()> {
+    let resource = &writer.ask.resource;
+    let name = &writer.ask.info.name;
     match sent_version(sent) {
         "" | "0" if resource.facts.unconditional_update => Ok(()),
         "" | "0" => {
@@ -97,13 +111,8 @@ pub(crate) fn check_version(writer: &Writer<'_>, sent: &Value, live: &Value, ent
             Ok(version) if version == entry.mod_revision => Ok(()),
             Ok(_) => Err(ApiError::modified(resource, name)),
             Err(_) => {
-                let path = Path::new("metadata.resourceVersion");
-                let text = format!(
-                    "strconv.ParseUint: parsing {}: invalid syntax",
-                    setpoint_api::cause::quote(version)
-                );
-                let cause = Cause::invalid(&path, version, &text);
-                Err(ApiError::invalid(resource, name, vec![cause]))
+                let quoted = setpoint_api::cause::quote(version);
+                Err(ApiError::internal_plain(format!("strconv.ParseUint: parsing {quoted}: invalid syntax")))
             }
         },
     }
@@ -194,25 +203,21 @@ pub(crate) fn may_go(ask: &Ask, object: &Value) -> bool {
     grace == 0 && !namespace_waits
 }
 
-/// What a client cannot change, whatever it sends.
+/// What a client cannot change, or may leave out.
 fn keep_system_fields(new: &mut Value, live: &Value) {
-    let kept = [
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "uid",
-        "namespace",
-        "selfLink",
-    ];
-    for field in kept {
-        let value = live.get("metadata").and_then(|metadata| metadata.get(field)).cloned();
-        let metadata = object::metadata_mut(new);
-        match value {
-            Some(value) => metadata.insert(field.to_owned(), value),
-            None => metadata.remove(field),
-        };
+    let of_live = |field: &str| live.get("metadata").and_then(|metadata| metadata.get(field)).cloned();
+    let metadata = object::metadata_mut(new);
+    for field in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion"] {
+        if let Some(value) = of_live(field) {
+            metadata.insert(field.to_owned(), value);
+        }
     }
-    if !new.is_object() {
-        *new = json!({});
+    for field in ["uid", "namespace"] {
+        if metadata.get(field).and_then(Value::as_str).unwrap_or("").is_empty()
+            && let Some(value) = of_live(field)
+        {
+            metadata.insert(field.to_owned(), value);
+        }
     }
+    metadata.remove("selfLink");
 }

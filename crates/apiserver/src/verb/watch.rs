@@ -120,7 +120,8 @@ enum Source {
 impl Run {
     async fn begin(&mut self, range: KeyRange) -> Result<()> {
         let query = self.ask.info.query.clone();
-        let version = query.get("resourceVersion").map(parse_version).transpose()?.unwrap_or(0);
+        let version = query.get("resourceVersion").map(parse_version).transpose();
+        let version = version.map_err(ApiError::internal_plain)?.unwrap_or(0);
         let wants_initial = query.optional_flag("sendInitialEvents");
         if wants_initial == Some(true) {
             self.ask.server.wait_for(version).await?;
