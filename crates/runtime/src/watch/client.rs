@@ -23,19 +23,16 @@ const LONGEST_FAILURE: usize = 64 * 1024;
 pub struct ClientListerWatcher {
     client: Client,
     path: String,
-    selectors: String,
+    selectors: Query,
     metadata_only: bool,
 }
 
 impl ClientListerWatcher {
     /// For `target` in one namespace, or in all.
     pub fn new(client: Client, target: &Target, namespace: Option<&str>) -> Self {
-        let mut selectors = String::new();
-        for (name, selector) in [("labelSelector", &target.labels), ("fieldSelector", &target.fields)] {
-            if let Some(selector) = selector {
-                append(&mut selectors, name, selector);
-            }
-        }
+        let selectors = Query::default()
+            .with("labelSelector", target.labels.as_deref())
+            .with("fieldSelector", target.fields.as_deref());
         ClientListerWatcher {
             client,
             path: target.path(namespace),
@@ -44,13 +41,13 @@ impl ClientListerWatcher {
         }
     }
 
-    fn request(&self, query: &str, kind: &str) -> Result<http::Request<Body>, WatchFailure> {
+    fn request(&self, query: &Query, kind: &str) -> Result<http::Request<Body>, WatchFailure> {
         let accept = if self.metadata_only {
             format!("application/json;as={kind};g=meta.k8s.io;v=v1")
         } else {
             "application/json".to_owned()
         };
-        let uri = format!("{}?{}{}", self.path, query, self.selectors);
+        let uri = format!("{}?{}", self.path, query.0);
         let request = http::Request::get(uri).header(ACCEPT, accept).header(ACCEPT_ENCODING, "identity");
         request.body(Body::empty()).map_err(|error| WatchFailure::Transport(error.to_string()))
     }
@@ -58,15 +55,13 @@ impl ClientListerWatcher {
 
 impl ListerWatcher for ClientListerWatcher {
     fn list(&self, request: ListRequest) -> BoxFuture<'static, Result<Bytes, WatchFailure>> {
-        let mut query = String::new();
-        if let Some(limit) = request.limit {
-            append(&mut query, "limit", &limit.to_string());
-        }
-        if let Some(token) = &request.continue_token {
-            append(&mut query, "continue", token);
-        } else if let Some(version) = &request.resource_version {
-            append(&mut query, "resourceVersion", version);
-        }
+        // A continued list goes on at the version it began with, which its token knows.
+        let version = request.resource_version.filter(|_| request.continue_token.is_none());
+        let query = self.selectors.clone();
+        let query = query
+            .with("limit", request.limit.map(|limit| limit.to_string()).as_deref())
+            .with("continue", request.continue_token.as_deref())
+            .with("resourceVersion", version.as_deref());
         let request = self.request(&query, "PartialObjectMetadataList");
         let client = self.client.clone();
         async move {
@@ -77,14 +72,15 @@ impl ListerWatcher for ClientListerWatcher {
     }
 
     fn watch(&self, request: WatchRequest) -> BoxFuture<'static, Result<WatchStream, WatchFailure>> {
-        let mut query = "watch=true&allowWatchBookmarks=true".to_owned();
-        append(&mut query, "timeoutSeconds", &request.timeout_seconds.to_string());
-        if let Some(version) = &request.resource_version {
-            append(&mut query, "resourceVersion", version);
-        }
-        if request.send_initial_events {
-            query.push_str("&sendInitialEvents=true&resourceVersionMatch=NotOlderThan");
-        }
+        let initial = request.send_initial_events;
+        let query = self.selectors.clone();
+        let query = query
+            .with("watch", Some("true"))
+            .with("allowWatchBookmarks", Some("true"))
+            .with("timeoutSeconds", Some(&request.timeout_seconds.to_string()))
+            .with("resourceVersion", request.resource_version.as_deref())
+            .with("sendInitialEvents", initial.then_some("true"))
+            .with("resourceVersionMatch", initial.then_some("NotOlderThan"));
         let request = self.request(&query, "PartialObjectMetadata");
         let client = self.client.clone();
         async move {
@@ -139,19 +135,26 @@ fn is_refused(error: &(dyn std::error::Error + 'static)) -> bool {
     false
 }
 
-/// Appends `name=value` to a query, escaped.
-fn append(query: &mut String, name: &str, value: &str) {
-    use std::fmt::Write as _;
-    if !query.is_empty() || name.ends_with("Selector") {
-        query.push('&');
-    }
-    query.push_str(name);
-    query.push('=');
-    for byte in value.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            query.push(char::from(byte));
-        } else {
-            write!(query, "%{byte:02X}").expect("writing to a String does not fail");
+/// The query part of a URI.
+#[derive(Clone, Default)]
+struct Query(String);
+
+impl Query {
+    /// Appends `name=value`, escaped, if there is a value.
+    fn with(mut self, name: &str, value: Option<&str>) -> Self {
+        let Some(value) = value else { return self };
+        if !self.0.is_empty() {
+            self.0.push('&');
         }
+        self.0.push_str(name);
+        self.0.push('=');
+        for byte in value.bytes() {
+            if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+                self.0.push(char::from(byte));
+            } else {
+                self.0.push_str(&format!("%{byte:02X}"));
+            }
+        }
+        self
     }
 }
