@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kube::Client;
+use setpoint::SetupError;
 use setpoint_api::{Clock, Random};
 use setpoint_apiserver::pki::{Identity, PkiError, server_config};
 use setpoint_apiserver::{Options as ServerOptions, Server, ServiceAccountKeys, StartError, UserInfo};
@@ -15,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::credentials::{Credentials, CredentialsError};
 use crate::options::{Backend, Options};
-use crate::{kubeconfig, transport};
+use crate::{kubeconfig, transport, workload};
 
 /// How often the server drops expired objects and old history.
 const MAINTENANCE: Duration = Duration::from_secs(1);
@@ -37,6 +38,9 @@ pub enum ClusterError {
     /// Its server.
     #[error(transparent)]
     Server(#[from] StartError),
+    /// Its controllers.
+    #[error(transparent)]
+    Controllers(#[from] SetupError),
     /// Its certificates.
     #[error(transparent)]
     Certificate(#[from] PkiError),
@@ -71,7 +75,7 @@ impl Cluster {
     }
 
     async fn on(store: Store, recovery: Option<Recovery>, options: Options) -> Result<Cluster, ClusterError> {
-        let clock = options.clock.clone().unwrap_or_else(system_clock);
+        let clock = options.clock.clone().unwrap_or_else(setpoint::system_clock);
         let random = Random::from_seed(options.seed.unwrap_or_else(seed));
         let credentials = Arc::new(Credentials::of(&store, clock.now()).await?);
         let mut server = ServerOptions::new(store.clone(), clock.clone(), random.clone());
@@ -83,6 +87,9 @@ impl Cluster {
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
         tasks.spawn(maintain(server.clone(), stop.clone()));
+        if let Some(manager) = workload::manager(&server, &clock, &random, &options)? {
+            tasks.spawn(workload::run(manager, stop.clone()));
+        }
         let tasks = Mutex::new(tasks);
         Ok(Cluster { server, store, credentials, clock, random, options, recovery, stop, tasks })
     }
@@ -201,17 +208,6 @@ async fn maintain(server: Server, stop: CancellationToken) {
             _ = tick.tick() => server.maintain().await,
         }
     }
-}
-
-/// The machine's present time, going on with tokio's.
-fn system_clock() -> Clock {
-    // The one place where a cluster asks the machine for the time.
-    #[allow(clippy::disallowed_methods)]
-    let base = jiff::Timestamp::now();
-    let start = tokio::time::Instant::now();
-    Clock::new(move || {
-        base + jiff::SignedDuration::try_from(start.elapsed()).unwrap_or(jiff::SignedDuration::MAX)
-    })
 }
 
 /// A seed from the operating system.

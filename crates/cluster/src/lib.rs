@@ -21,7 +21,9 @@ mod history;
 mod kubeconfig;
 mod options;
 mod transport;
+mod workload;
 
 pub use cluster::{Cluster, ClusterError};
 pub use history::{Change, ChangeKind, changes};
 pub use options::{Backend, Controllers, Options};
+pub use setpoint_node::NodeOptions;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use setpoint_api::Clock;
+use setpoint_node::NodeOptions;
 
 /// What a cluster is started with. The default is what tests want: in memory, every controller, one simulated node.
 #[derive(Clone, Debug)]
@@ -11,8 +12,8 @@ pub struct Options {
     pub backend: Backend,
     /// Which built-in controllers run.
     pub controllers: Controllers,
-    /// How many nodes.
-    pub nodes: u32,
+    /// The nodes, their number first of all.
+    pub nodes: NodeOptions,
     /// The first of all random numbers; drawn from the operating system when absent.
     pub seed: Option<u64>,
     /// The time; the runtime's own, from the present on, when absent.
@@ -26,7 +27,7 @@ impl Default for Options {
         Options {
             backend: Backend::Memory,
             controllers: Controllers::All,
-            nodes: 1,
+            nodes: NodeOptions::default(),
             seed: None,
             clock: None,
             service_cidr: "10.96.0.0/16".into(),

@@ -5,7 +5,15 @@ pub mod address;
 pub mod annotation;
 pub mod kubelet;
 pub mod log;
+pub mod node;
+mod options;
+mod pods;
 pub mod process;
+mod register;
 pub mod simulated;
 pub mod spdy;
 pub mod status;
+
+pub use options::{Capacity, NodeOptions};
+pub use pods::Pods;
+pub use register::register;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use setpoint_cluster::{Backend, Cluster, Controllers, Options};
+use setpoint_cluster::{Backend, Cluster, Controllers, NodeOptions, Options};
 use setpoint_store::Recovery;
 
 /// Start a cluster and keep it in the foreground until Ctrl-C or SIGTERM.
@@ -42,7 +42,8 @@ pub async fn run(arguments: Arguments, began: Instant) -> Result<()> {
         None => Backend::Memory,
     };
     let controllers = if arguments.no_controllers { Controllers::None } else { Controllers::All };
-    let nodes = if arguments.no_controllers { 0 } else { arguments.nodes };
+    let count = if arguments.no_controllers { 0 } else { arguments.nodes };
+    let nodes = NodeOptions { count, ..NodeOptions::default() };
     // Signals are taken from the first moment on: one that comes while starting must not leave a half cluster.
     let mut interrupt = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())?;
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;

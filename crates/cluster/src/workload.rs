@@ -1,0 +1,49 @@
+//! What runs behind the API: built-in controllers, scheduler and nodes, in one manager of their own.
+
+use setpoint::{Manager, ManagerOptions, SetupError};
+use setpoint_api::{Clock, Random};
+use setpoint_apiserver::{Server, UserInfo};
+use tokio_util::sync::CancellationToken;
+
+use crate::options::{Controllers, Options};
+use crate::transport;
+
+/// The manager of a cluster's own work; none where it has none.
+pub fn manager(
+    server: &Server,
+    clock: &Clock,
+    random: &Random,
+    options: &Options,
+) -> Result<Option<Manager>, SetupError> {
+    if options.controllers == Controllers::None && options.nodes.count == 0 {
+        return Ok(None);
+    }
+    let client = transport::client(server, UserInfo::admin("system:kube-controller-manager"));
+    let manager = Manager::new(
+        client,
+        ManagerOptions {
+            name: "kube-controller-manager".into(),
+            clock: clock.clone(),
+            random: random.clone(),
+            ..ManagerOptions::default()
+        },
+    );
+    let only = match &options.controllers {
+        Controllers::All => None,
+        Controllers::None => Some(Default::default()),
+        Controllers::Only(names) => Some(names.iter().cloned().collect()),
+    };
+    let root_ca = server.options().ca_certificate.clone();
+    setpoint_controllers::register(&manager, &setpoint_controllers::Options { only, root_ca })?;
+    if options.nodes.count > 0 {
+        setpoint_node::register(&manager, options.nodes.clone())?;
+    }
+    Ok(Some(manager))
+}
+
+/// Runs it until the cluster stops.
+pub async fn run(manager: Manager, stop: CancellationToken) {
+    if let Err(error) = manager.run(stop.cancelled()).await {
+        tracing::error!(%error, "the cluster's controllers stopped");
+    }
+}

@@ -1,0 +1,116 @@
+//! The Node object and its Lease.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use setpoint_api::clock::{rfc3339_micros, rfc3339_seconds};
+
+use crate::address::pod_cidr;
+use crate::options::NodeOptions;
+
+/// The namespace of node leases.
+pub const LEASE_NAMESPACE: &str = "kube-node-lease";
+/// How long a lease is good for without being renewed.
+const LEASE_SECONDS: i64 = 40;
+/// The address that nodes give as theirs. Nothing dials it: it says that the node is this host.
+pub const HOST_ADDRESS: &str = "127.0.0.1";
+
+/// The name of node number `index`.
+pub fn name(index: u32) -> String {
+    format!("setpoint-{index}")
+}
+
+/// The number of the node of that name.
+pub fn index(name: &str) -> Option<u32> {
+    name.strip_prefix("setpoint-")?.parse().ok()
+}
+
+/// The Node as it is registered.
+pub fn node(index: u32) -> Value {
+    let name = name(index);
+    json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": {
+                "kubernetes.io/hostname": name,
+                "kubernetes.io/os": std::env::consts::OS,
+                "kubernetes.io/arch": architecture(),
+                "beta.kubernetes.io/os": std::env::consts::OS,
+                "beta.kubernetes.io/arch": architecture(),
+            },
+            "annotations": {"node.alpha.kubernetes.io/ttl": "0"},
+        },
+        "spec": {"podCIDR": pod_cidr(index), "podCIDRs": [pod_cidr(index)]},
+    })
+}
+
+/// The status of a healthy node since `since`.
+pub fn status(index: u32, options: &NodeOptions, since: Timestamp) -> Value {
+    let time = rfc3339_seconds(since);
+    let resources = json!({
+        "cpu": options.capacity.cpu,
+        "memory": options.capacity.memory,
+        "ephemeral-storage": "100Gi",
+        "pods": options.capacity.pods.to_string(),
+    });
+    let condition = |kind: &str, status: &str, reason: &str, message: &str| {
+        json!({
+            "type": kind, "status": status, "reason": reason, "message": message,
+            "lastHeartbeatTime": time, "lastTransitionTime": time,
+        })
+    };
+    json!({
+        "capacity": resources,
+        "allocatable": resources,
+        "conditions": [
+            condition("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+            condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+            condition("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+            condition("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+        ],
+        "addresses": [
+            {"type": "InternalIP", "address": HOST_ADDRESS},
+            {"type": "Hostname", "address": name(index)},
+        ],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": options.kubelet_port.unwrap_or(10250)}},
+        "nodeInfo": {
+            "architecture": architecture(),
+            "bootID": "", "machineID": "", "systemUUID": "",
+            "containerRuntimeVersion": concat!("setpoint://", env!("CARGO_PKG_VERSION")),
+            "kernelVersion": std::env::consts::OS,
+            "kubeProxyVersion": "",
+            "kubeletVersion": "v1.37.0",
+            "operatingSystem": std::env::consts::OS,
+            "osImage": "Setpoint",
+        },
+    })
+}
+
+/// Kubernetes names architectures as Go does.
+fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+/// The node's lease, renewed at `now`.
+pub fn lease(index: u32, owner_uid: &str, now: Timestamp) -> Value {
+    let name = name(index);
+    json!({
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {
+            "name": name,
+            "namespace": LEASE_NAMESPACE,
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": name, "uid": owner_uid}],
+        },
+        "spec": {
+            "holderIdentity": name,
+            "leaseDurationSeconds": LEASE_SECONDS,
+            "renewTime": rfc3339_micros(now),
+        },
+    })
+}

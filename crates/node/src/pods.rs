@@ -1,0 +1,136 @@
+//! The pods of this process's nodes: each reconcile brings one pod's status to where it should be by now.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use setpoint::{Action, Clock, Context, DeleteOptions, Error, Key, Reconciler, Request};
+
+use crate::address::PodAddresses;
+use crate::annotation::Script;
+use crate::node;
+use crate::options::NodeOptions;
+use crate::simulated::{self, Plan};
+use crate::status::Addresses;
+
+/// The pods of this process's nodes. Clones are the same.
+#[derive(Clone)]
+pub struct Pods(Arc<Inner>);
+
+struct Inner {
+    options: Arc<NodeOptions>,
+    clock: Clock,
+    addresses: Mutex<AddressBook>,
+}
+
+/// Which pod has which address.
+#[derive(Default)]
+struct AddressBook {
+    nodes: BTreeMap<u32, PodAddresses>,
+    pods: BTreeMap<Key, Given>,
+}
+
+struct Given {
+    uid: String,
+    node: u32,
+    address: Ipv4Addr,
+}
+
+impl AddressBook {
+    /// The address of a pod: the one that it has, the one that its status says, or a free one.
+    fn of(&mut self, key: &Key, uid: &str, node: u32, stored: Option<Ipv4Addr>) -> Option<Ipv4Addr> {
+        if let Some(given) = self.pods.get(key) {
+            if given.uid == uid {
+                return Some(given.address);
+            }
+            self.forget(key);
+        }
+        let free = self.nodes.entry(node).or_insert_with(|| PodAddresses::new(node));
+        let address = stored.filter(|address| free.claim(*address)).or_else(|| free.take())?;
+        self.pods.insert(key.clone(), Given { uid: uid.to_owned(), node, address });
+        Some(address)
+    }
+
+    fn forget(&mut self, key: &Key) {
+        if let Some(given) = self.pods.remove(key)
+            && let Some(node) = self.nodes.get_mut(&given.node)
+        {
+            node.free(given.address);
+        }
+    }
+}
+
+impl Pods {
+    pub(crate) fn new(options: Arc<NodeOptions>, clock: Clock) -> Self {
+        Pods(Arc::new(Inner { options, clock, addresses: Mutex::default() }))
+    }
+
+    fn addresses(&self, key: &Key, pod: &Pod, node: u32) -> Option<Addresses> {
+        let host = node::HOST_ADDRESS.to_owned();
+        let spec = pod.spec.as_ref()?;
+        if spec.host_network == Some(true) {
+            return Some(Addresses { pod: host.clone(), host });
+        }
+        let stored = pod.status.as_ref().and_then(|status| status.pod_ip.as_ref()?.parse().ok());
+        let mut book = self.0.addresses.lock().expect("no holder of this lock panics");
+        let address = book.of(key, &pod.uid().unwrap_or_default(), node, stored)?;
+        Some(Addresses { host, pod: address.to_string() })
+    }
+
+    fn forget(&self, key: &Key) {
+        self.0.addresses.lock().expect("no holder of this lock panics").forget(key);
+    }
+
+    async fn carry_out(&self, ctx: &Context, pod: &Pod, plan: Plan, now: Timestamp) -> Result<Action, Error> {
+        if plan.remove {
+            let options = DeleteOptions::background().uid(pod.uid().unwrap_or_default()).grace_period(0);
+            ctx.client().delete_with::<Pod>(key_of(pod), &options).await?;
+            return Ok(Action::done());
+        }
+        if let Some(status) = plan.status {
+            let changed = Pod { status: Some(status), ..pod.clone() };
+            ctx.client().update_status(&changed).await?;
+        }
+        Ok(match plan.again_at {
+            Some(at) => Action::requeue_after(until(at, now)),
+            None => Action::done(),
+        })
+    }
+}
+
+fn until(at: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(at.duration_since(now)).unwrap_or_default().max(Duration::from_millis(1))
+}
+
+fn key_of(pod: &Pod) -> Key {
+    Key::new(pod.metadata.namespace.as_deref(), pod.metadata.name.as_deref().unwrap_or_default())
+}
+
+impl Reconciler for Pods {
+    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
+        let pod = ctx.client().get::<Pod>(&request).await?;
+        let place =
+            pod.as_ref().and_then(|pod| pod.spec.as_ref()?.node_name.as_deref().and_then(node::index));
+        let (Some(pod), Some(node)) = (pod, place.filter(|index| *index < self.0.options.count)) else {
+            self.forget(request.key());
+            return Ok(Action::done());
+        };
+        let now = self.0.clock.now();
+        let script = match Script::read(pod.annotations(), self.0.options.script) {
+            Ok(script) => script,
+            Err(error) => {
+                ctx.recorder().warning(&*pod, "Failed", error.to_string());
+                self.0.options.script
+            }
+        };
+        let Some(addresses) = self.addresses(request.key(), &pod, node) else {
+            return Err(Error::msg(format!("node {} has no address left", node::name(node))));
+        };
+        let plan = simulated::plan(&pod, &script, &addresses, now);
+        self.carry_out(ctx, &pod, plan, now).await
+    }
+}

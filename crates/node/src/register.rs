@@ -1,0 +1,117 @@
+//! Adding nodes to a manager: they register, send heartbeats, and run the pods bound to them.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::ResourceExt;
+use serde_json::{Value, json};
+use setpoint::{Client, ClientError, Controller, Error, Manager, Patch, Predicate, SetupError};
+use tokio_util::sync::CancellationToken;
+
+use crate::node;
+use crate::options::NodeOptions;
+use crate::pods::Pods;
+
+/// Pods that are worked on at a time, over all nodes of the process.
+const CONCURRENCY: usize = 16;
+
+/// Adds the nodes to the manager; they run with it, whether or not it leads.
+///
+/// # Errors
+/// When the manager has stopped, or has nodes already.
+pub fn register(manager: &Manager, options: NodeOptions) -> Result<Pods, SetupError> {
+    let options = Arc::new(options);
+    let pods = Pods::new(options.clone(), manager.clock().clone());
+    let heart = Heart {
+        client: manager.client_without_lease("kubelet"),
+        options: options.clone(),
+        manager: manager.clone(),
+    };
+    manager.add_always("nodes", |stop| heart.beat(stop))?;
+    let count = options.count;
+    let ours = Predicate::new(move |change| {
+        change.objects().any(|pod| {
+            let node = pod.path("spec.nodeName");
+            node.and_then(|name| node::index(&name)).is_some_and(|index| index < count)
+        })
+    });
+    Controller::for_kind::<Pod>(manager)
+        .with_predicate(ours)
+        .named("kubelet")
+        .leader_elected(false)
+        .concurrency(CONCURRENCY)
+        .run(pods.clone())?;
+    Ok(pods)
+}
+
+struct Heart {
+    client: Client,
+    options: Arc<NodeOptions>,
+    manager: Manager,
+}
+
+impl Heart {
+    /// Registers every node, then renews their leases until told to stop.
+    async fn beat(self, stop: CancellationToken) -> Result<(), Error> {
+        let mut uids: Vec<Option<String>> = vec![None; self.options.count as usize];
+        let mut beat = tokio::time::interval(self.options.heartbeat);
+        beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return Ok(()),
+                _ = beat.tick() => {}
+            }
+            for (index, uid) in (0u32..).zip(&mut uids) {
+                // One node's failure is not the others'; the next beat tries again.
+                if let Err(error) = self.one(index, uid).await {
+                    tracing::warn!(node = node::name(index), %error, "the node could not report");
+                    *uid = None;
+                }
+            }
+        }
+    }
+
+    async fn one(&self, index: u32, uid: &mut Option<String>) -> Result<(), ClientError> {
+        if uid.is_none() {
+            *uid = Some(self.register(index).await?);
+        }
+        let uid = uid.as_deref().unwrap_or_default();
+        let lease = node::lease(index, uid, self.manager.clock().now());
+        self.renew(index, lease).await
+    }
+
+    /// Makes the Node exist with a ready status; its uid.
+    async fn register(&self, index: u32) -> Result<String, ClientError> {
+        let name = node::name(index);
+        let wanted: Node = decode(node::node(index));
+        let node = match self.client.create(&wanted).await {
+            Ok(node) => node,
+            Err(error) if error.is_already_exists() => {
+                let existing = self.client.live().get::<Node>(name.as_str()).await?;
+                existing.ok_or(error)?
+            }
+            Err(error) => return Err(error),
+        };
+        let status = node::status(index, &self.options, self.manager.clock().now());
+        self.client.patch_status::<Node>(name.as_str(), &Patch::Merge(json!({"status": status}))).await?;
+        let recorder = self.manager.recorder("kubelet");
+        recorder.normal(&node, "Starting", "Starting kubelet.");
+        Ok(node.uid().unwrap_or_default())
+    }
+
+    async fn renew(&self, index: u32, lease: Value) -> Result<(), ClientError> {
+        let name = node::name(index);
+        let renewal = Patch::Merge(json!({"spec": lease["spec"]}));
+        match self.client.patch::<Lease>((node::LEASE_NAMESPACE, name.as_str()), &renewal).await {
+            Err(error) if error.is_not_found() => self.client.create::<Lease>(&decode(lease)).await.map(drop),
+            result => result.map(drop),
+        }
+    }
+}
+
+/// Our own JSON as a typed object.
+fn decode<K: serde::de::DeserializeOwned>(value: Value) -> K {
+    serde_json::from_value(value).expect("what this crate writes is of the type that it says")
+}
