@@ -42,9 +42,10 @@ impl Group {
 
     fn trim(&mut self, history: &History) {
         let oldest = history.sequences().start;
-        let gone = self.matches.partition_point(|sequence| *sequence < oldest);
-        self.matches.drain(..gone);
-        self.dropped += gone as u64;
+        while self.matches.front().is_some_and(|sequence| *sequence < oldest) {
+            self.matches.pop_front();
+            self.dropped += 1;
+        }
     }
 }
 
