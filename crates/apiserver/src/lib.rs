@@ -7,6 +7,7 @@ mod admission;
 pub mod auth;
 mod body;
 mod bootstrap;
+pub mod cel;
 mod convert;
 pub mod crd;
 mod discovery;

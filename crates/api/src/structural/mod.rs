@@ -156,3 +156,18 @@ impl Structural {
         found
     }
 }
+
+/// Whether a regular expression is one.
+pub fn is_pattern(pattern: &str) -> bool {
+    regex::Regex::new(pattern).is_ok()
+}
+
+/// Which item of the old list a new item stands for, where the list's schema tells.
+pub fn old_item<'v>(item: &Value, old: &'v Value, list: &Props) -> Option<&'v Value> {
+    validate::old_item(item, old, list)
+}
+
+/// Whether a value did not change, as far as its schema tells.
+pub fn unchanged(new: &Value, old: &Value, props: &Props) -> bool {
+    validate::unchanged(new, old, props)
+}

@@ -11,6 +11,7 @@ mod ratchet;
 pub(super) use failure::Failure;
 pub(super) use formats::is_known as is_known_format;
 pub(super) use lists::check as lists;
+pub(super) use ratchet::{old_item, unchanged};
 
 use serde_json::{Map, Value};
 

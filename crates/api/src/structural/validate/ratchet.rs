@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::structural::props::Props;
 
 /// The old item that a new one stands for: only keyed lists tell.
-pub(super) fn old_item<'v>(item: &Value, old: &'v Value, props: &Props) -> Option<&'v Value> {
+pub(in crate::structural) fn old_item<'v>(item: &Value, old: &'v Value, props: &Props) -> Option<&'v Value> {
     let Value::Array(old) = old else { return None };
     if props.list_type.as_deref() != Some("map") {
         return None;
@@ -21,7 +21,7 @@ pub(super) fn old_item<'v>(item: &Value, old: &'v Value, props: &Props) -> Optio
 }
 
 /// Whether nothing changed. What no schema describes counts as changed, as in Kubernetes.
-pub(super) fn unchanged(new: &Value, old: &Value, props: &Props) -> bool {
+pub(in crate::structural) fn unchanged(new: &Value, old: &Value, props: &Props) -> bool {
     match (new, old) {
         (Value::Object(new), Value::Object(old)) => {
             new.len() == old.len()

@@ -1,0 +1,164 @@
+//! Running expressions, with errors in cel-go's words.
+
+use std::sync::{Arc, LazyLock};
+
+use kube_cel::KubeCelExt;
+use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr, operators};
+use kube_cel::cel::objects::OptionalValue;
+use kube_cel::cel::parser::Parser;
+use kube_cel::cel::{Context, ExecutionError, ResolveResult, Value};
+
+/// The functions, and the names of types. Shared by all evaluations.
+static FUNCTIONS: LazyLock<Context<'static>> = LazyLock::new(|| {
+    let mut context = Context::default().with_all();
+    context.add_function("type", |value: Value| -> ResolveResult {
+        Ok(Value::String(Arc::new(type_name(&value).to_owned())))
+    });
+    context.add_function("dyn", |value: Value| -> ResolveResult { Ok(value) });
+    context.add_function("bool", |value: Value| -> ResolveResult { to_bool(value) });
+    context.add_function("timestamp", |value: Value| -> ResolveResult { to_timestamp(value) });
+    for name in ["int", "uint", "double", "bool", "string", "bytes", "list", "map", "null_type", "type"] {
+        context.add_variable_from_value(name, marker(name));
+    }
+    context
+});
+
+/// The functions that the evaluator itself has: what ours are made of.
+static BASE: LazyLock<Context<'static>> = LazyLock::new(Context::default);
+
+/// Times are in UTC whatever offset they were written with: so are their years, days and hours.
+fn to_timestamp(value: Value) -> ResolveResult {
+    let invalid = || {
+        ExecutionError::function_error(
+            "timestamp",
+            "type conversion error from 'string' to 'google.protobuf.Timestamp'",
+        )
+    };
+    let time = match &value {
+        Value::String(text) => text.parse::<jiff::Timestamp>().map_err(|_| invalid())?,
+        Value::Int(seconds) => jiff::Timestamp::from_second(*seconds).map_err(|_| invalid())?,
+        _ => return Ok(value),
+    };
+    let expr = parse(&format!("timestamp('{time}')")).map_err(|_| invalid())?;
+    Value::resolve(&expr, &BASE)
+}
+
+fn to_bool(value: Value) -> ResolveResult {
+    let Value::String(text) = &value else { return Ok(value) };
+    match text.as_str() {
+        "true" | "True" | "TRUE" | "t" | "1" => Ok(Value::Bool(true)),
+        "false" | "False" | "FALSE" | "f" | "0" => Ok(Value::Bool(false)),
+        _ => Err(ExecutionError::function_error("bool", "type conversion error from 'string' to 'bool'")),
+    }
+}
+
+/// Types are compared by name; the mark keeps them apart from text.
+fn marker(name: &str) -> String {
+    format!("type:{name}")
+}
+
+fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::List(_) => "type:list",
+        Value::Map(_) => "type:map",
+        Value::Int(_) => "type:int",
+        Value::UInt(_) => "type:uint",
+        Value::Float(_) => "type:double",
+        Value::String(_) => "type:string",
+        Value::Bytes(_) => "type:bytes",
+        Value::Bool(_) => "type:bool",
+        Value::Null => "type:null_type",
+        Value::Timestamp(_) => "type:google.protobuf.Timestamp",
+        Value::Duration(_) => "type:google.protobuf.Duration",
+        _ => "type:unknown",
+    }
+}
+
+/// A position (line and column from one) and a message.
+pub(super) type SyntaxError = ((isize, isize), String);
+
+/// Parses an expression.
+///
+/// # Errors
+/// What is wrong and where.
+pub(super) fn parse(text: &str) -> Result<IdedExpr, Vec<SyntaxError>> {
+    let parsed = Parser::new().enable_optional_syntax(true).parse(text);
+    parsed.map_err(|errors| errors.errors.into_iter().map(|error| (error.pos, error.msg)).collect())
+}
+
+/// Turns optional field selection into optional indexing, which takes an absent field for what it is.
+pub(super) fn prepare(expr: &mut IdedExpr) {
+    match &mut expr.expr {
+        Expr::Call(call) => {
+            if call.func_name == operators::OPT_SELECT {
+                call.func_name = operators::OPT_INDEX.to_owned();
+            }
+            call.target.iter_mut().for_each(|target| prepare(target));
+            call.args.iter_mut().for_each(prepare);
+        }
+        Expr::Select(select) => prepare(&mut select.operand),
+        Expr::List(list) => list.elements.iter_mut().for_each(prepare),
+        Expr::Map(map) => {
+            for entry in &mut map.entries {
+                if let EntryExpr::MapEntry(entry) = &mut entry.expr {
+                    prepare(&mut entry.key);
+                    prepare(&mut entry.value);
+                }
+            }
+        }
+        Expr::Comprehension(comprehension) => {
+            for part in [
+                &mut comprehension.iter_range,
+                &mut comprehension.accu_init,
+                &mut comprehension.loop_cond,
+                &mut comprehension.loop_step,
+                &mut comprehension.result,
+            ] {
+                prepare(part);
+            }
+        }
+        Expr::Ident(_) | Expr::Literal(_) | Expr::Struct(_) | Expr::Unspecified => {}
+    }
+}
+
+/// Runs an expression on a value and, for transition rules, the old one.
+///
+/// # Errors
+/// The error as cel-go words it.
+pub(super) fn run(expr: &IdedExpr, own: &Value, old: Option<&Value>) -> Result<Value, String> {
+    let mut context = FUNCTIONS.new_inner_scope();
+    context.add_variable_from_value("self", own.clone());
+    if let Some(old) = old {
+        context.add_variable_from_value("oldSelf", old.clone());
+    }
+    Value::resolve(expr, &context).map_err(|error| describe(&error))
+}
+
+/// An optional old value.
+pub(super) fn optional(value: Option<Value>) -> Value {
+    Value::Opaque(Arc::new(value.map_or_else(OptionalValue::none, OptionalValue::of)))
+}
+
+/// Runs an expression that needs no variables.
+pub(super) fn standalone(text: &str) -> Option<Value> {
+    let expr = parse(text).ok()?;
+    Value::resolve(&expr, &FUNCTIONS).ok()
+}
+
+fn describe(error: &ExecutionError) -> String {
+    match error {
+        ExecutionError::NoSuchKey(name) => format!("no such key: {name}"),
+        ExecutionError::IndexOutOfBounds(Value::Int(index)) => format!("index out of bounds: {index}"),
+        ExecutionError::DivisionByZero(_) => "division by zero".into(),
+        ExecutionError::RemainderByZero(_) => "modulus by zero".into(),
+        ExecutionError::Overflow(..) => "integer overflow".into(),
+        ExecutionError::FunctionError { function, message } => match function.as_str() {
+            "int" | "uint" | "double" if message.starts_with("string parse error") => {
+                format!("type conversion error from 'string' to '{function}'")
+            }
+            _ => message.clone(),
+        },
+        ExecutionError::UndeclaredReference(name) => format!("no such attribute(s): {name}"),
+        _ => "no such overload".into(),
+    }
+}

@@ -1,0 +1,196 @@
+//! The functions that rules may call, with their signatures: those of Kubernetes 1.37 that the evaluator has.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+
+use super::ty::Ty;
+
+/// One signature.
+#[derive(Debug)]
+pub(super) struct Overload {
+    /// Whether it is called on a value: `value.name(…)`.
+    pub(super) method: bool,
+    /// What it takes, the value it is called on first.
+    pub(super) args: Vec<Ty>,
+    /// What it gives.
+    pub(super) result: Ty,
+}
+
+/// Written as `name(args) result`, or `.name(receiver, args) result` for methods. Capital letters stand for any type.
+const SIGNATURES: &str = "
+!_(bool) bool
+-_(int) int; -_(double) double
+_&&_(bool, bool) bool; _||_(bool, bool) bool; _?_:_(bool, A, A) A
+_==_(A, A) bool; _!=_(A, A) bool
+_+_(int, int) int; _+_(uint, uint) uint; _+_(double, double) double; _+_(string, string) string
+_+_(bytes, bytes) bytes; _+_(list<A>, list<A>) list<A>; _+_(timestamp, duration) timestamp
+_+_(duration, timestamp) timestamp; _+_(duration, duration) duration
+_-_(int, int) int; _-_(uint, uint) uint; _-_(double, double) double; _-_(timestamp, timestamp) duration
+_-_(timestamp, duration) timestamp; _-_(duration, duration) duration
+_*_(int, int) int; _*_(uint, uint) uint; _*_(double, double) double
+_/_(int, int) int; _/_(uint, uint) uint; _/_(double, double) double
+_%_(int, int) int; _%_(uint, uint) uint
+_[_](list<A>, int) A; _[_](map<A, B>, A) B
+_[?_](list<A>, int) optional<A>; _[?_](map<A, B>, A) optional<B>
+_[?_](optional<list<A>>, int) optional<A>; _[?_](optional<map<A, B>>, A) optional<B>
+@in(A, list<A>) bool; @in(A, map<A, B>) bool
+size(string) int; size(bytes) int; size(list<A>) int; size(map<A, B>) int
+.size(string) int; .size(bytes) int; .size(list<A>) int; .size(map<A, B>) int
+.contains(string, string) bool; .startsWith(string, string) bool; .endsWith(string, string) bool
+.matches(string, string) bool; matches(string, string) bool
+string(int) string; string(uint) string; string(double) string; string(string) string; string(bool) string
+string(bytes) string; string(timestamp) string; string(duration) string; string(net.IP) string; string(net.CIDR) string
+bytes(string) bytes; bytes(bytes) bytes; dyn(A) dyn; type(A) type
+int(int) int; int(uint) int; int(double) int; int(string) int; int(timestamp) int; int(duration) int
+uint(uint) uint; uint(int) uint; uint(double) uint; uint(string) uint
+double(double) double; double(int) double; double(uint) double; double(string) double
+bool(bool) bool; bool(string) bool
+duration(string) duration; duration(duration) duration; timestamp(string) timestamp; timestamp(timestamp) timestamp
+timestamp(int) timestamp
+.getFullYear(timestamp) int; .getMonth(timestamp) int; .getDayOfYear(timestamp) int; .getDayOfMonth(timestamp) int
+.getDate(timestamp) int; .getDayOfWeek(timestamp) int; .getHours(timestamp) int; .getMinutes(timestamp) int
+.getSeconds(timestamp) int; .getMilliseconds(timestamp) int; .getHours(duration) int; .getMinutes(duration) int
+.getSeconds(duration) int; .getMilliseconds(duration) int
+optional.of(A) optional<A>; optional.none() optional<A>; optional.ofNonZeroValue(A) optional<A>
+.hasValue(optional<A>) bool; .value(optional<A>) A; .orValue(optional<A>, A) A; .or(optional<A>, optional<A>) optional<A>
+.charAt(string, int) string; .indexOf(string, string) int; .indexOf(string, string, int) int
+.lastIndexOf(string, string) int; .lastIndexOf(string, string, int) int; .lowerAscii(string) string
+.upperAscii(string) string; .replace(string, string, string) string; .replace(string, string, string, int) string
+.split(string, string) list<string>; .split(string, string, int) list<string>; .substring(string, int) string
+.substring(string, int, int) string; .trim(string) string; .join(list<string>) string
+.join(list<string>, string) string; .format(string, list<dyn>) string; strings.quote(string) string
+.reverse(string) string
+.find(string, string) string; .findAll(string, string) list<string>; .findAll(string, string, int) list<string>
+.isSorted(list<A>) bool; .sum(list<int>) int; .sum(list<uint>) uint; .sum(list<double>) double
+.sum(list<duration>) duration; .min(list<A>) A; .max(list<A>) A; .indexOf(list<A>, A) int; .lastIndexOf(list<A>, A) int
+.slice(list<A>, int, int) list<A>; .flatten(list<list<A>>) list<A>; .flatten(list<dyn>, int) list<dyn>
+.distinct(list<A>) list<A>; .reverse(list<A>) list<A>; .sort(list<A>) list<A>; lists.range(int) list<int>
+.first(list<A>) optional<A>; .last(list<A>) optional<A>
+sets.contains(list<A>, list<A>) bool; sets.equivalent(list<A>, list<A>) bool; sets.intersects(list<A>, list<A>) bool
+base64.encode(bytes) string; base64.decode(string) bytes
+jsonpatch.escapeKey(string) string
+url(string) kubernetes.URL; isURL(string) bool; .getScheme(kubernetes.URL) string; .getHost(kubernetes.URL) string
+.getHostname(kubernetes.URL) string; .getPort(kubernetes.URL) string; .getEscapedPath(kubernetes.URL) string
+.getQuery(kubernetes.URL) map<string, list<string>>
+quantity(string) kubernetes.Quantity; isQuantity(string) bool; .isInteger(kubernetes.Quantity) bool
+.asInteger(kubernetes.Quantity) int; .asApproximateFloat(kubernetes.Quantity) double; .sign(kubernetes.Quantity) int
+.add(kubernetes.Quantity, kubernetes.Quantity) kubernetes.Quantity; .add(kubernetes.Quantity, int) kubernetes.Quantity
+.sub(kubernetes.Quantity, kubernetes.Quantity) kubernetes.Quantity; .sub(kubernetes.Quantity, int) kubernetes.Quantity
+.isGreaterThan(kubernetes.Quantity, kubernetes.Quantity) bool; .isLessThan(kubernetes.Quantity, kubernetes.Quantity) bool
+.compareTo(kubernetes.Quantity, kubernetes.Quantity) int
+ip(string) net.IP; isIP(string) bool; ip.isCanonical(string) bool; .family(net.IP) int; .isLoopback(net.IP) bool
+.isUnspecified(net.IP) bool; .isLinkLocalMulticast(net.IP) bool; .isLinkLocalUnicast(net.IP) bool
+.isGlobalUnicast(net.IP) bool
+cidr(string) net.CIDR; isCIDR(string) bool; .containsIP(net.CIDR, net.IP) bool; .containsIP(net.CIDR, string) bool
+.containsCIDR(net.CIDR, net.CIDR) bool; .containsCIDR(net.CIDR, string) bool; .ip(net.CIDR) net.IP
+.masked(net.CIDR) net.CIDR; .prefixLength(net.CIDR) int
+semver(string) kubernetes.Semver; semver(string, bool) kubernetes.Semver; isSemver(string) bool
+isSemver(string, bool) bool; .major(kubernetes.Semver) int; .minor(kubernetes.Semver) int; .patch(kubernetes.Semver) int
+.isGreaterThan(kubernetes.Semver, kubernetes.Semver) bool; .isLessThan(kubernetes.Semver, kubernetes.Semver) bool
+.compareTo(kubernetes.Semver, kubernetes.Semver) int
+format.named(string) optional<kubernetes.NamedFormat>; format.dns1123Label() kubernetes.NamedFormat
+format.dns1123Subdomain() kubernetes.NamedFormat; format.dns1035Label() kubernetes.NamedFormat
+format.qualifiedName() kubernetes.NamedFormat; format.dns1123LabelPrefix() kubernetes.NamedFormat
+format.dns1123SubdomainPrefix() kubernetes.NamedFormat; format.dns1035LabelPrefix() kubernetes.NamedFormat
+format.labelValue() kubernetes.NamedFormat; format.uri() kubernetes.NamedFormat; format.uuid() kubernetes.NamedFormat
+format.byte() kubernetes.NamedFormat; format.date() kubernetes.NamedFormat; format.datetime() kubernetes.NamedFormat
+.validate(kubernetes.NamedFormat, string) optional<list<string>>
+";
+
+/// Functions and macros that Kubernetes has and the evaluator lacks: a rule that uses one is refused by name.
+pub(super) const LACKING: [&str; 9] = [
+    "optMap",
+    "optFlatMap",
+    "sortBy",
+    "includes",
+    "transformList",
+    "transformMap",
+    "transformMapEntry",
+    "bind",
+    "unwrap",
+];
+
+/// Every function's signatures, by name.
+pub(super) static FUNCTIONS: LazyLock<BTreeMap<String, Vec<Overload>>> = LazyLock::new(|| {
+    let mut functions: BTreeMap<String, Vec<Overload>> = BTreeMap::new();
+    for signature in SIGNATURES.split(['\n', ';']).map(str::trim).filter(|text| !text.is_empty()) {
+        let (name, overload) = parse(signature);
+        functions.entry(name).or_default().push(overload);
+    }
+    for name in ["_<_", "_<=_", "_>_", "_>=_"] {
+        functions.insert(name.into(), comparisons());
+    }
+    functions
+});
+
+/// Numbers compare across their types; the other types with themselves.
+fn comparisons() -> Vec<Overload> {
+    let numbers = [Ty::Int, Ty::Uint, Ty::Double];
+    let mut pairs: Vec<(Ty, Ty)> = numbers
+        .iter()
+        .flat_map(|left| numbers.iter().map(move |right| (left.clone(), right.clone())))
+        .collect();
+    for same in [Ty::Bool, Ty::String, Ty::Bytes, Ty::Timestamp, Ty::Duration] {
+        pairs.push((same.clone(), same));
+    }
+    pairs
+        .into_iter()
+        .map(|(left, right)| Overload { method: false, args: vec![left, right], result: Ty::Bool })
+        .collect()
+}
+
+fn parse(signature: &'static str) -> (String, Overload) {
+    let open = signature.find('(').expect("a signature has parentheses");
+    let close = signature.rfind(')').expect("a signature has parentheses");
+    let name = &signature[..open];
+    let args = split_arguments(&signature[open + 1..close]).into_iter().map(parse_type).collect();
+    let overload =
+        Overload { method: name.starts_with('.'), args, result: parse_type(signature[close + 1..].trim()) };
+    (name.trim_start_matches('.').to_owned(), overload)
+}
+
+/// Splits at the commas that stand outside of angle brackets.
+fn split_arguments(text: &'static str) -> Vec<&'static str> {
+    let mut parts = Vec::new();
+    let (mut depth, mut start) = (0, 0);
+    for (at, letter) in text.char_indices() {
+        match letter {
+            '<' => depth += 1,
+            '>' => depth -= 1,
+            ',' if depth == 0 => {
+                parts.push(text[start..at].trim());
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(text[start..].trim());
+    parts.retain(|part| !part.is_empty());
+    parts
+}
+
+fn parse_type(text: &'static str) -> Ty {
+    if let Some((name, inner)) = text.strip_suffix('>').and_then(|text| text.split_once('<')) {
+        let mut inner = split_arguments(inner).into_iter().map(parse_type);
+        let mut next = || inner.next().expect("a container names its types");
+        return match name {
+            "list" => Ty::list(next()),
+            "optional" => Ty::Optional(Arc::new(next())),
+            _ => Ty::Map(Arc::new(next()), Arc::new(next())),
+        };
+    }
+    match text {
+        "dyn" => Ty::Dyn,
+        "bool" => Ty::Bool,
+        "int" => Ty::Int,
+        "uint" => Ty::Uint,
+        "double" => Ty::Double,
+        "string" => Ty::String,
+        "bytes" => Ty::Bytes,
+        "timestamp" => Ty::Timestamp,
+        "duration" => Ty::Duration,
+        "type" => Ty::Type,
+        single if single.len() == 1 => Ty::Param(single.chars().next().expect("one letter")),
+        opaque => Ty::Opaque(opaque),
+    }
+}

@@ -1,0 +1,356 @@
+//! The rules of one schema, compiled, in the shape of the schema.
+
+use std::collections::BTreeMap;
+
+use kube_cel::cel::Value as Cel;
+use kube_cel::cel::common::ast::IdedExpr;
+use serde_json::Value;
+use setpoint_api::cause::{CauseType, Shown};
+use setpoint_api::structural::{Props, Rule, Structural, field_path, old_item, unchanged};
+use setpoint_api::{Cause, Path};
+
+use super::check::check;
+use super::source::Source;
+use super::ty::Ty;
+use super::{evaluate, value};
+
+/// A message that a rule computes is at most this long.
+const MAX_MESSAGE_BYTES: usize = 5 * 1024;
+
+/// The compiled rules of a kind.
+#[derive(Debug)]
+pub struct Rules {
+    root: Option<Node>,
+}
+
+#[derive(Debug, Default)]
+struct Node {
+    props: Props,
+    rules: Vec<Compiled>,
+    is_resource: bool,
+    items: Option<Box<Node>>,
+    properties: BTreeMap<String, Node>,
+    additional: Option<Box<Node>>,
+}
+
+#[derive(Debug)]
+struct Compiled {
+    rule: Rule,
+    expr: IdedExpr,
+    message: Option<IdedExpr>,
+    uses_old_self: bool,
+}
+
+impl Rules {
+    /// Compiles all rules of a schema that stands at `path`.
+    ///
+    /// # Errors
+    /// Everything that is wrong with them.
+    pub fn compile(structural: &Structural, path: &Path) -> Result<Rules, Vec<Cause>> {
+        let mut causes = Vec::new();
+        let root = Compiler { causes: &mut causes }.node(structural.props(), path, true, None);
+        if causes.is_empty() { Ok(Rules { root }) } else { Err(causes) }
+    }
+
+    /// What the rules have against an object. On an update, `old` is the stored object.
+    pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+        let mut causes = Vec::new();
+        if let Some(root) = &self.root {
+            root.validate(object, old, Ratchet { current: old, parent: None }, &Path::default(), &mut causes);
+        }
+        causes
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.root.is_none()
+    }
+}
+
+struct Compiler<'c> {
+    causes: &'c mut Vec<Cause>,
+}
+
+impl Compiler<'_> {
+    /// The node, if it or anything below it has rules. `uncorrelated` is where old and new items stop being matched.
+    fn node(
+        &mut self,
+        props: &Props,
+        path: &Path,
+        is_resource: bool,
+        uncorrelated: Option<&Path>,
+    ) -> Option<Node> {
+        let mut node = Node { is_resource, ..Node::default() };
+        let atomic_map = props.map_type.as_deref() == Some("atomic");
+        let below = uncorrelated.cloned().or_else(|| atomic_map.then(|| path.clone()));
+        for (name, property) in &props.properties {
+            let at = path.child("properties").key(name);
+            if let Some(child) = self.node(property, &at, property.embedded_resource, below.as_ref()) {
+                node.properties.insert(name.clone(), child);
+            }
+        }
+        if let Some(schema) = props.additional.as_ref().and_then(|more| more.schema.as_deref()) {
+            let at = path.child("additionalProperties");
+            node.additional = self.node(schema, &at, schema.embedded_resource, uncorrelated).map(Box::new);
+        }
+        if let Some(items) = &props.items {
+            let keyed = props.list_type.as_deref() == Some("map");
+            let below = uncorrelated.cloned().or_else(|| (!keyed).then(|| path.clone()));
+            let at = path.child("items");
+            node.items = self.node(items, &at, items.embedded_resource, below.as_ref()).map(Box::new);
+        }
+        for (at, rule) in props.validations.iter().enumerate() {
+            let path = path.child("x-kubernetes-validations").index(at);
+            if let Some(compiled) = self.rule(rule, props, is_resource, &path, uncorrelated) {
+                node.rules.push(compiled);
+            }
+        }
+        let has_rules = !node.rules.is_empty()
+            || !node.properties.is_empty()
+            || node.items.is_some()
+            || node.additional.is_some();
+        has_rules.then(|| {
+            node.props = props.clone();
+            node
+        })
+    }
+
+    fn rule(
+        &mut self,
+        rule: &Rule,
+        props: &Props,
+        is_resource: bool,
+        path: &Path,
+        uncorrelated: Option<&Path>,
+    ) -> Option<Compiled> {
+        let at = path.child("rule");
+        let shown = || Shown::raw(rule_json(rule));
+        let Some(ty) = Ty::of(props, is_resource) else {
+            let detail = "failed to convert to declType for CEL validation rules";
+            self.causes.push(Cause::internal(&path.child("rule"), detail));
+            return None;
+        };
+        let optional = rule.optional_old_self == Some(true);
+        let old = if optional { Ty::Optional(std::sync::Arc::new(ty.clone())) } else { ty.clone() };
+        let variables = [("self", ty), ("oldSelf", old)];
+        let (expr, checked) = match compile(&rule.rule, &variables) {
+            Ok(compiled) => compiled,
+            Err(errors) => {
+                self.causes.push(Cause::invalid(&at, shown(), &format!("compilation failed: {errors}")));
+                return None;
+            }
+        };
+        if !matches!(checked.ty, Ty::Bool) {
+            self.causes.push(Cause::invalid(&at, shown(), "cel expression must evaluate to a bool"));
+            return None;
+        }
+        let message = self.message(rule, &variables, path);
+        match (checked.uses_old_self, uncorrelated) {
+            (true, Some(place)) => {
+                let detail = format!(
+                    "oldSelf cannot be used on the uncorrelatable portion of the schema within {place}"
+                );
+                self.causes.push(Cause::invalid(&at, rule.rule.as_str(), &detail));
+            }
+            (false, _) => {
+                if let Some(set) = rule.optional_old_self {
+                    let detail = "may not be set if oldSelf is not used in rule";
+                    self.causes.push(Cause::invalid(&path.child("optionalOldSelf"), set, detail));
+                }
+            }
+            _ => {}
+        }
+        Some(Compiled { rule: rule.clone(), expr, message, uses_old_self: checked.uses_old_self })
+    }
+
+    fn message(&mut self, rule: &Rule, variables: &[(&str, Ty)], path: &Path) -> Option<IdedExpr> {
+        if rule.message_expression.is_empty() {
+            return None;
+        }
+        let at = path.child("messageExpression");
+        let shown = || Shown::raw(rule_json(rule));
+        match compile(&rule.message_expression, variables) {
+            Err(errors) => {
+                let detail = format!("messageExpression compilation failed: {errors}");
+                self.causes.push(Cause::invalid(&at, shown(), &detail));
+                None
+            }
+            Ok((_, checked)) if !matches!(checked.ty, Ty::String) => {
+                self.causes.push(Cause::invalid(&at, shown(), "messageExpression must evaluate to a string"));
+                None
+            }
+            Ok((expr, _)) => Some(expr),
+        }
+    }
+}
+
+fn compile(text: &str, variables: &[(&str, Ty)]) -> Result<(IdedExpr, super::check::Checked), String> {
+    let mut expr = evaluate::parse(text).map_err(|errors| {
+        let source = Source::new(text);
+        let lines: Vec<String> = errors
+            .iter()
+            .map(|((line, column), message)| source.describe_at(*line, *column, message))
+            .collect();
+        lines.join("\n")
+    })?;
+    let checked = check(&expr, text, variables)?;
+    evaluate::prepare(&mut expr);
+    Ok((expr, checked))
+}
+
+/// A rule as Go prints the struct that holds it.
+fn rule_json(rule: &Rule) -> String {
+    let quoted = |text: &str| setpoint_api::cause::go_json(&Value::from(text));
+    let reason = rule.reason.as_deref().map_or_else(|| "null".into(), quoted);
+    let optional = rule.optional_old_self.map_or_else(|| "null".into(), |set| set.to_string());
+    format!(
+        "{{\"Rule\":{},\"Message\":{},\"MessageExpression\":{},\"Reason\":{reason},\"FieldPath\":{},\"OptionalOldSelf\":{optional}}}",
+        quoted(&rule.rule),
+        quoted(&rule.message),
+        quoted(&rule.message_expression),
+        quoted(&rule.field_path),
+    )
+}
+
+/// The old value here, and the nearest one above where there is none here.
+#[derive(Clone, Copy)]
+struct Ratchet<'v> {
+    current: Option<&'v Value>,
+    parent: Option<(&'v Value, &'v Value, &'v Props)>,
+}
+
+impl Node {
+    fn validate<'v>(
+        &'v self,
+        value: &'v Value,
+        old: Option<&'v Value>,
+        ratchet: Ratchet<'v>,
+        path: &Path,
+        causes: &mut Vec<Cause>,
+    ) {
+        if value.is_null() {
+            return;
+        }
+        self.run_rules(value, old, ratchet, path, causes);
+        let parent = ratchet.current.map(|old| (value, old, &self.props)).or(ratchet.parent);
+        match value {
+            Value::Array(items) => {
+                let Some(node) = &self.items else { return };
+                for (at, item) in items.iter().enumerate() {
+                    let old = old.and_then(|old| old_item(item, old, &self.props));
+                    let current = ratchet.current.and(old);
+                    node.validate(item, old, Ratchet { current, parent }, &path.index(at), causes);
+                }
+            }
+            Value::Object(fields) => {
+                let correlates = self.props.map_type.as_deref() != Some("atomic");
+                for (name, value) in fields {
+                    let old = old.and_then(|old| old.get(name));
+                    let current = ratchet.current.and(old);
+                    let below = Ratchet { current, parent };
+                    let old = old.filter(|_| correlates);
+                    if let Some(node) = &self.additional {
+                        node.validate(value, old, below, &path.key(name), causes);
+                    }
+                    if let Some(node) = self.properties.get(name) {
+                        node.validate(value, old, below, &path.child(name), causes);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn run_rules(
+        &self,
+        value: &Value,
+        old: Option<&Value>,
+        ratchet: Ratchet<'_>,
+        path: &Path,
+        causes: &mut Vec<Cause>,
+    ) {
+        if self.rules.is_empty() {
+            return;
+        }
+        let own = value::convert(value, &self.props, self.is_resource);
+        let old =
+            old.filter(|old| !old.is_null()).map(|old| value::convert(old, &self.props, self.is_resource));
+        for compiled in &self.rules {
+            let optional = compiled.rule.optional_old_self == Some(true);
+            if compiled.uses_old_self && old.is_none() && !optional {
+                continue;
+            }
+            let old = if optional { Some(evaluate::optional(old.clone())) } else { old.clone() };
+            let described = described(&compiled.rule);
+            match evaluate::run(&compiled.expr, &own, old.as_ref()) {
+                Ok(Cel::Bool(true)) => {}
+                Ok(_) => {
+                    let ratcheted = !compiled.uses_old_self && self.is_unchanged(value, ratchet);
+                    if !ratcheted {
+                        causes.push(self.cause(compiled, value, &own, old.as_ref(), path));
+                    }
+                }
+                Err(error) => {
+                    let detail = if error.starts_with("no such overload") {
+                        format!(
+                            "'{error}': call arguments did not match a supported operator, function or macro signature for rule: {described}"
+                        )
+                    } else {
+                        format!("{error} evaluating rule: {described}")
+                    };
+                    causes.push(Cause::invalid(path, self.props.kind.as_str(), &detail));
+                }
+            }
+        }
+    }
+
+    fn is_unchanged(&self, value: &Value, ratchet: Ratchet<'_>) -> bool {
+        match (ratchet.current, ratchet.parent) {
+            (Some(old), _) => unchanged(value, old, &self.props),
+            (None, Some((value, old, props))) => unchanged(value, old, props),
+            (None, None) => false,
+        }
+    }
+
+    fn cause(&self, compiled: &Compiled, value: &Value, own: &Cel, old: Option<&Cel>, path: &Path) -> Cause {
+        let rule = &compiled.rule;
+        let computed = compiled.message.as_ref().and_then(|message| computed_message(message, own, old));
+        let detail = computed.unwrap_or_else(|| {
+            if rule.message.is_empty() {
+                format!("failed rule: {}", described(rule))
+            } else {
+                described(rule)
+            }
+        });
+        let segments = field_path::resolve(&rule.field_path, &self.props).unwrap_or_default();
+        let path = field_path::join(path, &segments);
+        let omitted = matches!(self.props.kind.as_str(), "object" | "array");
+        match rule.reason.as_deref() {
+            Some("FieldValueForbidden") => Cause::forbidden(&path, &detail),
+            Some("FieldValueRequired") => Cause::required(&path, &detail),
+            Some("FieldValueDuplicate") if omitted => {
+                let reason = CauseType::FieldValueDuplicate;
+                Cause { reason, message: reason.words().into(), field: path.to_string() }
+            }
+            Some("FieldValueDuplicate") => Cause::duplicate(&path, value),
+            _ if omitted => {
+                let reason = CauseType::FieldValueInvalid;
+                Cause { reason, message: format!("{}: {detail}", reason.words()), field: path.to_string() }
+            }
+            _ => Cause::invalid(&path, value, &detail),
+        }
+    }
+}
+
+/// The rule as errors name it.
+fn described(rule: &Rule) -> String {
+    if rule.message.is_empty() { rule.rule.trim().into() } else { rule.message.trim().into() }
+}
+
+/// The computed message, if it is usable.
+fn computed_message(message: &IdedExpr, own: &Cel, old: Option<&Cel>) -> Option<String> {
+    let Ok(Cel::String(text)) = evaluate::run(message, own, old) else { return None };
+    let text = text.trim();
+    let usable = !text.is_empty() && text.len() <= MAX_MESSAGE_BYTES && !text.contains(['\n', '\r']);
+    usable.then(|| text.to_owned())
+}

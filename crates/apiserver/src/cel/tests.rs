@@ -1,0 +1,170 @@
+use serde_json::{Value, json};
+use setpoint_api::Path;
+use setpoint_api::structural::Structural;
+
+use super::Rules;
+
+/// A schema with a field of each type, and these rules on `spec`.
+fn schema(rules: Value) -> Structural {
+    Structural::read(
+        &json!({"type": "object", "properties": {"spec": {"type": "object", "x-kubernetes-validations": rules,
+        "properties": {
+            "i": {"type": "integer"}, "s": {"type": "string"}, "num": {"type": "number"}, "b": {"type": "boolean"},
+            "l": {"type": "array", "items": {"type": "string"}},
+            "m": {"type": "object", "additionalProperties": {"type": "integer"}},
+            "o": {"type": "object", "properties": {"x": {"type": "string"}}},
+            "ios": {"x-kubernetes-int-or-string": true},
+            "n": {"type": "string", "nullable": true},
+            "d": {"type": "string", "format": "date-time"},
+            "foo-bar": {"type": "string"}, "namespace": {"type": "string"},
+            "keyed": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+                "items": {"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}, "v": {"type": "integer"}},
+                    "x-kubernetes-validations": [{"rule": "!has(oldSelf.v) || self.v >= oldSelf.v", "message": "v must not shrink"}]}},
+        }}}}),
+    )
+}
+
+fn refusal(rule: &str) -> String {
+    let errors = Rules::compile(&schema(json!([{"rule": rule}])), &Path::new("~")).err().unwrap_or_default();
+    let text = errors.iter().map(|error| error.message.clone()).collect::<Vec<_>>().join("; ");
+    match text.split_once("}: ") {
+        Some((_, detail)) => detail.to_owned(),
+        None => text,
+    }
+}
+
+fn causes(rules: Value, spec: Value, old: Option<Value>) -> Vec<String> {
+    let rules = Rules::compile(&schema(rules), &Path::default()).unwrap();
+    let old = old.map(|spec| json!({"spec": spec}));
+    rules.validate(&json!({"spec": spec}), old.as_ref()).iter().map(ToString::to_string).collect()
+}
+
+fn holds(rule: &str, spec: Value) -> bool {
+    causes(json!([{"rule": rule}]), spec, None).is_empty()
+}
+
+#[test]
+fn errors_are_placed_and_worded_as_in_cel_go() {
+    let table = [
+        ("self.x", "compilation failed: ERROR: <input>:1:5: undefined field 'x'\n | self.x\n | ....^"),
+        (
+            "foo",
+            "compilation failed: ERROR: <input>:1:1: undeclared reference to 'foo' (in container '')\n | foo\n | ^",
+        ),
+        (
+            "self.l.all(x, x > 1)",
+            "compilation failed: ERROR: <input>:1:17: found no matching overload for '_>_' applied to '(string, int)'\n | self.l.all(x, x > 1)\n | ................^",
+        ),
+        (
+            "self.s.startsWith(1)",
+            "compilation failed: ERROR: <input>:1:18: found no matching overload for 'startsWith' applied to 'string.(int)'\n | self.s.startsWith(1)\n | .................^",
+        ),
+        (
+            "self.i.all(x, true)",
+            "compilation failed: ERROR: <input>:1:5: expression of type 'int' cannot be range of a comprehension (must be list, map, or dynamic)\n | self.i.all(x, true)\n | ....^",
+        ),
+        (
+            "self.foo-bar == 'a'",
+            "compilation failed: ERROR: <input>:1:5: undefined field 'foo'\n | self.foo-bar == 'a'\n | ....^\nERROR: <input>:1:10: undeclared reference to 'bar' (in container '')\n | self.foo-bar == 'a'\n | .........^",
+        ),
+        (
+            "[1, 'a'].size() == 2",
+            "compilation failed: ERROR: <input>:1:5: expected type 'int' but found 'string'\n | [1, 'a'].size() == 2\n | ....^",
+        ),
+        ("self.i", "cel expression must evaluate to a bool"),
+    ];
+    for (rule, expected) in table {
+        assert_eq!(refusal(rule), expected, "{rule}");
+    }
+    assert!(
+        refusal("self.i ==")
+            .starts_with("compilation failed: ERROR: <input>:1:10: Syntax error: mismatched input")
+    );
+    assert!(refusal("self.l.all(i, x, x != '')").contains("this server does not have"));
+}
+
+#[test]
+fn what_kubernetes_accepts_is_accepted() {
+    for rule in [
+        "self.ios == 1 || self.ios == 'a'",
+        "self.num > 1 && self.i > 1.5",
+        "self.m.a == 1 && 'a' in self.m && self.m.all(k, self.m[k] > 1)",
+        "self.o == null",
+        "self.foo__dash__bar == self.__namespace__",
+        "self.l.map(x, size(x)).max() > 1 && self.l + ['a'] == self.l",
+        "type(self.ios) == string ? self.ios.endsWith('%') : self.ios > 1",
+        "self.?i.orValue(1) == 1 && self.l[?0].hasValue()",
+        "quantity(self.s).isGreaterThan(quantity('1')) || ip('1.2.3.4').family() == 4",
+        "'%s %d'.format([self.s, self.i]) == ''",
+        "self.keyed.exists(e, e.k == 'a' && e.v > 1)",
+    ] {
+        assert_eq!(refusal(rule), "", "{rule}");
+    }
+}
+
+#[test]
+fn rules_see_values_by_their_schema() {
+    assert!(holds("self.num == 1.0", json!({"num": 1})));
+    assert!(holds("self.d.getFullYear() == 2020", json!({"d": "2021-01-01T00:00:00+05:00"})));
+    assert!(holds("!has(self.n)", json!({"n": null})));
+    assert!(holds("self.m['a-b'] == 1", json!({"m": {"a-b": 1}})));
+    assert!(holds("self.foo__dash__bar == 'x'", json!({"foo-bar": "x"})));
+    assert!(holds("self.?o.?x.orValue('q') == 'q'", json!({})));
+    assert!(holds("type(self.ios) == int", json!({"ios": 3})));
+}
+
+#[test]
+fn failures_name_rule_message_reason_and_place() {
+    let rules = json!([
+        {"rule": "self.i > 1"},
+        {"rule": "self.i > 2", "message": " too small "},
+        {"rule": "self.i > 3", "messageExpression": "'i is ' + string(self.i)", "reason": "FieldValueForbidden", "fieldPath": ".i"},
+        {"rule": "10 / self.i > 1"},
+        {"rule": "self.l[0] == 'a'"},
+    ]);
+    assert_eq!(
+        causes(rules, json!({"i": 0}), None),
+        [
+            "spec: Invalid value: failed rule: self.i > 1",
+            "spec: Invalid value: too small",
+            "spec.i: Forbidden: i is 0",
+            "spec: Invalid value: \"object\": division by zero evaluating rule: 10 / self.i > 1",
+            "spec: Invalid value: \"object\": no such key: l evaluating rule: self.l[0] == 'a'",
+        ]
+    );
+}
+
+#[test]
+fn transition_rules_meet_the_old_value() {
+    let rule = || json!([{"rule": "self.s == oldSelf.s", "message": "s is immutable"}]);
+    assert!(causes(rule(), json!({"s": "a"}), None).is_empty());
+    assert_eq!(
+        causes(rule(), json!({"s": "b"}), Some(json!({"s": "a"}))),
+        ["spec: Invalid value: s is immutable"]
+    );
+    let optional = || json!([{"rule": "oldSelf.hasValue() || self.s == 'first'", "optionalOldSelf": true}]);
+    assert_eq!(causes(optional(), json!({"s": "b"}), None).len(), 1);
+    assert!(causes(optional(), json!({"s": "b"}), Some(json!({"s": "a"}))).is_empty());
+    // Items are matched by key, wherever they stand.
+    let old = json!({"keyed": [{"k": "a", "v": 5}]});
+    let new = json!({"keyed": [{"k": "z", "v": 1}, {"k": "a", "v": 4}]});
+    assert_eq!(causes(json!([]), new, Some(old)), ["spec.keyed[1]: Invalid value: v must not shrink"]);
+}
+
+#[test]
+fn what_did_not_change_is_not_held_against_an_update() {
+    let rule = || json!([{"rule": "self.i > 5"}]);
+    assert!(causes(rule(), json!({"i": 1}), Some(json!({"i": 1}))).is_empty());
+    assert_eq!(causes(rule(), json!({"i": 1, "s": "x"}), Some(json!({"i": 1}))).len(), 1);
+}
+
+#[test]
+fn old_values_are_for_places_where_they_can_be_matched() {
+    let schema = Structural::read(&json!({"type": "object", "properties": {"l": {"type": "array",
+        "items": {"type": "string", "x-kubernetes-validations": [{"rule": "self == oldSelf"}]}}}}));
+    let errors = Rules::compile(&schema, &Path::new("~")).unwrap_err();
+    assert_eq!(
+        errors[0].to_string(),
+        "~.properties[l].items.x-kubernetes-validations[0].rule: Invalid value: \"self == oldSelf\": oldSelf cannot be used on the uncorrelatable portion of the schema within ~.properties[l]"
+    );
+}
