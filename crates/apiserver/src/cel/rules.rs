@@ -18,7 +18,7 @@ use super::{evaluate, value};
 const MAX_MESSAGE_BYTES: usize = 5 * 1024;
 
 /// The compiled rules of a kind.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Rules {
     root: Option<Node>,
 }

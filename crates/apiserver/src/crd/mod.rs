@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use setpoint_api::apply::Versions;
-use setpoint_api::cause::Cause;
+use setpoint_api::cause::{Cause, Path};
 use setpoint_api::clock;
 use setpoint_api::facts::Facts;
 use setpoint_api::schema::{Fault, Read, Schema, Strict, builtin, read_json, read_value};
@@ -17,6 +17,7 @@ use setpoint_api::structural::Structural;
 use setpoint_api::table::Printer;
 use setpoint_store::{KeyRange, Snapshot};
 
+use crate::cel;
 use crate::registry::{self, Resource, Rules, Subresource, key};
 
 pub(crate) use cleanup::{cleanup_after, on_delete};
@@ -40,6 +41,8 @@ struct Version {
     served: bool,
     storage: bool,
     structural: Structural,
+    /// `x-kubernetes-validations`.
+    rules: cel::Rules,
     /// Whether the schema fills anything in, which reads of older objects need too.
     defaults: bool,
     columns: Value,
@@ -110,7 +113,15 @@ impl Custom {
 
     /// What is wrong with an object.
     pub(crate) fn validate(&self, version: &str, object: &Value, old: Option<&Value>) -> Vec<Cause> {
-        self.version(version).map_or_else(Vec::new, |version| version.structural.validate(object, old))
+        let Some(version) = self.version(version) else { return Vec::new() };
+        let mut causes = version.structural.validate(object, old);
+        if !version.rules.is_empty() {
+            match Structural::rules_not_checked(&causes) {
+                Some(cause) => causes.push(cause),
+                None => causes.extend(version.rules.validate(object, old)),
+            }
+        }
+        causes
     }
 
     /// JSON text as an object of that version.
@@ -174,11 +185,14 @@ impl Version {
             own if !own.is_empty() => own,
             _ => format!("{group}/{name} {kind} is deprecated"),
         });
+        let structural = Structural::read(&schema);
         Version {
             served: flag("/served"),
             storage: flag("/storage"),
             defaults: has_defaults(&schema),
-            structural: Structural::read(&schema),
+            // Rules that do not compile were refused when the definition was written.
+            rules: cel::Rules::compile(&structural, &Path::default()).unwrap_or_default(),
+            structural,
             columns: version.get("additionalPrinterColumns").cloned().unwrap_or(Value::Null),
             selectable: selectable.map(|path| path.trim_start_matches('.').to_owned()).collect(),
             status: version.pointer("/subresources/status").is_some_and(Value::is_object),

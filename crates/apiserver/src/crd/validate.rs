@@ -5,6 +5,7 @@ use setpoint_api::cause::{Cause, Path, Shown};
 use setpoint_api::name;
 use setpoint_api::structural::Structural;
 
+use crate::cel;
 use crate::object;
 
 /// Everything that is wrong with a definition; on an update, what it was.
@@ -128,8 +129,11 @@ fn check_schemas(definition: &Value, old: Option<&Value>, causes: &mut Vec<Cause
         }
         let path = if one { Path::new("spec.validation.openAPIV3Schema") } else { path };
         let status = version.pointer("/subresources/status").is_some();
-        if let Err(refusals) = Structural::compile_at(&own, &path, status) {
-            causes.extend(refusals);
+        match Structural::compile_at(&own, &path, status) {
+            Err(refusals) => causes.extend(refusals),
+            Ok(structural) => {
+                causes.extend(cel::Rules::compile(&structural, &path).err().unwrap_or_default())
+            }
         }
         if one {
             break;
