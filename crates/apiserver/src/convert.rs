@@ -23,7 +23,15 @@ fn renamed(value: Value, api_version: &str, name: impl Fn(&str) -> Option<&'stat
 }
 
 /// A stored event as events.k8s.io/v1 shows it.
-pub(crate) fn event_from_core(value: Value) -> Value {
+pub(crate) fn event_from_core(mut value: Value) -> Value {
+    if let Some(fields) = value.as_object_mut() {
+        // Always written in the older group, left out when empty in the newer.
+        for field in ["reportingComponent", "reportingInstance"] {
+            if fields.get(field).is_some_and(|text| text == "") {
+                fields.remove(field);
+            }
+        }
+    }
     renamed(value, "events.k8s.io/v1", |field| {
         EVENT_FIELDS.iter().find(|(core, _)| *core == field).map(|(_, events)| *events)
     })
@@ -31,9 +39,15 @@ pub(crate) fn event_from_core(value: Value) -> Value {
 
 /// An event of events.k8s.io/v1 as it is stored.
 pub(crate) fn event_to_core(value: Value) -> Value {
-    renamed(value, "v1", |field| {
+    let mut core = renamed(value, "v1", |field| {
         EVENT_FIELDS.iter().find(|(_, events)| *events == field).map(|(core, _)| *core)
-    })
+    });
+    for field in ["reportingComponent", "reportingInstance"] {
+        if core.get(field).is_none() {
+            core[field] = json!("");
+        }
+    }
+    core
 }
 
 #[cfg(test)]
@@ -42,8 +56,8 @@ mod tests {
 
     #[test]
     fn an_event_survives_both_views() {
-        let core =
-            json!({"apiVersion": "v1", "kind": "Event", "message": "m", "involvedObject": {"name": "x"}});
+        let core = json!({"apiVersion": "v1", "kind": "Event", "message": "m", "involvedObject": {"name": "x"},
+            "reportingComponent": "", "reportingInstance": ""});
         let events = event_from_core(core.clone());
         assert_eq!(events["note"], "m");
         assert_eq!(event_to_core(events), core);

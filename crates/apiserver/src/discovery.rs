@@ -61,7 +61,7 @@ fn groups(server: &Server) -> Vec<Group> {
 }
 
 /// Stable versions before beta before alpha, then larger numbers first; others last, by name.
-fn version_order(version: &str) -> (u8, u32, u32, std::cmp::Reverse<String>) {
+pub(crate) fn version_order(version: &str) -> (u8, u32, u32, std::cmp::Reverse<String>) {
     let other = (0, 0, 0, std::cmp::Reverse(version.to_owned()));
     let Some(rest) = version.strip_prefix('v') else { return other };
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());

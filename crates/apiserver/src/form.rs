@@ -27,9 +27,10 @@ pub(crate) struct Listed {
 }
 
 impl Listed {
-    fn metadata(&self) -> Value {
+    /// Lists of custom resources always carry the field.
+    fn metadata(&self, always_continue: bool) -> Value {
         let mut metadata = json!({"resourceVersion": self.revision.to_string()});
-        if !self.next.is_empty() {
+        if !self.next.is_empty() || always_continue {
             metadata["continue"] = json!(self.next);
         }
         if let Some(remaining) = self.remaining {
@@ -127,9 +128,11 @@ pub(crate) fn list(ask: &Ask, listed: Listed) -> Result<Response<Body>> {
             let items: Vec<Value> =
                 values(ask, &listed).iter().map(|value| partial(value, version, true)).collect();
             json!({"kind": "PartialObjectMetadataList", "apiVersion": format!("meta.k8s.io/{version}"),
-                "metadata": listed.metadata(), "items": items})
+                "metadata": listed.metadata(false), "items": items})
         }
-        Form::Table(version) => table::table(ask, version, listed.metadata(), &values(ask, &listed), true),
+        Form::Table(version) => {
+            table::table(ask, version, listed.metadata(false), &values(ask, &listed), true)
+        }
     };
     respond::value_compressed(StatusCode::OK, &ask.negotiated, &value, respond::takes_gzip(&ask.headers))
 }
@@ -150,12 +153,12 @@ fn whole_value(ask: &Ask, listed: &Listed) -> Value {
         }
     }
     json!({"kind": ask.resource.list_kind, "apiVersion": ask.resource.api_version(),
-        "metadata": listed.metadata(), "items": items})
+        "metadata": listed.metadata(ask.resource.custom.is_some()), "items": items})
 }
 
 /// A JSON list is its head, the stored bytes of its items, and its tail: nothing is decoded.
 fn whole_list(ask: &Ask, listed: Listed) -> Response<Body> {
-    let head = list_head(&ask.resource, &listed.metadata());
+    let head = list_head(&ask.resource, &listed.metadata(ask.resource.custom.is_some()));
     let total: usize = listed.entries.iter().map(|entry| entry.value.len() + 1).sum();
     let gzip = respond::takes_gzip(&ask.headers);
     if total <= STREAM_FROM || gzip {

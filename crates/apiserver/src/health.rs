@@ -28,11 +28,7 @@ pub(crate) fn health(server: &Server, segments: &[&str], info: &RequestInfo) -> 
     }
     if segments.len() > 1 {
         let name = segments[1..].join("/");
-        return if checks.contains(&name.as_str()) {
-            respond::text(StatusCode::OK, "ok")
-        } else {
-            crate::route::not_found()
-        };
+        return if checks.contains(&name.as_str()) { single("ok") } else { crate::route::not_found() };
     }
     let excluded: Vec<&str> = info.query.all("exclude").collect();
     let writable = server.is_writable();
@@ -57,4 +53,10 @@ pub(crate) fn health(server: &Server, segments: &[&str], info: &RequestInfo) -> 
         return respond::text(StatusCode::OK, text);
     }
     respond::text(StatusCode::OK, "ok")
+}
+
+fn single(text: &'static str) -> Response<Body> {
+    let mut response = respond::text(StatusCode::OK, text);
+    response.headers_mut().remove("x-content-type-options");
+    response
 }

@@ -5,7 +5,6 @@ use setpoint_api::apply::{self, OneVersion, ResetFields, Versions, WriteContext}
 use setpoint_api::kind::GroupVersionKind;
 use setpoint_api::schema::Schema;
 
-use crate::error::Result;
 use crate::registry::Resource;
 use crate::write::Writer;
 
@@ -19,8 +18,8 @@ pub(crate) struct Knowledge {
 
 impl Knowledge {
     pub(crate) fn new(resource: &Resource, subresource: &str) -> Self {
-        let custom = resource.custom.is_some();
-        let kind = if custom {
+        let own = resource.custom.is_some() || is_other_view(resource);
+        let kind = if own {
             GroupVersionKind {
                 group: resource.group.clone(),
                 version: resource.version.clone(),
@@ -29,7 +28,7 @@ impl Knowledge {
         } else {
             resource.stored_kind()
         };
-        let schema = if custom { resource.schema() } else { resource.stored_schema() };
+        let schema = if own { resource.schema() } else { resource.stored_schema() };
         Knowledge {
             schema,
             kind,
@@ -87,32 +86,39 @@ fn reset_fields(resource: &Resource, subresource: &str) -> ResetFields {
     }
 }
 
+/// Both groups' events are stored in the older form, and owned in the form that they were written in.
+fn is_other_view(resource: &Resource) -> bool {
+    resource.group == "events.k8s.io"
+}
+
 /// Notes a create.
-pub(crate) fn created(writer: &Writer<'_>, object: &mut Value) -> Result<()> {
+pub(crate) fn created(writer: &Writer<'_>, object: &mut Value) {
     let resource = &writer.ask.resource;
     let knowledge = Knowledge::new(resource, "");
     in_own_version(resource, object, |object| apply::track_update(None, object, &knowledge.context(writer)));
-    Ok(())
 }
 
 /// Notes an update or a patch.
-pub(crate) fn updated(writer: &Writer<'_>, live: &Value, new: &mut Value) -> Result<()> {
+pub(crate) fn updated(writer: &Writer<'_>, live: &Value, new: &mut Value) {
     let resource = &writer.ask.resource;
     let knowledge = Knowledge::new(resource, &writer.ask.info.subresource);
-    if resource.is_stored_form() || resource.custom.is_none() {
-        apply::track_update(Some(live), new, &knowledge.context(writer));
-        return Ok(());
+    if resource.is_stored_form() {
+        return apply::track_update(Some(live), new, &knowledge.context(writer));
     }
-    let mut shown = live.clone();
-    shown["apiVersion"] = Value::String(resource.api_version());
+    let shown = crate::form::present_value(resource, live.clone());
     in_own_version(resource, new, |new| apply::track_update(Some(&shown), new, &knowledge.context(writer)));
-    Ok(())
 }
 
-/// Custom objects are compared in the version of the request, and stored in another.
+/// Owners are noted in the version of the request; stored is another.
 fn in_own_version(resource: &Resource, object: &mut Value, note: impl FnOnce(&mut Value)) {
-    if resource.custom.is_none() || resource.is_stored_form() {
+    if resource.is_stored_form() {
         return note(object);
+    }
+    if is_other_view(resource) {
+        let mut shown = crate::convert::event_from_core(object.take());
+        note(&mut shown);
+        *object = crate::convert::event_to_core(shown);
+        return;
     }
     object["apiVersion"] = Value::String(resource.api_version());
     note(object);

@@ -121,8 +121,8 @@ pub fn negotiate(headers: &HeaderMap, query: &Query, offer: Offer) -> Result<Neg
         let pretty = clause.parameter("pretty").map_or(pretty, |value| value != "0" && value != "false");
         return Ok(Negotiated { format, form, pretty });
     }
-    if known {
-        return Err(ApiError::not_acceptable(offer.media_types()));
+    if known || !offer.protobuf {
+        return Err(ApiError::not_acceptable(&[JSON, YAML, PROTOBUF]));
     }
     Err(ApiError::no_representation(offer.media_types()))
 }

@@ -21,9 +21,17 @@ pub(crate) async fn route(
         return other_path(server, &info, &request);
     }
     let Some(resource) = server.0.registry.find(&info.group, &info.version, &info.resource) else {
-        return Ok(not_found());
+        // The table's group-versions have a handler of their own, which answers with a Status.
+        return match server.0.registry.is_builtin_version(&info.group, &info.version) {
+            true => Err(ApiError::no_such_resource()),
+            false => Ok(not_found()),
+        };
     };
-    if info.verb.is_empty() {
+    let named = !info.name.is_empty();
+    if info.verb.is_empty()
+        || (info.verb == "update" && !named)
+        || (info.verb == "create" && named && info.subresource.is_empty())
+    {
         return Err(ApiError::method_not_allowed());
     }
     let offer = Offer { protobuf: resource.custom.is_none(), forms: !resource.rules.ephemeral };

@@ -82,28 +82,31 @@ impl Server {
         let audit_id = audit_id(&request, &self.0.options);
         let format = error_format(&request, &info);
         let _in_flight = self.0.metrics.enter(&info);
-        let result = self.authorized(&caller, &info, request).await;
-        let mut response = match result {
-            Ok(response) => response,
-            Err(error) => respond::error(&error, format),
+        let mut response = match self.identify(&caller, &info, &request) {
+            Ok(user) => route::route(self, user, info.clone(), request)
+                .await
+                .unwrap_or_else(|error| respond::error(&error, format)),
+            Err(error) => {
+                let mut response = respond::error(&error, format);
+                if error.code() == http::StatusCode::FORBIDDEN {
+                    let value = HeaderValue::from_static("nosniff");
+                    response.headers_mut().insert("x-content-type-options", value);
+                }
+                response
+            }
         };
         response.headers_mut().insert("audit-id", audit_id);
         self.0.metrics.record(&info, response.status(), began.elapsed());
         response
     }
 
-    async fn authorized(
-        &self,
-        caller: &Caller,
-        info: &RequestInfo,
-        request: Request<Body>,
-    ) -> Result<Response<Body>> {
+    /// Who asks, on whose behalf, and whether they may.
+    fn identify(&self, caller: &Caller, info: &RequestInfo, request: &Request<Body>) -> Result<UserInfo> {
         let snapshot = self.0.options.store.snapshot();
         let user = authn::authenticate(&self.0.options, &snapshot, caller, request.headers())?;
-        let user = impersonate::impersonate(&self.0.options, &snapshot, user, request.headers())?;
+        let user = impersonate::impersonate(&self.0.options, &snapshot, user, request.headers(), info)?;
         authz::authorize_request(&self.0.options, &snapshot, &user, info)?;
-        drop(snapshot);
-        route::route(self, user, info.clone(), request).await
+        Ok(user)
     }
 
     /// Waits a little for a version that a client saw elsewhere.

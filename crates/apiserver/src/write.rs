@@ -202,10 +202,11 @@ impl<'a> Writer<'a> {
                 "the API version in the data ({version}) does not match the expected API version ({expected})"
             )));
         }
-        Err(ApiError::bad_request(format!(
-            "the kind in the data ({kind}) does not match the expected kind ({})",
-            resource.kind
-        )))
+        let name = serde_json::from_slice::<Value>(bytes).unwrap_or_default();
+        let text = format!("must be {}", resource.kind);
+        let cause = Cause::invalid(&Path::new("kind"), kind, &text);
+        let sent = setpoint_api::kind::GroupKind::new(&*resource.group, &**kind);
+        Err(setpoint_api::Status::invalid(&sent, object::name(&name), vec![cause]).into())
     }
 
     fn judge_fields(&mut self, strict: &[Strict]) -> Result<()> {
@@ -271,11 +272,9 @@ pub(crate) async fn commit<T>(
         return Ok((value, Vec::new()));
     }
     let committed = store.transact(decide).await.map_err(|error| ask.server.refused(error))?;
-    let definitions = ask.resource.is("apiextensions.k8s.io", "customresourcedefinitions");
-    if definitions && !committed.events.is_empty() {
-        ask.server.definitions_changed();
-    }
-    if definitions || ask.resource.custom.is_some() {
+    if ask.resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
+        crate::crd::settle_after(&ask.server, &committed.events).await;
+    } else if ask.resource.custom.is_some() {
         crate::crd::cleanup_after(&ask.server, &committed.events).await;
     }
     Ok((committed.value, committed.events))

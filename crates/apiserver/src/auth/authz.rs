@@ -7,7 +7,7 @@ use setpoint_store::{Entry, KeyRange, Snapshot};
 use super::{MASTERS, UserInfo};
 use crate::error::{ApiError, Result};
 use crate::options::{Authorization, Options};
-use crate::registry::{self, key};
+use crate::registry::{self, key, meta};
 use crate::request::RequestInfo;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -138,7 +138,7 @@ pub(crate) fn visit_rules(
     snapshot: &Snapshot,
     user: &UserInfo,
     namespace: &str,
-    mut each: impl FnMut(&Rule) -> bool,
+    mut each: impl FnMut(&Rule, &dyn Fn() -> String) -> bool,
 ) {
     let cluster = KeyRange::prefix(key::resource(RBAC, "clusterrolebindings"));
     for entry in snapshot.range(&cluster, None) {
@@ -164,30 +164,59 @@ fn visit_binding(
     entry: &Entry,
     user: &UserInfo,
     namespace: &str,
-    each: &mut impl FnMut(&Rule) -> bool,
+    each: &mut impl FnMut(&Rule, &dyn Fn() -> String) -> bool,
 ) -> bool {
     let Some(binding) = decoded::<Binding>(entry) else { return true };
-    if !binding.subjects.iter().flatten().any(|subject| subject.is(user, namespace)) {
-        return true;
-    }
+    let subjects = binding.subjects.iter().flatten();
+    let Some(subject) = subjects.into_iter().find(|subject| subject.is(user, namespace)) else { return true };
     let role = match binding.role_ref.kind.as_str() {
         "ClusterRole" => key::object(RBAC, "clusterroles", "", &binding.role_ref.name),
         _ => key::object(RBAC, "roles", namespace, &binding.role_ref.name),
     };
     let Some(role) = snapshot.get(&role) else { return true };
     let rules = decoded::<Role>(&role).map(|role| role.rules.clone()).unwrap_or_default();
-    rules.iter().all(each)
+    let why = || {
+        let (kind, place) = if namespace.is_empty() {
+            ("ClusterRoleBinding", String::new())
+        } else {
+            ("RoleBinding", format!("/{namespace}"))
+        };
+        let who = match subject.kind.as_str() {
+            "ServiceAccount" => format!("{}/{}", subject.name, subject.namespace),
+            _ => subject.name.clone(),
+        };
+        format!(
+            "RBAC: allowed by {kind} \"{}{place}\" of {} \"{}\" to {} \"{who}\"",
+            meta(entry).name,
+            binding.role_ref.kind,
+            binding.role_ref.name,
+            subject.kind
+        )
+    };
+    rules.iter().all(|rule| each(rule, &why))
 }
 
 /// Whether a user may do something.
 pub fn allowed(options: &Options, snapshot: &Snapshot, user: &UserInfo, wanted: &Attributes<'_>) -> bool {
+    reason(options, snapshot, user, wanted).is_some()
+}
+
+/// Why a user may do something; none if they may not.
+pub(crate) fn reason(
+    options: &Options,
+    snapshot: &Snapshot,
+    user: &UserInfo,
+    wanted: &Attributes<'_>,
+) -> Option<String> {
     if options.authorization == Authorization::AlwaysAllow || user.is_in(MASTERS) {
-        return true;
+        return Some(String::new());
     }
-    let mut found = false;
-    visit_rules(snapshot, user, wanted.namespace, |rule| {
-        found = rule.allows(wanted);
-        !found
+    let mut found = None;
+    visit_rules(snapshot, user, wanted.namespace, |rule, why| {
+        if rule.allows(wanted) {
+            found = Some(why());
+        }
+        found.is_none()
     });
     found
 }

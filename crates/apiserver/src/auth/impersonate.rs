@@ -3,10 +3,11 @@
 use http::HeaderMap;
 use setpoint_store::Snapshot;
 
-use super::authz::{Attributes, authorize};
+use super::authz::{Attributes, allowed, authorize};
 use super::{AUTHENTICATED, UNAUTHENTICATED, UserInfo};
 use crate::error::{ApiError, Result};
 use crate::options::Options;
+use crate::request::RequestInfo;
 
 /// The user that the request is made for: the impersonated one, if the real one may.
 pub(crate) fn impersonate(
@@ -14,6 +15,7 @@ pub(crate) fn impersonate(
     snapshot: &Snapshot,
     user: UserInfo,
     headers: &HeaderMap,
+    info: &RequestInfo,
 ) -> Result<UserInfo> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("").to_owned();
     let name = text("impersonate-user");
@@ -35,7 +37,7 @@ pub(crate) fn impersonate(
         if groups.is_empty() && uid.is_empty() && extras.is_empty() {
             return Ok(user);
         }
-        return Err(ApiError::bad_request("requested impersonation without impersonating a user"));
+        return Err(ApiError::bad_request("requested impersonation without impersonating a user name"));
     }
     let may = |group: &str, resource: &str, subresource: &str, namespace: &str, name: &str| {
         let wanted = Attributes {
@@ -48,7 +50,22 @@ pub(crate) fn impersonate(
             name,
             path: "",
         };
-        authorize(options, snapshot, &user, &wanted)
+        if allowed(options, snapshot, &user, &wanted) {
+            return Ok(());
+        }
+        // The refusal names the request, as the newest kube-apiserver's does.
+        let verb = format!("impersonate-on:user-info:{}", info.verb);
+        let refused = Attributes {
+            verb: &verb,
+            is_resource: info.is_resource,
+            group: &info.group,
+            resource: &info.resource,
+            subresource: &info.subresource,
+            namespace: &info.namespace,
+            name: &info.name,
+            path: &info.path,
+        };
+        authorize(options, snapshot, &user, &refused)
     };
     let account = name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
     match account {

@@ -26,7 +26,13 @@ pub(crate) async fn review(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
         "Binding" => return crate::subresource::binding::create(ask, review).await,
         _ => return Err(ApiError::method_not_supported(&ask.resource, "create")),
     };
+    if ask.resource.kind != "SelfSubjectReview" {
+        crate::managed::created(&writer, &mut review);
+    }
     review["status"] = status;
+    if ask.resource.kind == "SelfSubjectRulesReview" {
+        review["spec"] = json!({});
+    }
     let mut created = json!(null);
     if ask.resource.kind == "SelfSubjectReview" {
         created = json!(setpoint_api::clock::rfc3339_seconds(writer.now));
@@ -54,7 +60,7 @@ fn token(ask: &Ask, review: &Value) -> Result<Value> {
         Some(verified) => {
             json!({"authenticated": true, "user": verified.user.to_value(), "audiences": verified.audiences})
         }
-        None => json!({"user": {}, "error": "[invalid bearer token, token lookup failed]"}),
+        None => json!({"user": {}, "error": "invalid bearer token"}),
     })
 }
 
@@ -101,8 +107,11 @@ fn access(ask: &Ask, user: &UserInfo, review: &Value) -> Result<Value> {
         },
     };
     let snapshot = ask.server.store().snapshot();
-    let allowed = authz::allowed(ask.server.options(), &snapshot, user, &wanted);
-    Ok(json!({"allowed": allowed}))
+    Ok(match authz::reason(ask.server.options(), &snapshot, user, &wanted) {
+        None => json!({"allowed": false}),
+        Some(reason) if reason.is_empty() => json!({"allowed": true}),
+        Some(reason) => json!({"allowed": true, "reason": reason}),
+    })
 }
 
 fn one_of_both(ask: &Ask, both: bool) -> ApiError {
@@ -112,9 +121,10 @@ fn one_of_both(ask: &Ask, both: bool) -> ApiError {
     } else {
         "exactly one of nonResourceAttributes or resourceAttributes must be specified"
     };
-    let path = if both { "spec.nonResourceAttributes" } else { "spec.resourceAttributes" };
+    let path = if both { "spec.nonResourceAttributes" } else { "spec" };
     let cause = Cause::invalid(&Path::new(path), setpoint_api::cause::Shown::raw("null"), text);
-    ApiError::invalid(&ask.resource, "", vec![cause])
+    let kind = setpoint_api::kind::GroupKind::new(&*ask.resource.group, "");
+    setpoint_api::Status::invalid(&kind, "", vec![cause]).into()
 }
 
 fn rules(ask: &Ask, review: &Value) -> Result<Value> {
@@ -123,7 +133,7 @@ fn rules(ask: &Ask, review: &Value) -> Result<Value> {
         return Err(ApiError::bad_request("no namespace on request"));
     }
     let (mut resources, mut paths) = (Vec::new(), Vec::new());
-    let mut add = |rule: &Rule| {
+    let mut add = |rule: &Rule, _: &dyn Fn() -> String| {
         let mut row = Map::new();
         row.insert("verbs".into(), json!(rule.verbs));
         if !rule.resources.is_empty() {
@@ -141,8 +151,9 @@ fn rules(ask: &Ask, review: &Value) -> Result<Value> {
     };
     if ask.user.is_in(super::MASTERS) {
         let all = || vec!["*".to_owned()];
-        add(&Rule { verbs: all(), api_groups: all(), resources: all(), ..Rule::default() });
-        add(&Rule { verbs: all(), non_resource_urls: all(), ..Rule::default() });
+        let none: &dyn Fn() -> String = &String::new;
+        add(&Rule { verbs: all(), api_groups: all(), resources: all(), ..Rule::default() }, none);
+        add(&Rule { verbs: all(), non_resource_urls: all(), ..Rule::default() }, none);
     }
     let snapshot = ask.server.store().snapshot();
     authz::visit_rules(&snapshot, &ask.user, namespace, add);

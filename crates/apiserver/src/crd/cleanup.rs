@@ -23,6 +23,10 @@ pub(crate) fn on_delete(ask: &Ask, _snapshot: &Snapshot, _txn: &mut Txn, new: &m
         return Ok(());
     }
     let metadata = object::metadata_mut(new);
+    metadata.remove("deletionGracePeriodSeconds");
+    if let Some(generation) = metadata.get("generation").and_then(Value::as_i64) {
+        metadata.insert("generation".into(), json!(generation - 1));
+    }
     let finalizers = metadata.entry("finalizers").or_insert_with(|| json!([]));
     if let Some(finalizers) = finalizers.as_array_mut()
         && !finalizers.iter().any(|own| own == FINALIZER)

@@ -21,7 +21,7 @@ use crate::cel;
 use crate::registry::{self, Resource, Rules, Subresource, key};
 
 pub(crate) use cleanup::{cleanup_after, on_delete};
-pub(crate) use names::establish;
+pub(crate) use names::{begin, note_stored_version, settle_after};
 pub(crate) use validate::validate;
 
 const GROUP: &str = "apiextensions.k8s.io";
@@ -32,6 +32,8 @@ const PLURAL: &str = "customresourcedefinitions";
 pub struct Custom {
     group: String,
     versions: Vec<Version>,
+    /// The definition is being deleted: nothing new is created.
+    pub(crate) terminating: bool,
 }
 
 /// One version of a custom resource.
@@ -66,8 +68,11 @@ impl Custom {
         let group = spec.get("group")?.as_str()?.to_owned();
         let kind = spec.pointer("/names/kind")?.as_str()?;
         let versions = spec.get("versions")?.as_array()?;
-        let versions = versions.iter().map(|version| Version::parse(&group, kind, version)).collect();
-        Some(Custom { group, versions })
+        let mut versions: Vec<Version> =
+            versions.iter().map(|version| Version::parse(&group, kind, version)).collect();
+        recommend(&group, kind, &mut versions);
+        let terminating = crate::object::is_terminating(definition);
+        Some(Custom { group, versions, terminating })
     }
 
     fn version(&self, name: &str) -> Option<&Version> {
@@ -92,6 +97,11 @@ impl Custom {
     /// Where the scale subresource finds its numbers.
     pub(crate) fn scale(&self, version: &str) -> Option<&ScalePaths> {
         self.version(version).and_then(|version| version.scale.as_ref())
+    }
+
+    /// Where each version's scale subresource finds its numbers.
+    pub(crate) fn scales(&self) -> impl Iterator<Item = (&str, &ScalePaths)> {
+        self.versions.iter().filter_map(|version| Some((version.name.as_str(), version.scale.as_ref()?)))
     }
 
     /// What to warn users of a version with.
@@ -160,6 +170,22 @@ fn typed_metadata(value: &mut Value) -> Result<Vec<Strict>, String> {
         Strict { path, ..strict }
     });
     Ok(prefixed.collect())
+}
+
+/// A deprecation without words of its own names the best version to use instead.
+fn recommend(group: &str, kind: &str, versions: &mut [Version]) {
+    let order = |name: &str| crate::discovery::version_order(name);
+    let best = versions
+        .iter()
+        .filter(|version| version.served && version.deprecation.is_none())
+        .max_by_key(|version| order(&version.name))
+        .map(|version| version.name.clone());
+    let Some(best) = best else { return };
+    for version in versions.iter_mut().filter(|version| order(&version.name) < order(&best)) {
+        if let Some(text) = version.deprecation.as_mut().filter(|text| text.ends_with("is deprecated")) {
+            text.push_str(&format!("; use {group}/{best} {kind}"));
+        }
+    }
 }
 
 impl Versions for Custom {
@@ -285,19 +311,19 @@ fn resource(definition: &Value, custom: &Arc<Custom>, version: &Version) -> Reso
     let stored = custom.versions.iter().find(|version| version.storage).unwrap_or(version);
     let owned = |verbs: &[&str]| verbs.iter().map(|&verb| verb.to_owned()).collect::<Vec<_>>();
     let mut subresources = Vec::new();
-    if version.scale.is_some() {
-        subresources.push(Subresource {
-            name: "scale".to_owned(),
-            group_version: Some(("autoscaling".to_owned(), "v1".to_owned())),
-            kind: "Scale".to_owned(),
-            verbs: owned(&["get", "patch", "update"]),
-        });
-    }
     if version.status {
         subresources.push(Subresource {
             name: "status".to_owned(),
             group_version: None,
             kind: text("kind"),
+            verbs: owned(&["get", "patch", "update"]),
+        });
+    }
+    if version.scale.is_some() {
+        subresources.push(Subresource {
+            name: "scale".to_owned(),
+            group_version: Some(("autoscaling".to_owned(), "v1".to_owned())),
+            kind: "Scale".to_owned(),
             verbs: owned(&["get", "patch", "update"]),
         });
     }

@@ -1,16 +1,90 @@
 //! From a definition that is written to one that is served: names, conditions, stored versions.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use setpoint_store::Snapshot;
+use setpoint_api::apply::{self, OneVersion, ResetFields, WriteContext};
+use setpoint_store::{Event, KeyRange, Snapshot, Txn};
 
 use super::{definitions, is_true, set_condition};
+use crate::error::{ApiError, Result};
 use crate::object;
+use crate::registry::{self, key};
+use crate::server::Server;
+
+/// A definition that has just been written: nothing is accepted yet.
+pub(crate) fn begin(definition: &mut Value) {
+    definition["status"] =
+        json!({"conditions": null, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": null});
+    note_stored_version(definition);
+}
+
+/// Accepts and serves what a transaction has written, and goes on with what it has begun to delete. The writer is
+/// answered after that.
+pub(crate) async fn settle_after(server: &Server, events: &[Arc<Event>]) {
+    let prefix = key::resource(super::GROUP, super::PLURAL);
+    let mut keys: Vec<Vec<u8>> = Vec::new();
+    for event in events.iter().filter(|event| event.key.starts_with(&prefix)) {
+        match &event.new {
+            Some(entry) => keys.push(entry.key.to_vec()),
+            // Its names are free: whoever wanted them gets them now.
+            None => keys.extend(waiting(server)),
+        }
+    }
+    for key in keys {
+        if let Err(error) = settle(server, &key).await {
+            tracing::warn!(%error, "a definition could not be established");
+        }
+    }
+    server.definitions_changed();
+    super::cleanup_after(server, events).await;
+}
+
+/// Definitions whose names others have.
+fn waiting(server: &Server) -> Vec<Vec<u8>> {
+    let range = KeyRange::prefix(key::resource(super::GROUP, super::PLURAL));
+    let snapshot = server.store().snapshot();
+    let entries = snapshot.range(&range, None);
+    let conflicted = entries.filter(|entry| !is_true(&registry::value(entry), "NamesAccepted"));
+    conflicted.map(|entry| entry.key.to_vec()).collect()
+}
+
+async fn settle(server: &Server, key: &[u8]) -> Result<()> {
+    let now = server.options().clock.now();
+    let decide = |snapshot: &Snapshot, txn: &mut Txn| -> Result<()> {
+        let Some(entry) = snapshot.get(key) else { return Ok(()) };
+        let live = registry::value(&entry);
+        let mut new = live.clone();
+        establish(snapshot, &mut new, now);
+        if new != live {
+            track(server, &live, &mut new, now);
+            let encoded = object::Encoded::new(&new);
+            txn.put_with(key.to_vec(), move |revision| encoded.at(revision));
+        }
+        Ok(())
+    };
+    server.store().transact(decide).await.map(|_| ()).map_err(ApiError::from)
+}
+
+/// The status is the server's own.
+fn track(server: &Server, live: &Value, new: &mut Value, now: Timestamp) {
+    let Some(resource) = server.0.registry.find(super::GROUP, "v1", super::PLURAL) else { return };
+    let (schema, kind) = (resource.schema(), resource.stored_kind());
+    let context = WriteContext {
+        schema: &schema,
+        kind: &kind,
+        manager: "kube-apiserver",
+        subresource: "status",
+        now,
+        reset_fields: &ResetFields::exclude(&[&["spec"], &["metadata"]]),
+        versions: &OneVersion,
+    };
+    apply::track_update(Some(live), new, &context);
+}
 
 /// Accepts the names of a definition, unless another one of its group has them, and establishes it.
-pub(crate) fn establish(snapshot: &Snapshot, definition: &mut Value, now: Timestamp) {
-    default_names(definition);
-    note_stored_version(definition);
+fn establish(snapshot: &Snapshot, definition: &mut Value, now: Timestamp) {
     let others: Vec<Value> = definitions(snapshot)
         .into_iter()
         .filter(|other| {
@@ -42,20 +116,8 @@ pub(crate) fn establish(snapshot: &Snapshot, definition: &mut Value, now: Timest
     approve(definition, now);
 }
 
-fn default_names(definition: &mut Value) {
-    let kind = definition["spec"]["names"]["kind"].as_str().unwrap_or("").to_owned();
-    if !kind.is_empty() && definition["spec"]["names"].is_object() {
-        let names = &mut definition["spec"]["names"];
-        if names["listKind"].as_str().unwrap_or("").is_empty() {
-            names["listKind"] = json!(format!("{kind}List"));
-        }
-        if names["singular"].as_str().unwrap_or("").is_empty() {
-            names["singular"] = json!(kind.to_lowercase());
-        }
-    }
-}
-
-fn note_stored_version(definition: &mut Value) {
+/// A version that objects are stored in is remembered for good.
+pub(crate) fn note_stored_version(definition: &mut Value) {
     let versions = definition["spec"]["versions"].as_array();
     let storage = versions.into_iter().flatten().find(|version| version["storage"] == true);
     let Some(storage) = storage.and_then(|version| version["name"].as_str()).map(str::to_owned) else {

@@ -19,8 +19,16 @@ fn kind(resource: &Resource) -> GroupVersionKind {
 /// Refuses fields that the kind does not offer.
 pub fn check(resource: &Resource, selector: &FieldSelector) -> Result<()> {
     let custom = resource.custom.as_ref().map_or(&[][..], |custom| custom.selectable(&resource.version));
-    fields::check(&kind(resource), resource.namespaced, custom, selector)
-        .map_err(|error| ApiError::bad_request(error.to_string()))
+    fields::check(&kind(resource), resource.namespaced, custom, selector).map_err(|error| {
+        match resource.custom {
+            None => ApiError::bad_request(error.to_string()),
+            Some(_) => {
+                let text = error.to_string();
+                let field = text.split('"').nth(1).unwrap_or("");
+                ApiError::bad_request(format!("field label not supported: {field}"))
+            }
+        }
+    })
 }
 
 /// Whether a stored object has the fields that the selector wants.

@@ -178,6 +178,13 @@ impl Registry {
         }
     }
 
+    /// Whether built-in resources are served in that group and version.
+    pub fn is_builtin_version(&self, group: &str, version: &str) -> bool {
+        let first = (group.to_owned(), version.to_owned(), String::new());
+        let next = kinds::builtins().range(first..).next();
+        next.is_some_and(|(name, _)| name.0 == group && name.1 == version)
+    }
+
     /// The custom resources as they are now.
     pub fn custom(&self) -> Arc<CustomTable> {
         self.custom.read().expect("no holder of this lock panics").clone()

@@ -58,7 +58,8 @@ async fn bind(ask: &Ask, name: &str, binding: Value) -> Result<Response<Body>> {
         let key = ask.resource.key(&ask.info.namespace, name);
         let entry = snapshot.get(&key).ok_or_else(|| ApiError::not_found(&ask.resource, name))?;
         let live = registry::value(&entry);
-        let refused = |text: String| Err(ApiError::conflict(&ask.resource, name, &text));
+        let bindings = setpoint_api::GroupResource::new("", "pods/binding");
+        let refused = |text: String| Err(setpoint_api::Status::conflict(&bindings, name, &text).into());
         let uid = object::meta_text(&binding, "uid");
         if !uid.is_empty() && uid != object::meta_text(&live, "uid") {
             let text = format!(
@@ -82,7 +83,6 @@ async fn bind(ask: &Ask, name: &str, binding: Value) -> Result<Response<Body>> {
             }
         }
         scheduled(&mut new, &clock::rfc3339_seconds(writer.now));
-        crate::managed::updated(&writer, &live, &mut new)?;
         put(ask, txn, key, &new, writer.now);
         Ok(())
     };

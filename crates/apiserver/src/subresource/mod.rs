@@ -15,7 +15,10 @@ use crate::verb;
 /// Answers a request for a subresource.
 pub(crate) async fn route(ask: Ask, request: Request<Body>) -> Result<Response<Body>> {
     let Some(sub) = ask.resource.subresource(&ask.info.subresource) else {
-        return Ok(crate::route::not_found());
+        return Err(match ask.resource.custom {
+            Some(_) => ApiError::not_found(&ask.resource, &ask.info.name),
+            None => ApiError::no_such_resource(),
+        });
     };
     if !sub.verbs.contains(&ask.info.verb) {
         return Err(ApiError::method_not_allowed());

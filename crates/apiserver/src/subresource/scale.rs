@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
+use setpoint_api::apply::scale::{self, ReplicasPaths};
 use setpoint_api::apply::{self, OneVersion, ResetFields, WriteContext};
 use setpoint_api::cause::{Cause, Path};
+use setpoint_api::fieldset::PathElement;
 use setpoint_api::kind::GroupVersionKind;
 use setpoint_api::patch::{apply_json_patch, apply_merge_patch};
 use setpoint_api::schema::{Schema, builtin};
@@ -129,14 +131,40 @@ fn decide(
 ) -> Result<Value> {
     let ask = writer.ask;
     let live = registry::value(entry);
-    let current = scale_of(ask, &live);
+    let mut current = scale_of(ask, &live);
+    let owners = live.pointer("/metadata/managedFields");
+    let replicas_paths = ReplicasAt::new(ask);
+    let broken = |error: setpoint_api::apply::ManagedFieldsError| ApiError::internal_plain(error.to_string());
+    if let Some(owners) = scale::entries_of_scale(owners, &replicas_paths).map_err(broken)? {
+        current["metadata"]["managedFields"] = owners;
+    }
     let wanted = match sent {
-        Sent::Whole(scale) => scale.clone(),
-        Sent::Patch(bytes) => patched(writer, current, bytes)?,
+        Sent::Whole(scale) => tracked(writer, &current, scale.clone()),
+        Sent::Patch(bytes) => patched(writer, &current, bytes)?,
     };
-    let version = object::meta_text(&wanted, "resourceVersion");
+    check(ask, &wanted, &live, entry)?;
+    let mut new = live.clone();
+    let replicas = wanted.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
+    set_pointer(&mut new, &paths(ask).spec, json!(replicas));
+    let version = ask.resource.api_version();
+    let scaled = wanted.pointer("/metadata/managedFields");
+    match scale::entries_of_parent(owners, scaled, &version, &replicas_paths).map_err(broken)? {
+        Some(entries) => new["metadata"]["managedFields"] = entries,
+        None => drop(object::metadata_mut(&mut new).remove("managedFields")),
+    }
+    let decided = update::change_applied(writer, snapshot, txn, entry, live, new)?;
+    Ok(decided.object)
+}
+
+fn check(ask: &Ask, wanted: &Value, live: &Value, entry: &Entry) -> Result<()> {
+    let version = object::meta_text(wanted, "resourceVersion");
     if !version.is_empty() && version != entry.mod_revision.to_string() {
         return Err(ApiError::modified(&ask.resource, &ask.info.name));
+    }
+    let (uid, live_uid) = (object::meta_text(wanted, "uid"), object::meta_text(live, "uid"));
+    if !uid.is_empty() && uid != live_uid {
+        let text = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {live_uid}");
+        return Err(ApiError::conflict(&ask.resource, &ask.info.name, &text));
     }
     let replicas = wanted.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
     if replicas < 0 {
@@ -145,10 +173,65 @@ fn decide(
         let kind = setpoint_api::kind::GroupKind::new("autoscaling", "Scale");
         return Err(setpoint_api::Status::invalid(&kind, &ask.info.name, vec![cause]).into());
     }
-    let mut new = live.clone();
-    set_pointer(&mut new, &paths(ask).spec, json!(replicas));
-    let decided = update::change(writer, snapshot, txn, entry, live, new)?;
-    Ok(decided.object)
+    Ok(())
+}
+
+/// Where each version of the object keeps its replicas.
+struct ReplicasAt {
+    group: String,
+    versions: Vec<(String, Vec<PathElement>)>,
+}
+
+impl ReplicasAt {
+    fn new(ask: &Ask) -> Self {
+        let elements =
+            |path: &str| path.split('.').filter(|step| !step.is_empty()).map(PathElement::field).collect();
+        let versions = match &ask.resource.custom {
+            None => Vec::new(),
+            Some(custom) => custom
+                .scales()
+                .map(|(version, scale)| (version.to_owned(), elements(&scale.spec_replicas)))
+                .collect(),
+        };
+        ReplicasAt { group: ask.resource.group.clone(), versions }
+    }
+}
+
+impl ReplicasPaths for ReplicasAt {
+    fn path(&self, api_version: &str) -> Option<Vec<PathElement>> {
+        if self.versions.is_empty() {
+            return scale::SpecReplicas.path(api_version);
+        }
+        let version = api_version.strip_prefix(&*self.group)?.strip_prefix('/')?;
+        self.versions.iter().find(|(own, _)| own == version).map(|(_, path)| path.clone())
+    }
+}
+
+fn schema() -> Schema {
+    builtin().schema("autoscaling", "v1", "Scale").unwrap_or_else(Schema::any)
+}
+
+fn scale_kind() -> GroupVersionKind {
+    GroupVersionKind { group: "autoscaling".into(), version: "v1".into(), kind: "Scale".into() }
+}
+
+/// Notes who changed the replicas.
+fn tracked(writer: &Writer<'_>, current: &Value, mut wanted: Value) -> Value {
+    let (schema, kind) = (schema(), scale_kind());
+    apply::track_update(Some(current), &mut wanted, &context(writer, &schema, &kind));
+    wanted
+}
+
+fn context<'c>(writer: &'c Writer<'_>, schema: &'c Schema, kind: &'c GroupVersionKind) -> WriteContext<'c> {
+    WriteContext {
+        schema,
+        kind,
+        manager: &writer.manager,
+        subresource: "scale",
+        now: writer.now,
+        reset_fields: &ResetFields::None,
+        versions: &OneVersion,
+    }
 }
 
 fn set_pointer(object: &mut Value, pointer: &str, value: Value) {
@@ -159,45 +242,34 @@ fn set_pointer(object: &mut Value, pointer: &str, value: Value) {
     *at = value;
 }
 
-fn patched(writer: &Writer<'_>, mut current: Value, bytes: &[u8]) -> Result<Value> {
+fn patched(writer: &Writer<'_>, current: &Value, bytes: &[u8]) -> Result<Value> {
     let ask = writer.ask;
     let text = crate::body::yaml_to_json(bytes).map_err(ApiError::bad_request)?;
     let patch: Value =
-        serde_json::from_slice(&text).map_err(|error| ApiError::bad_request(error.to_string()))?;
-    let schema = builtin().schema("autoscaling", "v1", "Scale").unwrap_or_else(Schema::any);
-    let refused = |error: setpoint_api::patch::PatchError| ApiError::bad_request(error.to_string());
-    match media_type(ask) {
+        serde_json::from_slice(&text).map_err(|_| ApiError::bad_request("invalid JSON patch"))?;
+    let schema = schema();
+    let mut target = current.clone();
+    let target = match media_type(ask) {
         "application/json-patch+json" => {
-            apply_json_patch(&mut current, &patch).map_err(refused)?;
-            Ok(current)
+            apply_json_patch(&mut target, &patch).map_err(|error| crate::verb::patch::refused(&error))?;
+            target
         }
         "application/merge-patch+json" => {
-            apply_merge_patch(&mut current, patch).map_err(refused)?;
-            Ok(current)
+            apply_merge_patch(&mut target, patch).map_err(|error| crate::verb::patch::refused(&error))?;
+            target
         }
         "application/strategic-merge-patch+json" if ask.resource.custom.is_none() => {
-            strategic::apply(current, patch, &schema).map_err(ApiError::strategic)
+            strategic::apply(target, patch, &schema).map_err(ApiError::strategic)?
         }
         "application/apply-patch+yaml" => {
-            let kind =
-                GroupVersionKind { group: "autoscaling".into(), version: "v1".into(), kind: "Scale".into() };
-            let context = WriteContext {
-                schema: &schema,
-                kind: &kind,
-                manager: &writer.manager,
-                subresource: "scale",
-                now: writer.now,
-                reset_fields: &ResetFields::None,
-                versions: &OneVersion,
-            };
-            let force = ask.info.query.flag("force");
-            apply::server_side_apply(Some(&current), &patch, force, &context)
-                .map(|applied| applied.object)
-                .map_err(|error| ApiError::bad_request(error.to_string()))
+            let (force, kind) = (ask.info.query.flag("force"), scale_kind());
+            let applied =
+                apply::server_side_apply(Some(current), &patch, force, &context(writer, &schema, &kind));
+            return applied.map(|applied| applied.object).map_err(crate::verb::patch::apply_refused);
         }
-        _ => Err(ApiError::unsupported_media_type(&[
-            "application/json-patch+json",
-            "application/merge-patch+json",
-        ])),
-    }
+        _ => return Err(ApiError::unsupported_patch()),
+    };
+    let read = setpoint_api::schema::read_value(target.clone(), &schema);
+    let read = read.map_err(|error| ApiError::invalid_patch(&target, &error.to_string()))?;
+    Ok(tracked(writer, current, read.value))
 }

@@ -19,6 +19,11 @@ pub(crate) async fn create(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
     if ask.resource.rules.ephemeral {
         return auth::review::review(ask, bytes).await;
     }
+    if ask.resource.custom.as_ref().is_some_and(|custom| custom.terminating) {
+        let name = serde_json::from_slice::<Value>(bytes).unwrap_or_default();
+        let text = "create not allowed while custom resource definition is terminating";
+        return Err(ApiError::forbidden(&ask.resource.group_resource(), object::name(&name), text));
+    }
     let mut writer = Writer::new(ask, "CreateOptions")?;
     let sent = writer.decode(bytes)?;
     let object = place(ask, sent)?;
@@ -68,7 +73,7 @@ pub(crate) fn decide(
     let key = name_it(writer, snapshot, &mut object)?;
     system_fields(writer, &mut object);
     defaults::apply(&writer.ask.resource.stored_kind(), &mut object);
-    managed::created(writer, &mut object)?;
+    managed::created(writer, &mut object);
     admit(writer, snapshot, txn, key, object)
 }
 
@@ -109,7 +114,7 @@ fn admit(
     prepare::create(&resource.facts, &mut object, &writer.context());
     validate::create(writer, &object)?;
     if resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
-        crate::crd::establish(snapshot, &mut object, writer.now);
+        crate::crd::begin(&mut object);
     }
     if snapshot.get(&key).is_some() {
         return Err(ApiError::already_exists(resource, object::name(&object)));

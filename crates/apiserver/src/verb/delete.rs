@@ -216,10 +216,11 @@ pub(crate) fn decide(
     crate::crd::on_delete(ask, snapshot, txn, &mut new)?;
     if ask.resource.is("", "namespaces") {
         new["status"]["phase"] = json!("Terminating");
+        object::metadata_mut(&mut new).remove("deletionGracePeriodSeconds");
     }
     if may_go(ask, &new) {
         txn.delete(key);
-        return Ok(Deleted::Gone(live));
+        return Ok(Deleted::Gone(if ask.resource.facts.graceful { new } else { live }));
     }
     if new != live {
         put(ask, txn, key.clone(), &new, writer.now);

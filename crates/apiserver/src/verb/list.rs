@@ -7,6 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::Response;
 use serde::{Deserialize, Serialize};
 use setpoint_api::cause::{Cause, Path};
+use setpoint_api::schema::{self, Schema};
 use setpoint_api::selector::{FieldSelector, LabelSelector};
 use setpoint_store::{Entry, KeyRange, ReadError, Snapshot};
 
@@ -28,8 +29,9 @@ impl Selection {
     pub(crate) fn parse(resource: &Resource, query: &Query) -> Result<Self> {
         let labels = match query.get("labelSelector") {
             None => LabelSelector::everything(),
-            Some(text) => LabelSelector::parse(text)
-                .map_err(|error| ApiError::bad_request(format!("unable to parse requirement: {error}")))?,
+            Some(text) => {
+                LabelSelector::parse(text).map_err(|error| ApiError::bad_request(error.to_string()))?
+            }
         };
         let selected = match query.get("fieldSelector") {
             None => FieldSelector::everything(),
@@ -120,8 +122,10 @@ impl Continue {
         let bytes = URL_SAFE_NO_PAD
             .decode(text.trim_end_matches('='))
             .map_err(|_| refused("continue key is not valid"))?;
+        let read = schema::read_json(&bytes, &Schema::any());
+        let read = read.map_err(|error| refused(&format!("continue key is not valid: {error}")))?;
         let token: Continue =
-            serde_json::from_slice(&bytes).map_err(|_| refused("continue key is not valid"))?;
+            serde_json::from_value(read.value).map_err(|_| refused("continue key is not valid"))?;
         match token {
             Continue { v, .. } if v != CONTINUE_VERSION => {
                 Err(refused("continue key is not valid: server does not recognize this encoded version"))

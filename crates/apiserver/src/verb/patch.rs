@@ -60,7 +60,10 @@ fn parse(ask: &Ask, bytes: &[u8]) -> Result<Patch> {
     };
     let media = media_type(ask);
     if !accepted.contains(&media) {
-        return Err(ApiError::unsupported_patch());
+        return Err(match ask.resource.custom {
+            Some(_) => ApiError::unsupported_media_type(accepted),
+            None => ApiError::unsupported_patch(),
+        });
     }
     let json = |bytes: &[u8]| -> Result<Value> {
         serde_json::from_slice(bytes).map_err(|_| ApiError::bad_request("invalid JSON patch"))
@@ -173,7 +176,7 @@ fn patched(ask: &Ask, mut target: Value, patch: &Patch) -> Result<Value> {
     }
 }
 
-fn refused(error: &PatchError) -> ApiError {
+pub(crate) fn refused(error: &PatchError) -> ApiError {
     match error {
         PatchError::TooManyOperations(found) => {
             ApiError::too_many_operations(setpoint_api::patch::MAX_OPERATIONS, *found)
@@ -247,7 +250,7 @@ fn configuration(writer: &mut Writer<'_>, config: &Value) -> Result<Value> {
     Ok(config)
 }
 
-fn apply_refused(error: ApplyError) -> ApiError {
+pub(crate) fn apply_refused(error: ApplyError) -> ApiError {
     match &error {
         ApplyError::Conflicts(_) => {
             let causes = error.causes().into_iter();

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use http::{Response, StatusCode};
 use serde_json::Value;
 use setpoint_api::apply::only_timestamps_differ;
-use setpoint_api::cause::{Cause, Path, Shown};
+use setpoint_api::cause::{Cause, Path};
+use setpoint_api::kind::GroupKind;
 use setpoint_api::{defaults, prepare};
 use setpoint_store::{Entry, Snapshot, Txn};
 
@@ -104,8 +105,9 @@ pub(crate) fn check_resource_version(writer: &Writer<'_>, sent: &Value, entry: &
         "" | "0" if resource.facts.unconditional_update => Ok(()),
         "" | "0" => {
             let path = Path::new("metadata.resourceVersion");
-            let cause = Cause::invalid(&path, Shown::raw("0x0"), "must be specified for an update");
-            Err(ApiError::invalid(resource, name, vec![cause]))
+            let cause = Cause::invalid(&path, 0, "must be specified for an update");
+            let kind = GroupKind::new(&*resource.group, &*resource.plural);
+            Err(setpoint_api::Status::invalid(&kind, name, vec![cause]).into())
         }
         version => match version.parse::<u64>() {
             Ok(version) if version == entry.mod_revision => Ok(()),
@@ -129,7 +131,9 @@ pub(crate) fn change(
 ) -> Result<Decided> {
     keep_system_fields(&mut new, &live);
     defaults::apply(&writer.ask.resource.stored_kind(), &mut new);
-    managed::updated(writer, &live, &mut new)?;
+    if writer.ask.info.subresource != "finalize" {
+        managed::updated(writer, &live, &mut new);
+    }
     admit(writer, snapshot, txn, entry, live, new)
 }
 
@@ -164,9 +168,8 @@ fn admit(
     }
     admission::update(writer, snapshot, &mut new, &live)?;
     validate::update(writer, &new, &live)?;
-    let definition = resource.is("apiextensions.k8s.io", "customresourcedefinitions");
-    if definition && writer.ask.info.subresource.is_empty() && new["spec"] != live["spec"] {
-        crate::crd::establish(snapshot, &mut new, writer.now);
+    if resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
+        crate::crd::note_stored_version(&mut new);
     }
     finish(writer, txn, entry, &live, new)
 }

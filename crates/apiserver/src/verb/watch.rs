@@ -75,7 +75,7 @@ pub(crate) async fn watch(ask: &Ask) -> Result<Response<Body>> {
         skip_until: 0,
         ends: Instant::now() + Duration::from_secs(timeout),
         next_bookmark: Instant::now() + BOOKMARK_EVERY,
-        last_bookmark_sent: false,
+        last_bookmark_sent: Duration::from_secs(timeout) < BOOKMARK_BEFORE_END,
         ask: ask.clone(),
     };
     run.begin(range).await?;
