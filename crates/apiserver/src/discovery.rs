@@ -54,7 +54,7 @@ fn groups(server: &Server) -> Vec<Group> {
     names.extend(custom);
     let group = |name: String| {
         let mut versions: Vec<_> = by_group.get(&name).cloned().unwrap_or_default().into_iter().collect();
-        versions.sort_by(|(a, _), (b, _)| version_order(b).cmp(&version_order(a)));
+        versions.sort_by_key(|(name, _)| std::cmp::Reverse(version_order(name)));
         Group { name, versions }
     };
     names.into_iter().map(group).collect()

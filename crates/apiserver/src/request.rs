@@ -82,7 +82,8 @@ impl Query {
 
 /// Undoes `%41` and, in queries, `+`.
 fn percent_decode(text: &str, plus_is_space: bool) -> String {
-    if !text.contains('%') && !(plus_is_space && text.contains('+')) {
+    let encoded = text.contains('%') || (plus_is_space && text.contains('+'));
+    if !encoded {
         return text.to_owned();
     }
     let bytes = text.as_bytes();

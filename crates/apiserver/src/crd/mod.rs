@@ -297,7 +297,7 @@ pub(crate) fn served(snapshot: &Snapshot) -> BTreeMap<(String, String, String), 
     resources
 }
 
-const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+X
 
 fn resource(definition: &Value, custom: &Arc<Custom>, version: &Version) -> Resource {
     let names = &definition["status"]["acceptedNames"];
