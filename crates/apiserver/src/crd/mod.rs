@@ -297,7 +297,7 @@ pub(crate) fn served(snapshot: &Snapshot) -> BTreeMap<(String, String, String), 
     resources
 }
 
-X
+const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 
 fn resource(definition: &Value, custom: &Arc<Custom>, version: &Version) -> Resource {
     let names = &definition["status"]["acceptedNames"];
