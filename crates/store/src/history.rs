@@ -5,13 +5,11 @@ use std::sync::Arc;
 
 use crate::entry::Event;
 use crate::options::Options;
-use crate::root::Root;
+use crate::snapshot::Snapshot;
 use crate::{Millis, ReadError, Revision};
 
-/// A state is kept for every so many events, so that reading an old revision undoes at most that many.
-const EVENTS_PER_KEPT_ROOT: usize = 16_384;
-/// States that old reads asked for, kept for their next page. The least recently used gives way.
-const RECENT_ROOTS: usize = 8;
+/// Old states that reads asked for, kept for their next page. The least recently used gives way.
+const RECENT: usize = 4;
 /// Time marks per `history_age`: how finely age is told.
 const MARKS: u32 = 16;
 
@@ -21,11 +19,8 @@ pub(crate) struct History {
     dropped: u64,
     floor: Revision,
     bytes: usize,
-    /// Ascending.
-    kept: VecDeque<Root>,
-    since_kept: usize,
     /// Most recently used last.
-    recent: Vec<Root>,
+    recent: Vec<Snapshot>,
     /// (time, the newest revision then), ascending.
     marks: VecDeque<(Millis, Revision)>,
     options: Options,
@@ -38,8 +33,6 @@ impl History {
             dropped: 0,
             floor,
             bytes: 0,
-            kept: VecDeque::new(),
-            since_kept: 0,
             recent: Vec::new(),
             marks: VecDeque::new(),
             options,
@@ -68,16 +61,11 @@ impl History {
     pub(crate) fn push(&mut self, event: Arc<Event>) -> u64 {
         self.bytes += event.kept_bytes();
         self.events.push_back(event);
-        self.since_kept += 1;
         self.dropped + self.events.len() as u64 - 1
     }
 
-    /// Called with the state after each revision's last event.
-    pub(crate) fn end_revision(&mut self, root: &Root) {
-        if self.since_kept >= EVENTS_PER_KEPT_ROOT {
-            self.since_kept = 0;
-            self.kept.push_back(root.clone());
-        }
+    /// Called after a revision's last event: raises the floor until history is within its bounds.
+    pub(crate) fn end_revision(&mut self) {
         while self.events.len() > self.options.history_events || self.bytes > self.options.history_bytes {
             let Some(oldest) = self.events.front() else { break };
             self.raise_floor(oldest.revision);
@@ -96,9 +84,7 @@ impl History {
             self.bytes -= event.kept_bytes();
             self.dropped += 1;
         }
-        let gone = self.kept.partition_point(|root| root.revision < floor);
-        self.kept.drain(..gone);
-        self.recent.retain(|root| root.revision >= floor);
+        self.recent.retain(|snapshot| snapshot.revision() >= floor);
     }
 
     /// Raises the floor past what has become too old; `current` is the newest revision.
@@ -136,45 +122,23 @@ impl History {
         (revision >= self.floor).then(|| self.events.iter().rev().take_while(newer))
     }
 
-    /// How to build the state at `revision`: a later state, and the events to undo from it, newest last.
-    pub(crate) fn rewind(&mut self, revision: Revision, current: &Root) -> Rewind {
-        if let Some(at) = self.recent.iter().position(|root| root.revision == revision) {
-            let root = self.recent.remove(at);
-            self.recent.push(root.clone());
-            return Rewind { root, undo: Vec::new(), revision };
-        }
-        let later = self.kept.iter().chain(&self.recent).filter(|root| root.revision >= revision);
-        let root = later.min_by_key(|root| root.revision).unwrap_or(current).clone();
-        let first = self.events.partition_point(|event| event.revision <= revision);
-        let last = self.events.partition_point(|event| event.revision <= root.revision);
-        Rewind { undo: self.events.range(first..last).cloned().collect(), root, revision }
+    /// The old state at `revision`, if it was asked for lately.
+    pub(crate) fn recall(&mut self, revision: Revision) -> Option<Snapshot> {
+        let at = self.recent.iter().position(|snapshot| snapshot.revision() == revision)?;
+        let snapshot = self.recent.remove(at);
+        self.recent.push(snapshot.clone());
+        Some(snapshot)
     }
 
-    /// Keeps a state that was built for an old read.
-    pub(crate) fn remember(&mut self, root: Root) {
-        if root.revision < self.floor || self.recent.iter().any(|recent| recent.revision == root.revision) {
+    /// Keeps an old state that was asked for.
+    pub(crate) fn remember(&mut self, snapshot: Snapshot) {
+        let revision = snapshot.revision();
+        if revision < self.floor || self.recent.iter().any(|recent| recent.revision() == revision) {
             return;
         }
-        if self.recent.len() == RECENT_ROOTS {
+        if self.recent.len() == RECENT {
             self.recent.remove(0);
         }
-        self.recent.push(root);
-    }
-}
-
-/// The recipe for an old state, to be followed without holding any lock.
-pub(crate) struct Rewind {
-    root: Root,
-    undo: Vec<Arc<Event>>,
-    revision: Revision,
-}
-
-impl Rewind {
-    pub(crate) fn run(mut self) -> Root {
-        for event in self.undo.iter().rev() {
-            self.root.set(&event.key, event.old.clone());
-        }
-        self.root.revision = self.revision;
-        self.root
+        self.recent.push(snapshot);
     }
 }

@@ -40,6 +40,7 @@ mod history;
 mod key;
 mod log;
 mod options;
+mod past;
 mod root;
 mod snapshot;
 mod state;
@@ -53,7 +54,7 @@ pub use error::{Cut, Jump, OpenError, ReadError, Recovery, TxnError, WatchError,
 pub use key::KeyRange;
 pub use log::RESERVED_REVISIONS;
 pub use options::{CHECKPOINT_SLICE_BYTES, HISTORY_AGE, HISTORY_BYTES, HISTORY_EVENTS, LOG_BYTES, Options};
-pub use root::Range;
+pub use past::Range;
 pub use snapshot::Snapshot;
 pub use store::Store;
 pub use txn::{Committed, Put, Txn};

@@ -70,7 +70,7 @@ impl Root {
 }
 
 /// Entries of a range in key order.
-pub struct Range<'a>(
+pub(crate) struct Range<'a>(
     Option<imbl::ordmap::RangedIter<'a, Bytes, Arc<Entry>, imbl::shared_ptr::DefaultSharedPtr>>,
 );
 

@@ -8,30 +8,38 @@ use bytes::Bytes;
 use crate::Revision;
 use crate::entry::{Entry, Event};
 use crate::key::KeyRange;
-use crate::root::{Range, Root};
+use crate::past::{Past, Range};
+use crate::root::Root;
 
 /// The whole store as of one revision. Cheap to take, to clone and to keep; never changes.
 #[derive(Clone)]
 pub struct Snapshot {
     root: Root,
+    /// For an old revision: how it differs from `root`.
+    past: Option<Arc<Past>>,
     reads: Option<Arc<Mutex<Reads>>>,
 }
 
 /// What a transaction's decision looked at, and therefore depends on.
 #[derive(Default)]
 pub(crate) struct Reads {
-    keys: Vec<Bytes>,
+    keys: Vec<(Bytes, Option<Arc<Entry>>)>,
     ranges: Vec<KeyRange>,
 }
 
 impl Snapshot {
     pub(crate) fn new(root: Root) -> Self {
-        Snapshot { root, reads: None }
+        Snapshot { root, past: None, reads: None }
+    }
+
+    /// The state that `root` had before everything in `past`.
+    pub(crate) fn old(root: Root, past: Past) -> Self {
+        Snapshot { root, past: Some(Arc::new(past)), reads: None }
     }
 
     /// A snapshot that notes what is read from it.
     pub(crate) fn recording(root: Root) -> Self {
-        Snapshot { root, reads: Some(Arc::default()) }
+        Snapshot { root, past: None, reads: Some(Arc::default()) }
     }
 
     pub(crate) fn into_reads(self) -> Reads {
@@ -47,16 +55,16 @@ impl Snapshot {
 
     /// The revision whose state this is.
     pub fn revision(&self) -> Revision {
-        self.root.revision
+        self.past.as_ref().map_or(self.root.revision, |past| past.revision)
     }
 
     /// What `key` has.
     pub fn get(&self, key: &[u8]) -> Option<Arc<Entry>> {
-        let entry = self.root.get(key).cloned();
+        let changed = self.past.as_ref().and_then(|past| past.get(key));
+        let entry = changed.unwrap_or_else(|| self.root.get(key)).cloned();
         self.record(|reads| {
-            reads
-                .keys
-                .push(entry.as_ref().map_or_else(|| Bytes::copy_from_slice(key), |entry| entry.key.clone()));
+            let key = entry.as_ref().map_or_else(|| Bytes::copy_from_slice(key), |entry| entry.key.clone());
+            reads.keys.push((key, entry.clone()));
         });
         entry
     }
@@ -64,19 +72,26 @@ impl Snapshot {
     /// The entries of `range` in key order, starting at the first key that is not less than `from`.
     pub fn range(&self, range: &KeyRange, from: Option<&[u8]>) -> Range<'_> {
         self.record(|reads| reads.ranges.push(range.clone()));
-        self.root.range(range, from)
+        self.entries(range, from)
     }
 
     /// How many keys `range` has. Walks them; a whole store is counted at once.
     pub fn count(&self, range: &KeyRange) -> usize {
         self.record(|reads| reads.ranges.push(range.clone()));
-        if *range == KeyRange::all() { self.root.len() } else { self.root.range(range, None).count() }
+        match self.past {
+            None if *range == KeyRange::all() => self.root.len(),
+            _ => self.entries(range, None).count(),
+        }
+    }
+
+    fn entries(&self, range: &KeyRange, from: Option<&[u8]>) -> Range<'_> {
+        Range::new(self.root.range(range, from), self.past.as_deref(), range, from)
     }
 
     /// The same state, for reads that a transaction's decision does not depend on: a change to what is read here
     /// does not run the decision again.
     pub fn untracked(&self) -> Snapshot {
-        Snapshot { root: self.root.clone(), reads: None }
+        Snapshot { reads: None, ..self.clone() }
     }
 }
 
@@ -85,16 +100,22 @@ impl Reads {
         self.keys.is_empty() && self.ranges.is_empty()
     }
 
+    /// What `key` was found to have, if it was looked at.
+    pub(crate) fn found(&self, key: &[u8]) -> Option<&Option<Arc<Entry>>> {
+        self.keys.iter().find(|(read, _)| read == key).map(|(_, entry)| entry)
+    }
+
     /// Whether `event` changed something that was read.
     pub(crate) fn touched_by(&self, event: &Event) -> bool {
-        self.keys.contains(&event.key) || self.ranges.iter().any(|range| range.contains(&event.key))
+        self.keys.iter().any(|(key, _)| *key == event.key)
+            || self.ranges.iter().any(|range| range.contains(&event.key))
     }
 }
 
 impl fmt::Debug for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Snapshot")
-            .field("revision", &self.root.revision)
+            .field("revision", &self.revision())
             .field("keys", &self.root.len())
             .finish()
     }

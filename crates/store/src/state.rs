@@ -148,11 +148,13 @@ impl State {
         }
     }
 
-    /// The operations that will change something, and the revision that they get.
-    pub(crate) fn stage(&self, ops: BTreeMap<Bytes, Op>) -> (Revision, Vec<Staged>) {
+    /// The operations that will change something, and the revision that they get. `reads` are not outdated: what
+    /// they found need not be looked up again.
+    pub(crate) fn stage(&self, ops: BTreeMap<Bytes, Op>, reads: Option<&Reads>) -> (Revision, Vec<Staged>) {
         let tip = self.tip();
         let staged = ops.into_iter().filter_map(|(key, op)| {
-            let old = tip.get(&key).cloned();
+            let found = reads.and_then(|reads| reads.found(&key));
+            let old = found.cloned().unwrap_or_else(|| tip.get(&key).cloned());
             let absent = old.is_none() && matches!(op, Op::Delete);
             (!absent).then_some(Staged { key, op, old })
         });
@@ -192,7 +194,7 @@ impl State {
         if self.tip.as_ref().is_some_and(|tip| tip.revision <= revision) {
             self.tip = None;
         }
-        self.history.end_revision(&self.visible);
+        self.history.end_revision();
         published.done = self.take_waiters(|waits_for| waits_for <= revision);
         published
     }

@@ -15,6 +15,7 @@ use crate::entry::Event;
 use crate::error::{OpenError, ReadError, Recovery, TxnError, WriteError};
 use crate::key::KeyRange;
 use crate::options::Options;
+use crate::past::Past;
 use crate::root::Root;
 use crate::snapshot::{Reads, Snapshot};
 use crate::state::{Basis, Published, State, materialise};
@@ -26,6 +27,9 @@ use crate::{FIRST_REVISION, Millis, Revision, WriteResult};
 const OPTIMISTIC_RUNS: u32 = 8;
 /// How many keys one step of [`Store::expire`] deletes while other writers wait.
 const EXPIRE_KEYS: usize = 256;
+
+/// How many events a read of an old revision copies while it holds the lock.
+const COPIED_EVENTS: u64 = 4096;
 
 /// A store. Clones are handles to the same one; it closes when the last is dropped.
 #[derive(Clone)]
@@ -122,20 +126,32 @@ impl Store {
         Snapshot::new(self.shared.state().visible.clone())
     }
 
-    /// The state at `revision`.
+    /// The state at `revision`. The first time this walks over what has changed since; after that, as long as
+    /// not many others are asked for, it costs nothing.
     pub fn snapshot_at(&self, revision: Revision) -> Result<Snapshot, ReadError> {
-        let rewind = {
+        let (root, mut wanted) = {
             let mut state = self.shared.state();
             state.history.check(revision, state.visible.revision)?;
             if revision == state.visible.revision {
                 return Ok(Snapshot::new(state.visible.clone()));
             }
-            let State { history, visible, .. } = &mut *state;
-            history.rewind(revision, visible)
+            if let Some(snapshot) = state.history.recall(revision) {
+                return Ok(snapshot);
+            }
+            (state.visible.clone(), state.history.sequence_after(revision)..state.history.sequences().end)
         };
-        let root = rewind.run();
-        self.shared.state().history.remember(root.clone());
-        Ok(Snapshot::new(root))
+        let mut changes = Vec::with_capacity((wanted.end - wanted.start) as usize);
+        while !wanted.is_empty() {
+            // The lock is let go in between, for others to have their turn.
+            let state = self.shared.state();
+            state.history.check(revision, state.visible.revision)?;
+            let end = wanted.end.min(wanted.start + COPIED_EVENTS);
+            changes.extend((wanted.start..end).map(|sequence| state.history.event(sequence).clone()));
+            wanted.start = end;
+        }
+        let snapshot = Snapshot::old(root, Past::new(revision, changes));
+        self.shared.state().history.remember(snapshot.clone());
+        Ok(snapshot)
     }
 
     /// The newest revision.
@@ -330,7 +346,7 @@ impl Shared {
             if reads.is_some_and(|(basis, reads)| state.outdated(basis, reads)) {
                 return Ok(None);
             }
-            let (revision, staged) = state.stage(txn.into_ops());
+            let (revision, staged) = state.stage(txn.into_ops(), reads.map(|(_, reads)| reads));
             if staged.is_empty() {
                 return Ok(Some(Appended { events: Vec::new(), basis: state.basis() }));
             }
@@ -339,6 +355,8 @@ impl Shared {
         let events = materialise(revision, staged);
         let (published, basis) = {
             let mut state = self.state();
+            // It may have been closed since; nobody would write what comes after.
+            state.check_writable()?;
             (state.append(revision, &events), state.basis())
         };
         self.announce(published);

@@ -290,7 +290,7 @@ impl Replay {
         if revision > self.state.visible.revision + 1 && self.reserved.contains(&(revision - 1)) {
             self.jump_to(revision - 1);
         }
-        let (expected, staged) = self.state.stage(ops);
+        let (expected, staged) = self.state.stage(ops, None);
         if revision != expected {
             return Err("revisions are missing");
         }

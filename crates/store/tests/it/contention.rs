@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
-use setpoint_store::{KeyRange, Options, Revision, Snapshot, Store, Txn, WatchError};
+use setpoint_store::{
+    KeyRange, Options, Recovery, Revision, Snapshot, Store, Txn, TxnError, WatchError, WriteError,
+};
 use tokio::task::JoinSet;
 
 use crate::folder::Folder;
@@ -50,6 +53,44 @@ async fn no_update_is_lost_among_many_writers_of_one_key() {
     store.shutdown().await;
     let (store, _) = Store::open(folder.disk(), Options::default()).await.unwrap();
     assert_eq!(count(&store.snapshot(), "/counter"), WRITERS * 50);
+}
+
+/// Whatever a writer is doing when the store is shut down, it gets an answer, and what it was told is true.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn shutting_down_among_writers_answers_all_of_them() {
+    for round in 0..20 {
+        let folder = Folder::new();
+        let (store, _) = Store::open(folder.disk(), Options::default()).await.unwrap();
+        let mut writers = JoinSet::new();
+        for writer in 0..WRITERS {
+            let store = store.clone();
+            writers.spawn(async move {
+                let key = format!("/counter/{writer}");
+                for n in 1.. {
+                    let write = store.transact(|_, txn| {
+                        txn.put(key.clone(), n.to_string());
+                        Ok::<_, Infallible>(())
+                    });
+                    match write.await {
+                        Ok(_) => {}
+                        Err(TxnError::Write(WriteError::Closed)) => return (key, n - 1),
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+                unreachable!("it ends with the store")
+            });
+        }
+        store.reached(round * 10).await;
+        store.shutdown().await;
+        let answered = tokio::time::timeout(Duration::from_secs(30), writers.join_all());
+        let acknowledged: Vec<(String, u64)> = answered.await.expect("nobody is left waiting");
+        drop(store);
+        let (store, report) = Store::open(folder.disk(), Options::default()).await.unwrap();
+        assert_eq!(report, Recovery::default());
+        for (key, n) in acknowledged {
+            assert_eq!(count(&store.snapshot(), &key), n, "what was refused was not written, {key}");
+        }
+    }
 }
 
 /// Two keys, each written only when the other is absent: a decision that missed a change would let both in.
