@@ -26,11 +26,12 @@ import (
 
 // Type is one Go type. Fields are flattened: what Go inlines stands beside its neighbours.
 type Type struct {
-	Go     string  `json:"go"`
-	Model  string  `json:"model,omitempty"`
-	Kind   string  `json:"kind"`
-	Elem   string  `json:"elem,omitempty"`
-	Fields []Field `json:"fields,omitempty"`
+	Go     string   `json:"go"`
+	Model  string   `json:"model,omitempty"`
+	Kind   string   `json:"kind"`
+	Elem   string   `json:"elem,omitempty"`
+	Values []string `json:"values,omitempty"`
+	Fields []Field  `json:"fields,omitempty"`
 }
 
 // Field is one JSON field of a struct. Under names the Go fields that hold it where a struct is inlined.
@@ -95,6 +96,8 @@ func model(t reflect.Type) string {
 	return ""
 }
 
+var enums = enumerations{}
+
 var (
 	marshaler   = reflect.TypeFor[json.Marshaler]()
 	unmarshaler = reflect.TypeFor[json.Unmarshaler]()
@@ -122,6 +125,7 @@ func (d *dump) add(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.String:
 		out.Kind = "string"
+		out.Values = enums.values(t.PkgPath(), t.Name())
 	case reflect.Bool:
 		out.Kind = "bool"
 	case reflect.Int32:

@@ -19,6 +19,7 @@ mod managed;
 mod metrics;
 pub mod negotiate;
 mod object;
+pub mod openapi;
 mod options;
 pub mod pki;
 mod protobuf;

@@ -8,7 +8,7 @@ use crate::negotiate::{Offer, negotiate};
 use crate::registry::Resource;
 use crate::request::RequestInfo;
 use crate::server::{Ask, Body, Server};
-use crate::{body, discovery, health, respond, subresource, verb, version};
+use crate::{body, discovery, health, openapi, respond, subresource, verb, version};
 
 /// Answers an authorized request.
 pub(crate) async fn route(
@@ -117,6 +117,14 @@ fn other_path(server: &Server, info: &RequestInfo, request: &Request<Body>) -> R
         ["apis", group] => discovery::group(server, group, request.headers()),
         ["apis", group, version] => discovery::group_version(server, group, version, request.headers()),
         ["version"] => Ok(version::version()),
+        ["openapi", "v2"] => Ok(openapi::answer_v2(server, request.headers())),
+        ["openapi", "v3"] if info.path.ends_with('3') => Ok(openapi::index(server)),
+        ["openapi", "v3", "api", version] => {
+            Ok(openapi::answer_v3(server, "", version, info, request.headers()))
+        }
+        ["openapi", "v3", "apis", group, version] => {
+            Ok(openapi::answer_v3(server, group, version, info, request.headers()))
+        }
         ["metrics"] => Ok(server.0.metrics.text(server)),
         ["healthz" | "livez" | "readyz", ..] => Ok(health::health(server, &segments, info)),
         ["openid", "v1", "jwks"] => Ok(crate::auth::openid::keys(server)),

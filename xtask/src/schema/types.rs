@@ -79,6 +79,8 @@ impl Builder<'_> {
         if let Some(scalar) = scalar(kind) {
             record.number(SCALAR);
             record.number(scalar);
+            let values: Vec<&str> = list(ty, "values").iter().filter_map(Value::as_str).collect();
+            record.texts(values.into_iter(), self.strings);
             return Ok(record);
         }
         match kind {

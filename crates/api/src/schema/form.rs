@@ -52,12 +52,23 @@ pub struct Node {
     pub go: Option<Arc<str>>,
     /// How Go reads and writes the type where it has its own way.
     pub codec: Codec,
+    /// The values that a built-in text type is published with; empty where any text will do. Reading does not
+    /// check them: validation does.
+    pub values: Vec<Arc<str>>,
 }
 
 impl Node {
     /// A custom type of that shape: no name, no default, not nullable.
     pub fn new(shape: Shape) -> Self {
-        Node { name: None, nullable: false, default: None, shape, go: None, codec: Codec::Plain }
+        Node {
+            name: None,
+            nullable: false,
+            default: None,
+            shape,
+            go: None,
+            codec: Codec::Plain,
+            values: Vec::new(),
+        }
     }
 }
 

@@ -47,7 +47,7 @@ pub(super) fn node(table: &Table, record: &mut Record<'_>) -> Node {
     let name = record.optional().map(|at| table.shared(at));
     let go = record.optional().map(|at| table.shared(at));
     let codec = record.number();
-    let mut props = 0;
+    let (mut props, mut values) = (0, Vec::new());
     let shape = match record.number() {
         0 => {
             if (4..=6).contains(&codec) {
@@ -55,7 +55,11 @@ pub(super) fn node(table: &Table, record: &mut Record<'_>) -> Node {
             }
             Shape::Any
         }
-        1 => Shape::Scalar(scalar(record.number())),
+        1 => {
+            let scalar = scalar(record.number());
+            values = (0..record.number()).map(|_| table.shared(record.number())).collect();
+            Shape::Scalar(scalar)
+        }
         2 => Shape::Struct(structure(table, record)),
         3 => {
             let atomic = record.number() == 1;
@@ -71,7 +75,7 @@ pub(super) fn node(table: &Table, record: &mut Record<'_>) -> Node {
         }
         other => unreachable!("the embedded table has no shape {other}"),
     };
-    Node { name, nullable: false, default: None, shape, go, codec: self::codec(codec, props) }
+    Node { name, nullable: false, default: None, shape, go, codec: self::codec(codec, props), values }
 }
 
 fn codec(number: u32, props: u16) -> Codec {

@@ -161,6 +161,11 @@ impl Table {
         })
     }
 
+    /// The table as it is embedded: what is the same in two programs has the same bytes.
+    pub fn bytes(&self) -> &'static [u8] {
+        self.blob
+    }
+
     fn type_of_kind(&self, group: &str, version: &str, kind: &str) -> Option<u16> {
         let (mut low, mut high) = (0, self.header[KINDS] as usize);
         while low < high {

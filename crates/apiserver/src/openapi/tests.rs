@@ -1,0 +1,175 @@
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::registry::Registry;
+
+fn resources(group: &str, version: &str) -> Vec<Arc<Resource>> {
+    let all = Registry::default().all();
+    all.into_iter().filter(|resource| resource.group == group && resource.version == version).collect()
+}
+
+fn document(group: &str, version: &str) -> Value {
+    let resources = resources(group, version);
+    v3(&resources.iter().map(|resource| &**resource).collect::<Vec<_>>(), &|_| None)
+}
+
+/// Every reference leads to a model of the same document.
+fn references_lead_somewhere(document: &Value) -> usize {
+    fn walk(value: &Value, document: &Value, count: &mut usize) {
+        match value {
+            Value::Object(map) => {
+                if let Some(Value::String(reference)) = map.get("$ref") {
+                    let pointer = reference.trim_start_matches('#');
+                    assert!(document.pointer(pointer).is_some_and(Value::is_object), "{reference}");
+                    *count += 1;
+                }
+                map.values().for_each(|value| walk(value, document, count));
+            }
+            Value::Array(items) => items.iter().for_each(|value| walk(value, document, count)),
+            _ => {}
+        }
+    }
+    let mut count = 0;
+    walk(document, document, &mut count);
+    count
+}
+
+#[test]
+fn kubectl_finds_what_it_looks_for() {
+    let document = document("apps", "v1");
+    assert!(references_lead_somewhere(&document) > 500);
+    let patch = &document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]["patch"];
+    assert_eq!(
+        patch["x-kubernetes-group-version-kind"],
+        json!({"group": "apps", "version": "v1", "kind": "Deployment"})
+    );
+    let parameters = patch["parameters"].as_array().unwrap();
+    assert!(parameters.iter().any(|parameter| parameter["name"] == "fieldValidation"));
+    assert!(patch["requestBody"]["content"]["application/strategic-merge-patch+json"].is_object());
+    let schemas = &document["components"]["schemas"];
+    let strategy = &schemas["io.k8s.api.apps.v1.DeploymentSpec"]["properties"]["strategy"];
+    assert_eq!(
+        *strategy,
+        json!({
+            "allOf": [{"$ref": "#/components/schemas/io.k8s.api.apps.v1.DeploymentStrategy"}],
+            "default": {},
+            "x-kubernetes-patch-strategy": "retainKeys"
+        })
+    );
+    let ports = &schemas["io.k8s.api.core.v1.Container"]["properties"]["ports"];
+    assert_eq!(ports["x-kubernetes-patch-merge-key"], "containerPort");
+    assert_eq!(ports["x-kubernetes-list-map-keys"], json!(["containerPort", "protocol"]));
+    let protocol = &schemas["io.k8s.api.core.v1.ContainerPort"]["properties"]["protocol"];
+    assert_eq!(protocol["enum"], json!(["SCTP", "TCP", "UDP"]));
+}
+
+#[test]
+fn a_field_that_merges_otherwise_than_its_type_says_so() {
+    let document = document("", "v1");
+    let schemas = &document["components"]["schemas"];
+    assert_eq!(schemas["io.k8s.api.core.v1.ObjectReference"]["x-kubernetes-map-type"], "atomic");
+    let claim = &schemas["io.k8s.api.core.v1.PersistentVolumeSpec"]["properties"]["claimRef"];
+    assert_eq!(claim["x-kubernetes-map-type"], "granular");
+}
+
+#[test]
+fn subresources_have_their_own_kinds() {
+    let document = document("", "v1");
+    let eviction = &document["paths"]["/api/v1/namespaces/{namespace}/pods/{name}/eviction"]["post"];
+    assert_eq!(eviction["operationId"], "createCoreV1NamespacedPodEviction");
+    assert_eq!(eviction["x-kubernetes-group-version-kind"]["group"], "policy");
+    let exec = &document["paths"]["/api/v1/namespaces/{namespace}/pods/{name}/exec"]["get"];
+    assert_eq!(exec["operationId"], "connectCoreV1GetNamespacedPodExec");
+}
+
+#[test]
+fn the_second_version_has_everything_and_is_protobuf_too() {
+    let all = Registry::default().all();
+    let document = v2(&all.iter().map(|resource| &**resource).collect::<Vec<_>>(), &|_| None);
+    assert!(references_lead_somewhere(&document) > 3000);
+    let definitions = document["definitions"].as_object().unwrap();
+    assert!(definitions.len() > 550, "{}", definitions.len());
+    assert_eq!(definitions["io.k8s.apimachinery.pkg.api.resource.Quantity"], json!({"type": "string"}));
+    let bytes = v2_protobuf(&document);
+    // swagger = "2.0", then info with its title.
+    assert_eq!(bytes[..7], [0x0a, 3, b'2', b'.', b'0', 0x12, 18]);
+    assert!(bytes.windows(10).any(|window| window == b"Deployment"));
+}
+
+mod served {
+    use http::{Method, Request, StatusCode};
+    use http_body_util::BodyExt;
+    use setpoint_api::{Clock, Random};
+    use setpoint_store::Store;
+
+    use super::*;
+    use crate::{Caller, Options, Server, UserInfo};
+
+    async fn server() -> Server {
+        let clock = Clock::new(|| "2026-11-15T10:00:00Z".parse().unwrap());
+        let store = Store::memory(setpoint_store::Options::default());
+        Server::start(Options::new(store, clock, Random::from_seed(1))).await.unwrap()
+    }
+
+    async fn ask(server: &Server, method: Method, path: &str, body: &str) -> (StatusCode, Value) {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("content-type", "application/json")
+            .body(crate::respond::full(body.to_owned()))
+            .unwrap();
+        let response = server.handle(Caller::Trusted(UserInfo::admin("admin")), request).await;
+        let status = response.status();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        (status, serde_json::from_slice(&bytes).unwrap_or_default())
+    }
+
+    const DEFINITION: &str = r#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
+        "metadata":{"name":"foos.example.com"},"spec":{"group":"example.com","scope":"Namespaced",
+        "names":{"plural":"foos","singular":"foo","kind":"Foo","listKind":"FooList"},
+        "versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object",
+        "properties":{"spec":{"type":"object","description":"What is wanted.","properties":{
+        "port":{"x-kubernetes-int-or-string":true},"text":{"type":"string","default":"x"}}}}}}}]}}"#;
+
+    fn url(index: &Value, name: &str) -> Option<String> {
+        index["paths"][name]["serverRelativeURL"].as_str().map(str::to_owned)
+    }
+
+    #[tokio::test]
+    async fn custom_resources_come_and_go() {
+        let server = server().await;
+        let (_, before) = ask(&server, Method::GET, "/openapi/v3", "").await;
+        assert!(url(&before, "apis/apps/v1").is_some() && url(&before, "apis/example.com/v1").is_none());
+        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let (status, answer) = ask(&server, Method::POST, path, DEFINITION).await;
+        assert_eq!(status, StatusCode::CREATED, "{answer}");
+        let (_, index) = ask(&server, Method::GET, "/openapi/v3", "").await;
+        assert_eq!(url(&index, "apis/apps/v1"), url(&before, "apis/apps/v1"));
+        let here = url(&index, "apis/example.com/v1").unwrap();
+        let (status, document) = ask(&server, Method::GET, &here, "").await;
+        assert_eq!(status, StatusCode::OK);
+        references_lead_somewhere(&document);
+        let spec = &document["components"]["schemas"]["com.example.v1.Foo"]["properties"]["spec"];
+        assert_eq!(spec["description"], "What is wanted.");
+        assert_eq!(spec["properties"]["port"]["anyOf"], json!([{"type": "integer"}, {"type": "string"}]));
+        let (_, second) = ask(&server, Method::GET, "/openapi/v2", "").await;
+        let spec = &second["definitions"]["com.example.v1.Foo"]["properties"]["spec"];
+        assert_eq!(spec["properties"]["text"], json!({"type": "string"}));
+        assert!(!v2_protobuf(&second).is_empty());
+        let one = format!("{path}/foos.example.com");
+        assert_eq!(ask(&server, Method::DELETE, &one, "").await.0, StatusCode::OK);
+        let (_, after) = ask(&server, Method::GET, "/openapi/v3", "").await;
+        assert_eq!(url(&after, "apis/example.com/v1"), None);
+    }
+
+    #[tokio::test]
+    async fn an_outdated_hash_leads_to_the_current_document() {
+        let server = server().await;
+        let (status, _) = ask(&server, Method::GET, "/openapi/v3/apis/apps/v1?hash=OLD", "").await;
+        assert_eq!(status, StatusCode::MOVED_PERMANENTLY);
+        let (status, _) = ask(&server, Method::GET, "/openapi/v3/apis/nobody/v1", "").await;
+        assert_eq!(status, StatusCode::NOT_FOUND);
+    }
+}
