@@ -50,6 +50,8 @@ enum Command {
 
 fn main() -> ExitCode {
     let began = Instant::now();
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     match run(Cli::parse().command, began) {
         Ok(code) => code,
         Err(error) => {

@@ -45,6 +45,9 @@ pub fn register(manager: &Manager, options: NodeOptions) -> Result<Pods, SetupEr
     Ok(pods)
 }
 
+/// The taint of a node that has not reported yet.
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
+
 struct Heart {
     client: Client,
     options: Arc<NodeOptions>,
@@ -86,19 +89,30 @@ impl Heart {
     async fn register(&self, index: u32) -> Result<String, ClientError> {
         let name = node::name(index);
         let wanted: Node = decode(node::node(index));
-        let node = match self.client.create(&wanted).await {
-            Ok(node) => node,
-            Err(error) if error.is_already_exists() => {
-                let existing = self.client.live().get::<Node>(name.as_str()).await?;
-                existing.ok_or(error)?
-            }
-            Err(error) => return Err(error),
-        };
+        match self.client.create(&wanted).await {
+            Err(error) if !error.is_already_exists() => return Err(error),
+            _ => {}
+        }
         let status = node::status(index, &self.options, self.manager.clock().now());
-        self.client.patch_status::<Node>(name.as_str(), &Patch::Merge(json!({"status": status}))).await?;
+        let node =
+            self.client.patch_status::<Node>(name.as_str(), &Patch::Merge(json!({"status": status}))).await?;
+        self.remove_taint(&node).await?;
         let recorder = self.manager.recorder("kubelet");
         recorder.normal(&node, "Starting", "Starting kubelet.");
         Ok(node.uid().unwrap_or_default())
+    }
+
+    /// Admission taints every new node as not ready. Where no node-lifecycle controller runs, the node itself has to
+    /// say that it is.
+    async fn remove_taint(&self, node: &Node) -> Result<(), ClientError> {
+        let taints = node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
+        let others: Vec<_> = taints.iter().filter(|taint| taint.key != NOT_READY).collect();
+        if others.len() == taints.len() {
+            return Ok(());
+        }
+        let patch = Patch::Merge(json!({"spec": {"taints": others}}));
+        let patch = patch.locked(&node.resource_version().unwrap_or_default());
+        self.client.patch::<Node>(node.name_any().as_str(), &patch).await.map(drop)
     }
 
     async fn renew(&self, index: u32, lease: Value) -> Result<(), ClientError> {

@@ -33,6 +33,9 @@ mod reconcile;
 pub mod recorder;
 mod shutdown;
 
+pub mod manifests;
+pub mod program;
+
 pub use cache::{
     DEFAULT_DECODED_BYTES, DecodeError, FieldOwners, Index, IndexConflict, IndexFn, LabelMatcher, Labels,
     ListError, Lister, ManagedFields, Object, ObjectError, Progress, Scope, SelectorError, Snapshot, Store,

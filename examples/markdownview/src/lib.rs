@@ -1,3 +1,118 @@
-//! Example.
+//! The MarkdownView operator: markdown files in a custom resource become a ConfigMap, a Deployment of viewers and a
+//! Service before them.
 
+mod children;
+mod metrics;
+mod status;
 pub mod types;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Service};
+use kube::{CustomResourceExt, ResourceExt};
+use serde_json::{Value, json};
+use setpoint::manifests::{Operator, Rule};
+use setpoint::{Action, Context, Controller, Error, EventType, Manager, Reconciler, Request, SetupError};
+
+pub use metrics::Metrics;
+pub use types::{MarkdownView, MarkdownViewSpec, MarkdownViewStatus, State};
+
+/// The name under which it owns fields.
+pub const NAME: &str = "markdown-view-controller";
+
+/// Registers the controller and its metrics.
+pub fn register(manager: &Manager) -> Result<(), SetupError> {
+    let metrics = Metrics::default();
+    metrics.register(manager);
+    Controller::for_kind::<MarkdownView>(manager)
+        .owns::<ConfigMap>()
+        .owns::<Deployment>()
+        .owns::<Service>()
+        .field_owner(NAME)
+        .run(Views { metrics })?;
+    Ok(())
+}
+
+struct Views {
+    metrics: Metrics,
+}
+
+impl Reconciler for Views {
+    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
+        let Some(view) = ctx.client().get::<MarkdownView>(&request).await? else {
+            self.metrics.remove(&request);
+            return Ok(Action::done());
+        };
+        if view.metadata.deletion_timestamp.is_some() {
+            // What it owns goes by owner reference.
+            return Ok(Action::done());
+        }
+        let children = children::reconcile(ctx, &view).await;
+        // A child that could not be written is no reason to leave the status as it was.
+        self.update_status(ctx, &request, &view).await?;
+        children.map(|()| Action::done())
+    }
+}
+
+impl Views {
+    async fn update_status(
+        &self,
+        ctx: &Context,
+        request: &Request,
+        view: &MarkdownView,
+    ) -> Result<(), Error> {
+        let client = ctx.client();
+        let namespace = view.namespace().unwrap_or_default();
+        let viewer = children::viewer_name(view);
+        let config = client.get::<ConfigMap>((&*namespace, &*children::config_map_name(view))).await?;
+        let service = client.get::<Service>((&*namespace, &*viewer)).await?;
+        let deployment = client.get::<Deployment>((&*namespace, &*viewer)).await?;
+        let before = view.status.clone().unwrap_or_default();
+        let observed = status::Observed {
+            config_map: config.is_some(),
+            service: service.is_some(),
+            deployment: deployment.as_deref(),
+        };
+        let after = status::status(view, &observed, &before.conditions, ctx.now());
+        if let Some(state) = after.state {
+            self.metrics.set(request, state);
+        }
+        if after == before {
+            return Ok(());
+        }
+        let metadata = json!({"name": view.name_any(), "namespace": namespace});
+        client.apply_status::<MarkdownView>(&json!({"metadata": metadata, "status": after})).await?;
+        for event in status::events(view, &before.conditions, &after.conditions) {
+            match event.kind {
+                EventType::Normal => ctx.recorder().normal(view, event.reason, event.message),
+                EventType::Warning => ctx.recorder().warning(view, event.reason, event.message),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The custom resource definition.
+pub fn definition() -> Value {
+    serde_json::to_value(MarkdownView::crd()).expect("a definition has a JSON form")
+}
+
+/// Everything that it needs to run in a cluster, with the rights that it uses and no other.
+pub fn manifests(image: &str) -> Vec<Value> {
+    let group = "view.zoetrope.github.io";
+    let operator = Operator {
+        name: NAME.into(),
+        namespace: "markdown-view-system".into(),
+        image: image.into(),
+        command: vec!["markdownview-operator".into()],
+        args: vec!["--leader-elect".into(), "--health-probe-bind-address=0.0.0.0:8081".into()],
+        rules: vec![
+            Rule::new(group, &["markdownviews"], &["list", "watch"]),
+            Rule::new(group, &["markdownviews/status"], &["patch"]),
+            Rule::new(group, &["markdownviews/finalizers"], &["update"]),
+            Rule::new("", &["configmaps"], &["list", "watch", "create", "update"]),
+            Rule::new("", &["services"], &["list", "watch", "create", "patch"]),
+            Rule::new("apps", &["deployments"], &["list", "watch", "create", "patch"]),
+        ],
+    };
+    std::iter::once(definition()).chain(operator.manifests()).collect()
+}

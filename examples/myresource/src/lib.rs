@@ -1,3 +1,110 @@
-//! Example.
+//! The operator of the book's chapter on reconcile loops: a MyResource becomes a Deployment of its image, and its
+//! state follows that Deployment.
 
 pub mod types;
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
+use k8s_openapi::api::core::v1::{Container, PodSpec, PodTemplateSpec, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use kube::{CustomResourceExt, ResourceExt};
+use serde_json::{Value, json};
+use setpoint::client::controller_reference;
+use setpoint::manifests::{Operator, Rule};
+use setpoint::{Action, Context, Controller, Error, Manager, Query, Request, SetupError};
+
+pub use types::{MyResource, MyResourceSpec, MyResourceStatus, State};
+
+/// The name under which it owns fields and holds its lease.
+pub const NAME: &str = "myresource-operator";
+
+/// Registers the controller.
+pub fn register(manager: &Manager) -> Result<(), SetupError> {
+    Controller::for_kind::<MyResource>(manager).owns::<Deployment>().field_owner(NAME).run(reconcile)?;
+    Ok(())
+}
+
+async fn reconcile(ctx: Context, request: Request) -> Result<Action, Error> {
+    let Some(resource) = ctx.client().get::<MyResource>(&request).await? else {
+        // Deleted: what it owned goes by owner reference.
+        return Ok(Action::done());
+    };
+    if resource.metadata.deletion_timestamp.is_some() {
+        return Ok(Action::done());
+    }
+    ctx.client().apply(&deployment(&resource)?).await?;
+    let status = observe(&ctx, &resource).await?;
+    if resource.status.as_ref() != Some(&status) {
+        let metadata = json!({"name": resource.name_any(), "namespace": resource.namespace()});
+        ctx.client().apply_status::<MyResource>(&json!({"metadata": metadata, "status": status})).await?;
+    }
+    Ok(Action::done())
+}
+
+/// What the resource asks for, as the one Deployment that it owns.
+fn deployment(resource: &MyResource) -> Result<Deployment, Error> {
+    let labels = BTreeMap::from([("myresource".to_owned(), resource.name_any())]);
+    let requests = BTreeMap::from([("memory".to_owned(), resource.spec.memory.clone())]);
+    let container = Container {
+        name: "main".into(),
+        image: Some(resource.spec.image.clone()),
+        resources: Some(ResourceRequirements { requests: Some(requests), ..Default::default() }),
+        ..Default::default()
+    };
+    Ok(Deployment {
+        metadata: ObjectMeta {
+            name: Some(format!("{}-deployment", resource.name_any())),
+            namespace: resource.namespace(),
+            labels: Some(labels.clone()),
+            owner_references: Some(vec![controller_reference(resource)?]),
+            ..Default::default()
+        },
+        spec: DeploymentSpec {
+            selector: LabelSelector { match_labels: Some(labels.clone()), ..Default::default() },
+            template: PodTemplateSpec {
+                metadata: Some(ObjectMeta { labels: Some(labels), ..Default::default() }),
+                spec: Some(PodSpec { containers: vec![container], ..Default::default() }),
+            },
+            ..Default::default()
+        },
+        status: None,
+    })
+}
+
+/// The state, from the Deployment found by its label.
+async fn observe(ctx: &Context, resource: &MyResource) -> Result<MyResourceStatus, Error> {
+    let selector = format!("myresource={}", resource.name_any());
+    let namespace = resource.namespace().unwrap_or_default();
+    let found = ctx.client().list::<Deployment>(Query::namespace(namespace).labels(&selector)?).await?;
+    let state = match found.as_slice() {
+        [] => State::Building,
+        [one] if one.status.as_ref().and_then(|status| status.ready_replicas) == Some(1) => State::Ready,
+        [_] => State::Building,
+        many => return Err(Error::msg(format!("{} deployments found, expected 1", many.len()))),
+    };
+    Ok(MyResourceStatus { state })
+}
+
+/// The custom resource definition.
+pub fn definition() -> Value {
+    serde_json::to_value(MyResource::crd()).expect("a definition has a JSON form")
+}
+
+/// Everything that it needs to run in a cluster, with the rights that it uses and no other.
+pub fn manifests(image: &str) -> Vec<Value> {
+    let operator = Operator {
+        name: NAME.into(),
+        namespace: "myresource-system".into(),
+        image: image.into(),
+        command: vec![NAME.into()],
+        args: vec!["--leader-elect".into(), "--health-probe-bind-address=0.0.0.0:8081".into()],
+        rules: vec![
+            Rule::new("mygroup.example.com", &["myresources"], &["list", "watch"]),
+            Rule::new("mygroup.example.com", &["myresources/status"], &["patch"]),
+            Rule::new("mygroup.example.com", &["myresources/finalizers"], &["update"]),
+            Rule::new("apps", &["deployments"], &["list", "watch", "create", "patch"]),
+        ],
+    };
+    std::iter::once(definition()).chain(operator.manifests()).collect()
+}

@@ -1,4 +1,5 @@
 //! One file a subcommand.
 
+mod demo;
 pub mod up;
 pub mod viewer;

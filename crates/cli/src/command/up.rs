@@ -7,7 +7,10 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use setpoint_cluster::{Backend, Cluster, Controllers, NodeOptions, Options};
+use setpoint_node::process::image::ImageTable;
 use setpoint_store::Recovery;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 /// Start a cluster and keep it in the foreground until Ctrl-C or SIGTERM.
 #[derive(clap::Args, Debug)]
@@ -33,6 +36,12 @@ pub struct Arguments {
     /// How many nodes.
     #[arg(long, value_name = "N", default_value_t = 1)]
     nodes: u32,
+    /// Which images run as processes of this host, and which programs each may run (TOML).
+    #[arg(long, value_name = "FILE")]
+    images: Option<PathBuf>,
+    /// Run the three example operators with their samples.
+    #[arg(long, conflicts_with = "no_controllers")]
+    demo: bool,
 }
 
 /// Runs until a signal.
@@ -43,7 +52,12 @@ pub async fn run(arguments: Arguments, began: Instant) -> Result<()> {
     };
     let controllers = if arguments.no_controllers { Controllers::None } else { Controllers::All };
     let count = if arguments.no_controllers { 0 } else { arguments.nodes };
-    let nodes = NodeOptions { count, ..NodeOptions::default() };
+    let nodes = NodeOptions {
+        count,
+        images: images(&arguments)?,
+        helper: Some(std::env::current_exe()?),
+        ..NodeOptions::default()
+    };
     // Signals are taken from the first moment on: one that comes while starting must not leave a half cluster.
     let mut interrupt = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())?;
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
@@ -56,13 +70,37 @@ pub async fn run(arguments: Arguments, began: Instant) -> Result<()> {
         began.elapsed().as_millis(),
         arguments.kubeconfig.display()
     );
+    let stop = CancellationToken::new();
+    let mut operators = JoinSet::new();
+    if arguments.demo {
+        super::demo::start(&arguments.kubeconfig, &mut operators, &stop)
+            .await
+            .context("the demo did not start")?;
+    }
     tokio::select! {
         biased;
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
     }
+    stop.cancel();
+    while operators.join_next().await.is_some() {}
     cluster.shutdown().await;
     Ok(())
+}
+
+fn images(arguments: &Arguments) -> Result<ImageTable> {
+    let mut table = match &arguments.images {
+        Some(path) => {
+            let text =
+                std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+            ImageTable::parse(&text).with_context(|| path.display().to_string())?
+        }
+        None => ImageTable::default(),
+    };
+    if arguments.demo {
+        table.images.extend(super::demo::images()?.images);
+    }
+    Ok(table)
 }
 
 fn report_recovery(recovery: Option<&Recovery>) {

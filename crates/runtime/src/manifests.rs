@@ -1,0 +1,138 @@
+//! What an operator needs in a cluster to run there: its definition, its identity, its rights, its Deployment.
+
+use serde_json::{Value, json};
+
+/// Describes an operator; [`Operator::manifests`] gives the objects to apply.
+///
+/// ```
+/// use setpoint::manifests::{Operator, Rule};
+///
+/// let operator = Operator {
+///     name: "cafe".into(),
+///     namespace: "cafe-system".into(),
+///     image: "example.com/cafe:1".into(),
+///     command: vec!["cafe".into()],
+///     args: vec!["--leader-elect".into()],
+///     rules: vec![Rule::new("example.com", &["cafes"], &["get", "list", "watch"])],
+/// };
+/// let kinds: Vec<_> = operator.manifests().iter().map(|object| object["kind"].clone()).collect();
+/// assert_eq!(kinds.first().unwrap(), "Namespace");
+/// assert_eq!(kinds.last().unwrap(), "Deployment");
+/// ```
+#[derive(Clone, Debug)]
+pub struct Operator {
+    /// The name of everything that is made.
+    pub name: String,
+    /// Where it runs; made too.
+    pub namespace: String,
+    /// Its image.
+    pub image: String,
+    /// The program in the image.
+    pub command: Vec<String>,
+    /// The program's arguments.
+    pub args: Vec<String>,
+    /// What it may do in every namespace, beside its own leases and events.
+    pub rules: Vec<Rule>,
+}
+
+/// One RBAC rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// The API group; empty for the core one.
+    pub group: String,
+    /// Resources and subresources.
+    pub resources: Vec<String>,
+    /// Verbs.
+    pub verbs: Vec<String>,
+}
+
+impl Rule {
+    /// A rule for some resources of one group.
+    pub fn new(group: &str, resources: &[&str], verbs: &[&str]) -> Self {
+        let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        Rule { group: group.to_owned(), resources: owned(resources), verbs: owned(verbs) }
+    }
+
+    fn to_value(&self) -> Value {
+        json!({"apiGroups": [self.group], "resources": self.resources, "verbs": self.verbs})
+    }
+}
+
+/// The port of the health endpoint in [`Operator::manifests`]' Deployment.
+pub const HEALTH_PORT: u16 = 8081;
+
+impl Operator {
+    /// Namespace, ServiceAccount, ClusterRole and Role with their bindings, Deployment, in an order that can be
+    /// applied.
+    pub fn manifests(&self) -> Vec<Value> {
+        let rules: Vec<Value> = self.rules.iter().map(Rule::to_value).collect();
+        let rbac = "rbac.authorization.k8s.io";
+        let election = Rule::new("coordination.k8s.io", &["leases"], &["get", "create", "update"]);
+        let events = Rule::new("events.k8s.io", &["events"], &["create", "patch"]);
+        let mut all_rules = rules;
+        all_rules.push(events.to_value());
+        let subjects = json!([{"kind": "ServiceAccount", "name": self.name, "namespace": self.namespace}]);
+        vec![
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}),
+            json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": self.metadata()}),
+            json!({
+                "apiVersion": format!("{rbac}/v1"), "kind": "ClusterRole",
+                "metadata": {"name": self.name}, "rules": all_rules,
+            }),
+            json!({
+                "apiVersion": format!("{rbac}/v1"), "kind": "ClusterRoleBinding",
+                "metadata": {"name": self.name},
+                "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": self.name},
+                "subjects": subjects,
+            }),
+            json!({
+                "apiVersion": format!("{rbac}/v1"), "kind": "Role",
+                "metadata": self.metadata(), "rules": [election.to_value()],
+            }),
+            json!({
+                "apiVersion": format!("{rbac}/v1"), "kind": "RoleBinding",
+                "metadata": self.metadata(),
+                "roleRef": {"apiGroup": rbac, "kind": "Role", "name": self.name},
+                "subjects": subjects,
+            }),
+            self.deployment(),
+        ]
+    }
+
+    fn metadata(&self) -> Value {
+        json!({"name": self.name, "namespace": self.namespace})
+    }
+
+    fn deployment(&self) -> Value {
+        let labels = json!({"app.kubernetes.io/name": self.name});
+        let probe = |path: &str| json!({"httpGet": {"path": path, "port": "health"}, "periodSeconds": 5});
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": self.name, "namespace": self.namespace, "labels": labels},
+            "spec": {
+                "replicas": 1,
+                "selector": {"matchLabels": labels},
+                "template": {
+                    "metadata": {"labels": labels},
+                    "spec": {
+                        "serviceAccountName": self.name,
+                        "containers": [{
+                            "name": "operator",
+                            "image": self.image,
+                            "command": self.command,
+                            "args": self.args,
+                            "ports": [{"name": "health", "containerPort": HEALTH_PORT}],
+                            "livenessProbe": probe("/healthz"),
+                            "readinessProbe": probe("/readyz"),
+                            "securityContext": {
+                                "allowPrivilegeEscalation": false,
+                                "capabilities": {"drop": ["ALL"]},
+                                "runAsNonRoot": true,
+                            },
+                        }],
+                    },
+                },
+            },
+        })
+    }
+}

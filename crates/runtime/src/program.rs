@@ -1,0 +1,112 @@
+//! An operator as a process: where it finds its cluster, and what runs beside its controllers.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+
+use crate::controller::SetupError;
+use crate::lease::LeaderElection;
+use crate::manager::{Manager, ManagerError, ManagerOptions};
+use crate::shutdown::Signals;
+
+/// How an operator's process is run. Flags of a command line map to its fields one by one.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), setpoint::program::ProgramError> {
+/// use setpoint::program::Program;
+///
+/// let program = Program { name: "cafe".into(), leader_elect: true, ..Program::default() };
+/// program.run(|manager| { let _ = manager; Ok(()) }).await
+/// # }
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    /// The operator's name: of its lease, in its events, as field owner.
+    pub name: String,
+    /// The kubeconfig to use; without one, what kube infers: `KUBECONFIG`, the service account of a pod.
+    pub kubeconfig: Option<PathBuf>,
+    /// Whether to compete for a lease, so that of several replicas one acts.
+    pub leader_elect: bool,
+    /// The lease's namespace; the namespace of the kubeconfig or pod when absent.
+    pub leader_election_namespace: Option<String>,
+    /// Where to serve metrics.
+    pub metrics_address: Option<SocketAddr>,
+    /// Where to serve health and readiness.
+    pub health_address: Option<SocketAddr>,
+}
+
+/// Why an operator's process ended.
+#[derive(Debug, thiserror::Error)]
+pub enum ProgramError {
+    /// The kubeconfig.
+    #[error("kubeconfig: {0}")]
+    Kubeconfig(#[from] kube::config::KubeconfigError),
+    /// No way to a cluster.
+    #[error("no cluster: {0}")]
+    Infer(#[from] kube::config::InferConfigError),
+    /// The client.
+    #[error(transparent)]
+    Client(#[from] kube::Error),
+    /// A controller.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// The manager.
+    #[error(transparent)]
+    Manager(#[from] ManagerError),
+    /// Signals cannot be handled.
+    #[error("signals: {0}")]
+    Signals(#[from] std::io::Error),
+}
+
+impl Program {
+    /// The configuration of the client: kube's own retries off, because informers and queues back off themselves.
+    ///
+    /// # Errors
+    /// When there is no cluster to be found.
+    pub async fn config(&self) -> Result<Config, ProgramError> {
+        let mut config = match &self.kubeconfig {
+            Some(path) => {
+                let kubeconfig = Kubeconfig::read_from(path)?;
+                Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?
+            }
+            None => Config::infer().await?,
+        };
+        config.default_retry = false;
+        Ok(config)
+    }
+
+    /// A manager for that cluster.
+    ///
+    /// # Errors
+    /// When there is no cluster to be found.
+    pub async fn manager(&self) -> Result<Manager, ProgramError> {
+        let config = self.config().await?;
+        let namespace =
+            self.leader_election_namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+        let leader_election = self.leader_elect.then(|| LeaderElection::new(&namespace, &self.name));
+        let options = ManagerOptions {
+            name: self.name.clone(),
+            leader_election,
+            metrics_address: self.metrics_address,
+            health_address: self.health_address,
+            ..ManagerOptions::default()
+        };
+        Ok(Manager::new(Client::try_from(config)?, options))
+    }
+
+    /// Registers controllers and runs them until SIGTERM or SIGINT.
+    ///
+    /// # Errors
+    /// When it cannot start, or cannot go on.
+    pub async fn run(
+        &self,
+        register: impl FnOnce(&Manager) -> Result<(), SetupError>,
+    ) -> Result<(), ProgramError> {
+        let mut signals = Signals::new()?;
+        let manager = self.manager().await?;
+        register(&manager)?;
+        Ok(manager.run(async move { signals.next().await }).await?)
+    }
+}
