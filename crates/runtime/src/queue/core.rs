@@ -370,7 +370,14 @@ impl<T: Clone + Eq + Hash> Queue<T> {
     pub fn shut_down(&mut self) {
         self.shutting_down = true;
         let slots = &mut self.slots;
-        self.delays.clear(|id, place| slots[id].delayed_at = place);
+        let mut freed = Vec::new();
+        self.delays.clear(|id, place| {
+            slots[id].delayed_at = place;
+            freed.push(id);
+        });
+        for id in freed {
+            self.rest(id);
+        }
     }
 
     /// Whether [`Queue::shut_down`] was called.

@@ -129,7 +129,8 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
     }
 
     fn wake(&self, state: MutexGuard<'_, State<T>>) {
-        let wake = state.waiting > 0 && !state.queue.is_empty();
+        let unkept = state.queue.delayed() > 0 && !state.timekeeper;
+        let wake = state.waiting > 0 && (unkept || !state.queue.is_empty());
         drop(state);
         if wake {
             self.0.ready.notify_one();
@@ -139,9 +140,6 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
     fn wake_for_delay(&self, state: MutexGuard<'_, State<T>>, hastened: bool) {
         if hastened && state.timekeeper {
             self.0.earlier.notify_one();
-        } else if hastened && state.waiting > 0 {
-            // Somebody must begin to keep the time.
-            self.0.ready.notify_one();
         }
         self.wake(state);
     }
@@ -175,7 +173,7 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
     /// The next key, as soon as there is one; `None` once the queue is shut down and empty.
     pub async fn get(&self) -> Option<Item<T>> {
         loop {
-            let (ready, due, _waiter) = {
+            let (ready, due, mut waiter) = {
                 let now = self.now();
                 let mut state = self.lock();
                 if let Some(item) = self.take(&mut state, now) {
@@ -188,7 +186,7 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
                 state.waiting += 1;
                 let due = state.queue.next_due().filter(|_| !state.timekeeper);
                 state.timekeeper |= due.is_some();
-                let waiter = Waiter { queue: self, timekeeper: due.is_some() };
+                let waiter = Waiter { queue: self, timekeeper: due.is_some(), gave_up: true };
                 (self.0.ready.notified(), due, waiter)
             };
             match due {
@@ -202,6 +200,7 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
                     }
                 }
             }
+            waiter.gave_up = false;
         }
     }
 
@@ -286,21 +285,21 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
     }
 }
 
-/// Counts a waiting worker; a timekeeper that leaves hands its duty to another.
+/// Counts a waiting worker. One that gives up (its future is dropped) hands on what it was woken for; one that was
+/// woken looks again itself.
 struct Waiter<'a, T: Clone + Eq + Hash> {
     queue: &'a WorkQueue<T>,
     timekeeper: bool,
+    gave_up: bool,
 }
 
 impl<T: Clone + Eq + Hash> Drop for Waiter<'_, T> {
     fn drop(&mut self) {
         let mut state = self.queue.lock();
         state.waiting -= 1;
-        if self.timekeeper {
-            state.timekeeper = false;
-            if state.waiting > 0 && state.queue.delayed() > 0 {
-                self.queue.0.ready.notify_one();
-            }
+        state.timekeeper &= !self.timekeeper;
+        if self.gave_up {
+            self.queue.wake(state);
         }
     }
 }
