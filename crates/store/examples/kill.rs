@@ -1,13 +1,12 @@
 //! Kills a process that writes, at random moments, and looks whether everything that it acknowledged is there:
 //! `cargo run --release -p setpoint-store --example kill -- TIMES [FOLDER]`.
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)] // This is a test, and it waits for nothing but time.
+#![allow(clippy::unwrap_used)] // This is a test.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use setpoint_store::{Directory, Options, Recovery, Snapshot, Store};
 use tokio::task::JoinSet;
@@ -27,11 +26,7 @@ fn main() {
     let (mut moment, mut cuts, mut seen) = (1_u64, 0, 0);
     for round in 0..times {
         moment = moment.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let told = run_and_kill(
-            round,
-            folder.parent().unwrap(),
-            Duration::from_micros(2_000 + (moment >> 33) % 60_000),
-        );
+        let told = run_and_kill(round, folder.parent().unwrap(), (moment >> 33) % 300);
         for (key, n) in told {
             acknowledged.insert(key, n);
         }
@@ -50,8 +45,9 @@ fn main() {
     println!("ok: {times} kills, {writes} writes, {cuts} torn tails cut, revision {seen}");
 }
 
-/// Runs the writer for a while; returns what it said before it died.
-fn run_and_kill(round: u64, folder: &Path, after: Duration) -> Vec<(String, u64)> {
+/// Runs the writer until it has acknowledged so many writes, and others are under way; returns what it said before it
+/// died. None at all: it dies while it starts.
+fn run_and_kill(round: u64, folder: &Path, writes: u64) -> Vec<(String, u64)> {
     let program = std::env::current_exe().unwrap();
     let mut writer = Command::new(program)
         .arg(round.to_string())
@@ -60,17 +56,13 @@ fn run_and_kill(round: u64, folder: &Path, after: Duration) -> Vec<(String, u64)
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let output = BufReader::new(writer.stdout.take().unwrap());
-    let reader = std::thread::spawn(move || {
-        let lines = output.lines().map_while(Result::ok);
-        lines
-            .filter_map(|line| line.split_once(' ').map(|(key, n)| (key.to_owned(), n.parse().unwrap())))
-            .collect()
-    });
-    std::thread::sleep(after);
+    let mut lines = BufReader::new(writer.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let mut said: Vec<String> = lines.by_ref().take(writes as usize).collect();
     writer.kill().unwrap();
+    said.extend(lines);
     writer.wait().unwrap();
-    reader.join().unwrap()
+    let parse = |line: &String| line.split_once(' ').map(|(key, n)| (key.to_owned(), n.parse().unwrap()));
+    said.iter().filter_map(parse).collect()
 }
 
 fn count(snapshot: &Snapshot, key: &str) -> u64 {
