@@ -24,21 +24,21 @@ pub(crate) fn begin(definition: &mut Value) {
 /// answered after that.
 pub(crate) async fn settle_after(server: &Server, events: &[Arc<Event>]) {
     let prefix = key::resource(super::GROUP, super::PLURAL);
-    let mut keys: Vec<Vec<u8>> = Vec::new();
     for event in events.iter().filter(|event| event.key.starts_with(&prefix)) {
         match &event.new {
-            Some(entry) => keys.push(entry.key.to_vec()),
-            // Its names are free: whoever wanted them gets them now.
-            None => keys.extend(waiting(server)),
-        }
-    }
-    for key in keys {
-        if let Err(error) = settle(server, &key).await {
-            tracing::warn!(%error, "a definition could not be established");
+            Some(entry) => settle(server, &entry.key).await,
+            None => settle_waiting(server).await,
         }
     }
     server.definitions_changed();
     super::cleanup_after(server, events).await;
+}
+
+/// A definition is gone and its names are free: whoever wanted them gets them now.
+pub(super) async fn settle_waiting(server: &Server) {
+    for key in waiting(server) {
+        settle(server, &key).await;
+    }
 }
 
 /// Definitions whose names others have.
@@ -50,7 +50,7 @@ fn waiting(server: &Server) -> Vec<Vec<u8>> {
     conflicted.map(|entry| entry.key.to_vec()).collect()
 }
 
-async fn settle(server: &Server, key: &[u8]) -> Result<()> {
+async fn settle(server: &Server, key: &[u8]) {
     let now = server.options().clock.now();
     let decide = |snapshot: &Snapshot, txn: &mut Txn| -> Result<()> {
         let Some(entry) = snapshot.get(key) else { return Ok(()) };
@@ -64,7 +64,9 @@ async fn settle(server: &Server, key: &[u8]) -> Result<()> {
         }
         Ok(())
     };
-    server.store().transact(decide).await.map(|_| ()).map_err(ApiError::from)
+    if let Err(error) = server.store().transact(decide).await.map_err(ApiError::from) {
+        tracing::warn!(%error, "a definition could not be established");
+    }
 }
 
 /// The status is the server's own.

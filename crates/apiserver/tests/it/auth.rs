@@ -1,0 +1,116 @@
+//! Who may do what.
+
+use http::Request;
+use serde_json::{Value, json};
+use setpoint_apiserver::{Caller, UserInfo};
+
+use crate::cluster::{Answer, Cluster, MAPS, body, map, start};
+
+const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+
+impl Cluster {
+    async fn get_with(&self, path: &str, token: Option<&str>) -> Answer {
+        let mut request = Request::get(path);
+        if let Some(token) = token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        self.send_as(Caller::Anonymous, request.body(body("")).unwrap()).await
+    }
+}
+
+#[tokio::test]
+async fn strangers_see_health_and_little_else() {
+    let cluster = start().await;
+    assert_eq!(cluster.get_with("/healthz", None).await.code, 200);
+    assert_eq!(cluster.get_with("/version", None).await.code, 200);
+    let refused = cluster.get_with(MAPS, None).await.expect(403);
+    let message = "configmaps is forbidden: User \"system:anonymous\" cannot list resource \"configmaps\" in API \
+                   group \"\" in the namespace \"default\"";
+    assert_eq!(refused["message"], message);
+    assert_eq!(cluster.get_with(MAPS, Some("wrong")).await.code, 401);
+    let path = cluster.get_with("/metrics", Some("alice")).await.expect(403);
+    assert_eq!(path["message"], "forbidden: User \"alice\" cannot get path \"/metrics\"");
+}
+
+#[tokio::test]
+async fn roles_and_bindings_take_effect_at_once() {
+    let cluster = start().await;
+    assert_eq!(cluster.get_with(MAPS, Some("alice")).await.code, 403);
+    let role = json!({"metadata": {"name": "reader"},
+        "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]}]});
+    cluster.post(&format!("{RBAC}/namespaces/default/roles"), &role).await.expect(201);
+    let binding = json!({"metadata": {"name": "readers"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader"},
+        "subjects": [{"kind": "Group", "name": "dev", "apiGroup": "rbac.authorization.k8s.io"}]});
+    cluster.post(&format!("{RBAC}/namespaces/default/rolebindings"), &binding).await.expect(201);
+    assert_eq!(cluster.get_with(MAPS, Some("alice")).await.code, 200);
+    assert_eq!(cluster.get_with("/api/v1/namespaces/kube-system/configmaps", Some("alice")).await.code, 403);
+    let review = json!({"spec": {"user": "alice", "groups": ["dev"], "resourceAttributes":
+        {"namespace": "default", "verb": "list", "resource": "configmaps"}}});
+    let review =
+        cluster.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", &review).await.expect(201);
+    assert_eq!(review["status"]["allowed"], true);
+    cluster.delete(&format!("{RBAC}/namespaces/default/rolebindings/readers")).await.expect(200);
+    assert_eq!(cluster.get_with(MAPS, Some("alice")).await.code, 403);
+}
+
+#[tokio::test]
+async fn a_service_accounts_token_lives_as_long_as_it_and_its_account() {
+    let cluster = start().await;
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    cluster.post(accounts, &json!({"metadata": {"name": "robot"}})).await.expect(201);
+    let request = json!({"spec": {"expirationSeconds": 600}});
+    let issued = cluster.post(&format!("{accounts}/robot/token"), &request).await.expect(201);
+    let token = issued["status"]["token"].as_str().unwrap();
+    let refused = cluster.get_with(MAPS, Some(token)).await.expect(403);
+    let who = refused["message"].as_str().unwrap();
+    assert!(who.contains("User \"system:serviceaccount:default:robot\""), "{who}");
+    let review = json!({"spec": {"token": token}});
+    let reviewed = cluster.post("/apis/authentication.k8s.io/v1/tokenreviews", &review).await.expect(201);
+    assert_eq!(reviewed["status"]["authenticated"], true);
+    cluster.now.fetch_add(601, std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(cluster.get_with(MAPS, Some(token)).await.code, 401);
+    let issued = cluster.post(&format!("{accounts}/robot/token"), &request).await.expect(201);
+    let token = issued["status"]["token"].as_str().unwrap();
+    assert_eq!(cluster.get_with(MAPS, Some(token)).await.code, 403);
+    cluster.delete(&format!("{accounts}/robot")).await.expect(200);
+    assert_eq!(cluster.get_with(MAPS, Some(token)).await.code, 401);
+}
+
+#[tokio::test]
+async fn impersonation_needs_the_right_and_takes_effect() {
+    let cluster = start().await;
+    let request = |headers: &[(&str, &str)]| {
+        let mut request = Request::get(MAPS);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.body(body("")).unwrap()
+    };
+    let as_bob = cluster.send(request(&[("impersonate-user", "bob")])).await.expect(403);
+    assert!(as_bob["message"].as_str().unwrap().contains("User \"bob\""));
+    let masters = [("impersonate-user", "bob"), ("impersonate-group", "system:masters")];
+    assert_eq!(cluster.send(request(&masters)).await.code, 200);
+    let alice = Caller::Trusted(UserInfo::new("alice", ["dev"]));
+    assert_eq!(cluster.send_as(alice, request(&masters)).await.code, 403);
+    let review = json!({"kind": "SelfSubjectReview", "apiVersion": "authentication.k8s.io/v1"});
+    let me = cluster.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", &review).await.expect(201);
+    assert_eq!(me["status"]["userInfo"]["username"], "admin");
+}
+
+#[tokio::test]
+async fn pods_get_a_token_volume_when_the_account_is_admitted() {
+    let cluster = crate::cluster::start_with(|options| options.admission.service_account = true).await;
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let refused = cluster.post(pods, &pod).await.expect(403);
+    assert!(refused["message"].as_str().unwrap().contains("serviceaccount \"default\" not found"));
+    let account = json!({"metadata": {"name": "default"}});
+    cluster.post("/api/v1/namespaces/default/serviceaccounts", &account).await.expect(201);
+    let created: Value = cluster.post(pods, &pod).await.expect(201);
+    assert_eq!(created["spec"]["serviceAccountName"], "default");
+    let mount = &created["spec"]["containers"][0]["volumeMounts"][0];
+    assert_eq!(mount["mountPath"], "/var/run/secrets/kubernetes.io/serviceaccount");
+    assert_eq!(mount["name"], created["spec"]["volumes"][0]["name"]);
+    cluster.post(MAPS, &map("a", json!({}))).await.expect(201);
+}

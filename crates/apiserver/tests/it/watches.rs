@@ -1,0 +1,165 @@
+//! Watches, with paused time where timers matter.
+
+use std::time::Duration;
+
+use http::Request;
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use setpoint_apiserver::{Body, Caller, UserInfo};
+
+use crate::cluster::{Cluster, MAPS, MERGE, body, map, start, version};
+
+/// A watch that is read event by event.
+struct Stream {
+    body: Body,
+    lines: std::collections::VecDeque<Value>,
+}
+
+impl Stream {
+    /// The next event; none at the end of the watch.
+    async fn next(&mut self) -> Option<Value> {
+        while self.lines.is_empty() {
+            let frame = self.body.frame().await?.unwrap().into_data().unwrap();
+            let text = std::str::from_utf8(&frame).unwrap().to_owned();
+            self.lines.extend(text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()));
+        }
+        self.lines.pop_front()
+    }
+
+    async fn expect(&mut self, kind: &str) -> Value {
+        let event = self.next().await.expect("the watch goes on");
+        assert_eq!(event["type"], kind, "{event}");
+        event["object"].clone()
+    }
+}
+
+impl Cluster {
+    async fn watch(&self, query: &str) -> Stream {
+        let request = Request::get(format!("{MAPS}?watch=true&{query}")).body(body("")).unwrap();
+        let response = self.server.handle(Caller::Trusted(UserInfo::admin("admin")), request).await;
+        assert_eq!(response.status(), 200);
+        Stream { body: response.into_body(), lines: Default::default() }
+    }
+}
+
+#[tokio::test]
+async fn a_watch_tells_what_happens_after_its_version() {
+    let cluster = start().await;
+    let list = cluster.get(MAPS).await.expect(200);
+    let mut watch = cluster.watch(&format!("resourceVersion={}", version(&list))).await;
+    let created = cluster.post(MAPS, &map("a", json!({}))).await.expect(201);
+    assert_eq!(watch.expect("ADDED").await, created);
+    let changed = cluster.patch(&format!("{MAPS}/a"), MERGE, &json!({"data": {"x": "1"}})).await.expect(200);
+    assert_eq!(watch.expect("MODIFIED").await, changed);
+    cluster.delete(&format!("{MAPS}/a")).await.expect(200);
+    let deleted = watch.expect("DELETED").await;
+    assert_eq!(deleted["data"], changed["data"]);
+    assert!(version(&deleted) > version(&changed));
+}
+
+#[tokio::test]
+async fn leaving_a_selector_is_a_deletion_with_the_new_version_and_the_old_content() {
+    let cluster = start().await;
+    let mut object = map("a", json!({}));
+    object["metadata"]["labels"] = json!({"app": "x"});
+    cluster.post(MAPS, &object).await.expect(201);
+    let mut watch = cluster.watch("labelSelector=app%3Dx").await;
+    watch.expect("ADDED").await;
+    let label = |value: Value| json!({"metadata": {"labels": {"app": value}}});
+    let left = cluster.patch(&format!("{MAPS}/a"), MERGE, &label(json!("y"))).await.expect(200);
+    let gone = watch.expect("DELETED").await;
+    assert_eq!((version(&gone), &gone["metadata"]["labels"]["app"]), (version(&left), &json!("x")));
+    cluster.patch(&format!("{MAPS}/a"), MERGE, &label(json!("x"))).await.expect(200);
+    watch.expect("ADDED").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_list_ends_its_state_with_a_bookmark_and_goes_on() {
+    let cluster = start().await;
+    cluster.post(MAPS, &map("a", json!({}))).await.expect(201);
+    cluster.post(MAPS, &map("b", json!({}))).await.expect(201);
+    let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=300";
+    let mut watch = cluster.watch(query).await;
+    watch.expect("ADDED").await;
+    watch.expect("ADDED").await;
+    let end = watch.expect("BOOKMARK").await;
+    assert_eq!(end["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
+    assert_eq!(version(&end), cluster.server.store().revision());
+    cluster.post(MAPS, &map("c", json!({}))).await.expect(201);
+    watch.expect("ADDED").await;
+    // An unrelated write moves the bookmark on.
+    cluster.post("/api/v1/namespaces", &json!({"metadata": {"name": "blue"}})).await.expect(201);
+    let began = tokio::time::Instant::now();
+    let mark = watch.expect("BOOKMARK").await;
+    assert!(began.elapsed() <= Duration::from_secs(60));
+    assert_eq!(version(&mark), cluster.server.store().revision());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_ends_at_its_timeout_with_a_last_bookmark() {
+    let cluster = start().await;
+    let mut watch = cluster.watch("allowWatchBookmarks=true&timeoutSeconds=10").await;
+    let began = tokio::time::Instant::now();
+    watch.expect("BOOKMARK").await;
+    assert_eq!(began.elapsed().as_secs(), 8);
+    assert!(watch.next().await.is_none());
+    assert_eq!(began.elapsed().as_secs(), 10);
+}
+
+#[tokio::test]
+async fn an_expired_watch_says_so_inside_the_stream() {
+    let cluster = start().await;
+    for at in 0..5 {
+        cluster.post(MAPS, &map(&format!("m{at}"), json!({}))).await.expect(201);
+    }
+    cluster.server.store().compact(cluster.server.store().revision());
+    let mut watch = cluster.watch("resourceVersion=2").await;
+    let status = watch.expect("ERROR").await;
+    assert_eq!((&status["code"], &status["reason"]), (&json!(410), &json!("Expired")));
+    assert!(watch.next().await.is_none());
+}
+
+#[tokio::test]
+async fn a_reader_slower_than_the_history_is_closed() {
+    let cluster = start().await;
+    let mut watch = cluster.watch("resourceVersion=0").await;
+    for at in 0..10 {
+        cluster.post(MAPS, &map(&format!("m{at}"), json!({}))).await.expect(201);
+    }
+    cluster.server.store().compact(cluster.server.store().revision());
+    assert!(watch.next().await.is_none());
+}
+
+#[tokio::test]
+async fn a_thousand_watchers_see_the_same_order() {
+    let cluster = start().await;
+    let mut watches = Vec::new();
+    for _ in 0..1000 {
+        watches.push(cluster.watch(&format!("resourceVersion={}", cluster.server.store().revision())).await);
+    }
+    let mut expected = Vec::new();
+    for at in 0..20 {
+        expected.push(version(&cluster.post(MAPS, &map(&format!("m{at}"), json!({}))).await.expect(201)));
+    }
+    for mut watch in watches {
+        for wanted in &expected {
+            assert_eq!(version(&watch.expect("ADDED").await), *wanted);
+        }
+    }
+}
+
+#[tokio::test]
+async fn tables_are_watched_with_their_columns_once() {
+    let cluster = start().await;
+    let accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    let request = Request::get(format!("{MAPS}?watch=true")).header("accept", accept).body(body("")).unwrap();
+    let response = cluster.server.handle(Caller::Trusted(UserInfo::admin("admin")), request).await;
+    let mut watch = Stream { body: response.into_body(), lines: Default::default() };
+    cluster.post(MAPS, &map("a", json!({}))).await.expect(201);
+    cluster.post(MAPS, &map("b", json!({}))).await.expect(201);
+    let first = watch.expect("ADDED").await;
+    let second = watch.expect("ADDED").await;
+    assert!(first["columnDefinitions"].is_array());
+    assert!(second["columnDefinitions"].is_null());
+    assert_eq!(second["rows"][0]["cells"][0], "b");
+}
