@@ -32,7 +32,13 @@ impl Knowledge {
         Knowledge {
             schema,
             kind,
-            reset: reset_fields(resource, subresource),
+            reset: ResetFields::of(
+                &resource.group,
+                &resource.plural,
+                subresource,
+                resource.facts.status,
+                resource.custom.is_some(),
+            ),
             subresource: subresource.to_owned(),
         }
     }
@@ -51,38 +57,6 @@ impl Knowledge {
             reset_fields: &self.reset,
             versions,
         }
-    }
-}
-
-/// What the server resets on a path: nobody comes to own it there.
-fn reset_fields(resource: &Resource, subresource: &str) -> ResetFields {
-    match subresource {
-        "" if resource.facts.status => ResetFields::exclude(&[&["status"]]),
-        "" => ResetFields::None,
-        "status" if resource.custom.is_some() => ResetFields::include(&[&["status"]]),
-        "status" if resource.is("", "pods") => ResetFields::exclude(&[
-            &["spec"],
-            &["metadata", "deletionTimestamp"],
-            &["metadata", "ownerReferences"],
-        ]),
-        "status" if matches!(&*resource.group, "apps" | "batch" | "networking.k8s.io" | "autoscaling") => {
-            if resource.group == "apps" && resource.plural == "deployments" {
-                ResetFields::exclude(&[&["spec"], &["metadata", "labels"]])
-            } else {
-                ResetFields::exclude(&[&["spec"]])
-            }
-        }
-        "status" => ResetFields::exclude(&[&["spec"]]),
-        "ephemeralcontainers" => ResetFields::include(&[&["spec", "ephemeralContainers"]]),
-        "resize" => ResetFields::include(&[
-            &["spec", "containers", "*", "resources"],
-            &["spec", "containers", "*", "resizePolicy"],
-            &["spec", "initContainers", "*", "resources"],
-            &["spec", "initContainers", "*", "resizePolicy"],
-            &["spec", "resources"],
-        ]),
-        "approval" => ResetFields::exclude(&[&["spec"], &["status", "certificate"]]),
-        _ => ResetFields::None,
     }
 }
 

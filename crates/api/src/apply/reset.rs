@@ -38,6 +38,58 @@ impl ResetFields {
         ResetFields::Include(paths.iter().map(|path| path.iter().map(step).collect()).collect())
     }
 
+    /// What kube-apiserver resets of a built-in or custom resource on a path. `has_status` says whether the resource
+    /// has the status subresource.
+    pub fn of(group: &str, resource: &str, subresource: &str, has_status: bool, custom: bool) -> Self {
+        const RESET_METADATA: [&str; 16] = [
+            "apiservices",
+            "compositepodgroups",
+            "csinodes",
+            "devicetaintrules",
+            "evictionrequests",
+            "flowschemas",
+            "podcertificaterequests",
+            "podgroups",
+            "prioritylevelconfigurations",
+            "resourceclaims",
+            "resourcepoolstatusrequests",
+            "servicecidrs",
+            "storageversionmigrations",
+            "storageversions",
+            "validatingadmissionpolicies",
+            "volumeattachments",
+        ];
+        match (group, resource, subresource) {
+            ("certificates.k8s.io", "certificatesigningrequests", "") => {
+                ResetFields::exclude(&[&["spec"], &["status"]])
+            }
+            ("certificates.k8s.io", "certificatesigningrequests", "status") => {
+                ResetFields::exclude(&[&["spec"], &["status", "conditions"]])
+            }
+            (_, _, "approval") => ResetFields::exclude(&[&["spec"], &["status", "certificate"]]),
+            (_, _, "" | "finalize") if has_status => ResetFields::exclude(&[&["status"]]),
+            (_, _, "status") if custom => ResetFields::exclude(&[&["metadata"], &["spec"]]),
+            (_, resource, "status") if RESET_METADATA.contains(&resource) => {
+                ResetFields::exclude(&[&["metadata"], &["spec"]])
+            }
+            ("apps", "deployments", "status") => ResetFields::exclude(&[&["spec"], &["metadata", "labels"]]),
+            ("", "pods", "status") => ResetFields::exclude(&[
+                &["spec"],
+                &["metadata", "deletionTimestamp"],
+                &["metadata", "ownerReferences"],
+            ]),
+            (_, _, "status") => ResetFields::exclude(&[&["spec"]]),
+            (_, _, "ephemeralcontainers") => ResetFields::include(&[&["spec", "ephemeralContainers"]]),
+            (_, _, "resize") => ResetFields::include(&[
+                &["spec", "containers", "*", "resources"],
+                &["spec", "containers", "*", "resizePolicy"],
+                &["spec", "initContainers", "*", "resources"],
+                &["spec", "initContainers", "*", "resizePolicy"],
+            ]),
+            _ => ResetFields::None,
+        }
+    }
+
     pub(super) fn filter(&self, set: FieldSet) -> FieldSet {
         match self {
             ResetFields::None => set,

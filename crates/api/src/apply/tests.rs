@@ -444,3 +444,24 @@ proptest! {
         prop_assert_eq!(world.owned("b"), alone.owned("b"));
     }
 }
+
+#[test]
+fn reset_fields_follow_the_resource_and_the_path() {
+    let set = FieldSet::of_fields([
+        &["metadata", "labels"][..],
+        &["spec", "replicas"],
+        &["status", "phase"],
+        &["spec", "ephemeralContainers"],
+    ]);
+    let kept = |group: &str, resource: &str, subresource: &str, custom: bool| {
+        ResetFields::of(group, resource, subresource, true, custom).filter(set.clone()).to_string()
+    };
+    assert_eq!(
+        kept("apps", "deployments", "", false),
+        ".metadata.labels\n.spec.ephemeralContainers\n.spec.replicas"
+    );
+    assert_eq!(kept("apps", "deployments", "status", false), ".status.phase");
+    assert_eq!(kept("", "services", "status", false), ".metadata.labels\n.status.phase");
+    assert_eq!(kept("example.com", "things", "status", true), ".status.phase");
+    assert_eq!(kept("", "pods", "ephemeralcontainers", false), ".spec.ephemeralContainers");
+}
