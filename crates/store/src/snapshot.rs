@@ -1,5 +1,6 @@
 //! A state of the store that never changes.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,7 +24,7 @@ pub struct Snapshot {
 /// What a transaction's decision looked at, and therefore depends on.
 #[derive(Default)]
 pub(crate) struct Reads {
-    keys: Vec<(Bytes, Option<Arc<Entry>>)>,
+    keys: BTreeMap<Bytes, Option<Arc<Entry>>>,
     ranges: Vec<KeyRange>,
 }
 
@@ -64,7 +65,7 @@ impl Snapshot {
         let entry = changed.unwrap_or_else(|| self.root.get(key)).cloned();
         self.record(|reads| {
             let key = entry.as_ref().map_or_else(|| Bytes::copy_from_slice(key), |entry| entry.key.clone());
-            reads.keys.push((key, entry.clone()));
+            reads.keys.insert(key, entry.clone());
         });
         entry
     }
@@ -102,13 +103,12 @@ impl Reads {
 
     /// What `key` was found to have, if it was looked at.
     pub(crate) fn found(&self, key: &[u8]) -> Option<&Option<Arc<Entry>>> {
-        self.keys.iter().find(|(read, _)| read == key).map(|(_, entry)| entry)
+        self.keys.get(key)
     }
 
     /// Whether `event` changed something that was read.
     pub(crate) fn touched_by(&self, event: &Event) -> bool {
-        self.keys.iter().any(|(key, _)| *key == event.key)
-            || self.ranges.iter().any(|range| range.contains(&event.key))
+        self.keys.contains_key(&event.key) || self.ranges.iter().any(|range| range.contains(&event.key))
     }
 }
 

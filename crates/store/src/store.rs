@@ -367,24 +367,17 @@ impl Shared {
     }
 
     /// Tells everyone whom a publication concerns.
-    pub(crate) fn announce(&self, published: Published) {
-        if published.events.is_empty() {
+    pub(crate) fn announce(&self, mut published: Published) {
+        let events = std::mem::take(&mut published.events);
+        if events.is_empty() {
             return;
         }
+        let _even_if_a_hook_panics = WakeOnDrop { published, advanced: &self.advanced };
         let hooks = self.hooks.read().unwrap_or_else(PoisonError::into_inner);
         if !hooks.is_empty() {
-            for transaction in published.events.chunk_by(|a, b| a.revision == b.revision) {
+            for transaction in events.chunk_by(|a, b| a.revision == b.revision) {
                 hooks.iter().for_each(|hook| hook(transaction));
             }
-        }
-        drop(hooks);
-        for notify in published.wake {
-            notify.notify_waiters();
-        }
-        self.advanced.notify_waiters();
-        for waiter in published.done {
-            // Whoever waited may be gone; the write has happened all the same.
-            let _ = waiter.send(Ok(()));
         }
     }
 
@@ -394,6 +387,25 @@ impl Shared {
         state.closed = true;
         state.give_up(&WriteError::Closed);
         state.groups.wake_all();
+    }
+}
+
+/// What was published is durable and visible: whoever waits for it learns of it.
+struct WakeOnDrop<'a> {
+    published: Published,
+    advanced: &'a Notify,
+}
+
+impl Drop for WakeOnDrop<'_> {
+    fn drop(&mut self) {
+        for notify in &self.published.wake {
+            notify.notify_waiters();
+        }
+        self.advanced.notify_waiters();
+        for waiter in self.published.done.drain(..) {
+            // Whoever waited may be gone; the write has happened all the same.
+            let _ = waiter.send(Ok(()));
+        }
     }
 }
 

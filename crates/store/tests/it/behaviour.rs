@@ -335,3 +335,26 @@ async fn reached_waits_for_a_revision() {
     })
     .await;
 }
+
+#[test]
+fn a_writer_to_memory_never_waits() {
+    let store = Store::memory(Options::default());
+    let write = std::pin::pin!(put(&store, "/a", "1"));
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(write.poll(&mut context).is_ready(), "and needs no runtime");
+}
+
+#[tokio::test]
+async fn a_hook_that_panics_on_the_logs_thread_leaves_nobody_waiting() {
+    let folder = Folder::new();
+    let (store, _) = Store::open(folder.disk(), Options::default()).await.unwrap();
+    store.on_commit(|events| assert_ne!(events[0].key, "/bad", "as the test wants it"));
+    put(&store, "/good", "1").await;
+    put(&store, "/bad", "it has happened by the time that a hook is told").await;
+    let write = store.transact(|_, txn| {
+        txn.put("/later", "1");
+        Ok::<_, Infallible>(())
+    });
+    assert!(matches!(write.await, Err(TxnError::Write(WriteError::Failed(_)))));
+    assert!(store.snapshot().get(b"/bad").is_some(), "reads go on");
+}
