@@ -394,7 +394,7 @@ mod tests {
     #[test]
     fn what_is_asked_for_must_be_free_and_in_range() {
         let random = Random::from_seed(3);
-        let mut ask = |spec: Value| {
+        let ask = |spec: Value| {
             let busy = Claim::Ip(Ipv4Addr::new(10, 96, 0, 1));
             let taken = move |claim| claim == busy || claim == Claim::Port(30001);
             create(&mut service(spec), &Ranges::default(), &taken, &random).unwrap_err().message

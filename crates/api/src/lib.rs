@@ -24,6 +24,7 @@ pub mod quantity;
 pub mod random;
 pub mod schema;
 pub mod selector;
+mod shown;
 pub mod status;
 pub mod strategic;
 pub mod structural;

@@ -56,7 +56,7 @@ const NAMESPACE: &[Rule] = &[
 ];
 
 const NODE: &[Rule] = &[
-    Rule::Struct("spec", &[]),
+    Rule::Struct("spec", &[Rule::Call(pod_cidrs)]),
     Rule::Struct(
         "status",
         &[
@@ -178,6 +178,18 @@ fn name_label(namespace: &mut Map<String, Value>) {
     }
     if let Value::Object(labels) = labels {
         labels.insert("kubernetes.io/metadata.name".to_owned(), name.into());
+    }
+}
+
+/// The one network and the list of networks agree; the one wins.
+fn pod_cidrs(spec: &mut Map<String, Value>) {
+    let one = text(spec, "podCIDR").to_owned();
+    let first = spec.get("podCIDRs").and_then(|cidrs| cidrs.get(0)).and_then(Value::as_str);
+    let first = first.unwrap_or_default().to_owned();
+    if one.is_empty() && !first.is_empty() {
+        spec.insert("podCIDR".to_owned(), first.into());
+    } else if !one.is_empty() && one != first {
+        spec.insert("podCIDRs".to_owned(), json!([one]));
     }
 }
 

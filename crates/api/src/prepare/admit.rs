@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::access::{at, int, items, set, text};
+use crate::access::{at, copy, int, items, set, text};
 use crate::facts::Facts;
 use crate::kind::GroupResource;
 use crate::status::Status;
@@ -32,6 +32,18 @@ pub fn admit(facts: &Facts, object: &mut Value, cluster: &dyn Lookup) -> Result<
         _ => {}
     }
     Ok(())
+}
+
+/// What admission changes in an object that is changed, before [`super::update`].
+pub fn admit_update(facts: &Facts, object: &mut Value, old: &Value) {
+    if facts.key() == ("", "Pod") {
+        for field in ["spec.priority", "spec.preemptionPolicy"] {
+            if at(object, field).is_null() {
+                copy(object, old, field);
+            }
+        }
+        tolerate(object);
+    }
 }
 
 /// The classes that every cluster has, though no object may stand for them.

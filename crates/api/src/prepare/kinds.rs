@@ -118,7 +118,7 @@ fn secret_references(account: &mut Value) {
 }
 
 /// A job without labels has those of its template.
-fn job_labels(job: &mut Value) {
+pub(super) fn job_labels(job: &mut Value) {
     if is_empty(job, "metadata.labels") && !is_empty(job, "spec.template.metadata.labels") {
         let labels = at(job, "spec.template.metadata.labels").clone();
         set(job, "metadata.labels", labels);
@@ -127,10 +127,15 @@ fn job_labels(job: &mut Value) {
 
 /// Pods belong to a job by its uid, unless the job says otherwise.
 fn job_selector(job: &mut Value) {
+    // The real server shares one map of labels between the two, so that what is added to one shows in the
+    // other; a job whose template has no labels of its own gets them when it is read back.
+    let shared = is_empty(job, "metadata.labels") && !is_empty(job, "spec.template.metadata.labels");
     if !truth(job, "spec.manualSelector") {
         select_by_uid(job);
     }
-    job_labels(job);
+    if shared {
+        job_labels(job);
+    }
 }
 
 fn select_by_uid(job: &mut Value) {

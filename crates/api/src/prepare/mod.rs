@@ -10,7 +10,7 @@ mod pod;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-pub use admit::{Lookup, admit};
+pub use admit::{Lookup, admit, admit_update};
 pub use delete::grace_period;
 pub use equal::semantically_equal;
 
@@ -93,6 +93,19 @@ pub fn update_subresource(
     }
     keep_metadata(object, old);
     true
+}
+
+/// What an object shows once it is read back from the store: the real server fills in defaults on every read.
+/// After validation, before the object is stored.
+pub fn stored(kind: &GroupVersionKind, object: &mut Value) {
+    defaults::apply(kind, object);
+    match (&*kind.group, &*kind.kind) {
+        ("batch", "Job") => kinds::job_labels(object),
+        ("", "Service") if at(object, "spec.type") == "ExternalName" => {
+            remove(object, "spec.internalTrafficPolicy");
+        }
+        _ => {}
+    }
 }
 
 /// What an update can never change in metadata.

@@ -37,10 +37,8 @@ pub(super) fn lease(object: &Value, now: Timestamp) -> Vec<Value> {
 }
 
 pub(super) fn storage_class(object: &Value, now: Timestamp) -> Vec<Value> {
-    let default =
-        ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
     vec![
-        named_default(object, &default),
+        name(object),
         text(object, "provisioner").into(),
         at(object, "reclaimPolicy").as_str().unwrap_or("Delete").into(),
         at(object, "volumeBindingMode").as_str().unwrap_or("Immediate").into(),
@@ -181,4 +179,19 @@ pub(super) fn definition(object: &Value, _: Timestamp) -> Vec<Value> {
         short.join(",").into(),
         established.into(),
     ]
+}
+
+/// Which of these storage classes is the default.
+pub(super) fn default_class(classes: &[Value]) -> Option<usize> {
+    let marked = |class: &Value| {
+        ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"]
+            .iter()
+            .any(|mark| at(class, "metadata.annotations").get(*mark).and_then(Value::as_str) == Some("true"))
+    };
+    let candidates = classes.iter().enumerate().filter(|(_, class)| marked(class));
+    let newest = candidates.min_by(|(_, a), (_, b)| {
+        let time = |class: &Value| text(class, "metadata.creationTimestamp").to_owned();
+        time(b).cmp(&time(a)).then_with(|| text(a, "metadata.name").cmp(text(b, "metadata.name")))
+    });
+    newest.map(|(at, _)| at)
 }

@@ -82,6 +82,20 @@ impl Printer {
         }
     }
 
+    /// The rows of a list: as each object's own, but that the storage class which claims get by default is
+    /// marked, the newest if several say so.
+    pub fn rows(&self, objects: &[Value], now: Timestamp) -> Vec<Vec<Value>> {
+        let mut rows: Vec<Vec<Value>> = objects.iter().map(|object| self.cells(object, now)).collect();
+        if let Printer::Builtin(kind) = self
+            && kind.kind == "StorageClass"
+            && let Some(at) = cluster::default_class(objects)
+        {
+            let name = text(&objects[at], "metadata.name");
+            rows[at][0] = format!("{name} (default)").into();
+        }
+        rows
+    }
+
     /// The conditions of a row: a finished pod is marked as completed.
     pub fn conditions(&self, object: &Value) -> Option<Value> {
         let Printer::Builtin(kind) = self else { return None };

@@ -4,30 +4,30 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::access::{at, entries, int, items, text, truth};
+use crate::access::{at, int, items, text, truth};
 use crate::cause::{Cause, Path, Shown, go_json, quote};
 use crate::facts::Facts;
 use crate::kind::GroupVersion;
-use crate::name::{self, NameRule};
+use crate::name;
 
 /// Annotations of an object together.
 const ANNOTATIONS_MAX: usize = 256 * 1024;
 
 /// What every new object must satisfy.
-pub(super) fn create(facts: &Facts, object: &Value, rule: NameRule) -> Vec<Cause> {
+pub(super) fn create(facts: &Facts, object: &Value, rule: impl Fn(&str, bool) -> Vec<String>) -> Vec<Cause> {
     let path = Path::new("metadata");
     let metadata = at(object, "metadata");
     let mut causes = Vec::new();
     let base = text(metadata, "generateName");
     if !base.is_empty() {
-        let wrong = rule.check(base, true);
+        let wrong = rule(base, true);
         causes.extend(wrong.iter().map(|one| Cause::invalid(&path.child("generateName"), base, one)));
     }
     let name = text(metadata, "name");
     if name.is_empty() {
         causes.push(Cause::required(&path.child("name"), "name or generateName is required"));
     } else {
-        let wrong = rule.check(name, false);
+        let wrong = rule(name, false);
         causes.extend(wrong.iter().map(|one| Cause::invalid(&path.child("name"), name, one)));
     }
     let namespace = text(metadata, "namespace");
@@ -87,7 +87,7 @@ fn generation(metadata: &Value, path: &Path) -> Option<Cause> {
 }
 
 /// Labels: keys and values.
-pub(super) fn labels(labels: &Value, path: &Path) -> Vec<Cause> {
+pub fn labels(labels: &Value, path: &Path) -> Vec<Cause> {
     let mut causes = Vec::new();
     for (key, value) in labels.as_object().into_iter().flatten() {
         let value = value.as_str().unwrap_or_default();
@@ -224,8 +224,7 @@ fn no_new_finalizers(new: &Value, old: &Value, path: &Path) -> Option<Cause> {
 }
 
 /// A label selector in JSON form.
-#[allow(dead_code)]
-pub(super) fn label_selector(selector: &Value, path: &Path) -> Vec<Cause> {
+pub fn label_selector(selector: &Value, path: &Path) -> Vec<Cause> {
     let mut causes = labels(at(selector, "matchLabels"), &path.child("matchLabels"));
     for (index, one) in items(selector, "matchExpressions").iter().enumerate() {
         let path = path.child("matchExpressions").index(index);
@@ -258,7 +257,6 @@ pub(super) fn label_selector(selector: &Value, path: &Path) -> Vec<Cause> {
 }
 
 /// A LabelSelector as Go's encoder orders its fields.
-#[allow(dead_code)]
 pub(super) fn show_selector(selector: &Value) -> String {
     let mut shown = Vec::new();
     if let Some(labels) = at(selector, "matchLabels").as_object().filter(|labels| !labels.is_empty()) {
@@ -282,10 +280,4 @@ pub(super) fn show_selector(selector: &Value) -> String {
         shown.push(format!("\"matchExpressions\":[{}]", expressions.join(",")));
     }
     format!("{{{}}}", shown.join(","))
-}
-
-/// Whether a map of labels has no entry.
-#[allow(dead_code)]
-pub(super) fn no_entries(value: &Value, path: &str) -> bool {
-    entries(value, path).next().is_none()
 }

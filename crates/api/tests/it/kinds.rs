@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use setpoint_api::facts::Facts;
 use setpoint_api::table::Printer;
-use setpoint_api::{GroupKind, GroupVersionKind, Random, Status, allocate, defaults, prepare, validate};
+use setpoint_api::{
+    GroupKind, GroupVersionKind, Random, Status, allocate, defaults, prepare, schema, validate,
+};
 
 const UID: &str = "11111111-2222-4333-8444-555555555555";
 const TIME: &str = "2026-01-01T00:00:00Z";
@@ -33,11 +35,17 @@ fn context(user: &Value) -> prepare::Context<'_> {
     prepare::Context { now: TIME.parse().unwrap(), user }
 }
 
+/// The object as the server reads it from a request.
+fn typed(kind: &GroupVersionKind, input: &Value) -> Value {
+    let schema = schema::builtin().schema(&kind.group, &kind.version, &kind.kind).unwrap();
+    schema::read_value(input.clone(), &schema).unwrap().value
+}
+
 /// What the server does around this crate's functions.
 fn create(input: &Value) -> Result<Value, Status> {
     let kind = GroupVersionKind::of(input).unwrap();
     let facts = Facts::builtin(&kind.group, &kind.kind).unwrap();
-    let mut object = input.clone();
+    let mut object = typed(&kind, input);
     if facts.namespaced {
         object["metadata"]["namespace"] = json!("t");
     }
@@ -46,20 +54,20 @@ fn create(input: &Value) -> Result<Value, Status> {
     defaults::apply(&kind, &mut object);
     prepare::admit(facts, &mut object, &Nothing)?;
     if kind.kind == "Service" {
-        allocate::create(&mut object, &ranges(), &|_| false, &Random::from_seed(1))?;
+        allocate::create(&mut object, &ranges(), &taken, &Random::from_seed(1))?;
     }
     let user =
         json!({"username": "admin", "uid": "admin", "groups": ["system:masters", "system:authenticated"]});
     prepare::create(facts, &mut object, &context(&user));
     refuse(&kind, &object, validate::create(facts, &object))?;
-    defaults::apply(&kind, &mut object);
+    prepare::stored(&kind, &mut object);
     Ok(object)
 }
 
 fn update(input: &Value, old: &Value, status: bool) -> Result<Value, Status> {
     let kind = GroupVersionKind::of(input).unwrap();
     let facts = Facts::builtin(&kind.group, &kind.kind).unwrap();
-    let mut object = input.clone();
+    let mut object = typed(&kind, input);
     defaults::apply(&kind, &mut object);
     let user = Value::Null;
     let causes = if status {
@@ -67,13 +75,14 @@ fn update(input: &Value, old: &Value, status: bool) -> Result<Value, Status> {
         validate::update_status(facts, &object, old)
     } else {
         if kind.kind == "Service" {
-            allocate::update(&mut object, old, &ranges(), &|_| false, &Random::from_seed(1))?;
+            allocate::update(&mut object, old, &ranges(), &taken, &Random::from_seed(1))?;
         }
+        prepare::admit_update(facts, &mut object, old);
         prepare::update(facts, &mut object, old, &context(&user));
         validate::update(facts, &object, old)
     };
     refuse(&kind, &object, causes)?;
-    defaults::apply(&kind, &mut object);
+    prepare::stored(&kind, &mut object);
     Ok(object)
 }
 
@@ -82,7 +91,13 @@ fn refuse(kind: &GroupVersionKind, object: &Value, causes: Vec<setpoint_api::Cau
         return Ok(());
     }
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
-    Err(Status::invalid(&GroupKind::new(&*kind.group, &*kind.kind), name, causes))
+    let facts = Facts::builtin(&kind.group, &kind.kind).unwrap();
+    Err(Status::invalid(&GroupKind::new(facts.group, facts.kind), name, causes))
+}
+
+/// The API server's own service has the first address.
+fn taken(claim: allocate::Claim) -> bool {
+    claim == allocate::Claim::Ip(ranges().first_ip())
 }
 
 fn ranges() -> allocate::Ranges {
@@ -217,4 +232,22 @@ fn tables_are_as_the_real_server_prints_them() {
 #[test]
 fn metadata_is_judged_as_the_real_server_judges_it() {
     replay("meta");
+}
+
+macro_rules! topics {
+    ($($topic:ident),*) => {
+        $(
+            #[test]
+            fn $topic() {
+                replay(stringify!($topic));
+            }
+        )*
+    };
+}
+
+/// Each kind is judged as the real server judges it.
+mod validation {
+    use super::replay;
+
+    topics!(config, pod, workload, batch, service, storage, rbac, networking, policy, crd);
 }

@@ -1,0 +1,74 @@
+//! The status of a pod.
+
+use serde_json::Value;
+
+use crate::access::{at, int, items, text};
+use crate::cause::Path;
+use crate::name;
+use crate::validate::check::Causes;
+use crate::validate::meta::IMMUTABLE;
+
+/// A changed status.
+pub(in crate::validate) fn update_status(causes: &mut Causes, pod: &Value, old: &Value) {
+    let path = Path::new("status");
+    for (index, condition) in items(pod, "status.conditions").iter().enumerate() {
+        let path = path.child("conditions").index(index);
+        let generation = int(condition, "observedGeneration").unwrap_or_default();
+        if generation < 0 {
+            causes.invalid(&path.child("observedGeneration"), generation, "must be a non-negative integer");
+        }
+    }
+    let nominated = text(pod, "status.nominatedNodeName");
+    if nominated != text(old, "status.nominatedNodeName") && !nominated.is_empty() {
+        causes.wrong(&path.child("nominatedNodeName"), nominated, &name::dns1123_subdomain(nominated));
+        if !text(old, "spec.nodeName").is_empty() {
+            let detail = "may not be set on pods that are already bound to a node";
+            causes.forbidden(&path.child("nominatedNodeName"), detail);
+        }
+    }
+    let class = text(pod, "status.qosClass");
+    if class != text(old, "status.qosClass") {
+        causes.invalid(&path.child("qosClass"), class, IMMUTABLE);
+    }
+    for list in ["containerStatuses", "initContainerStatuses"] {
+        transitions(causes, pod, old, list, &path.child(list));
+    }
+    for (field, list) in [("podIPs", "status.podIPs"), ("hostIPs", "status.hostIPs")] {
+        for (index, ip) in items(pod, list).iter().enumerate() {
+            let ip = text(ip, "ip");
+            let known = items(old, list).iter().any(|one| text(one, "ip") == ip);
+            if !known {
+                causes.ip(&path.child(field).index(index), ip);
+            }
+        }
+    }
+}
+
+/// A container that ended for good does not run again.
+fn transitions(causes: &mut Causes, pod: &Value, old: &Value, list: &str, path: &Path) {
+    let policy = text(old, "spec.restartPolicy");
+    if policy == "Always" {
+        return;
+    }
+    let field = format!("status.{list}");
+    for (index, before) in items(old, &field).iter().enumerate() {
+        let terminated = at(before, "state.terminated");
+        let failed = int(terminated, "exitCode").unwrap_or_default() != 0;
+        if terminated.is_null() || (failed && policy == "OnFailure") {
+            continue;
+        }
+        let name = text(before, "name");
+        let restartable = list == "initContainerStatuses"
+            && items(old, "spec.initContainers")
+                .iter()
+                .any(|one| text(one, "name") == name && text(one, "restartPolicy") == "Always");
+        if restartable {
+            continue;
+        }
+        let now = items(pod, &field).iter().find(|one| text(one, "name") == name);
+        if now.is_some_and(|now| at(now, "state.terminated").is_null()) {
+            let detail = "may not be transitioned to non-terminated state";
+            causes.forbidden(&path.index(index).child("state"), detail);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Roles and bindings.
+
+use serde_json::Value;
+
+use super::check::Causes;
+use super::meta::IMMUTABLE;
+use crate::access::{at, items, text};
+use crate::cause::{Path, Shown};
+use crate::name;
+use crate::shown;
+
+const GROUP: &str = "rbac.authorization.k8s.io";
+
+pub(super) fn role(causes: &mut Causes, role: &Value, namespaced: bool) {
+    for (index, rule) in items(role, "rules").iter().enumerate() {
+        let path = Path::new("rules").index(index);
+        if items(rule, "verbs").is_empty() {
+            causes.required(&path.child("verbs"), "");
+        }
+        let urls = items(rule, "nonResourceURLs");
+        let url_path = path.child("nonResourceURLs");
+        let shown = || Shown::raw(at(rule, "nonResourceURLs").to_string());
+        if !urls.is_empty() {
+            if namespaced {
+                causes.invalid(&url_path, shown(), "namespaced rules cannot apply to non-resource URLs");
+            }
+            let resources = ["apiGroups", "resources", "resourceNames"]
+                .iter()
+                .any(|field| !items(rule, field).is_empty());
+            if resources {
+                let detail = "rules cannot apply to both regular resources and non-resource URLs";
+                causes.invalid(&url_path, shown(), detail);
+            }
+            continue;
+        }
+        if items(rule, "apiGroups").is_empty() {
+            let detail = "resource rules must supply at least one api group";
+            causes.required(&path.child("apiGroups"), detail);
+        }
+        if items(rule, "resources").is_empty() {
+            let detail = "resource rules must supply at least one resource";
+            causes.required(&path.child("resources"), detail);
+        }
+    }
+}
+
+pub(super) fn binding(causes: &mut Causes, binding: &Value, namespaced: bool) {
+    let path = Path::new("roleRef");
+    let reference = at(binding, "roleRef");
+    let mut missing = Causes::default();
+    causes.one_of(&path.child("apiGroup"), text(reference, "apiGroup"), &[GROUP]);
+    let kinds: &[&str] = if namespaced { &["Role", "ClusterRole"] } else { &["ClusterRole"] };
+    causes.one_of(&path.child("kind"), text(reference, "kind"), kinds);
+    let role = text(reference, "name");
+    if role.is_empty() {
+        missing.required(&path.child("name"), "");
+    } else {
+        causes.wrong(&path.child("name"), role, &name::NameRule::PathSegment.check(role, false));
+    }
+    for (index, one) in items(binding, "subjects").iter().enumerate() {
+        subject(causes, &mut missing, one, namespaced, &Path::new("subjects").index(index));
+    }
+    // The real server finds absent names last.
+    causes.extend(missing.0);
+}
+
+fn subject(causes: &mut Causes, missing: &mut Causes, subject: &Value, namespaced: bool, path: &Path) {
+    let (name, group) = (text(subject, "name"), text(subject, "apiGroup"));
+    if name.is_empty() {
+        missing.required(&path.child("name"), "");
+    }
+    match text(subject, "kind") {
+        "ServiceAccount" => {
+            if !name.is_empty() {
+                causes.wrong(&path.child("name"), name, &name::dns1123_subdomain(name));
+            }
+            causes.one_of(&path.child("apiGroup"), group, &[""]);
+            if !namespaced && text(subject, "namespace").is_empty() {
+                causes.required(&path.child("namespace"), "");
+            }
+        }
+        "User" | "Group" => causes.one_of(&path.child("apiGroup"), group, &[GROUP]),
+        other => causes.one_of(&path.child("kind"), other, &["ServiceAccount", "User", "Group"]),
+    }
+}
+
+pub(super) fn binding_update(causes: &mut Causes, new: &Value, old: &Value, namespaced: bool) {
+    binding(causes, new, namespaced);
+    if at(new, "roleRef") != at(old, "roleRef") {
+        let shown = Shown::raw(shown::line("rbac.RoleRef", at(new, "roleRef")));
+        causes.invalid(&Path::new("roleRef"), shown, IMMUTABLE);
+    }
+}

@@ -1,0 +1,277 @@
+//! Services.
+
+use serde_json::Value;
+
+use super::check::{Causes, special_ip};
+use super::meta;
+use crate::access::{at, int, items, text};
+use crate::cause::{Cause, Path, Shown};
+use crate::name;
+use crate::shown;
+
+pub(super) fn service(causes: &mut Causes, service: &Value) {
+    let (path, spec) = (Path::new("spec"), at(service, "spec"));
+    let kind = text(spec, "type");
+    let headless = text(spec, "clusterIP") == "None";
+    let all = items(spec, "ports");
+    if all.is_empty() && !headless && kind != "ExternalName" {
+        causes.required(&path.child("ports"), "");
+    }
+    match kind {
+        "LoadBalancer" | "NodePort" if headless => {
+            let detail = format!("may not be set to 'None' for {kind} services");
+            causes.invalid(&path.child("clusterIPs").index(0), "None", &detail);
+        }
+        "ExternalName" => external_name(causes, spec, &path),
+        _ => {}
+    }
+    ports(causes, all, &path.child("ports"));
+    causes.extend(meta::labels(at(spec, "selector"), &path.child("selector")));
+    affinity(causes, spec, &path);
+    cluster_ips(causes, spec, &path);
+    for (index, ip) in items(spec, "externalIPs").iter().enumerate() {
+        let path = path.child("externalIPs").index(index);
+        let ip = ip.as_str().unwrap_or_default();
+        match ip.parse() {
+            Ok(parsed) => {
+                if let Some(detail) = special_ip(parsed) {
+                    causes.invalid(&path, ip, detail);
+                }
+            }
+            Err(_) => causes.ip(&path, ip),
+        }
+    }
+    causes.required_one_of(
+        &path.child("type"),
+        kind,
+        &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"],
+    );
+    if kind == "ClusterIP" {
+        for (index, port) in all.iter().enumerate() {
+            if int(port, "nodePort").unwrap_or_default() != 0 {
+                let path = path.child("ports").index(index).child("nodePort");
+                causes.forbidden(&path, "may not be used when `type` is 'ClusterIP'");
+            }
+        }
+    }
+    unique_ports(causes, all, &path.child("ports"));
+    balancer(causes, spec, &path);
+    traffic(causes, spec, &path);
+}
+
+fn external_name(causes: &mut Causes, spec: &Value, path: &Path) {
+    if !text(spec, "clusterIP").is_empty() || !items(spec, "clusterIPs").is_empty() {
+        causes.forbidden(&path.child("clusterIPs"), "may not be set for ExternalName services");
+    }
+    for field in ["ipFamilies", "ipFamilyPolicy"] {
+        if !crate::access::is_empty(spec, field) {
+            causes.forbidden(&path.child(field), "may not be set for ExternalName services");
+        }
+    }
+    let name = text(spec, "externalName");
+    if name.is_empty() {
+        causes.required(&path.child("externalName"), "");
+    } else {
+        let trimmed = name.strip_suffix('.').unwrap_or(name);
+        causes.wrong(&path.child("externalName"), trimmed, &name::dns1123_subdomain(trimmed));
+    }
+}
+
+fn ports(causes: &mut Causes, ports: &[Value], path: &Path) {
+    let mut names: Vec<&str> = Vec::new();
+    for (index, port) in ports.iter().enumerate() {
+        let path = path.index(index);
+        let name = text(port, "name");
+        if name.is_empty() {
+            if ports.len() > 1 {
+                causes.required(&path.child("name"), "");
+            }
+        } else {
+            causes.wrong(&path.child("name"), name, &name::dns1123_label(name));
+            if names.contains(&name) {
+                causes.push(Cause::duplicate(&path.child("name"), name));
+            }
+            names.push(name);
+        }
+        let number = int(port, "port").unwrap_or_default();
+        causes.wrong_number(&path.child("port"), number, &name::port_number(number));
+        causes.required_one_of(&path.child("protocol"), text(port, "protocol"), &["SCTP", "TCP", "UDP"]);
+        causes.port_or_name(&path.child("targetPort"), at(port, "targetPort"));
+        if let Some(protocol) = at(port, "appProtocol").as_str() {
+            causes.wrong(&path.child("appProtocol"), protocol, &name::qualified_name(protocol));
+        }
+    }
+}
+
+fn affinity(causes: &mut Causes, spec: &Value, path: &Path) {
+    let kind = text(spec, "sessionAffinity");
+    causes.required_one_of(&path.child("sessionAffinity"), kind, &["ClientIP", "None"]);
+    if kind == "ClientIP" {
+        let seconds = int(spec, "sessionAffinityConfig.clientIP.timeoutSeconds").unwrap_or_default();
+        if !(1..=86400).contains(&seconds) {
+            let path = path.child("sessionAffinityConfig.clientIP.timeoutSeconds");
+            causes.invalid(&path, seconds, "must be greater than 0 and less than 86400");
+        }
+    } else if kind == "None" && !at(spec, "sessionAffinityConfig").is_null() {
+        let detail = "must not be set when session affinity is None";
+        causes.forbidden(&path.child("sessionAffinityConfig"), detail);
+    }
+}
+
+/// Addresses and families, which the server looks at before it gives out an address too.
+pub(crate) fn cluster_ips(causes: &mut Causes, spec: &Value, path: &Path) {
+    if text(spec, "type") == "ExternalName" {
+        return;
+    }
+    let list = items(spec, "clusterIPs");
+    let list_path = path.child("clusterIPs");
+    let shown = || Shown::raw(at(spec, "clusterIPs").to_string());
+    let one = text(spec, "clusterIP");
+    match list.first().and_then(Value::as_str) {
+        None if !one.is_empty() => causes.required(&list_path, ""),
+        Some(_) if one.is_empty() => {
+            causes.invalid(&list_path, shown(), "must be empty when `clusterIP` is not specified");
+        }
+        Some(first) if first != one => {
+            causes.invalid(&list_path, shown(), "first value must match `clusterIP`")
+        }
+        _ => {}
+    }
+    for (index, family) in items(spec, "ipFamilies").iter().filter_map(Value::as_str).enumerate() {
+        causes.one_of(&path.child("ipFamilies").index(index), family, &["IPv4", "IPv6"]);
+    }
+    if let Some(policy) = at(spec, "ipFamilyPolicy").as_str() {
+        let known = ["PreferDualStack", "RequireDualStack", "SingleStack"];
+        causes.one_of(&path.child("ipFamilyPolicy"), policy, &known);
+    }
+    for (index, ip) in list.iter().filter_map(Value::as_str).enumerate() {
+        if index == 0 && ip == "None" {
+            if list.len() > 1 {
+                causes.invalid(&list_path, shown(), "'None' must be the first and only value");
+            }
+        } else {
+            causes.ip(&list_path.index(index), ip);
+        }
+    }
+    if list.len() > 2 {
+        causes.invalid(&list_path, shown(), "may only hold up to 2 values");
+    }
+}
+
+fn unique_ports(causes: &mut Causes, ports: &[Value], path: &Path) {
+    let mut seen: Vec<(&str, Option<i64>)> = Vec::new();
+    for (index, port) in ports.iter().enumerate() {
+        let key = (text(port, "protocol"), int(port, "port"));
+        if seen.contains(&key) {
+            let value = serde_json::json!({"protocol": key.0, "port": key.1});
+            let shown = Shown::raw(shown::line("core.ServicePort", &value));
+            causes.push(Cause::duplicate(&path.index(index), shown));
+        }
+        seen.push(key);
+    }
+    let mut nodes: Vec<(&str, i64)> = Vec::new();
+    for (index, port) in ports.iter().enumerate() {
+        let Some(node) = int(port, "nodePort").filter(|node| *node != 0) else { continue };
+        let key = (text(port, "protocol"), node);
+        if nodes.contains(&key) {
+            causes.push(Cause::duplicate(&path.index(index).child("nodePort"), node));
+        }
+        nodes.push(key);
+    }
+}
+
+fn balancer(causes: &mut Causes, spec: &Value, path: &Path) {
+    let balanced = text(spec, "type") == "LoadBalancer";
+    let ranges = items(spec, "loadBalancerSourceRanges");
+    // The real server spells this one path with a capital.
+    let ranges_path = path.child("LoadBalancerSourceRanges");
+    if !ranges.is_empty() && !balanced {
+        causes.forbidden(&ranges_path, "may only be used when `type` is 'LoadBalancer'");
+    } else {
+        for (index, range) in ranges.iter().filter_map(Value::as_str).enumerate() {
+            causes.cidr(&ranges_path.index(index), range.trim());
+        }
+    }
+    if !at(spec, "allocateLoadBalancerNodePorts").is_null() && !balanced {
+        let detail = "may only be used when `type` is 'LoadBalancer'";
+        causes.forbidden(&path.child("allocateLoadBalancerNodePorts"), detail);
+    }
+    if let Some(class) = at(spec, "loadBalancerClass").as_str() {
+        if balanced {
+            let path = path.child("loadBalancerClass");
+            causes.wrong(&path, class, &name::qualified_name(class));
+        } else {
+            let detail = "may only be used when `type` is 'LoadBalancer'";
+            causes.forbidden(&path.child("loadBalancerClass"), detail);
+        }
+    }
+}
+
+fn traffic(causes: &mut Causes, spec: &Value, path: &Path) {
+    let kind = text(spec, "type");
+    let outside = matches!(kind, "NodePort" | "LoadBalancer")
+        || (kind == "ClusterIP" && !items(spec, "externalIPs").is_empty());
+    let policy = text(spec, "externalTrafficPolicy");
+    let policy_path = path.child("externalTrafficPolicy");
+    if !policy.is_empty() {
+        if outside {
+            causes.one_of(&policy_path, policy, &["Cluster", "Local"]);
+        } else {
+            let detail = "may only be set for externally-accessible services";
+            causes.invalid(&policy_path, policy, detail);
+        }
+    } else if outside {
+        causes.required(&policy_path, "");
+    }
+    let internal = text(spec, "internalTrafficPolicy");
+    if internal.is_empty() {
+        if matches!(kind, "NodePort" | "LoadBalancer" | "ClusterIP") {
+            causes.required(&path.child("internalTrafficPolicy"), "");
+        }
+    } else {
+        causes.one_of(&path.child("internalTrafficPolicy"), internal, &["Cluster", "Local"]);
+    }
+}
+
+pub(super) fn service_update(causes: &mut Causes, new: &Value, old: &Value) {
+    let external = |service: &Value| text(service, "spec.type") == "ExternalName";
+    let (was, is) = (items(old, "spec.clusterIPs"), items(new, "spec.clusterIPs"));
+    if !external(new) && !external(old) && !was.is_empty() && was.first() != is.first() {
+        let path = Path::new("spec.clusterIPs").index(0);
+        let shown = Shown::raw(at(new, "spec.clusterIPs").to_string());
+        causes.invalid(&path, shown, "may not change once set");
+    }
+    let balanced = |service: &Value| text(service, "spec.type") == "LoadBalancer";
+    if balanced(old)
+        && balanced(new)
+        && at(new, "spec.loadBalancerClass") != at(old, "spec.loadBalancerClass")
+    {
+        let path = Path::new("spec.loadBalancerClass");
+        causes.invalid(&path, at(new, "spec.loadBalancerClass"), "may not change once set");
+    }
+    service(causes, new);
+}
+
+pub(super) fn service_status(causes: &mut Causes, service: &Value) {
+    let path = Path::new("status.loadBalancer.ingress");
+    let ingress = items(service, "status.loadBalancer.ingress");
+    if text(service, "spec.type") != "LoadBalancer" {
+        if !ingress.is_empty() {
+            causes.forbidden(&path, "may only be used when `spec.type` is 'LoadBalancer'");
+        }
+        return;
+    }
+    for (index, one) in ingress.iter().enumerate() {
+        let path = path.index(index);
+        let (ip, host) = (text(one, "ip"), text(one, "hostname"));
+        if !ip.is_empty() {
+            causes.ip(&path.child("ip"), ip);
+        }
+        if !host.is_empty() {
+            causes.wrong(&path.child("hostname"), host, &name::dns1123_subdomain(host));
+            if host.parse::<std::net::IpAddr>().is_ok() {
+                causes.invalid(&path.child("hostname"), host, "must be a DNS name, not an IP address");
+            }
+        }
+    }
+}
