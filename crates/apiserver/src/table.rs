@@ -19,13 +19,14 @@ pub(crate) fn table(ask: &Ask, version: &str, metadata: Value, objects: &[Value]
     let include = ask.info.query.get("includeObject").unwrap_or("Metadata");
     let now = ask.server.options().clock.now();
     let printer = printer(&ask.resource);
-    let rows = objects.iter().map(|object| {
+    let cells = printer.rows(objects, now);
+    let rows = objects.iter().zip(cells).map(|(object, cells)| {
         let shown = match include {
             "None" => Value::Null,
             "Object" => object.clone(),
             _ => form::partial(object, version, true),
         };
-        let mut row = json!({"cells": printer.cells(object, now), "object": shown});
+        let mut row = json!({"cells": cells, "object": shown});
         if let Some(conditions) = printer.conditions(object) {
             row["conditions"] = conditions;
         }

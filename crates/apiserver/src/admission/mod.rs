@@ -61,7 +61,11 @@ pub(crate) fn create(writer: &Writer<'_>, snapshot: &Snapshot, object: &mut Valu
 /// Admits a change.
 pub(crate) fn update(writer: &Writer<'_>, snapshot: &Snapshot, new: &mut Value, live: &Value) -> Result<()> {
     let ask = writer.ask;
-    if ask.resource.is("", "services") && ask.info.subresource.is_empty() {
+    if !ask.info.subresource.is_empty() {
+        return Ok(());
+    }
+    prepare::admit_update(&ask.resource.facts, new, live);
+    if ask.resource.is("", "services") {
         service::allocate(ask, snapshot, new, Some(live))?;
     }
     Ok(())

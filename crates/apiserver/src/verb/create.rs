@@ -113,6 +113,7 @@ fn admit(
     admission::create(writer, snapshot, &mut object)?;
     prepare::create(&resource.facts, &mut object, &writer.context());
     validate::create(writer, &object)?;
+    prepare::stored(&resource.stored_kind(), &mut object);
     if resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
         crate::crd::begin(&mut object);
     }

@@ -160,14 +160,15 @@ fn admit(
     mut new: Value,
 ) -> Result<Decided> {
     let resource = &writer.ask.resource;
+    admission::update(writer, snapshot, &mut new, &live)?;
     match writer.ask.info.subresource.as_str() {
         "" | "scale" => prepare::update(&resource.facts, &mut new, &live, &writer.context()),
         subresource => {
             prepare::update_subresource(&resource.facts, subresource, &mut new, &live, &writer.context());
         }
     }
-    admission::update(writer, snapshot, &mut new, &live)?;
     validate::update(writer, &new, &live)?;
+    prepare::stored(&resource.stored_kind(), &mut new);
     if resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
         crate::crd::note_stored_version(&mut new);
     }
