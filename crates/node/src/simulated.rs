@@ -147,14 +147,23 @@ impl Containers<'_> {
 
     /// When a container that ended starts again; none where the restart policy says that it does not.
     fn restart_at(&self, status: &ContainerStatus, ended: &ContainerStateTerminated) -> Option<Timestamp> {
-        let restarts = match self.spec.restart_policy.as_deref() {
-            Some("Never") => false,
-            Some("OnFailure") => ended.exit_code != 0,
-            _ => true,
-        };
         let finished = ended.finished_at.as_ref().map_or(self.now, |time| time.0);
-        restarts.then(|| finished + signed(backoff(status.restart_count)))
+        restarts(self.spec, ended.exit_code).then(|| finished + restart_pause(status.restart_count))
     }
+}
+
+/// Whether a container that ended with `code` is started again.
+pub(crate) fn restarts(spec: &PodSpec, code: i32) -> bool {
+    match spec.restart_policy.as_deref() {
+        Some("Never") => false,
+        Some("OnFailure") => code != 0,
+        _ => true,
+    }
+}
+
+/// How long after its end a container is started again that was `restarts` times before.
+pub(crate) fn restart_pause(restarts: i32) -> SignedDuration {
+    signed(backoff(restarts))
 }
 
 /// The pause before start number `restarts + 1`: none before the first restart, then doubling.

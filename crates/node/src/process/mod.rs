@@ -1,7 +1,9 @@
 //! Process containers: the container's program is a process of this host.
 
 pub mod container;
+pub mod environment;
 pub mod image;
 pub mod init;
+pub mod plan;
 pub mod root;
 pub mod volume;

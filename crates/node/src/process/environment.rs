@@ -1,0 +1,275 @@
+//! A container's environment and command line, from its spec and what that refers to.
+
+use std::collections::BTreeMap;
+
+use base64::Engine;
+use k8s_openapi::api::core::v1::{ConfigMap, Container, EnvVarSource, Pod, Secret};
+use kube::ResourceExt;
+
+/// The objects that a pod's spec refers to, by name.
+#[derive(Clone, Debug, Default)]
+pub struct References {
+    /// ConfigMaps of the pod's namespace.
+    pub config_maps: BTreeMap<String, std::sync::Arc<ConfigMap>>,
+    /// Secrets of the pod's namespace.
+    pub secrets: BTreeMap<String, std::sync::Arc<Secret>>,
+}
+
+impl References {
+    fn config_value(&self, name: &str, key: &str) -> Option<String> {
+        self.config_maps.get(name)?.data.as_ref()?.get(key).cloned()
+    }
+
+    fn secret_value(&self, name: &str, key: &str) -> Option<String> {
+        let bytes = &self.secrets.get(name)?.data.as_ref()?.get(key)?.0;
+        Some(String::from_utf8_lossy(bytes).into_owned())
+    }
+}
+
+/// What a container refers to and does not find.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReferenceError {
+    /// A key of an object, or the object itself.
+    #[error("couldn't find key {key} in {kind} {namespace}/{name}")]
+    Key {
+        /// ConfigMap or Secret.
+        kind: &'static str,
+        /// The pod's namespace.
+        namespace: String,
+        /// The object.
+        name: String,
+        /// The key.
+        key: String,
+    },
+    /// An object.
+    #[error("{kind} \"{name}\" not found")]
+    Object {
+        /// configmap or secret.
+        kind: &'static str,
+        /// The object.
+        name: String,
+    },
+    /// A field that the downward API does not have.
+    #[error("unsupported fieldPath: {0}")]
+    Field(String),
+}
+
+/// The whole environment: what the node gives, then `envFrom`, then `env`, later ones winning.
+pub fn environment(
+    pod: &Pod,
+    container: &Container,
+    references: &References,
+    given: &[(String, String)],
+) -> Result<BTreeMap<String, String>, ReferenceError> {
+    let mut environment: BTreeMap<String, String> = given.iter().cloned().collect();
+    for source in container.env_from.iter().flatten() {
+        let prefix = source.prefix.clone().unwrap_or_default();
+        if let Some(reference) = &source.config_map_ref {
+            match references.config_maps.get(&reference.name) {
+                Some(config) => {
+                    let data = config.data.iter().flatten();
+                    environment.extend(data.map(|(key, value)| (format!("{prefix}{key}"), value.clone())));
+                }
+                None if reference.optional == Some(true) => {}
+                None => return Err(missing("configmap", &reference.name)),
+            }
+        }
+        if let Some(reference) = &source.secret_ref {
+            match references.secrets.get(&reference.name) {
+                Some(secret) => {
+                    let data = secret.data.iter().flatten();
+                    environment.extend(data.map(|(key, value)| {
+                        (format!("{prefix}{key}"), String::from_utf8_lossy(&value.0).into_owned())
+                    }));
+                }
+                None if reference.optional == Some(true) => {}
+                None => return Err(missing("secret", &reference.name)),
+            }
+        }
+    }
+    for variable in container.env.iter().flatten() {
+        let value = match &variable.value_from {
+            Some(source) => value_from(pod, container, source, references)?,
+            None => Some(expand(variable.value.as_deref().unwrap_or_default(), &environment)),
+        };
+        if let Some(value) = value {
+            environment.insert(variable.name.clone(), value);
+        }
+    }
+    Ok(environment)
+}
+
+fn missing(kind: &'static str, name: &str) -> ReferenceError {
+    ReferenceError::Object { kind, name: name.to_owned() }
+}
+
+fn value_from(
+    pod: &Pod,
+    container: &Container,
+    source: &EnvVarSource,
+    references: &References,
+) -> Result<Option<String>, ReferenceError> {
+    if let Some(field) = &source.field_ref {
+        return field_value(pod, &field.field_path).map(Some);
+    }
+    if let Some(resource) = &source.resource_field_ref {
+        return Ok(resource_value(container, &resource.resource));
+    }
+    let namespace = pod.namespace().unwrap_or_default();
+    let (kind, name, key, optional, value) = if let Some(from) = &source.config_map_key_ref {
+        let value = references.config_value(&from.name, &from.key);
+        ("ConfigMap", &from.name, &from.key, from.optional, value)
+    } else if let Some(from) = &source.secret_key_ref {
+        let value = references.secret_value(&from.name, &from.key);
+        ("Secret", &from.name, &from.key, from.optional, value)
+    } else {
+        return Ok(None);
+    };
+    match value {
+        None if optional != Some(true) => {
+            Err(ReferenceError::Key { kind, namespace, name: name.clone(), key: key.clone() })
+        }
+        value => Ok(value),
+    }
+}
+
+/// A field of the downward API.
+pub fn field_value(pod: &Pod, path: &str) -> Result<String, ReferenceError> {
+    let status = pod.status.clone().unwrap_or_default();
+    let spec = pod.spec.clone().unwrap_or_default();
+    let keyed =
+        |prefix: &str| path.strip_prefix(prefix)?.strip_prefix("['")?.strip_suffix("']").map(str::to_owned);
+    if let Some(key) = keyed("metadata.labels") {
+        return Ok(pod.labels().get(&key).cloned().unwrap_or_default());
+    }
+    if let Some(key) = keyed("metadata.annotations") {
+        return Ok(pod.annotations().get(&key).cloned().unwrap_or_default());
+    }
+    let lines = |map: &BTreeMap<String, String>| {
+        map.iter().map(|(key, value)| format!("{key}={value:?}")).collect::<Vec<_>>().join("\n")
+    };
+    Ok(match path {
+        "metadata.name" => pod.name_any(),
+        "metadata.namespace" => pod.namespace().unwrap_or_default(),
+        "metadata.uid" => pod.uid().unwrap_or_default(),
+        "metadata.labels" => lines(pod.labels()),
+        "metadata.annotations" => lines(pod.annotations()),
+        "spec.nodeName" => spec.node_name.unwrap_or_default(),
+        "spec.serviceAccountName" => spec.service_account_name.unwrap_or_default(),
+        "status.hostIP" => status.host_ip.unwrap_or_default(),
+        "status.podIP" => status.pod_ip.unwrap_or_default(),
+        "status.podIPs" => {
+            status.pod_ips.iter().flatten().map(|ip| ip.ip.as_str()).collect::<Vec<_>>().join(",")
+        }
+        _ => return Err(ReferenceError::Field(path.to_owned())),
+    })
+}
+
+/// A resource of the container's own, as its spec writes it.
+fn resource_value(container: &Container, resource: &str) -> Option<String> {
+    let resources = container.resources.as_ref()?;
+    let (part, name) = resource.split_once('.')?;
+    let values = if part == "limits" { &resources.limits } else { &resources.requests };
+    values.as_ref()?.get(name).map(|quantity| quantity.0.clone())
+}
+
+/// Replaces `$(NAME)` by the variable where there is one; `$$(NAME)` stays as `$(NAME)`.
+pub fn expand(text: &str, environment: &BTreeMap<String, String>) -> String {
+    let mut output = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('$') {
+        output.push_str(&rest[..at]);
+        rest = &rest[at + 1..];
+        if let Some(after) = rest.strip_prefix('$') {
+            output.push('$');
+            rest = after;
+        } else if let Some((name, after)) = rest.strip_prefix('(').and_then(|inner| inner.split_once(')')) {
+            match environment.get(name) {
+                Some(value) => output.push_str(value),
+                None => output.push_str(&format!("$({name})")),
+            }
+            rest = after;
+        } else {
+            output.push('$');
+        }
+    }
+    output + rest
+}
+
+/// The bytes of a Secret's or ConfigMap's key for a volume.
+pub fn config_map_files(config: &ConfigMap) -> BTreeMap<String, Vec<u8>> {
+    let text = config.data.iter().flatten().map(|(key, value)| (key.clone(), value.clone().into_bytes()));
+    let binary = config.binary_data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone()));
+    text.chain(binary).collect()
+}
+
+/// The same for a Secret.
+pub fn secret_files(secret: &Secret) -> BTreeMap<String, Vec<u8>> {
+    secret.data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone())).collect()
+}
+
+/// A token's expiry is in its own middle part; used to renew it in time.
+pub fn token_expiry(token: &str) -> Option<i64> {
+    let claims = token.split('.').nth(1)?;
+    let bytes = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(claims).ok()?;
+    serde_json::from_slice::<serde_json::Value>(&bytes).ok()?["exp"].as_i64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn pod() -> Pod {
+        serde_json::from_value(json!({
+            "metadata": {"name": "p", "namespace": "n", "labels": {"app": "x"}},
+            "spec": {"nodeName": "node", "containers": [{
+                "name": "main",
+                "envFrom": [{"configMapRef": {"name": "c"}, "prefix": "C_"}],
+                "env": [
+                    {"name": "A", "value": "1"},
+                    {"name": "B", "value": "$(A)-$(C_k)-$$(A)-$(NONE)"},
+                    {"name": "NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+                    {"name": "APP", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['app']"}}},
+                    {"name": "S", "valueFrom": {"secretKeyRef": {"name": "s", "key": "p"}}},
+                    {"name": "M", "valueFrom": {"resourceFieldRef": {"resource": "limits.memory"}}},
+                ],
+                "resources": {"limits": {"memory": "64Mi"}},
+            }]},
+        }))
+        .unwrap()
+    }
+
+    fn references() -> References {
+        let config: ConfigMap =
+            serde_json::from_value(json!({"metadata": {"name": "c"}, "data": {"k": "v"}})).unwrap();
+        let secret: Secret =
+            serde_json::from_value(json!({"metadata": {"name": "s"}, "data": {"p": "cXV4"}})).unwrap();
+        References {
+            config_maps: [("c".to_owned(), config.into())].into(),
+            secrets: [("s".to_owned(), secret.into())].into(),
+        }
+    }
+
+    #[test]
+    fn variables_come_from_everywhere_and_expand() {
+        let pod = pod();
+        let container = &pod.spec.as_ref().unwrap().containers[0];
+        let given = [("HOME".to_owned(), "/".to_owned())];
+        let environment = environment(&pod, container, &references(), &given).unwrap();
+        let get = |name: &str| environment[name].as_str();
+        assert_eq!((get("A"), get("B")), ("1", "1-v-$(A)-$(NONE)"));
+        assert_eq!((get("NAME"), get("APP"), get("S"), get("M")), ("p", "x", "qux", "64Mi"));
+        assert_eq!((get("HOME"), get("C_k")), ("/", "v"));
+    }
+
+    #[test]
+    fn a_missing_key_is_named() {
+        let pod = pod();
+        let container = &pod.spec.as_ref().unwrap().containers[0];
+        let mut references = references();
+        references.secrets.clear();
+        let error = environment(&pod, container, &references, &[]).unwrap_err();
+        assert_eq!(error.to_string(), "couldn't find key p in Secret n/s");
+    }
+}
