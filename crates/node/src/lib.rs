@@ -8,6 +8,7 @@ pub mod log;
 pub mod node;
 mod options;
 mod pods;
+pub mod probe;
 pub mod process;
 mod register;
 pub mod simulated;

@@ -4,6 +4,7 @@ pub mod container;
 pub mod environment;
 pub mod image;
 pub mod init;
+pub mod mounts;
 pub mod plan;
 pub mod root;
 pub mod volume;
