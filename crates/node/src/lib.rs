@@ -3,6 +3,7 @@
 
 pub mod address;
 pub mod annotation;
+mod host;
 pub mod kubelet;
 pub mod log;
 pub mod node;
@@ -15,6 +16,7 @@ pub mod simulated;
 pub mod spdy;
 pub mod status;
 
+pub use host::PodPorts;
 pub use options::{Capacity, NodeOptions};
 pub use pods::Pods;
 pub use register::register;

@@ -8,12 +8,15 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use setpoint::{Action, Clock, Context, DeleteOptions, Error, Key, Reconciler, Request};
+use setpoint::{Action, Clock, Context, DeleteOptions, Error, Key, Reconciler, Request, SharedInformer};
 
-use crate::address::PodAddresses;
+use crate::address::{PodAddresses, loopback};
 use crate::annotation::Script;
+use crate::kubelet::service::Service;
 use crate::node;
 use crate::options::NodeOptions;
+use crate::process::pods::ProcessPods;
+use crate::process::reconcile::{Look, is_process};
 use crate::simulated::{self, Plan};
 use crate::status::Addresses;
 
@@ -25,6 +28,9 @@ struct Inner {
     options: Arc<NodeOptions>,
     clock: Clock,
     addresses: Mutex<AddressBook>,
+    processes: Option<ProcessPods>,
+    /// The names of simulated pods' containers and how they stand, for `kubectl logs`.
+    seen: SharedInformer,
 }
 
 /// Which pod has which address.
@@ -65,8 +71,31 @@ impl AddressBook {
 }
 
 impl Pods {
-    pub(crate) fn new(options: Arc<NodeOptions>, clock: Clock) -> Self {
-        Pods(Arc::new(Inner { options, clock, addresses: Mutex::default() }))
+    pub(crate) fn new(
+        options: Arc<NodeOptions>,
+        clock: Clock,
+        processes: Option<ProcessPods>,
+        seen: SharedInformer,
+    ) -> Self {
+        Pods(Arc::new(Inner { options, clock, addresses: Mutex::default(), processes, seen }))
+    }
+
+    pub(crate) fn options(&self) -> &NodeOptions {
+        &self.0.options
+    }
+
+    /// The kubelet's HTTP service over these pods.
+    pub fn kubelet(&self) -> Service<Pods> {
+        Service::new(self.clone(), self.0.clock.clone())
+    }
+
+    pub(crate) fn processes(&self) -> Option<&ProcessPods> {
+        self.0.processes.as_ref()
+    }
+
+    /// A pod of any of the nodes, as the cache has it.
+    pub(crate) fn pod(&self, key: &Key) -> Option<Arc<Pod>> {
+        self.0.seen.lister::<Pod>().get_key(key.as_str()).ok()?
     }
 
     fn addresses(&self, key: &Key, pod: &Pod, node: u32) -> Option<Addresses> {
@@ -82,6 +111,9 @@ impl Pods {
     }
 
     fn forget(&self, key: &Key) {
+        if let Some(processes) = &self.0.processes {
+            processes.forget(key);
+        }
         self.0.addresses.lock().expect("no holder of this lock panics").forget(key);
     }
 
@@ -130,7 +162,16 @@ impl Reconciler for Pods {
         let Some(addresses) = self.addresses(request.key(), &pod, node) else {
             return Err(Error::msg(format!("node {} has no address left", node::name(node))));
         };
-        let plan = simulated::plan(&pod, &script, &addresses, now);
+        let plan = match &self.0.processes {
+            Some(processes) if is_process(&pod, &self.0.options.images) => {
+                let address = addresses.pod.parse().unwrap_or(Ipv4Addr::LOCALHOST);
+                let loopback = loopback(address, self.0.options.cluster);
+                let options = &self.0.options;
+                let look = Look { pods: processes, options, addresses: &addresses, loopback, now };
+                look.take(ctx, request.key(), &pod).await?
+            }
+            _ => simulated::plan(&pod, &script, &addresses, now),
+        };
         self.carry_out(ctx, &pod, plan, now).await
     }
 }

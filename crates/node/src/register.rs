@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
 use kube::ResourceExt;
 use serde_json::{Value, json};
-use setpoint::{Client, ClientError, Controller, Error, Manager, Patch, Predicate, SetupError};
+use setpoint::{Client, ClientError, Controller, Error, Manager, Patch, Predicate, Request, SetupError};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::node;
 use crate::options::NodeOptions;
 use crate::pods::Pods;
+use crate::process::pods::{ProcessPods, WAKES};
 
 /// Pods that are worked on at a time, over all nodes of the process.
 const CONCURRENCY: usize = 16;
@@ -22,7 +24,10 @@ const CONCURRENCY: usize = 16;
 /// When the manager has stopped, or has nodes already.
 pub fn register(manager: &Manager, options: NodeOptions) -> Result<Pods, SetupError> {
     let options = Arc::new(options);
-    let pods = Pods::new(options.clone(), manager.clock().clone());
+    let (wake, woken) = mpsc::channel(WAKES);
+    let processes = process_pods(manager, &options, wake);
+    let pods =
+        Pods::new(options.clone(), manager.clock().clone(), processes.clone(), manager.informer::<Pod>());
     let heart = Heart {
         client: manager.client_without_lease("kubelet"),
         options: options.clone(),
@@ -36,13 +41,44 @@ pub fn register(manager: &Manager, options: NodeOptions) -> Result<Pods, SetupEr
             node.and_then(|name| node::index(&name)).is_some_and(|index| index < count)
         })
     });
-    Controller::for_kind::<Pod>(manager)
+    let mut controller = Controller::for_kind::<Pod>(manager)
         .with_predicate(ours)
         .named("kubelet")
         .leader_elected(false)
         .concurrency(CONCURRENCY)
-        .run(pods.clone())?;
+        .channel("container", woken);
+    if let Some(processes) = processes {
+        // A change of what a pod's files come from reaches the files.
+        let (configs, secrets) = (processes.clone(), processes);
+        controller = controller
+            .watches::<ConfigMap>(move |config| {
+                let name = config.name().to_owned();
+                configs.readers(config.namespace().unwrap_or_default(), |names| {
+                    names.config_maps.contains(&name)
+                })
+            })
+            .watches::<Secret>(move |secret| {
+                let name = secret.name().to_owned();
+                secrets.readers(secret.namespace().unwrap_or_default(), |names| names.secrets.contains(&name))
+            });
+    }
+    controller.run(pods.clone())?;
     Ok(pods)
+}
+
+/// The process pods, where the options name images, a helper and a folder for them.
+fn process_pods(
+    manager: &Manager,
+    options: &NodeOptions,
+    wake: mpsc::Sender<Request>,
+) -> Option<ProcessPods> {
+    if options.images.images.is_empty() {
+        return None;
+    }
+    let (folder, helper) = (options.folder.clone()?, options.helper.clone()?);
+    // Whatever a node that was killed left behind: its processes died with it, and its pods start afresh.
+    let _ = std::fs::remove_dir_all(folder.join("pods"));
+    Some(ProcessPods::new(folder, helper, manager.clock().clone(), wake))
 }
 
 /// The taint of a node that has not reported yet.

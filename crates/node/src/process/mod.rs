@@ -6,5 +6,8 @@ pub mod image;
 pub mod init;
 pub mod mounts;
 pub mod plan;
+pub mod pods;
+mod probing;
+pub mod reconcile;
 pub mod root;
 pub mod volume;

@@ -1,0 +1,260 @@
+//! One look at a process pod: its volumes, its containers, its status.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::path::Path;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{ConfigMap, Container, Pod, Secret, ServiceAccount};
+use kube::ResourceExt;
+use serde_json::{Value, json};
+use setpoint::{Client, Context, Error, Key};
+
+use super::environment::{References, environment, expand};
+use super::image::{Image, ImageTable};
+use super::init::Launch;
+use super::mounts::{self, Tokens};
+use super::plan::{ProcessPlan, plan};
+use super::pods::{Probes, ProcessPods, Start, deadline};
+use super::volume;
+use crate::options::NodeOptions;
+use crate::probe::{Check, Schedule, schedule};
+use crate::simulated::Plan;
+use crate::status::Addresses;
+
+/// Whether any container of the pod runs as a process.
+pub fn is_process(pod: &Pod, images: &ImageTable) -> bool {
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    containers.filter_map(|container| container.image.as_deref()).any(|image| images.find(image).is_some())
+}
+
+/// What one look needs beside the pod.
+pub struct Look<'a> {
+    /// The process pods.
+    pub pods: &'a ProcessPods,
+    /// The node's options.
+    pub options: &'a NodeOptions,
+    /// The addresses that the pod has in the cluster.
+    pub addresses: &'a Addresses,
+    /// Where its processes listen.
+    pub loopback: Ipv4Addr,
+    /// The time.
+    pub now: Timestamp,
+}
+
+impl Look<'_> {
+    /// Brings the pod forward and says what to write.
+    pub async fn take(&self, ctx: &Context, key: &Key, pod: &Pod) -> Result<Plan, Error> {
+        if pod.metadata.deletion_timestamp.is_some() {
+            return Ok(self.terminate(key, pod));
+        }
+        self.pods.admit(key, pod, self.loopback, mounts::references(pod));
+        let references = read_references(ctx.client(), pod).await?;
+        let ready = self.write_volumes(ctx, pod, &references).await?;
+        let mut planned = plan(pod, &self.pods.runs(key), self.addresses, self.now);
+        if ready && !planned.start.is_empty() {
+            for name in std::mem::take(&mut planned.start) {
+                self.start(ctx, key, pod, &name, &references);
+            }
+            planned = ProcessPlan {
+                start: Vec::new(),
+                ..plan(pod, &self.pods.runs(key), self.addresses, self.now)
+            };
+        }
+        Ok(Plan { status: planned.status, remove: false, again_at: planned.again_at })
+    }
+
+    fn terminate(&self, key: &Key, pod: &Pod) -> Plan {
+        let Some(deadline) = deadline(pod) else { return Plan::default() };
+        if self.pods.stop(key, self.now >= deadline) {
+            self.pods.forget(key);
+            return Plan { remove: true, ..Plan::default() };
+        }
+        // The end of the last container wakes the pod; this is for one that does not stop.
+        let again_at =
+            if self.now < deadline { deadline } else { self.now + jiff::SignedDuration::from_secs(1) };
+        Plan { again_at: Some(again_at), ..Plan::default() }
+    }
+
+    /// Writes the files of every volume; false, with an event, when something they need is missing.
+    async fn write_volumes(&self, ctx: &Context, pod: &Pod, references: &References) -> Result<bool, Error> {
+        let folder = self.pods.folder(&pod.uid().unwrap_or_default()).join("volumes");
+        let tokens = self.tokens(ctx.client(), pod, &folder).await?;
+        for volume in pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten()) {
+            let place = folder.join(&volume.name);
+            let written = match mounts::files(pod, volume, references, &tokens) {
+                Ok(Some(files)) => volume::write(&place, &files).map(drop).map_err(|error| error.to_string()),
+                Ok(None) => std::fs::create_dir_all(&place).map_err(|error| error.to_string()),
+                Err(error) => Err(error.to_string()),
+            };
+            if let Err(message) = written {
+                let message = format!("MountVolume.SetUp failed for volume {:?} : {message}", volume.name);
+                ctx.recorder().warning(pod, "FailedMount", message);
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// A token for each audience that the volumes project, asked for anew when most of its life is over.
+    async fn tokens(&self, client: &Client, pod: &Pod, folder: &Path) -> Result<Tokens, Error> {
+        let mut tokens = Tokens::new();
+        for (audience, seconds) in mounts::tokens(pod) {
+            let kept =
+                folder.join(format!("..token-{}", audience.as_deref().unwrap_or("api").replace('/', "_")));
+            if let Ok(text) = std::fs::read_to_string(&kept)
+                && super::environment::token_expiry(&text)
+                    .is_some_and(|expiry| expiry - self.now.as_second() > seconds / 5)
+            {
+                tokens.insert(audience, text);
+                continue;
+            }
+            let text = request_token(client, pod, audience.as_deref(), seconds).await?;
+            std::fs::create_dir_all(folder).map_err(Error::boxed)?;
+            write_secret(&kept, &text).map_err(Error::boxed)?;
+            tokens.insert(audience, text);
+        }
+        Ok(tokens)
+    }
+
+    fn start(&self, ctx: &Context, key: &Key, pod: &Pod, name: &str, references: &References) {
+        let Some(container) = find(pod, name) else { return };
+        let result = self.prepare(pod, container, references).and_then(|start| {
+            self.pods.start(key, start).map_err(|error| ("RunContainerError", error.to_string()))
+        });
+        match result {
+            Ok(()) => ctx.recorder().normal(pod, "Started", format!("Started container {name}")),
+            Err((reason, message)) => {
+                ctx.recorder().warning(pod, "Failed", format!("Error: {message}"));
+                self.pods.refuse(key, name, reason, message);
+            }
+        }
+    }
+
+    fn prepare(
+        &self,
+        pod: &Pod,
+        container: &Container,
+        references: &References,
+    ) -> Result<Start, (&'static str, String)> {
+        let image = container.image.as_deref().unwrap_or_default();
+        let Some(entry) = self.options.images.find(image) else {
+            let message = format!("image {image:?} is not in the image table, and its pod runs as processes");
+            return Err(("CreateContainerError", message));
+        };
+        let mut variables = environment(pod, container, references, &self.given(pod))
+            .map_err(|error| ("CreateContainerConfigError", error.to_string()))?;
+        variables.insert("SETPOINT_HOST".into(), self.loopback.to_string());
+        let words = |words: &Option<Vec<String>>| -> Vec<String> {
+            words.iter().flatten().map(|word| expand(word, &variables)).collect()
+        };
+        let command = entry
+            .command(&words(&container.command), &words(&container.args))
+            .map_err(|error| ("CreateContainerError", error.to_string()))?;
+        let folder = self.pods.folder(&pod.uid().unwrap_or_default());
+        let mut mounts = mounts::mounts(container, &folder.join("volumes"));
+        let message = folder.join("containers").join(&container.name).join("termination-log");
+        let message = make_message_file(&message).ok().map(|()| message);
+        if let Some(source) = &message {
+            let target =
+                container.termination_message_path.clone().unwrap_or_else(|| "/dev/termination-log".into());
+            mounts.push(super::root::Mount {
+                source: source.clone(),
+                target: target.into(),
+                read_only: false,
+            });
+        }
+        let directory = container.working_dir.clone().map(Into::into).or_else(|| entry.working_dir.clone());
+        let launch = Launch { command, environment: variables, directory, root: folder, mounts };
+        Ok(Start { name: container.name.clone(), launch, probes: probes(container, entry), message })
+    }
+
+    /// What every container's environment begins with.
+    fn given(&self, pod: &Pod) -> Vec<(String, String)> {
+        let mut given = vec![
+            ("PATH".to_owned(), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned()),
+            ("HOSTNAME".to_owned(), pod.name_any()),
+            ("HOME".to_owned(), "/root".to_owned()),
+        ];
+        given.extend(self.options.environment.iter().cloned());
+        given
+    }
+}
+
+fn find<'a>(pod: &'a Pod, name: &str) -> Option<&'a Container> {
+    let spec = pod.spec.as_ref()?;
+    spec.init_containers.iter().flatten().chain(&spec.containers).find(|container| container.name == name)
+}
+
+/// The probes of a container; what an exec probe names resolves among the image's programs only.
+fn probes(container: &Container, image: &Image) -> Probes {
+    let read = |probe: &Option<k8s_openapi::api::core::v1::Probe>| -> Option<Schedule> {
+        let mut schedule = schedule(probe.as_ref()?, container)?;
+        if let Check::Exec { command } = &schedule.check {
+            // A program that is not in the table cannot be run, so the probe fails, as it would without the program.
+            let command = image.command(command, &[]).unwrap_or_default();
+            schedule.check = Check::Exec { command };
+        }
+        Some(schedule)
+    };
+    Probes {
+        startup: read(&container.startup_probe),
+        readiness: read(&container.readiness_probe),
+        liveness: read(&container.liveness_probe),
+    }
+}
+
+async fn read_references(client: &Client, pod: &Pod) -> Result<References, Error> {
+    let names = mounts::references(pod);
+    let namespace = pod.namespace().unwrap_or_default();
+    let mut references = References { config_maps: BTreeMap::new(), secrets: BTreeMap::new() };
+    for name in names.config_maps {
+        if let Some(found) = client.get::<ConfigMap>((namespace.as_str(), name.as_str())).await? {
+            references.config_maps.insert(name, found);
+        }
+    }
+    for name in names.secrets {
+        if let Some(found) = client.get::<Secret>((namespace.as_str(), name.as_str())).await? {
+            references.secrets.insert(name, found);
+        }
+    }
+    Ok(references)
+}
+
+async fn request_token(
+    client: &Client,
+    pod: &Pod,
+    audience: Option<&str>,
+    seconds: i64,
+) -> Result<String, Error> {
+    let account = pod.spec.as_ref().and_then(|spec| spec.service_account_name.clone());
+    let account = account.unwrap_or_else(|| "default".into());
+    let request = json!({
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        "spec": {
+            "audiences": audience.into_iter().collect::<Vec<_>>(),
+            "expirationSeconds": seconds,
+            "boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": pod.name_any(), "uid": pod.uid()},
+        },
+    });
+    let namespace = pod.namespace().unwrap_or_default();
+    let key = (namespace.as_str(), account.as_str());
+    let answer: Value = client.create_subresource::<ServiceAccount, _>(key, "token", &request).await?;
+    Ok(answer["status"]["token"].as_str().unwrap_or_default().to_owned())
+}
+
+fn make_message_file(path: &Path) -> std::io::Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    std::fs::write(path, "")
+}
+
+/// A token on disk is for its owner alone.
+fn write_secret(path: &Path, text: &str) -> std::io::Result<()> {
+    use std::io::Write;
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600).open(path)?.write_all(text.as_bytes())
+}
