@@ -206,7 +206,9 @@ async fn write_status(client: &Client, key: &Key, deployment: &Deployment, plan:
     let before = deployment.status.clone().unwrap_or_default();
     let after = plan.status.as_ref().unwrap_or(&before);
     let patch = status_patch(deployment, &before, after, plan.revision.as_deref());
-    let written = client.patch_status::<Deployment>(key, &patch).await?;
+    // Deleted meanwhile: nobody reads its status any more.
+    let written = client.patch_status::<Deployment>(key, &patch).await.ignore_not_found()?;
+    let Some(written) = written else { return Ok(()) };
     // kube-apiserver takes annotations along with a Deployment's status; a server that does not is asked again.
     let shown = written.metadata.annotations.as_ref().and_then(|annotations| annotations.get(REVISION));
     if let Some(revision) = plan.revision.as_ref().filter(|revision| shown != Some(*revision)) {

@@ -22,7 +22,10 @@ pub fn size_of_new(rollout: &Rollout<'_>, new: usize) -> i32 {
     if !rollout.is_rolling() {
         return desired;
     }
-    let room = desired + rollout.max_surge() - rollout.total_replicas();
+    // A pod that is no longer wanted takes room until it is gone: kube-controller-manager counts only what is wanted,
+    // and for a moment may have more pods than surge allows.
+    let taken: i32 = rollout.sets.iter().map(|set| set.replicas.max(set.actual())).sum();
+    let room = desired + rollout.max_surge() - taken;
     if room <= 0 { present } else { present + room.min(desired - present) }
 }
 

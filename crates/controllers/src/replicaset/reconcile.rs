@@ -173,6 +173,7 @@ async fn write_status(
     if let Patch::Merge(difference) = Patch::merge_from(&before, status)? {
         patch["status"] = difference;
     }
-    client.patch_status::<ReplicaSet>(key, &Patch::Merge(patch)).await?;
+    // Deleted meanwhile: nobody reads its status any more.
+    client.patch_status::<ReplicaSet>(key, &Patch::Merge(patch)).await.ignore_not_found()?;
     Ok(())
 }

@@ -39,6 +39,16 @@ fn a_new_deployment_creates_its_first_replica_set() {
 }
 
 #[test]
+fn pods_that_are_not_gone_yet_take_room() {
+    // Old wanted and present, new wanted → new.
+    for (wanted, present, new, expected) in [(8, 10, 3, 3), (8, 9, 3, 4), (8, 8, 3, 5), (8, 6, 3, 5)] {
+        let sets = [set("web:old", 1, wanted, present, wanted), set("web:new", 2, new, new, 0)];
+        let plan = run(&deployment(10, "3", "2"), &sets, &[]);
+        assert_eq!(sizes(&sets, &plan)[1], expected, "{wanted} {present} {new}");
+    }
+}
+
+#[test]
 fn old_sets_shrink_oldest_first_and_unhealthy_first() {
     // (wanted, available) of three old sets, new (wanted, available) → sizes
     for (old, new, expected) in [

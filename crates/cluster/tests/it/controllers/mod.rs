@@ -1,0 +1,212 @@
+//! The built-in controllers on a cluster in this process, with a pretend kubelet: time is virtual, so waiting is free.
+
+mod crash;
+mod garbage;
+mod namespace;
+mod rollout;
+mod scheduling;
+mod services;
+
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use setpoint::{
+    Action, Context, Controller, DeleteOptions, Error, Manager, ManagerOptions, NotFoundExt, Request,
+    tokio_clock,
+};
+use setpoint_cluster::{Cluster, Controllers, Options};
+use tokio::task::JoinSet;
+
+/// How much virtual time a condition is given.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// A cluster with controllers that can be killed and started again.
+pub struct World {
+    pub cluster: Cluster,
+    pub client: Client,
+    only: Option<&'static str>,
+    running: JoinSet<()>,
+}
+
+impl World {
+    /// All controllers and two nodes.
+    pub async fn start() -> World {
+        World::with(1, None).await
+    }
+
+    pub async fn with(seed: u64, only: Option<&'static str>) -> World {
+        let options =
+            Options { controllers: Controllers::None, nodes: 0, seed: Some(seed), ..Options::default() };
+        let cluster = Cluster::start(options).await.unwrap();
+        let client = cluster.client();
+        let mut world = World { cluster, client, only, running: JoinSet::new() };
+        for name in ["node-0", "node-1"] {
+            world.add_node(name, "8", json!({})).await;
+        }
+        world.run_controllers();
+        world
+    }
+
+    /// Starts the controllers, cold.
+    pub fn run_controllers(&mut self) {
+        let options = ManagerOptions {
+            clock: tokio_clock(self.cluster.clock().now()),
+            random: self.cluster.random().clone(),
+            ..ManagerOptions::default()
+        };
+        let manager = Manager::new(self.cluster.client(), options);
+        let only = self.only.map(|only| setpoint_controllers::parse_names(only, &[]).unwrap());
+        let options = setpoint_controllers::Options { only, root_ca: Some("the bundle".into()) };
+        setpoint_controllers::register(&manager, &options).unwrap();
+        Controller::for_kind::<Pod>(&manager).named("kubelet").run(kubelet).unwrap();
+        self.running.spawn(async move { manager.run(std::future::pending()).await.unwrap() });
+    }
+
+    /// Kills the controllers wherever they are.
+    pub async fn crash(&mut self) {
+        self.running.shutdown().await;
+    }
+
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>,
+    {
+        Api::namespaced(self.client.clone(), "default")
+    }
+
+    pub async fn create<K>(&self, object: Value) -> K
+    where
+        K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>,
+        K: DeserializeOwned + serde::Serialize + Clone + std::fmt::Debug,
+    {
+        let object: K = serde_json::from_value(object).unwrap();
+        self.api::<K>().create(&PostParams::default(), &object).await.unwrap()
+    }
+
+    pub async fn add_node(&self, name: &str, cpu: &str, labels: Value) {
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        let node = serde_json::from_value(json!({ "metadata": { "name": name, "labels": labels } })).unwrap();
+        nodes.create(&PostParams::default(), &node).await.unwrap();
+        let resources = json!({ "cpu": cpu, "memory": "64Gi", "pods": "500" });
+        let status = json!({ "status": { "capacity": resources, "allocatable": resources,
+            "conditions": [{ "type": "Ready", "status": "True" }] } });
+        nodes.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+        // The taint that admission puts on new nodes is a node lifecycle controller's to remove.
+        let spec = json!({ "spec": { "taints": null } });
+        nodes.patch(name, &PatchParams::default(), &Patch::Merge(spec)).await.unwrap();
+    }
+
+    pub async fn patch<K>(&self, name: &str, patch: Value) -> K
+    where
+        K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>,
+        K: DeserializeOwned + Clone + std::fmt::Debug,
+    {
+        self.api::<K>().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap()
+    }
+
+    pub async fn deployment(&self, name: &str) -> Deployment {
+        self.api().get(name).await.unwrap()
+    }
+
+    pub async fn sets(&self) -> Vec<ReplicaSet> {
+        self.api().list(&ListParams::default()).await.unwrap().items
+    }
+
+    pub async fn pods(&self) -> Vec<Pod> {
+        self.api().list(&ListParams::default()).await.unwrap().items
+    }
+
+    pub async fn delete<K>(&self, name: &str, parameters: &DeleteParams)
+    where
+        K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>,
+        K: DeserializeOwned + Clone + std::fmt::Debug,
+    {
+        self.api::<K>().delete(name, parameters).await.unwrap();
+    }
+
+    /// Waits until the newest generation is rolled out, as `kubectl rollout status` judges it.
+    pub async fn rolled_out(&self, name: &str) -> Deployment {
+        until(&format!("{name} is rolled out"), async || {
+            let deployment = self.deployment(name).await;
+            is_rolled_out(&deployment).then_some(deployment)
+        })
+        .await
+    }
+}
+
+/// What `kubectl rollout status` waits for.
+pub fn is_rolled_out(deployment: &Deployment) -> bool {
+    let Some(status) = &deployment.status else { return false };
+    let desired = deployment.spec.replicas.unwrap_or(1);
+    status.observed_generation.unwrap_or(0) >= deployment.metadata.generation.unwrap_or(0)
+        && status.updated_replicas.unwrap_or(0) == desired
+        && status.replicas.unwrap_or(0) == desired
+        && status.available_replicas.unwrap_or(0) == desired
+}
+
+/// Waits for a condition, in virtual time.
+pub async fn until<T>(what: &str, mut check: impl AsyncFnMut() -> Option<T>) -> T {
+    let waiting = async {
+        loop {
+            if let Some(found) = check().await {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    match tokio::time::timeout(DEADLINE, waiting).await {
+        Ok(found) => found,
+        Err(_) => panic!("not within {DEADLINE:?}: {what}"),
+    }
+}
+
+/// A Deployment of `image`.
+pub fn deployment(name: &str, replicas: i32, image: &str) -> Value {
+    json!({ "metadata": { "name": name, "namespace": "default" }, "spec": {
+        "replicas": replicas,
+        "selector": { "matchLabels": { "app": name } },
+        "template": {
+            "metadata": { "labels": { "app": name } },
+            "spec": { "containers": [{ "name": "c", "image": image,
+                "resources": { "requests": { "cpu": "10m" } },
+                "ports": [{ "name": "http", "containerPort": 8080 }] }] },
+        },
+    } })
+}
+
+pub fn image(image: &str) -> Value {
+    json!({ "spec": { "template": { "spec": { "containers": [{ "name": "c", "image": image,
+        "resources": { "requests": { "cpu": "10m" } },
+        "ports": [{ "name": "http", "containerPort": 8080, "protocol": "TCP" }] }] } } } })
+}
+
+/// Runs what is bound, ends what is deleted. Pods with the annotation `test/broken` never become ready.
+async fn kubelet(ctx: Context, request: Request) -> Result<Action, Error> {
+    let client = ctx.client();
+    let Some(pod) = client.get::<Pod>(&request).await? else { return Ok(Action::done()) };
+    if pod.spec.as_ref().is_none_or(|spec| spec.node_name.is_none()) {
+        return Ok(Action::done());
+    }
+    if pod.metadata.deletion_timestamp.is_some() {
+        let options = DeleteOptions::default().grace_period(0);
+        client.delete_with::<Pod>(&request, &options).await.ignore_not_found()?;
+        return Ok(Action::done());
+    }
+    if pod.status.as_ref().is_some_and(|status| status.phase.as_deref() == Some("Running")) {
+        return Ok(Action::done());
+    }
+    let annotations = pod.metadata.annotations.as_ref();
+    let broken = annotations.is_some_and(|annotations| annotations.contains_key("test/broken"));
+    let number = ctx.random().below(60_000);
+    let ip = format!("10.244.{}.{}", number / 250, number % 250 + 1);
+    let ready = json!({ "type": "Ready", "status": if broken { "False" } else { "True" },
+        "lastTransitionTime": ctx.clock().now_rfc3339() });
+    let status = json!({ "status": { "phase": "Running", "podIP": ip, "podIPs": [{ "ip": ip }], "conditions": [ready] } });
+    client.patch_status::<Pod>(&request, &setpoint::Patch::Strategic(status)).await.ignore_not_found()?;
+    Ok(Action::done())
+}

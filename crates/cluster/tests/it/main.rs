@@ -1,0 +1,3 @@
+//! Scenarios on a cluster in this process.
+
+mod controllers;
