@@ -40,8 +40,9 @@ impl World {
     }
 
     pub async fn with(seed: u64, only: Option<&'static str>) -> World {
+        let nodes = setpoint_node::NodeOptions { count: 0, ..Default::default() };
         let options =
-            Options { controllers: Controllers::None, nodes: 0, seed: Some(seed), ..Options::default() };
+            Options { controllers: Controllers::None, nodes, seed: Some(seed), ..Options::default() };
         let cluster = Cluster::start(options).await.unwrap();
         let client = cluster.client();
         let mut world = World { cluster, client, only, running: JoinSet::new() };
