@@ -50,7 +50,7 @@ async fn witness(pods: Api<Pod>, from: String) {
 }
 
 async fn rollout_with_crashes(seed: u64) {
-    let mut world = World::with(seed, None).await;
+    let mut world = World::with(seed).await;
     let mut manifest = deployment("web", REPLICAS, "web:1");
     manifest["spec"]["strategy"] = json!({ "type": "RollingUpdate", "rollingUpdate": { "maxSurge": SURGE, "maxUnavailable": UNAVAILABLE } });
     world.create::<Deployment>(manifest).await;

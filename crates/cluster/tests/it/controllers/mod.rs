@@ -10,7 +10,7 @@ mod services;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
@@ -29,27 +29,29 @@ const DEADLINE: Duration = Duration::from_secs(120);
 pub struct World {
     pub cluster: Cluster,
     pub client: Client,
-    only: Option<&'static str>,
     running: JoinSet<()>,
 }
 
 impl World {
     /// All controllers and two nodes.
     pub async fn start() -> World {
-        World::with(1, None).await
+        World::with(1).await
     }
 
-    pub async fn with(seed: u64, only: Option<&'static str>) -> World {
+    pub async fn with(seed: u64) -> World {
         let nodes = setpoint_node::NodeOptions { count: 0, ..Default::default() };
         let options =
             Options { controllers: Controllers::None, nodes, seed: Some(seed), ..Options::default() };
         let cluster = Cluster::start(options).await.unwrap();
         let client = cluster.client();
-        let mut world = World { cluster, client, only, running: JoinSet::new() };
+        let mut world = World { cluster, client, running: JoinSet::new() };
         for name in ["node-0", "node-1"] {
             world.add_node(name, "8", json!({})).await;
         }
         world.run_controllers();
+        // Pods are refused before their namespace has its account.
+        let accounts = world.api::<ServiceAccount>();
+        until("the default service account", async || accounts.get_opt("default").await.unwrap()).await;
         world
     }
 
@@ -61,8 +63,7 @@ impl World {
             ..ManagerOptions::default()
         };
         let manager = Manager::new(self.cluster.client(), options);
-        let only = self.only.map(|only| setpoint_controllers::parse_names(only, &[]).unwrap());
-        let options = setpoint_controllers::Options { only, root_ca: Some("the bundle".into()) };
+        let options = setpoint_controllers::Options { only: None, root_ca: Some("the bundle".into()) };
         setpoint_controllers::register(&manager, &options).unwrap();
         Controller::for_kind::<Pod>(&manager).named("kubelet").run(kubelet).unwrap();
         self.running.spawn(async move { manager.run(std::future::pending()).await.unwrap() });

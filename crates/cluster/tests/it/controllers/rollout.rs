@@ -185,14 +185,8 @@ async fn min_ready_seconds_delay_availability() {
 
 #[tokio::test(start_paused = true)]
 async fn a_taken_name_is_a_collision_that_another_hash_avoids() {
-    let world = World::with(1, Some("replicaset,scheduler")).await;
-    drop(world);
-    let mut world = World::with(1, Some("replicaset,scheduler")).await;
+    let world = World::start().await;
     let created = world.create::<Deployment>(deployment("web", 1, "web:1")).await;
-    // Find the name that the controller would use, with a controller that is killed afterwards.
-    world.only = None;
-    world.crash().await;
-    world.run_controllers();
     world.rolled_out("web").await;
     let name = world.sets().await[0].metadata.name.clone().unwrap();
     world.delete::<Deployment>("web", &DeleteParams::background()).await;
