@@ -107,30 +107,40 @@ impl Graph {
         }
         let former = before.map(|object| object.owners.clone()).unwrap_or_default();
         if former != object.owners {
-            self.reconnect(&uid, &former, &object.owners, &mut work);
+            self.reconnect(&object, &former, &mut work);
         }
         self.objects.insert(uid, object);
         work
     }
 
-    fn reconnect(&mut self, uid: &Uid, former: &[Owner], owners: &[Owner], work: &mut Vec<Work>) {
+    fn reconnect(&mut self, object: &Object, former: &[Owner], work: &mut Vec<Work>) {
+        let (uid, owners) = (&object.identity.uid, &object.owners);
         for owner in former.iter().filter(|owner| !owners.iter().any(|kept| kept.uid == owner.uid)) {
             self.disconnect(uid, &owner.uid);
         }
         // An owner that waits for this object may go on, once it is no longer named or no longer blocked.
-        let blocked =
-            |list: &[Owner], owner: &Owner| list.iter().any(|other| other.uid == owner.uid && other.blocks);
-        let unblocked = former.iter().filter(|owner| owner.blocks && !blocked(owners, owner));
+        let blocked = |owner: &Owner| owners.iter().any(|other| other.uid == owner.uid && other.blocks);
+        let unblocked = former.iter().filter(|owner| owner.blocks && !blocked(owner));
         work.extend(unblocked.map(|owner| Work::Delete(owner.uid.clone())));
         let mut suspect = false;
         for owner in owners.iter().filter(|owner| !former.contains(owner)) {
             self.dependents.entry(owner.uid.clone()).or_default().insert(uid.clone());
-            let known = self.objects.get(&owner.uid);
-            suspect |= known.is_none_or(Object::deletes_dependents);
+            suspect |= self.owner_as_named(&object.identity, owner).is_none_or(Object::deletes_dependents);
         }
         if suspect {
             work.push(Work::Delete(uid.clone()));
         }
+    }
+
+    /// The owner, if it is known and exactly where the reference says.
+    pub fn owner_as_named(&self, dependent: &Identity, owner: &Owner) -> Option<&Object> {
+        let found = self.objects.get(&owner.uid)?;
+        let identity = &found.identity;
+        // Another version of the same group is the same kind.
+        let same_kind =
+            group(&identity.api_version) == group(&owner.api_version) && *identity.kind == *owner.kind;
+        let same_place = identity.namespace.is_none() || identity.namespace == dependent.namespace;
+        (same_kind && same_place && *identity.name == *owner.name).then_some(found)
     }
 
     fn disconnect(&mut self, dependent: &str, owner: &str) {
@@ -162,4 +172,8 @@ impl Graph {
             |object: &&Object| &*object.identity.api_version == api_version && &*object.identity.kind == kind;
         self.objects.values().filter(of_kind).map(|object| object.identity.uid.clone()).collect()
     }
+}
+
+fn group(api_version: &str) -> &str {
+    api_version.split_once('/').map_or("", |(group, _)| group)
 }

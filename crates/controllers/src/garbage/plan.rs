@@ -100,18 +100,6 @@ fn wait_for_dependents(graph: &Graph, uid: &str) -> Verdict {
 
 /// What the graph itself says: the owner, if it shows it exactly where the reference says.
 fn known(graph: &Graph, object: &Object, owner: &Owner) -> Option<Presence> {
-    let found = graph.get(&owner.uid)?;
-    let identity = &found.identity;
-    // Another version of the same group is the same kind.
-    let same_kind =
-        group(&identity.api_version) == group(&owner.api_version) && *identity.kind == *owner.kind;
-    let same_place = identity.namespace.is_none() || identity.namespace == object.identity.namespace;
-    if !same_kind || !same_place || *identity.name != *owner.name {
-        return None;
-    }
+    let found = graph.owner_as_named(&object.identity, owner)?;
     Some(if found.deletes_dependents() { Presence::Waiting } else { Presence::Present })
-}
-
-fn group(api_version: &str) -> &str {
-    api_version.split_once('/').map_or("", |(group, _)| group)
 }
