@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 use setpoint_api::schema::builtin;
 
 use crate::error::Result;
-use crate::negotiate::{JSON, accept_clauses};
+use crate::negotiate::{Form, Format, JSON, Negotiated, Offer, accept_clauses, negotiate};
 use crate::registry::Resource;
+use crate::request::Query;
 use crate::respond;
 use crate::server::{Body, Server};
 
@@ -98,11 +99,9 @@ pub(crate) fn api(server: &Server, headers: &HeaderMap) -> Result<Response<Body>
         return Ok(tagged(headers, &cached(server).core));
     }
     let address = server.options().advertise.map_or_else(|| "127.0.0.1:443".to_owned(), |a| a.to_string());
-    Ok(respond::json(
-        StatusCode::OK,
-        &json!({"kind": "APIVersions", "versions": ["v1"],
-            "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]}),
-    ))
+    let versions = json!({"kind": "APIVersions", "versions": ["v1"],
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]});
+    answer(headers, &versions)
 }
 
 /// Answers `/apis`.
@@ -112,7 +111,18 @@ pub(crate) fn apis(server: &Server, headers: &HeaderMap) -> Result<Response<Body
     }
     let groups: Vec<Value> =
         groups(server).iter().filter(|group| !group.name.is_empty()).map(group_value).collect();
-    Ok(respond::json(StatusCode::OK, &json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})))
+    answer(headers, &json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}))
+}
+
+/// A document in the encoding that is asked for.
+fn answer(headers: &HeaderMap, document: &Value) -> Result<Response<Body>> {
+    let offer = Offer { protobuf: true, forms: false };
+    let negotiated = negotiate(headers, &Query::default(), offer).unwrap_or(Negotiated {
+        format: Format::Json,
+        form: Form::Whole,
+        pretty: false,
+    });
+    respond::value(StatusCode::OK, &negotiated, document)
 }
 
 fn group_value(group: &Group) -> Value {
@@ -124,7 +134,7 @@ fn group_value(group: &Group) -> Value {
 }
 
 /// Answers `/apis/GROUP`.
-pub(crate) fn group(server: &Server, name: &str, _headers: &HeaderMap) -> Result<Response<Body>> {
+pub(crate) fn group(server: &Server, name: &str, headers: &HeaderMap) -> Result<Response<Body>> {
     let groups = groups(server);
     let Some(group) = groups.iter().find(|group| group.name == name && !name.is_empty()) else {
         return Ok(crate::route::not_found());
@@ -132,7 +142,7 @@ pub(crate) fn group(server: &Server, name: &str, _headers: &HeaderMap) -> Result
     let mut value = group_value(group);
     value["kind"] = json!("APIGroup");
     value["apiVersion"] = json!("v1");
-    Ok(respond::json(StatusCode::OK, &value))
+    answer(headers, &value)
 }
 
 /// Answers `/api/VERSION` and `/apis/GROUP/VERSION`.
@@ -140,9 +150,12 @@ pub(crate) fn group_version(
     server: &Server,
     group: &str,
     version: &str,
-    _headers: &HeaderMap,
+    headers: &HeaderMap,
 ) -> Result<Response<Body>> {
     let groups = groups(server);
+    if group.is_empty() && version != "v1" {
+        return Err(crate::error::ApiError::no_such_resource());
+    }
     let found = groups.iter().find(|own| own.name == group);
     let Some((_, resources)) = found.and_then(|group| group.versions.iter().find(|(own, _)| own == version))
     else {
@@ -154,7 +167,7 @@ pub(crate) fn group_version(
     if !group.is_empty() {
         value["apiVersion"] = json!("v1");
     }
-    Ok(respond::json(StatusCode::OK, &value))
+    answer(headers, &value)
 }
 
 fn legacy_rows(resource: &Resource) -> Vec<Value> {
@@ -224,8 +237,9 @@ fn aggregated_group(group: &Group) -> Value {
 fn aggregated_row(resource: &Resource) -> Value {
     let kind =
         |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
+    // Empty means the group and version that the list stands under.
     let mut row = json!({"resource": resource.plural,
-        "responseKind": kind(&resource.group, &resource.version, &resource.kind),
+        "responseKind": kind("", "", &resource.kind),
         "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": resource.singular, "verbs": resource.verbs});
     if !resource.short_names.is_empty() {
@@ -235,8 +249,7 @@ fn aggregated_row(resource: &Resource) -> Value {
         row["categories"] = json!(resource.categories);
     }
     let subresources = resource.subresources.iter().map(|sub| {
-        let own = (resource.group.clone(), resource.version.clone());
-        let (group, version) = sub.group_version.clone().unwrap_or(own);
+        let (group, version) = sub.group_version.clone().unwrap_or_default();
         json!({"subresource": sub.name, "responseKind": kind(&group, &version, &sub.kind), "verbs": sub.verbs})
     });
     let subresources: Vec<Value> = subresources.collect();

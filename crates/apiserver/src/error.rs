@@ -225,6 +225,12 @@ impl ApiError {
         Status::failure(422, Reason::Invalid, message).with_details(Details::default()).into()
     }
 
+    /// An answer of somebody else, passed on.
+    pub fn plain(code: u16, message: impl Into<String>) -> Self {
+        let reason = if code == 404 { Reason::NotFound } else { Reason::Unknown };
+        Status::failure(code, reason, message).into()
+    }
+
     /// An error without a reason, as Go's server answers errors that it has no class for.
     pub fn internal_plain(message: impl Into<String>) -> Self {
         Status::failure(500, Reason::Unknown, message).into()

@@ -39,3 +39,4 @@ mod write;
 pub use auth::{Caller, UserInfo};
 pub use options::{Admission, Authorization, Options, ServiceAccountKeys, StaticToken};
 pub use server::{Body, BoxError, Server, StartError};
+pub use subresource::node::{Dialing, Io, Nodes, NodesHandle};

@@ -1,6 +1,7 @@
 //! What a server is started with.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use setpoint_api::{Clock, Random};
@@ -8,6 +9,7 @@ use setpoint_store::Store;
 
 use crate::auth::UserInfo;
 use crate::auth::jwt::{SigningKey, VerifyingKey};
+use crate::subresource::node::NodesHandle;
 
 /// What a server is started with. [`Options::new`] fills in kube-apiserver's defaults.
 #[derive(Clone)]
@@ -36,6 +38,10 @@ pub struct Options {
     pub advertise: Option<SocketAddr>,
     /// How long Events are kept.
     pub event_ttl: Duration,
+    /// Nodes inside this process; others are reached at the address in their Node status.
+    pub nodes: Option<NodesHandle>,
+    /// TLS towards nodes at an address: our client certificate and whom we trust.
+    pub kubelet_tls: Option<Arc<rustls::ClientConfig>>,
     /// The PEM of the authority that signed the serving certificate, for `kube-root-ca.crt` and its like.
     pub ca_certificate: Option<String>,
 }
@@ -56,6 +62,8 @@ impl Options {
             admission: Admission::default(),
             advertise: None,
             event_ttl: Duration::from_secs(3600),
+            nodes: None,
+            kubelet_tls: None,
             ca_certificate: None,
         }
     }

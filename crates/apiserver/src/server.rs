@@ -1,13 +1,14 @@
 //! The server: what it holds, and how one request goes through it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use setpoint_store::{Store, TxnError, WriteError};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::auth::{Caller, UserInfo, authn, authz, impersonate};
@@ -47,6 +48,8 @@ pub(crate) struct Inner {
     pub(crate) discovery: crate::discovery::Cache,
     /// Set once the store has failed to write for good.
     pub(crate) write_failed: AtomicBool,
+    /// Relayed streams: they end with the server.
+    sessions: Mutex<JoinSet<()>>,
 }
 
 impl Server {
@@ -62,6 +65,7 @@ impl Server {
             metrics: Metrics::default(),
             discovery: crate::discovery::Cache::default(),
             write_failed: AtomicBool::new(false),
+            sessions: Mutex::default(),
         })))
     }
 
@@ -119,6 +123,13 @@ impl Server {
             Ok(()) => Ok(()),
             Err(_) => Err(ApiError::future_version(revision, store.revision())),
         }
+    }
+
+    /// Runs a relayed stream until it or the server ends.
+    pub(crate) fn own(&self, session: impl Future<Output = ()> + Send + 'static) {
+        let mut sessions = self.0.sessions.lock().expect("no holder of this lock panics");
+        while sessions.try_join_next().is_some() {}
+        sessions.spawn(session);
     }
 
     /// Whether the store still takes writes.

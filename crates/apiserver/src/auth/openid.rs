@@ -13,7 +13,13 @@ pub(crate) fn keys(server: &Server) -> Response<Body> {
     let published: Vec<Value> =
         own.iter().chain(&keys.verifying).filter_map(super::jwt::VerifyingKey::jwk).collect();
     let body = serde_json::to_vec(&json!({"keys": published})).expect("a value is always JSON");
-    respond::bytes(StatusCode::OK, "application/jwk-set+json", body)
+    cacheable(respond::bytes(StatusCode::OK, "application/jwk-set+json", body))
+}
+
+fn cacheable(mut response: Response<Body>) -> Response<Body> {
+    let value = http::HeaderValue::from_static("public, max-age=3600");
+    response.headers_mut().insert(http::header::CACHE_CONTROL, value);
+    response
 }
 
 /// Answers `/.well-known/openid-configuration`.
@@ -23,9 +29,7 @@ pub(crate) fn configuration(server: &Server) -> Response<Body> {
         Some(address) => format!("https://{address}/openid/v1/jwks"),
         None => format!("{issuer}/openid/v1/jwks"),
     };
-    respond::json(
-        StatusCode::OK,
-        &json!({"issuer": issuer, "jwks_uri": jwks, "response_types_supported": ["id_token"],
-            "subject_types_supported": ["public"], "id_token_signing_alg_values_supported": ["ES256"]}),
-    )
+    let document = json!({"issuer": issuer, "jwks_uri": jwks, "response_types_supported": ["id_token"],
+        "subject_types_supported": ["public"], "id_token_signing_alg_values_supported": ["ES256"]});
+    cacheable(respond::json(StatusCode::OK, &document))
 }

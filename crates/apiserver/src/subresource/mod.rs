@@ -2,7 +2,9 @@
 
 pub(crate) mod binding;
 mod eviction;
+pub mod node;
 mod scale;
+mod stream;
 mod token;
 
 use http::{Request, Response};
@@ -29,6 +31,7 @@ pub(crate) async fn route(ask: Ask, request: Request<Body>) -> Result<Response<B
         "binding" => binding::route(&ask, &body::read(request.into_body()).await?).await,
         "eviction" => eviction::route(&ask, &body::read(request.into_body()).await?).await,
         "token" => token::route(&ask, &body::read(request.into_body()).await?).await,
+        "log" | "exec" | "attach" | "portforward" => stream::route(&ask, request).await,
         other => Err(ApiError::unavailable(format!("the subresource {other} has no backend"))),
     }
 }

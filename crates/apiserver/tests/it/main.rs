@@ -6,5 +6,6 @@ mod auth;
 mod cluster;
 mod definitions;
 mod reads;
+mod relays;
 mod watches;
 mod writes;

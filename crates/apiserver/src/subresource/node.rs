@@ -1,0 +1,92 @@
+//! The way to a node's kubelet: a pipe inside the process, or TLS to the address in its Node status.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Request, Response};
+use http_body_util::Empty;
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls_pki_types::ServerName;
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+
+use crate::error::{ApiError, Result};
+use crate::registry::{self, key};
+use crate::server::{Ask, Server};
+
+/// A two-way stream of bytes.
+pub trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
+
+/// What a connection attempt comes to.
+pub type Dialing = Pin<Box<dyn Future<Output = io::Result<Box<dyn Io>>> + Send>>;
+
+/// Connects to the kubelet of a node.
+pub trait Nodes: Send + Sync {
+    /// A stream on which the node of that name speaks HTTP/1.1; none if it is not one of these nodes.
+    fn dial(&self, node: &str) -> Option<Dialing>;
+}
+
+/// How long a connection to a node may take.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// Sends a request to the kubelet of a node.
+pub(super) async fn send(
+    ask: &Ask,
+    node: &str,
+    request: Request<Empty<bytes::Bytes>>,
+) -> Result<Response<Incoming>> {
+    let unreachable = |error: &dyn std::fmt::Display| {
+        let uri = request.uri().path();
+        ApiError::internal_plain(format!("Get \"https://{node}{uri}\": {error}"))
+    };
+    let io = tokio::time::timeout(CONNECT, dial(ask, node)).await;
+    let io = io.map_err(|_| unreachable(&"dial timed out"))?.map_err(|error| unreachable(&error))?;
+    let (mut sender, connection) =
+        http1::handshake(TokioIo::new(io)).await.map_err(|error| unreachable(&error))?;
+    ask.server.own(async move {
+        if let Err(error) = connection.with_upgrades().await {
+            tracing::debug!(%error, "a connection to a node ended");
+        }
+    });
+    let failed = format!("Get \"https://{node}{}\"", request.uri().path());
+    sender.send_request(request).await.map_err(|error| ApiError::internal_plain(format!("{failed}: {error}")))
+}
+
+async fn dial(ask: &Ask, node: &str) -> io::Result<Box<dyn Io>> {
+    if let Some(dialing) = ask.server.options().nodes.as_ref().and_then(|nodes| nodes.dial(node)) {
+        return dialing.await;
+    }
+    let (address, port) =
+        endpoint(&ask.server, node).ok_or_else(|| io::Error::other(format!("no such host: {node}")))?;
+    let Some(tls) = ask.server.options().kubelet_tls.clone() else {
+        return Err(io::Error::other("this server has no client certificate for nodes"));
+    };
+    let socket = TcpStream::connect((address.as_str(), port)).await?;
+    let name = ServerName::try_from(address).map_err(io::Error::other)?;
+    let stream = tokio_rustls::TlsConnector::from(tls).connect(name, socket).await?;
+    Ok(Box::new(stream))
+}
+
+/// Address and port of a kubelet, as its Node status tells them.
+fn endpoint(server: &Server, node: &str) -> Option<(String, u16)> {
+    let entry = server.store().snapshot().get(&key::object("", "nodes", "", node))?;
+    let node = registry::value(&entry);
+    let addresses = node.pointer("/status/addresses")?.as_array()?;
+    let preferred = ["InternalIP", "Hostname", "InternalDNS", "ExternalDNS", "ExternalIP"];
+    let address = preferred.iter().find_map(|kind| {
+        let found = addresses.iter().find(|address| address["type"] == *kind)?;
+        found["address"].as_str().map(str::to_owned)
+    })?;
+    let port = node.pointer("/status/daemonEndpoints/kubeletEndpoint/Port").and_then(Value::as_u64)?;
+    Some((address, u16::try_from(port).ok()?))
+}
+
+/// Nodes that nobody connects inside this process.
+pub type NodesHandle = Arc<dyn Nodes>;

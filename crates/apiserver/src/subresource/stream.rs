@@ -1,0 +1,201 @@
+//! `pods/log`, `exec`, `attach` and `portforward`: relayed to the pod's node, bytes untouched.
+
+use std::fmt::Write;
+
+use bytes::Bytes;
+use http::header::{CONNECTION, CONTENT_TYPE, HOST, UPGRADE};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Empty};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+
+use super::node;
+use crate::error::{ApiError, Result};
+use crate::registry;
+use crate::respond;
+use crate::server::{Ask, Body, BoxError};
+
+/// The longest error that a node may answer with.
+const MAX_ERROR: usize = 64 * 1024;
+
+/// Where a request about a pod goes.
+struct Target {
+    node: String,
+    path: String,
+}
+
+/// Answers a log, exec, attach or portforward request.
+pub(super) async fn route(ask: &Ask, mut request: Request<Body>) -> Result<Response<Body>> {
+    let target = target(ask)?;
+    if ask.info.subresource == "log" {
+        return log(ask, &target).await;
+    }
+    let wants_upgrade = request.headers().contains_key(UPGRADE);
+    if !wants_upgrade {
+        return Err(ApiError::bad_request("Upgrade request required"));
+    }
+    let client = hyper::upgrade::on(&mut request);
+    let mut upstream = Request::new(Empty::<Bytes>::new());
+    *upstream.method_mut() = request.method().clone();
+    *upstream.uri_mut() = target.path.parse().map_err(ApiError::internal)?;
+    *upstream.headers_mut() = request.headers().clone();
+    upstream.headers_mut().insert(HOST, host(&target.node));
+    for secret in ["authorization", "impersonate-user", "impersonate-group", "impersonate-uid"] {
+        upstream.headers_mut().remove(secret);
+    }
+    let mut answer = node::send(ask, &target.node, upstream).await?;
+    if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
+        return refused(answer).await;
+    }
+    let served = hyper::upgrade::on(&mut answer);
+    ask.server.own(async move {
+        let (Ok(client), Ok(served)) = (client.await, served.await) else { return };
+        let (mut client, mut served) = (TokioIo::new(client), TokioIo::new(served));
+        // Either side may break off; that ends the session.
+        let _ = tokio::io::copy_bidirectional(&mut client, &mut served).await;
+    });
+    let mut response = Response::new(respond::full(Bytes::new()));
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    *response.headers_mut() = answer.headers().clone();
+    response.headers_mut().insert(CONNECTION, http::HeaderValue::from_static("Upgrade"));
+    Ok(response)
+}
+
+fn host(node: &str) -> http::HeaderValue {
+    http::HeaderValue::from_str(node).unwrap_or(http::HeaderValue::from_static("node"))
+}
+
+async fn log(ask: &Ask, target: &Target) -> Result<Response<Body>> {
+    let mut upstream = Request::new(Empty::<Bytes>::new());
+    *upstream.method_mut() = Method::GET;
+    *upstream.uri_mut() = target.path.parse().map_err(ApiError::internal)?;
+    upstream.headers_mut().insert(HOST, host(&target.node));
+    let answer = node::send(ask, &target.node, upstream).await?;
+    if answer.status() != StatusCode::OK {
+        return refused(answer).await;
+    }
+    let body = answer.into_body().map_err(BoxError::from).boxed_unsync();
+    let mut response = Response::new(body);
+    response.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static("text/plain"));
+    Ok(response)
+}
+
+/// A node's refusal as a Status.
+async fn refused(answer: Response<hyper::body::Incoming>) -> Result<Response<Body>> {
+    let status = answer.status();
+    let limited = http_body_util::Limited::new(answer.into_body(), MAX_ERROR);
+    let text = limited.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text).trim().to_owned();
+    Err(match status {
+        StatusCode::BAD_REQUEST => ApiError::bad_request(text),
+        StatusCode::NOT_FOUND => ApiError::plain(404, text),
+        _ => ApiError::internal_plain(text),
+    })
+}
+
+fn target(ask: &Ask) -> Result<Target> {
+    let key = ask.resource.key(&ask.info.namespace, &ask.info.name);
+    let entry = ask.server.store().snapshot().get(&key);
+    let entry = entry.ok_or_else(|| ApiError::not_found(&ask.resource, &ask.info.name))?;
+    let pod = registry::value(&entry);
+    let (namespace, name) = (&ask.info.namespace, &ask.info.name);
+    let node = pod.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or("").to_owned();
+    let path = match ask.info.subresource.as_str() {
+        "portforward" => format!("/portForward/{namespace}/{name}?{}", query(ask, &[("ports", "ports")])),
+        "log" => {
+            let container = container(ask, &pod)?;
+            format!("/containerLogs/{namespace}/{name}/{container}?{}", query(ask, LOG))
+        }
+        verb => {
+            let container = container(ask, &pod)?;
+            format!("/{verb}/{namespace}/{name}/{container}?{}", query(ask, STREAMS))
+        }
+    };
+    if node.is_empty() {
+        return Err(ApiError::bad_request(format!("pod {name} does not have a host assigned")));
+    }
+    Ok(Target { node, path })
+}
+
+/// Parameters of the API and what the kubelet calls them.
+const LOG: &[(&str, &str)] = &[
+    ("follow", "follow"),
+    ("previous", "previous"),
+    ("timestamps", "timestamps"),
+    ("sinceSeconds", "sinceSeconds"),
+    ("sinceTime", "sinceTime"),
+    ("tailLines", "tailLines"),
+    ("limitBytes", "limitBytes"),
+    ("stream", "stream"),
+];
+const STREAMS: &[(&str, &str)] =
+    &[("stdin", "input"), ("stdout", "output"), ("stderr", "error"), ("tty", "tty"), ("command", "command")];
+
+fn query(ask: &Ask, names: &[(&str, &str)]) -> String {
+    let mut out = String::new();
+    for (api, kubelet) in names {
+        for value in ask.info.query.all(api) {
+            let flag = matches!(*api, "stdin" | "stdout" | "stderr" | "tty");
+            let value = match value {
+                "false" | "0" if flag => continue,
+                _ if flag => "1",
+                value => value,
+            };
+            if !out.is_empty() {
+                out.push('&');
+            }
+            out.push_str(kubelet);
+            out.push('=');
+            escape(&mut out, value);
+        }
+    }
+    out
+}
+
+fn escape(out: &mut String, value: &str) {
+    for byte in value.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            write!(out, "%{byte:02X}").expect("writing to memory");
+        }
+    }
+}
+
+/// The container that is asked for, or the only one.
+fn container(ask: &Ask, pod: &Value) -> Result<String> {
+    let names = |field: &str| -> Vec<String> {
+        let list = pod["spec"][field].as_array();
+        let names = list.into_iter().flatten().filter_map(|container| container["name"].as_str());
+        names.map(str::to_owned).collect()
+    };
+    let name = &ask.info.name;
+    let (main, init) = (names("containers"), names("initContainers"));
+    let ephemeral = names("ephemeralContainers");
+    if let Some(wanted) = ask.info.query.get("container") {
+        if main.iter().chain(&init).chain(&ephemeral).any(|own| own == wanted) {
+            return Ok(wanted.to_owned());
+        }
+        return Err(ApiError::bad_request(format!("container {wanted} is not valid for pod {name}")));
+    }
+    let default = pod
+        .pointer("/metadata/annotations")
+        .and_then(|all| all.get("kubectl.kubernetes.io/default-container"));
+    match (main.as_slice(), default.and_then(Value::as_str)) {
+        ([only], _) => Ok(only.clone()),
+        (_, Some(default)) if ask.info.subresource != "log" && main.iter().any(|own| own == default) => {
+            Ok(default.to_owned())
+        }
+        ([], _) => Err(ApiError::bad_request(format!("a container name must be specified for pod {name}"))),
+        _ => {
+            let mut text = format!(
+                "a container name must be specified for pod {name}, choose one of: [{}]",
+                main.join(" ")
+            );
+            if !init.is_empty() {
+                text.push_str(&format!(" or one of the init containers: [{}]", init.join(" ")));
+            }
+            Err(ApiError::bad_request(text))
+        }
+    }
+}
