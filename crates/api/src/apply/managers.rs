@@ -108,33 +108,54 @@ fn text<'v>(entry: &'v Value, name: &str) -> &'v str {
     entry.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
+/// Who an entry is about, and its version.
+fn decode_id(entry: &Value, at: usize) -> Result<(ManagerId, &str), ManagedFieldsError> {
+    let operation = match text(entry, "operation") {
+        "Apply" => Operation::Apply,
+        "Update" => Operation::Update,
+        _ => return Err(ManagedFieldsError::Operation),
+    };
+    let api_version = text(entry, "apiVersion");
+    if api_version.is_empty() {
+        return Err(ManagedFieldsError::ApiVersion);
+    }
+    match text(entry, "fieldsType") {
+        "FieldsV1" => {}
+        "" => return Err(ManagedFieldsError::NoFieldsType(at)),
+        other => return Err(ManagedFieldsError::FieldsType { fields_type: other.into(), entry: at }),
+    }
+    let id = ManagerId {
+        manager: text(entry, "manager").into(),
+        operation,
+        api_version: (operation == Operation::Update).then(|| api_version.into()),
+        subresource: text(entry, "subresource").into(),
+    };
+    Ok((id, api_version))
+}
+
+/// What one manager owns, read without the others; none if it owns nothing or any entry is of another version.
+pub(super) fn decode_own(entries: &Value, own: &ManagerId, api_version: &str) -> Option<FieldSet> {
+    let mut found = None;
+    for (at, entry) in entries.as_array()?.iter().enumerate() {
+        let (id, version) = decode_id(entry, at).ok()?;
+        if version != api_version {
+            return None;
+        }
+        if id == *own {
+            found = entry.get("fieldsV1");
+        }
+    }
+    FieldSet::from_fields_v1(found?).ok()
+}
+
 impl Managers {
     pub(super) fn decode(entries: Option<&Value>) -> Result<Managers, ManagedFieldsError> {
         let mut managers = Managers::default();
         let entries = entries.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         for (at, entry) in entries.iter().enumerate() {
-            let operation = match text(entry, "operation") {
-                "Apply" => Operation::Apply,
-                "Update" => Operation::Update,
-                _ => return Err(ManagedFieldsError::Operation),
-            };
-            let api_version = text(entry, "apiVersion");
-            if api_version.is_empty() {
-                return Err(ManagedFieldsError::ApiVersion);
-            }
-            match text(entry, "fieldsType") {
-                "FieldsV1" => {}
-                "" => return Err(ManagedFieldsError::NoFieldsType(at)),
-                other => return Err(ManagedFieldsError::FieldsType { fields_type: other.into(), entry: at }),
-            }
+            let (id, api_version) = decode_id(entry, at)?;
             let set = FieldSet::from_fields_v1(entry.get("fieldsV1").unwrap_or(&Value::Null))?;
             let time = text(entry, "time").parse::<Timestamp>().ok().map(Timestamp::as_second);
-            let id = ManagerId {
-                manager: text(entry, "manager").into(),
-                operation,
-                api_version: (operation == Operation::Update).then(|| api_version.into()),
-                subresource: text(entry, "subresource").into(),
-            };
             managers.0.insert(id, Owned { set, api_version: api_version.into(), time });
         }
         Ok(managers)

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::types::{Atom, ListType, Type, is_empty};
-use crate::fieldset::PathElement;
+use crate::fieldset::{PathElement, values_equal};
 
 /// Merges `config` into `target`; both fit the type.
 pub(super) fn merge_into(target: &mut Value, config: &Value, ty: Type<'_>) {
@@ -41,6 +41,51 @@ pub(super) fn merge_into(target: &mut Value, config: &Value, ty: Type<'_>) {
             }
         }
     }
+}
+
+/// Longer lists are merged to find out whether that changes anything.
+const MAX_COMPARISONS: usize = 10_000;
+
+/// Whether merging `config` into `target` would change nothing. May say no where the answer is yes.
+pub(super) fn is_settled(target: &Value, config: &Value, ty: Type<'_>) -> bool {
+    match ty.atom(Some(config)) {
+        Atom::Scalar(_) => values_equal(target, config),
+        Atom::List(list) => match (target, config) {
+            (Value::Array(items), Value::Array(applied)) if !list.atomic() && !items.is_empty() => {
+                items_are_settled(items, applied, list)
+            }
+            (Value::Array(items), Value::Null) if !list.atomic() && !items.is_empty() => true,
+            _ => values_equal(target, config),
+        },
+        Atom::Map(map) => match (target, config) {
+            (Value::Object(fields), Value::Object(applied)) if !map.atomic && !fields.is_empty() => {
+                applied.iter().all(|(name, value)| match (fields.get(name), map.child(name)) {
+                    (Some(current), Some(ty)) => is_settled(current, value, ty),
+                    _ => false,
+                })
+            }
+            (Value::Object(fields), Value::Null) if !map.atomic && !fields.is_empty() => true,
+            _ => values_equal(target, config),
+        },
+    }
+}
+
+/// Whether the applied items are all there, once, settled, and in their order.
+fn items_are_settled(items: &[Value], applied: &[Value], list: ListType<'_>) -> bool {
+    if items.len() * applied.len() > MAX_COMPARISONS {
+        return false;
+    }
+    let mut from = 0;
+    applied.iter().all(|wanted| {
+        let mut same = items.iter().enumerate().filter(|(_, item)| list.is_same_item(item, wanted));
+        match (same.next(), same.next()) {
+            (Some((at, item)), None) if at >= from => {
+                from = at + 1;
+                is_settled(item, wanted, list.item)
+            }
+            _ => false,
+        }
+    })
 }
 
 /// The list's own items with where they stand; an item that occurs twice is merged with nothing.

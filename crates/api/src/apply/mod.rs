@@ -203,6 +203,12 @@ pub fn server_side_apply(
     context: &WriteContext<'_>,
 ) -> Result<Applied, ApplyError> {
     check_config(config, context)?;
+    let ty = Type::root(context.schema);
+    typed::check(config, ty, false)
+        .map_err(|errors| ApplyError::untyped_config(config, context.kind, &errors))?;
+    if let Some(live) = live.filter(|live| is_settled(live, config, context)) {
+        return Ok(Applied { object: live.clone(), changed: false });
+    }
     let stored = Managers::decode(live.and_then(managed_fields)).map_err(ApplyError::ManagedFields)?;
     let mut managers = stored.clone();
     let base = match live {
@@ -240,6 +246,21 @@ pub fn server_side_apply(
     }
     set_managed_fields(&mut object, managers.encode());
     Ok(Applied { object, changed })
+}
+
+/// Whether the manager owns just what the configuration says and the object has it: most applies are like that, and
+/// need not be merged to be seen as such.
+fn is_settled(live: &Value, config: &Value, context: &WriteContext<'_>) -> bool {
+    let ty = Type::root(context.schema);
+    if context.manager == last_applied::KUBECTL || !merge::is_settled(live, config, ty) {
+        return false;
+    }
+    let own = context.id(context.manager, Operation::Apply);
+    let api_version = context.kind.api_version();
+    let owned = managed_fields(live).and_then(|entries| managers::decode_own(entries, &own, &api_version));
+    owned.is_some_and(|owned| {
+        owned == context.reset_fields.filter(to_set::to_set(config, ty)).difference(&UNOWNED)
+    })
 }
 
 fn same_owners(left: &Managers, right: &Managers) -> bool {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::fieldset::PathElement;
+use crate::fieldset::{PathElement, values_equal};
 use crate::schema::{Codec, ListKind, Scalar, Schema, Shape, Struct};
 
 /// The type at one place of an object.
@@ -155,6 +155,28 @@ impl<'s> ListType<'s> {
                 scalar => Ok(PathElement::Value(Arc::new(scalar.clone()))),
             },
             ListKind::Map(keys) => self.keyed(keys, item),
+        }
+    }
+
+    /// Whether two items have the same element, without building it.
+    pub(super) fn is_same_item<'v>(&self, left: &'v Value, right: &'v Value) -> bool
+    where
+        's: 'v,
+    {
+        match self.kind {
+            ListKind::Atomic => false,
+            ListKind::Set => values_equal(left, right),
+            ListKind::Map(keys) => keys.iter().all(|key| {
+                let field = |item: &'v Value| -> Option<&'v Value> {
+                    let Value::Object(item) = item else { return None };
+                    item.get(&**key).or_else(|| self.key_default(key))
+                };
+                match (field(left), field(right)) {
+                    (Some(left), Some(right)) => values_equal(left, right),
+                    (None, None) => true,
+                    _ => false,
+                }
+            }),
         }
     }
 
