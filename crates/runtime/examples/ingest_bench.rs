@@ -53,7 +53,11 @@ impl Files {
         let (initial, updates) = (directory.join("initial"), directory.join("updates"));
         let mut file = BufWriter::new(File::create(&initial).unwrap());
         let mut bytes = 0;
-        for number in 0..count {
+        // Servers send a first state in the order of keys: namespace by namespace, workload by workload.
+        let mut ordered: Vec<(String, u64)> =
+            (0..count).map(|number| (Names::of(number).key(), number)).collect();
+        ordered.sort_unstable();
+        for (_, number) in ordered {
             let pod = pod(number, 0, number + 1);
             bytes += pod.len();
             writeln!(file, r#"{{"type":"ADDED","object":{pod}}}"#).unwrap();
@@ -241,16 +245,37 @@ const WORDS: [&str; 24] = [
     "user",
 ];
 
+/// What identifies a pod, and where its other values are drawn from; the same in every round.
+struct Names {
+    shape: u64,
+    word: &'static str,
+    fixed: Random,
+    owner: Random,
+    hash: String,
+    namespace: String,
+    name: String,
+}
+
+impl Names {
+    fn of(number: u64) -> Self {
+        let shape = number % 24;
+        let word = WORDS[shape as usize];
+        let fixed = Random::from_seed(number.wrapping_mul(31).wrapping_add(7));
+        let owner = Random::from_seed(1_000_003 + number / 24 % 400 * 24 + shape);
+        let hash = owner.suffix(10);
+        let namespace = format!("team-{:02}", number / 24 % 40);
+        let name = format!("{word}-{hash}-{}", fixed.suffix(5));
+        Names { shape, word, fixed, owner, hash, namespace, name }
+    }
+
+    fn key(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+}
+
 /// One of 24 workload shapes, with everything random that is random in a cluster.
 fn pod(number: u64, round: u64, revision: u64) -> String {
-    let shape = number % 24;
-    let word = WORDS[shape as usize];
-    // Stable for one pod, whatever the round.
-    let fixed = Random::from_seed(number.wrapping_mul(31).wrapping_add(7));
-    let owner = Random::from_seed(1_000_003 + number / 24 % 400 * 24 + shape);
-    let hash = owner.suffix(10);
-    let namespace = format!("team-{:02}", number / 24 % 40);
-    let name = format!("{word}-{hash}-{}", fixed.suffix(5));
+    let Names { shape, word, fixed, owner, hash, namespace, name } = Names::of(number);
     let uid = fixed.uid();
     let owner_uid = owner.uid();
     let container_id = digest(&fixed);
@@ -282,7 +307,7 @@ fn pod(number: u64, round: u64, revision: u64) -> String {
     let volumes: String = volumes.collect();
     let managed = managed_fields(shape, &time, &ready_time, &uid);
     format!(
-        r#"{{"kind":"Pod","apiVersion":"v1","metadata":{{"name":"{name}","generateName":"{word}-{hash}-","namespace":"{namespace}","uid":"{uid}","resourceVersion":"{revision}","generation":1,"creationTimestamp":"{time}","labels":{{"app":"app-{shape}","app.kubernetes.io/name":"{word}","app.kubernetes.io/part-of":"{namespace}","pod-template-hash":"{hash}","team":"{namespace}"}},"annotations":{{"checksum/config":"{checksum}","kubectl.kubernetes.io/restartedAt":"{time}","prometheus.io/port":"{port}","prometheus.io/scrape":"true"}},"ownerReferences":[{{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"{word}-{hash}","uid":"{owner_uid}","controller":true,"blockOwnerDeletion":true}}],"managedFields":[{managed}]}},"spec":{{"volumes":[{volumes}{{"name":"kube-api-access-{token}","projected":{{"sources":[{{"serviceAccountToken":{{"expirationSeconds":3607,"path":"token"}}}},{{"configMap":{{"name":"kube-root-ca.crt","items":[{{"key":"ca.crt","path":"ca.crt"}}]}}}},{{"downwardAPI":{{"items":[{{"path":"namespace","fieldRef":{{"apiVersion":"v1","fieldPath":"metadata.namespace"}}}}]}}}}],"defaultMode":420}}}}],"containers":[{{"name":"{word}","image":"{image}@sha256:{image_digest}","ports":[{{"name":"http","containerPort":{port},"protocol":"TCP"}}],"env":[{environment}],"resources":{{"limits":{{"cpu":"{cpu}m","memory":"{memory}Mi"}},"requests":{{"cpu":"{cpu}m","memory":"{memory}Mi"}}}},"volumeMounts":[{mounts}{{"name":"kube-api-access-{token}","readOnly":true,"mountPath":"/var/run/secrets/kubernetes.io/serviceaccount"}}],"livenessProbe":{{"httpGet":{{"path":"/healthz","port":"http","scheme":"HTTP"}},"timeoutSeconds":1,"periodSeconds":10,"successThreshold":1,"failureThreshold":3}},"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File","imagePullPolicy":"IfNotPresent"}}],"restartPolicy":"Always","terminationGracePeriodSeconds":30,"dnsPolicy":"ClusterFirst","serviceAccountName":"{word}","serviceAccount":"{word}","nodeName":"{node}","securityContext":{{}},"schedulerName":"default-scheduler","tolerations":[{{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":300}},{{"key":"node.kubernetes.io/unreachable","operator":"Exists","effect":"NoExecute","tolerationSeconds":300}}],"priority":0,"enableServiceLinks":true,"preemptionPolicy":"PreemptLowerPriority"}},"status":{{"phase":"Running","conditions":[{{"type":"PodReadyToStartContainers","status":"True","lastProbeTime":null,"lastTransitionTime":"{time}"}},{{"type":"Initialized","status":"True","lastProbeTime":null,"lastTransitionTime":"{time}"}},{{"type":"Ready","status":"True","lastProbeTime":null,"lastTransitionTime":"{ready_time}"}},{{"type":"ContainersReady","status":"True","lastProbeTime":null,"lastTransitionTime":"{ready_time}"}},{{"type":"PodScheduled","status":"True","lastProbeTime":null,"lastTransitionTime":"{time}"}}],"hostIP":"10.0.{host}.7","podIP":"{ip}","podIPs":[{{"ip":"{ip}"}}],"startTime":"{time}","containerStatuses":[{{"name":"{word}","state":{{"running":{{"startedAt":"{ready_time}"}}}},"lastState":{{}},"ready":true,"restartCount":{round},"image":"{image}@sha256:{image_digest}","imageID":"{image}@sha256:{image_digest}","containerID":"containerd://{container_id}","started":true}}],"qosClass":"Guaranteed"}}}}"#,
+        r#"{{"kind":"Pod","apiVersion":"v1","metadata":{{"name":"{name}","generateName":"{word}-{hash}-","namespace":"{namespace}","uid":"{uid}","resourceVersion":"{revision}","generation":1,"creationTimestamp":"{time}","labels":{{"app":"app-{shape}","app.kubernetes.io/name":"{word}","pod-template-hash":"{hash}","team":"{namespace}"}},"annotations":{{"checksum/config":"{checksum}","prometheus.io/port":"{port}"}},"ownerReferences":[{{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"{word}-{hash}","uid":"{owner_uid}","controller":true,"blockOwnerDeletion":true}}],"managedFields":[{managed}]}},"spec":{{"volumes":[{volumes}{{"name":"kube-api-access-{token}","projected":{{"sources":[{{"serviceAccountToken":{{"expirationSeconds":3607,"path":"token"}}}},{{"configMap":{{"name":"kube-root-ca.crt","items":[{{"key":"ca.crt","path":"ca.crt"}}]}}}},{{"downwardAPI":{{"items":[]}}}}],"defaultMode":420}}}}],"containers":[{{"name":"{word}","image":"{image}@sha256:{image_digest}","ports":[{{"name":"http","containerPort":{port},"protocol":"TCP"}}],"env":[{environment}],"resources":{{"limits":{{"cpu":"{cpu}m","memory":"{memory}Mi"}},"requests":{{"cpu":"{cpu}m","memory":"{memory}Mi"}}}},"volumeMounts":[{mounts}{{"name":"kube-api-access-{token}","readOnly":true,"mountPath":"/var/run/secrets/kubernetes.io/serviceaccount"}}],"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File","imagePullPolicy":"IfNotPresent"}}],"restartPolicy":"Always","terminationGracePeriodSeconds":30,"dnsPolicy":"ClusterFirst","serviceAccountName":"{word}","serviceAccount":"{word}","nodeName":"{node}","securityContext":{{}},"schedulerName":"default-scheduler","tolerations":[{{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":300}}],"priority":0,"enableServiceLinks":true,"preemptionPolicy":"PreemptLowerPriority"}},"status":{{"phase":"Running","conditions":[{{"type":"Initialized","status":"True","lastProbeTime":null,"lastTransitionTime":"{time}"}},{{"type":"Ready","status":"True","lastProbeTime":null,"lastTransitionTime":"{ready_time}"}},{{"type":"ContainersReady","status":"True","lastProbeTime":null,"lastTransitionTime":"{ready_time}"}},{{"type":"PodScheduled","status":"True","lastProbeTime":null,"lastTransitionTime":"{time}"}}],"hostIP":"10.0.{host}.7","podIP":"{ip}","podIPs":[{{"ip":"{ip}"}}],"startTime":"{time}","containerStatuses":[{{"name":"{word}","state":{{"running":{{"startedAt":"{ready_time}"}}}},"lastState":{{}},"ready":true,"restartCount":{round},"image":"{image}@sha256:{image_digest}","imageID":"{image}@sha256:{image_digest}","containerID":"containerd://{container_id}","started":true}}],"qosClass":"Guaranteed"}}}}"#,
         port = 8000 + shape,
         cpu = 50 * (1 + shape % 8),
         memory = 64 * (1 + shape % 6),
@@ -291,7 +316,7 @@ fn pod(number: u64, round: u64, revision: u64) -> String {
 }
 
 fn environment(shape: u64, owner: &Random) -> String {
-    let count = 3 + shape % 6;
+    let count = 1 + shape % 6;
     let variables = (0..count).map(|index| {
         let word = WORDS[((shape + index * 5) % 24) as usize];
         let upper = word.to_uppercase();
@@ -307,7 +332,7 @@ fn environment(shape: u64, owner: &Random) -> String {
 fn managed_fields(shape: u64, time: &str, ready_time: &str, uid: &str) -> String {
     let volumes: String = (0..shape % 4).map(|index| format!(r#""k:{{\"name\":\"config-{index}\"}}":{{".":{{}},"f:configMap":{{".":{{}},"f:defaultMode":{{}},"f:name":{{}}}},"f:name":{{}}}},"#)).collect();
     let controller = format!(
-        r#"{{"manager":"kube-controller-manager","operation":"Update","apiVersion":"v1","time":"{time}","fieldsType":"FieldsV1","fieldsV1":{{"f:metadata":{{"f:annotations":{{".":{{}},"f:checksum/config":{{}},"f:prometheus.io/port":{{}}}},"f:generateName":{{}},"f:labels":{{".":{{}},"f:app":{{}},"f:app.kubernetes.io/name":{{}},"f:pod-template-hash":{{}}}},"f:ownerReferences":{{".":{{}},"k:{{\"uid\":\"{uid}\"}}":{{}}}}}},"f:spec":{{"f:containers":{{"k:{{\"name\":\"main\"}}":{{".":{{}},"f:env":{{}},"f:image":{{}},"f:imagePullPolicy":{{}},"f:livenessProbe":{{".":{{}},"f:failureThreshold":{{}},"f:httpGet":{{}}}},"f:name":{{}},"f:ports":{{}},"f:resources":{{}},"f:terminationMessagePath":{{}},"f:volumeMounts":{{}}}}}},"f:dnsPolicy":{{}},"f:enableServiceLinks":{{}},"f:restartPolicy":{{}},"f:schedulerName":{{}},"f:securityContext":{{}},"f:serviceAccount":{{}},"f:terminationGracePeriodSeconds":{{}},"f:volumes":{{{volumes}".":{{}}}}}}}}}}"#
+        r#"{{"manager":"kube-controller-manager","operation":"Update","apiVersion":"v1","time":"{time}","fieldsType":"FieldsV1","fieldsV1":{{"f:metadata":{{"f:annotations":{{".":{{}},"f:checksum/config":{{}},"f:prometheus.io/port":{{}}}},"f:generateName":{{}},"f:labels":{{".":{{}},"f:app":{{}},"f:app.kubernetes.io/name":{{}},"f:pod-template-hash":{{}}}},"f:ownerReferences":{{".":{{}},"k:{{\"uid\":\"{uid}\"}}":{{}}}}}},"f:spec":{{"f:containers":{{"k:{{\"name\":\"main\"}}":{{".":{{}},"f:env":{{}},"f:image":{{}},"f:imagePullPolicy":{{}},"f:name":{{}},"f:ports":{{}},"f:resources":{{}},"f:terminationMessagePath":{{}},"f:volumeMounts":{{}}}}}},"f:dnsPolicy":{{}},"f:enableServiceLinks":{{}},"f:restartPolicy":{{}},"f:schedulerName":{{}},"f:securityContext":{{}},"f:serviceAccount":{{}},"f:terminationGracePeriodSeconds":{{}},"f:volumes":{{{volumes}".":{{}}}}}}}}}}"#
     );
     let kubelet = format!(
         r#"{{"manager":"kubelet","operation":"Update","apiVersion":"v1","time":"{ready_time}","fieldsType":"FieldsV1","fieldsV1":{{"f:status":{{"f:conditions":{{"k:{{\"type\":\"ContainersReady\"}}":{{".":{{}},"f:lastProbeTime":{{}},"f:lastTransitionTime":{{}},"f:status":{{}},"f:type":{{}}}},"k:{{\"type\":\"Ready\"}}":{{".":{{}},"f:lastProbeTime":{{}},"f:status":{{}},"f:type":{{}}}}}},"f:containerStatuses":{{}},"f:hostIP":{{}},"f:phase":{{}},"f:podIP":{{}},"f:podIPs":{{".":{{}}}},"f:startTime":{{}}}}}},"subresource":"status"}}"#

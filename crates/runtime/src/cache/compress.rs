@@ -8,7 +8,7 @@ use zstd::bulk::{Compressor, Decompressor};
 /// Where zstd begins to trade speed for size; the dictionary gives most of the gain already.
 const LEVEL: i32 = 1;
 /// Dictionary size, at most.
-const DICTIONARY_BYTES: usize = 64 * 1024;
+const DICTIONARY_BYTES: usize = 32 * 1024;
 /// Expanders kept ready for a dictionary; more concurrent readers make their own for the moment.
 const IDLE_EXPANDERS: usize = 8;
 

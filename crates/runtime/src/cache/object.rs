@@ -253,6 +253,7 @@ impl Object {
     }
 
     /// Bytes of the body as it is kept.
+    #[cfg(test)]
     pub(super) fn stored_bytes(&self) -> usize {
         self.0.body.stored_bytes()
     }

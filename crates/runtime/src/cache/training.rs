@@ -14,9 +14,7 @@ const FEWEST_OBJECTS: usize = 1000;
 /// A kind whose objects are smaller on average stays raw: a dictionary gains little and costs time.
 const SMALLEST_AVERAGE: usize = 512;
 /// Samples that a dictionary is trained on, at most.
-const SAMPLES: usize = 512;
-/// With so many raw bytes a first dictionary is trained before the first state is complete, to bound the peak.
-const RAW_BUDGET: usize = 96 * 1024 * 1024;
+const SAMPLES: usize = 256;
 /// A kind that has grown this many times since its dictionary was trained gets a new one.
 const GROWTH: usize = 8;
 /// Objects that are compressed anew between two pauses.
@@ -37,22 +35,18 @@ struct Sampler {
     samples: Vec<Object>,
     stride: usize,
     seen: usize,
-    bytes: usize,
     next_check: usize,
 }
 
 impl Default for Sampler {
     fn default() -> Self {
-        Sampler { samples: Vec::new(), stride: 1, seen: 0, bytes: 0, next_check: FEWEST_OBJECTS }
+        Sampler { samples: Vec::new(), stride: 1, seen: 0, next_check: FEWEST_OBJECTS }
     }
 }
 
 impl Sampler {
     /// Tells whether it is time to look whether a dictionary is due.
     fn offer(&mut self, object: &Object) -> bool {
-        let bytes = object.stored_bytes();
-        let within_budget = self.bytes < RAW_BUDGET;
-        self.bytes += bytes;
         if self.seen.is_multiple_of(self.stride) {
             if self.samples.len() == SAMPLES {
                 let mut index = 0;
@@ -69,7 +63,7 @@ impl Sampler {
         if grown {
             self.next_check *= 2;
         }
-        grown || (within_budget && self.bytes >= RAW_BUDGET)
+        grown
     }
 }
 
@@ -102,21 +96,18 @@ impl Training {
         let mut trained_for = 0;
         loop {
             self.due.notified().await;
-            let present = store.len();
-            let over_budget = trained_for == 0 && self.over_budget();
-            let grown = present >= FEWEST_OBJECTS && present >= trained_for * GROWTH;
-            if !grown && !over_budget {
-                continue;
+            let seen = self.seen();
+            // The first state is trained for as it comes in, so that it is never held raw as a whole; its first
+            // objects are those of one or two namespaces, so a large kind is trained for again once it is complete.
+            if seen >= FEWEST_OBJECTS && seen >= trained_for * GROWTH && self.train() {
+                trained_for = seen;
             }
-            if self.train() {
-                trained_for = present.max(1);
-                self.sweep(store).await;
-            }
+            self.sweep(store).await;
         }
     }
 
-    fn over_budget(&self) -> bool {
-        self.sampler.lock().expect("no holder of this lock panics").bytes >= RAW_BUDGET
+    fn seen(&self) -> usize {
+        self.sampler.lock().expect("no holder of this lock panics").seen
     }
 
     fn train(&self) -> bool {

@@ -124,6 +124,8 @@ impl Reflector {
                 Ok(Some(chunk)) => {
                     let command = self.lines(&chunk, &mut lines, &mut deltas);
                     self.hand_over(&mut deltas, queue).await;
+                    // A stream that never runs dry must not keep other tasks of this thread from running.
+                    tokio::task::coop::consume_budget().await;
                     match command {
                         Ok(None) => continue,
                         Ok(Some(command)) => return command,

@@ -10,5 +10,6 @@ mod election;
 mod fake;
 mod informers;
 mod misdeed;
+mod pump;
 mod recording;
 mod world;
