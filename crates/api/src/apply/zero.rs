@@ -32,7 +32,15 @@ fn zero(schema: &Schema, pointer: bool) -> Option<Value> {
             let mut object = Map::new();
             for field in &fields.fields {
                 let ty = field.ty.get();
-                let is_struct = matches!(ty.shape, Shape::Struct(_)) && !field.pointer;
+                // Go holds these scalars in structs, which `omitempty` never leaves out.
+                let is_struct = !field.pointer
+                    && matches!(
+                        ty.shape,
+                        Shape::Struct(_)
+                            | Shape::Scalar(
+                                Scalar::Time | Scalar::MicroTime | Scalar::Quantity | Scalar::IntOrString
+                            )
+                    );
                 let written = match field.omit {
                     Omit::Never => true,
                     Omit::Empty => is_struct,
