@@ -26,7 +26,7 @@ pub(crate) async fn review(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
         "Binding" => return crate::subresource::binding::create(ask, review).await,
         _ => return Err(ApiError::method_not_supported(&ask.resource, "create")),
     };
-    if ask.resource.kind != "SelfSubjectReview" {
+    if !matches!(ask.resource.kind.as_str(), "SelfSubjectReview" | "SelfSubjectRulesReview") {
         crate::managed::created(&writer, &mut review);
     }
     review["status"] = status;

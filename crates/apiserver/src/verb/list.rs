@@ -241,7 +241,9 @@ pub(crate) fn scope(resource: &Resource, info: &RequestInfo, selection: &Selecti
         Some(namespace) if resource.namespaced && info.namespace.is_empty() => namespace,
         _ => &info.namespace,
     };
-    match selection.fields.exact("metadata.name") {
+    // Older watch paths name the object in the path.
+    let named = Some(info.name.as_str()).filter(|name| !name.is_empty());
+    match selection.fields.exact("metadata.name").or(named) {
         Some(name) if !name.is_empty() && (!resource.namespaced || !namespace.is_empty()) => {
             KeyRange::key(resource.key(namespace, name))
         }

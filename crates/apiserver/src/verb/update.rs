@@ -131,7 +131,10 @@ pub(crate) fn change(
 ) -> Result<Decided> {
     keep_system_fields(&mut new, &live);
     defaults::apply(&writer.ask.resource.stored_kind(), &mut new);
-    if writer.ask.info.subresource != "finalize" {
+    if writer.ask.info.subresource == "finalize" {
+        let owners = live["metadata"].get("managedFields").cloned();
+        owners.map(|owners| object::metadata_mut(&mut new).insert("managedFields".to_owned(), owners));
+    } else {
         managed::updated(writer, &live, &mut new);
     }
     admit(writer, snapshot, txn, entry, live, new)
