@@ -127,6 +127,7 @@ impl Writer {
     /// Ends the log in order: nothing was lost, and no revision need be jumped over.
     pub(crate) fn close(mut self) -> WriteResult {
         if !self.synced {
+            // So that the last frame can say so, and the next open need not write all of this again.
             self.sync()?;
         }
         self.append(frame::begin(), Kind::Close)?;

@@ -92,6 +92,8 @@ pub async fn run(seed: u64) -> Summary {
     let mut disk = FaultyDisk::new(seed);
     // A run without fsync leaves acknowledged writes that only the next open syncs.
     let (mut unsynced, mut may_have_lost) = (false, false);
+    // After a run that ended in order nothing may be amiss, whatever happens to the power since.
+    let mut in_order = false;
     for crash in 0..CRASHES {
         let options = Options {
             fsync: dice.roll(3) > 0,
@@ -99,7 +101,8 @@ pub async fn run(seed: u64) -> Summary {
             checkpoint_slice_bytes: [200, 2_000][dice.roll(2) as usize],
             ..Options::default()
         };
-        disk.set_faults(faults(&mut dice));
+        let faults = faults(&mut dice);
+        disk.set_faults(faults);
         let opened = Store::open(disk.clone(), options.clone()).await;
         let (store, report) = match opened {
             Ok(opened) => opened,
@@ -111,6 +114,7 @@ pub async fn run(seed: u64) -> Summary {
                 continue;
             }
         };
+        assert!(!in_order || report == Recovery::default(), "{report:?} after an orderly end");
         verify(&store, &report, &mut lock(&model), may_have_lost);
         work(&store, &model, &mut dice).await;
         let end = dice.roll(3);
@@ -119,8 +123,10 @@ pub async fn run(seed: u64) -> Summary {
         }
         drop(store);
         let mut model = lock(&model);
-        let power_failed = end == 1 || !disk.has_power();
-        unsynced = !options.fsync;
+        let refused = faults.sync_fails_after.is_some() || faults.capacity.is_some();
+        in_order = end == 0 && disk.has_power() && !refused;
+        let power_failed = end == 1 || !disk.has_power() || (in_order && dice.roll(2) == 0);
+        unsynced = !options.fsync && !in_order;
         may_have_lost = power_failed && unsynced;
         match power_failed {
             true => model.summary.power_failures += 1,
