@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::wire::{BYTES, FIXED64, VARINT, Wire, only_bytes};
 use super::{DEPTH, DecodeError, MAGIC};
-use crate::quantity::Quantity;
+use crate::schema::amount::canonical;
 use crate::schema::instant::Instant;
 use crate::schema::zero::{fill, float, written, zero};
 use crate::schema::{Codec, Field, ProtoSlot, Scalar, Schema, Shape, Struct, builtin, untyped_json};
@@ -260,10 +260,8 @@ fn leaf_message(data: &[u8], scalar: Scalar) -> Result<Value, DecodeError> {
         Scalar::Quantity => {
             let bytes = only_bytes(data)?.unwrap_or(b"0");
             let text = String::from_utf8_lossy(bytes);
-            let quantity: Quantity = text
-                .parse()
-                .map_err(|error: crate::quantity::QuantityError| DecodeError::Value(error.to_string()))?;
-            Ok(Value::String(quantity.to_string()))
+            let text = canonical(&text).map_err(|error| DecodeError::Value(error.to_string()))?;
+            Ok(Value::String(text))
         }
         Scalar::IntOrString => {
             let (mut kind, mut number, mut string) = (0, 0, Value::String(String::new()));

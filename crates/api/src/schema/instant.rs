@@ -29,19 +29,36 @@ pub(crate) enum Unparsed {
 impl Unparsed {
     /// Go's error text.
     pub(crate) fn text(&self, value: &str, micro: bool) -> String {
-        let quoted = crate::gostyle::quote(value);
+        let quoted = quote(value);
         let layout = if micro { MICROS } else { SECONDS };
         match self {
             Unparsed::Element { rest, element } => format!(
                 "parsing time {quoted} as \"{layout}\": cannot parse {} as \"{element}\"",
-                crate::gostyle::quote(rest)
+                quote(rest)
             ),
             Unparsed::Range(what) => format!("parsing time {quoted}: {what} out of range"),
             Unparsed::Extra(rest) => {
-                format!("parsing time {quoted}: extra text: {}", crate::gostyle::quote(rest))
+                format!("parsing time {quoted}: extra text: {}", quote(rest))
             }
         }
     }
+}
+
+/// Package time quotes by bytes: what is not printable ASCII is written in hexadecimal.
+fn quote(text: &str) -> String {
+    let mut out = String::from("\"");
+    for byte in text.bytes() {
+        match byte {
+            b'"' | b'\\' => {
+                out.push('\\');
+                out.push(byte as char);
+            }
+            b' '..=0x7f => out.push(byte as char),
+            _ => out += &format!("\\x{byte:02x}"),
+        }
+    }
+    out.push('"');
+    out
 }
 
 impl Instant {
@@ -57,7 +74,9 @@ impl Instant {
         rest.literal("-", "-")?;
         let day = rest.digits(2, "02")?;
         rest.literal("T", "T")?;
-        let hour = rest.digits(2, "15")?;
+        // Go takes an hour of one digit.
+        let short = rest.0.as_bytes().get(1).is_none_or(|byte| !byte.is_ascii_digit());
+        let hour = rest.digits(if short { 1 } else { 2 }, "15")?;
         if hour > 23 {
             return Err(Unparsed::Range("hour"));
         }

@@ -4,6 +4,7 @@
 //! Everything that depends on structure walks this form and nothing else: unknown-field checks, apply,
 //! strategic merge, protobuf, OpenAPI.
 
+pub(crate) mod amount;
 mod form;
 pub(crate) mod instant;
 mod read;

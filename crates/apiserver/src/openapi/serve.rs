@@ -115,7 +115,7 @@ pub(crate) fn answer_v3(
     let view = View::of(server);
     let resources = view.group_version(group, version);
     if resources.is_empty() {
-        return empty(StatusCode::NOT_FOUND);
+        return empty(crate::route::not_found().status());
     }
     if accepted(headers) != Some(Form::Json) {
         return vary(empty(StatusCode::NOT_ACCEPTABLE));

@@ -8,7 +8,7 @@ use super::at::At;
 use super::input::{Input, Stop, Token};
 use super::walk::describe;
 use super::{Reader, mismatch_text};
-use crate::quantity::Quantity;
+use crate::schema::amount::canonical;
 use crate::schema::instant::Instant;
 use crate::schema::zero::float;
 use crate::schema::{Scalar, Schema};
@@ -54,6 +54,7 @@ impl Reader {
                     }
                 }
             }
+            (Scalar::Bytes, Token::Array) => self.byte_array(input, at).map(Some),
             (Scalar::IntOrString, _) => int_or_string(input, token, at).map(Some),
             (Scalar::Quantity, _) => quantity(input, token).map(Some),
             (Scalar::Time | Scalar::MicroTime, _) => {
@@ -64,6 +65,40 @@ impl Reader {
                 self.mismatch(input, found, ty, at)
             }
         }
+    }
+}
+
+impl Reader {
+    /// Go also takes a list of numbers for bytes.
+    fn byte_array<I: Input>(&mut self, input: &mut I, at: &At<'_>) -> Result<Value, Stop> {
+        let mut bytes = Vec::new();
+        input.array(&mut |input| {
+            let token = input.token()?;
+            let wrong = match token {
+                Token::Null => {
+                    input.literal()?;
+                    bytes.push(0);
+                    return Ok(());
+                }
+                Token::Number => {
+                    let text = input.number()?;
+                    match text.parse::<u8>() {
+                        Ok(byte) => {
+                            bytes.push(byte);
+                            return Ok(());
+                        }
+                        Err(_) => mismatch_text(&format!("number {text}"), "uint8", at),
+                    }
+                }
+                other => {
+                    input.skip()?;
+                    mismatch_text(describe(other), "uint8", at)
+                }
+            };
+            self.error.get_or_insert(wrong);
+            Ok(())
+        })?;
+        Ok(Value::String(BASE64.encode(bytes)))
     }
 }
 
@@ -128,10 +163,7 @@ fn quantity<I: Input>(input: &mut I, token: Token) -> Result<Value, Stop> {
         // Go hands the raw JSON to the parser, which has no use for braces.
         _ => String::from("{"),
     };
-    match text.trim().parse::<Quantity>() {
-        Ok(quantity) => Ok(Value::String(quantity.to_string())),
-        Err(error) => Err(Stop::Refused(error.to_string())),
-    }
+    canonical(text.trim()).map(Value::String).map_err(|error| Stop::Refused(error.to_string()))
 }
 
 fn time<I: Input>(input: &mut I, token: Token, micro: bool, at: &At<'_>) -> Result<Value, Stop> {

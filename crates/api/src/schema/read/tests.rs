@@ -246,3 +246,17 @@ fn the_kind_is_found_or_go_says_why_not() {
         r#"{"apiVersion":"apps/v1","kind" ..."#
     );
 }
+
+#[test]
+fn duplicates_within_lists_are_read_over_each_other_too() {
+    let text =
+        r#"{"spec":{"containers":[{"name":"a","image":"x"}],"containers":[{"image":"y","image":null}]}}"#;
+    let read = read("", "Pod", text).unwrap();
+    assert_eq!(read.value["spec"]["containers"][0], json!({"name": "a", "image": "y", "resources": {}}));
+    let secret = r#"{"data":{"a":[97,98]}}"#;
+    assert_eq!(self::read("", "Secret", secret).unwrap().value["data"]["a"], json!("YWI="));
+    assert_eq!(
+        refused("", "Secret", r#"{"data":{"a":[300]}}"#),
+        "json: cannot unmarshal number 300 into Go struct field Secret.data of type uint8"
+    );
+}

@@ -186,6 +186,10 @@ impl Reader {
         input.array(&mut |input| {
             match input.token()? {
                 Token::Text => out.push(Value::String(input.text()?)),
+                Token::Null => {
+                    input.literal()?;
+                    out.push(Value::String(String::new()));
+                }
                 token => {
                     if self.error.is_none() {
                         self.error = Some(super::mismatch_text(describe(token), "string", at));
@@ -221,7 +225,8 @@ fn number(text: &str) -> Value {
     {
         return Value::from(whole);
     }
-    float(text.parse().unwrap_or(f64::MAX))
+    // JSON has larger numbers than a float: they become the largest one.
+    float(text.parse().unwrap_or(f64::MAX).clamp(f64::MIN, f64::MAX))
 }
 
 /// Which fields of a struct were there already.
