@@ -123,8 +123,11 @@ impl Manager {
         let caches = Caches::default();
         let writes = Writes::new(caches.clone(), client_metrics, options.consistency_timeout);
         let field_owners = FieldOwners::default();
-        let factory_options =
-            FactoryOptions { field_owners: field_owners.clone(), ..FactoryOptions::default() };
+        let factory_options = FactoryOptions {
+            field_owners: field_owners.clone(),
+            random: options.random.clone(),
+            ..FactoryOptions::default()
+        };
         let (events, recorded) = mpsc::channel(recorder::QUEUE);
         let state = State {
             names: BTreeSet::new(),
