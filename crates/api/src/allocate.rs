@@ -173,7 +173,7 @@ fn families(service: &mut Value, old: &Value) -> Result<(), Status> {
     }
     let headless_alone =
         text(service, "spec.clusterIP") == "None" && crate::access::is_empty(service, "spec.selector");
-    if text(service, "spec.ipFamilyPolicy").is_empty() {
+    if at(service, "spec.ipFamilyPolicy").is_null() {
         let policy = match text(old, "spec.ipFamilyPolicy") {
             "" if headless_alone => "RequireDualStack",
             "" => "SingleStack",
@@ -181,6 +181,11 @@ fn families(service: &mut Value, old: &Value) -> Result<(), Status> {
         }
         .to_owned();
         set(service, "spec.ipFamilyPolicy", policy.into());
+    }
+    let causes = crate::validate::service_addresses(service);
+    if !causes.is_empty() {
+        let name = text(service, "metadata.name");
+        return Err(Status::invalid(&GroupKind::new("", "Service"), name, causes));
     }
     let policy = text(service, "spec.ipFamilyPolicy").to_owned();
     let mut families: Vec<Value> = items(service, "spec.ipFamilies").to_vec();

@@ -131,6 +131,30 @@ fn subdomain(name: &str, too_many: fn(usize) -> String) -> Vec<String> {
     wrong
 }
 
+/// RFC 1123 subdomain whose parts may hold and begin with `_`, as search domains have it.
+pub fn dns1123_subdomain_with_underscore(name: &str) -> Vec<String> {
+    const PART: &str = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?";
+    let mut wrong = Vec::new();
+    if name.len() > SUBDOMAIN_MAX {
+        wrong.push(too_many_characters(SUBDOMAIN_MAX));
+    }
+    let shaped = name.split('.').all(|part| {
+        let part = part.strip_prefix('_').unwrap_or(part);
+        let edge = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+        edge(part.bytes().next())
+            && edge(part.bytes().next_back())
+            && part.bytes().all(|b| edge(Some(b)) || matches!(b, b'-' | b'_'))
+    });
+    if !shaped {
+        wrong.push(regex_error(
+            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start and end with an alphanumeric character",
+            &format!(r"{PART}(\.{PART})*"),
+            &["example.com"],
+        ));
+    }
+    wrong
+}
+
 /// RFC 1123 subdomain with a leading `*.`.
 pub fn wildcard_dns1123_subdomain(name: &str) -> Vec<String> {
     let mut wrong = Vec::new();

@@ -68,7 +68,9 @@ type versionedField struct {
 	t    reflect.Type
 }
 
-func name(t reflect.Type) string { return strings.ReplaceAll(t.PkgPath(), "/", ".")[strings.LastIndex(strings.ReplaceAll(t.PkgPath(), "/", "."), ".")+1:] + "." + t.Name() }
+func name(t reflect.Type) string {
+	return strings.ReplaceAll(t.PkgPath(), "/", ".")[strings.LastIndex(strings.ReplaceAll(t.PkgPath(), "/", "."), ".")+1:] + "." + t.Name()
+}
 
 func kind(it, vt reflect.Type) string {
 	if it.PkgPath() == "k8s.io/apimachinery/pkg/apis/meta/v1" || it.PkgPath() == "k8s.io/apimachinery/pkg/api/resource" || it.PkgPath() == "k8s.io/apimachinery/pkg/util/intstr" {
@@ -169,6 +171,7 @@ func main() {
 		{core.VolumeNodeAffinity{}, corev1.VolumeNodeAffinity{}},
 		{core.ServicePort{}, corev1.ServicePort{}},
 		{core.Taint{}, corev1.Taint{}},
+		{core.ObjectReference{}, corev1.ObjectReference{}},
 		{core.SecurityContext{}, corev1.SecurityContext{}},
 		{rbac.RoleRef{}, rbacv1.RoleRef{}},
 		{apps.DeploymentStrategy{}, appsv1.DeploymentStrategy{}},

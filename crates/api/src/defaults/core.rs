@@ -89,17 +89,20 @@ const NODE: &[Rule] = &[
 
 const LIMIT_RANGE: &[Rule] = &[Rule::Struct(
     "spec",
-    &[Rule::List(
-        "limits",
-        &[
-            Rule::Call(limit_range_item),
-            Rule::Resources("max"),
-            Rule::Resources("min"),
-            Rule::Resources("default"),
-            Rule::Resources("defaultRequest"),
-            Rule::Resources("maxLimitRequestRatio"),
-        ],
-    )],
+    &[
+        Rule::Shown("limits"),
+        Rule::List(
+            "limits",
+            &[
+                Rule::Call(limit_range_item),
+                Rule::Resources("max"),
+                Rule::Resources("min"),
+                Rule::Resources("default"),
+                Rule::Resources("defaultRequest"),
+                Rule::Resources("maxLimitRequestRatio"),
+            ],
+        ),
+    ],
 )];
 
 const RESOURCE_QUOTA: &[Rule] = &[

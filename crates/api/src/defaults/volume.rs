@@ -18,7 +18,8 @@ const PROJECTION: &[Rule] = &[
     Rule::Pointer("serviceAccountToken", &[Rule::Absent("expirationSeconds", Int(3600))]),
 ];
 
-const PROJECTED: &[Rule] = &[Rule::Absent("defaultMode", Int(0o644)), Rule::List("sources", PROJECTION)];
+const PROJECTED: &[Rule] =
+    &[Rule::Absent("defaultMode", Int(0o644)), Rule::Shown("sources"), Rule::List("sources", PROJECTION)];
 
 /// The group of what a claim is filled from is always shown.
 const DATA_SOURCE: &[Rule] = &[Rule::Shown("apiGroup")];

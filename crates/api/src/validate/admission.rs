@@ -15,7 +15,7 @@ pub(super) fn webhooks(causes: &mut Causes, object: &Value) {
         webhook(causes, hook, &path);
         review_versions(causes, hook, &path.child("admissionReviewVersions"));
         let name = text(hook, "name");
-        if names.contains(&name) {
+        if !name.is_empty() && names.contains(&name) {
             causes.push(Cause::duplicate(&path.child("name"), name));
         }
         names.push(name);
@@ -74,11 +74,12 @@ pub(super) fn client_config(causes: &mut Causes, config: &Value, path: &Path) {
         (Some(url), true) => webhook_url(causes, url, &path.child("url")),
         (None, false) => {
             let path = path.child("service");
-            if text(service, "name").is_empty() {
-                causes.required(&path.child("name"), "service name is required");
-            }
+            // The real server mixes the two up: each is reported under the other's name.
             if text(service, "namespace").is_empty() {
-                causes.required(&path.child("namespace"), "service namespace is required");
+                causes.required(&path.child("name"), "");
+            }
+            if text(service, "name").is_empty() {
+                causes.required(&path.child("namespace"), "");
             }
             if let Some(port) = int(service, "port").filter(|port| !name::port_number(*port).is_empty()) {
                 let detail = "port is not valid: must be between 1 and 65535, inclusive";

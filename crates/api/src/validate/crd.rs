@@ -122,7 +122,7 @@ fn versions(causes: &mut Causes, crd: &Value, path: &Path) {
     if let Some(first) = all.first() {
         let name = text(first, "name");
         let wrong = name::dns1035_label(name);
-        if !wrong.is_empty() {
+        if !name.is_empty() && !wrong.is_empty() {
             causes.invalid(&path.child("version"), name, &wrong.join(","));
         }
     }

@@ -4,6 +4,7 @@
 //! server's order; where that is the order of a Go map, which is none, they are sorted by key.
 
 mod admission;
+mod autoscaling;
 mod batch;
 mod check;
 mod config;
@@ -54,6 +55,14 @@ pub fn update(facts: &Facts, object: &Value, old: &Value) -> Vec<Cause> {
     let mut causes = Causes::default();
     causes.extend(meta::create(facts, object, path_segment));
     causes.extend(meta::update(object, old));
+    if matches!(
+        facts.key(),
+        ("", "ConfigMap" | "LimitRange" | "Node" | "PersistentVolume" | "PersistentVolumeClaim" | "Pod")
+            | ("", "ResourceQuota" | "Secret" | "Service" | "ServiceAccount")
+    ) {
+        // These are judged as if they were new.
+        causes.extend(meta::standard_finalizers(facts, object));
+    }
     changed(&mut causes, facts, object, old);
     once(causes.0)
 }
@@ -78,6 +87,13 @@ pub fn update_status(facts: &Facts, object: &Value, old: &Value) -> Vec<Cause> {
         _ => {}
     }
     once(causes.0)
+}
+
+/// The addresses and address families of a service, which are looked at before any is given out.
+pub(crate) fn service_addresses(service: &Value) -> Vec<Cause> {
+    let mut causes = Causes::default();
+    service::cluster_ips(&mut causes, &service["spec"], &Path::new("spec"));
+    causes.0
 }
 
 /// The target of a pod's binding.
@@ -129,7 +145,7 @@ fn new(causes: &mut Causes, facts: &Facts, object: &Value) {
         ("apps", "ControllerRevision") => workload::controller_revision(causes, object),
         ("batch", "Job") => batch::job(causes, object),
         ("batch", "CronJob") => batch::cron_job(causes, object, true),
-        ("autoscaling", "HorizontalPodAutoscaler") => policy::autoscaler(causes, object),
+        ("autoscaling", "HorizontalPodAutoscaler") => autoscaling::autoscaler(causes, object),
         ("policy", "PodDisruptionBudget") => policy::disruption_budget(causes, object),
         ("networking.k8s.io", "Ingress") => networking::ingress(causes, object),
         ("networking.k8s.io", "IngressClass") => networking::ingress_class(causes, object),
@@ -160,9 +176,17 @@ fn changed(causes: &mut Causes, facts: &Facts, object: &Value, old: &Value) {
         ("", "Service") => service::service_update(causes, object, old),
         ("", "PersistentVolumeClaim") => storage::claim_update(causes, object, old),
         ("", "PersistentVolume") => storage::volume_update(causes, object, old),
-        ("", "Node") => node::node_update(causes, object, old),
+        ("", "Node") => {
+            node::node(causes, object);
+            node::node_update(causes, object, old);
+        }
+        ("", "Event") => node::event_update(causes, object, old),
         ("apps", "StatefulSet") => workload::stateful_set_update(causes, object, old),
-        ("apps", "Deployment" | "ReplicaSet" | "DaemonSet") => {
+        ("apps", "DaemonSet") => {
+            workload::immutable_selector(causes, object, old);
+            new(causes, facts, object);
+        }
+        ("apps", "Deployment" | "ReplicaSet") => {
             new(causes, facts, object);
             workload::immutable_selector(causes, object, old);
         }

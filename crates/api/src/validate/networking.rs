@@ -281,6 +281,9 @@ fn endpoint_address(causes: &mut Causes, address: &Value, path: &Path) {
     if !host.is_empty() {
         causes.wrong(&path.child("hostname"), host, &name::dns1123_label(host));
     }
+    if let Some(node) = at(address, "nodeName").as_str() {
+        causes.wrong(&path.child("nodeName"), node, &name::dns1123_subdomain(node));
+    }
     match ip.parse() {
         Ok(parsed) => {
             if let Some(detail) = special_ip(parsed) {
@@ -292,20 +295,33 @@ fn endpoint_address(causes: &mut Causes, address: &Value, path: &Path) {
 }
 
 pub(super) fn endpoint_slice(causes: &mut Causes, object: &Value) {
+    // What the real server checks by declaration it tells last.
+    let mut declared = Causes::default();
     let kind = text(object, "addressType");
-    causes.required_one_of(&Path::new("addressType"), kind, &["FQDN", "IPv4", "IPv6"]);
+    declared.required_one_of(&Path::new("addressType"), kind, &["FQDN", "IPv4", "IPv6"]);
+    slice_ports(causes, items(object, "ports"));
     for (index, endpoint) in items(object, "endpoints").iter().enumerate() {
-        let path = Path::new("endpoints").index(index).child("addresses");
+        let path = Path::new("endpoints").index(index);
         let addresses = items(endpoint, "addresses");
         if addresses.is_empty() {
-            causes.required(&path, "");
+            declared.required(&path.child("addresses"), "");
         }
         for (at, address) in addresses.iter().filter_map(Value::as_str).enumerate() {
-            slice_address(causes, kind, address, &path.index(at));
+            slice_address(causes, kind, address, &path.child("addresses"), at);
+        }
+        if let Some(node) = at(endpoint, "nodeName").as_str() {
+            causes.wrong(&path.child("nodeName"), node, &name::dns1123_subdomain(node));
+        }
+        if let Some(host) = at(endpoint, "hostname").as_str() {
+            causes.wrong(&path.child("hostname"), host, &name::dns1123_label(host));
         }
     }
+    causes.extend(declared.0);
+}
+
+fn slice_ports(causes: &mut Causes, ports: &[Value]) {
     let mut names: Vec<&str> = Vec::new();
-    for (index, port) in items(object, "ports").iter().enumerate() {
+    for (index, port) in ports.iter().enumerate() {
         let path = Path::new("ports").index(index);
         let name = text(port, "name");
         if !name.is_empty() {
@@ -313,24 +329,29 @@ pub(super) fn endpoint_slice(causes: &mut Causes, object: &Value) {
         }
         if names.contains(&name) {
             causes.push(Cause::duplicate(&path.child("name"), name));
+        } else {
+            names.push(name);
         }
-        names.push(name);
         causes.one_of(&path.child("protocol"), text(port, "protocol"), &["SCTP", "TCP", "UDP"]);
+        if let Some(protocol) = at(port, "appProtocol").as_str() {
+            causes.wrong(&path.child("appProtocol"), protocol, &name::qualified_name(protocol));
+        }
     }
 }
 
-fn slice_address(causes: &mut Causes, kind: &str, address: &str, path: &Path) {
-    use std::net::IpAddr;
-    match (kind, address.parse::<IpAddr>()) {
-        ("IPv4" | "IPv6", Err(_)) => causes.ip(path, address),
-        ("IPv4", Ok(IpAddr::V6(_))) => causes.invalid(path, address, "must be a valid IPv4 address"),
-        ("IPv6", Ok(IpAddr::V4(_))) => causes.invalid(path, address, "must be a valid IPv6 address"),
+fn slice_address(causes: &mut Causes, kind: &str, address: &str, list: &Path, index: usize) {
+    let path = list.index(index);
+    match (kind, address.parse::<std::net::IpAddr>()) {
+        ("IPv4" | "IPv6", Err(_)) => causes.ip(&path, address),
         ("IPv4" | "IPv6", Ok(ip)) => {
+            if ip.is_ipv4() != (kind == "IPv4") {
+                causes.invalid(list, address, &format!("must be an {kind} address"));
+            }
             if let Some(detail) = special_ip(ip) {
-                causes.invalid(path, address, detail);
+                causes.invalid(&path, address, detail);
             }
         }
-        ("FQDN", _) => causes.wrong(path, address, &name::dns1123_subdomain(address)),
+        ("FQDN", _) => causes.wrong(&path, address, &name::dns1123_subdomain(address)),
         _ => {}
     }
 }

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::check::Causes;
+use super::check::{Causes, parse_cidr};
+use super::meta::IMMUTABLE;
 use super::pod;
 use crate::access::{at, int, items, text};
 use crate::cause::{Cause, Path, Shown};
@@ -13,6 +14,16 @@ pub(super) fn node(causes: &mut Causes, object: &Value) {
     taints(causes, object);
     for (index, cidr) in items(object, "spec.podCIDRs").iter().filter_map(Value::as_str).enumerate() {
         causes.cidr(&Path::new("spec.podCIDRs").index(index), cidr);
+    }
+    let families: Vec<bool> = items(object, "spec.podCIDRs")
+        .iter()
+        .filter_map(|cidr| parse_cidr(cidr.as_str()?))
+        .map(|(ip, _)| ip.is_ipv4())
+        .collect();
+    if families.len() > 2 || matches!(families.as_slice(), [one, other] if one == other) {
+        let shown = Shown::raw(at(object, "spec.podCIDRs").to_string());
+        let detail = "may specify no more than one CIDR for each IP family";
+        causes.invalid(&Path::new("spec.podCIDRs"), shown, detail);
     }
 }
 
@@ -69,6 +80,14 @@ pub(super) fn node_update(causes: &mut Causes, new: &Value, old: &Value) {
 /// An event in either group's words.
 pub(super) fn event(causes: &mut Causes, event: &Value) {
     let new_group = text(event, "apiVersion").starts_with("events.k8s.io/");
+    legacy(causes, event, new_group);
+    if new_group {
+        new_style(causes, event);
+    }
+}
+
+/// What holds for events of both groups.
+fn legacy(causes: &mut Causes, event: &Value, new_group: bool) {
     let namespace = text(event, "metadata.namespace");
     let about = if new_group { "regarding" } else { "involvedObject" };
     let target = text(at(event, about), "namespace");
@@ -86,8 +105,48 @@ pub(super) fn event(causes: &mut Causes, event: &Value) {
         }
         reported(causes, event, new_group);
     }
-    if new_group {
-        new_style(causes, event, timed);
+}
+
+/// A changed event: in the newer group little may change.
+pub(super) fn event_update(causes: &mut Causes, new: &Value, old: &Value) {
+    let checked = |causes: &mut Causes| {
+        let new_group = text(new, "apiVersion").starts_with("events.k8s.io/");
+        legacy(causes, new, new_group);
+        new_group
+    };
+    if !checked(causes) {
+        return;
+    }
+    if at(new, "series") != at(old, "series") {
+        series(causes, new);
+    }
+    let reference =
+        |event: &Value, field: &str| Shown::raw(shown::line("core.ObjectReference", at(event, field)));
+    for (field, stored) in [
+        ("regarding", "involvedObject"),
+        ("reason", "reason"),
+        ("note", "message"),
+        ("deprecatedSource", "source"),
+        ("deprecatedFirstTimestamp", "firstTimestamp"),
+        ("deprecatedLastTimestamp", "lastTimestamp"),
+        ("deprecatedCount", "count"),
+        ("type", "type"),
+        ("eventTime", "eventTime"),
+        ("action", "action"),
+        ("related", "related"),
+        ("reportingController", "reportingController"),
+        ("reportingInstance", "reportingInstance"),
+    ] {
+        if crate::prepare::semantically_equal(at(new, field), at(old, field)) {
+            continue;
+        }
+        let value = match field {
+            "regarding" => reference(new, field),
+            "related" if !at(new, field).is_null() => reference(new, field),
+            _ if at(new, field).is_null() && at(old, field).is_string() => Shown::from(""),
+            _ => Shown::from(at(new, field)),
+        };
+        causes.invalid(&Path::new(stored), value, IMMUTABLE);
     }
 }
 
@@ -113,7 +172,7 @@ fn reported(causes: &mut Causes, event: &Value, new_group: bool) {
     }
 }
 
-fn new_style(causes: &mut Causes, event: &Value, timed: bool) {
+fn series(causes: &mut Causes, event: &Value) {
     if !at(event, "series").is_null() {
         if int(event, "series.count").unwrap_or_default() < 2 {
             causes.invalid(&Path::new("series.count"), "", "should be at least 2");
@@ -122,7 +181,11 @@ fn new_style(causes: &mut Causes, event: &Value, timed: bool) {
             causes.required(&Path::new("series.lastObservedTime"), "");
         }
     }
-    if !timed {
+}
+
+fn new_style(causes: &mut Causes, event: &Value) {
+    series(causes, event);
+    if at(event, "eventTime").is_null() {
         causes.required(&Path::new("eventTime"), "");
     }
     let kind = text(event, "type");

@@ -6,7 +6,7 @@ use super::check::{Causes, NOT_NEGATIVE};
 use super::{meta, pod};
 use crate::access::{at, entries, int, items, text};
 use crate::cause::{Cause, Path, Shown};
-use crate::name::{self, NameRule};
+use crate::name;
 use crate::quantity::Quantity;
 use crate::shown;
 
@@ -26,88 +26,6 @@ pub(super) fn disruption_budget(causes: &mut Causes, object: &Value) {
     if let Some(policy) = at(spec, "unhealthyPodEvictionPolicy").as_str() {
         let known = ["AlwaysAllow", "IfHealthyBudget"];
         causes.one_of(&path.child("unhealthyPodEvictionPolicy"), policy, &known);
-    }
-}
-
-pub(super) fn autoscaler(causes: &mut Causes, object: &Value) {
-    let (path, spec) = (Path::new("spec"), at(object, "spec"));
-    let mut missing = Causes::default();
-    let most = int(spec, "maxReplicas").unwrap_or_default();
-    let most_path = path.child("maxReplicas");
-    let least = int(spec, "minReplicas");
-    if let Some(least) = least.filter(|least| *least < 0) {
-        missing.invalid(&path.child("minReplicas"), least, NOT_NEGATIVE);
-    }
-    match most {
-        0 => missing.required(&most_path, ""),
-        most if most < 0 => missing.invalid(&most_path, most, "must be greater than or equal to 1"),
-        _ => {}
-    }
-    if least.is_some_and(|least| most < least) {
-        causes.invalid(&most_path, most, "must be greater than or equal to `minReplicas`");
-    }
-    scale_target(causes, at(spec, "scaleTargetRef"), &path.child("scaleTargetRef"));
-    let metrics = items(spec, "metrics");
-    for (index, metric) in metrics.iter().enumerate() {
-        metric_spec(causes, metric, &path.child("metrics").index(index));
-    }
-    let outside = metrics.iter().any(|metric| matches!(text(metric, "type"), "Object" | "External"));
-    if least == Some(0) && !outside {
-        let detail =
-            "must specify at least one Object or External metric to support scaling to zero replicas";
-        causes.forbidden(&path.child("metrics"), detail);
-    }
-    causes.extend(missing.0);
-}
-
-fn scale_target(causes: &mut Causes, target: &Value, path: &Path) {
-    for field in ["kind", "name"] {
-        let value = text(target, field);
-        if value.is_empty() {
-            causes.required(&path.child(field), "");
-        } else {
-            causes.wrong(&path.child(field), value, &NameRule::PathSegment.check(value, false));
-        }
-    }
-    let version = text(target, "apiVersion");
-    let core = matches!(text(target, "kind"), "ReplicationController");
-    if !version.contains('/') && !core {
-        causes.invalid(&path.child("apiVersion"), version, "apiVersion must specify API group");
-    }
-}
-
-const METRICS: [(&str, &str); 5] = [
-    ("Object", "object"),
-    ("External", "external"),
-    ("Pods", "pods"),
-    ("Resource", "resource"),
-    ("ContainerResource", "containerResource"),
-];
-
-fn metric_spec(causes: &mut Causes, metric: &Value, path: &Path) {
-    let kind = text(metric, "type");
-    let Some((_, field)) = METRICS.iter().find(|(known, _)| *known == kind) else {
-        let known = ["ContainerResource", "External", "Object", "Pods", "Resource"];
-        return causes.push(Cause::not_supported(&path.child("type"), kind, &known));
-    };
-    let source = at(metric, field);
-    let path = path.child(field);
-    if source.is_null() {
-        return causes.required(&path, "must populate information for the given metric source");
-    }
-    let target = at(source, "target");
-    if matches!(*field, "resource" | "containerResource") {
-        if text(source, "name").is_empty() {
-            causes.required(&path.child("name"), "must specify a resource name");
-        }
-        let (percent, amount) = (at(target, "averageUtilization"), at(target, "averageValue"));
-        if percent.is_null() && amount.is_null() {
-            let detail = "must set either a target raw value or a target utilization";
-            causes.required(&path.child("target.averageUtilization"), detail);
-        } else if !percent.is_null() && !amount.is_null() {
-            let detail = "may not set both a target raw value and a target utilization";
-            causes.forbidden(&path.child("target.averageValue"), detail);
-        }
     }
 }
 
@@ -187,7 +105,13 @@ pub(super) fn limit_range(causes: &mut Causes, object: &Value) {
     for (index, limit) in items(object, "spec.limits").iter().enumerate() {
         let path = Path::new("spec.limits").index(index);
         let kind = text(limit, "type");
-        causes.wrong(&path.child("type"), kind, &name::qualified_name(kind));
+        let wrong = name::qualified_name(kind);
+        causes.wrong(&path.child("type"), kind, &wrong);
+        let standard = kind.contains('/') || matches!(kind, "Pod" | "Container" | "PersistentVolumeClaim");
+        if wrong.is_empty() && !standard {
+            let detail = "must be a standard limit type or fully qualified";
+            causes.invalid(&path.child("type"), kind, detail);
+        }
         if types.contains(&kind) {
             causes.push(Cause::duplicate(&path.child("type"), kind));
         }

@@ -12,10 +12,12 @@ use crate::shown;
 const GROUP: &str = "rbac.authorization.k8s.io";
 
 pub(super) fn role(causes: &mut Causes, role: &Value, namespaced: bool) {
+    // What the real server checks by declaration it tells last.
+    let mut declared = Causes::default();
     for (index, rule) in items(role, "rules").iter().enumerate() {
         let path = Path::new("rules").index(index);
         if items(rule, "verbs").is_empty() {
-            causes.required(&path.child("verbs"), "");
+            declared.required(&path.child("verbs"), "");
         }
         let urls = items(rule, "nonResourceURLs");
         let url_path = path.child("nonResourceURLs");
@@ -42,9 +44,20 @@ pub(super) fn role(causes: &mut Causes, role: &Value, namespaced: bool) {
             causes.required(&path.child("resources"), detail);
         }
     }
+    causes.extend(declared.0);
 }
 
 pub(super) fn binding(causes: &mut Causes, binding: &Value, namespaced: bool) {
+    let missing = binding_but_names(causes, binding, namespaced, false);
+    causes.extend(missing.0);
+    if text(binding, "roleRef.name").is_empty() {
+        causes.required(&Path::new("roleRef.name"), "");
+    }
+}
+
+/// Returns the absent names of subjects apart: the real server finds them last. It finds an absent name of the
+/// role last too, but for an update.
+fn binding_but_names(causes: &mut Causes, binding: &Value, namespaced: bool, update: bool) -> Causes {
     let path = Path::new("roleRef");
     let reference = at(binding, "roleRef");
     let mut missing = Causes::default();
@@ -53,15 +66,16 @@ pub(super) fn binding(causes: &mut Causes, binding: &Value, namespaced: bool) {
     causes.one_of(&path.child("kind"), text(reference, "kind"), kinds);
     let role = text(reference, "name");
     if role.is_empty() {
-        missing.required(&path.child("name"), "");
+        if update {
+            causes.required(&path.child("name"), "");
+        }
     } else {
         causes.wrong(&path.child("name"), role, &name::NameRule::PathSegment.check(role, false));
     }
     for (index, one) in items(binding, "subjects").iter().enumerate() {
         subject(causes, &mut missing, one, namespaced, &Path::new("subjects").index(index));
     }
-    // The real server finds absent names last.
-    causes.extend(missing.0);
+    missing
 }
 
 fn subject(causes: &mut Causes, missing: &mut Causes, subject: &Value, namespaced: bool, path: &Path) {
@@ -85,9 +99,10 @@ fn subject(causes: &mut Causes, missing: &mut Causes, subject: &Value, namespace
 }
 
 pub(super) fn binding_update(causes: &mut Causes, new: &Value, old: &Value, namespaced: bool) {
-    binding(causes, new, namespaced);
+    let missing = binding_but_names(causes, new, namespaced, true);
     if at(new, "roleRef") != at(old, "roleRef") {
         let shown = Shown::raw(shown::line("rbac.RoleRef", at(new, "roleRef")));
         causes.invalid(&Path::new("roleRef"), shown, IMMUTABLE);
     }
+    causes.extend(missing.0);
 }

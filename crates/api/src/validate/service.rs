@@ -119,7 +119,7 @@ fn affinity(causes: &mut Causes, spec: &Value, path: &Path) {
 }
 
 /// Addresses and families, which the server looks at before it gives out an address too.
-pub(crate) fn cluster_ips(causes: &mut Causes, spec: &Value, path: &Path) {
+pub(super) fn cluster_ips(causes: &mut Causes, spec: &Value, path: &Path) {
     if text(spec, "type") == "ExternalName" {
         return;
     }
@@ -137,8 +137,13 @@ pub(crate) fn cluster_ips(causes: &mut Causes, spec: &Value, path: &Path) {
         }
         _ => {}
     }
-    for (index, family) in items(spec, "ipFamilies").iter().filter_map(Value::as_str).enumerate() {
-        causes.one_of(&path.child("ipFamilies").index(index), family, &["IPv4", "IPv6"]);
+    let families = items(spec, "ipFamilies");
+    for (index, family) in families.iter().enumerate() {
+        let path = path.child("ipFamilies").index(index);
+        causes.one_of(&path, family.as_str().unwrap_or_default(), &["IPv4", "IPv6"]);
+        if families[..index].contains(family) {
+            causes.push(Cause::duplicate(&path, family));
+        }
     }
     if let Some(policy) = at(spec, "ipFamilyPolicy").as_str() {
         let known = ["PreferDualStack", "RequireDualStack", "SingleStack"];
@@ -156,9 +161,26 @@ pub(crate) fn cluster_ips(causes: &mut Causes, spec: &Value, path: &Path) {
     if list.len() > 2 {
         causes.invalid(&list_path, shown(), "may only hold up to 2 values");
     }
+    let families: Vec<bool> = list
+        .iter()
+        .filter_map(|ip| ip.as_str()?.parse::<std::net::IpAddr>().ok())
+        .map(|ip| ip.is_ipv4())
+        .collect();
+    if families.len() > 1 && families.len() == list.len() && families.iter().all(|one| *one == families[0]) {
+        causes.invalid(&list_path, shown(), "may specify no more than one IP for each IP family");
+    }
 }
 
 fn unique_ports(causes: &mut Causes, ports: &[Value], path: &Path) {
+    let mut nodes: Vec<(&str, i64)> = Vec::new();
+    for (index, port) in ports.iter().enumerate() {
+        let Some(node) = int(port, "nodePort").filter(|node| *node != 0) else { continue };
+        let key = (text(port, "protocol"), node);
+        if nodes.contains(&key) {
+            causes.push(Cause::duplicate(&path.index(index).child("nodePort"), node));
+        }
+        nodes.push(key);
+    }
     let mut seen: Vec<(&str, Option<i64>)> = Vec::new();
     for (index, port) in ports.iter().enumerate() {
         let key = (text(port, "protocol"), int(port, "port"));
@@ -169,15 +191,6 @@ fn unique_ports(causes: &mut Causes, ports: &[Value], path: &Path) {
         }
         seen.push(key);
     }
-    let mut nodes: Vec<(&str, i64)> = Vec::new();
-    for (index, port) in ports.iter().enumerate() {
-        let Some(node) = int(port, "nodePort").filter(|node| *node != 0) else { continue };
-        let key = (text(port, "protocol"), node);
-        if nodes.contains(&key) {
-            causes.push(Cause::duplicate(&path.index(index).child("nodePort"), node));
-        }
-        nodes.push(key);
-    }
 }
 
 fn balancer(causes: &mut Causes, spec: &Value, path: &Path) {
@@ -187,10 +200,9 @@ fn balancer(causes: &mut Causes, spec: &Value, path: &Path) {
     let ranges_path = path.child("LoadBalancerSourceRanges");
     if !ranges.is_empty() && !balanced {
         causes.forbidden(&ranges_path, "may only be used when `type` is 'LoadBalancer'");
-    } else {
-        for (index, range) in ranges.iter().filter_map(Value::as_str).enumerate() {
-            causes.cidr(&ranges_path.index(index), range.trim());
-        }
+    }
+    for (index, range) in ranges.iter().filter_map(Value::as_str).enumerate() {
+        causes.cidr(&ranges_path.index(index), range.trim());
     }
     if !at(spec, "allocateLoadBalancerNodePorts").is_null() && !balanced {
         let detail = "may only be used when `type` is 'LoadBalancer'";

@@ -176,11 +176,12 @@ pub(super) fn class(causes: &mut Causes, object: &Value) {
     }
     let mode = text(object, "volumeBindingMode");
     let known = ["Immediate", "WaitForFirstConsumer"];
-    causes.required_one_of(&Path::new("volumeBindingMode"), mode, &known);
+    causes.one_of(&Path::new("volumeBindingMode"), mode, &known);
 }
 
 pub(super) fn class_update(causes: &mut Causes, new: &Value, old: &Value) {
-    for field in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
+    class(causes, new);
+    for field in ["provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"] {
         // The real server does not show the value here.
         causes.immutable(new, old, field, Shown::raw("null"));
     }

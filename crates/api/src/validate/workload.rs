@@ -155,6 +155,11 @@ pub(super) fn replication_controller(causes: &mut Causes, object: &Value) {
 }
 
 pub(super) fn stateful_set(causes: &mut Causes, object: &Value) {
+    stateful_set_spec(causes, object, true);
+}
+
+/// `claims` says whether the claim templates are judged: they never change, so that it is too late later.
+fn stateful_set_spec(causes: &mut Causes, object: &Value, claims: bool) {
     let (path, spec) = (Path::new("spec"), at(object, "spec"));
     let policy = text(spec, "podManagementPolicy");
     if !matches!(policy, "OrderedReady" | "Parallel") {
@@ -167,9 +172,11 @@ pub(super) fn stateful_set(causes: &mut Causes, object: &Value) {
         let path = path.child("persistentVolumeClaimRetentionPolicy").child(field);
         causes.one_of(&path, text(retention, field), &["Retain", "Delete"]);
     }
-    for (index, claim) in items(spec, "volumeClaimTemplates").iter().enumerate() {
-        let path = path.child("volumeClaimTemplates").index(index);
-        pod::claim_spec(causes, at(claim, "spec"), &path.child("spec"));
+    if claims {
+        for (index, claim) in items(spec, "volumeClaimTemplates").iter().enumerate() {
+            let path = path.child("volumeClaimTemplates").index(index);
+            pod::claim_spec(causes, at(claim, "spec"), &path.child("spec"));
+        }
     }
     causes.non_negative(&path.child("replicas"), int(spec, "replicas"));
     causes.non_negative(&path.child("minReadySeconds"), int(spec, "minReadySeconds"));
@@ -243,7 +250,7 @@ fn stateful_set_strategy(causes: &mut Causes, strategy: &Value, path: &Path) {
 }
 
 pub(super) fn stateful_set_update(causes: &mut Causes, new: &Value, old: &Value) {
-    stateful_set(causes, new);
+    stateful_set_spec(causes, new, false);
     causes.immutable(new, old, "spec.selector", Shown::raw(meta::show_selector(at(new, "spec.selector"))));
     let claims =
         shown::line("[]core.PersistentVolumeClaim", &without_kind(at(new, "spec.volumeClaimTemplates")));
@@ -339,6 +346,6 @@ pub(super) fn controller_revision(causes: &mut Causes, object: &Value) {
 }
 
 pub(super) fn controller_revision_update(causes: &mut Causes, new: &Value, old: &Value) {
-    controller_revision(causes, new);
+    causes.non_negative(&Path::new("revision"), int(new, "revision"));
     causes.immutable(new, old, "data", Shown::raw(go_json(at(new, "data"))));
 }

@@ -27,13 +27,13 @@ fn node(causes: &mut Causes, affinity: &Value, path: &Path) {
             causes.required(&path, "must have at least one node selector term");
         }
         for (index, one) in terms.iter().enumerate() {
-            term(causes, one, &path.index(index));
+            term(causes, one, true, &path.index(index));
         }
     }
     for (index, one) in items(affinity, PREFERRED).iter().enumerate() {
         let path = path.child(PREFERRED).index(index);
         weight(causes, one, &path);
-        term(causes, at(one, "preference"), &path.child("preference"));
+        term(causes, at(one, "preference"), false, &path.child("preference"));
     }
 }
 
@@ -44,10 +44,18 @@ fn weight(causes: &mut Causes, one: &Value, path: &Path) {
     }
 }
 
-fn term(causes: &mut Causes, term: &Value, path: &Path) {
+/// What is required is matched against real labels; what is preferred may say anything.
+fn term(causes: &mut Causes, term: &Value, required: bool, path: &Path) {
     for list in ["matchExpressions", "matchFields"] {
         for (index, one) in items(term, list).iter().enumerate() {
-            requirement(causes, one, &path.child(list).index(index));
+            let path = path.child(list).index(index);
+            requirement(causes, one, &path);
+            if !required || list == "matchFields" {
+                continue;
+            }
+            for (at, value) in items(one, "values").iter().filter_map(Value::as_str).enumerate() {
+                causes.wrong(&path.child("values").index(at), value, &name::label_value(value));
+            }
         }
     }
 }

@@ -89,6 +89,11 @@ pub(super) fn field_ref(causes: &mut Causes, reference: &Value, path: &Path, all
     if field.is_empty() {
         return causes.required(&path, "");
     }
+    let version = text(reference, "apiVersion");
+    if version != "v1" {
+        let detail = format!("error converting fieldPath: unsupported pod version: {version}");
+        return causes.invalid(&path, field, &detail);
+    }
     if let Some((map, key)) =
         field.split_once("['").and_then(|(map, key)| Some((map, key.strip_suffix("']")?)))
     {
@@ -149,8 +154,8 @@ pub(super) fn env_from(causes: &mut Causes, sources: &[Value], path: &Path) {
 pub(super) fn downward_items(causes: &mut Causes, source: &Value, path: &Path) {
     const ALLOWED: [&str; 5] =
         ["metadata.name", "metadata.namespace", "metadata.labels", "metadata.annotations", "metadata.uid"];
-    for (index, item) in items(source, "items").iter().enumerate() {
-        let path = path.child("items").index(index);
+    // The real server's paths do not say which item.
+    for item in items(source, "items") {
         let target = text(item, "path");
         if target.is_empty() {
             causes.required(&path.child("path"), "");
@@ -162,12 +167,12 @@ pub(super) fn downward_items(causes: &mut Causes, source: &Value, path: &Path) {
             (true, false) => resource_field_ref(causes, resource, &path.child("resourceFieldRef"), true),
             (false, false) => {
                 causes.invalid(
-                    &path,
+                    path,
                     "resource",
                     "fieldRef and resourceFieldRef can not be specified simultaneously",
                 );
             }
-            (true, true) => causes.required(&path, "one of fieldRef and resourceFieldRef is required"),
+            (true, true) => causes.required(path, "one of fieldRef and resourceFieldRef is required"),
         }
     }
 }

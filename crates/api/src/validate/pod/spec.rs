@@ -11,11 +11,11 @@ use crate::name;
 use crate::validate::check::Causes;
 use crate::validate::meta;
 
-/// The spec of a pod, wherever it stands.
-pub(in crate::validate) fn spec(causes: &mut Causes, spec: &Value, path: &Path) {
-    let volumes = volume::volumes(causes, items(spec, "volumes"), &path.child("volumes"));
+/// The spec of a pod, wherever it stands. `pod` is its name; empty in a template.
+pub(in crate::validate) fn spec(causes: &mut Causes, spec: &Value, pod: &str, path: &Path) {
+    let volumes = volume::volumes(causes, items(spec, "volumes"), pod, &path.child("volumes"));
     container::containers(causes, spec, &volumes, path);
-    host_network(causes, spec, path);
+    host_network(causes, spec, !pod.is_empty(), path);
     let restart = text(spec, "restartPolicy");
     causes.required_one_of(&path.child("restartPolicy"), restart, &["Always", "OnFailure", "Never"]);
     causes.required_one_of(
@@ -68,7 +68,8 @@ fn names(causes: &mut Causes, spec: &Value, path: &Path) {
     }
 }
 
-fn host_network(causes: &mut Causes, spec: &Value, path: &Path) {
+/// A pod's ports are the host's; a template may leave them out.
+fn host_network(causes: &mut Causes, spec: &Value, whole: bool, path: &Path) {
     if !truth(spec, "hostNetwork") {
         return;
     }
@@ -76,7 +77,7 @@ fn host_network(causes: &mut Causes, spec: &Value, path: &Path) {
         for (index, container) in items(spec, list).iter().enumerate() {
             for (at, port) in items(container, "ports").iter().enumerate() {
                 let host = int(port, "hostPort").unwrap_or_default();
-                if host != int(port, "containerPort").unwrap_or_default() {
+                if host != int(port, "containerPort").unwrap_or_default() && (whole || host != 0) {
                     let path = path.child(list).index(index).child("ports").index(at).child("hostPort");
                     causes.invalid(&path, host, "must match `containerPort` when `hostNetwork` is true");
                 }
@@ -104,6 +105,16 @@ fn dns_config(causes: &mut Causes, spec: &Value, path: &Path) {
     for (index, server) in servers.iter().enumerate() {
         causes.ip(&path.child("nameservers").index(index), server.as_str().unwrap_or_default());
     }
+    let searches = items(config, "searches");
+    if searches.len() > 32 {
+        let detail = "must not have more than 32 search paths";
+        causes.invalid(&path.child("searches"), at(config, "searches"), detail);
+    }
+    for (index, search) in searches.iter().filter_map(Value::as_str).enumerate() {
+        let search = if search == "." { continue } else { search.strip_suffix('.').unwrap_or(search) };
+        let wrong = name::dns1123_subdomain_with_underscore(search);
+        causes.wrong(&path.child("searches").index(index), search, &wrong);
+    }
     for (index, option) in items(config, "options").iter().enumerate() {
         if text(option, "name").is_empty() {
             causes.required(&path.child("options").index(index), "must not be empty");
@@ -130,7 +141,7 @@ fn gates(causes: &mut Causes, spec: &Value, path: &Path) {
 }
 
 fn topology(causes: &mut Causes, constraints: &[Value], path: &Path) {
-    let mut seen: Vec<String> = Vec::new();
+    let pair = |one: &Value| format!("{{{}, {}}}", text(one, "topologyKey"), text(one, "whenUnsatisfiable"));
     for (index, one) in constraints.iter().enumerate() {
         let path = path.index(index);
         let skew = int(one, "maxSkew").unwrap_or_default();
@@ -140,16 +151,12 @@ fn topology(causes: &mut Causes, constraints: &[Value], path: &Path) {
         let key = text(one, "topologyKey");
         if key.is_empty() {
             causes.required(&path.child("topologyKey"), "can not be empty");
-        } else {
-            causes.wrong(&path.child("topologyKey"), key, &name::qualified_name(key));
         }
         let action = text(one, "whenUnsatisfiable");
         causes.one_of(&path.child("whenUnsatisfiable"), action, &["DoNotSchedule", "ScheduleAnyway"]);
-        let pair = format!("{{{key}, {action}}}");
-        if seen.contains(&pair) {
-            causes.push(Cause::duplicate(&path.child("{topologyKey, whenUnsatisfiable}"), &pair));
+        if constraints[index + 1..].iter().any(|later| pair(later) == pair(one)) {
+            causes.push(Cause::duplicate(&path.child("{topologyKey, whenUnsatisfiable}"), pair(one)));
         }
-        seen.push(pair);
         if let Some(domains) = int(one, "minDomains").filter(|domains| *domains <= 0) {
             causes.invalid(&path.child("minDomains"), domains, "must be greater than zero");
         }

@@ -12,13 +12,21 @@ use crate::validate::check::{Causes, no_backsteps};
 use crate::validate::meta;
 
 /// The volumes that are good, by name.
-pub(super) fn volumes<'a>(causes: &mut Causes, volumes: &'a [Value], path: &Path) -> Volumes<'a> {
+pub(super) fn volumes<'a>(causes: &mut Causes, volumes: &'a [Value], pod: &str, path: &Path) -> Volumes<'a> {
     let mut known = Volumes::new();
     for (index, volume) in volumes.iter().enumerate() {
         let path = path.index(index);
         let mut found = Causes::default();
         source(&mut found, volume, &path);
         let name = text(volume, "name");
+        if !at(volume, "ephemeral").is_null() && !pod.is_empty() && !name.is_empty() {
+            // The claim that the volume makes is named after both.
+            let claim = format!("{pod}-{name}");
+            for wrong in name::dns1123_subdomain(&claim) {
+                let detail = format!("PVC name {}: {wrong}", crate::cause::quote(&claim));
+                found.invalid(&path.child("name"), name, &detail);
+            }
+        }
         found.named(&path.child("name"), name, name::dns1123_label);
         if known.contains_key(name) {
             found.push(Cause::duplicate(&path.child("name"), name));
@@ -116,7 +124,7 @@ fn known_source(causes: &mut Causes, kind: &str, source: &Value, path: &Path) {
         "projected" => projected(causes, source, path),
         "ephemeral" => ephemeral(causes, source, path),
         "csi" => must(causes, &["driver"]),
-        "iscsi" => must(causes, &["targetPortal", "iqn"]),
+        "iscsi" => iscsi(causes, source, path),
         "image" => {
             must(causes, &["reference"]);
             let policy = text(source, "pullPolicy");
@@ -150,6 +158,21 @@ pub(in crate::validate) fn host_path(causes: &mut Causes, source: &Value, path: 
             ],
         );
     }
+}
+
+fn iscsi(causes: &mut Causes, source: &Value, path: &Path) {
+    if text(source, "targetPortal").is_empty() {
+        causes.required(&path.child("targetPortal"), "");
+    }
+    let name = text(source, "iqn");
+    if name.is_empty() {
+        causes.required(&path.child("iqn"), "");
+    } else if !["iqn", "eui", "naa"].iter().any(|kind| name.starts_with(kind)) {
+        let detail = "must be valid format starting with iqn, eui, or naa";
+        causes.invalid(&path.child("iqn"), name, detail);
+    }
+    let unit = int(source, "lun").unwrap_or_default();
+    causes.wrong_number(&path.child("lun"), unit, &name::in_range(unit, 0, 255));
 }
 
 fn nfs(causes: &mut Causes, source: &Value, path: &Path) {
@@ -204,6 +227,8 @@ pub(super) fn non_reserved_path(causes: &mut Causes, path: &Path, target: &str) 
 
 fn projected(causes: &mut Causes, source: &Value, path: &Path) {
     mode(causes, source, "defaultMode", path);
+    let volume = path;
+    let mut paths: Vec<&str> = Vec::new();
     for (index, one) in items(source, "sources").iter().enumerate() {
         let path = path.child("sources").index(index);
         let mut found = 0;
@@ -213,16 +238,22 @@ fn projected(causes: &mut Causes, source: &Value, path: &Path) {
                 continue;
             }
             found += 1;
-            if found > 1 {
-                causes.forbidden(&path, "may not specify more than 1 volume type per source");
-                continue;
+            projection(causes, kind, part, volume, &path.child(kind));
+            for target in items(part, "items").iter().map(|item| text(item, "path")) {
+                if paths.contains(&target) && !target.is_empty() {
+                    let shown = if kind == "downwardAPI" { target } else { text(part, "name") };
+                    causes.invalid(volume, shown, "conflicting duplicate paths");
+                }
+                paths.push(target);
             }
-            projection(causes, kind, part, &path.child(kind));
+        }
+        if found > 1 {
+            causes.forbidden(&path, "may not specify more than 1 volume type per source");
         }
     }
 }
 
-fn projection(causes: &mut Causes, kind: &str, part: &Value, path: &Path) {
+fn projection(causes: &mut Causes, kind: &str, part: &Value, volume: &Path, path: &Path) {
     match kind {
         "secret" | "configMap" => {
             if text(part, "name").is_empty() {
@@ -241,9 +272,9 @@ fn projection(causes: &mut Causes, kind: &str, part: &Value, path: &Path) {
                 causes.invalid(&path.child("expirationSeconds"), seconds, detail);
             }
             if text(part, "path").is_empty() {
-                causes.required(&path.child("path"), "");
+                causes.required(&volume.child("path"), "");
             } else {
-                non_reserved_path(causes, &path.child("path"), text(part, "path"));
+                non_reserved_path(causes, &volume.child("path"), text(part, "path"));
             }
         }
         _ => {}
@@ -285,6 +316,47 @@ pub(in crate::validate) fn claim_spec(causes: &mut Causes, spec: &Value, path: &
     }
     if let Some(mode) = at(spec, "volumeMode").as_str() {
         causes.one_of(&path.child("volumeMode"), mode, &["Block", "Filesystem"]);
+    }
+    data_sources(causes, spec, path);
+}
+
+fn data_sources(causes: &mut Causes, spec: &Value, path: &Path) {
+    let (source, reference) = (at(spec, "dataSource"), at(spec, "dataSourceRef"));
+    for (field, one) in [("dataSource", source), ("dataSourceRef", reference)] {
+        if !one.is_null() {
+            data_source(causes, one, &path.child(field));
+        }
+    }
+    if source.is_null() || reference.is_null() {
+        return;
+    }
+    // The real server shows the path itself, which prints as an empty object.
+    let shown = || crate::cause::Shown::raw("{}");
+    if !text(reference, "namespace").is_empty() {
+        let detail = "may not be specified when dataSourceRef.namespace is specified";
+        causes.invalid(path, shown(), detail);
+    } else if ["kind", "name", "apiGroup"].iter().any(|field| text(source, field) != text(reference, field)) {
+        causes.invalid(path, shown(), "must match dataSourceRef");
+    }
+}
+
+fn data_source(causes: &mut Causes, source: &Value, path: &Path) {
+    for field in ["name", "kind"] {
+        if text(source, field).is_empty() {
+            causes.required(&path.child(field), "");
+        }
+    }
+    let (kind, group) = (text(source, "kind"), text(source, "apiGroup"));
+    if group.is_empty() && kind != "PersistentVolumeClaim" {
+        let detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
+        causes.invalid(path, kind, detail);
+    }
+    if !group.is_empty() {
+        causes.wrong(&path.child("apiGroup"), group, &name::dns1123_subdomain(group));
+    }
+    let namespace = text(source, "namespace");
+    if !namespace.is_empty() {
+        causes.wrong(&path.child("namespace"), namespace, &name::dns1123_label(namespace));
     }
 }
 
