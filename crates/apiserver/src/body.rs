@@ -1,6 +1,7 @@
 //! Request bodies: read within the limit, decoded from their format.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
@@ -12,8 +13,15 @@ use crate::server::Body;
 /// The longest request body.
 pub const MAX_BODY: usize = 3 * 1024 * 1024;
 
-/// Reads a body; longer than [`MAX_BODY`] is refused.
-pub async fn read(mut body: Body) -> Result<Bytes> {
+/// How long a client may take to send its request.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Reads a body; longer than [`MAX_BODY`] is refused, and so is one that takes too long.
+pub async fn read(body: Body) -> Result<Bytes> {
+    tokio::time::timeout(PATIENCE, read_all(body)).await.map_err(|_| ApiError::timeout())?
+}
+
+async fn read_all(mut body: Body) -> Result<Bytes> {
     let mut first: Option<Bytes> = None;
     let mut rest: Option<BytesMut> = None;
     let mut length = 0;

@@ -13,7 +13,23 @@ const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kub
 
 /// Writes what is missing, in one transaction.
 pub(crate) async fn run(options: &Options) -> Result<(), StartError> {
-    let objects = objects(options);
+    let mut objects = places(options);
+    objects.extend(policies(options));
+    write(options, objects).await
+}
+
+/// Brings back the namespaces and the Service if somebody deleted them.
+pub(crate) async fn restore(options: &Options) -> Result<(), StartError> {
+    let keys = NAMESPACES.map(|name| key::object("", "namespaces", "", name));
+    let service = key::object("", "services", "default", "kubernetes");
+    let snapshot = options.store.snapshot();
+    if keys.iter().chain([&service]).all(|key| snapshot.get(key).is_some()) {
+        return Ok(());
+    }
+    write(options, places(options)).await
+}
+
+async fn write(options: &Options, objects: Vec<(Vec<u8>, Value)>) -> Result<(), StartError> {
     let decide = |snapshot: &Snapshot, txn: &mut Txn| -> Result<(), std::convert::Infallible> {
         for (key, object) in &objects {
             if snapshot.get(key).is_none() {
@@ -26,7 +42,7 @@ pub(crate) async fn run(options: &Options) -> Result<(), StartError> {
     options.store.transact(decide).await.map(|_| ()).map_err(|error| StartError::Bootstrap(error.to_string()))
 }
 
-fn objects(options: &Options) -> Vec<(Vec<u8>, Value)> {
+fn places(options: &Options) -> Vec<(Vec<u8>, Value)> {
     let mut objects = Vec::new();
     for name in NAMESPACES {
         let mut namespace = json!({"kind": "Namespace", "apiVersion": "v1",
@@ -36,6 +52,11 @@ fn objects(options: &Options) -> Vec<(Vec<u8>, Value)> {
         objects.push((key::object("", "namespaces", "", name), namespace));
     }
     objects.push((key::object("", "services", "default", "kubernetes"), service(options)));
+    objects
+}
+
+fn policies(options: &Options) -> Vec<(Vec<u8>, Value)> {
+    let mut objects = Vec::new();
     for (plural, mut object) in crate::auth::roles::bootstrap() {
         system_fields(options, &mut object);
         let key = key::object("rbac.authorization.k8s.io", plural, "", object::name(&object));

@@ -193,6 +193,11 @@ impl ApiError {
         status.into()
     }
 
+    /// The request took too long.
+    pub fn timeout() -> Self {
+        Status::timeout("request did not complete within the allotted timeout", 0).into()
+    }
+
     /// Try again later: a disruption budget does not allow it now.
     pub fn too_many_requests(message: impl Into<String>, retry_after: u32) -> Self {
         Status::too_many_requests(message, retry_after).into()

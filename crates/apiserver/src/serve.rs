@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::rt::Executor;
 use hyper::service::service_fn;
@@ -23,6 +22,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::Caller;
+use crate::auth::authn::certificate_user;
 use crate::server::{BoxError, Server};
 
 /// Streams that one HTTP/2 connection may have open: client-go multiplexes its watches on one.
@@ -32,8 +32,10 @@ const MAX_STREAMS: u32 = 1000;
 const MAX_PENDING_RESETS: usize = 100;
 /// Bytes of headers.
 const MAX_HEADERS: u32 = 1 << 20;
-/// How long a TLS handshake and the first request's head may take.
+/// How long a TLS handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long an HTTP/1 connection may wait for the next request's head, as Go's server has it.
+const IDLE: Duration = Duration::from_secs(90);
 /// How long a client may leave bytes unread before its connection is closed.
 const WRITE_STALL: Duration = Duration::from_secs(60);
 /// How often a silent HTTP/2 connection is asked whether it lives, and how long it has to answer.
@@ -82,8 +84,12 @@ impl Server {
         let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, acceptor.accept(socket)).await else { return };
         let (_, session) = stream.get_ref();
         let certificate = session.peer_certificates().and_then(|chain| chain.first());
-        let client_certificate = certificate.map(|leaf| Bytes::copy_from_slice(leaf.as_ref()));
-        self.serve_io(stream, Caller::Connection { client_certificate }, shutdown).await;
+        // The certificate is read once a connection, not once a request.
+        let caller = match certificate.and_then(|leaf| certificate_user(leaf.as_ref())) {
+            Some(user) => Caller::Trusted(user),
+            None => Caller::Connection { client_certificate: None },
+        };
+        self.serve_io(stream, caller, shutdown).await;
     }
 
     /// Serves one connection that is established already: over TLS, or a pipe inside the process.
@@ -95,7 +101,7 @@ impl Server {
     ) {
         let tasks = Tasks::default();
         let mut builder = Builder::new(tasks.clone());
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(None).keep_alive(true);
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(IDLE).keep_alive(true);
         builder
             .http2()
             .timer(TokioTimer::new())
@@ -209,5 +215,42 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Stalling<S> {
 
     fn is_write_vectored(&self) -> bool {
         self.inner.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_does_not_read_is_given_up() {
+        let (ours, mut theirs) = tokio::io::duplex(16);
+        let mut socket = Stalling::new(ours);
+        let began = Instant::now();
+        let error = socket.write_all(&[0; 64]).await.expect_err("nobody reads");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert_eq!(began.elapsed(), WRITE_STALL);
+        let mut read = [0; 16];
+        theirs.read_exact(&mut read).await.expect("what was sent before");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_reader_is_fine_as_long_as_it_reads() {
+        let (ours, mut theirs) = tokio::io::duplex(16);
+        let mut socket = Stalling::new(ours);
+        let write = async { socket.write_all(&[7; 64]).await };
+        let read = async {
+            let mut all = [0; 64];
+            for piece in all.chunks_mut(8) {
+                tokio::time::sleep(WRITE_STALL / 2).await;
+                theirs.read_exact(piece).await.expect("the writer goes on");
+            }
+            all
+        };
+        let (written, read) = tokio::join!(write, read);
+        written.expect("the reader reads");
+        assert_eq!(read, [7; 64]);
     }
 }

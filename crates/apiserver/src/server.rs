@@ -17,7 +17,7 @@ use crate::metrics::Metrics;
 use crate::negotiate::{Format, Offer, negotiate};
 use crate::options::Options;
 use crate::registry::Registry;
-use crate::request::RequestInfo;
+use crate::request::{Query, RequestInfo};
 use crate::{bootstrap, respond, route};
 
 /// What goes wrong inside a body while it is read or written.
@@ -84,14 +84,14 @@ impl Server {
         let began = Instant::now();
         let info = RequestInfo::parse(request.method(), request.uri());
         let audit_id = audit_id(&request, &self.0.options);
-        let format = error_format(&request, &info);
+        let accept = request.headers().get(http::header::ACCEPT).cloned();
         let _in_flight = self.0.metrics.enter(&info);
         let mut response = match self.identify(&caller, &info, &request) {
             Ok(user) => route::route(self, user, info.clone(), request)
                 .await
-                .unwrap_or_else(|error| respond::error(&error, format)),
+                .unwrap_or_else(|error| respond::error(&error, error_format(accept))),
             Err(error) => {
-                let mut response = respond::error(&error, format);
+                let mut response = respond::error(&error, error_format(accept));
                 if error.code() == http::StatusCode::FORBIDDEN {
                     let value = HeaderValue::from_static("nosniff");
                     response.headers_mut().insert("x-content-type-options", value);
@@ -150,12 +150,15 @@ impl Server {
         self.0.registry.reload(&self.0.options.store.snapshot());
     }
 
-    /// Forgets expired objects and old history. Connections call it now and then; so may the owner.
+    /// Forgets expired objects and old history, and brings back what every cluster has. Connections call it now and then; so may the owner.
     pub async fn maintain(&self) {
         let now = u64::try_from(self.0.options.clock.now().as_millisecond()).unwrap_or(0);
         self.0.options.store.age(now);
         if let Err(error) = self.0.options.store.expire(now).await {
             tracing::warn!(%error, "expired objects stay for now");
+        }
+        if let Err(error) = bootstrap::restore(&self.0.options).await {
+            tracing::warn!(%error, "what every cluster has is not back yet");
         }
     }
 }
@@ -169,9 +172,11 @@ fn audit_id(request: &Request<Body>, options: &Options) -> HeaderValue {
 }
 
 /// Errors are answered in the client's encoding too, where it is one of ours.
-fn error_format(request: &Request<Body>, info: &RequestInfo) -> Format {
+fn error_format(accept: Option<HeaderValue>) -> Format {
+    let Some(accept) = accept else { return Format::Json };
+    let headers = http::HeaderMap::from_iter([(http::header::ACCEPT, accept)]);
     let offer = Offer { protobuf: true, forms: true };
-    negotiate(request.headers(), &info.query, offer).map_or(Format::Json, |settled| settled.format)
+    negotiate(&headers, &Query::default(), offer).map_or(Format::Json, |settled| settled.format)
 }
 
 impl From<TxnError<ApiError>> for ApiError {

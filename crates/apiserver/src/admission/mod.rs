@@ -11,31 +11,28 @@ use setpoint_api::prepare::{self, Lookup};
 use setpoint_store::{Entry, KeyRange, Snapshot};
 
 use crate::error::{ApiError, Result};
-use crate::registry::{self, Registry, key};
+use crate::registry::{self, key};
 use crate::write::Writer;
 
 /// What admission looks up, in the state that the transaction sees.
 struct Cluster<'a> {
     snapshot: &'a Snapshot,
-    registry: &'a Registry,
 }
 
-impl Cluster<'_> {
-    /// The built-in kinds that admission asks for, by their plural.
-    fn plural(&self, group: &str, kind: &str) -> String {
-        let found = self.registry.find_kind(group, "v1", kind);
-        found.map_or_else(|| format!("{}s", kind.to_lowercase()), |resource| resource.plural.clone())
-    }
+/// The plural of the kinds that admission asks for: classes, and what needs no more than an `s`.
+fn plural(kind: &str) -> String {
+    let kind = kind.to_lowercase();
+    if kind.ends_with('s') { kind + "es" } else { kind + "s" }
 }
 
 impl Lookup for Cluster<'_> {
     fn get(&self, group: &str, kind: &str, namespace: &str, name: &str) -> Option<Value> {
-        let key = key::object(group, &self.plural(group, kind), namespace, name);
+        let key = key::object(group, &plural(kind), namespace, name);
         self.snapshot.get(&key).map(|entry| registry::value(&entry))
     }
 
     fn list(&self, group: &str, kind: &str) -> Vec<Value> {
-        let range = KeyRange::prefix(key::resource(group, &self.plural(group, kind)));
+        let range = KeyRange::prefix(key::resource(group, &plural(kind)));
         let entries: Vec<&Arc<Entry>> = self.snapshot.range(&range, None).collect();
         entries.into_iter().map(|entry| registry::value(entry)).collect()
     }
@@ -50,7 +47,7 @@ pub(crate) fn create(writer: &Writer<'_>, snapshot: &Snapshot, object: &mut Valu
     if ask.resource.is("", "pods") && ask.server.options().admission.service_account {
         service_account::admit(ask, snapshot, object)?;
     }
-    let cluster = Cluster { snapshot, registry: &ask.server.0.registry };
+    let cluster = Cluster { snapshot };
     prepare::admit(&ask.resource.facts, object, &cluster).map_err(ApiError::from)?;
     if ask.resource.is("", "services") {
         service::allocate(ask, snapshot, object, None)?;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use bytes::Bytes;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use setpoint_store::Snapshot;
@@ -44,7 +43,7 @@ fn bearer_token(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// CN is the name, every O a group.
-fn certificate_user(der: &Bytes) -> Option<UserInfo> {
+pub(crate) fn certificate_user(der: &[u8]) -> Option<UserInfo> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
     let subject = certificate.subject();
     let name = subject.iter_common_name().next()?.as_str().ok()?.to_owned();

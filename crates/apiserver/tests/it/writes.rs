@@ -240,3 +240,14 @@ async fn kinds_without_anything_behind_them_say_so() {
     assert_eq!(answer.code, 201);
     assert!(answer.warnings()[0].starts_with("299 - \"networkpolicies.networking.k8s.io"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_never_ends_is_given_up() {
+    let cluster = start().await;
+    let frames =
+        futures::stream::pending::<Result<http_body::Frame<bytes::Bytes>, setpoint_apiserver::BoxError>>();
+    let endless = http_body_util::BodyExt::boxed_unsync(http_body_util::StreamBody::new(frames));
+    let request = Request::post(MAPS).body(endless).unwrap();
+    let refused = cluster.send(request).await.expect(504);
+    assert_eq!(refused["reason"], "Timeout");
+}
