@@ -136,11 +136,11 @@ fn set_managed_fields(object: &mut Value, entries: Option<Value>) {
 /// Takes note of a create (`live` is none), an update or a patch: sets `metadata.managedFields` of `new`.
 ///
 /// `new` is what is to be stored, normalised and defaulted, before admission. Entries that the request carries are
-/// taken over (except through subresources); `[]` and `[{}]` reset them.
+/// taken over (except through subresources); `[{}]` and, for built-in kinds, `[]` reset them.
 pub fn track_update(live: Option<&Value>, new: &mut Value, context: &WriteContext<'_>) {
     let live_entries = live.and_then(managed_fields);
     let managers = if context.subresource.is_empty() {
-        requested_managers(managed_fields(new), live_entries)
+        requested_managers(managed_fields(new), live_entries, context)
     } else {
         Managers::decode(live_entries).unwrap_or_default()
     };
@@ -165,9 +165,14 @@ pub fn track_update(live: Option<&Value>, new: &mut Value, context: &WriteContex
 
 /// The managers that an update starts from: the request's own list, or the live object's where the request has
 /// none that decodes.
-fn requested_managers(requested: Option<&Value>, live: Option<&Value>) -> Managers {
+fn requested_managers(
+    requested: Option<&Value>,
+    live: Option<&Value>,
+    context: &WriteContext<'_>,
+) -> Managers {
     let is_reset = match requested.and_then(Value::as_array).map(Vec::as_slice) {
-        Some([]) => true,
+        // The metadata of custom objects loses an empty list before anybody looks.
+        Some([]) => context.schema.name.is_some(),
         Some([only]) => only.as_object().is_some_and(Map::is_empty),
         _ => false,
     };
