@@ -36,12 +36,44 @@ pub(super) fn set_element_order(
         };
         let (listed, server_only) = partition(merged, &order, key)?;
         let current = current.unwrap_or_default();
-        items_are_objects(&[&current, change.as_deref().unwrap_or_default()])?;
-        let both = interleave(listed, server_only, &order, &current, key)?;
+        let change = change.unwrap_or_default();
+        items_are_objects(&[&current, &change])?;
+        let live_order = key.map_or_else(|| current.clone(), |key| order_after_merge(&current, &change, key));
+        let both = interleave(listed, server_only, &order, &live_order, key)?;
         patch.remove(name);
         original.insert(name.to_owned(), Value::Array(both));
     }
     Ok(())
+}
+
+/// The live order as it is remembered once the patch was merged: kube-apiserver deletes and adds in place, so that an
+/// added item takes the place that a deleted one left, and that place is its order from then on.
+fn order_after_merge(current: &[Value], change: &[Value], key: &str) -> Vec<Value> {
+    let directive = |item: &Value, word: &str| item.get(DIRECTIVE).and_then(Value::as_str) == Some(word);
+    let mut places = current.to_vec();
+    let mut length = places.len();
+    for item in change.iter().filter(|item| directive(item, "delete")) {
+        while let Some(at) = places[..length].iter().position(|own| own.get(key) == item.get(key)) {
+            for next in at..length - 1 {
+                places[next] = places[next + 1].clone();
+            }
+            length -= 1;
+        }
+    }
+    if change.iter().any(|item| directive(item, "replace")) {
+        return places;
+    }
+    for item in change.iter().filter(|item| item.get(DIRECTIVE).is_none()) {
+        if places[..length].iter().any(|own| own.get(key) == item.get(key)) {
+            continue;
+        }
+        if length == places.len() {
+            break;
+        }
+        places[length] = item.clone();
+        length += 1;
+    }
+    places
 }
 
 fn expect_list(value: Value) -> Result<Vec<Value>, Error> {

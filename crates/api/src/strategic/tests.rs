@@ -147,6 +147,16 @@ fn element_order_rules_keyed_lists() {
 }
 
 #[test]
+fn an_added_item_takes_the_place_that_a_deleted_one_left() {
+    let live = json!({"containers": [{"name": "gone"}, {"name": "own"}]});
+    let patch = json!({
+        "$setElementOrder/containers": [{"name": "new"}],
+        "containers": [{"name": "gone", "$patch": "delete"}, {"name": "new"}],
+    });
+    assert_eq!(merged(live, patch), json!({"containers": [{"name": "own"}, {"name": "new"}]}));
+}
+
+#[test]
 fn retain_keys_clears_the_rest() {
     let live = json!({"strategy": {"type": "RollingUpdate", "rollingUpdate": {}}});
     let patch = json!({"strategy": {"$retainKeys": ["type"], "type": "Recreate"}});
