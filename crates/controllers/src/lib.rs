@@ -33,6 +33,7 @@ mod scheduler;
 mod selector;
 mod service;
 mod serviceaccount;
+mod triggertime;
 
 pub use register::{NAMES, Options, UnknownName, parse_names, register};
 

@@ -7,6 +7,7 @@ use setpoint::{
 
 use super::{CONTROLLER, MANAGED_BY, Plan, plan};
 use crate::service::{self, managed_selector};
+use crate::triggertime::{self, TriggerTimes};
 
 /// How many Services are worked on at a time.
 const CONCURRENCY: usize = 5;
@@ -20,17 +21,21 @@ pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
         .named("endpoint-controller")
         .field_owner(crate::FIELD_OWNER)
         .concurrency(CONCURRENCY)
-        .run(EndpointsController)?;
+        .run(EndpointsController::default())?;
     Ok(())
 }
 
-struct EndpointsController;
+#[derive(Default)]
+struct EndpointsController {
+    times: TriggerTimes,
+}
 
 impl Reconciler for EndpointsController {
     async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
         let client = ctx.client();
         let present = client.get::<Endpoints>(&request).await?;
         let Some(service) = client.get::<Service>(&request).await? else {
+            self.times.forget(request.key());
             // Endpoints have no owner; those that this controller made go with their Service.
             if let Some(present) = present.filter(|present| is_ours(present)) {
                 let options = DeleteOptions::default().uid(present.metadata.uid.clone().unwrap_or_default());
@@ -41,7 +46,12 @@ impl Reconciler for EndpointsController {
         let Some(selector) = managed_selector(&service) else { return Ok(Action::done()) };
         let pods = service::pods(client, request.namespace().unwrap_or_default(), selector).await?;
         let pods: Vec<&Pod> = pods.iter().map(|pod| &**pod).collect();
-        let written = match plan(&service, &pods, present.as_deref()) {
+        let trigger = self.times.look(request.key(), &service, &pods);
+        let mut plan = plan(&service, &pods, present.as_deref());
+        if let Plan::Create(endpoints) | Plan::Update(endpoints) = &mut plan {
+            triggertime::annotate(&mut endpoints.metadata.annotations, trigger);
+        }
+        let written = match plan {
             Plan::Nothing => return Ok(Action::done()),
             Plan::Create(endpoints) => client.create(&*endpoints).await,
             Plan::Update(endpoints) => client.update(&*endpoints).await,

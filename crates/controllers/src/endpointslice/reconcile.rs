@@ -13,6 +13,7 @@ use setpoint::{
 use super::{CONTROLLER, MANAGED_BY, Plan, SERVICE_NAME, plan};
 use crate::pod::node_name;
 use crate::service::{self, managed_selector};
+use crate::triggertime::{self, TriggerTimes};
 
 /// How many Services are worked on at a time.
 const CONCURRENCY: usize = 5;
@@ -32,17 +33,23 @@ pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
         .named("endpointslice-controller")
         .field_owner(crate::FIELD_OWNER)
         .concurrency(CONCURRENCY)
-        .run(EndpointSlices)?;
+        .run(EndpointSlices::default())?;
     Ok(())
 }
 
-struct EndpointSlices;
+#[derive(Default)]
+struct EndpointSlices {
+    times: TriggerTimes,
+}
 
 impl Reconciler for EndpointSlices {
     async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
         let client = ctx.client();
         // Slices of a Service that is gone go with it: they name it as their owner.
-        let Some(service) = client.get::<Service>(&request).await? else { return Ok(Action::done()) };
+        let Some(service) = client.get::<Service>(&request).await? else {
+            self.times.forget(request.key());
+            return Ok(Action::done());
+        };
         let Some(selector) = managed_selector(&service) else { return Ok(Action::done()) };
         let pods = service::pods(client, request.namespace().unwrap_or_default(), selector).await?;
         let kept = format!("{SERVICE_NAME}={},{MANAGED_BY}={CONTROLLER}", request.name());
@@ -51,7 +58,11 @@ impl Reconciler for EndpointSlices {
         let nodes = nodes_of(client, &pods).await?;
         let pods: Vec<&Pod> = pods.iter().map(|pod| &**pod).collect();
         let slices: Vec<&EndpointSlice> = slices.iter().map(|slice| &**slice).collect();
-        let plan = plan(&service, &pods, &slices, |name| nodes.get(name).cloned());
+        let trigger = self.times.look(request.key(), &service, &pods);
+        let mut plan = plan(&service, &pods, &slices, |name| nodes.get(name).cloned());
+        for slice in plan.create.iter_mut().chain(&mut plan.update) {
+            triggertime::annotate(&mut slice.metadata.annotations, trigger);
+        }
         match write(client, request.namespace(), plan).await {
             Err(error) if error.is_namespace_terminating() => Ok(Action::done()),
             written => written.map(|()| Action::done()).map_err(Error::from),
