@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::Priority;
-use super::core::{KeyId, Queue, QueueOptions};
+use super::core::{KeyId, Queue, QueueOptions, Run};
 use super::reason::{Reason, Reasons};
 use super::stats::Stats;
 
@@ -204,6 +204,23 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
         }
     }
 
+    /// Gives a key back and takes the next one: [`Item::done`] and [`WorkQueue::get`] in one step.
+    pub async fn next(mut finished: Item<T>) -> Option<Item<T>> {
+        let Some(queue) = finished.queue.take() else { return None };
+        {
+            let now = queue.now();
+            let mut state = queue.lock();
+            state.queue.done(finished.id, now);
+            if let Some(run) = state.queue.get(now) {
+                let key = state.queue.key(run.id).expect("a running key is known").clone();
+                queue.wake(state);
+                return Some(Item::new(queue, key, run));
+            }
+            queue.settle(state);
+        }
+        queue.get().await
+    }
+
     /// The next key if one is ready.
     pub fn try_get(&self) -> Option<Item<T>> {
         let now = self.now();
@@ -214,15 +231,7 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
     fn take(&self, state: &mut State<T>, now: Duration) -> Option<Item<T>> {
         let run = state.queue.get(now)?;
         let key = state.queue.key(run.id).expect("a running key is known").clone();
-        Some(Item {
-            queue: self.clone(),
-            id: run.id,
-            key,
-            priority: Priority(run.priority),
-            reasons: run.reasons,
-            failures: run.failures,
-            waited: run.waited,
-        })
+        Some(Item::new(self.clone(), key, run))
     }
 
     /// Refuses adds from now on; workers finish what is queued. Ends the wait of a drain.
@@ -275,6 +284,11 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
         let now = self.now();
         let mut state = self.lock();
         state.queue.done(id, now);
+        self.settle(state);
+    }
+
+    /// After a key was given back: wakes whom it concerns.
+    fn settle(&self, state: MutexGuard<'_, State<T>>) {
         let drained = state.draining && state.queue.drained();
         self.wake(state);
         if drained {
@@ -307,7 +321,8 @@ impl<T: Clone + Eq + Hash> Drop for Waiter<'_, T> {
 /// A key in the hands of a worker. Dropping it gives the key back ([`Queue::done`]), also when the worker
 /// panics.
 pub struct Item<T: Clone + Eq + Hash> {
-    queue: WorkQueue<T>,
+    /// Empty once the key was given back.
+    queue: Option<WorkQueue<T>>,
     id: KeyId,
     key: T,
     priority: Priority,
@@ -317,6 +332,18 @@ pub struct Item<T: Clone + Eq + Hash> {
 }
 
 impl<T: Clone + Eq + Hash> Item<T> {
+    fn new(queue: WorkQueue<T>, key: T, run: Run) -> Self {
+        Item {
+            queue: Some(queue),
+            id: run.id,
+            key,
+            priority: Priority(run.priority),
+            reasons: run.reasons,
+            failures: run.failures,
+            waited: run.waited,
+        }
+    }
+
     /// The key.
     pub fn key(&self) -> &T {
         &self.key
@@ -348,6 +375,8 @@ impl<T: Clone + Eq + Hash> Item<T> {
 
 impl<T: Clone + Eq + Hash> Drop for Item<T> {
     fn drop(&mut self) {
-        self.queue.done(self.id);
+        if let Some(queue) = &self.queue {
+            queue.done(self.id);
+        }
     }
 }
