@@ -16,15 +16,23 @@ const ITEMS: usize = 4_000_000;
 const WORKERS: usize = 4;
 
 fn requests(count: usize) -> Vec<Request> {
-    (0..count).map(|number| Request::namespaced(&format!("team-{}", number % 50), &format!("object-{number}"))).collect()
+    (0..count)
+        .map(|number| Request::namespaced(&format!("team-{}", number % 50), &format!("object-{number}")))
+        .collect()
 }
 
 fn flow(request: &Request) -> u64 {
-    request.namespace().map_or(0, |namespace| namespace.bytes().fold(0, |sum, byte| sum * 31 + u64::from(byte)))
+    request
+        .namespace()
+        .map_or(0, |namespace| namespace.bytes().fold(0, |sum, byte| sum * 31 + u64::from(byte)))
 }
 
 fn options(fair: bool) -> QueueOptions<Request> {
-    QueueOptions { fairness: fair.then_some(flow as fn(&Request) -> u64), idle_keys: 2_000_000, ..QueueOptions::default() }
+    QueueOptions {
+        fairness: fair.then_some(flow as fn(&Request) -> u64),
+        idle_keys: 2_000_000,
+        ..QueueOptions::default()
+    }
 }
 
 fn drain(queue: &mut Queue<Request>, now: Duration) {

@@ -1,4 +1,104 @@
-//! Setpoint: Kubernetes operators in Rust.
+//! Write Kubernetes operators in Rust.
+//!
+//! An operator is a loop: it watches objects, compares what they ask for (`spec`) with what is there, and writes
+//! the difference. This crate is everything around the comparison: informers and caches, a work queue,
+//! controllers, a client that sees its own writes, leader election, events, metrics, health checks. It works on a
+//! [`kube::Client`] against any Kubernetes from 1.32 on; types are those of `k8s-openapi` and
+//! `#[derive(CustomResource)]`.
+//!
+//! # An operator
+//!
+//! A `Website` asks for a page; the operator keeps a ConfigMap with it and says so in the status.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//!
+//! use k8s_openapi::api::core::v1::ConfigMap;
+//! use kube::CustomResource;
+//! use schemars::JsonSchema;
+//! use serde::{Deserialize, Serialize};
+//! use serde_json::json;
+//! use setpoint::client::controller_reference;
+//! use setpoint::{Action, Context, Controller, Error, Manager, ManagerOptions, Reconciler, Request, Signals};
+//!
+//! #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+//! #[kube(group = "example.org", version = "v1", kind = "Website", namespaced, status = "WebsiteStatus")]
+//! struct WebsiteSpec {
+//!     page: String,
+//! }
+//!
+//! #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+//! struct WebsiteStatus {
+//!     published: bool,
+//! }
+//!
+//! struct Publisher;
+//!
+//! impl Reconciler for Publisher {
+//!     async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
+//!         let client = ctx.client();
+//!         // From the cache. A deleted object is no error: there is nothing left to do.
+//!         let Some(site) = client.get::<Website>(&request).await? else { return Ok(Action::done()) };
+//!
+//!         // Only the fields named here are ours. Sent only if the cache shows that it would change something.
+//!         client
+//!             .apply_partial::<ConfigMap>(&json!({
+//!                 "metadata": {"name": request.name(), "namespace": request.namespace(),
+//!                     "ownerReferences": [controller_reference(&*site)?]},
+//!                 "data": {"index.html": site.spec.page},
+//!             }))
+//!             .await?;
+//!
+//!         let mut updated = (*site).clone();
+//!         updated.status = Some(WebsiteStatus { published: true });
+//!         if client.patch_status_from(&*site, &updated).await?.is_some() {
+//!             ctx.recorder().normal(&*site, "Published", "the page is up");
+//!         }
+//!         Ok(Action::requeue_after(Duration::from_secs(3600)))
+//!     }
+//! }
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let client = kube::Client::try_default().await?;
+//!     let manager = Manager::new(client, ManagerOptions::default());
+//!     Controller::for_kind::<Website>(&manager).owns::<ConfigMap>().run(Publisher)?;
+//!     let mut signals = Signals::new()?;
+//!     manager.run(async move { signals.next().await }).await?;
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # What happens
+//!
+//! 1. [`Manager::run`] starts servers, then caches: one [`SharedInformer`] for each kind that a controller declared,
+//!    shared by all. It waits until they have synced, then starts the controllers (those that need the lease once
+//!    this process is elected).
+//! 2. An event passes the [predicates](predicate), is mapped to [`Request`]s (the object itself, its owner, or what
+//!    a function says) and queued with the reason. The [queue] keeps one entry per object, initial and resync work
+//!    below live events, and lets namespaces take turns.
+//! 3. A worker takes a request, waits until the caches show what the last reconcile of this object wrote, and calls
+//!    the [`Reconciler`]. What it answers ([`Action`], or an [`Error`]) decides when the object is queued again.
+//! 4. Reads come from the caches and are repeatable within one reconcile; writes go to the server under the
+//!    controller's field owner. Reading a kind that was not declared is an error that says what to declare.
+//!
+//! # Rules of thumb
+//!
+//! - Reconcile levels, not edges: read the state, compute, write. Any run may be the first, the last or a repetition.
+//! - Return errors; the back-off is per object (5 ms doubling to 1000 s). [`Error::terminal`] for what only another
+//!   spec mends.
+//! - Prefer [`Client::apply`]: it needs no read, knows no conflict, and costs nothing when nothing changes.
+//! - Declare what you read: `.owns`, `.watches`, `.reads`. [`Client::live`] is for the rare exception.
+//! - Clean up outside the cluster with [`Client::lifecycle`]; inside it owner references do the work.
+//!
+//! # The low layer
+//!
+//! Everything above is made of public parts: [`ListerWatcher`], [`Reflector`], [`DeltaQueue`], [`Store`],
+//! [`SharedInformer`], [`InformerFactory`], [`queue::WorkQueue`]. A controller in the style of client-go's
+//! sample-controller can be written on them by hand.
+//!
+//! People who come from client-go, controller-runtime or kube-runtime find every concept in
+//! `docs/from-client-go.md`.
 #![deny(missing_docs)]
 
 mod key;

@@ -206,7 +206,7 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
 
     /// Gives a key back and takes the next one: [`Item::done`] and [`WorkQueue::get`] in one step.
     pub async fn next(mut finished: Item<T>) -> Option<Item<T>> {
-        let Some(queue) = finished.queue.take() else { return None };
+        let queue = finished.queue.take()?;
         {
             let now = queue.now();
             let mut state = queue.lock();

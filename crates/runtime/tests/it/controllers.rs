@@ -341,3 +341,40 @@ async fn a_lost_conflict_is_retried_quietly() {
     );
     assert!(metrics.contains(r#"setpoint_reconcile_conflicts_total{controller="configmap"} 2"#), "{metrics}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn metrics_carry_the_names_of_go_and_the_missing_ones() {
+    let fake = Fake::new();
+    fake.put(CONFIG_MAPS, config_map("a", "1"));
+    let manager = Manager::new(fake.client(), ManagerOptions::default());
+    Controller::for_kind::<ConfigMap>(&manager).owns::<Secret>().run(copy).unwrap();
+    let text = beside(&manager, async {
+        until("the child", || fake.get(SECRETS, "default", "a").is_some()).await;
+        manager.metrics().encode()
+    })
+    .await;
+    for name in [
+        "controller_runtime_reconcile_total{",
+        "controller_runtime_reconcile_errors_total{",
+        "controller_runtime_terminal_reconcile_errors_total{",
+        "controller_runtime_reconcile_time_seconds_bucket{",
+        r#"controller_runtime_max_concurrent_reconciles{controller="configmap"} 4"#,
+        "controller_runtime_active_workers{",
+        r#"workqueue_depth{name="configmap",controller="configmap",priority="-100"}"#,
+        "workqueue_adds_total{",
+        "workqueue_queue_duration_seconds_bucket{",
+        "workqueue_work_duration_seconds_sum{",
+        "workqueue_unfinished_work_seconds{",
+        "workqueue_longest_running_processor_seconds{",
+        r#"rest_client_requests_total{code="201",host="",method="POST"} 1"#,
+        r#"setpoint_cache_objects{name="0",group="",version="v1",resource="configmaps"} 1"#,
+        "setpoint_cache_bytes{",
+        "setpoint_informer_watches_total{",
+        "setpoint_informer_watch_errors_total{",
+        "setpoint_informer_handler_lag{",
+        "setpoint_informer_silence_seconds{",
+        "informer_store_resource_version{",
+    ] {
+        assert!(text.contains(name), "{name} is missing in\n{text}");
+    }
+}

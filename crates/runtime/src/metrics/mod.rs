@@ -14,25 +14,33 @@
 //! | `setpoint_stale_reads_prevented_total` | kind | ours: reads and reconciles that waited for an own write |
 //! | `setpoint_read_your_writes_timeouts_total` | kind | ours: waits that gave up |
 //! | `setpoint_apply_skipped_total` | controller | ours: applies that would have changed nothing |
+//! | `informer_queued_items`, `informer_store_resource_version` | name, group, version, resource | client-go (component-base) |
+//! | `setpoint_cache_{objects,bytes}` | name, group, version, resource | ours: what a cache holds |
+//! | `setpoint_informer_{lists,watches,short_watches,watch_errors,replaces,events,received_bytes,undecodable,stale_events,handler_panics}_total` | as above | ours: what a watch went through |
+//! | `setpoint_informer_handler_lag`, `setpoint_informer_handler_merged_total` | as above | ours: events that wait for a handler, and that were merged because too many did |
+//! | `setpoint_informer_silence_seconds` | as above | ours: how long the server has told nothing (staleness) |
 //! | `setpoint_events_dropped_total` | reason | ours: events of the recorder that were not sent |
+
+mod informers;
+mod queues;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
 
 use http::{Method, StatusCode};
-use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::queue::{self, BUCKETS, QueueReport, WorkQueue};
+use crate::client::Caches;
+use crate::queue::WorkQueue;
 use crate::reconcile::Request;
+
+use informers::Informers;
+use queues::Queues;
 
 pub use prometheus_client;
 
@@ -55,6 +63,7 @@ struct Shared {
     registry: Mutex<Registry>,
     families: Families,
     queues: Arc<Queues>,
+    informers: Arc<Informers>,
 }
 
 struct Families {
@@ -97,7 +106,9 @@ impl Metrics {
         families.register(&mut registry);
         let queues = Arc::new(Queues::default());
         registry.register_collector(Box::new(Arc::clone(&queues)));
-        Metrics(Arc::new(Shared { registry: Mutex::new(registry), families, queues }))
+        let informers = Arc::new(Informers::default());
+        registry.register_collector(Box::new(Arc::clone(&informers)));
+        Metrics(Arc::new(Shared { registry: Mutex::new(registry), families, queues, informers }))
     }
 
     /// The registry, for metrics of one's own. Locked while the guard lives: keep it short.
@@ -146,6 +157,10 @@ impl Metrics {
 
     pub(crate) fn event_dropped(&self, reason: &'static str) {
         self.0.families.events_dropped.get_or_create(&vec![("reason", reason.to_owned())]).inc();
+    }
+
+    pub(crate) fn watch_caches(&self, caches: &Caches) {
+        self.0.informers.add(caches);
     }
 
     pub(crate) fn watch_queue(&self, queue: &WorkQueue<Request>) {
@@ -311,92 +326,4 @@ impl ClientMetrics {
 pub(crate) struct LeaderMetrics {
     pub(crate) status: Gauge,
     pub(crate) slow_path: Counter,
-}
-
-/// Reads the queues when somebody scrapes.
-#[derive(Default)]
-struct Queues(Mutex<Vec<WorkQueue<Request>>>);
-
-impl Queues {
-    fn add(&self, queue: &WorkQueue<Request>) {
-        self.0.lock().expect("no holder of this lock panics").push(queue.clone());
-    }
-}
-
-impl fmt::Debug for Queues {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Queues")
-    }
-}
-
-impl Collector for Queues {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let reports: Vec<(Labels, QueueReport)> = self
-            .0
-            .lock()
-            .expect("no holder of this lock panics")
-            .iter()
-            .map(|queue| {
-                let name = queue.name().to_owned();
-                (vec![("name", name.clone()), ("controller", name)], queue.report())
-            })
-            .collect();
-        if reports.is_empty() {
-            return Ok(());
-        }
-        let mut depth =
-            encoder.encode_descriptor("workqueue_depth", "Keys that are ready", None, MetricType::Gauge)?;
-        for (labels, report) in &reports {
-            for (priority, count) in &report.depths {
-                let labels: Labels =
-                    labels.iter().cloned().chain([("priority", priority.to_string())]).collect();
-                ConstGauge::new(*count as i64).encode(depth.encode_family(&labels)?)?;
-            }
-        }
-        type Count = fn(&QueueReport) -> u64;
-        let counters: [(&str, &str, Count); 2] = [
-            ("workqueue_adds", "Adds", |report| report.stats.adds),
-            ("workqueue_retries", "Rate-limited adds", |report| report.stats.retries),
-        ];
-        for (name, help, count) in counters {
-            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-            for (labels, report) in &reports {
-                ConstCounter::new(count(report)).encode(family.encode_family(labels)?)?;
-            }
-        }
-        type Time = fn(&QueueReport) -> Duration;
-        let gauges: [(&str, &str, Time); 2] = [
-            ("workqueue_unfinished_work_seconds", "Work in progress", |report| report.unfinished),
-            ("workqueue_longest_running_processor_seconds", "Longest work in progress", |report| {
-                report.longest
-            }),
-        ];
-        for (name, help, time) in gauges {
-            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-            for (labels, report) in &reports {
-                ConstGauge::new(time(report).as_secs_f64()).encode(family.encode_family(labels)?)?;
-            }
-        }
-        type Times = fn(&QueueReport) -> &queue::Histogram;
-        let histograms: [(&str, &str, Times); 2] = [
-            ("workqueue_queue_duration_seconds", "Time from ready to taken", |report| &report.stats.waited),
-            ("workqueue_work_duration_seconds", "Time with a worker", |report| &report.stats.worked),
-        ];
-        for (name, help, times) in histograms {
-            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
-            for (labels, report) in &reports {
-                let times = times(report);
-                let bounds = BUCKETS.into_iter().chain([f64::MAX]);
-                let buckets: Vec<(f64, u64)> = bounds.zip(times.buckets).collect();
-                let sum = times.sum_nanos as f64 / 1e9;
-                family.encode_family(labels)?.encode_histogram::<NoLabelSet>(
-                    sum,
-                    times.count(),
-                    &buckets,
-                    None,
-                )?;
-            }
-        }
-        Ok(())
-    }
 }

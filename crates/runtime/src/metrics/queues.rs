@@ -1,0 +1,103 @@
+//! The work queues' metrics, read when somebody scrapes.
+
+use std::fmt;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+
+use super::Labels;
+use crate::queue::{self, BUCKETS, QueueReport, WorkQueue};
+use crate::reconcile::Request;
+
+/// Reads the queues when somebody scrapes.
+#[derive(Default)]
+pub(super) struct Queues(Mutex<Vec<WorkQueue<Request>>>);
+
+impl Queues {
+    pub(super) fn add(&self, queue: &WorkQueue<Request>) {
+        self.0.lock().expect("no holder of this lock panics").push(queue.clone());
+    }
+}
+
+impl fmt::Debug for Queues {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Queues")
+    }
+}
+
+impl Collector for Queues {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let reports: Vec<(Labels, QueueReport)> = self
+            .0
+            .lock()
+            .expect("no holder of this lock panics")
+            .iter()
+            .map(|queue| {
+                let name = queue.name().to_owned();
+                (vec![("name", name.clone()), ("controller", name)], queue.report())
+            })
+            .collect();
+        if reports.is_empty() {
+            return Ok(());
+        }
+        let mut depth =
+            encoder.encode_descriptor("workqueue_depth", "Keys that are ready", None, MetricType::Gauge)?;
+        for (labels, report) in &reports {
+            for (priority, count) in &report.depths {
+                let labels: Labels =
+                    labels.iter().cloned().chain([("priority", priority.to_string())]).collect();
+                ConstGauge::new(*count as i64).encode(depth.encode_family(&labels)?)?;
+            }
+        }
+        type Count = fn(&QueueReport) -> u64;
+        let counters: [(&str, &str, Count); 2] = [
+            ("workqueue_adds", "Adds", |report| report.stats.adds),
+            ("workqueue_retries", "Rate-limited adds", |report| report.stats.retries),
+        ];
+        for (name, help, count) in counters {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for (labels, report) in &reports {
+                ConstCounter::new(count(report)).encode(family.encode_family(labels)?)?;
+            }
+        }
+        type Time = fn(&QueueReport) -> Duration;
+        let gauges: [(&str, &str, Time); 2] = [
+            ("workqueue_unfinished_work_seconds", "Work in progress", |report| report.unfinished),
+            ("workqueue_longest_running_processor_seconds", "Longest work in progress", |report| {
+                report.longest
+            }),
+        ];
+        for (name, help, time) in gauges {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for (labels, report) in &reports {
+                ConstGauge::new(time(report).as_secs_f64()).encode(family.encode_family(labels)?)?;
+            }
+        }
+        type Times = fn(&QueueReport) -> &queue::Histogram;
+        let histograms: [(&str, &str, Times); 2] = [
+            ("workqueue_queue_duration_seconds", "Time from ready to taken", |report| &report.stats.waited),
+            ("workqueue_work_duration_seconds", "Time with a worker", |report| &report.stats.worked),
+        ];
+        for (name, help, times) in histograms {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+            for (labels, report) in &reports {
+                let times = times(report);
+                let bounds = BUCKETS.into_iter().chain([f64::MAX]);
+                let buckets: Vec<(f64, u64)> = bounds.zip(times.buckets).collect();
+                let sum = times.sum_nanos as f64 / 1e9;
+                family.encode_family(labels)?.encode_histogram::<NoLabelSet>(
+                    sum,
+                    times.count(),
+                    &buckets,
+                    None,
+                )?;
+            }
+        }
+        Ok(())
+    }
+}
