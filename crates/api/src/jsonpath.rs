@@ -216,7 +216,13 @@ fn parse_bracket(inner: &str) -> Result<Step, JsonPathError> {
         return Ok(Step::All);
     }
     if let Some(name) = unquote(inner) {
-        return Ok(Step::Field(name.to_owned()));
+        // A backslash takes the next character as it is, here too.
+        let mut plain = String::with_capacity(name.len());
+        let mut chars = name.chars();
+        while let Some(c) = chars.next() {
+            plain.extend(if c == '\\' { chars.next() } else { Some(c) });
+        }
+        return Ok(Step::Field(plain));
     }
     if let Some(condition) = inner.strip_prefix("?(").and_then(|text| text.strip_suffix(')')) {
         return parse_filter(condition.trim());

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 pub use admit::{Lookup, admit, admit_update};
 pub use delete::grace_period;
 pub use equal::semantically_equal;
+pub(crate) use pod::qos_class;
 
 use crate::access::{at, copy, object, remove, set};
 use crate::defaults;

@@ -139,7 +139,7 @@ fn merge_keys(term: &mut Value, field: &str, operator: &str, labels: &Value) {
 }
 
 /// Guaranteed, Burstable or BestEffort, from what the containers ask for.
-pub(super) fn qos_class(pod: &Value) -> &'static str {
+pub(crate) fn qos_class(pod: &Value) -> &'static str {
     if !at(pod, "spec.resources").is_null() {
         return class_of(std::iter::once(at(pod, "spec.resources")));
     }

@@ -65,7 +65,7 @@ impl CustomPrinter {
 
 fn cell(type_: &str, value: &Value, now: Timestamp) -> Value {
     match (type_, value) {
-        ("string", Value::Null) => "<nil>".into(),
+        ("string", Value::Null) => "<no value>".into(),
         ("string", Value::String(text)) => text.clone().into(),
         ("string", value) => go_json(value).into(),
         ("integer", Value::Number(number)) => {

@@ -89,6 +89,22 @@ pub fn update_status(facts: &Facts, object: &Value, old: &Value) -> Vec<Cause> {
     once(causes.0)
 }
 
+/// A write to a subresource that takes the whole object, after [`crate::prepare::update_subresource`].
+pub fn update_subresource(facts: &Facts, subresource: &str, object: &Value, old: &Value) -> Vec<Cause> {
+    let judge: fn(&mut Causes, &Value, &Value) = match (facts.kind, subresource) {
+        (_, "status") => return update_status(facts, object, old),
+        ("Pod", "ephemeralcontainers") => pod::ephemeral_containers,
+        ("Pod", "resize") => pod::resize,
+        ("Namespace" | "CertificateSigningRequest", _) => |_, _, _| {},
+        _ => return update(facts, object, old),
+    };
+    let mut causes = Causes::default();
+    causes.extend(meta::create(facts, object, path_segment));
+    causes.extend(meta::update(object, old));
+    judge(&mut causes, object, old);
+    once(causes.0)
+}
+
 /// The addresses and address families of a service, which are looked at before any is given out.
 pub(crate) fn service_addresses(service: &Value) -> Vec<Cause> {
     let mut causes = Causes::default();

@@ -64,15 +64,15 @@ fn create(input: &Value) -> Result<Value, Status> {
     Ok(object)
 }
 
-fn update(input: &Value, old: &Value, status: bool) -> Result<Value, Status> {
+fn update(input: &Value, old: &Value, subresource: &str) -> Result<Value, Status> {
     let kind = GroupVersionKind::of(input).unwrap();
     let facts = Facts::builtin(&kind.group, &kind.kind).unwrap();
     let mut object = typed(&kind, input);
     defaults::apply(&kind, &mut object);
     let user = Value::Null;
-    let causes = if status {
-        prepare::update_status(facts, &mut object, old, &context(&user));
-        validate::update_status(facts, &object, old)
+    let causes = if !subresource.is_empty() {
+        assert!(prepare::update_subresource(facts, subresource, &mut object, old, &context(&user)));
+        validate::update_subresource(facts, subresource, &object, old)
     } else {
         if kind.kind == "Service" {
             allocate::update(&mut object, old, &ranges(), &taken, &Random::from_seed(1))?;
@@ -187,8 +187,12 @@ fn replay(topic: &str) {
     for case in &cases {
         match case["verb"].as_str().unwrap() {
             "create" => compare(case, create(&expand(&case["object"])), &mut failures),
-            "update" => compare(case, update(&expand(&case["object"]), &case["old"], false), &mut failures),
-            "status" => compare(case, update(&case["object"], &case["old"], true), &mut failures),
+            "update" => compare(case, update(&expand(&case["object"]), &case["old"], ""), &mut failures),
+            "status" => compare(case, update(&case["object"], &case["old"], "status"), &mut failures),
+            "sub" => {
+                let subresource = case["subresource"].as_str().unwrap();
+                compare(case, update(&case["object"], &case["old"], subresource), &mut failures);
+            }
             "table" => table(case, &mut failures),
             other => panic!("unknown verb {other}"),
         }
@@ -249,5 +253,5 @@ macro_rules! topics {
 mod validation {
     use super::replay;
 
-    topics!(config, pod, workload, batch, service, storage, rbac, networking, policy, crd);
+    topics!(config, pod, workload, batch, service, storage, rbac, networking, policy, crd, subresource);
 }

@@ -18,7 +18,30 @@ pub(super) fn containers(causes: &mut Causes, spec: &Value, volumes: &Volumes<'_
     for (index, one) in items(spec, "ephemeralContainers").iter().enumerate() {
         let path = path.child("ephemeralContainers").index(index);
         common(causes, one, volumes, &path);
+        let others = names.len();
         unique_name(causes, one, &path, &mut names);
+        ephemeral(causes, one, &names[..others], &path);
+    }
+}
+
+/// What an ephemeral container may not have; it may share the processes of one of the others.
+fn ephemeral(causes: &mut Causes, container: &Value, others: &[&str], path: &Path) {
+    let target = text(container, "targetContainerName");
+    if !target.is_empty() && !others.contains(&target) {
+        causes.push(Cause::not_found(&path.child("targetContainerName"), target));
+    }
+    let refused = "cannot be set for an Ephemeral Container";
+    for field in ["ports", "resources", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle"] {
+        if !crate::access::is_empty(container, field) {
+            causes.forbidden(&path.child(field), refused);
+        }
+    }
+    for (index, mount) in items(container, "volumeMounts").iter().enumerate() {
+        for field in ["subPath", "subPathExpr"] {
+            if !text(mount, field).is_empty() {
+                causes.forbidden(&path.child("volumeMounts").index(index).child(field), refused);
+            }
+        }
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) use resources::{integer_resource, resource_name, standard_resource};
 pub(super) use security::effect;
 pub(super) use spec::spec;
 pub(super) use status::update_status;
-pub(super) use update::update;
+pub(super) use update::{ephemeral_containers, resize, update};
 pub(super) use volume::{access_modes, claim_spec, host_path};
 
 /// A new pod, but for its metadata.

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::whole;
 use crate::access::{at, copy, int, items, items_mut, text};
-use crate::cause::{Path, Shown};
+use crate::cause::{Path, Shown, quote};
 use crate::name;
 use crate::prepare::semantically_equal;
 use crate::shown;
@@ -131,6 +131,67 @@ fn gates(causes: &mut Causes, pod: &Value, old: &Value, path: &Path) {
             let detail =
                 format!("only deletion is allowed, but found new scheduling gate '{}'", text(gate, "name"));
             causes.forbidden(&path.index(index).child("name"), &detail);
+        }
+    }
+}
+
+/// Ephemeral containers come and never go.
+pub(in crate::validate) fn ephemeral_containers(causes: &mut Causes, pod: &Value, old: &Value) {
+    whole(causes, pod);
+    let path = Path::new("spec.ephemeralContainers");
+    let list = "spec.ephemeralContainers";
+    for before in items(old, list) {
+        let name = text(before, "name");
+        let quoted = quote(name);
+        match items(pod, list).iter().rfind(|one| text(one, "name") == name) {
+            None => {
+                let detail = format!("existing ephemeral containers {quoted} may not be removed\n");
+                causes.forbidden(&path, &detail);
+            }
+            Some(after) if !semantically_equal(after, before) => {
+                let print = |one: &Value| shown::pretty("core.EphemeralContainer", one);
+                let difference = shown::unified(&print(before), &print(after));
+                let detail =
+                    format!("existing ephemeral containers {quoted} may not be changed\n{difference}");
+                causes.forbidden(&path, &detail);
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+/// Nothing but processor and memory of containers changes, and not so that the pod's class does.
+pub(in crate::validate) fn resize(causes: &mut Causes, pod: &Value, old: &Value) {
+    whole(causes, pod);
+    let path = Path::new("spec");
+    if crate::prepare::qos_class(pod) != crate::prepare::qos_class(old) {
+        let detail = "Pod QOS Class may not change as a result of resizing";
+        causes.invalid(&path, text(pod, "status.qosClass"), detail);
+    }
+    let names = |pod: &Value, list: &str| -> Vec<String> {
+        items(pod, list).iter().map(|one| text(one, "name").to_owned()).collect()
+    };
+    for list in ["containers", "initContainers"] {
+        let field = format!("spec.{list}");
+        let (after, before) = (names(pod, &field), names(old, &field));
+        if after.len() != before.len() {
+            return causes.forbidden(&path, &format!("{list} may not be added or removed on resize"));
+        }
+        if after != before {
+            return causes.forbidden(&path, &format!("{list} may not be renamed or reordered on resize"));
+        }
+    }
+    for list in ["containers", "initContainers"] {
+        let field = format!("spec.{list}");
+        for (after, before) in items(pod, &field).iter().zip(items(old, &field)) {
+            let mut after = after.clone();
+            for amount in ["limits.cpu", "limits.memory", "requests.cpu", "requests.memory"] {
+                copy(&mut after, before, &format!("resources.{amount}"));
+            }
+            copy(&mut after, before, "resizePolicy");
+            if !semantically_equal(&after, before) {
+                causes.forbidden(&path, "only cpu and memory resources are mutable");
+            }
         }
     }
 }
