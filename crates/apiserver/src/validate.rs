@@ -31,11 +31,11 @@ pub(crate) fn create(writer: &Writer<'_>, object: &Value) -> Result<()> {
 /// A changed object.
 pub(crate) fn update(writer: &Writer<'_>, new: &Value, live: &Value) -> Result<()> {
     let resource = &writer.ask.resource;
-    let status = writer.ask.info.subresource == "status";
-    let mut causes = if status {
-        validate::update_status(&resource.facts, new, live)
-    } else {
-        validate::update(&resource.facts, new, live)
+    let subresource = writer.ask.info.subresource.as_str();
+    let status = subresource == "status";
+    let mut causes = match subresource {
+        "" | "scale" => validate::update(&resource.facts, new, live),
+        subresource => validate::update_subresource(&resource.facts, subresource, new, live),
     };
     if let Some(custom) = &resource.custom {
         causes.extend(custom.validate(&resource.version, new, Some(live)));
