@@ -7,11 +7,13 @@ mod back;
 mod decode;
 mod encode;
 mod envelope;
+mod transcode;
 mod wire;
 
 pub use decode::decode_message;
 pub use encode::encode_message;
 pub use envelope::{Envelope, MAGIC, open, seal};
+pub use transcode::transcode_message;
 
 use serde_json::Value;
 
@@ -81,6 +83,9 @@ pub enum DecodeError {
 /// Why an object is not bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EncodeError {
+    /// The text is not JSON.
+    #[error("{0}")]
+    Malformed(String),
     /// The type has no protobuf form.
     #[error(
         "object does not implement the protobuf marshalling interface and cannot be encoded to a protobuf message: {0}"
@@ -152,6 +157,16 @@ pub fn encode(value: &Value) -> Result<Vec<u8>, EncodeError> {
     let schema = schema_of(api_version, kind)
         .ok_or_else(|| EncodeError::Kind { api_version: api_version.to_owned(), kind: kind.to_owned() })?;
     Ok(seal(api_version, kind, &encode_message(value, schema)?))
+}
+
+/// Encodes the JSON text of an object of a built-in kind, with its envelope. The text must be what reading gave.
+///
+/// # Errors
+/// When the kind is not known or has no protobuf form, or the text does not fit its type.
+pub fn transcode(json: &[u8], api_version: &str, kind: &str) -> Result<Vec<u8>, EncodeError> {
+    let schema = schema_of(api_version, kind)
+        .ok_or_else(|| EncodeError::Kind { api_version: api_version.to_owned(), kind: kind.to_owned() })?;
+    Ok(seal(api_version, kind, &transcode_message(json, schema)?))
 }
 
 /// A list from items that are messages already (without envelopes), as they were encoded once for all readers.

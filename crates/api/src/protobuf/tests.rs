@@ -41,6 +41,10 @@ fn agrees_with_go(name: &str, least: usize, exactly: bool) {
         let read = read_value(vector.json, schema.unwrap()).unwrap().value;
         let encoded = encode(&read).unwrap_or_else(|error| panic!("{}: {error}", vector.kind));
         assert_eq!(decode(&encoded).unwrap(), read, "{}", vector.kind);
+        let text = read.to_string();
+        let transcoded =
+            transcode(text.as_bytes(), read["apiVersion"].as_str().unwrap(), read["kind"].as_str().unwrap());
+        assert_eq!(STANDARD.encode(transcoded.unwrap()), STANDARD.encode(&encoded), "{}", vector.kind);
         if exactly {
             assert_eq!(read, decoded, "{}", vector.kind);
             assert_eq!(STANDARD.encode(&encoded), STANDARD.encode(vector.pb), "{}", vector.kind);
@@ -167,7 +171,14 @@ fn made_objects_of_every_kind_survive_the_round_trip() {
             object["kind"] = json!(kind);
             let read = read_value(object, schema).unwrap_or_else(|error| panic!("{kind} {seed}: {error}"));
             assert_eq!(read.strict, [], "{kind} {seed}");
-            let round = decode(&encode(&read.value).unwrap()).unwrap();
+            let encoded = encode(&read.value).unwrap();
+            let text = read.value.to_string();
+            assert_eq!(
+                transcode(text.as_bytes(), read.value["apiVersion"].as_str().unwrap(), kind).unwrap(),
+                encoded,
+                "{kind} {seed}"
+            );
+            let round = decode(&encoded).unwrap();
             assert_eq!(round, made::without_empty(read.value, schema), "{kind} {seed}");
         }
     }

@@ -16,6 +16,7 @@ pub use form::{
     Codec, Field, ListKind, Node, Omit, PatchStrategy, ProtoField, ProtoSlot, Scalar, Schema, Shape, Struct,
     TypeRef, prefix,
 };
+pub(crate) use read::syntax;
 pub use read::{
     Fault, Read, ReadError, STRICT_LIMIT, Strict, TypeMeta, excerpt, read_json, read_value, type_meta,
     untyped_json,

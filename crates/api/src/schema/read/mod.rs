@@ -8,7 +8,7 @@ mod at;
 mod input;
 mod leaf;
 mod merge;
-mod syntax;
+pub(crate) mod syntax;
 mod type_meta;
 mod walk;
 

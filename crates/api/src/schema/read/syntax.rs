@@ -7,14 +7,14 @@ use crate::gostyle;
 /// What Go says about bytes that are not JSON.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct Error(pub String);
+pub(crate) struct Error(pub String);
 
 /// Objects and arrays within each other. Deeper ones are refused: readers recurse. It is the bound that
 /// serde_json has when it reads the object back.
 const DEPTH: usize = 127;
 
 /// A cursor over JSON text.
-pub(super) struct Scanner<'a> {
+pub(crate) struct Scanner<'a> {
     data: &'a [u8],
     at: usize,
     depth: usize,
@@ -23,8 +23,18 @@ pub(super) struct Scanner<'a> {
 type Scan<T> = Result<T, Error>;
 
 impl<'a> Scanner<'a> {
-    pub(super) fn new(data: &'a [u8]) -> Self {
+    pub(crate) fn new(data: &'a [u8]) -> Self {
         Scanner { data, at: 0, depth: 0 }
+    }
+
+    /// Where the cursor stands.
+    pub(crate) fn position(&self) -> usize {
+        self.at
+    }
+
+    /// What was taken since the cursor stood there.
+    pub(crate) fn since(&self, position: usize) -> &'a [u8] {
+        &self.data[position..self.at]
     }
 
     fn space(&mut self) {
@@ -47,7 +57,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// The first byte of the value that stands next.
-    pub(super) fn begin_value(&mut self) -> Scan<u8> {
+    pub(crate) fn begin_value(&mut self) -> Scan<u8> {
         match self.peek()? {
             byte @ (b'{' | b'[' | b'"' | b't' | b'f' | b'n' | b'-' | b'0'..=b'9') => Ok(byte),
             _ => self.invalid("looking for beginning of value"),
@@ -55,7 +65,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Steps into the object or array that stands next.
-    pub(super) fn enter(&mut self) -> Scan<()> {
+    pub(crate) fn enter(&mut self) -> Scan<()> {
         self.depth += 1;
         if self.depth > DEPTH {
             return self.invalid("exceeded max depth");
@@ -64,12 +74,12 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    pub(super) fn leave(&mut self) {
+    pub(crate) fn leave(&mut self) {
         self.depth -= 1;
     }
 
     /// Whether the object just entered has a key; takes the end when not.
-    pub(super) fn first_key(&mut self) -> Scan<bool> {
+    pub(crate) fn first_key(&mut self) -> Scan<bool> {
         if self.peek()? == b'}' {
             self.at += 1;
             return Ok(false);
@@ -85,7 +95,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Whether another key follows; takes the comma or the end.
-    pub(super) fn next_key(&mut self) -> Scan<bool> {
+    pub(crate) fn next_key(&mut self) -> Scan<bool> {
         match self.peek()? {
             b',' => {
                 self.at += 1;
@@ -99,7 +109,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    pub(super) fn colon(&mut self) -> Scan<()> {
+    pub(crate) fn colon(&mut self) -> Scan<()> {
         match self.peek()? {
             b':' => {
                 self.at += 1;
@@ -110,7 +120,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Whether the array just entered has an item; takes the end when not.
-    pub(super) fn first_item(&mut self) -> Scan<bool> {
+    pub(crate) fn first_item(&mut self) -> Scan<bool> {
         if self.peek()? == b']' {
             self.at += 1;
             return Ok(false);
@@ -119,7 +129,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Whether another item follows; takes the comma or the end.
-    pub(super) fn next_item(&mut self) -> Scan<bool> {
+    pub(crate) fn next_item(&mut self) -> Scan<bool> {
         match self.peek()? {
             b',' => {
                 self.at += 1;
@@ -134,7 +144,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Takes `true`, `false` or `null`.
-    pub(super) fn word(&mut self) -> Scan<()> {
+    pub(crate) fn word(&mut self) -> Scan<()> {
         let word = match self.data.get(self.at) {
             Some(b't') => "true",
             Some(b'f') => "false",
@@ -150,7 +160,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Takes a number as it is written.
-    pub(super) fn numeral(&mut self) -> Scan<&'a str> {
+    pub(crate) fn numeral(&mut self) -> Scan<&'a str> {
         let start = self.at;
         if self.data.get(self.at) == Some(&b'-') {
             self.at += 1;
@@ -191,7 +201,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Takes a string; bytes that are not UTF-8 become U+FFFD, as in Go.
-    pub(super) fn string(&mut self) -> Scan<Cow<'a, str>> {
+    pub(crate) fn string(&mut self) -> Scan<Cow<'a, str>> {
         self.at += 1;
         let start = self.at;
         loop {
@@ -286,7 +296,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Takes whatever stands next.
-    pub(super) fn skip_value(&mut self) -> Scan<()> {
+    pub(crate) fn skip_value(&mut self) -> Scan<()> {
         match self.begin_value()? {
             b'"' => self.string().map(drop),
             b't' | b'f' | b'n' => self.word(),
@@ -317,14 +327,14 @@ impl<'a> Scanner<'a> {
     }
 
     /// Nothing but space may follow.
-    pub(super) fn end(&mut self) -> Scan<()> {
+    pub(crate) fn end(&mut self) -> Scan<()> {
         self.space();
         if self.at < self.data.len() { self.invalid("after top-level value") } else { Ok(()) }
     }
 }
 
 /// Whether the whole is one JSON value.
-pub(super) fn check(data: &[u8]) -> Scan<()> {
+pub(crate) fn check(data: &[u8]) -> Scan<()> {
     let mut scanner = Scanner::new(data);
     scanner.skip_value()?;
     scanner.end()
