@@ -30,9 +30,11 @@ impl Kind {
     }
 }
 
-/// JSON lines of an event, in stored form.
+/// JSON lines and protobuf frames of an event, in stored form.
 #[derive(Default)]
 struct Shared {
+    added_frame: OnceLock<Option<Bytes>>,
+    modified_frame: OnceLock<Option<Bytes>>,
     added: OnceLock<Bytes>,
     modified: OnceLock<Bytes>,
     deleted: OnceLock<Bytes>,
@@ -45,6 +47,8 @@ pub(crate) struct Lines {
     negotiated: Negotiated,
     /// Whether the bytes of the store are the bytes of the answer.
     plain: bool,
+    /// Whether the frame of an event is the same for every watcher of this kind.
+    plain_protobuf: bool,
     /// Tables carry their columns once.
     columns_sent: bool,
 }
@@ -59,11 +63,15 @@ impl Lines {
                 "application/vnd.kubernetes.protobuf",
             ]));
         }
+        let plain_protobuf = negotiated.format == Format::Protobuf
+            && negotiated.form == Form::Whole
+            && resource.is_stored_form()
+            && resource.custom.is_none();
         let plain = negotiated.format == Format::Json
             && negotiated.form == Form::Whole
             && resource.is_stored_form()
             && resource.custom.as_ref().is_none_or(|custom| !custom.defaults_on_read(&resource.version));
-        Ok(Lines { ask: ask.clone(), resource, negotiated, plain, columns_sent: false })
+        Ok(Lines { ask: ask.clone(), resource, negotiated, plain, plain_protobuf, columns_sent: false })
     }
 
     pub(crate) fn content_type(&self) -> &'static str {
@@ -78,11 +86,22 @@ impl Lines {
         if self.plain {
             return Some(stored_line(kind, &entry.value));
         }
+        if self.plain_protobuf {
+            return crate::protobuf::stored_frame(kind.name(), &entry.value, &self.resource);
+        }
         self.value(kind.name(), crate::registry::value(entry))
     }
 
     /// A change.
     pub(crate) fn event(&mut self, kind: Kind, event: &Event) -> Option<Bytes> {
+        if self.plain_protobuf && kind != Kind::Deleted {
+            let shared: &Shared = event.memo(|_| Shared::default());
+            let slot = if kind == Kind::Added { &shared.added_frame } else { &shared.modified_frame };
+            let frame = slot.get_or_init(|| {
+                crate::protobuf::stored_frame(kind.name(), &event.new.as_ref()?.value, &self.resource)
+            });
+            return frame.clone();
+        }
         if !self.plain {
             let value = match kind {
                 Kind::Deleted => gone(event)?,

@@ -83,6 +83,10 @@ pub(crate) fn present_value(resource: &Resource, mut value: Value) -> Value {
 pub(crate) fn one_entry(ask: &Ask, status: StatusCode, entry: &Entry) -> Result<Response<Body>> {
     let bytes = presented(&ask.resource, &entry.value);
     match ask.negotiated.form {
+        Form::Whole if ask.negotiated.format == Format::Protobuf => {
+            let body = crate::protobuf::stored(&bytes, &ask.resource)?;
+            Ok(respond::bytes(status, Format::Protobuf.media_type(), body))
+        }
         Form::Whole => respond::stored(status, &ask.negotiated, &bytes),
         _ => {
             let value = serde_json::from_slice(&bytes).map_err(ApiError::internal)?;
@@ -123,6 +127,13 @@ pub(crate) fn list(ask: &Ask, listed: Listed) -> Result<Response<Body>> {
     let plain = ask.negotiated.format == Format::Json && !ask.negotiated.pretty;
     let value = match ask.negotiated.form {
         Form::Whole if plain => return Ok(whole_list(ask, listed)),
+        Form::Whole if ask.negotiated.format == Format::Protobuf => {
+            let items: Vec<Bytes> =
+                listed.entries.iter().map(|entry| presented(&ask.resource, &entry.value)).collect();
+            let body = crate::protobuf::list(&ask.resource, &listed.metadata(false), &items)?;
+            let gzip = respond::takes_gzip(&ask.headers);
+            return Ok(respond::compressed(StatusCode::OK, Format::Protobuf.media_type(), body, gzip));
+        }
         Form::Whole => whole_value(ask, &listed),
         Form::Metadata(version) => {
             let items: Vec<Value> =

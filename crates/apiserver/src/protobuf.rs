@@ -1,5 +1,6 @@
 //! Protobuf on the wire: the envelope and watch frames, by the schema table.
 
+use bytes::Bytes;
 use serde_json::Value;
 use setpoint_api::protobuf;
 
@@ -9,6 +10,26 @@ use crate::registry::Resource;
 /// An object in its envelope.
 pub(crate) fn encode(value: &Value) -> Result<Vec<u8>> {
     protobuf::encode(value).map_err(|_| ApiError::not_acceptable(&["application/json", "application/yaml"]))
+}
+
+/// A stored object in its envelope, straight from its bytes.
+pub(crate) fn stored(bytes: &[u8], resource: &Resource) -> Result<Vec<u8>> {
+    protobuf::transcode(bytes, &resource.api_version(), &resource.kind).map_err(ApiError::internal)
+}
+
+/// A list, straight from the bytes of its items.
+pub(crate) fn list(resource: &Resource, metadata: &Value, items: &[Bytes]) -> Result<Vec<u8>> {
+    let schema = resource.schema();
+    let encoded = items.iter().map(|item| protobuf::transcode_message(item, &schema));
+    let encoded: Vec<Vec<u8>> = encoded.collect::<std::result::Result<_, _>>().map_err(ApiError::internal)?;
+    let items = encoded.iter().map(Vec::as_slice);
+    protobuf::encode_list(&resource.api_version(), &resource.list_kind, metadata, items)
+        .map_err(ApiError::internal)
+}
+
+/// A watch event of a stored object, straight from its bytes.
+pub(crate) fn stored_frame(kind: &str, bytes: &[u8], resource: &Resource) -> Option<Bytes> {
+    stored(bytes, resource).ok().map(|object| protobuf::watch_frame(kind, &object).into())
 }
 
 /// A watch event: length, then the envelope.
