@@ -29,10 +29,10 @@ const FIELDS: &[(&str, &str, &[&str])] = &[
     ("", "Namespace", &["status.phase"]),
     ("", "Secret", &["type"]),
     ("", "Service", &["spec.clusterIP", "spec.type"]),
-    ("apps", "ReplicaSet", &["status.replicas"]),
     ("batch", "Job", &["status.successful"]),
     ("certificates.k8s.io", "CertificateSigningRequest", &["spec.signerName"]),
-    ("events.k8s.io", "Event", EVENT),
+    ("events.k8s.io", "Event", EVENTS),
+    ("resource.k8s.io", "ResourceSlice", &["spec.nodeName", "spec.driver", "spec.pool.name"]),
 ];
 
 const EVENT: &[&str] = &[
@@ -49,7 +49,20 @@ const EVENT: &[&str] = &[
     "type",
 ];
 
-/// The names that the events of the newer group go by; the first is what a selector may also say there.
+const EVENTS: &[&str] = &[
+    "regarding.kind",
+    "regarding.namespace",
+    "regarding.name",
+    "regarding.uid",
+    "regarding.apiVersion",
+    "regarding.resourceVersion",
+    "regarding.fieldPath",
+    "reason",
+    "reportingController",
+    "type",
+];
+
+/// The names that the newer group has for fields of events.
 const EVENTS_NAMES: &[(&str, &str)] = &[
     ("regarding.kind", "involvedObject.kind"),
     ("regarding.namespace", "involvedObject.namespace"),
@@ -75,11 +88,9 @@ pub fn check(
             || (field == "metadata.namespace" && (namespaced || !has_own_list(kind)))
             || offered(kind).contains(&field)
             || (kind.key() == ("", "Pod") && field == "spec.host")
-            || (kind.key() == ("events.k8s.io", "Event")
-                && EVENTS_NAMES.iter().any(|(name, _)| *name == field))
             || custom.iter().any(|path| path == field);
         if !known {
-            return Err(SelectorError(refusal(kind, namespaced, field)));
+            return Err(SelectorError(refusal(kind, field)));
         }
     }
     Ok(())
@@ -89,14 +100,12 @@ fn has_own_list(kind: &GroupVersionKind) -> bool {
     !offered(kind).is_empty()
 }
 
-fn refusal(kind: &GroupVersionKind, _namespaced: bool, field: &str) -> String {
+fn refusal(kind: &GroupVersionKind, field: &str) -> String {
     match kind.key() {
         ("", "Pod" | "Node" | "ReplicationController" | "Event" | "Namespace" | "Secret" | "Service")
         | ("events.k8s.io", "Event")
-        | ("certificates.k8s.io", _)
-        | ("apps", "ReplicaSet" | "Deployment" | "StatefulSet" | "DaemonSet") => {
-            format!("field label not supported: {field}")
-        }
+        | ("certificates.k8s.io", _) => format!("field label not supported: {field}"),
+        ("resource.k8s.io", "ResourceSlice") => format!("field label not supported for {kind}: {field}"),
         ("batch", "Job") => format!("field label {} not supported for Job", crate::cause::quote(field)),
         _ => format!(
             "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
@@ -123,7 +132,7 @@ pub fn value(kind: &GroupVersionKind, field: &str, object: &Value) -> String {
         (("", "Pod"), "status.podIPs") => pod_ips(object),
         (("", "Node"), "spec.unschedulable") => truth(object, "spec.unschedulable").to_string(),
         (("batch", "Job"), "status.successful") => number(object, "status.succeeded"),
-        ((_, "ReplicaSet" | "ReplicationController"), "status.replicas") => number(object, "status.replicas"),
+        (("", "ReplicationController"), "status.replicas") => number(object, "status.replicas"),
         ((_, "Event"), field) => event(field, object),
         (_, field) => plain(at(object, field)),
     }

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use setpoint_api::facts::Facts;
+use setpoint_api::fields;
+use setpoint_api::selector::{FieldSelector, LabelSelector};
 use setpoint_api::table::Printer;
 use setpoint_api::{
     GroupKind, GroupVersionKind, Random, Status, allocate, defaults, prepare, schema, validate,
@@ -236,6 +238,26 @@ fn tables_are_as_the_real_server_prints_them() {
 #[test]
 fn metadata_is_judged_as_the_real_server_judges_it() {
     replay("meta");
+}
+
+#[test]
+fn selectors_are_refused_as_the_real_server_refuses_them() {
+    for case in cases("selectors") {
+        let kind = GroupVersionKind::of(&case).unwrap();
+        if kind.kind == "ClusterTrustBundle" || kind.kind == "PodCertificateRequest" {
+            continue;
+        }
+        let ours = match (case["fieldSelector"].as_str(), case["labelSelector"].as_str()) {
+            (Some(text), _) => FieldSelector::parse(text).and_then(|selector| {
+                fields::check(&kind, case["namespaced"].as_bool().unwrap(), &[], &selector)
+            }),
+            (None, Some(text)) => LabelSelector::parse(text).map(|_| ()),
+            (None, None) => panic!("a selector is missing"),
+        };
+        let ours = ours.err().map_or(String::new(), |error| error.to_string());
+        let real = case["message"].as_str().unwrap();
+        assert!(real == ours || (!ours.is_empty() && real.ends_with(&format!(": {ours}"))), "{case}\n{ours}");
+    }
 }
 
 macro_rules! topics {
