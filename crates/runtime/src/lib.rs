@@ -144,8 +144,8 @@ pub use cache::{
 pub use delta::{Delta, DeltaQueue};
 pub use factory::{Connect, FactoryOptions, InformerFactory, InformerOptions};
 pub use informer::{
-    Counter, DEFAULT_MAILBOX_CAPACITY, Event, HandlerLag, HandlerRegistration, InformerMetrics,
-    SharedInformer, SubscribeOptions, Subscription, SyncHandle, wait_for_cache_sync,
+    Counter, DEFAULT_MAILBOX_CAPACITY, Event, HandlerLag, HandlerRegistration, InformerCollector,
+    InformerMetrics, SharedInformer, SubscribeOptions, Subscription, SyncHandle, wait_for_cache_sync,
 };
 pub use key::{Key, KeyError, join_key, split_key};
 pub use pump::Pump;

@@ -1,5 +1,6 @@
 //! Shared informers: one watch and one cache for a target, any number of handlers.
 
+mod collect;
 mod event;
 mod feed;
 mod mailbox;
@@ -9,6 +10,7 @@ mod metrics;
 mod shared;
 mod subscription;
 
+pub use collect::InformerCollector;
 pub use event::Event;
 pub(crate) use feed::{FeedOptions, types};
 pub use mailbox::{DEFAULT_MAILBOX_CAPACITY, SubscribeOptions};

@@ -7,9 +7,9 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::{DynamicObject, PartialObjectMeta};
 use serde_json::json;
 use setpoint::{
-    ClientListerWatcher, Connect, Event, FactoryOptions, Index, InformerFactory, InformerOptions,
-    LabelMatcher, ReflectorOptions, SharedInformer, SubscribeOptions, Subscription, Target, Waited,
-    remove_paths,
+    ClientListerWatcher, Connect, Event, FactoryOptions, Index, InformerCollector, InformerFactory,
+    InformerOptions, LabelMatcher, ReflectorOptions, SharedInformer, SubscribeOptions, Subscription, Target,
+    Waited, remove_paths,
 };
 
 use crate::misdeed::Misdeed;
@@ -385,4 +385,28 @@ async fn transforms_change_what_is_cached() {
     informer.start();
     informer.wait_synced().await;
     assert!(informer.lister::<ConfigMap>().get(Some("a"), "x").unwrap().unwrap().data.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn numbers_are_published_for_each_informer() {
+    let world = World::new();
+    world.put("a", "x", &json!({}));
+    let factory = factory(&world);
+    let informer = factory.informer(Target::of::<ConfigMap>());
+    let _other = factory.informer(Target::of::<ConfigMap>().in_namespace("b").labels("app=web"));
+    informer.start();
+    informer.wait_synced().await;
+    let mut registry = prometheus_client::registry::Registry::default();
+    registry.register_collector(Box::new(InformerCollector::new(factory)));
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+    let kind = r#"group="",version="v1",resource="configmaps""#;
+    for line in [
+        format!(r#"informer_cache_objects{{{kind},part=""}} 1"#),
+        format!(r#"informer_store_resource_version{{{kind},part=""}} 11"#),
+        format!(r#"informer_watches_total{{{kind},part=""}} 1"#),
+        format!(r#"informer_synced{{{kind},part="b; app=web"}} 0"#),
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+    }
 }

@@ -1,0 +1,147 @@
+//! The informers' numbers as Prometheus metrics.
+
+use std::fmt;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+
+use super::shared::SharedInformer;
+use crate::factory::InformerFactory;
+use crate::watch::Namespaces;
+
+/// Gauges hold 64-bit floats: client-go publishes the last fifteen digits of a version, so does this.
+const VERSION_DIGITS: u64 = 1_000_000_000_000_000;
+
+/// Publishes the numbers of a factory's informers whenever a registry is scraped.
+///
+/// ```
+/// use prometheus_client::registry::Registry;
+/// use setpoint::{InformerCollector, InformerFactory};
+/// fn publish(factory: &InformerFactory, registry: &mut Registry) {
+///     registry.register_collector(Box::new(InformerCollector::new(factory.clone())));
+/// }
+/// ```
+pub struct InformerCollector(InformerFactory);
+
+impl InformerCollector {
+    /// For the informers that `factory` hands out, now and later.
+    pub fn new(factory: InformerFactory) -> Self {
+        InformerCollector(factory)
+    }
+}
+
+impl fmt::Debug for InformerCollector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("InformerCollector")
+    }
+}
+
+/// One number of an informer.
+struct Series {
+    name: &'static str,
+    help: &'static str,
+    kind: MetricType,
+    value: fn(&SharedInformer) -> u64,
+}
+
+const fn counter(name: &'static str, help: &'static str, value: fn(&SharedInformer) -> u64) -> Series {
+    Series { name, help, kind: MetricType::Counter, value }
+}
+
+const fn gauge(name: &'static str, help: &'static str, value: fn(&SharedInformer) -> u64) -> Series {
+    Series { name, help, kind: MetricType::Gauge, value }
+}
+
+/// The first two have client-go's names; the others it does not publish.
+const SERIES: [Series; 20] = [
+    gauge("informer_queued_items", "Deltas that wait for the cache.", |informer| {
+        informer.metrics().queued.get()
+    }),
+    gauge("informer_store_resource_version", "Last fifteen digits of the version reached.", |informer| {
+        informer.store().revision() % VERSION_DIGITS
+    }),
+    gauge("informer_synced", "One once the cache holds a full state.", |informer| {
+        informer.has_synced().into()
+    }),
+    gauge("informer_cache_objects", "Objects in the cache.", |informer| informer.store().len() as u64),
+    gauge("informer_cache_bytes", "Bytes that the cached objects take.", |informer| informer.store().bytes()),
+    gauge("informer_decoded_bytes", "Bytes of objects kept decoded.", |informer| {
+        informer.store().decoded_bytes() as u64
+    }),
+    gauge("informer_silence_seconds", "How long the server has told nothing.", |informer| {
+        informer.metrics().silence().map_or(0, |silence| silence.as_secs())
+    }),
+    gauge("informer_handler_lag", "Events that wait for the slowest handler.", |informer| {
+        informer.handler_lags().iter().map(|lag| lag.waiting).max().unwrap_or(0)
+    }),
+    counter("informer_handler_merged", "Events merged because too many waited.", |informer| {
+        informer.handler_lags().iter().map(|lag| lag.merged).sum()
+    }),
+    counter("informer_handler_panics", "Events that a handler panicked on.", |informer| {
+        informer.metrics().handler_panics.get()
+    }),
+    counter("informer_lists", "List requests.", |informer| informer.metrics().lists.get()),
+    counter("informer_watches", "Watch requests.", |informer| informer.metrics().watches.get()),
+    counter("informer_short_watches", "Watches that ended at once without an event.", |informer| {
+        informer.metrics().short_watches.get()
+    }),
+    counter("informer_watch_errors", "Failures of a list or a watch.", |informer| {
+        informer.metrics().watch_errors.get()
+    }),
+    counter("informer_replaces", "Full states received.", |informer| informer.metrics().replaces.get()),
+    counter("informer_events", "Events received on watches.", |informer| informer.metrics().events.get()),
+    counter("informer_received_bytes", "Bytes received.", |informer| informer.metrics().received_bytes.get()),
+    counter("informer_stale_events", "Events older than what was cached.", |informer| {
+        informer.store().stale_events()
+    }),
+    counter("informer_undecodable", "Objects that could not be cached.", |informer| {
+        informer.metrics().undecodable.get()
+    }),
+    counter("informer_decode_errors", "Typed reads of objects of another shape.", |informer| {
+        informer.store().decode_counts().2
+    }),
+];
+
+impl Collector for InformerCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let informers = self.0.informers();
+        if informers.is_empty() {
+            return Ok(());
+        }
+        for series in &SERIES {
+            let mut family = encoder.encode_descriptor(series.name, series.help, None, series.kind)?;
+            for informer in &informers {
+                let labels = labels(informer);
+                let value = (series.value)(informer);
+                let encoder = family.encode_family(&labels)?;
+                match series.kind {
+                    MetricType::Counter => ConstCounter::new(value).encode(encoder)?,
+                    _ => ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX)).encode(encoder)?,
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Kind, and what part of it: informers of one kind differ in the last.
+fn labels(informer: &SharedInformer) -> [(&'static str, String); 4] {
+    let target = informer.target();
+    let namespaces = match &target.namespaces {
+        Namespaces::All => String::new(),
+        Namespaces::Named(names) => names.iter().map(String::as_str).collect::<Vec<_>>().join(","),
+        Namespaces::Labelled(selector) => format!("labelled {selector}"),
+    };
+    let metadata = target.metadata_only.then(|| "metadata".to_owned());
+    let parts = [Some(namespaces), target.labels.clone(), target.fields.clone(), metadata];
+    let part: Vec<String> = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
+    [
+        ("group", target.resource.group.clone()),
+        ("version", target.resource.version.clone()),
+        ("resource", target.resource.plural.clone()),
+        ("part", part.join("; ")),
+    ]
+}
