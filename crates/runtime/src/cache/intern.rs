@@ -11,41 +11,27 @@ const SWEEP_FLOOR: usize = 1024;
 /// are dropped whenever the table has doubled.
 pub(crate) struct Interner<T: ?Sized> {
     // Looked up by key only; its order never shows.
-    values: HashMap<u64, Bucket<T>, BuildHasherDefault<DefaultHasher>>,
-    count: usize,
+    values: HashMap<Box<[u8]>, Arc<T>, BuildHasherDefault<DefaultHasher>>,
     sweep_at: usize,
 }
 
-/// Values whose bytes have the same hash, with those bytes.
-type Bucket<T> = Vec<(Box<[u8]>, Arc<T>)>;
-
 impl<T: ?Sized> Interner<T> {
     pub fn new() -> Self {
-        Interner { values: HashMap::default(), count: 0, sweep_at: SWEEP_FLOOR }
+        Interner { values: HashMap::default(), sweep_at: SWEEP_FLOOR }
     }
 
     /// The value read from `json`, shared with all others that were read from the same bytes.
     pub fn get(&mut self, json: &[u8], read: impl FnOnce() -> Arc<T>) -> Arc<T> {
-        if self.count >= self.sweep_at {
-            self.sweep();
-        }
-        let bucket = self.values.entry(hash_bytes(json)).or_default();
-        if let Some((_, value)) = bucket.iter().find(|(bytes, _)| **bytes == *json) {
+        if let Some(value) = self.values.get(json) {
             return value.clone();
         }
+        if self.values.len() >= self.sweep_at {
+            self.values.retain(|_, value| Arc::strong_count(value) > 1);
+            self.sweep_at = (self.values.len() * 2).max(SWEEP_FLOOR);
+        }
         let value = read();
-        bucket.push((json.into(), value.clone()));
-        self.count += 1;
+        self.values.insert(json.into(), value.clone());
         value
-    }
-
-    fn sweep(&mut self) {
-        self.values.retain(|_, bucket| {
-            bucket.retain(|(_, value)| Arc::strong_count(value) > 1);
-            !bucket.is_empty()
-        });
-        self.count = self.values.values().map(Vec::len).sum();
-        self.sweep_at = (self.count * 2).max(SWEEP_FLOOR);
     }
 }
 
@@ -69,7 +55,7 @@ mod tests {
             let text = number.to_string();
             interner.get(text.as_bytes(), || text.as_str().into());
         }
-        assert!(interner.count <= SWEEP_FLOOR, "{}", interner.count);
+        assert!(interner.values.len() <= SWEEP_FLOOR, "{}", interner.values.len());
         assert!(Arc::ptr_eq(&first, &interner.get(b"a", || unreachable!())));
     }
 }

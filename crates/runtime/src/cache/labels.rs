@@ -57,6 +57,11 @@ impl Labels {
         self.len() == 0
     }
 
+    /// Whether both are one set in memory, as objects of one workload share it.
+    pub(super) fn ptr_eq(&self, other: &Labels) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     fn part(&self, index: usize) -> &str {
         let start = if index == 0 { 0 } else { self.0.ends[index - 1] as usize };
         &self.0.text[start..self.0.ends[index] as usize]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use imbl::OrdMap;
 
 use super::index::{IndexState, UnknownIndex};
+use super::labels::Labels;
 use super::object::Object;
 use super::selector::LabelMatcher;
 use crate::key::Key;
@@ -126,7 +127,16 @@ impl Snapshot {
         namespace: Option<&str>,
         matcher: &'a LabelMatcher,
     ) -> Box<dyn Iterator<Item = &'a Object> + 'a> {
-        let matches = |object: &&Object| matcher.matches_labels(object.labels());
+        // Objects of one workload lie side by side and share their labels: each set is matched once in a row.
+        let mut last: Option<(&Labels, bool)> = None;
+        let matches = move |object: &&'a Object| match last {
+            Some((labels, matched)) if labels.ptr_eq(object.labels()) => matched,
+            _ => {
+                let matched = matcher.matches_labels(object.labels());
+                last = Some((object.labels(), matched));
+                matched
+            }
+        };
         match namespace {
             Some(namespace) => Box::new(self.in_namespace(namespace).filter(matches)),
             None => Box::new(self.iter().filter(matches)),

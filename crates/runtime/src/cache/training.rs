@@ -96,11 +96,12 @@ impl Training {
         let mut trained_for = 0;
         loop {
             self.due.notified().await;
-            let seen = self.seen();
+            // Before the first state is complete the store is empty; afterwards updates must not count as growth.
+            let size = Some(store.len()).filter(|length| *length > 0).unwrap_or_else(|| self.seen());
             // The first state is trained for as it comes in, so that it is never held raw as a whole; its first
             // objects are those of one or two namespaces, so a large kind is trained for again once it is complete.
-            if seen >= FEWEST_OBJECTS && seen >= trained_for * GROWTH && self.train() {
-                trained_for = seen;
+            if size >= FEWEST_OBJECTS && size >= trained_for * GROWTH && self.train() {
+                trained_for = size;
             }
             self.sweep(store).await;
         }

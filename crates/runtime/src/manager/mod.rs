@@ -20,7 +20,7 @@ use crate::controller::SetupError;
 use crate::error::Error;
 use crate::factory::{FactoryOptions, InformerFactory};
 use crate::health::Checks;
-use crate::informer::SharedInformer;
+use crate::informer::{InformerCollector, SharedInformer};
 use crate::lease::LeaderClock;
 use crate::metrics::Metrics;
 use crate::reconcile::BoxFuture;
@@ -129,6 +129,8 @@ impl Manager {
             random: options.random.clone(),
             ..FactoryOptions::default()
         };
+        let factory = InformerFactory::new(client, factory_options);
+        metrics.registry().register_collector(Box::new(InformerCollector::new(factory.clone())));
         let (events, recorded) = mpsc::channel(recorder::QUEUE);
         let state = State {
             names: BTreeSet::new(),
@@ -142,7 +144,7 @@ impl Manager {
         healthz.add("ping", || async { Ok(()) });
         Manager(Arc::new(Inner {
             core: Arc::new(Core { transport, caches, writes }),
-            factory: InformerFactory::new(client, factory_options),
+            factory,
             field_owners,
             metrics,
             events,
