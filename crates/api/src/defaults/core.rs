@@ -62,6 +62,7 @@ const NODE: &[Rule] = &[
         &[
             Rule::Resources("capacity"),
             Rule::List("conditions", &[Rule::Shown("lastHeartbeatTime"), Rule::Shown("lastTransitionTime")]),
+            Rule::List("images", &[Rule::Shown("names")]),
             Rule::Call(allocatable),
             Rule::Resources("allocatable"),
             Rule::Struct(

@@ -17,6 +17,7 @@ mod pod;
 mod policy;
 mod rbac;
 mod service;
+mod status;
 mod storage;
 mod workload;
 
@@ -72,20 +73,7 @@ pub fn update_status(facts: &Facts, object: &Value, old: &Value) -> Vec<Cause> {
     let mut causes = Causes::default();
     causes.extend(meta::create(facts, object, path_segment));
     causes.extend(meta::update(object, old));
-    match facts.key() {
-        ("", "Pod") => pod::update_status(&mut causes, object, old),
-        ("", "Service") => service::service_status(&mut causes, object),
-        ("", "ResourceQuota") => policy::resource_quota_status(&mut causes, object),
-        ("apps", "Deployment") => {
-            let counts = ["updatedReplicas", "readyReplicas", "availableReplicas"];
-            workload::replica_status(&mut causes, object, &counts);
-        }
-        ("apps", "ReplicaSet") | ("", "ReplicationController") => {
-            let counts = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
-            workload::replica_status(&mut causes, object, &counts);
-        }
-        _ => {}
-    }
+    status::changed(&mut causes, facts, object, old);
     once(causes.0)
 }
 

@@ -320,24 +320,6 @@ pub(super) fn immutable_selector(causes: &mut Causes, new: &Value, old: &Value) 
     causes.immutable(new, old, "spec.selector", Shown::raw(meta::show_selector(at(new, "spec.selector"))));
 }
 
-/// Counts in the status of a Deployment or ReplicaSet.
-pub(super) fn replica_status(causes: &mut Causes, object: &Value, fields: &[&str]) {
-    let (path, status) = (Path::new("status"), at(object, "status"));
-    let count = |field: &str| int(status, field).unwrap_or_default();
-    for field in std::iter::once(&"observedGeneration").chain(&["replicas"]).chain(fields) {
-        causes.non_negative(&path.child(field), int(status, field));
-    }
-    for field in fields {
-        if count(field) > count("replicas") {
-            causes.invalid(&path.child(field), count(field), "cannot be greater than status.replicas");
-        }
-    }
-    if count("availableReplicas") > count("readyReplicas") {
-        let detail = "cannot be greater than readyReplicas";
-        causes.invalid(&path.child("availableReplicas"), count("availableReplicas"), detail);
-    }
-}
-
 pub(super) fn controller_revision(causes: &mut Causes, object: &Value) {
     if at(object, "data").is_null() {
         causes.required(&Path::new("data"), "data is mandatory");

@@ -275,5 +275,18 @@ macro_rules! topics {
 mod validation {
     use super::replay;
 
-    topics!(config, pod, workload, batch, service, storage, rbac, networking, policy, crd, subresource);
+    topics!(
+        config,
+        pod,
+        workload,
+        batch,
+        service,
+        storage,
+        rbac,
+        networking,
+        policy,
+        crd,
+        subresource,
+        mutated
+    );
 }

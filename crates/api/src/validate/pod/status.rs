@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::access::{at, int, items, text};
-use crate::cause::Path;
+use crate::cause::{Path, Shown};
 use crate::name;
 use crate::validate::check::Causes;
 use crate::validate::meta::IMMUTABLE;
@@ -16,6 +16,11 @@ pub(in crate::validate) fn update_status(causes: &mut Causes, pod: &Value, old: 
         let generation = int(condition, "observedGeneration").unwrap_or_default();
         if generation < 0 {
             causes.invalid(&path.child("observedGeneration"), generation, "must be a non-negative integer");
+        }
+        let kind = text(condition, "type");
+        if !matches!(kind, "PodScheduled" | "Ready" | "Initialized") {
+            // The real server spells this path with a capital.
+            causes.wrong(&path.child("Type"), kind, &name::qualified_name(kind));
         }
     }
     let nominated = text(pod, "status.nominatedNodeName");
@@ -33,14 +38,33 @@ pub(in crate::validate) fn update_status(causes: &mut Causes, pod: &Value, old: 
     for list in ["containerStatuses", "initContainerStatuses"] {
         transitions(causes, pod, old, list, &path.child(list));
     }
-    for (field, list) in [("podIPs", "status.podIPs"), ("hostIPs", "status.hostIPs")] {
-        for (index, ip) in items(pod, list).iter().enumerate() {
-            let ip = text(ip, "ip");
-            let known = items(old, list).iter().any(|one| text(one, "ip") == ip);
-            if !known {
-                causes.ip(&path.child(field).index(index), ip);
-            }
+    addresses(causes, pod, old, "podIPs", &path);
+    let first = items(pod, "status.hostIPs").first().map(|ip| text(ip, "ip"));
+    if let Some(first) = first.filter(|first| *first != text(pod, "status.hostIP")) {
+        causes.invalid(&path.child("hostIPs").index(0).child("ip"), first, "must be equal to `hostIP`");
+    }
+    addresses(causes, pod, old, "hostIPs", &path);
+}
+
+/// At most one address of each family; those that were there are not judged again.
+fn addresses(causes: &mut Causes, pod: &Value, old: &Value, field: &str, path: &Path) {
+    let list = format!("status.{field}");
+    let all = items(pod, &list);
+    for (index, ip) in all.iter().enumerate() {
+        let ip = text(ip, "ip");
+        if !items(old, &list).iter().any(|one| text(one, "ip") == ip) {
+            causes.ip(&path.child(field).index(index), ip);
         }
+    }
+    let families: Vec<bool> = all
+        .iter()
+        .filter_map(|ip| text(ip, "ip").parse().ok())
+        .map(|ip: std::net::IpAddr| ip.is_ipv4())
+        .collect();
+    if all.len() > 1 && families.len() == all.len() && (all.len() > 2 || families[0] == families[1]) {
+        let shown: Vec<String> = all.iter().map(|ip| format!("{{\"IP\":{}}}", at(ip, "ip"))).collect();
+        let shown = Shown::raw(format!("[{}]", shown.join(",")));
+        causes.invalid(&path.child(field), shown, "may specify no more than one IP for each IP family");
     }
 }
 
