@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::credentials::{Credentials, CredentialsError};
+use crate::nodes::LocalNodes;
 use crate::options::{Backend, Options};
 use crate::{kubeconfig, transport, workload};
 
@@ -83,11 +84,13 @@ impl Cluster {
         server.ca_certificate = Some(credentials.authority.identity().certificate.clone());
         server.service_accounts =
             ServiceAccountKeys { signing: Some(credentials.service_accounts.clone()), ..Default::default() };
+        let nodes = LocalNodes::default();
+        server.nodes = Some(Arc::new(nodes.clone()));
         let server = Server::start(server).await?;
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
         tasks.spawn(maintain(server.clone(), stop.clone()));
-        if let Some(manager) = workload::manager(&server, &clock, &random, &options)? {
+        if let Some(manager) = workload::manager(&server, &clock, &random, &options, &nodes)? {
             tasks.spawn(workload::run(manager, stop.clone()));
         }
         let tasks = Mutex::new(tasks);

@@ -19,6 +19,7 @@ mod cluster;
 mod credentials;
 mod history;
 mod kubeconfig;
+mod nodes;
 mod options;
 mod transport;
 mod workload;

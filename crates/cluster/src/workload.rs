@@ -5,6 +5,7 @@ use setpoint_api::{Clock, Random};
 use setpoint_apiserver::{Server, UserInfo};
 use tokio_util::sync::CancellationToken;
 
+use crate::nodes::LocalNodes;
 use crate::options::{Controllers, Options};
 use crate::transport;
 
@@ -14,6 +15,7 @@ pub fn manager(
     clock: &Clock,
     random: &Random,
     options: &Options,
+    nodes: &LocalNodes,
 ) -> Result<Option<Manager>, SetupError> {
     if options.controllers == Controllers::None && options.nodes.count == 0 {
         return Ok(None);
@@ -36,7 +38,7 @@ pub fn manager(
     let root_ca = server.options().ca_certificate.clone();
     setpoint_controllers::register(&manager, &setpoint_controllers::Options { only, root_ca })?;
     if options.nodes.count > 0 {
-        setpoint_node::register(&manager, options.nodes.clone())?;
+        nodes.serve(setpoint_node::register(&manager, options.nodes.clone())?);
     }
     Ok(Some(manager))
 }

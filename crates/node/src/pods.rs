@@ -84,7 +84,12 @@ impl Pods {
         &self.0.options
     }
 
-    /// The kubelet's HTTP service over these pods.
+    /// Whether the node of that name is one of this process.
+    pub fn has_node(&self, name: &str) -> bool {
+        node::index(name).is_some_and(|index| index < self.0.options.count)
+    }
+
+    /// The kubelet's HTTP service over these pods; its sessions end with it.
     pub fn kubelet(&self) -> Service<Pods> {
         Service::new(self.clone(), self.0.clock.clone())
     }

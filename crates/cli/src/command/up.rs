@@ -52,10 +52,13 @@ pub async fn run(arguments: Arguments, began: Instant) -> Result<()> {
     };
     let controllers = if arguments.no_controllers { Controllers::None } else { Controllers::All };
     let count = if arguments.no_controllers { 0 } else { arguments.nodes };
+    let folder = PodFolder::make(arguments.data_dir.as_deref())?;
     let nodes = NodeOptions {
         count,
         images: images(&arguments)?,
         helper: Some(std::env::current_exe()?),
+        folder: Some(folder.path.clone()),
+        cluster: folder.cluster,
         ..NodeOptions::default()
     };
     // Signals are taken from the first moment on: one that comes while starting must not leave a half cluster.
@@ -86,6 +89,25 @@ pub async fn run(arguments: Arguments, began: Instant) -> Result<()> {
     while operators.join_next().await.is_some() {}
     cluster.shutdown().await;
     Ok(())
+}
+
+/// Where process pods keep their files, and what tells this cluster's loopback addresses from another's.
+struct PodFolder {
+    path: PathBuf,
+    cluster: u8,
+    _temporary: Option<tempfile::TempDir>,
+}
+
+impl PodFolder {
+    fn make(data: Option<&Path>) -> Result<PodFolder> {
+        let cluster = (std::process::id() % 15) as u8;
+        if let Some(data) = data {
+            let path = std::path::absolute(data.join("pods"))?;
+            return Ok(PodFolder { path, cluster, _temporary: None });
+        }
+        let temporary = tempfile::Builder::new().prefix("setpoint-").tempdir()?;
+        Ok(PodFolder { path: temporary.path().to_path_buf(), cluster, _temporary: Some(temporary) })
+    }
 }
 
 fn images(arguments: &Arguments) -> Result<ImageTable> {

@@ -87,6 +87,11 @@ impl<H: Host> Service<H> {
         Service { host, clock, sessions: Arc::default() }
     }
 
+    /// The pods behind it.
+    pub fn host(&self) -> &H {
+        &self.host
+    }
+
     /// Serves HTTP/1.1 over one connection, upgrades included, until it ends.
     pub async fn serve(&self, io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
         let answer = hyper::service::service_fn(|request| {

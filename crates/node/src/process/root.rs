@@ -95,7 +95,8 @@ fn mirror(from: &Path, into: &Path, opened: &BTreeSet<PathBuf>) -> io::Result<()
             fs::create_dir(&place)?;
             // A folder that cannot be bound (it vanished, or is of a kind that refuses) stays empty.
             let _ = bind(&path, &place);
-        } else if kind.is_file() {
+        } else {
+            // Devices and sockets too: a bound file is whatever its source is.
             fs::File::create(&place)?;
             let _ = bind(&path, &place);
         }

@@ -1,0 +1,44 @@
+//! How the API server reaches the nodes of its own process: a pipe instead of a socket.
+
+use std::sync::{Arc, Mutex, OnceLock};
+
+use setpoint_apiserver::{Dialing, Io, Nodes};
+use setpoint_node::Pods;
+use setpoint_node::kubelet::service::Service;
+use tokio::task::JoinSet;
+
+/// Bytes under way in one direction before the writer waits.
+const PIPE: usize = 64 * 1024;
+
+/// The nodes of this process; known once they are registered. Clones are the same.
+#[derive(Clone, Default)]
+pub struct LocalNodes(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    kubelet: OnceLock<Service<Pods>>,
+    connections: Mutex<JoinSet<()>>,
+}
+
+impl LocalNodes {
+    /// Makes the nodes' pods reachable.
+    pub fn serve(&self, pods: Pods) {
+        // A cluster has one set of nodes, made once.
+        let _ = self.0.kubelet.set(pods.kubelet());
+    }
+}
+
+impl Nodes for LocalNodes {
+    fn dial(&self, node: &str) -> Option<Dialing> {
+        // Other nodes are other processes, reached over TLS.
+        let kubelet = self.0.kubelet.get().filter(|kubelet| kubelet.host().has_node(node))?.clone();
+        let shared = self.0.clone();
+        Some(Box::pin(async move {
+            let (near, far) = tokio::io::duplex(PIPE);
+            let mut connections = shared.connections.lock().expect("no holder of this lock panics");
+            while connections.try_join_next().is_some() {}
+            connections.spawn(async move { kubelet.serve(far).await });
+            Ok(Box::new(near) as Box<dyn Io>)
+        }))
+    }
+}
