@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods)]
 
 mod command;
+mod standin;
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -25,6 +26,10 @@ struct Cli {
 enum Command {
     /// Start a cluster and keep it in the foreground until Ctrl-C or SIGTERM.
     Up(command::up::Arguments),
+    /// Run the built-in controllers, the scheduler and nodes against any API server.
+    Controllers(command::controllers::Arguments),
+    /// Write executables named kube-apiserver and etcd, so that a Go suite that uses envtest runs on Setpoint.
+    Assets(command::assets::Arguments),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
@@ -52,7 +57,14 @@ fn main() -> ExitCode {
     let began = Instant::now();
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into());
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    match run(Cli::parse().command, began) {
+    // Under another name it is something else: see `setpoint assets`.
+    let name = std::env::args_os().next().map(std::path::PathBuf::from);
+    let result = match name.as_deref().and_then(|path| path.file_name()?.to_str()) {
+        Some("kube-apiserver") => stand_in_for_apiserver(),
+        Some("etcd") => stand_in_for_etcd(),
+        _ => run(Cli::parse().command, began),
+    };
+    match result {
         Ok(code) => code,
         Err(error) => {
             eprintln!("setpoint: {error:#}");
@@ -61,9 +73,23 @@ fn main() -> ExitCode {
     }
 }
 
+fn stand_in_for_apiserver() -> anyhow::Result<ExitCode> {
+    let flags = standin::apiserver::Flags::parse();
+    let controllers = std::env::var("SETPOINT_CONTROLLERS").ok();
+    multi_thread()?.block_on(standin::apiserver::run(flags, controllers))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn stand_in_for_etcd() -> anyhow::Result<ExitCode> {
+    current_thread()?.block_on(standin::etcd::run(standin::etcd::Flags::parse()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
 fn run(command: Command, began: Instant) -> anyhow::Result<ExitCode> {
     match command {
         Command::Up(arguments) => multi_thread()?.block_on(command::up::run(arguments, began))?,
+        Command::Controllers(arguments) => multi_thread()?.block_on(command::controllers::run(arguments))?,
+        Command::Assets(arguments) => command::assets::run(&arguments)?,
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "setpoint", &mut std::io::stdout());
         }

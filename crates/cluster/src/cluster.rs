@@ -7,8 +7,11 @@ use std::time::Duration;
 use kube::Client;
 use setpoint::SetupError;
 use setpoint_api::{Clock, Random};
+use setpoint_apiserver::auth::jwt::{SigningKey, VerifyingKey};
 use setpoint_apiserver::pki::{Identity, PkiError, server_config};
-use setpoint_apiserver::{Options as ServerOptions, Server, ServiceAccountKeys, StartError, UserInfo};
+use setpoint_apiserver::{
+    Authorization, Options as ServerOptions, Server, ServiceAccountKeys, StartError, UserInfo,
+};
 use setpoint_store::{Directory, OpenError, Recovery, Store};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -16,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::credentials::{Credentials, CredentialsError};
 use crate::nodes::LocalNodes;
-use crate::options::{Backend, Options};
+use crate::options::{Backend, Options, Serving};
 use crate::{kubeconfig, transport, workload};
 
 /// How often the server drops expired objects and old history.
@@ -82,8 +85,9 @@ impl Cluster {
         let mut server = ServerOptions::new(store.clone(), clock.clone(), random.clone());
         server.service_cidr.clone_from(&options.service_cidr);
         server.ca_certificate = Some(credentials.authority.identity().certificate.clone());
-        server.service_accounts =
-            ServiceAccountKeys { signing: Some(credentials.service_accounts.clone()), ..Default::default() };
+        server.service_accounts = service_account_keys(&options, &credentials)?;
+        server.authorization = if options.rbac { Authorization::Rbac } else { Authorization::AlwaysAllow };
+        server.admission.service_account = options.service_account_admission;
         let nodes = LocalNodes::default();
         server.nodes = Some(Arc::new(nodes.clone()));
         let server = Server::start(server).await?;
@@ -134,13 +138,29 @@ impl Cluster {
 
     /// Opens a TLS socket for clients of other processes; gives the address that it got.
     pub async fn listen(&self, address: SocketAddr) -> Result<SocketAddr, ClusterError> {
+        self.listen_with(address, Serving::default()).await
+    }
+
+    /// The same with a certificate or a client authority of somebody else.
+    pub async fn listen_with(
+        &self,
+        address: SocketAddr,
+        serving: Serving,
+    ) -> Result<SocketAddr, ClusterError> {
         let refused = |source| ClusterError::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
         let authority = &self.credentials.authority;
-        let serving =
-            authority.serving(&SERVER_NAMES.map(str::to_owned), &[address.ip()], self.clock.now())?;
-        let tls = server_config(&serving, Some(&authority.identity().certificate))?;
+        let identity = match serving.identity {
+            Some((certificate, key)) => Identity { certificate, key },
+            None => {
+                let names = SERVER_NAMES.map(str::to_owned);
+                authority.serving(&names, &[address.ip()], self.clock.now())?
+            }
+        };
+        let client_authority =
+            serving.client_authority.unwrap_or_else(|| authority.identity().certificate.clone());
+        let tls = server_config(&identity, Some(&client_authority))?;
         let server = self.server.clone();
         let stop = self.stop.clone();
         self.spawn(async move { server.serve(listener, tls, stop).await });
@@ -178,6 +198,23 @@ impl Cluster {
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.tasks.lock().expect("no holder of this lock panics").spawn(task);
     }
+}
+
+/// The cluster's own key signs, unless the options bring one that can.
+fn service_account_keys(options: &Options, own: &Credentials) -> Result<ServiceAccountKeys, ClusterError> {
+    let mut keys = ServiceAccountKeys::default();
+    if let Some(issuer) = &options.service_account_issuer {
+        keys.issuer.clone_from(issuer);
+    }
+    let given = options.service_account_signing_key.as_ref();
+    keys.signing = Some(match given.map(|pem| SigningKey::from_pem(pem)) {
+        Some(Ok(key)) => key,
+        _ => own.service_accounts.clone(),
+    });
+    for pem in options.service_account_keys.iter().chain(given) {
+        keys.verifying.push(VerifyingKey::from_pem(pem).map_err(CredentialsError::from)?);
+    }
+    Ok(keys)
 }
 
 /// The names under which pods and people reach the server.

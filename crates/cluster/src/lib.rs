@@ -26,5 +26,5 @@ mod workload;
 
 pub use cluster::{Cluster, ClusterError};
 pub use history::{Change, ChangeKind, changes};
-pub use options::{Backend, Controllers, Options};
+pub use options::{Backend, Controllers, Options, Serving};
 pub use setpoint_node::NodeOptions;

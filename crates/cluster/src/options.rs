@@ -6,7 +6,7 @@ use setpoint_api::Clock;
 use setpoint_node::NodeOptions;
 
 /// What a cluster is started with. The default is what tests want: in memory, every controller, one simulated node.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options {
     /// Where objects live.
     pub backend: Backend,
@@ -20,6 +20,17 @@ pub struct Options {
     pub clock: Option<Clock>,
     /// Cluster IPs come from here.
     pub service_cidr: String,
+    /// Whether roles decide who may do what; else everybody may do everything.
+    pub rbac: bool,
+    /// Whether pods get a service account and its token, and need it to exist.
+    pub service_account_admission: bool,
+    /// The issuer of service-account tokens, where it is not the usual one.
+    pub service_account_issuer: Option<String>,
+    /// The key (PEM) to sign service-account tokens with; the cluster's own when absent. An RSA key cannot sign here:
+    /// it verifies, and the cluster's own signs.
+    pub service_account_signing_key: Option<String>,
+    /// More keys (PEM) whose tokens are accepted.
+    pub service_account_keys: Vec<String>,
 }
 
 impl Default for Options {
@@ -31,6 +42,11 @@ impl Default for Options {
             seed: None,
             clock: None,
             service_cidr: "10.96.0.0/16".into(),
+            rbac: true,
+            service_account_admission: true,
+            service_account_issuer: None,
+            service_account_signing_key: None,
+            service_account_keys: Vec::new(),
         }
     }
 }
@@ -58,4 +74,13 @@ pub enum Controllers {
     None,
     /// Those named.
     Only(Vec<String>),
+}
+
+/// What a socket is served with; the cluster's own authority does what is absent.
+#[derive(Clone, Default)]
+pub struct Serving {
+    /// Certificate and key (PEM).
+    pub identity: Option<(String, String)>,
+    /// The authority (PEM) of client certificates.
+    pub client_authority: Option<String>,
 }

@@ -1,3 +1,5 @@
 //! Scenarios on a cluster in this process.
 
+#![allow(clippy::unwrap_used)]
+
 mod controllers;

@@ -1,0 +1,75 @@
+//! `etcd`: answers `/health`, and stores nothing, because the API server beside it has its own store.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+
+use anyhow::{Context, Result};
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+/// The command line of etcd, as far as envtest uses it; everything else is taken and has no effect.
+#[derive(clap::Parser, Debug)]
+#[command(name = "etcd", about = "Stands in for etcd beside Setpoint's kube-apiserver: answers /health.")]
+pub struct Flags {
+    /// Where to answer.
+    #[arg(long, default_value = "http://127.0.0.1:2379")]
+    pub listen_client_urls: String,
+    /// Taken; nothing is stored here.
+    #[arg(long)]
+    pub data_dir: Option<String>,
+    /// Taken; there are no peers.
+    #[arg(long)]
+    pub listen_peer_urls: Option<String>,
+    /// Taken.
+    #[arg(long)]
+    pub advertise_client_urls: Option<String>,
+    /// Taken.
+    #[arg(long)]
+    pub initial_advertise_peer_urls: Option<String>,
+    /// Taken.
+    #[arg(long)]
+    pub initial_cluster: Option<String>,
+    /// Taken.
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Taken; nothing is synced here.
+    #[arg(long, num_args = 0..=1, default_missing_value = "true")]
+    pub unsafe_no_fsync: Option<bool>,
+}
+
+/// Serves until SIGTERM.
+pub async fn run(flags: Flags) -> Result<()> {
+    let url = flags.listen_client_urls.split(',').next().unwrap_or_default();
+    let address = url.trim_start_matches("http://").trim_start_matches("https://");
+    let address: SocketAddr =
+        address.parse().with_context(|| format!("--listen-client-urls: {address:?}"))?;
+    let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
+    let mut signals = setpoint::Signals::new()?;
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            biased;
+            () = signals.next() => return Ok(()),
+            accepted = listener.accept() => {
+                let (stream, _) = accepted?;
+                connections.spawn(async move {
+                    let answer = service_fn(|request: Request<Incoming>| async move {
+                        let body = if request.uri().path() == "/health" {
+                            r#"{"health":"true","reason":""}"#
+                        } else {
+                            "{}"
+                        };
+                        Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(body.as_bytes()))))
+                    });
+                    let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await;
+                });
+            }
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
