@@ -167,7 +167,7 @@ pub use health::Checks;
 pub use lease::{LeaderClock, LeaderElection, LeaderElectionError};
 pub use manager::{Addresses, Manager, ManagerError, ManagerOptions};
 pub use predicate::{Change, Predicate};
-pub use queue::{Priority, RateLimiter, Reason, Reasons, Trigger};
+pub use queue::{Priority, RateLimiter, Reason, Reasons, Source, Trigger};
 pub use reconcile::{Action, Reconciler, Request};
 pub use recorder::{EventType, Recorder};
 pub use shutdown::Signals;

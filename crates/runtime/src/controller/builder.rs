@@ -13,7 +13,8 @@ use crate::client::Kind;
 use crate::informer::SharedInformer;
 use crate::manager::{Group, Manager};
 use crate::predicate::{Change, Predicate};
-use crate::queue::{Priority, QueueOptions, RateLimiter, Reason, Trigger, WorkQueue};
+use crate::queue::Source as Reporter;
+use crate::queue::{Priority, QueueOptions, RateLimiter, Reason, WorkQueue};
 use crate::reconcile::{Reconciler, Request};
 use crate::watch::Target;
 
@@ -95,7 +96,7 @@ impl Controller {
     /// A controller for a part of the objects of one kind, or a kind that is known only at run time.
     pub fn for_target(manager: &Manager, target: Target) -> Self {
         let mut controller = Controller::new(manager, &target.resource.kind.to_lowercase());
-        let name = manager.intern(&target.resource.kind);
+        let name = Reporter::named(&target.resource.kind);
         let informer = manager.informer_of(target.clone());
         controller.push(name, informer, map_self());
         controller.primary = Some(target);
@@ -125,7 +126,7 @@ impl Controller {
         }
     }
 
-    fn push(&mut self, name: &'static str, informer: SharedInformer, map: Map) {
+    fn push(&mut self, name: Reporter, informer: SharedInformer, map: Map) {
         self.sources.push(Source {
             origin: Origin::Informer { informer, map },
             name,
@@ -153,7 +154,7 @@ impl Controller {
         };
         let (group, kind) = (primary.resource.group.clone(), primary.resource.kind.clone());
         let map = map_owner(group, kind, self.primary_namespaced, any_owner);
-        let name = self.manager.intern(&target.resource.kind);
+        let name = Reporter::named(&target.resource.kind);
         let informer = self.manager.informer_of(target);
         self.push(name, informer, map);
         self
@@ -178,7 +179,7 @@ impl Controller {
         target: Target,
         map: impl Fn(&Object) -> Vec<Request> + Send + Sync + 'static,
     ) -> Self {
-        let name = self.manager.intern(&target.resource.kind);
+        let name = Reporter::named(&target.resource.kind);
         let informer = self.manager.informer_of(target);
         self.push(name, informer, map_objects(map));
         self
@@ -190,7 +191,7 @@ impl Controller {
         target: Target,
         map: impl Fn(&Change<'_>) -> Vec<Request> + Send + Sync + 'static,
     ) -> Self {
-        let name = self.manager.intern(&target.resource.kind);
+        let name = Reporter::named(&target.resource.kind);
         let informer = self.manager.informer_of(target);
         self.push(name, informer, Arc::new(move |change, requests| requests.extend(map(change))));
         self
@@ -199,7 +200,7 @@ impl Controller {
     /// Queues what arrives on a channel. The channel's own bound is the bound: a full one makes its sender wait.
     pub fn channel(mut self, name: &str, receiver: mpsc::Receiver<Request>) -> Self {
         let origin = Origin::Channel { receiver: Mutex::new(Some(receiver)) };
-        self.sources.push(Source { origin, name: self.manager.intern(name), predicates: Vec::new() });
+        self.sources.push(Source { origin, name: Reporter::named(name), predicates: Vec::new() });
         self
     }
 
@@ -371,7 +372,7 @@ pub struct ControllerHandle {
 impl ControllerHandle {
     /// Queues a request.
     pub fn enqueue(&self, request: &Request) {
-        self.queue.add_with(request, Priority::DEFAULT, Reason::new("", Trigger::Manual));
+        self.queue.add_with(request, Priority::DEFAULT, Reason::MANUAL);
     }
 
     /// How many requests are ready.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::error::Error;
-use crate::queue::{Item, Priority, Reason, Trigger, WorkQueue};
+use crate::queue::{Item, Priority, Reason, Source, Trigger};
 use crate::reconcile::{Action, Again, Request};
 
 /// How a reconcile ended.
@@ -46,16 +46,15 @@ pub(super) fn judge(outcome: &Outcome, priority: Priority) -> Verdict {
 }
 
 /// Carries the verdict out. The key must still be with its worker.
-pub(super) fn settle(queue: &WorkQueue<Request>, item: &Item<Request>, verdict: &Verdict) {
-    let key = item.key();
+pub(super) fn settle(item: &Item<Request>, verdict: &Verdict) {
     match verdict {
-        Verdict::Done => queue.forget(key),
+        Verdict::Done => item.forget(),
         Verdict::After(delay, priority) => {
-            queue.forget(key);
-            queue.add_after(key, *delay, *priority, Reason::new("", Trigger::RequeueAfter));
+            item.forget();
+            item.add_after(*delay, *priority, Reason::new(Source::NONE, Trigger::RequeueAfter));
         }
         Verdict::BackOff(trigger, priority) => {
-            queue.add_rate_limited(key, *priority, Reason::new("", *trigger));
+            item.add_rate_limited(*priority, Reason::new(Source::NONE, *trigger));
         }
         Verdict::GiveUp => {}
     }

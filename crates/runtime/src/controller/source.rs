@@ -24,7 +24,7 @@ pub(super) enum Origin {
 pub(super) struct Source {
     pub(super) origin: Origin,
     /// The kind, or the channel's name.
-    pub(super) name: &'static str,
+    pub(super) name: crate::queue::Source,
     pub(super) predicates: Vec<Predicate>,
 }
 
@@ -76,7 +76,7 @@ impl Source {
 
 fn deliver(
     event: &Event,
-    name: &'static str,
+    name: crate::queue::Source,
     predicates: &[Predicate],
     map: &Map,
     queue: &WorkQueue<Request>,

@@ -149,7 +149,7 @@ impl Work {
             self.remember_unseen(request, pins.unseen());
             let verdict = judge(&outcome, item.priority());
             self.report(&outcome, &verdict, attempt);
-            settle(&self.queue, item, &verdict);
+            settle(item, &verdict);
         }
         .instrument(span)
         .await;

@@ -313,18 +313,6 @@ impl Manager {
         if fresh { Ok(()) } else { Err(SetupError::NameTaken(name.to_owned())) }
     }
 
-    /// A name that lives as long as the program. There are as many as kinds and channels, so they are never freed.
-    pub(crate) fn intern(&self, name: &str) -> &'static str {
-        static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
-        let mut names = NAMES.lock().expect("no holder of this lock panics");
-        if let Some(known) = names.get(name) {
-            return known;
-        }
-        let name: &'static str = Box::leak(name.to_owned().into_boxed_str());
-        names.insert(name);
-        name
-    }
-
     pub(crate) fn leader_clock(&self) -> Option<LeaderClock> {
         self.0.leader.clone()
     }

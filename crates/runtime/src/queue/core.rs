@@ -1,7 +1,7 @@
 //! The queue as plain data: no clock, no locks, no tasks.
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasher, Hash};
+use std::hash::Hash;
 use std::time::Duration;
 
 use slotmap::SlotMap;
@@ -20,7 +20,7 @@ slotmap::new_key_type! {
 
 /// How many keys the queue remembers that are neither queued, running, delayed nor failing. The one that was
 /// idle longest is forgotten first; adding it again costs one insertion.
-pub const IDLE_KEYS: usize = 131_072;
+pub const IDLE_KEYS: usize = 262_144;
 
 /// How long a key of lower priority waits before it is given a share of the work.
 pub const AGEING: Duration = Duration::from_secs(10);
@@ -107,6 +107,9 @@ pub struct Queue<T> {
     processing: Vec<KeyId>,
     idle: VecDeque<KeyId>,
     idle_keys: usize,
+    /// For who interns keys elsewhere; not kept otherwise.
+    evicted: Vec<(T, KeyId)>,
+    interned_elsewhere: bool,
     limiter: RateLimiter,
     fairness: Option<fn(&T) -> u64>,
     shutting_down: bool,
@@ -132,6 +135,8 @@ impl<T: Clone + Eq + Hash> Queue<T> {
             processing: Vec::new(),
             idle: VecDeque::new(),
             idle_keys: options.idle_keys,
+            evicted: Vec::new(),
+            interned_elsewhere: false,
             limiter: options.limiter,
             fairness: options.fairness,
             shutting_down: false,
@@ -139,13 +144,26 @@ impl<T: Clone + Eq + Hash> Queue<T> {
         }
     }
 
+    /// As [`Queue::new`], for a caller that finds numbers by key itself.
+    pub(super) fn interned_elsewhere(options: QueueOptions<T>) -> Self {
+        Queue { interned_elsewhere: true, ..Queue::new(options) }
+    }
+
     /// The number of `key`; makes one if the queue does not know it.
     pub fn intern(&mut self, key: &T) -> KeyId {
         if let Some(id) = self.ids.get(key) {
             return *id;
         }
+        let id = self.insert(key);
+        self.ids.insert(key.clone(), id);
+        id
+    }
+
+    /// Makes a number for a key that is interned elsewhere: the caller finds numbers by key, and learns from
+    /// [`Queue::take_evicted`] which ones are void.
+    pub(super) fn insert(&mut self, key: &T) -> KeyId {
         let flow = self.join_flow(self.fairness.map_or(0, |fairness| fairness(key)));
-        let id = self.slots.insert(Slot {
+        self.slots.insert(Slot {
             key: key.clone(),
             links: Links::default(),
             flow,
@@ -160,9 +178,16 @@ impl<T: Clone + Eq + Hash> Queue<T> {
             dirty: false,
             processing: false,
             in_idle: false,
-        });
-        self.ids.insert(key.clone(), id);
-        id
+        })
+    }
+
+    /// The keys that were forgotten since the last call, with the numbers they had.
+    pub(super) fn take_evicted(&mut self) -> Vec<(T, KeyId)> {
+        std::mem::take(&mut self.evicted)
+    }
+
+    pub(super) fn knows(&self, id: KeyId) -> bool {
+        self.slots.contains_key(id)
     }
 
     fn join_flow(&mut self, hash: u64) -> u32 {
@@ -230,11 +255,19 @@ impl<T: Clone + Eq + Hash> Queue<T> {
         if self.shutting_down {
             return;
         }
-        if delay.is_zero() {
-            self.add(key, priority, reason, now);
+        let id = self.intern(key);
+        self.add_id_after(id, delay, priority, reason, now);
+    }
+
+    /// As [`Queue::add_after`], by number.
+    pub fn add_id_after(&mut self, id: KeyId, delay: Duration, priority: i32, reason: Reason, now: Duration) {
+        if self.shutting_down || !self.slots.contains_key(id) {
             return;
         }
-        let id = self.intern(key);
+        if delay.is_zero() {
+            self.add_id(id, priority, reason, now);
+            return;
+        }
         let at = nanos(now.saturating_add(delay));
         let slots = &mut self.slots;
         let slot = &mut slots[id];
@@ -257,24 +290,49 @@ impl<T: Clone + Eq + Hash> Queue<T> {
             return Duration::ZERO;
         }
         let id = self.intern(key);
-        let slot = &mut self.slots[id];
+        self.add_id_rate_limited(id, priority, reason, now)
+    }
+
+    /// As [`Queue::add_rate_limited`], by number.
+    pub fn add_id_rate_limited(
+        &mut self,
+        id: KeyId,
+        priority: i32,
+        reason: Reason,
+        now: Duration,
+    ) -> Duration {
+        let Some(slot) = self.slots.get_mut(id).filter(|_| !self.shutting_down) else {
+            return Duration::ZERO;
+        };
         let delay = self.limiter.when(slot.failures, now);
         slot.failures = slot.failures.saturating_add(1);
         self.stats.retries += 1;
-        self.add_after(key, delay, priority, reason, now);
+        self.add_id_after(id, delay, priority, reason, now);
         delay
     }
 
     /// Forgets the failures of a key: its next delay is the first one again.
     pub fn forget(&mut self, key: &T) {
-        let Some(id) = self.ids.get(key).copied() else { return };
-        self.slots[id].failures = 0;
-        self.rest(id);
+        if let Some(id) = self.ids.get(key).copied() {
+            self.forget_id(id);
+        }
+    }
+
+    /// As [`Queue::forget`], by number.
+    pub fn forget_id(&mut self, id: KeyId) {
+        if let Some(slot) = self.slots.get_mut(id) {
+            slot.failures = 0;
+            self.rest(id);
+        }
     }
 
     /// How often the key was rate-limited since it was forgotten.
     pub fn num_requeues(&self, key: &T) -> u32 {
-        self.ids.get(key).map_or(0, |id| self.slots[*id].failures)
+        self.ids.get(key).map_or(0, |id| self.failures_of(*id))
+    }
+
+    pub(super) fn failures_of(&self, id: KeyId) -> u32 {
+        self.slots.get(id).map_or(0, |slot| slot.failures)
     }
 
     /// Queues every delayed key whose time has come.
@@ -338,7 +396,7 @@ impl<T: Clone + Eq + Hash> Queue<T> {
     }
 
     fn rest(&mut self, id: KeyId) {
-        let slot = &mut self.slots[id];
+        let Some(slot) = self.slots.get_mut(id) else { return };
         if !slot.idle() || slot.in_idle {
             return;
         }
@@ -356,7 +414,11 @@ impl<T: Clone + Eq + Hash> Queue<T> {
 
     fn drop_key(&mut self, id: KeyId) {
         let slot = self.slots.remove(id).expect("an idle key has a slot");
-        self.ids.remove(&slot.key);
+        if self.interned_elsewhere {
+            self.evicted.push((slot.key, id));
+        } else {
+            self.ids.remove(&slot.key);
+        }
         let hash = self.flow_hashes[slot.flow as usize];
         let (_, members) = self.flows.get_mut(&hash).expect("a slot's flow is known");
         *members -= 1;
@@ -413,11 +475,6 @@ impl<T: Clone + Eq + Hash> Queue<T> {
     /// Whether nothing is queued or running: what a drain waits for.
     pub fn drained(&self) -> bool {
         self.processing.is_empty() && self.ready.len() == 0
-    }
-
-    /// The hash that the interner uses, for callers that spread keys over several queues.
-    pub fn hash_of(&self, key: &T) -> u64 {
-        self.ids.hasher().hash_one(key)
     }
 
     pub(super) fn depths(&self) -> impl Iterator<Item = (i32, usize)> + '_ {

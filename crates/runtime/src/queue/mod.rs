@@ -40,7 +40,7 @@ mod tests;
 pub use self::core::{AGEING, IDLE_KEYS, KeyId, Queue, QueueOptions, Run};
 pub use limiter::{BASE_DELAY, MAX_DELAY, RateLimiter, TokenBucket};
 pub use ready::{AGED_SHARE, MAX_LEVELS};
-pub use reason::{REASONS_PER_KEY, Reason, Reasons, Trigger};
+pub use reason::{REASONS_PER_KEY, Reason, Reasons, Source, Trigger};
 pub use shell::{Item, WorkQueue};
 pub use stats::{BUCKETS, Histogram, Stats};
 

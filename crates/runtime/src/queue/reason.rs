@@ -1,6 +1,7 @@
 //! Why a key was queued: a small, bounded memory beside each key.
 
 use std::fmt;
+use std::sync::RwLock;
 
 /// How many distinct reasons one key remembers between two runs. The rest are only counted
 /// ([`Reasons::forgotten`]).
@@ -54,40 +55,70 @@ impl fmt::Display for Trigger {
     }
 }
 
-/// One reason: what happened, to which kind of object. Small and `Copy`, so that remembering it costs no
-/// allocation; `source` is a name that lives as long as the program (a kind, the name of a channel).
+/// Who gave a reason: a kind, or the name of a channel. Two bytes; the name lives as long as the program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Source(u16);
+
+/// Names of sources. There are as many as kinds and channels.
+static NAMES: RwLock<Vec<&'static str>> = RwLock::new(Vec::new());
+
+impl Source {
+    /// Nobody in particular.
+    pub const NONE: Source = Source(0);
+
+    /// The source with this name. Beyond 65,535 different names they are no longer told apart.
+    pub fn named(name: &str) -> Self {
+        if name.is_empty() {
+            return Source::NONE;
+        }
+        let mut names = NAMES.write().expect("no holder of this lock panics");
+        let place = names.iter().position(|known| *known == name).unwrap_or_else(|| {
+            names.push(Box::leak(name.to_owned().into_boxed_str()));
+            names.len() - 1
+        });
+        u16::try_from(place + 1).map_or(Source::NONE, Source)
+    }
+
+    /// Its name; empty for nobody.
+    pub fn name(self) -> &'static str {
+        let names = NAMES.read().expect("no holder of this lock panics");
+        usize::from(self.0).checked_sub(1).and_then(|place| names.get(place).copied()).unwrap_or_default()
+    }
+}
+
+/// One reason: what happened, to which kind of object. Four bytes, so that remembering it costs nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reason {
-    /// The kind whose event it was, or the name of another source.
-    pub source: &'static str,
+    /// Who gave it.
+    pub source: Source,
     /// What happened.
     pub trigger: Trigger,
 }
 
 impl Reason {
     /// A reason.
-    pub const fn new(source: &'static str, trigger: Trigger) -> Self {
+    pub const fn new(source: Source, trigger: Trigger) -> Self {
         Reason { source, trigger }
     }
 
     /// Somebody called `add` without saying why.
-    pub const MANUAL: Reason = Reason { source: "", trigger: Trigger::Manual };
+    pub const MANUAL: Reason = Reason { source: Source::NONE, trigger: Trigger::Manual };
 }
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.source.is_empty() {
-            return write!(f, "{}", self.trigger);
+        match self.source.name() {
+            "" => write!(f, "{}", self.trigger),
+            source => write!(f, "{source} {}", self.trigger),
         }
-        write!(f, "{} {}", self.source, self.trigger)
     }
 }
 
 /// The reasons that one run answers, oldest first, each with how often it was given.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reasons {
-    kept: [Option<(Reason, u32)>; REASONS_PER_KEY],
-    forgotten: u32,
+    kept: [Option<(Reason, u16)>; REASONS_PER_KEY],
+    forgotten: u16,
 }
 
 impl Reasons {
@@ -110,12 +141,12 @@ impl Reasons {
     }
 
     /// The distinct reasons with their counts.
-    pub fn iter(&self) -> impl Iterator<Item = (Reason, u32)> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = (Reason, u16)> + '_ {
         self.kept.iter().flatten().copied()
     }
 
     /// How many further reasons did not fit.
-    pub fn forgotten(&self) -> u32 {
+    pub fn forgotten(&self) -> u16 {
         self.forgotten
     }
 }
@@ -144,10 +175,10 @@ mod tests {
     fn equal_reasons_are_counted_and_the_bound_holds() {
         let mut reasons = Reasons::default();
         for _ in 0..3 {
-            reasons.note(Reason::new("Pod", Trigger::Updated));
+            reasons.note(Reason::new(Source::named("Pod"), Trigger::Updated));
         }
         for source in ["a", "b", "c", "d", "e"] {
-            reasons.note(Reason::new(source, Trigger::Added));
+            reasons.note(Reason::new(Source::named(source), Trigger::Added));
         }
         assert_eq!(reasons.to_string(), "Pod updated x3, a added, b added, c added, and 2 more");
     }

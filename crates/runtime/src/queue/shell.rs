@@ -1,5 +1,6 @@
 //! The async shell around the pure queue: a lock, a clock and wake-ups.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -10,6 +11,7 @@ use tokio::time::Instant;
 
 use super::Priority;
 use super::core::{KeyId, Queue, QueueOptions, Run};
+use super::hash::FoldState;
 use super::reason::{Reason, Reasons};
 use super::stats::Stats;
 
@@ -33,6 +35,9 @@ pub struct WorkQueue<T>(Arc<Shared<T>>);
 struct Shared<T> {
     name: Arc<str>,
     start: Instant,
+    /// Numbers by key: apart from the state, so that whoever adds looks its key up without holding up the workers.
+    /// Taken before the state, never after it. A number that the state does not know is void.
+    names: Mutex<HashMap<T, KeyId, FoldState>>,
     state: Mutex<State<T>>,
     ready: Notify,
     earlier: Notify,
@@ -42,6 +47,9 @@ struct Shared<T> {
 struct State<T> {
     queue: Queue<T>,
     waiting: usize,
+    /// A worker was woken and has not looked yet. Until it does nobody else is: it wakes the next one itself if
+    /// there is more than one key.
+    woken: bool,
     timekeeper: bool,
     draining: bool,
 }
@@ -70,10 +78,13 @@ impl<T> fmt::Debug for WorkQueue<T> {
 impl<T: Clone + Eq + Hash> WorkQueue<T> {
     /// An empty queue; `name` is the label of its metrics.
     pub fn new(name: &str, options: QueueOptions<T>) -> Self {
-        let state = State { queue: Queue::new(options), waiting: 0, timekeeper: false, draining: false };
+        let names = HashMap::with_hasher(FoldState(options.seed));
+        let queue = Queue::interned_elsewhere(options);
+        let state = State { queue, waiting: 0, woken: false, timekeeper: false, draining: false };
         WorkQueue(Arc::new(Shared {
             name: name.into(),
             start: Instant::now(),
+            names: Mutex::new(names),
             state: Mutex::new(state),
             ready: Notify::new(),
             earlier: Notify::new(),
@@ -99,59 +110,94 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
         self.add_with(&key, Priority::DEFAULT, Reason::MANUAL);
     }
 
+    fn names(&self) -> MutexGuard<'_, HashMap<T, KeyId, FoldState>> {
+        self.0.names.lock().expect("hashing and comparing keys does not panic")
+    }
+
+    /// The number of a key, with the state in which it is valid.
+    fn number(&self, key: &T) -> (KeyId, MutexGuard<'_, State<T>>) {
+        let known = self.names().get(key).copied();
+        if let Some(id) = known {
+            let state = self.lock();
+            if state.queue.knows(id) {
+                return (id, state);
+            }
+        }
+        let mut names = self.names();
+        let mut state = self.lock();
+        for (key, void) in state.queue.take_evicted() {
+            if names.get(&key) == Some(&void) {
+                names.remove(&key);
+            }
+        }
+        let id = match names.get(key).copied().filter(|id| state.queue.knows(*id)) {
+            Some(id) => id,
+            None => {
+                let id = state.queue.insert(key);
+                names.insert(key.clone(), id);
+                id
+            }
+        };
+        (id, state)
+    }
+
     /// Queues a key.
     pub fn add_with(&self, key: &T, priority: Priority, reason: Reason) {
+        let (id, mut state) = self.number(key);
         let now = self.now();
-        let mut state = self.lock();
-        state.queue.add(key, priority.0, reason, now);
+        state.queue.add_id(id, priority.0, reason, now);
         self.wake(state);
     }
 
     /// Queues a key after `delay`; the earliest of several counts.
     pub fn add_after(&self, key: &T, delay: Duration, priority: Priority, reason: Reason) {
-        let now = self.now();
-        let mut state = self.lock();
-        let before = state.queue.next_due();
-        state.queue.add_after(key, delay, priority.0, reason, now);
-        let hastened = state.queue.next_due() != before;
-        self.wake_for_delay(state, hastened);
+        let (id, state) = self.number(key);
+        self.delay(state, |queue, now| queue.add_id_after(id, delay, priority.0, reason, now));
     }
 
     /// Queues a key after what the limiter says. Says how long.
     pub fn add_rate_limited(&self, key: &T, priority: Priority, reason: Reason) -> Duration {
-        let now = self.now();
-        let mut state = self.lock();
-        let before = state.queue.next_due();
-        let delay = state.queue.add_rate_limited(key, priority.0, reason, now);
-        let hastened = state.queue.next_due() != before;
-        self.wake_for_delay(state, hastened);
-        delay
+        let (id, state) = self.number(key);
+        self.delay(state, |queue, now| queue.add_id_rate_limited(id, priority.0, reason, now))
     }
 
-    fn wake(&self, state: MutexGuard<'_, State<T>>) {
+    fn delay<R>(
+        &self,
+        mut state: MutexGuard<'_, State<T>>,
+        add: impl FnOnce(&mut Queue<T>, Duration) -> R,
+    ) -> R {
+        let before = state.queue.next_due();
+        let result = add(&mut state.queue, self.now());
+        let hastened = state.queue.next_due() != before;
+        if hastened && state.timekeeper {
+            self.0.earlier.notify_one();
+        }
+        self.wake(state);
+        result
+    }
+
+    fn wake(&self, mut state: MutexGuard<'_, State<T>>) {
         let unkept = state.queue.delayed() > 0 && !state.timekeeper;
-        let wake = state.waiting > 0 && (unkept || !state.queue.is_empty());
+        let wake = state.waiting > 0 && !state.woken && (unkept || !state.queue.is_empty());
+        state.woken |= wake;
         drop(state);
         if wake {
             self.0.ready.notify_one();
         }
     }
 
-    fn wake_for_delay(&self, state: MutexGuard<'_, State<T>>, hastened: bool) {
-        if hastened && state.timekeeper {
-            self.0.earlier.notify_one();
-        }
-        self.wake(state);
-    }
-
     /// Forgets the failures of a key.
     pub fn forget(&self, key: &T) {
-        self.lock().queue.forget(key);
+        let known = self.names().get(key).copied();
+        if let Some(id) = known {
+            self.lock().queue.forget_id(id);
+        }
     }
 
     /// How often the key was rate-limited since it was forgotten.
     pub fn num_requeues(&self, key: &T) -> u32 {
-        self.lock().queue.num_requeues(key)
+        let known = self.names().get(key).copied();
+        known.map_or(0, |id| self.lock().queue.failures_of(id))
     }
 
     /// How many keys are ready.
@@ -312,6 +358,8 @@ impl<T: Clone + Eq + Hash> Drop for Waiter<'_, T> {
         let mut state = self.queue.lock();
         state.waiting -= 1;
         state.timekeeper &= !self.timekeeper;
+        // A wake-up that a leaving worker did not use goes to another one, so looking once too often is the worst.
+        state.woken = false;
         if self.gave_up {
             self.queue.wake(state);
         }
@@ -367,6 +415,28 @@ impl<T: Clone + Eq + Hash> Item<T> {
     /// How long it was ready before a worker took it.
     pub fn waited(&self) -> Duration {
         self.waited
+    }
+
+    /// Forgets its failures.
+    pub fn forget(&self) {
+        if let Some(queue) = &self.queue {
+            queue.lock().queue.forget_id(self.id);
+        }
+    }
+
+    /// Queues it again after `delay`, without looking it up.
+    pub fn add_after(&self, delay: Duration, priority: Priority, reason: Reason) {
+        if let Some(queue) = &self.queue {
+            queue.delay(queue.lock(), |queue, now| {
+                queue.add_id_after(self.id, delay, priority.0, reason, now)
+            });
+        }
+    }
+
+    /// Queues it again after what the limiter says, without looking it up. Says how long.
+    pub fn add_rate_limited(&self, priority: Priority, reason: Reason) -> Duration {
+        let Some(queue) = &self.queue else { return Duration::ZERO };
+        queue.delay(queue.lock(), |queue, now| queue.add_id_rate_limited(self.id, priority.0, reason, now))
     }
 
     /// Gives the key back.
