@@ -44,7 +44,23 @@ pub(crate) fn decode_any(bytes: &[u8]) -> Result<Value> {
 
 /// A body that must be of the resource's kind.
 pub(crate) fn decode(bytes: &[u8], resource: &Resource) -> Result<Value> {
-    let value = decode_any(bytes)?;
+    let envelope = protobuf::open(bytes).map_err(|error| {
+        ApiError::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): {error} ({})",
+            resource.kind,
+            setpoint_api::schema::excerpt(bytes)
+        ))
+    })?;
+    let (kind, version) = (envelope.kind, envelope.api_version);
+    let value = protobuf::decode_as(bytes, &resource.api_version(), &resource.kind).map_err(|error| {
+        let kind = if kind.is_empty() { &resource.kind } else { &kind };
+        let version = version.rsplit('/').next().filter(|version| !version.is_empty());
+        ApiError::bad_request(format!(
+            "{kind} in version \"{}\" cannot be handled as a {}: {error}",
+            version.unwrap_or(&resource.version),
+            resource.kind
+        ))
+    })?;
     let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or("");
     let (version, expected) = (text("apiVersion"), resource.api_version());
     if !version.is_empty() && version != expected {

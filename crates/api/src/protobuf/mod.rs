@@ -71,7 +71,9 @@ pub enum DecodeError {
     )]
     NoForm(String),
     /// The table does not have the kind.
-    #[error("no kind {kind:?} is registered for version {api_version:?}")]
+    #[error(
+        "no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:111\""
+    )]
     Kind {
         /// The group and version.
         api_version: String,
@@ -121,7 +123,20 @@ fn schema_of(api_version: &str, kind: &str) -> Option<&'static Schema> {
 /// # Errors
 /// When the bytes are malformed or the kind is not known.
 pub fn decode(data: &[u8]) -> Result<Value, DecodeError> {
-    let envelope = open(data)?;
+    decode_as(data, "", "")
+}
+
+/// As [`decode`]; an envelope that does not say what it holds holds that kind.
+///
+/// # Errors
+/// When the bytes are malformed or the kind is not known.
+pub fn decode_as(data: &[u8], api_version: &str, kind: &str) -> Result<Value, DecodeError> {
+    let mut envelope = open(data)?;
+    for (said, usual) in [(&mut envelope.api_version, api_version), (&mut envelope.kind, kind)] {
+        if said.is_empty() {
+            usual.clone_into(said);
+        }
+    }
     let schema = schema_of(&envelope.api_version, &envelope.kind).ok_or_else(|| DecodeError::Kind {
         api_version: envelope.api_version.clone(),
         kind: envelope.kind.clone(),

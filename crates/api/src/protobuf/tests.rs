@@ -99,6 +99,7 @@ fn what_is_no_envelope_is_refused() {
     assert_eq!(decode(b""), Err(DecodeError::Empty));
     assert_eq!(decode(b"{}"), Err(DecodeError::Prefix));
     assert_eq!(decode(b"k8s\0"), Err(DecodeError::EmptyBody));
+    assert_eq!(decode_as(&seal("", "", b""), "v1", "ConfigMap").unwrap()["kind"], json!("ConfigMap"));
     let unknown = decode(&seal("example.com/v1", "Foo", b"")).unwrap_err();
     assert!(matches!(unknown, DecodeError::Kind { .. }), "{unknown}");
     let table = decode(&seal("meta.k8s.io/v1", "Table", b"")).unwrap_err();

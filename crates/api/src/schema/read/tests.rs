@@ -260,3 +260,42 @@ fn duplicates_within_lists_are_read_over_each_other_too() {
         "json: cannot unmarshal number 300 into Go struct field Secret.data of type uint8"
     );
 }
+
+/// Text with bytes changed, cut or doubled ends in an error or an object, never in a panic; what is read once reads
+/// as itself.
+#[test]
+fn broken_text_never_panics() {
+    let text = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","creationTimestamp":"2026-01-01T00:00:00Z",
+        "labels":{"a":"\u00e9\ud83d\ude00"}},"spec":{"containers":[{"name":"c","ports":[{"containerPort":80}],
+        "resources":{"limits":{"cpu":"1.5"}},"livenessProbe":{"httpGet":{"port":"http"}}}]}}"#;
+    let schema = builtin().kind("", "v1", "Pod").unwrap();
+    let mut seed = 0x5eed_u64;
+    let mut below = |bound: usize| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((seed >> 33) as usize) % bound
+    };
+    let (mut read, mut refused) = (0, 0);
+    for _ in 0..5000 {
+        let mut bytes = text.as_bytes().to_vec();
+        for _ in 0..below(3) + 1 {
+            let at = below(bytes.len());
+            match below(4) {
+                0 => bytes[at] = below(256) as u8,
+                1 => bytes.truncate(at.max(4)),
+                2 => drop(bytes.remove(at)),
+                _ => bytes.insert(at, br#"{}[]",:0e-\n"#[below(12)]),
+            }
+        }
+        match read_json(&bytes, schema) {
+            Ok(once) => {
+                read += 1;
+                assert_eq!(read_value(once.value.clone(), schema).unwrap().value, once.value);
+            }
+            Err(error) => {
+                refused += 1;
+                assert!(!error.to_string().is_empty());
+            }
+        }
+    }
+    assert!(read > 100 && refused > 1000, "{read} read, {refused} refused");
+}
