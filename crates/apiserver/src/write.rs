@@ -32,6 +32,8 @@ pub(crate) struct Writer<'a> {
     pub(crate) manager: String,
     pub(crate) field_validation: FieldValidation,
     pub(crate) warnings: Vec<String>,
+    /// The write is an apply: what it makes is shaped a little differently.
+    pub(crate) applied: bool,
 }
 
 /// Longest name of a field manager.
@@ -69,6 +71,7 @@ impl<'a> Writer<'a> {
             manager,
             field_validation,
             warnings: Vec::new(),
+            applied: false,
         })
     }
 
@@ -127,6 +130,7 @@ impl<'a> Writer<'a> {
             fields.insert("apiVersion".into(), json!(resource.api_version()));
         }
         let read = match &resource.custom {
+            Some(custom) if self.applied => custom.read_applied(&resource.version, value.clone()),
             Some(custom) => custom.read_value(&resource.version, value.clone()),
             None => schema::read_value(value.clone(), &resource.schema()).map_err(|error| error.to_string()),
         };

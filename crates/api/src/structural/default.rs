@@ -34,7 +34,8 @@ fn drop_nulls(value: &mut Value, props: Option<&Props>) {
     }
 }
 
-fn fill(value: &mut Value, props: &Props) {
+/// Fills in defaults.
+pub(super) fn fill(value: &mut Value, props: &Props) {
     match value {
         Value::Object(fields) => {
             for (name, property) in &props.properties {

@@ -94,6 +94,11 @@ impl Structural {
         default::default(object, self.props());
     }
 
+    /// Fills in defaults of what an apply made: nulls that pruning left stay, as kube-apiserver leaves them.
+    pub fn default_applied(&self, object: &mut Value) {
+        default::fill(object, self.props());
+    }
+
     /// Everything that is wrong with an object, `x-kubernetes-validations` aside. On an update, `old` is the stored
     /// object: what did not change is not held against the new one.
     pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {

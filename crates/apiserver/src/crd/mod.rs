@@ -137,16 +137,26 @@ impl Custom {
     /// JSON text as an object of that version.
     pub(crate) fn read(&self, version: &str, bytes: &[u8]) -> Result<Read, String> {
         let read = read_json(bytes, &Schema::any()).map_err(|error| error.to_string())?;
-        self.shaped(version, read)
+        self.shaped(version, read, Structural::default)
     }
 
     /// A value as an object of that version.
     pub(crate) fn read_value(&self, version: &str, value: Value) -> Result<Read, String> {
-        self.shaped(version, Read { value, strict: Vec::new() })
+        self.shaped(version, Read { value, strict: Vec::new() }, Structural::default)
+    }
+
+    /// What an apply made as an object of that version.
+    pub(crate) fn read_applied(&self, version: &str, value: Value) -> Result<Read, String> {
+        self.shaped(version, Read { value, strict: Vec::new() }, Structural::default_applied)
     }
 
     /// Drops unknown fields, fills in defaults; metadata has the built-in type whatever the definition says.
-    fn shaped(&self, version: &str, mut read: Read) -> Result<Read, String> {
+    fn shaped(
+        &self,
+        version: &str,
+        mut read: Read,
+        default: fn(&Structural, &mut Value),
+    ) -> Result<Read, String> {
         let typed = typed_metadata(&mut read.value)?;
         read.strict.extend(typed);
         let Some(version) = self.version(version) else { return Ok(read) };
@@ -155,7 +165,7 @@ impl Custom {
         if let Some(cause) = version.structural.malformed(&read.value) {
             return Err(cause.to_string());
         }
-        version.structural.default(&mut read.value);
+        default(&version.structural, &mut read.value);
         Ok(read)
     }
 }

@@ -196,6 +196,7 @@ fn applied(
     entry: Option<Arc<Entry>>,
 ) -> Result<(Decided, bool)> {
     let ask = writer.ask;
+    writer.applied = true;
     let config = configuration(writer, config)?;
     if entry.is_none() && !ask.info.subresource.is_empty() {
         return Err(ApiError::not_found(&ask.resource, &ask.info.name));
