@@ -35,6 +35,7 @@ mod validate;
 mod verb;
 mod version;
 mod write;
+mod yaml;
 
 pub use auth::{Caller, UserInfo};
 pub use options::{Admission, Authorization, Options, ServiceAccountKeys, StaticToken};

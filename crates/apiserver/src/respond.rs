@@ -56,7 +56,7 @@ pub fn value(status: StatusCode, negotiated: &Negotiated, value: &Value) -> Resu
     let encoded = match negotiated.format {
         Format::Json if negotiated.pretty => pretty(value),
         Format::Json => json_line(value),
-        Format::Yaml => yaml(value)?,
+        Format::Yaml => yaml(value),
         Format::Protobuf => protobuf(value)?,
     };
     Ok(bytes(status, negotiated.format.media_type(), encoded))
@@ -76,8 +76,8 @@ fn pretty(value: &Value) -> Vec<u8> {
     crate::object::indented(&compact)
 }
 
-fn yaml(value: &Value) -> Result<Vec<u8>> {
-    serde_saphyr::to_string(value).map(String::into_bytes).map_err(ApiError::internal)
+fn yaml(value: &Value) -> Vec<u8> {
+    crate::yaml::to_yaml(value).into_bytes()
 }
 
 /// The protobuf envelope of an object.
@@ -90,7 +90,7 @@ pub fn error(error: &ApiError, format: Format) -> Response<Body> {
     let status = error.to_value();
     let body = match format {
         Format::Protobuf => protobuf(&status).unwrap_or_else(|_| json_line(&status)),
-        Format::Yaml => yaml(&status).unwrap_or_else(|_| json_line(&status)),
+        Format::Yaml => yaml(&status),
         Format::Json => json_line(&status),
     };
     let mut response = bytes(error.code(), format.media_type(), body);
@@ -146,7 +146,7 @@ pub fn value_compressed(
     let encoded = match negotiated.format {
         Format::Json if negotiated.pretty => pretty(value),
         Format::Json => json_line(value),
-        Format::Yaml => yaml(value)?,
+        Format::Yaml => yaml(value),
         Format::Protobuf => protobuf(value)?,
     };
     Ok(compressed(status, negotiated.format.media_type(), encoded, gzip))

@@ -81,6 +81,9 @@ async fn finish(server: &Server, definition: Vec<u8>) -> Result<()> {
         let plural = value["spec"]["names"]["plural"].as_str().unwrap_or("").to_owned();
         let instances = KeyRange::prefix(key::resource(&group, &plural));
         let mut waiting = 0;
+        // Objects of a built-in resource of that name are not this definition's.
+        let overlaps = server.0.registry.is_builtin(&group, &plural);
+        let instances = if overlaps { KeyRange::between("", "") } else { instances };
         for instance in snapshot.range(&instances, None) {
             let mut object = registry::value(instance);
             if object::finalizers(&object).is_empty() {

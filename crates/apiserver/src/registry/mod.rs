@@ -185,6 +185,11 @@ impl Registry {
         next.is_some_and(|(name, _)| name.0 == group && name.1 == version)
     }
 
+    /// Whether a definition of that group and plural would stand in the place of a built-in resource.
+    pub(crate) fn is_builtin(&self, group: &str, plural: &str) -> bool {
+        kinds::builtins().keys().any(|name| name.0 == group && name.2 == plural)
+    }
+
     /// The custom resources as they are now.
     pub fn custom(&self) -> Arc<CustomTable> {
         self.custom.read().expect("no holder of this lock panics").clone()

@@ -33,6 +33,12 @@ pub(crate) async fn create(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
             ask.resource.group_resource()
         ));
     }
+    if object.pointer("/spec/conversion/strategy").is_some_and(|strategy| strategy == "Webhook")
+        && ask.resource.is("apiextensions.k8s.io", "customresourcedefinitions")
+    {
+        let text = "conversion webhooks are not called by this server: versions differ in apiVersion only";
+        writer.warnings.push(text.to_owned());
+    }
     let decide = |snapshot: &Snapshot, txn: &mut Txn| decide(&writer, snapshot, txn, object.clone());
     let (decided, events) = commit(ask, writer.dry_run, decide).await?;
     let mut response = match outcome(decided, &events) {

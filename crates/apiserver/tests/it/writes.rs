@@ -251,3 +251,15 @@ async fn a_body_that_never_ends_is_given_up() {
     let refused = cluster.send(request).await.expect(504);
     assert_eq!(refused["reason"], "Timeout");
 }
+
+#[tokio::test]
+async fn yaml_that_grows_without_end_is_refused() {
+    let cluster = start().await;
+    let mut bomb = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n");
+    for at in 1..10 {
+        let before = format!("*a{}", at - 1);
+        bomb.push_str(&format!("a{at}: &a{at} [{}]\n", vec![before; 10].join(",")));
+    }
+    let request = Request::post(MAPS).header("content-type", "application/yaml").body(body(bomb)).unwrap();
+    assert_eq!(cluster.send(request).await.code, 400);
+}
