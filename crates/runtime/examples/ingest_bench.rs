@@ -32,6 +32,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Bytes that arrive at once, as from a socket.
 const CHUNK: usize = 64 * 1024;
 
+/// How often each pod is updated.
+const ROUNDS: u64 = 3;
+
 fn main() {
     let count: u64 = std::env::args().nth(1).map_or(50_000, |count| count.parse().unwrap());
     let directory = std::env::temp_dir().join(format!("setpoint-ingest-bench-{}", std::process::id()));
@@ -68,10 +71,10 @@ impl Files {
         writeln!(file, r#"{end}"{count}"{mark}"#).unwrap();
         file.flush().unwrap();
         let mut file = BufWriter::new(File::create(&updates).unwrap());
-        for step in 0..count {
+        for step in 0..count * ROUNDS {
             // Not in key order: updates come from all over the cluster.
             let number = (step * 7919) % count;
-            let pod = pod(number, 1, count + step + 1);
+            let pod = pod(number, 1 + step / count, count + step + 1);
             writeln!(file, r#"{{"type":"MODIFIED","object":{pod}}}"#).unwrap();
         }
         file.flush().unwrap();
@@ -110,10 +113,14 @@ async fn measure(count: u64, files: &Files) {
 
     let updates = Stopwatch::start();
     go.notify_one();
-    informer.store().wait_until(None, count * 2).await;
-    updates.report("updates", count);
+    for round in 1..=ROUNDS {
+        informer.store().wait_until(None, count * (round + 1)).await;
+        println!("case=memory_after_round_{round} bytes_per_pod={}", per_pod(before, count));
+    }
+    updates.report("updates", count * ROUNDS);
     tokio::time::sleep(Duration::from_millis(500)).await;
-    println!("case=memory_after_updates bytes_per_pod={}", per_pod(before, count));
+    let counted = informer.store().bytes() / count;
+    println!("case=memory_after_updates bytes_per_pod={} counted={counted}", per_pod(before, count));
     reads(&informer, count);
 }
 

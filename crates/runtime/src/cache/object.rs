@@ -97,7 +97,7 @@ pub struct DecodeError {
     pub revision: Revision,
     /// The Rust type that was asked for.
     pub wanted: &'static str,
-    /// What the decoder said; never holds the object's content beyond the place and expectation.
+    /// What the decoder said, without the values it met: they may be secret.
     pub message: Arc<str>,
 }
 
@@ -242,7 +242,7 @@ impl Object {
             key: self.0.key.clone(),
             revision: self.0.revision,
             wanted: std::any::type_name::<K>(),
-            message: error.to_string().into(),
+            message: redact(error.to_string()).into(),
         });
         decoded.map(|value| (value, json.len()))
     }
@@ -335,6 +335,14 @@ impl fmt::Debug for Uid {
     }
 }
 
+/// Cuts quoted values out of a decoder's words.
+fn redact(message: String) -> String {
+    match (message.find('"'), message.rfind('"')) {
+        (Some(first), Some(last)) if first < last => format!("{}…{}", &message[..=first], &message[last..]),
+        _ => message,
+    }
+}
+
 /// Only the form that [`Uid`]'s Display writes back unchanged: lower case, dashes in place.
 fn parse_uuid(text: &[u8]) -> Option<[u8; 16]> {
     if text.len() != 36 || [8, 13, 18, 23].iter().any(|&dash| text[dash] != b'-') {
@@ -355,6 +363,18 @@ fn parse_uuid(text: &[u8]) -> Option<[u8; 16]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn errors_do_not_tell_what_an_object_holds() {
+        let json = br#"{"metadata":{"name":"x"},"data":"hunter\"2"}"#;
+        let error =
+            Object::from_json(json).unwrap().decode::<k8s_openapi::api::core::v1::Secret>().unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.contains("invalid type: string") && !text.contains("hunter") && !text.contains('2'),
+            "{text}"
+        );
+    }
 
     #[test]
     fn a_uid_is_written_back_as_it_was_read() {

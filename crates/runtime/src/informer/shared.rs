@@ -199,7 +199,7 @@ impl SharedInformer {
     }
 
     /// Calls `handler` for each event, one at a time, on a task of this informer, until the registration is dropped
-    /// or the informer ends.
+    /// or the informer ends. The handler must not hold the informer: neither would ever end.
     pub fn add_handler<F>(&self, options: &SubscribeOptions, mut handler: F) -> HandlerRegistration
     where
         F: FnMut(Event) + Send + 'static,
