@@ -34,6 +34,35 @@ pub(super) const EVENTS_EVENT: &[Rule] = &[
     Rule::Shown("deprecatedLastTimestamp"),
 ];
 
+pub(super) const FLOW_SCHEMA: &[Rule] =
+    &[Rule::Struct("spec", &[Rule::Zero("matchingPrecedence", Int(1000))]), Rule::Struct("status", &[])];
+
+const QUEUING: &[Rule] =
+    &[Rule::Zero("handSize", Int(8)), Rule::Zero("queues", Int(64)), Rule::Zero("queueLengthLimit", Int(50))];
+
+pub(super) const PRIORITY_LEVEL: &[Rule] = &[
+    Rule::Struct(
+        "spec",
+        &[
+            Rule::Pointer(
+                "limited",
+                &[
+                    Rule::Absent("nominalConcurrencyShares", Int(30)),
+                    Rule::Absent("lendablePercent", Int(0)),
+                    Rule::Struct("limitResponse", &[Rule::Pointer("queuing", QUEUING)]),
+                ],
+            ),
+            Rule::Pointer(
+                "exempt",
+                &[Rule::Absent("nominalConcurrencyShares", Int(0)), Rule::Absent("lendablePercent", Int(0))],
+            ),
+        ],
+    ),
+    Rule::Struct("status", &[]),
+];
+
+pub(super) const API_SERVICE: &[Rule] = &[Rule::Struct("spec", CLIENT_CONFIG), Rule::Struct("status", &[])];
+
 pub(super) const CRD: &[Rule] = &[
     Rule::Struct(
         "spec",

@@ -97,6 +97,9 @@ fn rules(group: &str, version: &str, kind: &str) -> &'static [Rule] {
         ("coordination.k8s.io", _, "Lease") => extensions::LEASE,
         ("certificates.k8s.io", _, "CertificateSigningRequest") => extensions::CSR,
         ("events.k8s.io", _, "Event") => extensions::EVENTS_EVENT,
+        ("flowcontrol.apiserver.k8s.io", _, "FlowSchema") => extensions::FLOW_SCHEMA,
+        ("flowcontrol.apiserver.k8s.io", _, "PriorityLevelConfiguration") => extensions::PRIORITY_LEVEL,
+        ("apiregistration.k8s.io", _, "APIService") => extensions::API_SERVICE,
         _ => &[],
     }
 }

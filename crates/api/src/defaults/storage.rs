@@ -12,6 +12,8 @@ pub(super) fn rules(kind: &str) -> &'static [Rule] {
             Rule::Absent("volumeBindingMode", Text("Immediate")),
         ],
         "CSIDriver" => CSI_DRIVER,
+        "CSINode" => &[Rule::Struct("spec", &[Rule::Shown("drivers")]), Rule::Struct("status", &[])],
+        "CSIStorageCapacity" => &[Rule::Amount("capacity"), Rule::Amount("maximumVolumeSize")],
         "VolumeAttachment" => {
             &[Rule::Struct("spec", &[]), Rule::Struct("status", &[Rule::Absent("attached", Bool(false))])]
         }

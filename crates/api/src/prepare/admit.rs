@@ -27,6 +27,7 @@ pub fn admit(facts: &Facts, object: &mut Value, cluster: &dyn Lookup) -> Result<
             protect(object, "kubernetes.io/pvc-protection");
         }
         ("", "PersistentVolume") => protect(object, "kubernetes.io/pv-protection"),
+        ("storage.k8s.io", "VolumeAttributesClass") => protect(object, "kubernetes.io/vac-protection"),
         ("", "Node") => taint(object),
         ("networking.k8s.io", "Ingress") => default_class(object, cluster, &INGRESS_CLASS),
         _ => {}

@@ -195,3 +195,64 @@ pub(super) fn default_class(classes: &[Value]) -> Option<usize> {
     });
     newest.map(|(at, _)| at)
 }
+
+pub(super) fn csi_driver(object: &Value, now: Timestamp) -> Vec<Value> {
+    let modes: Vec<&str> =
+        items(object, "spec.volumeLifecycleModes").iter().filter_map(Value::as_str).collect();
+    let tokens = match at(object, "spec.tokenRequests").as_array() {
+        None => UNSET.to_owned(),
+        Some(all) => all.iter().map(|one| text(one, "audience")).collect::<Vec<_>>().join(","),
+    };
+    vec![
+        name(object),
+        at(object, "spec.attachRequired").as_bool().unwrap_or(true).into(),
+        truth(object, "spec.podInfoOnMount").into(),
+        truth(object, "spec.storageCapacity").into(),
+        tokens.into(),
+        truth(object, "spec.requiresRepublish").into(),
+        or_none(&modes.join(",")),
+        created(object, now),
+    ]
+}
+
+pub(super) fn flow_schema(object: &Value, now: Timestamp) -> Vec<Value> {
+    let dangling = items(object, "status.conditions").iter().find(|one| text(one, "type") == "Dangling");
+    vec![
+        name(object),
+        text(object, "spec.priorityLevelConfiguration.name").into(),
+        int(object, "spec.matchingPrecedence").unwrap_or_default().into(),
+        or_none(text(object, "spec.distinguisherMethod.type")),
+        created(object, now),
+        dangling.map_or("?", |one| text(one, "status")).into(),
+    ]
+}
+
+pub(super) fn priority_level(object: &Value, now: Timestamp) -> Vec<Value> {
+    let limited = at(object, "spec.limited");
+    let number = |path: &str| int(limited, path).map_or(NONE.into(), Value::from);
+    vec![
+        name(object),
+        text(object, "spec.type").into(),
+        number("nominalConcurrencyShares"),
+        number("limitResponse.queuing.queues"),
+        number("limitResponse.queuing.handSize"),
+        number("limitResponse.queuing.queueLengthLimit"),
+        created(object, now),
+    ]
+}
+
+pub(super) fn api_service(object: &Value, now: Timestamp) -> Vec<Value> {
+    let service = at(object, "spec.service");
+    let service = if service.is_null() {
+        "Local".to_owned()
+    } else {
+        format!("{}/{}", text(service, "namespace"), text(service, "name"))
+    };
+    let condition = items(object, "status.conditions").iter().find(|one| text(one, "type") == "Available");
+    let available =
+        condition.map_or("Unknown".to_owned(), |one| match (text(one, "status"), text(one, "reason")) {
+            ("True", _) | (_, "") => text(one, "status").to_owned(),
+            (status, reason) => format!("{status} ({reason})"),
+        });
+    vec![name(object), service.into(), available.into(), created(object, now)]
+}
