@@ -109,6 +109,7 @@ struct Run {
 enum Ready {
     Added(Arc<Entry>),
     Changed(Arc<Event>),
+    InitialEnd(u64),
     Line(Bytes),
 }
 
@@ -155,7 +156,7 @@ impl Run {
         let wanted = snapshot.range(&range, None).filter(|entry| self.selection.matches(resource, entry));
         self.ready = wanted.cloned().map(Ready::Added).collect();
         if announce_end && self.bookmarks {
-            self.ready.push_back(Ready::Line(self.lines.bookmark(revision, true)));
+            self.ready.push_back(Ready::InitialEnd(revision));
         }
         self.source = Source::Live(watch);
         Ok(())
@@ -228,6 +229,7 @@ impl Run {
     fn line(&mut self, next: Ready) -> Option<Bytes> {
         match next {
             Ready::Line(line) => Some(line),
+            Ready::InitialEnd(revision) => Some(self.lines.bookmark(revision, true)),
             Ready::Added(entry) => self.lines.entry(Kind::Added, &entry),
             Ready::Changed(event) => {
                 if event.revision <= self.skip_until {
