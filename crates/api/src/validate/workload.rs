@@ -251,7 +251,9 @@ fn stateful_set_strategy(causes: &mut Causes, strategy: &Value, path: &Path) {
 
 pub(super) fn stateful_set_update(causes: &mut Causes, new: &Value, old: &Value) {
     stateful_set_spec(causes, new, false);
-    causes.immutable(new, old, "spec.selector", Shown::raw(meta::show_selector(at(new, "spec.selector"))));
+    let selector = at(new, "spec.selector");
+    let shown = if selector.is_null() { "null".into() } else { meta::show_selector(selector) };
+    causes.immutable(new, old, "spec.selector", Shown::raw(shown));
     let claims =
         shown::line("[]core.PersistentVolumeClaim", &without_kind(at(new, "spec.volumeClaimTemplates")));
     causes.immutable(new, old, "spec.volumeClaimTemplates", Shown::raw(claims));
@@ -317,7 +319,9 @@ fn daemon_set_strategy(causes: &mut Causes, strategy: &Value, path: &Path) {
 
 /// The selector of a workload never changes.
 pub(super) fn immutable_selector(causes: &mut Causes, new: &Value, old: &Value) {
-    causes.immutable(new, old, "spec.selector", Shown::raw(meta::show_selector(at(new, "spec.selector"))));
+    let selector = at(new, "spec.selector");
+    let shown = if selector.is_null() { "null".into() } else { meta::show_selector(selector) };
+    causes.immutable(new, old, "spec.selector", Shown::raw(shown));
 }
 
 pub(super) fn controller_revision(causes: &mut Causes, object: &Value) {
