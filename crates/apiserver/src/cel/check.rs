@@ -1,5 +1,6 @@
 //! The type checker: an expression is refused when its schema is, not when an object meets it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kube_cel::cel::common::ast::{
@@ -7,12 +8,15 @@ use kube_cel::cel::common::ast::{
 };
 
 use super::functions::{FUNCTIONS, LACKING};
+use super::macros::{self, Kind, Macro};
 use super::source::Source;
 use super::ty::{Bindings, Ty, assignable, substitute};
 
 /// What checking an expression came to.
 pub(super) struct Checked {
     pub(super) ty: Ty,
+    /// The macro calls that go over a map.
+    pub(super) over_maps: BTreeSet<u64>,
     pub(super) uses_old_self: bool,
 }
 
@@ -26,10 +30,12 @@ pub(super) fn check(expr: &IdedExpr, text: &str, variables: &[(&str, Ty)]) -> Re
         scopes: variables.iter().map(|(name, ty)| ((*name).to_owned(), ty.clone())).collect(),
         errors: Vec::new(),
         uses_old_self: false,
+        over_maps: BTreeSet::new(),
     };
     let ty = checker.expr(expr);
     if checker.errors.is_empty() {
-        return Ok(Checked { ty, uses_old_self: checker.uses_old_self });
+        let Checker { uses_old_self, over_maps, .. } = checker;
+        return Ok(Checked { ty, over_maps, uses_old_self });
     }
     checker.errors.sort_by_key(|(at, _)| *at);
     let lines: Vec<String> =
@@ -42,6 +48,7 @@ struct Checker<'s> {
     scopes: Vec<(String, Ty)>,
     errors: Vec<(usize, String)>,
     uses_old_self: bool,
+    over_maps: BTreeSet<u64>,
 }
 
 impl Checker<'_> {
@@ -56,7 +63,10 @@ impl Checker<'_> {
             Expr::Ident(name) => self.ident(name),
             Expr::Literal(literal) => self.literal(literal),
             Expr::Select(select) => self.select(select),
-            Expr::Call(call) => self.call(call),
+            Expr::Call(call) => match macros::read(call) {
+                Some(found) => self.unexpanded(&found, &call.func_name, expr.id),
+                None => self.call(call),
+            },
             Expr::Comprehension(comprehension) => self.comprehension(comprehension),
             Expr::List(list) => {
                 self.source.find("[");
@@ -262,16 +272,57 @@ impl Checker<'_> {
         !self.scopes.iter().any(|(own, _)| own == name)
     }
 
-    /// Macros that were not expanded have a form that the parser does not know.
     fn is_lacking(&self, call: &CallExpr) -> bool {
-        const MACROS: [&str; 6] = ["all", "exists", "exists_one", "existsOne", "map", "filter"];
-        let name = call.func_name.as_str();
-        let is_macro = call.target.is_some() && MACROS.contains(&name) && call.args.len() >= 3;
-        let is_function = call.target.as_ref().is_some_and(|target| match &target.expr {
-            Expr::Ident(prefix) => prefix != "cel" || name != "bind",
-            _ => true,
-        });
-        is_macro || (is_function && LACKING.contains(&name))
+        call.target.is_some() && LACKING.contains(&call.func_name.as_str())
+    }
+
+    /// A macro that the parser left as a call.
+    fn unexpanded(&mut self, found: &Macro<'_>, name: &str, id: u64) -> Ty {
+        let range = self.expr(found.range);
+        let range_at = self.source.last_dot().unwrap_or_default();
+        self.source.find_member(name);
+        let at = self.source.find("(");
+        let scopes = match (found.kind, &range) {
+            (Kind::OptMap | Kind::OptFlatMap, Ty::Optional(value)) => vec![(**value).clone()],
+            (Kind::OptMap | Kind::OptFlatMap, other) => {
+                let text = format!("found no matching overload for '{name}' applied to '{other}'");
+                vec![self.fail(at, text)]
+            }
+            (_, Ty::List(item)) => vec![Ty::Int, (**item).clone()],
+            (_, Ty::Map(key, value)) => {
+                self.over_maps.insert(id);
+                vec![(**key).clone(), (**value).clone()]
+            }
+            (_, other) => {
+                let text = format!(
+                    "expression of type '{other}' cannot be range of a comprehension (must be list, map, or dynamic)"
+                );
+                let any = self.fail(range_at, text);
+                vec![any.clone(), any]
+            }
+        };
+        let depth = self.scopes.len();
+        for (variable, ty) in found.variables.iter().zip(scopes) {
+            self.source.find(variable);
+            self.scopes.push(((*variable).to_owned(), ty));
+        }
+        let bodies: Vec<Ty> = found.bodies.iter().map(|body| self.expr(body)).collect();
+        self.scopes.truncate(depth);
+        let last = bodies.last().cloned().unwrap_or(Ty::Dyn);
+        match found.kind {
+            Kind::All => self.resolve(operators::LOGICAL_AND, &[Ty::Bool, last], false, at),
+            Kind::Exists | Kind::ExistsOne => {
+                self.resolve(operators::LOGICAL_OR, &[Ty::Bool, last], false, at)
+            }
+            Kind::TransformList => {
+                if let [wanted, _] = bodies.as_slice() {
+                    self.resolve(operators::LOGICAL_AND, &[Ty::Bool, wanted.clone()], false, at);
+                }
+                Ty::list(last)
+            }
+            Kind::OptMap => Ty::Optional(Arc::new(last)),
+            Kind::OptFlatMap => last,
+        }
     }
 
     /// Literal patterns, times and durations must be valid.

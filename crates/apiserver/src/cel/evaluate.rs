@@ -1,5 +1,6 @@
 //! Running expressions, with errors in cel-go's words.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
 use kube_cel::KubeCelExt;
@@ -7,6 +8,8 @@ use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr, operators};
 use kube_cel::cel::objects::OptionalValue;
 use kube_cel::cel::parser::Parser;
 use kube_cel::cel::{Context, ExecutionError, ResolveResult, Value};
+
+use super::macros;
 
 /// The functions, and the names of types. Shared by all evaluations.
 static FUNCTIONS: LazyLock<Context<'static>> = LazyLock::new(|| {
@@ -86,23 +89,29 @@ pub(super) fn parse(text: &str) -> Result<IdedExpr, Vec<SyntaxError>> {
     parsed.map_err(|errors| errors.errors.into_iter().map(|error| (error.pos, error.msg)).collect())
 }
 
-/// Turns optional field selection into optional indexing, which takes an absent field for what it is.
-pub(super) fn prepare(expr: &mut IdedExpr) {
+/// Brings an expression into the form that the evaluator runs: macros that it does not know become loops, and
+/// optional field selection becomes optional indexing, which takes an absent field for what it is.
+pub(super) fn prepare(expr: &mut IdedExpr, over_maps: &BTreeSet<u64>) {
+    if let Expr::Call(call) = &expr.expr
+        && let Some(expanded) = macros::expand(call, expr.id, over_maps)
+    {
+        expr.expr = expanded;
+    }
     match &mut expr.expr {
         Expr::Call(call) => {
             if call.func_name == operators::OPT_SELECT {
                 call.func_name = operators::OPT_INDEX.to_owned();
             }
-            call.target.iter_mut().for_each(|target| prepare(target));
-            call.args.iter_mut().for_each(prepare);
+            call.target.iter_mut().for_each(|target| prepare(target, over_maps));
+            call.args.iter_mut().for_each(|arg| prepare(arg, over_maps));
         }
-        Expr::Select(select) => prepare(&mut select.operand),
-        Expr::List(list) => list.elements.iter_mut().for_each(prepare),
+        Expr::Select(select) => prepare(&mut select.operand, over_maps),
+        Expr::List(list) => list.elements.iter_mut().for_each(|element| prepare(element, over_maps)),
         Expr::Map(map) => {
             for entry in &mut map.entries {
                 if let EntryExpr::MapEntry(entry) = &mut entry.expr {
-                    prepare(&mut entry.key);
-                    prepare(&mut entry.value);
+                    prepare(&mut entry.key, over_maps);
+                    prepare(&mut entry.value, over_maps);
                 }
             }
         }
@@ -114,7 +123,7 @@ pub(super) fn prepare(expr: &mut IdedExpr) {
                 &mut comprehension.loop_step,
                 &mut comprehension.result,
             ] {
-                prepare(part);
+                prepare(part, over_maps);
             }
         }
         Expr::Ident(_) | Expr::Literal(_) | Expr::Struct(_) | Expr::Unspecified => {}

@@ -98,17 +98,7 @@ format.byte() kubernetes.NamedFormat; format.date() kubernetes.NamedFormat; form
 ";
 
 /// Functions and macros that Kubernetes has and the evaluator lacks: a rule that uses one is refused by name.
-pub(super) const LACKING: [&str; 9] = [
-    "optMap",
-    "optFlatMap",
-    "sortBy",
-    "includes",
-    "transformList",
-    "transformMap",
-    "transformMapEntry",
-    "bind",
-    "unwrap",
-];
+pub(super) const LACKING: [&str; 4] = ["sortBy", "includes", "transformMap", "transformMapEntry"];
 
 /// Every function's signatures, by name.
 pub(super) static FUNCTIONS: LazyLock<BTreeMap<String, Vec<Overload>>> = LazyLock::new(|| {

@@ -7,6 +7,7 @@
 mod check;
 mod evaluate;
 mod functions;
+mod macros;
 mod rules;
 mod source;
 #[cfg(test)]

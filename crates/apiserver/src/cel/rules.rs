@@ -194,7 +194,7 @@ fn compile(text: &str, variables: &[(&str, Ty)]) -> Result<(IdedExpr, super::che
         lines.join("\n")
     })?;
     let checked = check(&expr, text, variables)?;
-    evaluate::prepare(&mut expr);
+    evaluate::prepare(&mut expr, &checked.over_maps);
     Ok((expr, checked))
 }
 

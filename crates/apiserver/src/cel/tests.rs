@@ -80,7 +80,7 @@ fn errors_are_placed_and_worded_as_in_cel_go() {
         refusal("self.i ==")
             .starts_with("compilation failed: ERROR: <input>:1:10: Syntax error: mismatched input")
     );
-    assert!(refusal("self.l.all(i, x, x != '')").contains("this server does not have"));
+    assert!(refusal("self.l.sortBy(x, x) == self.l").contains("this server does not have"));
 }
 
 #[test]
@@ -111,6 +111,27 @@ fn rules_see_values_by_their_schema() {
     assert!(holds("self.foo__dash__bar == 'x'", json!({"foo-bar": "x"})));
     assert!(holds("self.?o.?x.orValue('q') == 'q'", json!({})));
     assert!(holds("type(self.ios) == int", json!({"ios": 3})));
+}
+
+#[test]
+fn macros_with_two_variables_and_opt_map_work() {
+    let spec = || json!({"l": ["a", "b"], "m": {"x": 1, "y": 2}, "i": 3});
+    for (rule, expected) in [
+        ("self.l.all(i, v, i < 2 && v != '')", true),
+        ("self.l.exists(i, v, i == 1 && v == 'a')", false),
+        ("self.l.existsOne(i, v, v == self.l[i] && i == 0)", true),
+        ("self.m.all(k, v, v == self.m[k])", true),
+        ("self.m.exists(k, v, k == 'y' && v == 1)", false),
+        ("self.l.transformList(i, v, v + string(i)) == ['a0', 'b1']", true),
+        ("self.l.transformList(i, v, i > 0, v) == ['b']", true),
+        ("self.?i.optMap(x, x + 1).orValue(0) == 4", true),
+        ("self.?s.optMap(x, x + '!').orValue('none') == 'none'", true),
+        ("self.?i.optFlatMap(x, x > 5 ? optional.of(x) : optional.none()).hasValue()", false),
+    ] {
+        assert_eq!(refusal(rule), "", "{rule}");
+        assert_eq!(holds(rule, spec()), expected, "{rule}");
+    }
+    assert!(refusal("self.l.all(i, v, i == v)").contains("'(int, string)'"));
 }
 
 #[test]
