@@ -59,9 +59,8 @@
 //! }
 //!
 //! #[tokio::main]
-//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     let client = kube::Client::try_default().await?;
-//!     let manager = Manager::new(client, ManagerOptions::default());
+//! async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+//!     let manager = Manager::new(setpoint::connect().await?, ManagerOptions::default());
 //!     Controller::for_kind::<Website>(&manager).owns::<ConfigMap>().run(Publisher)?;
 //!     let mut signals = Signals::new()?;
 //!     manager.run(async move { signals.next().await }).await?;
@@ -157,7 +156,7 @@ pub use watch::{
     WatchStream,
 };
 
-pub use client::{Client, DeleteOptions, Kind, Patch, Propagation, Query, Upserted};
+pub use client::{Client, DeleteOptions, Kind, Patch, Propagation, Query, Upserted, connect, connect_with};
 pub use clock::{system_clock, tokio_clock};
 pub use conditions::{Conditions, condition_of, is_true, set_condition};
 pub use controller::{Context, Controller, ControllerHandle, DEFAULT_CONCURRENCY, SetupError};

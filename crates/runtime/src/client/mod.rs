@@ -2,6 +2,7 @@
 
 mod apply;
 mod caches;
+mod connect;
 mod consistency;
 mod delete;
 mod dynamic;
@@ -26,6 +27,7 @@ use prometheus_client::metrics::counter::Counter;
 use crate::error::ClientError;
 use crate::lease::LeaderClock;
 
+pub use connect::{connect, connect_with};
 pub use consistency::CONSISTENCY_TIMEOUT;
 pub use delete::{DeleteOptions, Preconditions, Propagation};
 pub use dynamic::DynamicClient;

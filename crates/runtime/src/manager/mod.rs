@@ -24,7 +24,7 @@ use crate::informer::{InformerCollector, SharedInformer};
 use crate::lease::LeaderClock;
 use crate::metrics::Metrics;
 use crate::reconcile::BoxFuture;
-use crate::recorder::{self, Recorded, Recorder};
+use crate::recorder::{self, Recorded, Recorder, Unsent};
 use crate::watch::{Namespaces, Target};
 
 pub use options::ManagerOptions;
@@ -57,9 +57,8 @@ pub(crate) struct Runnable {
 /// use setpoint::{Action, Context, Controller, Manager, ManagerOptions, Request, Signals};
 /// use k8s_openapi::api::core::v1::ConfigMap;
 ///
-/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// let client = kube::Client::try_default().await?;
-/// let manager = Manager::new(client, ManagerOptions::default());
+/// # async fn example() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+/// let manager = Manager::new(setpoint::connect().await?, ManagerOptions::default());
 /// Controller::for_kind::<ConfigMap>(&manager).run(|ctx: Context, request: Request| async move {
 ///     let found = ctx.client().get::<ConfigMap>(&request).await?;
 ///     tracing::info!(%request, exists = found.is_some(), "reconciled");
@@ -80,6 +79,7 @@ struct Inner {
     field_owners: FieldOwners,
     metrics: Metrics,
     events: mpsc::Sender<Recorded>,
+    unsent: Unsent,
     leader: Option<LeaderClock>,
     leader_name: watch::Sender<Option<String>>,
     healthz: Checks,
@@ -114,8 +114,8 @@ impl fmt::Debug for Manager {
 impl Manager {
     /// A manager over kube's client. Nothing is sent before [`Manager::run`].
     ///
-    /// Make the client with `Config { default_retry: false, .. }`: this crate backs off by itself, and kube's hidden
-    /// retries would only hide what it must see.
+    /// Make the client with [`connect`](crate::connect) or [`connect_with`](crate::connect_with): kube's own retries
+    /// would hide from this crate what it must see.
     pub fn new(client: kube::Client, options: ManagerOptions) -> Self {
         let metrics = options.metrics.clone().unwrap_or_default();
         let client_metrics = Arc::new(metrics.client(""));
@@ -148,6 +148,7 @@ impl Manager {
             field_owners,
             metrics,
             events,
+            unsent: Unsent::new(),
             leader: options.leader_election.as_ref().map(|_| LeaderClock::new()),
             leader_name: watch::Sender::new(None),
             healthz,
@@ -227,7 +228,13 @@ impl Manager {
 
     /// A recorder of events that speaks for `controller`.
     pub fn recorder(&self, controller: &str) -> Recorder {
-        Recorder::new(controller, self.0.events.clone(), self.0.metrics.clone(), self.0.options.clock.clone())
+        Recorder::new(
+            controller,
+            self.0.events.clone(),
+            self.0.unsent.clone(),
+            self.0.metrics.clone(),
+            self.0.options.clock.clone(),
+        )
     }
 
     /// Checks behind `/healthz`: is this process worth keeping?

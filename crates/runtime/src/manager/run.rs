@@ -6,6 +6,7 @@
 use std::future::Future;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
@@ -15,7 +16,10 @@ use super::{Addresses, Group, Manager, Runnable};
 use crate::error::Error;
 use crate::health::{Endpoints, serve};
 use crate::lease::{Elector, LeaderElectionError};
-use crate::recorder::Sink;
+use crate::recorder::{EventType, Sink};
+
+/// How long the last events may take.
+const EVENTS_GRACE: Duration = Duration::from_secs(2);
 
 /// Why a manager stopped.
 #[derive(Debug, thiserror::Error)]
@@ -161,9 +165,9 @@ impl Manager {
         let mut elector = self.elector()?;
         let mut servers = JoinSet::new();
         self.start_servers(&mut servers).await?;
-        let sink = self.sink();
+        let (sink, unsent) = (self.sink(), self.0.unsent.clone());
         servers.spawn(async move {
-            sink.run(recorded).await;
+            sink.run(recorded, unsent).await;
             Ok(())
         });
         tokio::pin!(shutdown);
@@ -172,7 +176,12 @@ impl Manager {
             () = &mut shutdown => return Ok(()),
             synced = self.start_caches() => synced?,
         }
-        self.work(shutdown, elector.as_mut(), runnables, added).await
+        let ended = self.work(shutdown, elector.as_mut(), runnables, added).await;
+        if !matches!(ended, Err(ManagerError::LeaseLost)) {
+            // What was recorded last is sent too, if the server answers.
+            let _ = tokio::time::timeout(EVENTS_GRACE, self.0.unsent.none()).await;
+        }
+        ended
     }
 
     fn elector(&self) -> Result<Option<Elector>, ManagerError> {
@@ -269,7 +278,10 @@ impl Manager {
                 biased;
                 () = shutdown.as_mut() => break Ok(()),
                 turn = election(elector.as_deref_mut(), elected) => match turn {
-                    Turn::Elected => elected = true,
+                    Turn::Elected => {
+                        elected = true;
+                        self.announce("became leader");
+                    }
                     Turn::Lost => break Err(ManagerError::LeaseLost),
                 },
                 error = always.failure() => break Err(error),
@@ -287,9 +299,28 @@ impl Manager {
         stopping.cancel();
         let stopped = self.stop(&mut always, &mut leading, elector.as_deref_mut(), elected).await;
         if let Some(elector) = elector {
+            if elected {
+                self.announce("stopped leading");
+            }
             elector.release().await;
         }
         ended.and(stopped)
+    }
+
+    /// An event about the Lease, as client-go records it.
+    fn announce(&self, what: &str) {
+        let Some(election) = &self.0.options.leader_election else { return };
+        let lease = ObjectReference {
+            api_version: Some("coordination.k8s.io/v1".to_owned()),
+            kind: Some("Lease".to_owned()),
+            name: Some(election.name.clone()),
+            namespace: Some(election.namespace.clone()),
+            ..ObjectReference::default()
+        };
+        let holder = self.0.leader_name.borrow().clone().unwrap_or_default();
+        let message = format!("{holder} {what}");
+        let recorder = self.recorder(&self.0.options.name);
+        recorder.publish(EventType::Normal, lease, None, "LeaderElection", "LeaderElection", message);
     }
 
     /// Lets running work end, renewing the lease meanwhile.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use setpoint_api::Clock;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::client::Kind;
 use crate::metrics::Metrics;
@@ -69,8 +69,29 @@ pub(crate) struct Recorded {
 pub struct Recorder {
     controller: Arc<str>,
     sender: mpsc::Sender<Recorded>,
+    unsent: Unsent,
     metrics: Metrics,
     clock: Clock,
+}
+
+/// How many events wait or are on their way.
+#[derive(Clone, Debug)]
+pub(crate) struct Unsent(watch::Sender<usize>);
+
+impl Unsent {
+    pub(crate) fn new() -> Self {
+        Unsent(watch::Sender::new(0))
+    }
+
+    fn sent(&self) {
+        self.0.send_modify(|count| *count -= 1);
+    }
+
+    /// Waits until everything was sent or given up.
+    pub(crate) async fn none(&self) {
+        // The sender is held here, so the wait cannot fail.
+        let _ = self.0.subscribe().wait_for(|count| *count == 0).await;
+    }
 }
 
 impl fmt::Debug for Recorder {
@@ -83,10 +104,11 @@ impl Recorder {
     pub(crate) fn new(
         controller: &str,
         sender: mpsc::Sender<Recorded>,
+        unsent: Unsent,
         metrics: Metrics,
         clock: Clock,
     ) -> Self {
-        Recorder { controller: controller.into(), sender, metrics, clock }
+        Recorder { controller: controller.into(), sender, unsent, metrics, clock }
     }
 
     /// Records a normal event about `object`. `reason` is one word in CamelCase, for programs.
@@ -120,7 +142,9 @@ impl Recorder {
             related,
             time: self.clock.now(),
         };
+        self.unsent.0.send_modify(|count| *count += 1);
         if self.sender.try_send(event).is_err() {
+            self.unsent.sent();
             self.metrics.event_dropped("queue-full");
             tracing::debug!(controller = %self.controller, reason, "event dropped: too many wait");
         }

@@ -11,8 +11,8 @@ use setpoint_api::clock::{rfc3339_micros, rfc3339_seconds};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::Recorded;
 use super::correlate::{Correlator, CorrelatorOptions, Step};
+use super::{Recorded, Unsent};
 use crate::client::{Call, Transport};
 use crate::error::ClientError;
 use crate::metrics::Metrics;
@@ -66,14 +66,14 @@ impl Sink {
     }
 
     /// Sends what arrives, until every recorder is gone.
-    pub(crate) async fn run(mut self, mut events: mpsc::Receiver<Recorded>) {
+    pub(crate) async fn run(mut self, mut events: mpsc::Receiver<Recorded>, unsent: Unsent) {
         while let Some(event) = events.recv().await {
             self.handle(event).await;
+            unsent.sent();
         }
     }
 
-    /// Sends what waits already; for the end.
-    pub(crate) async fn handle(&mut self, event: Recorded) {
+    async fn handle(&mut self, event: Recorded) {
         let (step, slot) = self.correlator.judge(&event, self.start.elapsed());
         match step {
             Step::Drop => self.metrics.event_dropped("spam"),

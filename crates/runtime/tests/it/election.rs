@@ -71,6 +71,9 @@ async fn one_leads_and_hands_over_at_once_when_it_stops() {
     one.unwrap();
     two.unwrap();
     assert_eq!(holder(&fake), "");
+    let events =
+        fake.writes().iter().filter(|call| call.starts_with("POST") && call.ends_with("/events")).count();
+    assert_eq!(events, 4, "both became leader and stopped leading");
 }
 
 #[tokio::test(start_paused = true)]
