@@ -10,6 +10,16 @@ const FINEST: i64 = -9;
 
 /// What Go prints for that text.
 pub(crate) fn canonical(text: &str) -> Result<String, QuantityError> {
+    // Most quantities are short, whole and spelled as they are printed.
+    let end = text.bytes().take_while(u8::is_ascii_digit).count();
+    if (1..=9).contains(&end)
+        && (DECIMAL.iter().any(|(name, _)| *name == &text[end..]) || BINARY.contains(&&text[end..]))
+    {
+        let parts = Parts::of(text);
+        if parts.kept() {
+            return Ok(text.to_owned());
+        }
+    }
     if let Some(zero) = without_digits(text) {
         return zero;
     }

@@ -107,14 +107,33 @@ impl Instant {
     pub(crate) fn print(self, micro: bool) -> String {
         let (days, second) = (self.seconds.div_euclid(86_400), self.seconds.rem_euclid(86_400));
         let (year, month, day) = civil_from_days(days);
-        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-        let fraction = if micro { format!(".{:06}", self.nanos / 1000) } else { String::new() };
-        format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}Z")
+        // Written by hand: objects are full of times, and formatting them cost a tenth of reading one.
+        let mut out = String::with_capacity(27);
+        digits(&mut out, year, 4);
+        for (mark, number) in
+            [('-', month), ('-', day), ('T', second / 3600), (':', second / 60 % 60), (':', second % 60)]
+        {
+            out.push(mark);
+            digits(&mut out, number, 2);
+        }
+        if micro {
+            out.push('.');
+            digits(&mut out, i64::from(self.nanos / 1000), 6);
+        }
+        out.push('Z');
+        out
     }
 
     /// Whether Go's `IsZero` holds.
     pub(crate) fn is_zero(self) -> bool {
         self == ZERO
+    }
+}
+
+fn digits(out: &mut String, number: i64, count: u32) {
+    for place in (0..count).rev() {
+        let digit = number / 10_i64.pow(place) % 10;
+        out.push(char::from(b'0' + u8::try_from(digit.abs()).expect("a digit")));
     }
 }
 

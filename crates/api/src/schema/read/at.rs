@@ -1,14 +1,15 @@
 //! Where in the document the reader stands: a chain on the call stack, spelled out only when something is wrong.
 
+use crate::schema::Struct;
+
 /// One step from the root.
 #[derive(Clone, Copy)]
 pub(super) enum At<'a> {
     Root,
-    /// A struct's field: the struct's Go name, the embedded struct that holds the field, the field's name.
+    /// A struct's field. Of a built-in struct: its Go name, its fields, and which one this is.
     Field {
         up: &'a At<'a>,
-        owner: Option<&'a str>,
-        under: Option<&'a str>,
+        owner: Option<(&'a str, &'a Struct, usize)>,
         name: &'a str,
     },
     /// A map's entry.
@@ -62,11 +63,14 @@ impl<'a> At<'a> {
         let (mut path, mut owned, mut sealed) = (String::new(), None, false);
         for step in self.chain() {
             match step {
-                At::Field { owner, under, name, .. } => {
-                    under.into_iter().for_each(|under| join(&mut path, under));
+                At::Field { owner, name, .. } => {
+                    let inlined = owner.map_or(&[][..], |(_, fields, _)| &fields.inlined);
+                    let under =
+                        inlined.iter().find(|(at, _)| owner.is_some_and(|own| own.2 == usize::from(*at)));
+                    under.into_iter().for_each(|(_, under)| join(&mut path, under));
                     join(&mut path, name);
                     if !sealed {
-                        owned = owner;
+                        owned = owner.map(|(go, ..)| go.rsplit_once('.').map_or(go, |(_, name)| name));
                     }
                 }
                 At::Own { .. } => sealed = true,

@@ -173,6 +173,8 @@ fn time<I: Input>(input: &mut I, token: Token, micro: bool, at: &At<'_>) -> Resu
     let text = input.text()?;
     match Instant::parse(&text, micro) {
         Ok(instant) if instant.is_zero() => Ok(Value::Null),
+        // Most times come in the form in which they go.
+        Ok(_) if text.len() == if micro { 27 } else { 20 } && text.ends_with('Z') => Ok(Value::String(text)),
         Ok(instant) => Ok(Value::String(instant.print(micro))),
         Err(error) => Err(Stop::Refused(error.text(&text, micro))),
     }

@@ -204,21 +204,20 @@ impl<'a> Scanner<'a> {
     pub(crate) fn string(&mut self) -> Scan<Cow<'a, str>> {
         self.at += 1;
         let start = self.at;
-        loop {
-            match self.data.get(self.at) {
-                Some(b'"') => {
-                    let bytes = &self.data[start..self.at];
-                    self.at += 1;
-                    return Ok(match std::str::from_utf8(bytes) {
-                        Ok(text) => Cow::Borrowed(text),
-                        Err(_) => String::from_utf8_lossy(bytes),
-                    });
-                }
-                Some(b'\\') => return self.escaped(start).map(Cow::Owned),
-                Some(0..=0x1f) => return self.invalid("in string literal"),
-                Some(_) => self.at += 1,
-                None => return self.invalid(""),
+        let rest = &self.data[start..];
+        let length = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..=0x1f));
+        self.at = start + length.unwrap_or(rest.len());
+        match self.data.get(self.at) {
+            Some(b'"') => {
+                let bytes = &self.data[start..self.at];
+                self.at += 1;
+                Ok(match std::str::from_utf8(bytes) {
+                    Ok(text) => Cow::Borrowed(text),
+                    Err(_) => String::from_utf8_lossy(bytes),
+                })
             }
+            Some(b'\\') => self.escaped(start).map(Cow::Owned),
+            _ => self.invalid("in string literal"),
         }
     }
 

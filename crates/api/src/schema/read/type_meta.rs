@@ -7,6 +7,7 @@ use super::input::{Input, Stop, Token};
 use super::syntax::{self, Scanner};
 use super::walk::describe;
 use super::{ReadError, mismatch_text};
+use crate::schema::Struct;
 
 /// `apiVersion` and `kind`; empty where the document has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,7 +56,8 @@ fn read(input: &mut Scanner<'_>, out: &mut TypeMeta, wrong: &mut Option<String>)
             Token::Text => *slot = input.text()?,
             Token::Null => input.literal()?,
             token => {
-                let at = At::Field { up: &At::Root, owner: Some(""), under: None, name: key };
+                let none = Struct::default();
+                let at = At::Field { up: &At::Root, owner: Some(("", &none, 0)), name: key };
                 wrong.get_or_insert_with(|| mismatch_text(describe(token), "string", &at));
                 input.skip()?;
             }

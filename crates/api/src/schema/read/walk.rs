@@ -44,7 +44,7 @@ impl Reader {
         fields: &Struct,
         at: &At<'_>,
     ) -> Result<Value, Stop> {
-        let owner = ty.go.as_deref().map(|go| go.rsplit_once('.').map_or(go, |(_, name)| name));
+        let go = ty.go.as_deref().unwrap_or_default();
         let (mut out, mut seen) = (Map::new(), Seen::default());
         input.object(&mut |input, key| {
             let Some(index) = fields.index(key) else {
@@ -55,8 +55,7 @@ impl Reader {
                 self.strict(Fault::Duplicate, at, key);
             }
             let field = &fields.fields[index];
-            let under = fields.inlined.iter().find(|(at, _)| usize::from(*at) == index);
-            let here = At::Field { up: at, owner, under: under.map(|(_, name)| &**name), name: &field.name };
+            let here = At::Field { up: at, owner: Some((go, fields, index)), name: &field.name };
             let ty = field.ty.get();
             match self.value(input, ty, &here)? {
                 Some(value) if written(field, ty, &value) => {
@@ -76,7 +75,7 @@ impl Reader {
             if out.contains_key(key) {
                 self.strict(Fault::Duplicate, at, key);
             }
-            let here = At::Field { up: at, owner: None, under: None, name: key };
+            let here = At::Field { up: at, owner: None, name: key };
             let value = match fields.field(key) {
                 Some(field) => self.value(input, field.ty.get(), &here)?,
                 None if fields.preserve_unknown || fields.embedded_resource && is_type_meta(key) => {
