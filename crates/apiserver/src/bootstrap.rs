@@ -76,13 +76,9 @@ const PRIORITIES: [(&str, i64, &str); 2] = [
     (
         "system-cluster-critical",
         2_000_000_000,
-        "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+        "System pods that the cluster cannot do without, on whatever node.",
     ),
-    (
-        "system-node-critical",
-        2_000_001_000,
-        "Used for system critical pods that must not be moved from their current node.",
-    ),
+    ("system-node-critical", 2_000_001_000, "System pods that their node cannot do without."),
 ];
 
 fn system_fields(options: &Options, object: &mut Value) {

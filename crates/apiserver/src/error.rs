@@ -30,6 +30,11 @@ impl ApiError {
         StatusCode::from_u16(self.0.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
+    /// Whether the caller may not do that.
+    pub fn is_forbidden(&self) -> bool {
+        self.code() == StatusCode::FORBIDDEN
+    }
+
     /// The body.
     pub fn status(&self) -> &Status {
         &self.0
@@ -230,10 +235,13 @@ impl ApiError {
         Status::failure(422, Reason::Invalid, message).with_details(Details::default()).into()
     }
 
-    /// An answer of somebody else, passed on.
-    pub fn plain(code: u16, message: impl Into<String>) -> Self {
-        let reason = if code == 404 { Reason::NotFound } else { Reason::Unknown };
-        Status::failure(code, reason, message).into()
+    /// A node's refusal, passed on.
+    pub fn of_node(code: StatusCode, message: String) -> Self {
+        match code {
+            StatusCode::BAD_REQUEST => ApiError::bad_request(message),
+            StatusCode::NOT_FOUND => Status::failure(404, Reason::NotFound, message).into(),
+            _ => ApiError::internal_plain(message),
+        }
     }
 
     /// An error without a reason, as Go's server answers errors that it has no class for.
@@ -254,3 +262,6 @@ impl ApiError {
         }
     }
 }
+
+/// What Go's mux says about a path that nobody registered.
+pub(crate) const UNKNOWN_PATH: (StatusCode, &str) = (StatusCode::NOT_FOUND, "404 page not found\n");

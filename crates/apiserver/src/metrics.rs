@@ -89,10 +89,9 @@ impl Metrics {
         InFlight(gauge)
     }
 
-    /// Counts an answer.
-    pub(crate) fn record(&self, info: &RequestInfo, status: StatusCode, took: Duration) {
-        let series =
-            series(info, status != StatusCode::NOT_FOUND && status != StatusCode::METHOD_NOT_ALLOWED);
+    /// Counts an answer; `served` says whether the resource is one that is served.
+    pub(crate) fn record(&self, info: &RequestInfo, served: bool, status: StatusCode, took: Duration) {
+        let series = series(info, served);
         let seconds = took.as_secs_f64();
         let mut tallies = self.tallies.lock().expect("no holder of this lock panics");
         let tally = tallies.entry(series).or_default();
@@ -108,7 +107,7 @@ impl Metrics {
     pub(crate) fn text(&self, server: &Server) -> Response<Body> {
         let mut out = String::new();
         let tallies = self.tallies.lock().expect("no holder of this lock panics");
-        out.push_str("# HELP apiserver_request_total [STABLE] Counter of apiserver requests broken out for each verb, dry run value, group, version, resource, scope, component, and HTTP response code.\n# TYPE apiserver_request_total counter\n");
+        out.push_str("# HELP apiserver_request_total Requests by verb, resource, scope and HTTP status.\n# TYPE apiserver_request_total counter\n");
         for (series, tally) in tallies.iter() {
             for (code, count) in &tally.codes {
                 let labels = labels(series);
@@ -116,7 +115,7 @@ impl Metrics {
                     writeln!(out, "apiserver_request_total{{code=\"{code}\",dry_run=\"\",{labels}}} {count}");
             }
         }
-        out.push_str("# HELP apiserver_request_duration_seconds [STABLE] Response latency distribution in seconds for each verb, dry run value, group, version, resource, subresource, scope and component.\n# TYPE apiserver_request_duration_seconds histogram\n");
+        out.push_str("# HELP apiserver_request_duration_seconds Time from request to answer, in seconds.\n# TYPE apiserver_request_duration_seconds histogram\n");
         for (series, tally) in tallies.iter() {
             let labels = labels(series);
             for (count, bound) in tally.buckets.iter().zip(BUCKETS) {
@@ -138,7 +137,7 @@ impl Metrics {
             let _ =
                 writeln!(out, "apiserver_request_duration_seconds_count{{dry_run=\"\",{labels}}} {count}");
         }
-        out.push_str("# HELP apiserver_current_inflight_requests [STABLE] Maximal number of currently used inflight request limit of this apiserver per request kind in last second.\n# TYPE apiserver_current_inflight_requests gauge\n");
+        out.push_str("# HELP apiserver_current_inflight_requests Requests under way.\n# TYPE apiserver_current_inflight_requests gauge\n");
         for (kind, gauge) in [("mutating", &self.mutating), ("readOnly", &self.reading)] {
             let value = gauge.load(Ordering::Relaxed);
             let _ = writeln!(out, "apiserver_current_inflight_requests{{request_kind=\"{kind}\"}} {value}");

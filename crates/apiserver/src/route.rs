@@ -1,6 +1,6 @@
 //! From a path to what answers it.
 
-use http::{Method, Request, Response, StatusCode};
+use http::{Method, Request, Response};
 
 use crate::auth::UserInfo;
 use crate::error::{ApiError, Result};
@@ -96,7 +96,8 @@ fn check_scope(ask: &Ask) -> Result<()> {
 
 /// What Go's mux says about a path that nobody registered.
 pub(crate) fn not_found() -> Response<Body> {
-    respond::text(StatusCode::NOT_FOUND, "404 page not found\n")
+    let (code, text) = crate::error::UNKNOWN_PATH;
+    respond::text(code, text)
 }
 
 fn other_path(server: &Server, info: &RequestInfo, request: &Request<Body>) -> Result<Response<Body>> {

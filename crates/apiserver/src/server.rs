@@ -92,7 +92,7 @@ impl Server {
                 .unwrap_or_else(|error| respond::error(&error, error_format(accept))),
             Err(error) => {
                 let mut response = respond::error(&error, error_format(accept));
-                if error.code() == http::StatusCode::FORBIDDEN {
+                if error.is_forbidden() {
                     let value = HeaderValue::from_static("nosniff");
                     response.headers_mut().insert("x-content-type-options", value);
                 }
@@ -100,8 +100,16 @@ impl Server {
             }
         };
         response.headers_mut().insert("audit-id", audit_id);
-        self.0.metrics.record(&info, response.status(), began.elapsed());
+        self.0.metrics.record(&info, self.is_served(&info), response.status(), began.elapsed());
         response
+    }
+
+    /// Whether metrics may name the request's resource: strangers must not make rows without end.
+    fn is_served(&self, info: &RequestInfo) -> bool {
+        let resource = self.0.registry.find(&info.group, &info.version, &info.resource);
+        resource.is_some_and(|resource| {
+            info.subresource.is_empty() || resource.subresource(&info.subresource).is_some()
+        })
     }
 
     /// Who asks, on whose behalf, and whether they may.

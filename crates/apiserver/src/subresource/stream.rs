@@ -86,11 +86,7 @@ async fn refused(answer: Response<hyper::body::Incoming>) -> Result<Response<Bod
     let limited = http_body_util::Limited::new(answer.into_body(), MAX_ERROR);
     let text = limited.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     let text = String::from_utf8_lossy(&text).trim().to_owned();
-    Err(match status {
-        StatusCode::BAD_REQUEST => ApiError::bad_request(text),
-        StatusCode::NOT_FOUND => ApiError::plain(404, text),
-        _ => ApiError::internal_plain(text),
-    })
+    Err(ApiError::of_node(status, text))
 }
 
 fn target(ask: &Ask) -> Result<Target> {
