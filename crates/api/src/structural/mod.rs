@@ -4,6 +4,7 @@ mod default;
 pub mod field_path;
 mod form;
 mod metadata;
+pub mod pattern;
 mod props;
 mod prune;
 mod refuse;
@@ -164,7 +165,7 @@ impl Structural {
 
 /// Whether a regular expression is one.
 pub fn is_pattern(pattern: &str) -> bool {
-    regex::Regex::new(pattern).is_ok()
+    pattern::compile(pattern).is_ok()
 }
 
 /// Which item of the old list a new item stands for, where the list's schema tells.

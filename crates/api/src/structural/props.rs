@@ -263,6 +263,6 @@ impl Props {
 
     /// The pattern, compiled when first used.
     pub(super) fn regex(&self) -> Option<&Regex> {
-        self.regex.get_or_init(|| Regex::new(&self.pattern).ok()).as_ref()
+        self.regex.get_or_init(|| super::pattern::compile(&self.pattern).ok()).as_ref()
     }
 }

@@ -2,6 +2,7 @@
 //! node has a type, metadata is left alone.
 
 use crate::cause::{Cause, Path};
+use crate::structural::pattern;
 use crate::structural::props::Props;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -184,17 +185,11 @@ fn value_validation(
         nested(not, false, &path.child("not"), causes);
     }
     if !props.pattern.is_empty()
-        && let Err(error) = regex::Regex::new(&props.pattern)
+        && let Err(error) = pattern::compile(&props.pattern)
     {
-        let detail = format!("must be a valid regular expression, but isn't: {}", one_line(&error));
+        let detail = format!("must be a valid regular expression, but isn't: {error}");
         causes.push(Cause::invalid(&path.child("pattern"), props.pattern.as_str(), &detail));
     }
-}
-
-fn one_line(error: &regex::Error) -> String {
-    let text = error.to_string();
-    let last = text.lines().last().unwrap_or_default();
-    format!("error parsing regexp: {}", last.trim_start_matches("error: "))
 }
 
 /// Below a junctor there may be validation only.

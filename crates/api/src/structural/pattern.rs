@@ -1,0 +1,168 @@
+//! Go's regular expressions (RE2 syntax) in the form that this crate's engine reads with the same meaning.
+
+use regex::Regex;
+
+/// Compiles a pattern as Go would.
+///
+/// # Errors
+/// What is wrong with it, in Go's words where they are known.
+pub fn compile(pattern: &str) -> Result<Regex, String> {
+    Regex::new(&translate(pattern)).map_err(|error| describe(pattern, &error))
+}
+
+/// `\d`, `\w` and `\s` mean ASCII in Go; a brace that is no repetition, and a bracket, `&&`, `--` or `~~` inside a
+/// class, stand for themselves.
+fn translate(pattern: &str) -> String {
+    let letters: Vec<char> = pattern.chars().collect();
+    let mut out = String::with_capacity(pattern.len() + 8);
+    let mut in_class = false;
+    let mut at = 0;
+    while at < letters.len() {
+        let letter = letters[at];
+        let next = letters.get(at + 1).copied();
+        match letter {
+            '\\' => {
+                out.push_str(&escape(next, in_class));
+                at += 1;
+            }
+            '[' if in_class && next == Some(':') => {
+                let name: String = letters[at..].iter().take_while(|letter| **letter != ']').collect();
+                if name.ends_with(':') {
+                    out.push_str(&name);
+                    out.push(']');
+                    at += name.chars().count();
+                } else {
+                    out.push_str("\\[");
+                }
+            }
+            '[' if in_class => out.push_str("\\["),
+            '[' => {
+                in_class = true;
+                out.push('[');
+                if next == Some('^') {
+                    out.push('^');
+                    at += 1;
+                }
+                // A bracket that opens the class's list stands for itself.
+                if letters.get(at + 1) == Some(&']') {
+                    out.push_str("\\]");
+                    at += 1;
+                }
+            }
+            ']' if in_class => {
+                in_class = false;
+                out.push(']');
+            }
+            '&' | '~' | '-' if in_class && next == Some(letter) => {
+                out.push(letter);
+                out.push('\\');
+                out.push(letter);
+                at += 1;
+            }
+            '{' if !in_class && !is_repetition(&letters[at + 1..]) => out.push_str("\\{"),
+            other => out.push(other),
+        }
+        at += 1;
+    }
+    out
+}
+
+/// Whether what follows an opening brace makes it a repetition.
+fn is_repetition(rest: &[char]) -> bool {
+    let body: String = rest.iter().take_while(|letter| **letter != '}').collect();
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let closed = rest.len() > body.chars().count();
+    closed
+        && match body.split_once(',') {
+            None => digits(&body),
+            Some((least, most)) => digits(least) && (most.is_empty() || digits(most)),
+        }
+}
+
+fn escape(letter: Option<char>, in_class: bool) -> String {
+    const SPACE: &str = "\\t\\n\\f\\r ";
+    let (set, negated) = match letter {
+        Some('d') => ("0-9", false),
+        Some('D') => ("0-9", true),
+        Some('w') => ("0-9A-Za-z_", false),
+        Some('W') => ("0-9A-Za-z_", true),
+        Some('s') => (SPACE, false),
+        Some('S') => (SPACE, true),
+        Some('b') if !in_class => return "(?-u:\\b)".into(),
+        Some(other) => return format!("\\{other}"),
+        None => return "\\".into(),
+    };
+    match (in_class, negated) {
+        (true, false) => set.to_owned(),
+        (_, true) => format!("[^{set}]"),
+        (false, false) => format!("[{set}]"),
+    }
+}
+
+/// Go's words for the mistakes that people make.
+fn describe(pattern: &str, error: &regex::Error) -> String {
+    let text = error.to_string();
+    let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
+    let go = match reason {
+        "unclosed group" => format!("missing closing ): `{pattern}`"),
+        "unopened group" => format!("unexpected ): `{pattern}`"),
+        "unclosed character class" => {
+            let from = pattern.rfind('[').unwrap_or(0);
+            format!("missing closing ]: `{}`", &pattern[from..])
+        }
+        "repetition operator missing expression" => {
+            let operator = pattern.find(['*', '+', '?']).map_or("*", |at| &pattern[at..=at]);
+            format!("missing argument to repetition operator: `{operator}`")
+        }
+        look if look.starts_with("look-around") => {
+            let found = ["(?=", "(?!", "(?<"].into_iter().find(|form| pattern.contains(form)).unwrap_or("(?");
+            format!("invalid or unsupported Perl syntax: `{found}`")
+        }
+        escape if escape.starts_with("incomplete escape") => {
+            "trailing backslash at end of expression: ``".into()
+        }
+        other => other.to_owned(),
+    };
+    format!("error parsing regexp: {go}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::compile;
+
+    fn matches(pattern: &str, text: &str) -> bool {
+        compile(pattern).unwrap().is_match(text)
+    }
+
+    #[test]
+    fn classes_mean_ascii() {
+        assert!(matches(r"^\w+$", "ab_1") && !matches(r"^\w+$", "é"));
+        assert!(matches(r"^[\d-]+$", "1-2") && !matches(r"^\d$", "٣"));
+        assert!(matches(r"^[^\s]+$", "\u{a0}") && !matches(r"^\S$", " "));
+        assert!(matches(r"^[\D]$", "x") && !matches(r"^[\D]$", "1"));
+        assert!(matches(r"\bfoo\b", "a foo b"));
+    }
+
+    #[test]
+    fn what_stands_for_itself_in_go_does_here() {
+        assert!(matches("^{a}$", "{a}") && matches("^a{2,3}$", "aaa") && matches("a{,2}", "a{,2}"));
+        assert!(matches("^[[]+$", "[[") && matches("^[]a]+$", "a]") && matches("^[^]]$", "x"));
+        assert!(matches("^[a&&b]+$", "a&b") && matches("^[[:alpha:]-]+$", "a-b"));
+        assert!(matches("^[+--]+$", "+,-"));
+    }
+
+    #[test]
+    fn mistakes_are_described_in_gos_words() {
+        assert_eq!(compile("(").unwrap_err(), "error parsing regexp: missing closing ): `(`");
+        assert_eq!(compile("a)").unwrap_err(), "error parsing regexp: unexpected ): `a)`");
+        assert_eq!(
+            compile("^(?!x)").unwrap_err(),
+            "error parsing regexp: invalid or unsupported Perl syntax: `(?!`"
+        );
+        assert_eq!(compile("[a").unwrap_err(), "error parsing regexp: missing closing ]: `[a`");
+        assert_eq!(
+            compile("*").unwrap_err(),
+            "error parsing regexp: missing argument to repetition operator: `*`"
+        );
+    }
+}
