@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use super::object::{DecodeError, Object};
 
 /// Bytes of decoded objects that a store keeps when it is not told otherwise.
-pub const DEFAULT_DECODED_BYTES: usize = 8 * 1024 * 1024;
+pub const DEFAULT_DECODED_BYTES: usize = 32 * 1024 * 1024;
 /// A decoded object is this many times its JSON, roughly: k8s-openapi's structs are mostly empty options.
 const DECODED_FACTOR: usize = 6;
 
