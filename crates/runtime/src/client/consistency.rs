@@ -32,8 +32,16 @@ const SWEEP: usize = 1024;
 /// What must come true in a cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
-    Seen { revision: Revision, epoch: u64 },
-    Gone { uid: Uid },
+    Seen {
+        revision: Revision,
+        epoch: u64,
+    },
+    /// Gone, and not merely not come yet: the cache has reached the revision that the object was written at.
+    Gone {
+        uid: Uid,
+        written: Revision,
+        epoch: u64,
+    },
 }
 
 impl Expected {
@@ -46,14 +54,20 @@ impl Expected {
                 }
                 None => true,
             },
-            Expected::Gone { uid } => state.get(key.as_str()).is_none_or(|object| object.uid() != uid),
+            Expected::Gone { uid, written, epoch } => {
+                let came = Expected::Seen { revision: *written, epoch: *epoch };
+                came.fulfilled(state, key) && state.get(key.as_str()).is_none_or(|object| object.uid() != uid)
+            }
         }
     }
 
     async fn wait(&self, store: &Store, key: &Key) -> Waited {
         match self {
             Expected::Seen { revision, .. } => store.wait_until(key.namespace(), *revision).await,
-            Expected::Gone { uid } => store.wait_gone(key, uid).await,
+            Expected::Gone { uid, written, .. } => match store.wait_until(key.namespace(), *written).await {
+                Waited::Seen => store.wait_gone(key, uid).await,
+                never => never,
+            },
         }
     }
 }
@@ -175,18 +189,30 @@ impl Writes {
         }
         let uid = [&written.metadata.uid, &written.details.uid].into_iter().find(|uid| !uid.is_empty());
         let gone_from = self.caches.of_kind(resource).into_iter().filter_map(|declared| {
-            // Only a cache that has the object will see it go.
-            let cached = declared.informer.store().get(key.as_str())?;
-            let same = uid.is_none_or(|uid| *cached.uid() == Uid::new(uid));
-            same.then(|| Pending {
-                expected: Expected::Gone { uid: cached.uid().clone() },
-                key: key.clone(),
-                declared,
-            })
+            // Only a cache that has the object, or is about to have it, will see it go.
+            let store = declared.informer.store();
+            let (uid, written) = match (store.get(key.as_str()), uid) {
+                (Some(cached), uid) if uid.is_none_or(|uid| *cached.uid() == Uid::new(uid)) => {
+                    (cached.uid().clone(), 0)
+                }
+                (_, Some(uid)) => (Uid::new(uid), self.written_at(&declared, key)?),
+                _ => return None,
+            };
+            let epoch = store.progress(key.namespace())?.epoch;
+            let expected = Expected::Gone { uid, written, epoch };
+            Some(Pending { expected, key: key.clone(), declared })
         });
         let pending: Vec<Pending> = gone_from.collect();
         self.note(&pending);
         pending
+    }
+
+    /// The revision of an own write under `key` that the cache has not seen.
+    fn written_at(&self, declared: &Declared, key: &Key) -> Option<Revision> {
+        self.of_key(declared, key).into_iter().find_map(|pending| match pending.expected {
+            Expected::Seen { revision, .. } => Some(revision),
+            Expected::Gone { .. } => None,
+        })
     }
 
     fn note(&self, fresh: &[Pending]) {

@@ -87,6 +87,25 @@ async fn a_deletion_is_seen_by_uid_also_when_the_name_is_taken_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_was_made_and_deleted_before_the_cache_saw_it_does_not_appear() {
+    let fake = Fake::new();
+    with_client(&fake, async |client, _| {
+        fake.hold_watches(true);
+        client.create(&typed("a", "1")).await.unwrap();
+        client.delete::<ConfigMap>(("default", "a")).await.unwrap();
+        let release = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            fake.hold_watches(false);
+        };
+        let began = Instant::now();
+        let (read, ()) = tokio::join!(client.get::<ConfigMap>(("default", "a")), release);
+        assert!(read.unwrap().is_none());
+        assert_eq!(began.elapsed().as_secs(), 1, "the read waited for the creation to come and go");
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_wait_is_bounded_counted_and_not_repeated() {
     let fake = Fake::new();
     fake.put(CONFIG_MAPS, config_map("a", "old"));
