@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use futures::stream::{self, StreamExt};
 use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::Value;
-use setpoint::queue::{QueueOptions, WorkQueue};
+use setpoint::queue::{QueueOptions, Source, WorkQueue};
 use setpoint::{Client, ClientError, EventType, Key, Priority, Reason, Recorder, Trigger};
 
 use super::write;
@@ -105,7 +105,7 @@ impl Collector {
                 Ok(()) => self.queue.forget(item.key()),
                 Err(error) => {
                     tracing::debug!(work = ?item.key(), %error, "trying again");
-                    let reason = Reason::new("garbage", Trigger::Error);
+                    let reason = Reason::new(Source::named("garbage"), Trigger::Error);
                     self.queue.add_rate_limited(item.key(), Priority::DEFAULT, reason);
                 }
             }

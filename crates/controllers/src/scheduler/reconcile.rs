@@ -104,8 +104,10 @@ impl Shared {
     }
 
     fn retry_if(&self, something: bool) -> Vec<Request> {
-        let waiting = self.waiting.iter().filter(|_| something);
-        waiting.cloned().map(Request::from).collect()
+        if !something {
+            return Vec::new();
+        }
+        self.waiting.iter().cloned().map(Request::from).collect()
     }
 
     /// Our own words about a waiting pod are no reason to try it again.

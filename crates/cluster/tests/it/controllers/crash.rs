@@ -96,8 +96,15 @@ async fn rollout_with_crashes(seed: u64) {
     }
 }
 
-/// Seeds of one test run. Each is a rollout with up to five crashes.
-const SEEDS: u64 = 12;
+/// Seeds of one test run; `SETPOINT_CRASH_SEEDS` at compile time asks for more. Each is a rollout with up to five
+/// crashes.
+const SEEDS: u64 = match option_env!("SETPOINT_CRASH_SEEDS") {
+    None => 12,
+    Some(text) => match u64::from_str_radix(text, 10) {
+        Ok(seeds) => seeds,
+        Err(_) => panic!("SETPOINT_CRASH_SEEDS is no number"),
+    },
+};
 
 #[tokio::test(start_paused = true)]
 async fn a_rollout_survives_crashes_of_its_controllers() {
