@@ -87,7 +87,8 @@ pub fn create(
     }
     families(service, &Value::Null)?;
     cluster_ip(service, ranges, taken, random)?;
-    node_ports(service, &[], ranges, taken, random)
+    node_ports(service, &[], ranges, taken, random)?;
+    health_port(service, &[], ranges, taken, random)
 }
 
 /// Gives a changed service what it needs and did not have; what the client left out stays as it was.
@@ -105,7 +106,12 @@ pub fn update(
         cluster_ip(service, ranges, taken, random)?;
     }
     let mine = claims(old);
-    node_ports(service, &mine, ranges, taken, random)
+    node_ports(service, &mine, ranges, taken, random)?;
+    if needs_health_port(old) {
+        // It has one, which does not change.
+        return Ok(());
+    }
+    health_port(service, &mine, ranges, taken, random)
 }
 
 fn needs_ip(service: &Value) -> bool {
@@ -335,9 +341,27 @@ fn node_ports(
             set(&mut items_mut(service, "spec.ports")[index], "nodePort", port.into());
         }
     }
+    Ok(())
+}
+
+fn health_port(
+    service: &mut Value,
+    mine: &[Claim],
+    ranges: &Ranges,
+    taken: &dyn Fn(Claim) -> bool,
+    random: &Random,
+) -> Result<(), Status> {
     if !needs_health_port(service) {
         return Ok(());
     }
+    let taken = |claim: Claim| !mine.contains(&claim) && taken(claim);
+    let given: Vec<u16> = claims(service)
+        .into_iter()
+        .filter_map(|claim| match claim {
+            Claim::Port(port) => Some(port),
+            Claim::Ip(_) => None,
+        })
+        .collect();
     let wanted = int(service, "spec.healthCheckNodePort").unwrap_or_default();
     let port = if wanted == 0 {
         draw_port(ranges, &given, &taken, random)?

@@ -100,6 +100,11 @@ fn is_reference(image: &str) -> bool {
             || first == "localhost"
             || first.bytes().any(|b| b.is_ascii_uppercase()));
     if domain {
+        let edge = |c: char| c.is_ascii_alphanumeric();
+        let host = first.split(':').next().unwrap_or_default();
+        if !host.split('.').all(|label| label.starts_with(edge) && label.ends_with(edge)) {
+            return false;
+        }
         parts.next();
     }
     parts.all(is_path_component)

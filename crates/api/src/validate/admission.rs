@@ -138,6 +138,9 @@ fn rule(causes: &mut Causes, rule: &Value, path: &Path) {
             let detail = format!("if '*' is present, must not specify other {words}");
             causes.invalid(&path.child(field), shown(field), &detail);
         }
+        for (index, _) in list.iter().enumerate().filter(|(_, one)| field == "apiVersions" && *one == "") {
+            causes.required(&path.child(field).index(index), "");
+        }
     }
     resources(causes, rule, &path.child("resources"));
     if let Some(scope) = at(rule, "scope").as_str() {

@@ -235,13 +235,31 @@ fn traffic(causes: &mut Causes, spec: &Value, path: &Path) {
     } else if outside {
         causes.required(&policy_path, "");
     }
-    let internal = text(spec, "internalTrafficPolicy");
-    if internal.is_empty() {
-        if matches!(kind, "NodePort" | "LoadBalancer" | "ClusterIP") {
+    health_port(causes, spec, &path.child("healthCheckNodePort"));
+    match at(spec, "internalTrafficPolicy").as_str() {
+        Some(policy) => causes.one_of(&path.child("internalTrafficPolicy"), policy, &["Cluster", "Local"]),
+        None if matches!(kind, "NodePort" | "LoadBalancer" | "ClusterIP") => {
             causes.required(&path.child("internalTrafficPolicy"), "");
         }
-    } else {
-        causes.one_of(&path.child("internalTrafficPolicy"), internal, &["Cluster", "Local"]);
+        None => {}
+    }
+}
+
+fn needs_health_port(spec: &Value) -> bool {
+    text(spec, "type") == "LoadBalancer" && text(spec, "externalTrafficPolicy") == "Local"
+}
+
+fn health_port(causes: &mut Causes, spec: &Value, path: &Path) {
+    let port = int(spec, "healthCheckNodePort").unwrap_or_default();
+    match (needs_health_port(spec), port) {
+        (true, 0) => causes.required(path, ""),
+        (true, port) => causes.wrong_number(path, port, &name::port_number(port)),
+        (false, 0) => {}
+        (false, port) => {
+            let detail =
+                "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
+            causes.invalid(path, port, detail);
+        }
     }
 }
 
@@ -260,6 +278,10 @@ pub(super) fn service_update(causes: &mut Causes, new: &Value, old: &Value) {
     {
         let path = Path::new("spec.loadBalancerClass");
         causes.invalid(&path, at(new, "spec.loadBalancerClass"), "may not change once set");
+    }
+    let both = needs_health_port(at(old, "spec")) && needs_health_port(at(new, "spec"));
+    if both && int(new, "spec.healthCheckNodePort") != int(old, "spec.healthCheckNodePort") {
+        causes.forbidden(&Path::new("spec.healthCheckNodePort"), "field is immutable");
     }
     service(causes, new);
 }

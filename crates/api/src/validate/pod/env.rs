@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::access::{at, items, text};
 use crate::cause::{Cause, Path};
 use crate::name;
+use crate::quantity::Quantity;
 use crate::validate::check::Causes;
 
 /// Fields of a pod that a variable may hold.
@@ -124,6 +125,28 @@ pub(super) fn resource_field_ref(causes: &mut Causes, reference: &Value, path: &
         causes.required(&path.child("resource"), "");
     } else if !huge {
         causes.one_of(&path.child("resource"), resource, &RESOURCES);
+    }
+    divisor(causes, reference, resource, &path.child("divisor"));
+}
+
+/// A resource is shown in units that suit it.
+fn divisor(causes: &mut Causes, reference: &Value, resource: &str, path: &Path) {
+    const SIZES: [&str; 13] =
+        ["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
+    let Ok(unit) = Quantity::from_json(at(reference, "divisor")) else { return };
+    let kind = resource.split_once('.').map_or(resource, |(_, kind)| kind);
+    let (known, words): (&[&str], &str) = match kind {
+        _ if unit.is_zero() => return,
+        "cpu" => (&["1m", "1"], "cpu"),
+        "memory" => (&SIZES, "memory"),
+        "ephemeral-storage" => (&SIZES, "local ephemeral storage"),
+        huge if huge.starts_with("hugepages-") => (&SIZES, "hugepages"),
+        _ => return,
+    };
+    if !known.contains(&&*unit.to_string()) {
+        let list = if kind == "cpu" { "1m and 1".to_owned() } else { known.join(", ") };
+        let detail = format!("only divisor's values {list} are supported with the {words} resource");
+        causes.invalid(path, resource, &detail);
     }
 }
 
