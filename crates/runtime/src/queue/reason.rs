@@ -86,6 +86,12 @@ impl Source {
     }
 }
 
+impl From<&str> for Source {
+    fn from(name: &str) -> Self {
+        Source::named(name)
+    }
+}
+
 /// One reason: what happened, to which kind of object. Four bytes, so that remembering it costs nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reason {
@@ -96,9 +102,9 @@ pub struct Reason {
 }
 
 impl Reason {
-    /// A reason.
-    pub const fn new(source: Source, trigger: Trigger) -> Self {
-        Reason { source, trigger }
+    /// A reason. Who gives it often keeps the [`Source`] instead of naming it each time.
+    pub fn new(source: impl Into<Source>, trigger: Trigger) -> Self {
+        Reason { source: source.into(), trigger }
     }
 
     /// Somebody called `add` without saying why.
