@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use setpoint_api::Random;
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::JoinSet;
 
 use super::event::Event;
 use super::mailbox::SubscribeOptions;
@@ -55,8 +55,7 @@ async fn watch_labelled(core: Arc<Core>, options: FeedOptions) {
     namespaces.start();
     let mut subscription = namespaces.subscribe(&SubscribeOptions::default());
     let mut initial = subscription.sync_handle();
-    let mut watches = JoinSet::new();
-    let mut running: BTreeMap<String, AbortHandle> = BTreeMap::new();
+    let mut running: BTreeMap<String, JoinSet<()>> = BTreeMap::new();
     core.await_namespaces();
     let mut told = false;
     loop {
@@ -72,8 +71,9 @@ async fn watch_labelled(core: Arc<Core>, options: FeedOptions) {
         match event {
             None => return,
             Some(Event::Delete { object, .. }) => {
-                if let Some(watch) = running.remove(object.name()) {
-                    watch.abort();
+                if let Some(mut watch) = running.remove(object.name()) {
+                    // Ended for certain before its namespace is forgotten, so that it cannot bring anything back.
+                    watch.shutdown().await;
                     core.forget(&Scope::namespace(object.name()));
                     core.mark_synced_if_complete();
                 }
@@ -82,7 +82,9 @@ async fn watch_labelled(core: Arc<Core>, options: FeedOptions) {
                 let scope = Scope::namespace(event.object().name());
                 running.entry(event.object().name().to_owned()).or_insert_with(|| {
                     core.store.add_scope(&scope);
-                    watches.spawn(watch_scope(core.clone(), options.clone(), scope))
+                    let mut watch = JoinSet::new();
+                    watch.spawn(watch_scope(core.clone(), options.clone(), scope));
+                    watch
                 });
             }
         }
