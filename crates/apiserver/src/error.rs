@@ -9,6 +9,7 @@ use setpoint_api::strategic;
 use setpoint_store::ReadError;
 
 use crate::registry::Resource;
+use crate::request::RequestInfo;
 
 /// What a request failed with, as clients see it.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -247,6 +248,12 @@ impl ApiError {
     /// An error without a reason, as Go's server answers errors that it has no class for.
     pub fn internal_plain(message: impl Into<String>) -> Self {
         Status::failure(500, Reason::Unknown, message).into()
+    }
+
+    /// A defect of ours; the panic's own text is in the log.
+    pub fn panicked(info: &RequestInfo) -> Self {
+        tracing::error!(verb = info.verb, path = info.path, "a request made the server panic");
+        ApiError::internal_plain(format!("the server panicked on {} {}", info.verb, info.path))
     }
 
     /// Something that should not happen, happened.

@@ -1,10 +1,12 @@
 //! The server: what it holds, and how one request goes through it.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::FutureExt;
 use http::{HeaderValue, Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use setpoint_store::{Store, TxnError, WriteError};
@@ -87,9 +89,12 @@ impl Server {
         let accept = request.headers().get(http::header::ACCEPT).cloned();
         let _in_flight = self.0.metrics.enter(&info);
         let mut response = match self.identify(&caller, &info, &request) {
-            Ok(user) => route::route(self, user, info.clone(), request)
-                .await
-                .unwrap_or_else(|error| respond::error(&error, error_format(accept))),
+            Ok(user) => {
+                // A defect in one request is one request's failure.
+                let routed = AssertUnwindSafe(route::route(self, user, info.clone(), request));
+                let routed = routed.catch_unwind().await.unwrap_or_else(|_| Err(ApiError::panicked(&info)));
+                routed.unwrap_or_else(|error| respond::error(&error, error_format(accept)))
+            }
             Err(error) => {
                 let mut response = respond::error(&error, error_format(accept));
                 if error.is_forbidden() {
