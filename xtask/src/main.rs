@@ -9,6 +9,7 @@ mod peers;
 mod run;
 mod schema;
 mod tidy;
+mod wire;
 
 use std::process::ExitCode;
 
@@ -22,6 +23,7 @@ cargo xtask COMMAND
   bench NAME        ours beside the peers: apiserver
   peers             build kube-apiserver, kube-controller-manager, kubectl and etcd into the cache folder
   schema            generate the table of built-in kinds from the Go modules of Kubernetes (needs Go)
+  wire NAME         the real server's answers beside ours: record, verify, replay, fuzz --seconds N --seed S
 ";
 
 fn main() -> ExitCode {
@@ -41,6 +43,7 @@ fn dispatch(words: &[String]) -> Result<()> {
         Some("e2e") => e2e::run(&words[1..]),
         Some("bench") => bench::run(&words[1..]),
         Some("peers") => peers::build_all().map(|folder| println!("peers are in {}", folder.display())),
+        Some("wire") => wire::run(&words[1..]),
         Some("schema") => schema::generate(),
         Some("help" | "--help" | "-h") | None => {
             print!("{HELP}");

@@ -1,1 +1,120 @@
-fn main() {}
+//! `setpoint-wire record|verify|replay|fuzz`: see `cargo xtask wire`.
+
+// This is a command line.
+#![allow(clippy::disallowed_methods)]
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use setpoint_api::Clock;
+use setpoint_wire::peer::Peer;
+use setpoint_wire::play::play;
+use setpoint_wire::target::Target;
+use setpoint_wire::{differences, families, fuzz, scenario, transcript};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let flag = |name: &str| words.iter().position(|word| word == name).and_then(|at| words.get(at + 1));
+    let programs =
+        || flag("--peers").map(PathBuf::from).context("--peers FOLDER names kube-apiserver and etcd");
+    let only = flag("--only").map(String::as_str);
+    match words.first().map(String::as_str) {
+        Some("record") => record(&programs()?, only).await,
+        Some("verify") => {
+            let target = Target::real(Arc::new(Peer::start(&programs()?).await?));
+            replay(&target, only, false).await
+        }
+        Some("replay") => {
+            replay(&Target::ours(Clock::new(|| jiff::Timestamp::UNIX_EPOCH)).await?, only, true).await
+        }
+        Some("fuzz") => {
+            let number = |name: &str, default: u64| match flag(name) {
+                Some(text) => text.parse::<u64>().with_context(|| format!("{name} {text}")),
+                None => Ok(default),
+            };
+            let plan = fuzz::Plan {
+                seconds: number("--seconds", 60)?,
+                seed: number("--seed", 1)?,
+                keep_going: words.iter().any(|word| word == "--keep-going"),
+            };
+            let real = Target::real(Arc::new(Peer::start(&programs()?).await?));
+            fuzz::run(&real, &Target::ours(clock()).await?, &plan).await
+        }
+        _ => bail!(
+            "usage: setpoint-wire record|verify|replay|fuzz [--peers FOLDER] [--only FILE] [--seconds N] [--seed S]"
+        ),
+    }
+}
+
+fn clock() -> Clock {
+    Clock::new(jiff::Timestamp::now)
+}
+
+/// Plays every scenario against the real server and writes what it answered.
+async fn record(programs: &std::path::Path, only: Option<&str>) -> Result<()> {
+    let target = Target::real(Arc::new(Peer::start(programs).await?));
+    let mut files = scenario::load(&transcript::folder().join("scenarios"))?;
+    files.extend(families::all());
+    let mut requests = 0;
+    for (stem, scenarios) in files {
+        if only.is_some_and(|only| only != stem) {
+            continue;
+        }
+        let mut transcripts = Vec::new();
+        for scenario in &scenarios {
+            early_in_a_second().await;
+            transcripts.push(play(&target, scenario).await?);
+            requests += scenario.steps.len();
+        }
+        transcript::save(&stem, &transcripts)?;
+        println!("{stem}: {} scenarios", transcripts.len());
+    }
+    println!("{requests} requests recorded");
+    Ok(())
+}
+
+/// Managers are sorted by the second of their last write: a scenario should not straddle two.
+async fn early_in_a_second() {
+    let fraction = jiff::Timestamp::now().subsec_millisecond();
+    if fraction > 500 {
+        let rest = u64::try_from(1001 - fraction).unwrap_or_default();
+        tokio::time::sleep(std::time::Duration::from_millis(rest)).await;
+    }
+}
+
+/// Plays every transcript's requests again and prints where the answers differ.
+async fn replay(target: &Target, only: Option<&str>, keep: bool) -> Result<()> {
+    let kept = if keep { differences::kept()? } else { Vec::new() };
+    let (mut requests, mut wrong) = (0, 0);
+    for (stem, transcripts) in transcript::load()? {
+        if only.is_some_and(|only| only != stem) {
+            continue;
+        }
+        for recorded in transcripts {
+            let again = play(target, &recorded.scenario()).await?;
+            for (at, (real, ours)) in recorded.exchanges.iter().zip(&again.exchanges).enumerate() {
+                requests += 1;
+                let mut found = differences::between(&real.answer, &ours.answer);
+                found.retain(|one| !kept.iter().any(|kept| kept.covers(&recorded.name, at, &one.path)));
+                if found.is_empty() {
+                    continue;
+                }
+                wrong += 1;
+                println!("{stem}/{} step {at}: {}", recorded.name, real.request.request);
+                for one in found.iter().take(6) {
+                    println!("    {one}");
+                }
+                if found.len() > 6 {
+                    println!("    and {} more", found.len() - 6);
+                }
+            }
+        }
+    }
+    println!("{requests} requests, {wrong} answers differ");
+    if wrong > 0 {
+        bail!("{wrong} of {requests} answers differ");
+    }
+    Ok(())
+}

@@ -1,0 +1,17 @@
+//! Scenarios that come in families, written as code where a table says more than pages of YAML.
+
+pub mod apply;
+pub mod apply_special;
+pub mod objects;
+pub mod strategic;
+
+use crate::scenario::Scenario;
+
+/// Every family, by the name of its transcript file.
+pub fn all() -> Vec<(String, Vec<Scenario>)> {
+    vec![
+        ("apply".to_owned(), apply::scenarios()),
+        ("apply-special".to_owned(), apply_special::scenarios()),
+        ("strategic".to_owned(), strategic::scenarios()),
+    ]
+}

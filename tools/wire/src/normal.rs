@@ -1,0 +1,312 @@
+//! Normalisation: what no two servers can have in common becomes a token, numbered in order of appearance, so that
+//! equal stays equal (an unchanged resourceVersion is seen as unchanged). Nothing is dropped and no order changed.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+/// What a place holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Holds {
+    Uid,
+    Version,
+    /// The version of a whole list or of a bookmark: other writers move it, so it is not numbered.
+    AnyVersion,
+    Time,
+    Address,
+    Port,
+    Continue,
+    /// A name, generated when `generateName` stands beside it.
+    Name,
+    /// Free text that may repeat the above.
+    Text,
+    /// The field names of a fields-v1 set may hold uids.
+    Keys,
+    /// What is different at every start: a token, the address of the server.
+    Secret,
+}
+
+/// The one list of places: the last segments of a path, `*` for any element of a list.
+const PLACES: &[(&str, Holds)] = &[
+    ("metadata.uid", Holds::Uid),
+    ("ownerReferences.*.uid", Holds::Uid),
+    ("involvedObject.uid", Holds::Uid),
+    ("details.uid", Holds::Uid),
+    ("boundObjectRef.uid", Holds::Uid),
+    ("metadata.resourceVersion", Holds::Version),
+    ("involvedObject.resourceVersion", Holds::Version),
+    ("metadata.creationTimestamp", Holds::Time),
+    ("metadata.deletionTimestamp", Holds::Time),
+    ("managedFields.*.time", Holds::Time),
+    ("conditions.*.lastTransitionTime", Holds::Time),
+    ("status.expirationTimestamp", Holds::Time),
+    ("serverAddressByClientCIDRs.*.serverAddress", Holds::Secret),
+    ("spec.clusterIP", Holds::Address),
+    ("spec.clusterIPs.*", Holds::Address),
+    ("spec.ports.*.nodePort", Holds::Port),
+    ("spec.healthCheckNodePort", Holds::Port),
+    ("metadata.continue", Holds::Continue),
+    ("metadata.name", Holds::Name),
+    ("details.name", Holds::Text),
+    ("message", Holds::Text),
+    ("rows.*.cells.*", Holds::Text),
+    ("fieldsV1", Holds::Keys),
+    ("status.token", Holds::Secret),
+    ("user.extra.authentication.kubernetes.io/credential-id.*", Holds::Secret),
+];
+
+/// The tokens of one scenario.
+#[derive(Debug, Default)]
+pub struct Normaliser {
+    uids: BTreeMap<String, String>,
+    versions: BTreeMap<String, String>,
+    addresses: BTreeMap<String, String>,
+    ports: BTreeMap<String, String>,
+    names: BTreeMap<String, String>,
+}
+
+fn token(map: &mut BTreeMap<String, String>, value: &str, word: &str) -> String {
+    let next = map.len() + 1;
+    map.entry(value.to_owned()).or_insert_with(|| format!("<{word} {next}>")).clone()
+}
+
+impl Normaliser {
+    /// One document: an object, a list, a Status, a Table, or one event of a watch.
+    pub fn document(&mut self, value: &mut Value) {
+        self.walk(value, &mut Vec::new());
+    }
+
+    fn walk(&mut self, value: &mut Value, path: &mut Vec<String>) {
+        let holds = PLACES.iter().find(|(place, _)| ends_with(path, place)).map(|(_, holds)| *holds);
+        if let Some(holds) = holds {
+            self.replace(value, holds, path);
+        }
+        match value {
+            Value::Object(map) => self.object(map, path),
+            Value::Array(items) => {
+                for item in items {
+                    path.push("*".to_owned());
+                    self.walk(item, path);
+                    path.pop();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn object(&mut self, map: &mut Map<String, Value>, path: &mut Vec<String>) {
+        let generated = self.generated(map);
+        let whole = map.contains_key("items") || map.contains_key("rows") || is_bookmark(map);
+        if whole
+            && let Some(version) = map.get_mut("metadata").and_then(|meta| meta.get_mut("resourceVersion"))
+        {
+            replace_whole(version, Holds::AnyVersion);
+        }
+        if map.get("type").and_then(Value::as_str) == Some("BOOKMARK")
+            && let Some(version) =
+                map.get_mut("object").and_then(|o| o.pointer_mut("/metadata/resourceVersion"))
+        {
+            replace_whole(version, Holds::AnyVersion);
+        }
+        if let Some(name) = generated {
+            map.insert("name".to_owned(), Value::String(name));
+        }
+        // Names and uids first, so that texts elsewhere in the document can refer to them.
+        let mut order: Vec<String> = map.keys().cloned().collect();
+        order.sort_by_key(|name| {
+            (!matches!(name.as_str(), "metadata" | "spec" | "columnDefinitions"), name.clone())
+        });
+        for name in order {
+            let item = map.get_mut(&name).expect("a key of this map");
+            path.push(name);
+            self.walk(item, path);
+            path.pop();
+        }
+    }
+
+    fn generated(&mut self, map: &Map<String, Value>) -> Option<String> {
+        let base = map.get("generateName")?.as_str()?;
+        let name = map.get("name")?.as_str()?;
+        let suffix = name.strip_prefix(base)?;
+        if suffix.len() != 5 {
+            return None;
+        }
+        let next = self.names.len() + 1;
+        Some(self.names.entry(name.to_owned()).or_insert_with(|| format!("{base}<suffix {next}>")).clone())
+    }
+
+    fn replace(&mut self, value: &mut Value, holds: Holds, path: &[String]) {
+        if holds == Holds::Keys {
+            self.keys(value);
+            return;
+        }
+        if holds == Holds::Port {
+            if let Some(port) = value.as_u64().filter(|port| (30000..=32767).contains(port)) {
+                *value = Value::String(token(&mut self.ports, &port.to_string(), "port"));
+            }
+            return;
+        }
+        let Some(text) = value.as_str() else { return };
+        let new = match holds {
+            Holds::Uid if is_uid(text) => token(&mut self.uids, text, "uid"),
+            Holds::Version if is_number(text) => token(&mut self.versions, text, "version"),
+            Holds::Address if text.starts_with("10.96.") => token(&mut self.addresses, text, "address"),
+            Holds::Time | Holds::Continue | Holds::Secret => {
+                replace_whole(value, holds);
+                return;
+            }
+            Holds::Text if path.last().is_some_and(|last| last == "*") => self.cell(text),
+            Holds::Text => self.text(text),
+            _ => return,
+        };
+        *value = Value::String(new);
+    }
+
+    /// A free text: uids, generated names, and versions in the phrases that quote them.
+    pub fn text(&mut self, text: &str) -> String {
+        let mut new = replace_uids(text, &mut self.uids);
+        for (name, token) in &self.names {
+            new = new.replace(name, token);
+        }
+        for phrase in ["current: ", "too old resource version: ", "precondition (", "record ("] {
+            new = replace_number_after(&new, phrase);
+        }
+        if new.contains("too old resource version: ") {
+            new = replace_number_after(&new, " (");
+        }
+        new
+    }
+
+    /// A cell of a table: ages, allocated addresses and ports, generated names.
+    fn cell(&self, text: &str) -> String {
+        if is_age(text) {
+            return "<age>".to_owned();
+        }
+        let mut new = text.to_owned();
+        for map in [&self.addresses, &self.ports, &self.names] {
+            for (value, token) in map {
+                new = new.replace(value, token);
+            }
+        }
+        new
+    }
+
+    fn keys(&mut self, value: &mut Value) {
+        let Value::Object(map) = value else { return };
+        for (key, mut inner) in std::mem::take(map) {
+            self.keys(&mut inner);
+            map.insert(replace_uids(&key, &mut self.uids), inner);
+        }
+    }
+}
+
+fn is_bookmark(map: &Map<String, Value>) -> bool {
+    let metadata = map.get("metadata").and_then(Value::as_object);
+    metadata.is_some_and(|metadata| {
+        metadata.contains_key("resourceVersion")
+            && !metadata.contains_key("name")
+            && !map.contains_key("object")
+    })
+}
+
+fn replace_whole(value: &mut Value, holds: Holds) {
+    let Some(text) = value.as_str() else { return };
+    let word = match holds {
+        Holds::AnyVersion if is_number(text) => "<version>",
+        Holds::Time if is_time(text) => "<time>",
+        Holds::Continue if !text.is_empty() => "<continue>",
+        Holds::Secret if !text.is_empty() => "<other at every start>",
+        _ => return,
+    };
+    *value = Value::String(word.to_owned());
+}
+
+fn ends_with(path: &[String], place: &str) -> bool {
+    // Only the last place contains dots in a segment; comparing the joined tail covers it.
+    let joined = path.join(".");
+    joined == place || (joined.ends_with(place) && joined[..joined.len() - place.len()].ends_with('.'))
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn is_uid(text: &str) -> bool {
+    text.len() == 36
+        && text.bytes().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte),
+        })
+}
+
+/// `2026-01-02T03:04:05Z`, whole seconds, as Kubernetes writes times.
+fn is_time(text: &str) -> bool {
+    text.len() == 20
+        && text.bytes().enumerate().all(|(at, byte)| match at {
+            4 | 7 => byte == b'-',
+            10 => byte == b'T',
+            13 | 16 => byte == b':',
+            19 => byte == b'Z',
+            _ => byte.is_ascii_digit(),
+        })
+}
+
+fn is_age(text: &str) -> bool {
+    text.strip_suffix('s').is_some_and(|seconds| seconds.len() <= 3 && is_number(seconds))
+}
+
+fn replace_uids(text: &str, uids: &mut BTreeMap<String, String>) -> String {
+    let mut new = String::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        if let Some(head) = rest.get(..36)
+            && is_uid(head)
+        {
+            new += &token(uids, head, "uid");
+            rest = &rest[36..];
+        } else {
+            let first = rest.chars().next().expect("not empty");
+            new.push(first);
+            rest = &rest[first.len_utf8()..];
+        }
+    }
+    new
+}
+
+fn replace_number_after(text: &str, phrase: &str) -> String {
+    let Some(at) = text.find(phrase).map(|at| at + phrase.len()) else { return text.to_owned() };
+    let digits = text[at..].bytes().take_while(u8::is_ascii_digit).count();
+    if digits == 0 {
+        return text.to_owned();
+    }
+    format!("{}<version>{}", &text[..at], &text[at + digits..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn equal_stays_equal() {
+        let mut normal = Normaliser::default();
+        let uid = "0a1b2c3d-0000-4000-8000-00000000000a";
+        let mut one = json!({"metadata": {"name": "a", "uid": uid, "resourceVersion": "7"}});
+        let mut two = json!({"metadata": {"name": "a", "resourceVersion": "8",
+            "ownerReferences": [{"uid": uid}]}, "data": {"uid": "7"}});
+        normal.document(&mut one);
+        normal.document(&mut two);
+        assert_eq!(one["metadata"]["uid"], "<uid 1>");
+        assert_eq!(two["metadata"]["ownerReferences"][0]["uid"], "<uid 1>");
+        assert_eq!(one["metadata"]["resourceVersion"], "<version 1>");
+        assert_eq!(two["metadata"]["resourceVersion"], "<version 2>");
+        assert_eq!(two["data"]["uid"], "7");
+    }
+
+    #[test]
+    fn a_time_that_is_no_time_is_kept() {
+        let mut value = json!({"metadata": {"name": "a", "creationTimestamp": "2026-01-02T03:04:05.1Z"}});
+        Normaliser::default().document(&mut value);
+        assert_eq!(value["metadata"]["creationTimestamp"], "2026-01-02T03:04:05.1Z");
+    }
+}

@@ -1,0 +1,104 @@
+//! Who is asked: ours in this process, or a real server over TLS.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use bytes::Bytes;
+use http::{HeaderMap, Request};
+use http_body_util::{BodyExt, Full};
+use setpoint_api::{Clock, Random};
+use setpoint_apiserver::auth::jwt::SigningKey;
+use setpoint_apiserver::{Caller, Options, Server, UserInfo};
+use setpoint_store::Store;
+use tokio::sync::Mutex;
+
+use crate::peer::{Connection, Peer};
+
+/// A request with everything filled in.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    pub method: String,
+    pub path: String,
+    pub user: String,
+    pub headers: Vec<(String, String)>,
+    pub body: Bytes,
+}
+
+/// An answer, read to its end.
+#[derive(Debug)]
+pub struct Received {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+/// A server that can be asked.
+pub enum Target {
+    Ours(Server),
+    Real { connection: Mutex<Option<Connection>>, peer: Arc<Peer> },
+}
+
+impl Target {
+    /// A fresh server of ours, with the switches that the real one was recorded with.
+    pub async fn ours(clock: Clock) -> Result<Target> {
+        let store = Store::memory(setpoint_store::Options::default());
+        let mut options = Options::new(store, clock, Random::from_seed(11));
+        options.admission.service_account = false;
+        options.service_accounts.issuer = "https://kubernetes.default.svc".to_owned();
+        let key = SigningKey::generate_pkcs8().map_err(|error| anyhow::anyhow!("{error}"))?;
+        options.service_accounts.signing =
+            Some(SigningKey::from_pkcs8(&key).map_err(|error| anyhow::anyhow!("{error}"))?);
+        Ok(Target::Ours(Server::start(options).await?))
+    }
+
+    pub fn real(peer: Arc<Peer>) -> Target {
+        Target::Real { connection: Mutex::new(None), peer }
+    }
+
+    pub async fn send(&self, sent: &Sent) -> Result<Received> {
+        match self {
+            Target::Ours(server) => ours(server, sent).await,
+            Target::Real { connection, peer } => real(&mut *connection.lock().await, peer, sent).await,
+        }
+    }
+}
+
+async fn ours(server: &Server, sent: &Sent) -> Result<Received> {
+    let caller = match sent.user.as_str() {
+        "admin" => Caller::Trusted(user("admin", "system:masters")),
+        "alice" => Caller::Trusted(user("alice", "dev")),
+        _ => Caller::Anonymous,
+    };
+    let mut request = Request::builder().method(sent.method.as_str()).uri(&sent.path);
+    for (name, value) in &sent.headers {
+        request = request.header(name, value);
+    }
+    let body = Full::new(sent.body.clone()).map_err(|never| match never {}).boxed_unsync();
+    let (head, body) = server.handle(caller, request.body(body)?).await.into_parts();
+    let body = body.collect().await.map_err(|error| anyhow::anyhow!("{error}"))?.to_bytes();
+    Ok(Received { status: head.status.as_u16(), headers: head.headers, body })
+}
+
+/// As the token file of the real server has them: the uid is the name.
+fn user(name: &str, group: &str) -> UserInfo {
+    UserInfo { uid: name.to_owned(), ..UserInfo::new(name, [group]) }
+}
+
+async fn real(slot: &mut Option<Connection>, peer: &Peer, sent: &Sent) -> Result<Received> {
+    if slot.as_ref().is_none_or(Connection::is_closed) {
+        *slot = Some(Connection::open(peer).await?);
+    }
+    let connection = slot.as_mut().expect("opened above");
+    let mut request =
+        Request::builder().method(sent.method.as_str()).uri(format!("https://{}{}", peer.address, sent.path));
+    for (name, value) in &sent.headers {
+        request = request.header(name, value);
+    }
+    if sent.user != "anonymous" {
+        request = request.header("authorization", format!("Bearer token-of-{}", sent.user));
+    }
+    let response = connection.send(request.body(Full::new(sent.body.clone()))?).await?;
+    let (head, body) = response.into_parts();
+    let body = body.collect().await?.to_bytes();
+    Ok(Received { status: head.status.as_u16(), headers: head.headers, body })
+}
