@@ -6,6 +6,7 @@
 mod admission;
 mod autoscaling;
 mod batch;
+mod certificates;
 mod check;
 mod config;
 mod crd;
@@ -83,7 +84,8 @@ pub fn update_subresource(facts: &Facts, subresource: &str, object: &Value, old:
         (_, "status") => return update_status(facts, object, old),
         ("Pod", "ephemeralcontainers") => pod::ephemeral_containers,
         ("Pod", "resize") => pod::resize,
-        ("Namespace" | "CertificateSigningRequest", _) => |_, _, _| {},
+        ("CertificateSigningRequest", _) => |causes, object, _| certificates::conditions(causes, object),
+        ("Namespace", _) => |_, _, _| {},
         _ => return update(facts, object, old),
     };
     let mut causes = Causes::default();
@@ -159,6 +161,7 @@ fn new(causes: &mut Causes, facts: &Facts, object: &Value) {
             rbac::role(causes, object, facts.namespaced);
         }
         ("rbac.authorization.k8s.io", _) => rbac::binding(causes, object, facts.namespaced),
+        ("certificates.k8s.io", "CertificateSigningRequest") => certificates::request(causes, object),
         ("coordination.k8s.io", "Lease") => policy::lease(causes, object),
         ("storage.k8s.io", "StorageClass") => storage::class(causes, object),
         ("scheduling.k8s.io", "PriorityClass") => policy::priority_class(causes, object),

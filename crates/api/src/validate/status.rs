@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::certificates;
 use super::check::{Causes, NOT_NEGATIVE};
 use super::meta::IMMUTABLE;
 use super::{pod, policy, service};
@@ -36,6 +37,7 @@ pub(super) fn changed(causes: &mut Causes, facts: &Facts, new: &Value, old: &Val
         ("apps", "DaemonSet") => counts(causes, new, &DAEMON_SET),
         ("autoscaling", _) => counts(causes, new, &["currentReplicas", "desiredReplicas"]),
         ("batch", "Job") => job(causes, new, old),
+        ("certificates.k8s.io", _) => certificates::conditions(causes, new),
         ("policy", _) => disruption_budget(causes, new),
         ("networking.k8s.io", "Ingress") => ingress(causes, new),
         _ => {}

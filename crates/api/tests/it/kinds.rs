@@ -287,6 +287,7 @@ mod validation {
         policy,
         crd,
         subresource,
+        certificates,
         mutated
     );
 }
