@@ -18,13 +18,17 @@
 mod cluster;
 mod credentials;
 mod history;
+mod install;
 mod kubeconfig;
 mod nodes;
 mod options;
 mod transport;
+mod wait;
 mod workload;
 
 pub use cluster::{Cluster, ClusterError};
 pub use history::{Change, ChangeKind, changes};
+pub use install::InstallError;
 pub use options::{Backend, Controllers, Options, Serving};
 pub use setpoint_node::NodeOptions;
+pub use wait::{NeverCame, PATIENCE};
