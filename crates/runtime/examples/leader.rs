@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
-use setpoint::{LeaderElection, Manager, ManagerOptions, Signals};
+use setpoint::{LeaderElection, Manager, ManagerOptions};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
@@ -39,7 +39,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         }
         Ok(())
     })?;
-    let mut signals = Signals::new()?;
-    manager.run(async move { signals.next().await }).await?;
+    manager.run_until_signal().await?;
     Ok(())
 }

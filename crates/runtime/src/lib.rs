@@ -19,7 +19,7 @@
 //! use serde::{Deserialize, Serialize};
 //! use serde_json::json;
 //! use setpoint::client::controller_reference;
-//! use setpoint::{Action, Context, Controller, Error, Manager, ManagerOptions, Reconciler, Request, Signals};
+//! use setpoint::{Action, Context, Controller, Error, Manager, ManagerOptions, Reconciler, Request};
 //!
 //! #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 //! #[kube(group = "example.org", version = "v1", kind = "Website", namespaced, status = "WebsiteStatus")]
@@ -62,8 +62,7 @@
 //! async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
 //!     let manager = Manager::new(setpoint::connect().await?, ManagerOptions::default());
 //!     Controller::for_kind::<Website>(&manager).owns::<ConfigMap>().run(Publisher)?;
-//!     let mut signals = Signals::new()?;
-//!     manager.run(async move { signals.next().await }).await?;
+//!     manager.run_until_signal().await?;
 //!     Ok(())
 //! }
 //! ```

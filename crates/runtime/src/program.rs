@@ -9,7 +9,6 @@ use kube::{Client, Config};
 use crate::controller::SetupError;
 use crate::lease::LeaderElection;
 use crate::manager::{Manager, ManagerError, ManagerOptions};
-use crate::shutdown::Signals;
 
 /// How an operator's process is run. Flags of a command line map to its fields one by one.
 ///
@@ -104,9 +103,8 @@ impl Program {
         &self,
         register: impl FnOnce(&Manager) -> Result<(), SetupError>,
     ) -> Result<(), ProgramError> {
-        let mut signals = Signals::new()?;
         let manager = self.manager().await?;
         register(&manager)?;
-        Ok(manager.run(async move { signals.next().await }).await?)
+        Ok(manager.run_until_signal().await?)
     }
 }

@@ -2,8 +2,8 @@
 
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Completes on the first SIGTERM or SIGINT. A second one, while the process is still busy stopping, ends it at
-/// once with exit code 1, as long as the returned future's owner keeps polling [`Signals::second`].
+/// SIGTERM and SIGINT. The first one asks a process to stop in order, the second one to stop at once:
+/// [`Manager::run_until_signal`](crate::Manager::run_until_signal) does both.
 #[derive(Debug)]
 pub struct Signals {
     terminate: tokio::signal::unix::Signal,

@@ -54,7 +54,7 @@ pub(crate) struct Runnable {
 /// One client, shared caches, controllers and other work. Cheap to clone; clones are one manager.
 ///
 /// ```no_run
-/// use setpoint::{Action, Context, Controller, Manager, ManagerOptions, Request, Signals};
+/// use setpoint::{Action, Context, Controller, Manager, ManagerOptions, Request};
 /// use k8s_openapi::api::core::v1::ConfigMap;
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
@@ -64,8 +64,7 @@ pub(crate) struct Runnable {
 ///     tracing::info!(%request, exists = found.is_some(), "reconciled");
 ///     Ok(Action::done())
 /// })?;
-/// let mut signals = Signals::new()?;
-/// manager.run(async move { signals.next().await }).await?;
+/// manager.run_until_signal().await?;
 /// # Ok(())
 /// # }
 /// ```

@@ -17,6 +17,7 @@ use crate::error::Error;
 use crate::health::{Endpoints, serve};
 use crate::lease::{Elector, LeaderElectionError};
 use crate::recorder::{EventType, Sink};
+use crate::shutdown::Signals;
 
 /// How long the last events may take.
 const EVENTS_GRACE: Duration = Duration::from_secs(2);
@@ -58,6 +59,12 @@ pub enum ManagerError {
     /// Somebody else may act now, so everything was stopped at once; the process should exit.
     #[error("leader election lost")]
     LeaseLost,
+    /// A second signal came before the end.
+    #[error("stopped at once by a second signal")]
+    Interrupted,
+    /// Signals cannot be handled.
+    #[error("signals cannot be handled: {0}")]
+    Signals(#[from] std::io::Error),
     /// Work did not end within the grace period and was aborted.
     #[error("{0} did not stop within the grace period")]
     Grace(String),
@@ -182,6 +189,27 @@ impl Manager {
             let _ = tokio::time::timeout(EVENTS_GRACE, self.0.unsent.none()).await;
         }
         ended
+    }
+
+    /// As [`Manager::run`], until SIGTERM or SIGINT. A second signal stops everything at once.
+    ///
+    /// # Errors
+    /// As [`Manager::run`]; [`ManagerError::Interrupted`] after a second signal.
+    pub async fn run_until_signal(&self) -> Result<(), ManagerError> {
+        let mut signals = Signals::new()?;
+        let stop = CancellationToken::new();
+        let running = self.run(stop.clone().cancelled_owned());
+        tokio::pin!(running);
+        tokio::select! {
+            biased;
+            ended = &mut running => return ended,
+            () = signals.next() => stop.cancel(),
+        }
+        tokio::select! {
+            biased;
+            ended = &mut running => ended,
+            () = signals.next() => Err(ManagerError::Interrupted),
+        }
     }
 
     fn elector(&self) -> Result<Option<Elector>, ManagerError> {

@@ -12,4 +12,5 @@ mod informers;
 mod misdeed;
 mod pump;
 mod recording;
+mod serving;
 mod world;

@@ -1,0 +1,62 @@
+//! The manager's servers, over real sockets and in real time.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use setpoint::{Manager, ManagerError, ManagerOptions};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::controllers::beside;
+use crate::fake::Fake;
+
+async fn get(address: SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+#[tokio::test]
+async fn health_readiness_and_metrics_are_served() {
+    let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    let options =
+        ManagerOptions { health_address: Some(any), metrics_address: Some(any), ..ManagerOptions::default() };
+    let manager = Manager::new(Fake::new().client(), options);
+    let ready = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&ready);
+    manager.ready_checks().add("warm", move || {
+        let warm = asked.load(Ordering::SeqCst);
+        async move { if warm { Ok(()) } else { Err("cold".to_owned()) } }
+    });
+    let counter = setpoint::metrics::prometheus_client::metrics::counter::Counter::<u64>::default();
+    manager.metrics().register("cups", "Cups served", counter.clone());
+    counter.inc_by(3);
+    beside(&manager, async {
+        let mut addresses = manager.addresses();
+        let bound = *addresses.wait_for(|addresses| addresses.metrics.is_some()).await.unwrap();
+        let health = bound.health.unwrap();
+        assert!(get(health, "/healthz").await.ends_with("\r\n\r\nok"));
+        assert!(get(health, "/readyz").await.starts_with("HTTP/1.1 500"));
+        ready.store(true, Ordering::SeqCst);
+        assert!(get(health, "/readyz/warm").await.starts_with("HTTP/1.1 200"));
+        assert!(get(health, "/metrics").await.starts_with("HTTP/1.1 404"));
+        let metrics = get(bound.metrics.unwrap(), "/metrics").await;
+        assert!(metrics.contains("cups_total 3\n") && metrics.ends_with("# EOF\n"), "{metrics}");
+        assert!(metrics.contains("application/openmetrics-text"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_address_that_is_taken_is_named() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let options = ManagerOptions { health_address: Some(address), ..ManagerOptions::default() };
+    let manager = Manager::new(Fake::new().client(), options);
+    let error = manager.run(std::future::pending()).await.unwrap_err();
+    assert!(matches!(error, ManagerError::Listen { address: named, .. } if named == address));
+}
