@@ -52,6 +52,15 @@ fn is_nothing(name: &str, value: &Value) -> bool {
     }
 }
 
+/// Whether two custom objects are the same in everything but metadata. They are compared as JSON: an empty list is
+/// not an absent one.
+pub(super) fn same_custom(one: &Value, other: &Value) -> bool {
+    let (Value::Object(one), Value::Object(other)) = (one, other) else { return one == other };
+    let judged = |name: &&String| !["metadata", "apiVersion"].contains(&name.as_str());
+    one.keys().filter(judged).eq(other.keys().filter(judged))
+        && one.iter().filter(|(name, _)| judged(name)).all(|(name, value)| other.get(name) == Some(value))
+}
+
 /// Whether two objects differ in nothing but metadata.
 pub(super) fn same_but_metadata(one: &Value, other: &Value) -> bool {
     let (Some(one), Some(other)) = (one.as_object(), other.as_object()) else { return one == other };

@@ -161,7 +161,7 @@ fn count_generation(facts: &Facts, object: &mut Value, old: &Value) {
         Generation::SpecFromZero => !same("spec"),
         Generation::SpecOrAnnotations => !same("spec") || !same("metadata.annotations"),
         Generation::AllOrLabels => !same("metadata.labels") || !equal::same_but_metadata(object, old),
-        Generation::AllButStatus | Generation::AllButMetadata => !equal::same_but_metadata(object, old),
+        Generation::AllButStatus | Generation::AllButMetadata => !equal::same_custom(object, old),
     };
     if changed {
         let generation = at(old, "metadata.generation").as_i64().unwrap_or_default() + 1;
