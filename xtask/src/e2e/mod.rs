@@ -2,6 +2,7 @@
 //!
 //! A part whose need is missing prints `skipped: REASON`; with `CI` set that is a failure.
 
+mod browser;
 mod cluster;
 mod demo;
 mod kubectl;
@@ -26,6 +27,7 @@ const PARTS: &[Part] = &[
     Part { name: "kubectl-1.32", run: kubectl::oldest },
     Part { name: "restart", run: restart::run },
     Part { name: "demo", run: demo::run },
+    Part { name: "browser", run: browser::run },
 ];
 
 /// What the parts share.

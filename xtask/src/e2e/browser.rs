@@ -1,0 +1,100 @@
+//! A real browser sees the rendered page, and sees it change.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use super::cluster::{Cluster, Kubectl};
+use super::{Missing, Setup};
+use crate::run;
+
+const SOON: Duration = Duration::from_secs(30);
+
+pub fn run(setup: &Setup) -> Result<()> {
+    let chromium =
+        run::found("chromium").ok_or_else(|| Missing("chromium is not on the search path".into()))?;
+    let program = setup.peer("kubectl")?;
+    let cluster = Cluster::start(&setup.setpoint, &["--demo"])?;
+    let kubectl = cluster.kubectl(&program);
+    kubectl.comes_to_print(&["get", "markdownview", "markdownview-sample"], "Healthy", SOON)?;
+    let forward = Forward::start(&kubectl, cluster.folder.path())?;
+    let url = format!("http://127.0.0.1:{}/", forward.port);
+    page_shows(&chromium, &url, &["Page 1</a></h1>", "<li>one</li>"])?;
+    let artefacts = run::root().join("target/e2e");
+    std::fs::create_dir_all(&artefacts)?;
+    screenshot(&chromium, &url, &artefacts.join("markdownview.png"))?;
+    let change = r##"{"spec":{"markdowns":{"page1.md":"# Changed\n\n- three\n"}}}"##;
+    kubectl.ok(&["patch", "markdownview", "markdownview-sample", "--type=merge", "-p", change])?;
+    page_shows(&chromium, &url, &["Changed</a></h1>", "<li>three</li>"])
+}
+
+/// A port-forward of the viewer's Service; killed when dropped.
+struct Forward {
+    child: Child,
+    port: u16,
+}
+
+impl Drop for Forward {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Forward {
+    fn start(kubectl: &Kubectl, folder: &Path) -> Result<Forward> {
+        let output = folder.join("forward.log");
+        let file = std::fs::File::create(&output)?;
+        let mut command = kubectl.command(&["port-forward", "svc/viewer-markdownview-sample", ":80"]);
+        let child = command.stdout(file.try_clone()?).stderr(file).stdin(Stdio::null()).spawn()?;
+        let mut forward = Forward { child, port: 0 };
+        let deadline = Instant::now() + SOON;
+        while Instant::now() < deadline {
+            let text = std::fs::read_to_string(&output)?;
+            let port =
+                text.split_once("127.0.0.1:").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
+            if let Some(port) = port {
+                forward.port = port;
+                return Ok(forward);
+            }
+            if let Some(status) = forward.child.try_wait()? {
+                bail!("kubectl port-forward ended with {status}: {text}");
+            }
+        }
+        bail!("kubectl port-forward did not begin to listen")
+    }
+}
+
+fn browser(chromium: &Path) -> Command {
+    let mut command = Command::new(chromium);
+    command.args([
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--hide-scrollbars",
+        "--window-size=1100,700",
+    ]);
+    command
+}
+
+/// Loads the page until it shows all of it.
+fn page_shows(chromium: &Path, url: &str, wanted: &[&str]) -> Result<()> {
+    let deadline = Instant::now() + SOON;
+    loop {
+        let page = run::read(browser(chromium).args(["--dump-dom", url]))?;
+        if wanted.iter().all(|text| page.contains(text)) {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            bail!("{url} does not show {wanted:?}: {page}");
+        }
+    }
+}
+
+fn screenshot(chromium: &Path, url: &str, file: &Path) -> Result<()> {
+    run::read(browser(chromium).arg(format!("--screenshot={}", file.display())).arg(url))?;
+    std::fs::metadata(file).with_context(|| format!("no screenshot at {}", file.display()))?;
+    Ok(())
+}
