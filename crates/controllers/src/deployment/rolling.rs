@@ -51,42 +51,38 @@ fn scale_old(rollout: &mut Rollout<'_>, new: usize) -> bool {
         return false;
     }
     let unhealthy = remove_unhealthy(rollout, &active, most);
-    let healthy = remove_healthy(rollout, &active, new, least);
-    unhealthy || healthy
+    let healthy = remove_healthy(rollout, &active, new, least, most - unhealthy);
+    unhealthy + healthy > 0
 }
 
-/// Pods that are not available go first: removing them costs no availability.
-fn remove_unhealthy(rollout: &mut Rollout<'_>, active: &[usize], most: i32) -> bool {
+/// Pods that are not available go first: removing them costs no availability. Gives how many go.
+fn remove_unhealthy(rollout: &mut Rollout<'_>, active: &[usize], most: i32) -> i32 {
     let mut left = most;
-    let mut scaled = false;
     for &index in active {
         let set = &rollout.sets[index];
         let unhealthy = (set.replicas - set.available()).min(left);
-        if left <= 0 {
-            break;
-        }
         if unhealthy > 0 {
             left -= unhealthy;
-            scaled |= rollout.scale_set(index, rollout.sets[index].replicas - unhealthy);
+            rollout.scale_set(index, rollout.sets[index].replicas - unhealthy);
         }
     }
-    scaled
+    most - left
 }
 
-fn remove_healthy(rollout: &mut Rollout<'_>, active: &[usize], new: usize, least: i32) -> bool {
-    let available: i32 = active.iter().chain([&new]).map(|index| rollout.sets[*index].available()).sum();
-    let mut left = available - least;
-    let mut scaled = false;
+/// Available pods go as long as enough remain. Those that are no longer wanted do not count, though they may still be
+/// there and be reported: kube-controller-manager counts them, and with reports that lag may have too few for a moment.
+fn remove_healthy(rollout: &mut Rollout<'_>, active: &[usize], new: usize, least: i32, most: i32) -> i32 {
+    let remaining = |index: &usize| rollout.sets[*index].available().min(rollout.sets[*index].replicas);
+    let available: i32 = active.iter().chain([&new]).map(remaining).sum();
+    let all = (available - least).min(most).max(0);
+    let mut left = all;
     for &index in active {
-        if left <= 0 {
-            break;
-        }
         let replicas = rollout.sets[index].replicas;
         let count = replicas.min(left);
         if count > 0 {
             left -= count;
-            scaled |= rollout.scale_set(index, replicas - count);
+            rollout.scale_set(index, replicas - count);
         }
     }
-    scaled
+    all - left
 }

@@ -1,5 +1,6 @@
 //! Tables: every branch of the Deployment's plan with its numbers.
 
+mod model;
 mod rollout;
 mod status;
 
