@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use setpoint_api::schema::builtin;
 
 use crate::error::Result;
-use crate::negotiate::{Form, Format, JSON, Negotiated, Offer, accept_clauses, negotiate};
+use crate::negotiate::{JSON, Offer, PROTOBUF, YAML, accept_clauses, negotiate};
 use crate::registry::Resource;
 use crate::request::Query;
 use crate::respond;
@@ -117,11 +117,9 @@ pub(crate) fn apis(server: &Server, headers: &HeaderMap) -> Result<Response<Body
 /// A document in the encoding that is asked for.
 fn answer(headers: &HeaderMap, document: &Value) -> Result<Response<Body>> {
     let offer = Offer { protobuf: true, forms: false };
-    let negotiated = negotiate(headers, &Query::default(), offer).unwrap_or(Negotiated {
-        format: Format::Json,
-        form: Form::Whole,
-        pretty: false,
-    });
+    let negotiated = negotiate(headers, &Query::default(), offer);
+    let negotiated =
+        negotiated.map_err(|_| crate::error::ApiError::not_acceptable(&[JSON, YAML, PROTOBUF]))?;
     respond::value(StatusCode::OK, &negotiated, document)
 }
 
@@ -153,13 +151,14 @@ pub(crate) fn group_version(
     headers: &HeaderMap,
 ) -> Result<Response<Body>> {
     let groups = groups(server);
-    if group.is_empty() && version != "v1" {
-        return Err(crate::error::ApiError::no_such_resource());
-    }
     let found = groups.iter().find(|own| own.name == group);
+    let served = server.0.registry.is_builtin_group(group);
     let Some((_, resources)) = found.and_then(|group| group.versions.iter().find(|(own, _)| own == version))
     else {
-        return Ok(crate::route::not_found());
+        return match served {
+            true => Err(crate::error::ApiError::no_such_resource()),
+            false => Ok(crate::route::not_found()),
+        };
     };
     let listed: Vec<Value> = resources.iter().flat_map(|resource| legacy_rows(resource)).collect();
     let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };

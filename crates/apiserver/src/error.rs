@@ -166,6 +166,18 @@ impl ApiError {
         Status::not_acceptable(message).with_details(Details::default()).into()
     }
 
+    /// The form of one object was asked for a list, or the other way round.
+    pub fn wrong_form(form: &str, list: bool, resource: &Resource) -> Self {
+        let package = resource.group.split('.').next().filter(|group| !group.is_empty()).unwrap_or("core");
+        let text = match (list, resource.custom.is_some()) {
+            (true, true) => "is a list (*unstructured.UnstructuredList)".to_owned(),
+            (false, true) => "is not a list (*unstructured.Unstructured)".to_owned(),
+            (true, false) => format!("is a list (*{package}.{})", resource.list_kind),
+            (false, false) => format!("is not a list (*{package}.{})", resource.kind),
+        };
+        Status::not_acceptable(format!("you requested {form}, but the requested object {text}")).into()
+    }
+
     /// An object's version is not what the deletion wants.
     pub fn delete_precondition(resource: &Resource, name: &str, text: &str) -> Self {
         Status::conflict(&GroupResource::new(&*resource.group, &*resource.kind), name, text).into()

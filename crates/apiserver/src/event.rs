@@ -122,7 +122,7 @@ impl Lines {
         let value = form::present_value(&self.resource, value);
         let shown = match self.negotiated.form {
             Form::Whole => value,
-            Form::Metadata(version) => form::partial(&value, version, true),
+            Form::Metadata(version) | Form::MetadataList(version) => form::partial(&value, version, true),
             Form::Table(version) => {
                 let columns = !std::mem::replace(&mut self.columns_sent, true);
                 let metadata = json!({"resourceVersion": object::meta_text(&value, "resourceVersion")});
@@ -151,7 +151,7 @@ impl Lines {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
         let shown = match self.negotiated.form {
-            Form::Metadata(version) => {
+            Form::Metadata(version) | Form::MetadataList(version) => {
                 json!({"kind": "PartialObjectMetadata", "apiVersion": format!("meta.k8s.io/{version}"), "metadata": metadata})
             }
             Form::Table(version) => {

@@ -104,6 +104,7 @@ fn formed(ask: &Ask, status: StatusCode, value: Value) -> Result<Response<Body>>
     match ask.negotiated.form {
         Form::Whole => respond::value(status, &ask.negotiated, &value),
         Form::Metadata(version) => respond::value(status, &ask.negotiated, &partial(&value, version, true)),
+        Form::MetadataList(_) => Err(ApiError::wrong_form("PartialObjectMetadataList", false, &ask.resource)),
         Form::Table(version) => {
             let metadata = json!({"resourceVersion": object::meta_text(&value, "resourceVersion")});
             let table = table::table(ask, version, metadata, &[value], true);
@@ -135,7 +136,10 @@ pub(crate) fn list(ask: &Ask, listed: Listed) -> Result<Response<Body>> {
             return Ok(respond::compressed(StatusCode::OK, Format::Protobuf.media_type(), body, gzip));
         }
         Form::Whole => whole_value(ask, &listed),
-        Form::Metadata(version) => {
+        Form::Metadata(_) => {
+            return Err(ApiError::wrong_form("PartialObjectMetadata", true, &ask.resource));
+        }
+        Form::MetadataList(version) => {
             let items: Vec<Value> =
                 values(ask, &listed).iter().map(|value| partial(value, version, true)).collect();
             json!({"kind": "PartialObjectMetadataList", "apiVersion": format!("meta.k8s.io/{version}"),

@@ -24,8 +24,10 @@ pub enum Form {
     Whole,
     /// `meta.k8s.io` Table; the version is `v1` or `v1beta1`.
     Table(&'static str),
-    /// PartialObjectMetadata, or its list for lists.
+    /// PartialObjectMetadata.
     Metadata(&'static str),
+    /// PartialObjectMetadataList.
+    MetadataList(&'static str),
 }
 
 /// What the client accepts, settled.
@@ -153,7 +155,8 @@ fn clause_form(clause: &MediaType<'_>, offer: Offer) -> Option<Form> {
     };
     match kind {
         "Table" => Some(Form::Table(version)),
-        "PartialObjectMetadata" | "PartialObjectMetadataList" => Some(Form::Metadata(version)),
+        "PartialObjectMetadata" => Some(Form::Metadata(version)),
+        "PartialObjectMetadataList" => Some(Form::MetadataList(version)),
         _ => None,
     }
 }

@@ -4,7 +4,7 @@ use http::{Method, Request, Response};
 
 use crate::auth::UserInfo;
 use crate::error::{ApiError, Result};
-use crate::negotiate::{Offer, negotiate};
+use crate::negotiate::{Form, Offer, negotiate};
 use crate::registry::Resource;
 use crate::request::RequestInfo;
 use crate::server::{Ask, Body, Server};
@@ -21,21 +21,24 @@ pub(crate) async fn route(
         return other_path(server, &info, &request);
     }
     let Some(resource) = server.0.registry.find(&info.group, &info.version, &info.resource) else {
-        // The table's group-versions have a handler of their own, which answers with a Status.
-        return match server.0.registry.is_builtin_version(&info.group, &info.version) {
+        // Built-in groups have a handler of their own, which answers with a Status.
+        return match server.0.registry.is_builtin_group(&info.group) {
             true => Err(ApiError::no_such_resource()),
             false => Ok(not_found()),
         };
     };
     let named = !info.name.is_empty();
     if info.verb.is_empty()
-        || (info.verb == "update" && !named)
+        || (matches!(info.verb.as_str(), "update" | "patch") && !named)
         || (info.verb == "create" && named && info.subresource.is_empty())
     {
         return Err(ApiError::method_not_allowed());
     }
     let offer = Offer { protobuf: resource.custom.is_none(), forms: !resource.rules.ephemeral };
     let negotiated = negotiate(request.headers(), &info.query, offer)?;
+    if matches!(negotiated.form, Form::Table(_)) {
+        table_options(&info)?;
+    }
     let (parts, request_body) = request.into_parts();
     let ask =
         Ask { server: server.clone(), info, resource, user, headers: parts.headers.clone(), negotiated };
@@ -57,6 +60,16 @@ fn deprecation(ask: &Ask) -> Vec<String> {
     let custom = ask.resource.custom.as_ref();
     let warning = custom.and_then(|custom| custom.deprecation(&ask.resource.version));
     warning.map(str::to_owned).into_iter().collect()
+}
+
+fn table_options(info: &RequestInfo) -> Result<()> {
+    match info.query.get("includeObject") {
+        None | Some("Metadata" | "Object" | "None") => Ok(()),
+        Some(other) => Err(ApiError::bad_request(format!(
+            "Unable to convert to Table as requested: includeObject: Invalid value: \"{other}\": must be \
+             'Metadata', 'Object', 'None', or empty"
+        ))),
+    }
 }
 
 async fn dispatch(ask: Ask, request_body: Body) -> Result<Response<Body>> {

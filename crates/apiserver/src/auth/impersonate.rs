@@ -37,7 +37,13 @@ pub(crate) fn impersonate(
         if groups.is_empty() && uid.is_empty() && extras.is_empty() {
             return Ok(user);
         }
-        return Err(ApiError::bad_request("requested impersonation without impersonating a user name"));
+        let quoted: Vec<String> = groups.iter().map(|group| setpoint_api::cause::quote(group)).collect();
+        return Err(ApiError::bad_request(format!(
+            "requested &user.DefaultInfo{{Name:\"\", UID:{}, Groups:[]string{{{}}}, \
+             Extra:map[string][]string(nil)}} without impersonating a user name",
+            setpoint_api::cause::quote(&uid),
+            quoted.join(", ")
+        )));
     }
     let may = |group: &str, resource: &str, subresource: &str, namespace: &str, name: &str| {
         let wanted = Attributes {

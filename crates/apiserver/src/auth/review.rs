@@ -70,18 +70,27 @@ fn subject(review: &Value) -> Result<UserInfo> {
     let groups = spec["groups"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let groups: Vec<String> = groups.map(str::to_owned).collect();
     let uid = spec["uid"].as_str().unwrap_or("").to_owned();
+    if name.is_empty() && groups.is_empty() {
+        return Err(refused("spec.user", "", "at least one of user or group must be specified"));
+    }
     Ok(UserInfo { name, uid, groups, ..UserInfo::default() })
 }
 
 fn local(ask: &Ask, review: &Value) -> Result<Value> {
     let namespace = review.pointer("/spec/resourceAttributes/namespace").and_then(Value::as_str);
     if namespace.unwrap_or("") != ask.info.namespace {
-        return Err(ApiError::bad_request(format!(
-            "spec.resourceAttributes.namespace must match namespace: {}",
-            ask.info.namespace
-        )));
+        let path = "spec.resourceAttributes.namespace";
+        return Err(refused(path, namespace.unwrap_or(""), "must match metadata.namespace"));
     }
     access(ask, &subject(review)?, review)
+}
+
+/// A review that cannot be answered; refusals do not name its kind.
+fn refused(path: &str, value: &str, text: &str) -> ApiError {
+    use setpoint_api::cause::{Cause, Path};
+    let cause = Cause::invalid(&Path::new(path), value, text);
+    let kind = setpoint_api::kind::GroupKind::new("authorization.k8s.io", "");
+    setpoint_api::Status::invalid(&kind, "", vec![cause]).into()
 }
 
 fn access(ask: &Ask, user: &UserInfo, review: &Value) -> Result<Value> {

@@ -178,11 +178,10 @@ impl Registry {
         }
     }
 
-    /// Whether built-in resources are served in that group and version.
-    pub fn is_builtin_version(&self, group: &str, version: &str) -> bool {
-        let first = (group.to_owned(), version.to_owned(), String::new());
-        let next = kinds::builtins().range(first..).next();
-        next.is_some_and(|(name, _)| name.0 == group && name.1 == version)
+    /// Whether built-in resources are served in that group.
+    pub fn is_builtin_group(&self, group: &str) -> bool {
+        let first = (group.to_owned(), String::new(), String::new());
+        kinds::builtins().range(first..).next().is_some_and(|(name, _)| name.0 == group)
     }
 
     /// Whether a definition of that group and plural would stand in the place of a built-in resource.

@@ -148,6 +148,13 @@ fn from_body(ask: &Ask, bytes: &[u8]) -> Result<DeleteOptions> {
                 .map_err(|error| ApiError::bad_request(format!("error decoding the options: {error}")))?
         }
     };
+    let kind = value.get("kind").and_then(Value::as_str).unwrap_or("");
+    if !kind.is_empty() && kind != "DeleteOptions" {
+        let version = value.get("apiVersion").and_then(Value::as_str).unwrap_or("v1");
+        return Err(ApiError::bad_request(format!(
+            "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:111\""
+        )));
+    }
     serde_json::from_value(value).map_err(|error| ApiError::bad_request(error.to_string()))
 }
 

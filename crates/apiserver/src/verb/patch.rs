@@ -205,7 +205,8 @@ fn applied(
     let shown = live.clone().map(|live| form::present_value(&ask.resource, live));
     let knowledge = managed::Knowledge::new(&ask.resource, &ask.info.subresource);
     let result = apply::server_side_apply(shown.as_ref(), &config, force, &knowledge.context(writer));
-    let merged = result.map_err(apply_refused)?;
+    let mut merged = result.map_err(apply_refused)?;
+    object::set_meta_text(&mut merged.object, "name", &ask.info.name);
     let (Some(entry), Some(live)) = (entry, live) else {
         if !object::meta_text(&config, "uid").is_empty() {
             let text = "uid mismatch: the provided object specified uid ".to_owned()
@@ -236,7 +237,7 @@ fn with_version(mut new: Value, config: &Value) -> Value {
 /// The configuration with its unknown fields judged; its own shape is kept, since it says what is owned.
 fn configuration(writer: &mut Writer<'_>, config: &Value) -> Result<Value> {
     let ask = writer.ask;
-    let mut config = config.clone();
+    let config = config.clone();
     if !config.is_object() {
         return Err(ApiError::bad_request("error decoding YAML: the configuration is not an object"));
     }
@@ -247,7 +248,6 @@ fn configuration(writer: &mut Writer<'_>, config: &Value) -> Result<Value> {
             ask.info.name
         )));
     }
-    object::set_meta_text(&mut config, "name", &ask.info.name);
     Ok(config)
 }
 
