@@ -46,12 +46,28 @@ async fn read_all(mut body: Body) -> Result<Bytes> {
     Ok(rest.map(BytesMut::freeze).or(first).unwrap_or_default())
 }
 
+/// As Go's reader has it: of a key that stands twice the last value counts.
+fn last_wins() -> serde_saphyr::Options {
+    serde_saphyr::options! { duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::LastWins }
+}
+
+/// What Go's strict reader says of the first key that stands twice in a YAML text.
+pub fn doubled_key(bytes: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    let error = serde_saphyr::from_str::<Value>(text).err()?.to_string();
+    let (place, rest) = error.split_once("duplicate mapping key: ")?;
+    let key = rest.split_once(", set DuplicateKeyPolicy")?.0;
+    let line = place.rsplit_once("line ")?.1.split(' ').next()?;
+    Some(format!("line {line}: key \"{key}\" already set in map"))
+}
+
 /// YAML as JSON text. A body that begins with `{` is taken for JSON as it is.
 pub fn yaml_to_json(bytes: &[u8]) -> Result<Cow<'_, [u8]>, String> {
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{') {
         return Ok(Cow::Borrowed(bytes));
     }
     let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
-    let value: Value = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+    let value: Value =
+        serde_saphyr::from_str_with_options(text, last_wins()).map_err(|error| error.to_string())?;
     Ok(Cow::Owned(value.to_string().into_bytes()))
 }

@@ -1,5 +1,6 @@
 //! What every write has in common: options, the body as an object, the transaction, the answer.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -59,6 +60,10 @@ impl<'a> Writer<'a> {
         if manager.len() > MAX_MANAGER {
             causes.push(Cause::too_long(&Path::new("fieldManager"), MAX_MANAGER));
         }
+        if let Some((at, wrong)) = manager.char_indices().find(|(_, char)| char.is_control()) {
+            let text = format!("invalid character U+{:04X} (at position {at})", u32::from(wrong));
+            causes.push(Cause::invalid(&Path::new("fieldManager"), manager, &text));
+        }
         if !causes.is_empty() {
             return Err(ApiError::invalid_options(kind, causes));
         }
@@ -89,6 +94,9 @@ impl<'a> Writer<'a> {
             Format::Yaml => {
                 let json = body::yaml_to_json(bytes)
                     .map_err(|error| self.unrecognized(&format!("yaml: {error}"), bytes))?;
+                if let Cow::Owned(_) = json {
+                    self.judge_doubled(bytes)?;
+                }
                 self.decode_json(&json)
             }
             Format::Protobuf => {
@@ -96,6 +104,19 @@ impl<'a> Writer<'a> {
                 self.stored_form(value)
             }
         }
+    }
+
+    fn judge_doubled(&mut self, yaml: &[u8]) -> Result<()> {
+        if self.field_validation == FieldValidation::Ignore {
+            return Ok(());
+        }
+        let Some(doubled) = body::doubled_key(yaml) else { return Ok(()) };
+        if self.field_validation == FieldValidation::Strict {
+            let text = format!("strict decoding error: yaml: unmarshal errors:\n  {doubled}");
+            return Err(self.unhandled(&text));
+        }
+        self.warnings.push(doubled);
+        Ok(())
     }
 
     fn unrecognized(&self, error: &str, bytes: &[u8]) -> ApiError {
@@ -119,7 +140,13 @@ impl<'a> Writer<'a> {
         let read = schema::read_json(bytes, &resource.schema())
             .map_err(|error| self.unhandled(&error.to_string()))?;
         self.judge_fields(&read.strict)?;
-        self.finish_stored(read.value)
+        let mut stored = self.finish_stored(read.value)?;
+        if stored.pointer("/metadata/managedFields").is_none()
+            && memchr::memmem::find(bytes, b"\"managedFields\"").is_some()
+        {
+            keep_reset(&serde_json::from_slice(bytes).unwrap_or_default(), &mut stored);
+        }
+        Ok(stored)
     }
 
     /// A value of the resource's version (a patched object) in stored form.
@@ -141,7 +168,11 @@ impl<'a> Writer<'a> {
             let text = text.split_once(": ").map_or(text.as_str(), |(_, rest)| rest);
             return Err(ApiError::invalid_patch(&value, text));
         }
-        self.finish_stored(read.value)
+        let mut stored = self.finish_stored(read.value)?;
+        if resource.custom.is_none() {
+            keep_reset(&value, &mut stored);
+        }
+        Ok(stored)
     }
 
     fn finish_stored(&self, mut value: Value) -> Result<Value> {
@@ -230,6 +261,14 @@ impl<'a> Writer<'a> {
                 )))
             }
         }
+    }
+}
+
+/// An empty list of managers that was sent means to forget them, so it must survive reading.
+fn keep_reset(sent: &Value, stored: &mut Value) {
+    let list = sent.pointer("/metadata/managedFields").and_then(Value::as_array);
+    if list.is_some_and(Vec::is_empty) {
+        object::metadata_mut(stored).insert("managedFields".to_owned(), json!([]));
     }
 }
 

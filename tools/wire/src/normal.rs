@@ -1,5 +1,6 @@
 //! Normalisation: what no two servers can have in common becomes a token, numbered in order of appearance, so that
-//! equal stays equal (an unchanged resourceVersion is seen as unchanged). Nothing is dropped and no order changed.
+//! equal stays equal (an unchanged resourceVersion is seen as unchanged). Nothing is dropped; the one order that is
+//! changed is that of apply conflicts, which is random in Go.
 
 use std::collections::BTreeMap;
 
@@ -95,6 +96,9 @@ impl Normaliser {
     }
 
     fn object(&mut self, map: &mut Map<String, Value>, path: &mut Vec<String>) {
+        if let Some(Value::Array(causes)) = map.get_mut("causes") {
+            sort_conflicts(causes);
+        }
         let generated = self.generated(map);
         let whole = map.contains_key("items") || map.contains_key("rows") || is_bookmark(map);
         if whole
@@ -141,7 +145,7 @@ impl Normaliser {
             return;
         }
         if holds == Holds::Port {
-            if let Some(port) = value.as_u64().filter(|port| (30000..=32767).contains(port)) {
+            if let Some(port) = value.as_u64().filter(|port| (30000..=32999).contains(port)) {
                 *value = Value::String(token(&mut self.ports, &port.to_string(), "port"));
             }
             return;
@@ -197,6 +201,13 @@ impl Normaliser {
             self.keys(&mut inner);
             map.insert(replace_uids(&key, &mut self.uids), inner);
         }
+    }
+}
+
+/// kube-apiserver walks a Go map of managers here: its order is another one at every run.
+fn sort_conflicts(causes: &mut [Value]) {
+    if causes.iter().all(|cause| cause["reason"] == "FieldManagerConflict") {
+        causes.sort_by_key(|cause| (cause["message"].to_string(), cause["field"].to_string()));
     }
 }
 

@@ -61,6 +61,7 @@ pub fn update(facts: &Facts, object: &Value, old: &Value) -> Vec<Cause> {
         facts.key(),
         ("", "ConfigMap" | "LimitRange" | "Node" | "PersistentVolume" | "PersistentVolumeClaim" | "Pod")
             | ("", "ResourceQuota" | "Secret" | "Service" | "ServiceAccount")
+            | ("apps" | "batch", _)
     ) {
         // These are judged as if they were new.
         causes.extend(meta::standard_finalizers(facts, object));

@@ -183,7 +183,11 @@ pub(crate) async fn delete(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
             let outcome = written.map_or(Outcome::Value(value), Outcome::Stored);
             crate::verb::update::answer(ask, &[], StatusCode::OK, outcome)
         }
-        Deleted::Gone(value) if ask.resource.rules.returns_deleted => {
+        Deleted::Gone(mut value) if ask.resource.rules.returns_deleted => {
+            // The version of a deleted object is that of its deletion.
+            if let Some(event) = events.iter().find(|event| event.new.is_none()) {
+                object::set_meta_text(&mut value, "resourceVersion", &event.revision.to_string());
+            }
             form::one_value(ask, StatusCode::OK, value)
         }
         Deleted::Gone(value) => {

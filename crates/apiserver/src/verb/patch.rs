@@ -71,7 +71,8 @@ fn parse(ask: &Ask, bytes: &[u8]) -> Result<Patch> {
     let object = |patch: Value| match patch {
         Value::Object(_) | Value::Null => Ok(patch),
         other => Err(ApiError::bad_request(format!(
-            "error decoding patch: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+            "{}json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+            if media == MERGE_PATCH { "error decoding patch: " } else { "" },
             json_kind(&other)
         ))),
     };
@@ -149,7 +150,13 @@ fn decide(
 fn checked(writer: &mut Writer<'_>, patched: Value) -> Result<Value> {
     let ask = writer.ask;
     let sent = object::name(&patched);
-    if sent != ask.info.name && !sent.is_empty() {
+    if sent.is_empty() {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            ask.info.name
+        )));
+    }
+    if sent != ask.info.name {
         return Err(ApiError::bad_request(format!(
             "the name of the object ({sent}) does not match the name on the URL ({})",
             ask.info.name

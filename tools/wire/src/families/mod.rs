@@ -3,6 +3,7 @@
 pub mod apply;
 pub mod apply_special;
 pub mod objects;
+pub mod pieces;
 pub mod strategic;
 
 use crate::scenario::Scenario;
