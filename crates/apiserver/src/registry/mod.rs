@@ -184,11 +184,6 @@ impl Registry {
         kinds::builtins().range(first..).next().is_some_and(|(name, _)| name.0 == group)
     }
 
-    /// Whether any version of that group is built in.
-    pub(crate) fn is_builtin_group(&self, group: &str) -> bool {
-        kinds::builtins().keys().any(|name| name.0 == group)
-    }
-
     /// Whether a definition of that group and plural would stand in the place of a built-in resource.
     pub(crate) fn is_builtin(&self, group: &str, plural: &str) -> bool {
         kinds::builtins().keys().any(|name| name.0 == group && name.2 == plural)
