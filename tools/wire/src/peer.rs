@@ -67,7 +67,7 @@ impl Peer {
             apiserver.stdout(Stdio::null()).stderr(log("log")?).spawn().context("kube-apiserver")?,
         ];
         let address = format!("127.0.0.1:{port}");
-        let peer = Peer { address, tls: any_server()?, children, folder: folder };
+        let peer = Peer { address, tls: any_server()?, children, folder };
         peer.ready().await?;
         Ok(peer)
     }
