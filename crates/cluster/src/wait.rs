@@ -56,10 +56,9 @@ impl Cluster {
                 return Ok(found);
             }
             let changed = async {
-                match self.store().watch(KeyRange::all(), seen) {
-                    Ok(mut watch) => drop(watch.next().await),
-                    // So much happened meanwhile that history was cut: ask again at once.
-                    Err(_) => {}
+                // Where so much happened meanwhile that history was cut, it is asked again at once.
+                if let Ok(mut watch) = self.store().watch(KeyRange::all(), seen) {
+                    drop(watch.next().await);
                 }
             };
             if tokio::time::timeout_at(deadline, changed).await.is_err() {

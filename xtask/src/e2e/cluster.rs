@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -14,6 +14,8 @@ pub struct Cluster {
     pub folder: tempfile::TempDir,
     /// The first line that it printed.
     pub ready: String,
+    /// Held, so that whatever else it prints has a reader.
+    _output: BufReader<ChildStdout>,
 }
 
 impl Drop for Cluster {
@@ -44,7 +46,7 @@ impl Cluster {
         let mut lines = BufReader::new(child.stdout.take().context("no output")?);
         let mut ready = String::new();
         lines.read_line(&mut ready)?;
-        let cluster = Cluster { child, folder, ready };
+        let cluster = Cluster { child, folder, ready, _output: lines };
         ensure!(
             cluster.ready.starts_with("ready https://127.0.0.1:"),
             "setpoint said {:?}: {}",

@@ -1,5 +1,6 @@
 //! `setpoint up --demo`: the three example operators on the cluster that was just started, with their samples.
 
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
@@ -83,7 +84,9 @@ pub async fn start(kubeconfig: &Path, operators: &mut JoinSet<()>, stop: &Cancel
         }
         apply(&client, Some(namespace), &serde_saphyr::from_str(sample)?).await?;
     }
-    println!("{}", TEXT.replace("{kubeconfig}", &kubeconfig.display().to_string()).trim_end());
+    let text = TEXT.replace("{kubeconfig}", &kubeconfig.display().to_string());
+    // Whoever reads the first line only and closes the pipe still wants the cluster.
+    let _ = writeln!(std::io::stdout(), "{}", text.trim_end());
     Ok(())
 }
 
