@@ -8,6 +8,7 @@ mod e2e;
 mod peers;
 mod run;
 mod schema;
+mod soak;
 mod tidy;
 mod wire;
 
@@ -20,6 +21,7 @@ cargo xtask COMMAND
 
   tidy              check the rules that the compiler does not know (also part of cargo test)
   e2e [PART...]     what needs kubectl, the Go peers or a browser
+  soak [crash|kill] long runs of the store: a disk that loses what was not synced, a writer that is killed
   bench NAME        ours beside the peers: apiserver
   peers             build kube-apiserver, kube-controller-manager, kubectl and etcd into the cache folder
   schema            generate the table of built-in kinds from the Go modules of Kubernetes (needs Go)
@@ -41,6 +43,7 @@ fn dispatch(words: &[String]) -> Result<()> {
     match words.first().map(String::as_str) {
         Some("tidy") => tidy::run(),
         Some("e2e") => e2e::run(&words[1..]),
+        Some("soak") => soak::run(&words[1..]),
         Some("bench") => bench::run(&words[1..]),
         Some("peers") => peers::build_all().map(|folder| println!("peers are in {}", folder.display())),
         Some("wire") => wire::run(&words[1..]),

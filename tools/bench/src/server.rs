@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -118,14 +118,14 @@ pub async fn kube_apiserver(peers: &Path, durability: Durability) -> Result<Serv
     }
     let token = "bench";
     std::fs::write(folder.path().join("tokens.csv"), format!("{token},admin,admin,system:masters\n"))?;
-    service_account_key(&folder.path().join("sa.key"))?;
+    service_account_key(folder.path())?;
     let mut apiserver = Command::new(peers.join("kube-apiserver"));
     apiserver
         .current_dir(folder.path())
         .args(["--etcd-servers", &at(client), "--secure-port", &port.to_string()])
         .args(["--bind-address", "127.0.0.1", "--cert-dir", "certs"])
         .args(["--service-account-issuer", "https://kubernetes.default.svc"])
-        .args(["--service-account-key-file", "sa.key", "--service-account-signing-key-file", "sa.key"])
+        .args(["--service-account-key-file", "sa.pub", "--service-account-signing-key-file", "sa.key"])
         .args(["--service-cluster-ip-range", "10.96.0.0/16", "--authorization-mode", "RBAC"])
         .args(["--token-auth-file", "tokens.csv", "--disable-admission-plugins", "ServiceAccount"]);
     let began = Instant::now();
@@ -144,9 +144,10 @@ pub async fn kube_apiserver(peers: &Path, durability: Durability) -> Result<Serv
 }
 
 /// kube-apiserver wants a key of its own to sign tokens with.
-fn service_account_key(path: &PathBuf) -> Result<()> {
+fn service_account_key(folder: &Path) -> Result<()> {
     let key = rcgen::KeyPair::generate()?;
-    std::fs::write(path, key.serialize_pem())?;
+    std::fs::write(folder.join("sa.key"), key.serialize_pem())?;
+    std::fs::write(folder.join("sa.pub"), key.public_key_pem())?;
     Ok(())
 }
 

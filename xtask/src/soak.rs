@@ -1,0 +1,43 @@
+//! `cargo xtask soak`: runs that are too long for every change.
+
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use crate::run;
+
+/// Seeds of the disk that loses what was not synced.
+const CRASH_SEEDS: &str = "1000";
+/// Times that a writer is killed.
+const KILLS: &str = "200";
+
+pub fn run(words: &[String]) -> Result<()> {
+    match words.first().map(String::as_str) {
+        None => {
+            example("crash", CRASH_SEEDS)?;
+            example("kill", KILLS)
+        }
+        Some("crash") => example("crash", words.get(1).map_or(CRASH_SEEDS, String::as_str)),
+        Some("kill") => example("kill", words.get(1).map_or(KILLS, String::as_str)),
+        Some(other) => bail!("no soak `{other}`; there are crash and kill"),
+    }
+}
+
+/// One of the store's own programs, in release.
+fn example(name: &str, count: &str) -> Result<()> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.current_dir(run::root());
+    command.args([
+        "run",
+        "--release",
+        "--quiet",
+        "--package",
+        "setpoint-store",
+        "--example",
+        name,
+        "--",
+        count,
+    ]);
+    run::check(&mut command)
+}
