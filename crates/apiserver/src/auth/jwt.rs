@@ -145,12 +145,17 @@ pub struct VerifyingKey {
 }
 
 impl VerifyingKey {
-    /// From PEM: a public key, or a private key whose public half is meant.
+    /// From PEM: a public key, a certificate that carries one, or a private key whose public half is meant.
     pub fn from_pem(pem: &str) -> Result<Self, KeyError> {
         use rustls_pki_types::pem::PemObject;
-        use rustls_pki_types::{PrivateKeyDer, SubjectPublicKeyInfoDer};
+        use rustls_pki_types::{CertificateDer, PrivateKeyDer, SubjectPublicKeyInfoDer};
         if let Ok(spki) = SubjectPublicKeyInfoDer::from_pem_slice(pem.as_bytes()) {
             return VerifyingKey::from_spki(spki.as_ref());
+        }
+        if let Ok(certificate) = CertificateDer::from_pem_slice(pem.as_bytes()) {
+            let (_, certificate) = x509_parser::parse_x509_certificate(&certificate)
+                .map_err(|error| KeyError::Verifying(error.to_string()))?;
+            return VerifyingKey::from_spki(certificate.tbs_certificate.subject_pki.raw);
         }
         if let Ok(key) = SigningKey::from_pem(pem) {
             return Ok(key.verifying());
@@ -334,5 +339,18 @@ mod tests {
         assert!(verify(&keys, &format!("{}.{forged}.{}", parts[0], parts[2]), now).is_none());
         assert!(verify(&self::keys(), &token, now).is_none());
         assert!(verify(&keys, "garbage", now).is_none());
+    }
+
+    /// envtest names its accounts' key by a certificate.
+    #[test]
+    fn a_certificate_stands_for_its_public_key() {
+        let now = Timestamp::from_second(150).unwrap();
+        let authority = crate::pki::Authority::generate(now).unwrap();
+        let identity = authority.identity();
+        let signing = SigningKey::from_pem(&identity.key).unwrap();
+        let token = sign(&signing, &claims()).unwrap();
+        let verifying = vec![VerifyingKey::from_pem(&identity.certificate).unwrap()];
+        let keys = ServiceAccountKeys { issuer: "us".into(), signing: None, verifying };
+        assert!(verify(&keys, &token, now).is_some());
     }
 }
