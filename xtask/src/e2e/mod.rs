@@ -5,6 +5,7 @@
 mod browser;
 mod cluster;
 mod demo;
+mod envtest;
 mod kubectl;
 mod restart;
 
@@ -26,6 +27,7 @@ const PARTS: &[Part] = &[
     Part { name: "kubectl", run: kubectl::current },
     Part { name: "kubectl-1.32", run: kubectl::oldest },
     Part { name: "restart", run: restart::run },
+    Part { name: "envtest", run: envtest::run },
     Part { name: "demo", run: demo::run },
     Part { name: "browser", run: browser::run },
 ];
