@@ -4,14 +4,14 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
-use crate::{e2e, peers, run};
+use crate::{e2e, run};
 
 pub fn run(words: &[String]) -> Result<()> {
     let Some((name, flags)) = words.split_first() else {
         bail!("usage: cargo xtask bench apiserver [FLAGS]")
     };
     let setpoint = e2e::build()?;
-    let folder = peers::build_all()?;
+    let folder = setpoint_peers::build_all()?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command

@@ -5,7 +5,6 @@
 
 mod bench;
 mod e2e;
-mod peers;
 mod run;
 mod schema;
 mod soak;
@@ -45,7 +44,9 @@ fn dispatch(words: &[String]) -> Result<()> {
         Some("e2e") => e2e::run(&words[1..]),
         Some("soak") => soak::run(&words[1..]),
         Some("bench") => bench::run(&words[1..]),
-        Some("peers") => peers::build_all().map(|folder| println!("peers are in {}", folder.display())),
+        Some("peers") => {
+            setpoint_peers::build_all().map(|folder| println!("peers are in {}", folder.display()))
+        }
         Some("wire") => wire::run(&words[1..]),
         Some("schema") => schema::generate(),
         Some("help" | "--help" | "-h") | None => {

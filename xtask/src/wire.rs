@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
-use crate::{peers, run};
+use crate::run;
 
 pub fn run(words: &[String]) -> Result<()> {
     let Some(name) = words.first() else {
@@ -15,9 +15,9 @@ pub fn run(words: &[String]) -> Result<()> {
     let mut command = Command::new(cargo);
     command.current_dir(run::root()).args(["run", "--quiet", "--package", "setpoint-wire", "--"]).args(words);
     if name != "replay" {
-        peers::program("etcd")?;
-        peers::program("kube-apiserver")?;
-        command.arg("--peers").arg(peers::folder()?);
+        setpoint_peers::program("etcd")?;
+        setpoint_peers::program("kube-apiserver")?;
+        command.arg("--peers").arg(setpoint_peers::folder()?);
     }
     run::check(&mut command)
 }

@@ -9,13 +9,13 @@ mod envtest;
 mod kubectl;
 mod restart;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{peers, run};
+use crate::run;
 
 /// One part: what it is called, and what it does.
 struct Part {
@@ -41,7 +41,20 @@ pub struct Setup {
 impl Setup {
     /// A peer's program, built when it is missing; the error says what is needed for that.
     pub fn peer(&self, name: &str) -> Result<PathBuf> {
-        peers::program(name).map_err(|error| Missing(format!("{error:#}")).into())
+        setpoint_peers::program(name).map_err(|error| Missing(format!("{error:#}")).into())
+    }
+
+    /// A real control plane with its files in this folder.
+    #[expect(dead_code, reason = "the first part that compares with the real one removes this line")]
+    pub fn control_plane(
+        &self,
+        folder: &Path,
+        options: &setpoint_peers::Options,
+    ) -> Result<setpoint_peers::ControlPlane> {
+        for name in ["etcd", "kube-apiserver", "kube-controller-manager", "kubectl"] {
+            self.peer(name)?;
+        }
+        setpoint_peers::ControlPlane::start(folder, options)
     }
 }
 

@@ -6,8 +6,6 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::run;
-
 /// The version of Kubernetes whose API Setpoint serves; `peers/kubernetes/go.mod` pins the same.
 pub const KUBERNETES_VERSION: &str = "v1.37.0";
 
@@ -77,23 +75,28 @@ fn build(peer: &Peer) -> Result<PathBuf> {
     if target.is_file() {
         return Ok(target);
     }
-    if run::found("go").is_none() {
-        bail!("{} has to be built and go is not on the search path", peer.program);
-    }
     std::fs::create_dir_all(&folder)?;
     eprintln!("building {} {}", peer.program, peer.version);
     // Built beside its place and renamed, so that an interrupted build leaves no half program behind.
     let partial = folder.join(format!("{}.partial", peer.program));
-    run::check(
-        Command::new("go")
-            .current_dir(run::root().join("peers").join(peer.module))
-            .env("CGO_ENABLED", "0")
-            .args(["build", "-buildvcs=false", "-ldflags", &link_flags(peer.version), "-o"])
-            .arg(&partial)
-            .arg(peer.package),
-    )?;
+    let status = Command::new("go")
+        .current_dir(modules().join(peer.module))
+        .env("CGO_ENABLED", "0")
+        .args(["build", "-buildvcs=false", "-ldflags", &link_flags(peer.version), "-o"])
+        .arg(&partial)
+        .arg(peer.package)
+        .status()
+        .with_context(|| format!("{} has to be built and go cannot be started", peer.program))?;
+    if !status.success() {
+        bail!("go build of {} ended with {status}", peer.program);
+    }
     rename(&partial, &target)?;
     Ok(target)
+}
+
+/// The folder with a go.mod for each group of programs.
+fn modules() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../peers")
 }
 
 fn rename(from: &Path, to: &Path) -> Result<()> {

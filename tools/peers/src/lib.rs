@@ -1,0 +1,28 @@
+//! The real thing, for comparison: programs of Kubernetes built from their Go modules ([`program`]), and a control
+//! plane made of them on loopback ports ([`ControlPlane`]).
+
+// Children of a command line: it reads the environment and waits for them in real time.
+#![allow(clippy::disallowed_methods)]
+
+mod certificates;
+mod control_plane;
+mod controller_manager;
+mod programs;
+
+pub use control_plane::{ControlPlane, Options};
+pub use controller_manager::ControllerManager;
+pub use programs::{KUBERNETES_VERSION, build_all, folder, program};
+
+use std::process::Child;
+
+/// A process of ours that must not outlive its handle.
+#[derive(Debug)]
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Already gone is as good as killed.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
