@@ -11,7 +11,7 @@ pub fn run(words: &[String]) -> Result<()> {
         bail!("usage: cargo xtask bench apiserver [FLAGS]")
     };
     let setpoint = e2e::build()?;
-    let folder = setpoint_peers::build_all()?;
+    setpoint_peers::build_all()?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command
@@ -19,8 +19,6 @@ pub fn run(words: &[String]) -> Result<()> {
         .args(["run", "--release", "--quiet", "--package", "setpoint-bench", "--", name])
         .arg("--setpoint")
         .arg(setpoint)
-        .arg("--peers")
-        .arg(folder)
         .args(flags);
     run::check(&mut command)
 }

@@ -39,7 +39,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("foo-controller", &["setpoint"]),
     ("myresource-operator", &["setpoint"]),
     ("markdownview-operator", &["setpoint"]),
-    ("xtask", &[]),
+    ("xtask", &["setpoint-peers"]),
 ];
 
 /// What a crate must never pull in directly.

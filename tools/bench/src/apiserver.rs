@@ -26,7 +26,6 @@ struct Figure {
 
 struct Flags {
     program: PathBuf,
-    peers: PathBuf,
     objects: usize,
     pods: usize,
     watchers: usize,
@@ -39,15 +38,13 @@ pub async fn run(words: &[String]) -> Result<()> {
         load::CONNECTIONS
     );
     let ours = measure_all(server::setpoint(&flags.program, Durability::None).await?, &flags).await?;
-    let theirs = measure_all(server::kube_apiserver(&flags.peers, Durability::None).await?, &flags).await?;
+    let theirs = measure_all(server::kube_apiserver(Durability::None).await?, &flags).await?;
     for ((name, unit, smaller_is_better, our), (_, _, _, their)) in ours.iter().zip(&theirs) {
         line(name, unit, *smaller_is_better, *our, *their);
     }
     let ours =
         create(&server::setpoint(&flags.program, Durability::Fsync).await?, "durable", flags.objects).await?;
-    let theirs =
-        create(&server::kube_apiserver(&flags.peers, Durability::Fsync).await?, "durable", flags.objects)
-            .await?;
+    let theirs = create(&server::kube_apiserver(Durability::Fsync).await?, "durable", flags.objects).await?;
     line("create-fsync", "op/s", false, ours, theirs);
     Ok(())
 }
@@ -57,7 +54,6 @@ fn flags(words: &[String]) -> Result<Flags> {
     let number = |name: &str, default: usize| value(name).map_or(Ok(default), |text| text.parse());
     Ok(Flags {
         program: value("--setpoint").context("--setpoint PROGRAM")?.into(),
-        peers: value("--peers").context("--peers FOLDER")?.into(),
         objects: number("--objects", 8000)?,
         pods: number("--pods", 50_000)?,
         watchers: number("--watchers", 1000)?,

@@ -92,25 +92,17 @@ impl Connection {
     }
 }
 
-/// A client that trusts `authority`, or anything when there is none, and shows a certificate when given one.
-pub fn client_config(
-    authority: Option<&[u8]>,
-    identity: Option<(&[u8], &[u8])>,
-) -> Result<Arc<ClientConfig>> {
+/// A client that trusts `authority`, and shows a certificate when given one.
+pub fn client_config(authority: &[u8], identity: Option<(&[u8], &[u8])>) -> Result<Arc<ClientConfig>> {
+    let mut roots = rustls::RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(authority) {
+        roots.add(certificate?)?;
+    }
+    ensure!(!roots.is_empty(), "no certificate in the authority");
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder =
-        ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
-    let builder = match authority {
-        Some(pem) => {
-            let mut roots = rustls::RootCertStore::empty();
-            for certificate in CertificateDer::pem_slice_iter(pem) {
-                roots.add(certificate?)?;
-            }
-            ensure!(!roots.is_empty(), "no certificate in the authority");
-            builder.with_root_certificates(roots)
-        }
-        None => builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyServer(provider))),
-    };
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots);
     let mut config = match identity {
         Some((certificate, key)) => {
             let chain = CertificateDer::pem_slice_iter(certificate).collect::<Result<Vec<_>, _>>()?;
@@ -120,45 +112,4 @@ pub fn client_config(
     };
     config.alpn_protocols = vec![b"h2".to_vec()];
     Ok(Arc::new(config))
-}
-
-/// The peer makes its own certificate at every start; this tool started it on a loopback port itself.
-#[derive(Debug)]
-struct AnyServer(Arc<rustls::crypto::CryptoProvider>);
-
-impl rustls::client::danger::ServerCertVerifier for AnyServer {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: rustls::pki_types::UnixTime,
-    ) -> Result<rustls::client::danger::ServerCertVerified, rustls::Error> {
-        Ok(rustls::client::danger::ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &rustls::DigitallySignedStruct,
-    ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &rustls::DigitallySignedStruct,
-    ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }

@@ -1,7 +1,6 @@
 //! The servers under load: ours, and the real kube-apiserver with etcd. Each is a child that dies with its handle.
 
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -10,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use base64::Engine;
 use bytes::Bytes;
 use http::Method;
+use setpoint_peers::ControlPlane;
 
 use crate::connection::{Connection, Target, client_config};
 
@@ -18,13 +18,28 @@ pub struct Server {
     pub target: Target,
     /// From starting the process to the first 200 on `/readyz`.
     pub start: Duration,
-    children: Vec<Child>,
+    processes: Processes,
     _folder: tempfile::TempDir,
 }
 
-impl Drop for Server {
+/// What runs, and ends with the handle.
+enum Processes {
+    Ours(Child),
+    Real(ControlPlane),
+}
+
+impl Processes {
+    fn ids(&self) -> Vec<u32> {
+        match self {
+            Processes::Ours(child) => vec![child.id()],
+            Processes::Real(plane) => plane.server_pids().to_vec(),
+        }
+    }
+}
+
+impl Drop for Processes {
     fn drop(&mut self) {
-        for child in &mut self.children {
+        if let Processes::Ours(child) = self {
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -42,8 +57,8 @@ impl Server {
     /// CPU time and memory of all its processes.
     pub fn usage(&self) -> Result<Usage> {
         let mut sum = Usage::default();
-        for child in &self.children {
-            let usage = usage(child.id())?;
+        for id in self.processes.ids() {
+            let usage = usage(id)?;
             sum.cpu += usage.cpu;
             sum.resident_bytes += usage.resident_bytes;
         }
@@ -89,9 +104,10 @@ pub async fn setpoint(program: &Path, durability: Durability) -> Result<Server> 
     let authority = kubeconfig_data(&text, "certificate-authority-data:")?;
     let certificate = kubeconfig_data(&text, "client-certificate-data:")?;
     let key = kubeconfig_data(&text, "client-key-data:")?;
-    let tls = client_config(Some(&authority), Some((&certificate, &key)))?;
+    let tls = client_config(&authority, Some((&certificate, &key)))?;
     let target = Target { address: address.to_owned(), tls, token: None };
-    let mut server = Server { target, start: Duration::ZERO, children: vec![child], _folder: folder };
+    let mut server =
+        Server { target, start: Duration::ZERO, processes: Processes::Ours(child), _folder: folder };
     server.start = ready(&server.target, began).await?;
     Ok(server)
 }
@@ -104,55 +120,21 @@ fn kubeconfig_data(text: &str, name: &str) -> Result<Vec<u8>> {
 }
 
 /// Starts etcd and kube-apiserver.
-pub async fn kube_apiserver(peers: &Path, durability: Durability) -> Result<Server> {
+pub async fn kube_apiserver(durability: Durability) -> Result<Server> {
     let folder = tempfile::tempdir()?;
-    let (client, peer, port) = (free_port()?, free_port()?, free_port()?);
-    let at = |port: u16| format!("http://127.0.0.1:{port}");
-    let mut etcd = Command::new(peers.join("etcd"));
-    etcd.arg("--data-dir").arg(folder.path().join("etcd"));
-    etcd.args(["--listen-client-urls", &at(client), "--advertise-client-urls", &at(client)]);
-    etcd.args(["--listen-peer-urls", &at(peer), "--initial-advertise-peer-urls", &at(peer)]);
-    etcd.args(["--initial-cluster", &format!("default={}", at(peer)), "--log-level", "error"]);
-    if durability == Durability::None {
-        etcd.arg("--unsafe-no-fsync");
-    }
-    let token = "bench";
-    std::fs::write(folder.path().join("tokens.csv"), format!("{token},admin,admin,system:masters\n"))?;
-    service_account_key(folder.path())?;
-    let mut apiserver = Command::new(peers.join("kube-apiserver"));
-    apiserver
-        .current_dir(folder.path())
-        .args(["--etcd-servers", &at(client), "--secure-port", &port.to_string()])
-        .args(["--bind-address", "127.0.0.1", "--cert-dir", "certs"])
-        .args(["--service-account-issuer", "https://kubernetes.default.svc"])
-        .args(["--service-account-key-file", "sa.pub", "--service-account-signing-key-file", "sa.key"])
-        .args(["--service-cluster-ip-range", "10.96.0.0/16", "--authorization-mode", "RBAC"])
-        .args(["--token-auth-file", "tokens.csv", "--disable-admission-plugins", "ServiceAccount"]);
-    let began = Instant::now();
-    let silent = |command: &mut Command| command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-    let etcd = silent(&mut etcd).context("etcd")?;
-    let apiserver = silent(&mut apiserver).context("kube-apiserver")?;
-    let target = Target {
-        address: format!("127.0.0.1:{port}"),
-        tls: client_config(None, None)?,
-        token: Some(token.to_owned()),
+    let options = setpoint_peers::Options {
+        fsync: durability == Durability::Fsync,
+        apiserver_flags: vec!["--disable-admission-plugins=ServiceAccount".to_owned()],
+        ..Default::default()
     };
-    let mut server =
-        Server { target, start: Duration::ZERO, children: vec![apiserver, etcd], _folder: folder };
+    let began = Instant::now();
+    let plane = ControlPlane::spawn(folder.path(), &options)?;
+    let tls = client_config(&std::fs::read(plane.authority())?, None)?;
+    let target = Target { address: plane.address(), tls, token: Some("token-of-admin".to_owned()) };
+    let processes = Processes::Real(plane);
+    let mut server = Server { target, start: Duration::ZERO, processes, _folder: folder };
     server.start = ready(&server.target, began).await?;
     Ok(server)
-}
-
-/// kube-apiserver wants a key of its own to sign tokens with.
-fn service_account_key(folder: &Path) -> Result<()> {
-    let key = rcgen::KeyPair::generate()?;
-    std::fs::write(folder.join("sa.key"), key.serialize_pem())?;
-    std::fs::write(folder.join("sa.pub"), key.public_key_pem())?;
-    Ok(())
-}
-
-fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
 /// Waits until `/readyz` says so.

@@ -77,6 +77,11 @@ impl ControlPlane {
         format!("127.0.0.1:{}", self.port)
     }
 
+    /// The authority that signed its certificate, as PEM.
+    pub fn authority(&self) -> PathBuf {
+        self.folder.join("ca.crt")
+    }
+
     /// The authority that signed the certificate which kube-apiserver shows to kubelets.
     pub fn kubelet_client_ca(&self) -> PathBuf {
         self.folder.join("ca.crt")
@@ -115,7 +120,6 @@ impl ControlPlane {
             if let Some(status) = self.apiserver.0.try_wait()? {
                 bail!("kube-apiserver ended with {status}: {}", self.last_lines());
             }
-            std::thread::sleep(Duration::from_millis(50));
         }
         bail!("kube-apiserver is not ready after {} s: {}", READY_WITHIN.as_secs(), self.last_lines())
     }

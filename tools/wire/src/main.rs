@@ -3,7 +3,6 @@
 // This is a command line.
 #![allow(clippy::disallowed_methods)]
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
@@ -17,13 +16,11 @@ use setpoint_wire::{differences, families, fuzz, scenario, transcript};
 async fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let flag = |name: &str| words.iter().position(|word| word == name).and_then(|at| words.get(at + 1));
-    let programs =
-        || flag("--peers").map(PathBuf::from).context("--peers FOLDER names kube-apiserver and etcd");
     let only = flag("--only").map(String::as_str);
     match words.first().map(String::as_str) {
-        Some("record") => record(&programs()?, only).await,
+        Some("record") => record(only).await,
         Some("verify") => {
-            let target = Target::real(Arc::new(Peer::start(&programs()?).await?));
+            let target = Target::real(Arc::new(Peer::start()?));
             replay(&target, only, false).await
         }
         Some("replay") => replay(&Target::ours(fixed_clock()).await?, only, true).await,
@@ -37,12 +34,10 @@ async fn main() -> Result<()> {
                 seed: number("--seed", 1)?,
                 keep_going: words.iter().any(|word| word == "--keep-going"),
             };
-            let real = Target::real(Arc::new(Peer::start(&programs()?).await?));
+            let real = Target::real(Arc::new(Peer::start()?));
             fuzz::run(&real, &Target::ours(clock()).await?, &plan).await
         }
-        _ => bail!(
-            "usage: setpoint-wire record|verify|replay|fuzz [--peers FOLDER] [--only FILE] [--seconds N] [--seed S]"
-        ),
+        _ => bail!("usage: setpoint-wire record|verify|replay|fuzz [--only FILE] [--seconds N] [--seed S]"),
     }
 }
 
@@ -56,8 +51,8 @@ fn fixed_clock() -> Clock {
 }
 
 /// Plays every scenario against the real server and writes what it answered.
-async fn record(programs: &std::path::Path, only: Option<&str>) -> Result<()> {
-    let target = Target::real(Arc::new(Peer::start(programs).await?));
+async fn record(only: Option<&str>) -> Result<()> {
+    let target = Target::real(Arc::new(Peer::start()?));
     let mut files = scenario::load(&transcript::folder().join("scenarios"))?;
     files.extend(families::all());
     let mut requests = 0;
