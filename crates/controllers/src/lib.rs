@@ -21,6 +21,7 @@ mod deployment;
 mod discovery;
 mod endpoints;
 mod endpointslice;
+mod field;
 mod garbage;
 mod namespace;
 mod percent;

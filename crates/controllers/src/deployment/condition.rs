@@ -4,6 +4,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition, DeploymentStatus, ReplicaSetCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use crate::field::{Condition, Field, deployment_spec};
+
 pub const PROGRESSING: &str = "Progressing";
 pub const AVAILABLE: &str = "Available";
 pub const REPLICA_FAILURE: &str = "ReplicaFailure";
@@ -21,8 +23,8 @@ pub const RESUMED: &str = "DeploymentResumed";
 pub fn new(type_: &str, status: &str, reason: &str, message: String, now: Timestamp) -> DeploymentCondition {
     let now = whole_seconds(now);
     DeploymentCondition {
-        type_: Some(type_.to_owned()),
-        status: Some(status.to_owned()),
+        type_: Field::with(type_.to_owned()),
+        status: Field::with(status.to_owned()),
         reason: Some(reason.to_owned()),
         message: Some(message),
         last_update_time: Some(now.clone()),
@@ -32,7 +34,7 @@ pub fn new(type_: &str, status: &str, reason: &str, message: String, now: Timest
 
 /// The condition of this type.
 pub fn get<'a>(status: &'a DeploymentStatus, type_: &str) -> Option<&'a DeploymentCondition> {
-    status.conditions.as_ref()?.iter().find(|condition| condition.type_.as_deref() == Some(type_))
+    status.conditions.as_ref()?.iter().find(|condition| condition.kind() == type_)
 }
 
 /// The reason of the condition of this type, empty if there is none.
@@ -42,7 +44,7 @@ pub fn reason<'a>(status: &'a DeploymentStatus, type_: &str) -> &'a str {
 
 /// Sets a condition. The same status and reason change nothing; the same status keeps the time of transition.
 pub fn set(status: &mut DeploymentStatus, mut condition: DeploymentCondition) {
-    let type_ = condition.type_.clone().unwrap_or_default();
+    let type_ = condition.kind().to_owned();
     if let Some(current) = get(status, &type_)
         && current.status == condition.status
     {
@@ -58,7 +60,7 @@ pub fn set(status: &mut DeploymentStatus, mut condition: DeploymentCondition) {
 /// Takes a condition away.
 pub fn remove(status: &mut DeploymentStatus, type_: &str) {
     if let Some(conditions) = &mut status.conditions {
-        conditions.retain(|condition| condition.type_.as_deref() != Some(type_));
+        conditions.retain(|condition| condition.kind() != type_);
     }
 }
 
@@ -76,7 +78,7 @@ pub fn from_replica_set(condition: &ReplicaSetCondition) -> DeploymentCondition 
 
 /// Whether somebody waits for progress at all.
 pub fn progress_deadline(deployment: &Deployment) -> Option<i32> {
-    let seconds = deployment.spec.progress_deadline_seconds?;
+    let seconds = deployment_spec(deployment).progress_deadline_seconds?;
     (seconds != i32::MAX).then_some(seconds)
 }
 

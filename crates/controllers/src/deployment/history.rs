@@ -12,6 +12,7 @@ use super::{
     condition, pod_template_hash, rolling,
 };
 use crate::claim::controller_reference;
+use crate::field::Field;
 
 /// Characters that the history annotation may take.
 const HISTORY_LIMIT: usize = 2000;
@@ -137,12 +138,12 @@ fn for_template(rollout: &Rollout<'_>) -> ReplicaSet {
             )]),
             ..Default::default()
         },
-        spec: ReplicaSetSpec {
+        spec: Field::with(ReplicaSetSpec {
             replicas: Some(0),
             min_ready_seconds: rollout.spec.min_ready_seconds.filter(|seconds| *seconds != 0),
             selector,
             template: Some(template),
-        },
+        }),
         status: None,
     }
 }

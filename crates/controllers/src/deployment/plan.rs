@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::PodTemplateSpec;
 
 use super::rollout::Rollout;
 use super::{condition, history, recreate, rollback, rolling, scale, status};
+use crate::field::{deployment_spec, replica_set_spec_mut};
 use crate::selector;
 
 /// What the reconcile saw.
@@ -77,7 +78,7 @@ impl Event {
 /// Decides. Pure: the same observation at the same time gives the same plan.
 pub fn plan(observed: &Observed<'_>, now: Timestamp) -> Plan {
     let deployment = observed.deployment;
-    if selector::is_empty(&deployment.spec.selector) {
+    if selector::is_empty(&deployment_spec(deployment).selector) {
         return selecting_all(deployment);
     }
     let mut rollout = Rollout::new(deployment, observed.replica_sets, now);
@@ -86,7 +87,7 @@ pub fn plan(observed: &Observed<'_>, now: Timestamp) -> Plan {
         return finish(rollout, status::plain);
     }
     check_paused(&mut rollout);
-    if deployment.spec.paused == Some(true) {
+    if rollout.spec.paused == Some(true) {
         return scale_only(rollout);
     }
     if let Some(revision) = rollback::requested(deployment) {
@@ -170,7 +171,7 @@ pub(super) fn writes(mut rollout: Rollout<'_>) -> Plan {
         let set = rollout.sets.swap_remove(index);
         let mut created = set.observed.into_owned();
         created.metadata.annotations = Some(set.annotations);
-        created.spec.replicas = Some(set.replicas);
+        replica_set_spec_mut(&mut created).replicas = Some(set.replicas);
         created
     });
     let shown = rollout.deployment.metadata.annotations.as_ref().and_then(|all| all.get(super::REVISION));

@@ -15,6 +15,7 @@ use super::plan::{Change, Event, Observed, Plan, Rollback, plan};
 use super::{REVISION, condition, status, template, trigger};
 use crate::adopt::{self, Owner, children, children_and_orphans};
 use crate::claim::{Claimant, controller_of, controller_reference};
+use crate::field::{deployment_spec, replica_set_spec};
 use crate::pod::is_terminal;
 use crate::selector;
 
@@ -63,7 +64,8 @@ async fn claimed_sets(
     key: &Key,
     deployment: &Deployment,
 ) -> Result<Vec<Arc<ReplicaSet>>, ClientError> {
-    if selector::is_empty(&deployment.spec.selector) {
+    let spec = deployment_spec(deployment);
+    if selector::is_empty(&spec.selector) {
         return Ok(Vec::new());
     }
     let uid = deployment.metadata.uid.as_deref().unwrap_or_default();
@@ -73,7 +75,7 @@ async fn claimed_sets(
         claimant: Claimant {
             uid,
             deleting: deployment.metadata.deletion_timestamp.is_some(),
-            selector: &deployment.spec.selector,
+            selector: &spec.selector,
         },
         reference: controller_reference("apps/v1", "Deployment", &deployment.metadata),
     };
@@ -169,8 +171,9 @@ async fn create(ctx: &Context, key: &Key, deployment: &Deployment, set: &Replica
 fn is_ours(deployment: &Deployment, set: &ReplicaSet) -> bool {
     let owned = controller_of(&set.metadata)
         .is_some_and(|owner| Some(&owner.uid) == deployment.metadata.uid.as_ref());
-    let template = set.spec.template.as_ref();
-    owned && template.is_some_and(|found| template::equal_ignoring_hash(found, &deployment.spec.template))
+    let template = replica_set_spec(set).template.as_ref();
+    let wanted = &deployment_spec(deployment).template;
+    owned && template.is_some_and(|found| template::equal_ignoring_hash(found, wanted))
 }
 
 /// Locked to the state that the plan was made from: sizes must add up.

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::PodTemplateSpec;
 use super::plan::{Event, Plan, Rollback, writes};
 use super::rollout::Rollout;
 use super::{POD_TEMPLATE_HASH, ROLLBACK_TO, history, template};
+use crate::field::replica_set_spec;
 
 /// The revision asked for: zero means the one before.
 pub fn requested(deployment: &Deployment) -> Option<i64> {
@@ -42,7 +43,7 @@ fn to_revision(
     let Some(set) = rollout.sets.iter().find(|set| set.revision() == Some(revision)) else {
         return unchanged(annotations, not_found("Unable to find the revision to rollback to."));
     };
-    let found = set.observed.spec.template.clone().unwrap_or_default();
+    let found = replica_set_spec(&set.observed).template.clone().unwrap_or_default();
     if template::equal_ignoring_hash(&found, &rollout.spec.template) {
         let name = rollout.name();
         let message =

@@ -10,6 +10,7 @@ use k8s_openapi::api::apps::v1::{
 
 use super::plan::{Change, Event};
 use super::{DESIRED_REPLICAS, MAX_REPLICAS, REVISION, template};
+use crate::field::{deployment_spec, replica_set_spec};
 use crate::percent::{Round, scaled};
 
 /// One ReplicaSet and what the plan made of it.
@@ -23,9 +24,10 @@ pub struct Set<'a> {
 
 impl<'a> Set<'a> {
     pub fn new(observed: Cow<'a, ReplicaSet>) -> Self {
+        let spec = replica_set_spec(&observed);
         Set {
-            replicas: observed.spec.replicas.unwrap_or(1),
-            min_ready_seconds: observed.spec.min_ready_seconds.unwrap_or(0),
+            replicas: spec.replicas.unwrap_or(1),
+            min_ready_seconds: spec.min_ready_seconds.unwrap_or(0),
             annotations: observed.metadata.annotations.clone().unwrap_or_default(),
             observed,
         }
@@ -127,11 +129,11 @@ pub struct Rollout<'a> {
 
 impl<'a> Rollout<'a> {
     pub fn new(deployment: &'a Deployment, sets: &'a [&'a ReplicaSet], now: Timestamp) -> Self {
-        let spec = &deployment.spec;
+        let spec = deployment_spec(deployment);
         let mut sets: Vec<_> = sets.iter().map(|set| Set::new(Cow::Borrowed(*set))).collect();
         sets.sort_by(|a, b| a.age_key().cmp(&b.age_key()));
         let new = sets.iter().position(|set| {
-            let template = set.observed.spec.template.as_ref();
+            let template = replica_set_spec(&set.observed).template.as_ref();
             template.is_some_and(|template| template::equal_ignoring_hash(template, &spec.template))
         });
         Rollout {

@@ -7,6 +7,7 @@ use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition, DeploymentStat
 
 use super::condition::{self, AVAILABLE, PROGRESSING, REPLICA_FAILURE};
 use super::rollout::{Rollout, Set};
+use crate::field::{Condition, deployment_spec};
 
 /// Zero and absent are one on the wire; keep absent, so that a status equals itself read back.
 pub fn normal(status: DeploymentStatus) -> DeploymentStatus {
@@ -79,7 +80,7 @@ fn progress(rollout: &Rollout<'_>, status: &mut DeploymentStatus, deadline: i32)
     } else if has_progressed(&rollout.status, status) {
         let mut moving = make("True", condition::REPLICA_SET_UPDATED, "is progressing.");
         if let Some(current) = current {
-            if current.status.as_deref() == Some("True") {
+            if current.value() == "True" {
                 moving.last_transition_time = current.last_transition_time;
             }
             // Removed first, so that the time of update moves even with the same reason: the deadline counts from it.
@@ -94,7 +95,7 @@ fn progress(rollout: &Rollout<'_>, status: &mut DeploymentStatus, deadline: i32)
 
 /// Whether the newest template runs everywhere and everything is available.
 pub fn is_complete(deployment: &Deployment, status: &DeploymentStatus) -> bool {
-    let desired = deployment.spec.replicas.unwrap_or(1);
+    let desired = deployment_spec(deployment).replicas.unwrap_or(1);
     [status.updated_replicas, status.replicas, status.available_replicas]
         .iter()
         .all(|count| count.unwrap_or(0) == desired)
@@ -141,11 +142,8 @@ pub fn progress_check(rollout: &Rollout<'_>, status: &DeploymentStatus) -> Optio
 fn replica_failure(rollout: &Rollout<'_>) -> Option<DeploymentCondition> {
     let of = |index: usize| {
         let status = rollout.sets[index].observed.status.as_ref()?;
-        let failure = status
-            .conditions
-            .iter()
-            .flatten()
-            .find(|condition| condition.type_.as_deref() == Some(REPLICA_FAILURE))?;
+        let failure =
+            status.conditions.iter().flatten().find(|condition| condition.kind() == REPLICA_FAILURE)?;
         Some(condition::from_replica_set(failure))
     };
     rollout.new.and_then(of).or_else(|| (0..rollout.sets.len()).find_map(of))

@@ -7,11 +7,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use setpoint::predicate::Change;
 use setpoint::{Lister, Object, Request};
 
+use crate::field::deployment_spec;
 use crate::selector::{self, Labels};
 
 /// Whether old pods must all be gone before new ones come.
 pub fn is_recreate(deployment: &Deployment) -> bool {
-    deployment.spec.strategy.as_ref().and_then(|strategy| strategy.type_.as_deref()) == Some("Recreate")
+    deployment_spec(deployment).strategy.as_ref().and_then(|strategy| strategy.type_.as_deref())
+        == Some("Recreate")
 }
 
 /// The Deployments as the cache has them.
@@ -62,7 +64,7 @@ impl Deployments {
         }
         let all = self.0.list_namespace(namespace).unwrap_or_default();
         let selects = |deployment: &&Arc<Deployment>| {
-            let selector = &deployment.spec.selector;
+            let selector = &deployment_spec(deployment).selector;
             !selector::is_empty(selector) && selector::matches(selector, Some(&labels))
         };
         let name = |deployment: &Arc<Deployment>| deployment.metadata.name.clone();

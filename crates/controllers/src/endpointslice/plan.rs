@@ -10,6 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::desired::{self, PortKey};
 use super::{CONTROLLER, MANAGED_BY, SERVICE_NAME};
 use crate::claim::controller_reference;
+use crate::field::{Field, endpoints, endpoints_mut};
 use crate::selector::Labels;
 use crate::service::{HEADLESS, is_headless};
 
@@ -76,12 +77,12 @@ fn of_family(
 
 /// One empty slice, no more.
 fn placeholder(service: &Service, address_type: &str, slices: &[&EndpointSlice], plan: &mut Plan) {
-    let is_empty = |slice: &&EndpointSlice| slice.endpoints.as_ref().is_none_or(Vec::is_empty);
+    let is_empty = |slice: &&EndpointSlice| endpoints(slice).is_empty();
     let kept = slices.iter().copied().find(is_empty);
     match kept {
         None => plan.create.push(new_slice(service, address_type, &PortKey::new(), Vec::new())),
         Some(slice) if !labels_right(slice, service) => {
-            plan.update.push(changed(slice, service, slice.endpoints.clone().unwrap_or_default()));
+            plan.update.push(changed(slice, service, endpoints(slice).to_vec()));
         }
         Some(_) => {}
     }
@@ -102,7 +103,7 @@ fn fill(
     let mut updated: Vec<EndpointSlice> = Vec::new();
     let mut unchanged: Vec<&EndpointSlice> = Vec::new();
     for slice in slices {
-        let before = slice.endpoints.as_deref().unwrap_or_default();
+        let before = endpoints(slice);
         let kept: Vec<Endpoint> =
             before.iter().filter_map(|endpoint| take_same(&mut wanted, endpoint)).collect();
         if kept.is_empty() {
@@ -114,21 +115,17 @@ fn fill(
         }
     }
     // Slices that are written anyway take the new endpoints first, the fullest first.
-    updated.sort_by_key(|slice| std::cmp::Reverse(slice.endpoints.as_ref().map_or(0, Vec::len)));
+    updated.sort_by_key(|slice| std::cmp::Reverse(endpoints(slice).len()));
     for slice in &mut updated {
-        let endpoints = slice.endpoints.get_or_insert_default();
+        let endpoints = endpoints_mut(slice);
         let room = CAPACITY.saturating_sub(endpoints.len()).min(wanted.len());
         endpoints.extend(wanted.drain(..room));
     }
     while !wanted.is_empty() {
-        let room_for_all =
-            |slice: &&&EndpointSlice| slice.endpoints.as_ref().map_or(0, Vec::len) + wanted.len() <= CAPACITY;
-        let fullest = unchanged
-            .iter()
-            .filter(room_for_all)
-            .max_by_key(|slice| slice.endpoints.as_ref().map_or(0, Vec::len));
+        let room_for_all = |slice: &&&EndpointSlice| endpoints(slice).len() + wanted.len() <= CAPACITY;
+        let fullest = unchanged.iter().filter(room_for_all).max_by_key(|slice| endpoints(slice).len());
         if let Some(slice) = fullest {
-            let mut endpoints = slice.endpoints.clone().unwrap_or_default();
+            let mut endpoints = endpoints(slice).to_vec();
             endpoints.append(&mut wanted);
             updated.push(changed(slice, service, endpoints));
         } else {
@@ -173,7 +170,7 @@ fn changed(slice: &EndpointSlice, service: &Service, endpoints: Vec<Endpoint>) -
     let mut changed = slice.clone();
     changed.metadata.labels = Some(labels(service));
     changed.metadata.managed_fields = None;
-    changed.endpoints = Some(endpoints);
+    changed.endpoints = Field::with(endpoints);
     changed
 }
 
@@ -193,6 +190,6 @@ fn new_slice(
         },
         address_type: address_type.to_owned(),
         ports: Some(desired::ports(key)),
-        endpoints: Some(endpoints),
+        endpoints: Field::with(endpoints),
     }
 }

@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::rank;
 use crate::claim::controller_reference;
+use crate::field::replica_set_spec;
 
 /// The most pods that one look creates or deletes; the rest follows at the next.
 pub const BURST: usize = 500;
@@ -21,7 +22,7 @@ pub struct Plan {
 
 /// Decides. `related` are the pods of all ReplicaSets with the same owner: pods that share a node with many go first.
 pub fn plan(set: &ReplicaSet, active: &[&Pod], related: &[&Pod], now: Timestamp) -> Plan {
-    let wanted = usize::try_from(set.spec.replicas.unwrap_or(1)).unwrap_or(0);
+    let wanted = usize::try_from(replica_set_spec(set).replicas.unwrap_or(1)).unwrap_or(0);
     if set.metadata.deletion_timestamp.is_some() {
         return Plan::default();
     }
@@ -39,7 +40,7 @@ pub fn plan(set: &ReplicaSet, active: &[&Pod], related: &[&Pod], now: Timestamp)
 
 /// A pod of the ReplicaSet.
 pub fn pod_from_template(set: &ReplicaSet) -> Pod {
-    let template = set.spec.template.clone().unwrap_or_default();
+    let template = replica_set_spec(set).template.clone().unwrap_or_default();
     let meta = template.metadata.unwrap_or_default();
     Pod {
         metadata: ObjectMeta {

@@ -14,6 +14,7 @@ use setpoint::{
 use super::{Failure, outlook, plan, pod_from_template, slow_start};
 use crate::adopt::{self, Owner, children, children_and_orphans};
 use crate::claim::{Claimant, controller_of, controller_reference};
+use crate::field::replica_set_spec;
 use crate::pod::{is_active, is_terminating};
 use crate::selector;
 
@@ -40,7 +41,8 @@ impl Reconciler for ReplicaSetController {
     async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
         let client = ctx.client();
         let Some(set) = client.get::<ReplicaSet>(&request).await? else { return Ok(Action::done()) };
-        if selector::check(&set.spec.selector).is_err() {
+        let spec = replica_set_spec(&set);
+        if selector::check(&spec.selector).is_err() {
             return Ok(Action::done());
         }
         let namespace = request.namespace().unwrap_or_default();
@@ -53,7 +55,7 @@ impl Reconciler for ReplicaSetController {
             claimant: Claimant {
                 uid,
                 deleting: set.metadata.deletion_timestamp.is_some(),
-                selector: &set.spec.selector,
+                selector: &spec.selector,
             },
             reference: controller_reference("apps/v1", "ReplicaSet", &set.metadata),
         };
@@ -77,7 +79,7 @@ impl Reconciler for ReplicaSetController {
 fn is_claimed(set: &ReplicaSet, pod: &Pod) -> bool {
     let owned =
         controller_of(&pod.metadata).is_some_and(|owner| Some(&owner.uid) == set.metadata.uid.as_ref());
-    owned && selector::matches(&set.spec.selector, pod.metadata.labels.as_ref())
+    owned && selector::matches(&replica_set_spec(set).selector, pod.metadata.labels.as_ref())
 }
 
 enum Managed {
@@ -87,7 +89,7 @@ enum Managed {
 
 /// Creates what is missing, deletes what is too much.
 async fn manage(ctx: &Context, set: &ReplicaSet, active: &[&Pod]) -> Result<Managed, ClientError> {
-    let wanted = usize::try_from(set.spec.replicas.unwrap_or(1)).unwrap_or(0);
+    let wanted = usize::try_from(replica_set_spec(set).replicas.unwrap_or(1)).unwrap_or(0);
     let related = if active.len() > wanted { related_pods(ctx.client(), set).await? } else { Vec::new() };
     let related: Vec<&Pod> = related.iter().map(|pod| &**pod).collect();
     let plan = plan(set, active, &related, ctx.now());

@@ -7,6 +7,7 @@ use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetStat
 use k8s_openapi::api::core::v1::Pod;
 
 use crate::deployment::whole_seconds;
+use crate::field::{Condition, Field, replica_set_spec};
 use crate::pod::{is_available, is_ready, until_available};
 use crate::selector::{Labels, contains};
 
@@ -34,9 +35,10 @@ pub fn outlook(
     now: Timestamp,
 ) -> Outlook {
     let before = normal(set.status.clone().unwrap_or_default());
-    let min_ready = set.spec.min_ready_seconds.unwrap_or(0);
+    let spec = replica_set_spec(set);
+    let min_ready = spec.min_ready_seconds.unwrap_or(0);
     let template_labels =
-        set.spec.template.as_ref().and_then(|template| template.metadata.as_ref()?.labels.as_ref());
+        spec.template.as_ref().and_then(|template| template.metadata.as_ref()?.labels.as_ref());
     let none = Labels::new();
     let labels = template_labels.unwrap_or(&none);
     let count = |test: &dyn Fn(&Pod) -> bool| Some(int(active.iter().filter(|pod| test(pod)).count()));
@@ -83,16 +85,16 @@ fn conditions(
     failure: Option<&Failure>,
     now: Timestamp,
 ) -> Option<Vec<ReplicaSetCondition>> {
-    let is_failure = |condition: &ReplicaSetCondition| condition.type_.as_deref() == Some(REPLICA_FAILURE);
+    let is_failure = |condition: &ReplicaSetCondition| condition.kind() == REPLICA_FAILURE;
     match failure {
         None => conditions.retain(|condition| !is_failure(condition)),
         // The first failure stands until one look succeeds; its text would otherwise change with every attempt.
         Some(_) if conditions.iter().any(is_failure) => {}
         Some(failure) => {
-            let short = int(active) < set.spec.replicas.unwrap_or(1);
+            let short = int(active) < replica_set_spec(set).replicas.unwrap_or(1);
             conditions.push(ReplicaSetCondition {
-                type_: Some(REPLICA_FAILURE.into()),
-                status: Some("True".into()),
+                type_: Field::with(REPLICA_FAILURE.to_owned()),
+                status: Field::with("True".to_owned()),
                 reason: Some(if short { "FailedCreate" } else { "FailedDelete" }.into()),
                 message: Some(failure.message.clone()),
                 last_transition_time: Some(whole_seconds(now)),

@@ -5,6 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use setpoint::predicate::Change;
 use setpoint::{Lister, Object, Request};
 
+use crate::field::replica_set_spec;
 use crate::selector::{self, Labels};
 
 /// An owned pod concerns its owner; an orphan, every ReplicaSet that might adopt it.
@@ -42,7 +43,7 @@ fn matching(namespace: &str, pod: &Object, sets: &Lister<ReplicaSet>) -> Vec<Req
     }
     let all = sets.list_namespace(namespace).unwrap_or_default();
     let selecting = all.iter().filter(|set| {
-        let selector = &set.spec.selector;
+        let selector = &replica_set_spec(set).selector;
         !selector::is_empty(selector) && selector::matches(selector, Some(&labels))
     });
     let name = |set: &std::sync::Arc<ReplicaSet>| set.metadata.name.clone();
