@@ -69,7 +69,7 @@ pub enum ClientError {
         scope: String,
     },
     /// A list asked for an index that nobody declared.
-    #[error("{kind} has no index {index:?}: declare it with `manager.informer::<{kind}>().index(..)`")]
+    #[error("{kind} has no index {index:?}: declare it with `manager.informer::<{kind}>().add_index(..)`")]
     NoIndex {
         /// The kind that was asked for.
         kind: String,

@@ -155,10 +155,12 @@ pub use watch::{
     WatchStream,
 };
 
-pub use client::{Client, DeleteOptions, Kind, Patch, Propagation, Query, Upserted, connect, connect_with};
+pub use client::{
+    Client, DeleteOptions, HeldInformer, Kind, Patch, Propagation, Query, Upserted, connect, connect_with,
+};
 pub use clock::{system_clock, tokio_clock};
 pub use conditions::{Conditions, condition_of, is_true, set_condition};
-pub use controller::{Context, Controller, ControllerHandle, DEFAULT_CONCURRENCY, SetupError};
+pub use controller::{AddedWatch, Context, Controller, ControllerHandle, DEFAULT_CONCURRENCY, SetupError};
 pub use error::{ClientError, Error, NotFoundExt};
 pub use finalizer::{Lifecycle, add_finalizer, has_finalizer, remove_finalizer};
 pub use health::Checks;

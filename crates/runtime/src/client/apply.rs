@@ -54,6 +54,7 @@ impl Client {
     ) -> Result<Arc<K>, ClientError> {
         let resource = K::api_resource();
         let (key, config) = configuration(&resource, config, subresource)?;
+        let key = self.key_for::<K>(key);
         if let Some(object) = self.already_applied(&resource, &key, &config, subresource).await {
             let declared = self.core.caches.find_typed::<K>(place_of(&key))?;
             return Ok(declared.informer.lister::<K>().decode(&object)?);
@@ -134,7 +135,7 @@ impl Client {
     /// # Errors
     /// When no informer keeps the kind, or the object does not decode.
     pub async fn extract<K: Kind>(&self, key: impl Into<Key>) -> Result<Option<Value>, ClientError> {
-        let key = key.into();
+        let key = self.key_for::<K>(key);
         let resource = K::api_resource();
         let declared = self.core.caches.find_typed::<K>(place_of(&key))?;
         let Some(object) = self.state_for(&declared, Some(&key), None).await?.get(key.as_str()) else {

@@ -1,7 +1,9 @@
 //! The informers that a manager declared, and which of them answers a read.
 
+use std::fmt;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use kube::core::ApiResource;
 
@@ -19,7 +21,49 @@ pub(crate) struct Declared {
 
 /// All informers of a manager. Clones are one registry; it keeps them alive.
 #[derive(Clone, Default)]
-pub(crate) struct Caches(Arc<RwLock<Vec<Declared>>>, Arc<AtomicUsize>);
+pub(crate) struct Caches(Arc<RwLock<Vec<Entry>>>, Arc<AtomicUsize>);
+
+/// A declared informer and why it is kept.
+struct Entry {
+    declared: Declared,
+    /// Declared for good, until it is forgotten by name.
+    kept: bool,
+    /// How many [`HeldInformer`]s there are.
+    held: usize,
+}
+
+/// An informer that a manager keeps while this is held, also for reads: the last holder's drop ends it, unless it was
+/// declared for good.
+pub struct HeldInformer {
+    caches: Caches,
+    declared: Declared,
+}
+
+impl Deref for HeldInformer {
+    type Target = SharedInformer;
+
+    fn deref(&self) -> &SharedInformer {
+        &self.declared.informer
+    }
+}
+
+impl fmt::Debug for HeldInformer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("HeldInformer").field(&self.declared.informer.target().resource.kind).finish()
+    }
+}
+
+impl Drop for HeldInformer {
+    fn drop(&mut self) {
+        let mut known = self.caches.write();
+        if let Some(place) = known.iter().position(|entry| entry.declared.number == self.declared.number) {
+            known[place].held -= 1;
+            if !known[place].kept && known[place].held == 0 {
+                known.remove(place);
+            }
+        }
+    }
+}
 
 /// A kind by its names, whichever type of the program stands for it.
 #[derive(Clone, Copy)]
@@ -48,39 +92,62 @@ pub(crate) enum Where<'a> {
 }
 
 impl Caches {
+    fn write(&self) -> RwLockWriteGuard<'_, Vec<Entry>> {
+        self.0.write().expect("no holder of this lock panics")
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Vec<Entry>> {
+        self.0.read().expect("no holder of this lock panics")
+    }
+
+    /// Keeps an informer until it is forgotten.
     pub(crate) fn declare(&self, informer: SharedInformer) -> Declared {
-        let mut known = self.0.write().expect("no holder of this lock panics");
-        if let Some(declared) = known.iter().find(|declared| declared.informer.target() == informer.target())
-        {
-            return declared.clone();
-        }
-        let declared = Declared { number: self.1.fetch_add(1, Ordering::Relaxed), informer };
-        known.push(declared.clone());
-        declared
+        let mut known = self.write();
+        let entry = self.entry(&mut known, informer);
+        entry.kept = true;
+        entry.declared.clone()
+    }
+
+    /// Keeps an informer while the answer is held.
+    pub(crate) fn hold(&self, informer: SharedInformer) -> HeldInformer {
+        let mut known = self.write();
+        let entry = self.entry(&mut known, informer);
+        entry.held += 1;
+        HeldInformer { caches: self.clone(), declared: entry.declared.clone() }
+    }
+
+    fn entry<'a>(&self, known: &'a mut Vec<Entry>, informer: SharedInformer) -> &'a mut Entry {
+        let same = |entry: &Entry| entry.declared.informer.target() == informer.target();
+        let place = known.iter().position(same).unwrap_or_else(|| {
+            let declared = Declared { number: self.1.fetch_add(1, Ordering::Relaxed), informer };
+            known.push(Entry { declared, kept: false, held: 0 });
+            known.len() - 1
+        });
+        &mut known[place]
     }
 
     /// Stops keeping an informer.
     pub(crate) fn forget(&self, target: &Target) {
-        let mut known = self.0.write().expect("no holder of this lock panics");
-        known.retain(|declared| declared.informer.target() != target);
+        self.write().retain(|entry| entry.declared.informer.target() != target);
     }
 
     /// Stops keeping any.
     pub(crate) fn clear(&self) {
-        self.0.write().expect("no holder of this lock panics").clear();
+        self.write().clear();
     }
 
     pub(crate) fn all(&self) -> Vec<Declared> {
-        self.0.read().expect("no holder of this lock panics").clone()
+        self.read().iter().map(|entry| entry.declared.clone()).collect()
     }
 
     /// The informers that may see a write to this kind, whatever version they read it in.
     pub(crate) fn of_kind(&self, resource: &ApiResource) -> Vec<Declared> {
-        let known = self.0.read().expect("no holder of this lock panics");
         let same = |target: &Target| {
             target.resource.kind == resource.kind && target.resource.group == resource.group
         };
-        known.iter().filter(|declared| same(declared.informer.target())).cloned().collect()
+        let known = self.read();
+        let declared = known.iter().map(|entry| &entry.declared);
+        declared.filter(|declared| same(declared.informer.target())).cloned().collect()
     }
 
     /// The informer that answers a read; one without selectors is preferred.
@@ -90,7 +157,7 @@ impl Caches {
         place: Where<'_>,
         metadata_suffices: bool,
     ) -> Result<Declared, ClientError> {
-        let known = self.0.read().expect("no holder of this lock panics");
+        let known = self.read();
         let fits = |declared: &&Declared| {
             let target = declared.informer.target();
             kind.is(&target.resource)
@@ -102,7 +169,8 @@ impl Caches {
             let selective = usize::from(target.labels.is_some()) + usize::from(target.fields.is_some());
             (selective, target.metadata_only, target.namespaces != Namespaces::All, declared.number)
         };
-        known.iter().filter(fits).min_by_key(rank).cloned().ok_or_else(|| ClientError::NoInformer {
+        let declared = known.iter().map(|entry| &entry.declared);
+        declared.filter(fits).min_by_key(rank).cloned().ok_or_else(|| ClientError::NoInformer {
             kind: kind.kind.to_owned(),
             scope: match place {
                 Where::Namespace(namespace) => format!(" in namespace {namespace}"),

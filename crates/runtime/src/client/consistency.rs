@@ -17,7 +17,7 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::caches::{Caches, Declared};
-use crate::cache::{Snapshot, Store, Uid, Waited};
+use crate::cache::{Object, Snapshot, Store, Uid};
 use crate::key::Key;
 use crate::metrics::ClientMetrics;
 use crate::revision::{Revision, parse_revision};
@@ -42,6 +42,12 @@ pub(crate) enum Expected {
         written: Revision,
         epoch: u64,
     },
+    /// Gone, or in another state than this: its deletion began.
+    Left {
+        uid: Uid,
+        state: Revision,
+        epoch: u64,
+    },
 }
 
 impl Expected {
@@ -58,16 +64,22 @@ impl Expected {
                 let came = Expected::Seen { revision: *written, epoch: *epoch };
                 came.fulfilled(state, key) && state.get(key.as_str()).is_none_or(|object| object.uid() != uid)
             }
+            Expected::Left { uid, state: left, epoch } => {
+                let came = Expected::Seen { revision: *left, epoch: *epoch };
+                let there = |object: &Object| object.uid() == uid && object.revision() <= *left;
+                came.fulfilled(state, key) && !state.get(key.as_str()).is_some_and(|object| there(&object))
+            }
         }
     }
 
-    async fn wait(&self, store: &Store, key: &Key) -> Waited {
-        match self {
-            Expected::Seen { revision, .. } => store.wait_until(key.namespace(), *revision).await,
-            Expected::Gone { uid, written, .. } => match store.wait_until(key.namespace(), *written).await {
-                Waited::Seen => store.wait_gone(key, uid).await,
-                never => never,
-            },
+    /// Waits for it, without a deadline of its own.
+    async fn wait(&self, store: &Store, key: &Key) {
+        let mut moved = store.observe();
+        loop {
+            moved.borrow_and_update();
+            if self.fulfilled(&store.snapshot(), key) || moved.changed().await.is_err() {
+                return;
+            }
         }
     }
 }
@@ -129,6 +141,13 @@ struct WrittenMeta {
     deletion_timestamp: Option<String>,
     #[serde(default)]
     deletion_grace_period_seconds: Option<i64>,
+}
+
+/// The objects that a deletion of several found.
+#[derive(Debug, Default, Deserialize)]
+struct WrittenList {
+    #[serde(default)]
+    items: Vec<Written>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -207,11 +226,40 @@ impl Writes {
         pending
     }
 
+    /// Notes the deletion of several by its answer, which lists them as they were before: each will be gone, or in
+    /// another state because something holds it back.
+    pub(crate) fn deleted_collection(
+        &self,
+        resource: &kube::core::ApiResource,
+        answer: &[u8],
+    ) -> Vec<Pending> {
+        let list = serde_json::from_slice::<WrittenList>(answer).unwrap_or_default();
+        let mut pending = Vec::new();
+        for Written { metadata, .. } in list.items {
+            // One that was on its way out already may stay as it is.
+            let begun = metadata.deletion_timestamp.is_some();
+            let Some(state) = parse_revision(&metadata.resource_version).filter(|_| !begun) else { continue };
+            let key = Key::new(metadata.namespace.as_deref(), &metadata.name);
+            let labels = metadata.labels.unwrap_or_default();
+            for declared in self.caches.of_kind(resource) {
+                let informer = &declared.informer;
+                let progress = informer.store().progress(key.namespace());
+                let sees = informer.target().surely_sees(key.namespace(), &labels);
+                let Some(epoch) = progress.filter(|_| sees).map(|progress| progress.epoch) else { continue };
+                let expected = Expected::Left { uid: Uid::new(&metadata.uid), state, epoch };
+                pending.push(Pending { expected, key: key.clone(), declared });
+            }
+        }
+        pending.retain(|pending| !pending.fulfilled());
+        self.note(&pending);
+        pending
+    }
+
     /// The revision of an own write under `key` that the cache has not seen.
     fn written_at(&self, declared: &Declared, key: &Key) -> Option<Revision> {
         self.of_key(declared, key).into_iter().find_map(|pending| match pending.expected {
             Expected::Seen { revision, .. } => Some(revision),
-            Expected::Gone { .. } => None,
+            Expected::Gone { .. } | Expected::Left { .. } => None,
         })
     }
 

@@ -112,7 +112,7 @@ impl Client {
         key: impl Into<Key>,
         options: &DeleteOptions,
     ) -> Result<(), ClientError> {
-        self.delete_at(&K::api_resource(), &key.into(), options).await
+        self.delete_at(&K::api_resource(), &self.key_for::<K>(key), options).await
     }
 
     /// Deletes this very object: another one under its name stays.
@@ -121,7 +121,7 @@ impl Client {
     /// What the server says.
     pub async fn delete_object<K: Kind>(&self, object: &K) -> Result<(), ClientError> {
         let resource = K::api_resource();
-        let key = key_of(object, &resource.kind)?;
+        let key = self.key_for::<K>(key_of(object, &resource.kind)?);
         let mut options = DeleteOptions::default();
         options.preconditions.uid = object.meta().uid.clone();
         self.delete_at(&resource, &key, &options).await
@@ -156,7 +156,7 @@ impl Client {
         query: Query,
         options: &DeleteOptions,
     ) -> Result<(), ClientError> {
-        self.delete_collection_at(&K::api_resource(), query, options).await
+        self.delete_collection_at(&K::api_resource(), self.query_for::<K>(query), options).await
     }
 
     pub(super) async fn delete_collection_at(
@@ -184,6 +184,8 @@ impl Client {
             body,
             reconcile_id: self.reconcile_id(),
         };
-        self.core.transport.call(self.identity.leader.as_ref(), &call).await.map(drop)
+        let answer = self.core.transport.call(self.identity.leader.as_ref(), &call).await?;
+        self.note(resource, || self.core.writes.deleted_collection(resource, &answer));
+        Ok(())
     }
 }

@@ -119,7 +119,7 @@ impl Live<'_> {
     /// # Errors
     /// What the server says.
     pub async fn get<K: Kind>(&self, key: impl Into<Key>) -> Result<Option<K>, ClientError> {
-        self.0.live_get(&K::api_resource(), &key.into(), None).await
+        self.0.live_get(&K::api_resource(), &self.0.key_for::<K>(key), None).await
     }
 
     /// All objects that the query selects by namespace, label or field.
@@ -127,7 +127,7 @@ impl Live<'_> {
     /// # Errors
     /// What the server says.
     pub async fn list<K: Kind>(&self, query: Query) -> Result<Vec<K>, ClientError> {
-        self.0.live_list(&K::api_resource(), &query).await
+        self.0.live_list(&K::api_resource(), &self.0.query_for::<K>(query)).await
     }
 
     /// One object of a kind that is known at run time.

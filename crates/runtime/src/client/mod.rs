@@ -25,6 +25,7 @@ use std::sync::Arc;
 use prometheus_client::metrics::counter::Counter;
 
 use crate::error::ClientError;
+use crate::key::Key;
 use crate::lease::LeaderClock;
 
 pub use connect::{connect, connect_with};
@@ -43,6 +44,7 @@ pub use transport::{MAX_RETRIES, RECONCILE_ID, REQUEST_TIMEOUT};
 pub use upsert::Upserted;
 
 pub(crate) use caches::Caches;
+pub use caches::HeldInformer;
 pub(crate) use consistency::{Pending, Writes};
 pub(crate) use pins::Pins;
 pub(crate) use transport::{Call, Transport};
@@ -129,7 +131,8 @@ impl Client {
         Client { dry_run: true, ..self.clone() }
     }
 
-    /// The same client, restricted to one namespace: another one is an error.
+    /// The same client, restricted to one namespace: it is supplied where a key, an object or a query of a typed
+    /// kind names none, and another one is an error.
     #[must_use]
     pub fn in_namespace(&self, namespace: &str) -> Self {
         Client { namespace: Some(namespace.into()), ..self.clone() }
@@ -152,6 +155,27 @@ impl Client {
 
     fn reconcile_id(&self) -> Option<String> {
         self.pins.as_ref().map(|pins| pins.reconcile_id().to_owned())
+    }
+
+    /// The key as this client means it: a restricted one supplies its namespace.
+    fn key_for<K: Kind>(&self, key: impl Into<Key>) -> Key {
+        let key = key.into();
+        match &self.namespace {
+            Some(namespace) if K::namespaced() && key.namespace().is_none() => {
+                Key::new(Some(namespace), key.name())
+            }
+            _ => key,
+        }
+    }
+
+    /// The query as this client means it: a restricted one sees its own namespace alone.
+    fn query_for<K: Kind>(&self, query: Query) -> Query {
+        match &self.namespace {
+            Some(namespace) if K::namespaced() && query.namespace.is_none() => {
+                Query { namespace: Some(namespace.to_string()), ..query }
+            }
+            _ => query,
+        }
     }
 
     fn check_namespace(&self, asked: Option<&str>) -> Result<(), ClientError> {

@@ -92,7 +92,7 @@ impl Client {
     /// # Errors
     /// When no informer keeps the kind, or the object is no `K`.
     pub async fn get<K: Kind>(&self, key: impl Into<Key>) -> Result<Option<Arc<K>>, ClientError> {
-        let key = key.into();
+        let key = self.key_for::<K>(key);
         self.check_read(Verb::Get, &K::kind(&()), key.namespace(), Some(key.name()))?;
         let declared = self.core.caches.find_typed::<K>(place_of(&key))?;
         let snapshot = self.state_for(&declared, Some(&key), None).await?;
@@ -105,7 +105,7 @@ impl Client {
     /// # Errors
     /// When no informer keeps the kind, the index is unknown, or an object is no `K`.
     pub async fn list<K: Kind>(&self, query: Query) -> Result<Vec<Arc<K>>, ClientError> {
-        let kind = K::kind(&());
+        let (kind, query) = (K::kind(&()), self.query_for::<K>(query));
         self.check_read(Verb::List, &kind, query.namespace.as_deref(), None)?;
         let declared = self.core.caches.find_typed::<K>(query.place())?;
         let snapshot = self.state_for(&declared, None, query.namespace.as_deref()).await?;

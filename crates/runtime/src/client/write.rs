@@ -11,7 +11,7 @@ use super::intercept::{Intercepted, Verb};
 use super::kind::{Parameters, path};
 use super::patch::Patch;
 use super::transport::Call;
-use super::{Client, Kind};
+use super::{Client, Kind, Pending};
 use crate::error::ClientError;
 use crate::key::Key;
 
@@ -64,21 +64,26 @@ impl Client {
     /// Sends a write and notes what it did.
     pub(super) async fn write(&self, write: Write<'_>) -> Result<Bytes, ClientError> {
         let answer = self.send(&write).await?;
-        if self.dry_run || !self.identity.consistent {
-            return Ok(answer);
-        }
-        let unseen = match (write.verb, write.name) {
+        let writes = &self.core.writes;
+        self.note(write.resource, || match (write.verb, write.name) {
             (Verb::Delete, Some(name)) => {
-                self.core.writes.deleted(write.resource, &Key::new(write.namespace, name), &answer)
+                writes.deleted(write.resource, &Key::new(write.namespace, name), &answer)
             }
-            (Verb::DeleteCollection | Verb::Get | Verb::List, _) => Vec::new(),
-            _ => self.core.writes.wrote(write.resource, &answer),
-        };
+            _ => writes.wrote(write.resource, &answer),
+        });
+        Ok(answer)
+    }
+
+    /// Notes what a write did, so that later reads see it; a dry run did nothing.
+    pub(super) fn note(&self, resource: &ApiResource, unseen: impl FnOnce() -> Vec<Pending>) {
+        if self.dry_run {
+            return;
+        }
+        let unseen = if self.identity.consistent { unseen() } else { Vec::new() };
         if let Some(pins) = &self.pins {
-            let of_kind = self.core.caches.of_kind(write.resource);
+            let of_kind = self.core.caches.of_kind(resource);
             pins.wrote(of_kind.iter().map(|declared| declared.number), &unseen);
         }
-        Ok(answer)
     }
 
     /// Sends a call, after everyone who may refuse it was asked.
@@ -120,11 +125,12 @@ impl Client {
     /// What the server says.
     pub async fn create<K: Kind>(&self, object: &K) -> Result<K, ClientError> {
         let resource = K::api_resource();
+        let own = self.namespace.as_deref().filter(|_| K::namespaced());
         let answer = self
             .write(Write {
                 verb: Verb::Create,
                 resource: &resource,
-                namespace: object.meta().namespace.as_deref(),
+                namespace: object.meta().namespace.as_deref().or(own),
                 name: None,
                 subresource: None,
                 content_type: JSON,
@@ -153,7 +159,7 @@ impl Client {
 
     async fn replace<K: Kind>(&self, object: &K, subresource: Option<&str>) -> Result<K, ClientError> {
         let resource = K::api_resource();
-        let key = key_of(object, &resource.kind)?;
+        let key = self.key_for::<K>(key_of(object, &resource.kind)?);
         let answer = self
             .write(Write {
                 verb: Verb::Update,
@@ -174,7 +180,7 @@ impl Client {
     /// # Errors
     /// What the server says.
     pub async fn patch<K: Kind>(&self, key: impl Into<Key>, patch: &Patch) -> Result<K, ClientError> {
-        self.patch_at(&K::api_resource(), &key.into(), None, patch).await
+        self.patch_at(&K::api_resource(), &self.key_for::<K>(key), None, patch).await
     }
 
     /// Changes an object's status.
@@ -182,7 +188,7 @@ impl Client {
     /// # Errors
     /// What the server says.
     pub async fn patch_status<K: Kind>(&self, key: impl Into<Key>, patch: &Patch) -> Result<K, ClientError> {
-        self.patch_at(&K::api_resource(), &key.into(), Some("status"), patch).await
+        self.patch_at(&K::api_resource(), &self.key_for::<K>(key), Some("status"), patch).await
     }
 
     /// Changes an object from `old` to `new` with the smallest merge patch; sends nothing if they are equal.

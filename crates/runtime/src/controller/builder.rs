@@ -1,20 +1,22 @@
 //! Declaring a controller.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
+use super::handle::ControllerHandle;
 use super::source::{Map, Origin, Source, map_objects, map_owner, map_self};
 use super::worker::Work;
 use crate::cache::Object;
-use crate::client::Kind;
+use crate::client::{HeldInformer, Kind};
 use crate::informer::SharedInformer;
 use crate::manager::{Group, Manager};
 use crate::predicate::{Change, Predicate};
 use crate::queue::Source as Reporter;
-use crate::queue::{Priority, QueueOptions, RateLimiter, Reason, WorkQueue};
+use crate::queue::{QueueOptions, RateLimiter, WorkQueue};
 use crate::reconcile::{Reconciler, Request};
 use crate::watch::Target;
 
@@ -72,7 +74,7 @@ pub struct Controller {
     primary: Option<Target>,
     primary_namespaced: bool,
     sources: Vec<Source>,
-    reads: Vec<SharedInformer>,
+    reads: Vec<HeldInformer>,
     predicates: Vec<Predicate>,
     owns_without_kind: bool,
     concurrency: usize,
@@ -97,7 +99,7 @@ impl Controller {
     pub fn for_target(manager: &Manager, target: Target) -> Self {
         let mut controller = Controller::new(manager, &target.resource.kind.to_lowercase());
         let name = Reporter::named(&target.resource.kind);
-        let informer = manager.informer_of(target.clone());
+        let informer = manager.hold(target.clone());
         controller.push(name, informer, map_self());
         controller.primary = Some(target);
         controller
@@ -126,7 +128,7 @@ impl Controller {
         }
     }
 
-    fn push(&mut self, name: Reporter, informer: SharedInformer, map: Map) {
+    fn push(&mut self, name: Reporter, informer: HeldInformer, map: Map) {
         self.sources.push(Source {
             origin: Origin::Informer { informer, map },
             name,
@@ -155,7 +157,7 @@ impl Controller {
         let (group, kind) = (primary.resource.group.clone(), primary.resource.kind.clone());
         let map = map_owner(group, kind, self.primary_namespaced, any_owner);
         let name = Reporter::named(&target.resource.kind);
-        let informer = self.manager.informer_of(target);
+        let informer = self.manager.hold(target);
         self.push(name, informer, map);
         self
     }
@@ -180,7 +182,7 @@ impl Controller {
         map: impl Fn(&Object) -> Vec<Request> + Send + Sync + 'static,
     ) -> Self {
         let name = Reporter::named(&target.resource.kind);
-        let informer = self.manager.informer_of(target);
+        let informer = self.manager.hold(target);
         self.push(name, informer, map_objects(map));
         self
     }
@@ -192,7 +194,7 @@ impl Controller {
         map: impl Fn(&Change<'_>) -> Vec<Request> + Send + Sync + 'static,
     ) -> Self {
         let name = Reporter::named(&target.resource.kind);
-        let informer = self.manager.informer_of(target);
+        let informer = self.manager.hold(target);
         self.push(name, informer, Arc::new(move |change, requests| requests.extend(map(change))));
         self
     }
@@ -212,7 +214,7 @@ impl Controller {
 
     /// As [`Controller::reads`], for a part of a kind or one known at run time.
     pub fn reads_target(mut self, target: Target) -> Self {
-        self.reads.push(self.manager.informer_of(target));
+        self.reads.push(self.manager.hold(target));
         self
     }
 
@@ -306,7 +308,7 @@ impl Controller {
         if self.sources.is_empty() {
             return Err(SetupError::NoSource(self.name));
         }
-        self.manager.take_name(&self.name)?;
+        let taken = self.manager.take_name(&self.name)?;
         let options = self.queue_options();
         let queue = WorkQueue::new(&self.name, options);
         let metrics = self.manager.metrics();
@@ -314,24 +316,25 @@ impl Controller {
         let field_owner = self.field_owner.as_deref().unwrap_or(&self.name);
         let leader = self.manager.leader_clock().filter(|_| self.leader_elected);
         let client = self.manager.client_for(&self.name, field_owner, leader.clone(), self.read_your_writes);
-        let mut informers: Vec<SharedInformer> = self.reads;
-        let mut seen = BTreeSet::new();
-        for source in &self.sources {
-            if let Origin::Informer { informer, .. } = &source.origin
-                && seen.insert(informer.target().resource.kind.clone())
-            {
-                informers.push(informer.clone());
-            }
-        }
+        let watched = self.sources.iter().filter_map(Source::informer);
+        let informers: Vec<SharedInformer> =
+            watched.cloned().chain(self.reads.iter().map(|informer| (**informer).clone())).collect();
+        let (added, arriving) = mpsc::unbounded_channel();
+        let stop = CancellationToken::new();
+        let primary = self.primary.map(|target| (target.resource, self.primary_namespaced));
         let work = Work {
             name: self.name.as_str().into(),
             queue: queue.clone(),
             sources: self.sources,
             predicates: self.predicates,
             informers,
+            reads: self.reads,
+            arriving: Mutex::new(Some(arriving)),
+            stop: stop.clone(),
+            taken,
             reconciler: Arc::new(reconciler),
             client,
-            recorder: self.manager.recorder(&self.name),
+            recorder: self.manager.recorder_for(&self.name, leader.clone()),
             clock: self.manager.clock().clone(),
             random: self.manager.random().clone(),
             metrics: metrics.controller(&self.name),
@@ -344,7 +347,7 @@ impl Controller {
         };
         let group = if self.leader_elected { Group::Leader } else { Group::Always };
         self.manager.register(&self.name, group, move |stopping| Box::pin(work.run(stopping)))?;
-        Ok(ControllerHandle { queue })
+        Ok(ControllerHandle { queue, manager: self.manager, primary, added, stop })
     }
 
     fn queue_options(&mut self) -> QueueOptions<Request> {
@@ -361,27 +364,4 @@ impl Controller {
 fn namespace_flow(request: &Request) -> u64 {
     use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
     BuildHasherDefault::<DefaultHasher>::default().hash_one(request.namespace().unwrap_or_default())
-}
-
-/// A registered controller: its queue from outside.
-#[derive(Clone, Debug)]
-pub struct ControllerHandle {
-    queue: WorkQueue<Request>,
-}
-
-impl ControllerHandle {
-    /// Queues a request.
-    pub fn enqueue(&self, request: &Request) {
-        self.queue.add_with(request, Priority::DEFAULT, Reason::MANUAL);
-    }
-
-    /// How many requests are ready.
-    pub fn queued(&self) -> usize {
-        self.queue.len()
-    }
-
-    /// Whether nothing is ready, running or delayed.
-    pub fn is_idle(&self) -> bool {
-        self.queue.is_idle()
-    }
 }

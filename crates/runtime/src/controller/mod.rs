@@ -2,9 +2,11 @@
 
 mod builder;
 mod context;
+mod handle;
 mod outcome;
 mod source;
 mod worker;
 
-pub use builder::{Controller, ControllerHandle, DEFAULT_CONCURRENCY, SetupError};
+pub use builder::{Controller, DEFAULT_CONCURRENCY, SetupError};
 pub use context::Context;
+pub use handle::{AddedWatch, ControllerHandle};

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use crate::cache::Object;
+use crate::client::HeldInformer;
 use crate::informer::{Event, SharedInformer, SubscribeOptions, SyncHandle};
 use crate::predicate::{Change, Predicate};
 use crate::queue::{Priority, Reason, Trigger, WorkQueue};
@@ -16,7 +17,7 @@ pub(super) type Map = Arc<dyn Fn(&Change<'_>, &mut Vec<Request>) + Send + Sync>;
 
 /// Where events come from.
 pub(super) enum Origin {
-    Informer { informer: SharedInformer, map: Map },
+    Informer { informer: HeldInformer, map: Map },
     Channel { receiver: Mutex<Option<mpsc::Receiver<Request>>> },
 }
 
@@ -35,6 +36,14 @@ pub(super) struct Begun {
 }
 
 impl Source {
+    /// The informer it listens to, unless it is a channel.
+    pub(super) fn informer(&self) -> Option<&SharedInformer> {
+        match &self.origin {
+            Origin::Informer { informer, .. } => Some(informer),
+            Origin::Channel { .. } => None,
+        }
+    }
+
     /// Begins to listen; nothing is delivered before the task is polled.
     pub(super) fn begin(
         &self,

@@ -8,18 +8,21 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use setpoint_api::{Clock, Random};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::context::{Context, Inner};
+use super::handle::Added;
 use super::outcome::{Outcome, Verdict, judge, settle};
 use super::source::Source;
-use crate::client::{Client, Pending, Pins};
+use crate::client::{Client, HeldInformer, Pending, Pins};
 use crate::error::Error;
 use crate::informer::SharedInformer;
 use crate::lease::LeaderClock;
+use crate::manager::TakenName;
 use crate::metrics::ControllerMetrics;
 use crate::predicate::Predicate;
 use crate::queue::{Item, WorkQueue};
@@ -36,6 +39,16 @@ pub(crate) struct Work {
     pub(super) sources: Vec<Source>,
     pub(super) predicates: Vec<Predicate>,
     pub(super) informers: Vec<SharedInformer>,
+    /// Held, so that they live as long as this controller.
+    #[expect(dead_code, reason = "held for its drop")]
+    pub(super) reads: Vec<HeldInformer>,
+    /// Sources that are added while it runs.
+    pub(super) arriving: Mutex<Option<mpsc::UnboundedReceiver<Added>>>,
+    /// Ends this controller alone.
+    pub(super) stop: CancellationToken,
+    /// Held, so that no other controller takes the name.
+    #[expect(dead_code, reason = "held for its drop")]
+    pub(super) taken: TakenName,
     pub(super) reconciler: Arc<dyn DynReconciler>,
     pub(super) client: Client,
     pub(super) recorder: Recorder,
@@ -54,6 +67,14 @@ impl Work {
     /// Runs until `stopping`, then lets the running reconciles finish. Dropping the future aborts them.
     pub(crate) async fn run(self, stopping: CancellationToken) -> Result<(), Error> {
         let work = Arc::new(self);
+        let ended = Arc::clone(&work).run_workers(stopping).await;
+        work.queue.shut_down();
+        ended
+    }
+
+    async fn run_workers(self: Arc<Self>, stopping: CancellationToken) -> Result<(), Error> {
+        let work = self;
+        let stopping = stopping.child_token();
         let mut sources = JoinSet::new();
         let mut synced = Vec::new();
         for source in &work.sources {
@@ -72,6 +93,7 @@ impl Work {
         tokio::select! {
             biased;
             () = stopping.cancelled() => return Ok(()),
+            () = work.stop.cancelled() => return Ok(()),
             ready = tokio::time::timeout(work.cache_sync_timeout, ready) => {
                 if ready.is_err() {
                     return Err(work.sync_error());
@@ -84,10 +106,31 @@ impl Work {
         for _ in 0..work.concurrency {
             workers.spawn(Arc::clone(&work).worker(stopping.clone()));
         }
-        while workers.join_next().await.is_some() {}
-        work.queue.shut_down();
-        drop(sources);
-        Ok(())
+        let mut arriving = work.arriving.lock().expect("no holder of this lock panics").take();
+        loop {
+            tokio::select! {
+                biased;
+                () = work.stop.cancelled(), if !stopping.is_cancelled() => stopping.cancel(),
+                Some(added) = next(arriving.as_mut()) => {
+                    sources.spawn(Arc::clone(&work).listen(added));
+                }
+                ended = workers.join_next() => if ended.is_none() {
+                    return Ok(());
+                },
+            }
+            // Watches that were dropped leave their ended tasks behind.
+            while sources.try_join_next().is_some() {}
+        }
+    }
+
+    /// Feeds the queue from a source that was added while the controller runs.
+    async fn listen(self: Arc<Self>, Added { source, ends }: Added) {
+        let begun = source.begin(&self.queue, &self.predicates, self.resync);
+        tokio::select! {
+            biased;
+            () = ends.cancelled() => {}
+            () = begun.task => {}
+        }
     }
 
     fn sync_error(&self) -> Error {
@@ -113,13 +156,18 @@ impl Work {
                 item = self.queue.get() => item,
             };
             let Some(item) = item else { return };
-            if self.leader.as_ref().is_some_and(|leader| !leader.holds()) {
+            if !self.may_act() {
                 return;
             }
             self.metrics.active.inc();
             self.process(&item, &stopping).await;
             self.metrics.active.dec();
         }
+    }
+
+    /// Whether this process is the leader, or needs not be.
+    fn may_act(&self) -> bool {
+        self.leader.as_ref().is_none_or(LeaderClock::holds)
     }
 
     async fn process(&self, item: &Item<Request>, stopping: &CancellationToken) {
@@ -130,6 +178,10 @@ impl Work {
             reconcile_id = %reconcile_id, attempt, reasons = %item.reasons());
         async {
             self.wait_for_own_writes(request).await;
+            // The wait may have outlasted the lease.
+            if !self.may_act() {
+                return;
+            }
             let pins = Arc::new(Pins::new(Arc::clone(&reconcile_id)));
             let context = Context(Arc::new(Inner {
                 controller: Arc::clone(&self.name),
@@ -227,6 +279,17 @@ impl Work {
                 metrics.error.inc()
             }
         };
+    }
+}
+
+/// The next source that is added; never, once nobody can add one.
+async fn next(arriving: Option<&mut mpsc::UnboundedReceiver<Added>>) -> Option<Added> {
+    match arriving {
+        Some(arriving) => match arriving.recv().await {
+            Some(added) => Some(added),
+            None => std::future::pending().await,
+        },
+        None => std::future::pending().await,
     }
 }
 

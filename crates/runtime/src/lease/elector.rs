@@ -295,6 +295,10 @@ impl Elector {
 
     /// Claims `lease` if it may be claimed.
     async fn write(&mut self, mut lease: Lease) -> Result<bool, kube::Error> {
+        // A holder that was stopped past its deadline must not bring its claim back to life when it wakes up here.
+        if self.leader.until().is_some() && !self.leader.holds() {
+            return Ok(false);
+        }
         let Some(record) = self.observer.claim(self.wall.now(), self.start.elapsed()) else {
             return Ok(false);
         };

@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::cache::FieldOwners;
-use crate::client::{Caches, Client, Core, Identity, Kind, Transport, Writes};
+use crate::client::{Caches, Client, Core, HeldInformer, Identity, Kind, Transport, Writes};
 use crate::controller::SetupError;
 use crate::error::Error;
 use crate::factory::{FactoryOptions, InformerFactory};
@@ -84,11 +84,26 @@ struct Inner {
     healthz: Checks,
     readyz: Checks,
     addresses: watch::Sender<Addresses>,
+    names: Names,
     state: Mutex<State>,
 }
 
+/// The names of the controllers, apart from the manager: who holds one does not hold the manager.
+type Names = Arc<Mutex<BTreeSet<String>>>;
+
+/// A controller's name; dropping it lets another take it.
+pub(crate) struct TakenName {
+    names: Names,
+    name: String,
+}
+
+impl Drop for TakenName {
+    fn drop(&mut self) {
+        self.names.lock().expect("no holder of this lock panics").remove(&self.name);
+    }
+}
+
 struct State {
-    names: BTreeSet<String>,
     runnables: Vec<Runnable>,
     running: Option<mpsc::UnboundedSender<Runnable>>,
     recorded: Option<mpsc::Receiver<Recorded>>,
@@ -131,13 +146,7 @@ impl Manager {
         let factory = InformerFactory::new(client, factory_options);
         metrics.registry().register_collector(Box::new(InformerCollector::new(factory.clone())));
         let (events, recorded) = mpsc::channel(recorder::QUEUE);
-        let state = State {
-            names: BTreeSet::new(),
-            runnables: Vec::new(),
-            running: None,
-            recorded: Some(recorded),
-            stopped: false,
-        };
+        let state = State { runnables: Vec::new(), running: None, recorded: Some(recorded), stopped: false };
         let readyz = Checks::default();
         let healthz = Checks::default();
         healthz.add("ping", || async { Ok(()) });
@@ -153,6 +162,7 @@ impl Manager {
             healthz,
             readyz,
             addresses: watch::Sender::new(Addresses::default()),
+            names: Names::default(),
             state: Mutex::new(state),
             options,
         }))
@@ -206,6 +216,16 @@ impl Manager {
         informer
     }
 
+    /// As [`Manager::informer_of`], kept only while somebody holds the answer: the way to begin and end watches at run
+    /// time. Controllers hold what they declare in the same way.
+    pub fn hold(&self, target: Target) -> HeldInformer {
+        let informer = self.0.core.caches.hold(self.0.factory.informer(target));
+        if self.state().running.is_some() {
+            informer.start();
+        }
+        informer
+    }
+
     /// Stops keeping a kind: its informer ends when nobody else holds it. Reads of it are an error from then on.
     pub fn forget(&self, target: &Target) {
         self.0.core.caches.forget(target);
@@ -225,14 +245,20 @@ impl Manager {
         &self.0.metrics
     }
 
-    /// A recorder of events that speaks for `controller`.
+    /// A recorder of events that speaks for `controller`. If the manager takes part in an election, events are sent
+    /// only while this process is the leader.
     pub fn recorder(&self, controller: &str) -> Recorder {
+        self.recorder_for(controller, self.0.leader.clone())
+    }
+
+    pub(crate) fn recorder_for(&self, controller: &str, leader: Option<LeaderClock>) -> Recorder {
         Recorder::new(
             controller,
             self.0.events.clone(),
             self.0.unsent.clone(),
             self.0.metrics.clone(),
             self.0.options.clock.clone(),
+            leader,
         )
     }
 
@@ -314,9 +340,10 @@ impl Manager {
         }
     }
 
-    pub(crate) fn take_name(&self, name: &str) -> Result<(), SetupError> {
-        let fresh = self.state().names.insert(name.to_owned());
-        if fresh { Ok(()) } else { Err(SetupError::NameTaken(name.to_owned())) }
+    pub(crate) fn take_name(&self, name: &str) -> Result<TakenName, SetupError> {
+        let fresh = self.0.names.lock().expect("no holder of this lock panics").insert(name.to_owned());
+        let taken = || TakenName { names: Arc::clone(&self.0.names), name: name.to_owned() };
+        fresh.then(taken).ok_or_else(|| SetupError::NameTaken(name.to_owned()))
     }
 
     pub(crate) fn leader_clock(&self) -> Option<LeaderClock> {

@@ -1,7 +1,8 @@
 //! Starting and stopping in order.
 //!
-//! Start: servers, caches, work that needs no lease, then (once elected) work that does. Stop: the two kinds of
-//! work, then caches, then servers, then the lease is given up. A lost lease stops everything at once.
+//! Start: servers, caches, work that needs no lease, then (once elected) work that does. Stop, in reverse: work that
+//! needs the lease, other work, what was recorded is sent and the lease given up, then caches, then servers. A lost
+//! lease stops everything at once.
 
 use std::future::Future;
 use std::time::Duration;
@@ -74,16 +75,17 @@ pub enum ManagerError {
 struct Running {
     tasks: JoinSet<Result<(), Error>>,
     names: Vec<(Id, String)>,
+    stopping: CancellationToken,
 }
 
 impl Running {
     fn new() -> Self {
-        Running { tasks: JoinSet::new(), names: Vec::new() }
+        Running { tasks: JoinSet::new(), names: Vec::new(), stopping: CancellationToken::new() }
     }
 
-    fn start(&mut self, runnable: Runnable, stopping: &CancellationToken) {
+    fn start(&mut self, runnable: Runnable) {
         tracing::debug!(name = runnable.name, "starting");
-        let handle = self.tasks.spawn((runnable.start)(stopping.clone()));
+        let handle = self.tasks.spawn((runnable.start)(self.stopping.clone()));
         self.names.push((handle.id(), runnable.name));
     }
 
@@ -122,8 +124,9 @@ impl Running {
         }
     }
 
-    /// Waits for the end of all; the names of those that did not end in time.
+    /// Tells all to end and waits for it; the names of those that did not end in time.
     async fn finish(&mut self, end: tokio::time::Instant) -> (Option<ManagerError>, Vec<String>) {
+        self.stopping.cancel();
         let mut failure = None;
         while let Ok(Some(ended)) = tokio::time::timeout_at(end, self.tasks.join_next_with_id()).await {
             let error = self.judge(ended);
@@ -183,12 +186,7 @@ impl Manager {
             () = &mut shutdown => return Ok(()),
             synced = self.start_caches() => synced?,
         }
-        let ended = self.work(shutdown, elector.as_mut(), runnables, added).await;
-        if !matches!(ended, Err(ManagerError::LeaseLost)) {
-            // What was recorded last is sent too, if the server answers.
-            let _ = tokio::time::timeout(EVENTS_GRACE, self.0.unsent.none()).await;
-        }
-        ended
+        self.work(shutdown, elector.as_mut(), runnables, added).await
     }
 
     /// As [`Manager::run`], until SIGTERM or SIGINT. A second signal stops everything at once.
@@ -286,12 +284,11 @@ impl Manager {
         runnables: Vec<Runnable>,
         mut added: mpsc::UnboundedReceiver<Runnable>,
     ) -> Result<(), ManagerError> {
-        let stopping = CancellationToken::new();
         let (mut always, mut leading) = (Running::new(), Running::new());
         let mut waiting = Vec::new();
         for runnable in runnables {
             match runnable.group {
-                Group::Always => always.start(runnable, &stopping),
+                Group::Always => always.start(runnable),
                 Group::Leader => waiting.push(runnable),
             }
         }
@@ -299,7 +296,7 @@ impl Manager {
         let ended = loop {
             if elected {
                 for runnable in waiting.drain(..) {
-                    leading.start(runnable, &stopping);
+                    leading.start(runnable);
                 }
             }
             tokio::select! {
@@ -315,7 +312,7 @@ impl Manager {
                 error = always.failure() => break Err(error),
                 error = leading.failure() => break Err(error),
                 Some(runnable) = added.recv() => match runnable.group {
-                    Group::Always => always.start(runnable, &stopping),
+                    Group::Always => always.start(runnable),
                     Group::Leader => waiting.push(runnable),
                 },
             }
@@ -324,12 +321,16 @@ impl Manager {
             // No grace: somebody else may act already. Dropping the groups aborts them.
             return ended;
         }
-        stopping.cancel();
         let stopped = self.stop(&mut always, &mut leading, elector.as_deref_mut(), elected).await;
+        if matches!(stopped, Err(ManagerError::LeaseLost)) {
+            return stopped;
+        }
+        if elector.is_some() && elected {
+            self.announce("stopped leading");
+        }
+        // What was recorded last is sent too, if the server answers: while the lease still allows it.
+        let _ = tokio::time::timeout(EVENTS_GRACE, self.0.unsent.none()).await;
         if let Some(elector) = elector {
-            if elected {
-                self.announce("stopped leading");
-            }
             elector.release().await;
         }
         ended.and(stopped)
@@ -361,8 +362,8 @@ impl Manager {
     ) -> Result<(), ManagerError> {
         let end = tokio::time::Instant::now() + self.0.options.grace_period;
         let finish = async {
-            let (first, mut late) = always.finish(end).await;
-            let (second, later) = leading.finish(end).await;
+            let (first, mut late) = leading.finish(end).await;
+            let (second, later) = always.finish(end).await;
             late.extend(later);
             match (first.or(second), late.is_empty()) {
                 (Some(error), _) => Err(error),

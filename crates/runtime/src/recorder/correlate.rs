@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use super::{EventType, Recorded};
+use crate::lease::LeaderClock;
 use crate::queue::TokenBucket;
 
 /// Distinct messages of one reason about one object before they are combined.
@@ -14,6 +15,10 @@ pub const AGGREGATE_WINDOW: Duration = Duration::from_secs(600);
 pub const SPAM_BURST: u32 = 25;
 /// After a burst, one more event about the object in this time.
 pub const SPAM_REFILL: Duration = Duration::from_secs(300);
+/// How often the count of a series that goes on is sent.
+pub const SERIES_REFRESH: Duration = Duration::from_secs(30 * 60);
+/// A series ends when nothing was added for so long; its last count is sent then.
+pub const SERIES_END: Duration = Duration::from_secs(6 * 60);
 /// Entries of each table; the oldest is forgotten first.
 pub const MAX_TRACKED: usize = 4096;
 
@@ -80,6 +85,26 @@ struct Sent {
     count: u32,
     first: jiff::Timestamp,
     last: Duration,
+    series: Option<Series>,
+}
+
+/// A series that the server knows: further events are counted here and told now and then.
+struct Series {
+    namespace: String,
+    observed: jiff::Timestamp,
+    told: u32,
+    told_at: Duration,
+    leader: Option<LeaderClock>,
+}
+
+/// The present count of a series, to be told to the server.
+#[derive(Clone, Debug)]
+pub(super) struct Refresh {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) count: u32,
+    pub(super) observed: jiff::Timestamp,
+    pub(super) leader: Option<LeaderClock>,
 }
 
 /// What to send.
@@ -89,6 +114,8 @@ pub(super) enum Step {
     Create { message: String },
     /// One more of an event that was sent.
     Count { name: String, count: u32, message: String, first: jiff::Timestamp },
+    /// Nothing now: it was counted, and its series is told later.
+    Later,
     /// Nothing: the object floods.
     Drop,
 }
@@ -99,14 +126,16 @@ pub(super) type Slot = (Group, String);
 /// Remembers events and says what becomes of new ones.
 pub(super) struct Correlator {
     options: CorrelatorOptions,
+    /// Whether repetitions become series (events.k8s.io) or counts that are told each time (core).
+    series: bool,
     spam: Bounded<Source, TokenBucket>,
     groups: Bounded<Group, Combined>,
     sent: Bounded<Slot, Sent>,
 }
 
 impl Correlator {
-    pub(super) fn new(options: CorrelatorOptions) -> Self {
-        Correlator { options, spam: Bounded::new(), groups: Bounded::new(), sent: Bounded::new() }
+    pub(super) fn new(options: CorrelatorOptions, series: bool) -> Self {
+        Correlator { options, series, spam: Bounded::new(), groups: Bounded::new(), sent: Bounded::new() }
     }
 
     /// Judges one event at `now`, the time since any fixed start.
@@ -129,23 +158,76 @@ impl Correlator {
             false => (event.message.clone(), event.message.clone()),
         };
         let slot: Slot = (group, distinct);
+        if self.counted_in_series(&slot, event, now) {
+            return (Step::Later, slot);
+        }
         let per_second = 1.0 / self.options.spam_refill.as_secs_f64().max(1e-3);
         let burst = self.options.spam_burst;
         if !self.spam.entry(source, || TokenBucket::new(per_second, burst)).try_take(now) {
             return (Step::Drop, slot);
         }
-        let fresh = || Sent { name: None, count: 0, first: event.time, last: now };
+        let fresh = || Sent { name: None, count: 0, first: event.time, last: now, series: None };
         let sent = self.sent.entry(slot.clone(), fresh);
-        if now.saturating_sub(sent.last) > window {
+        if now.saturating_sub(sent.last) > if self.series { SERIES_END } else { window } {
             *sent = fresh();
         }
         sent.count += 1;
         sent.last = now;
-        let step = match &sent.name {
-            Some(name) => Step::Count { name: name.clone(), count: sent.count, message, first: sent.first },
-            None => Step::Create { message },
+        let Some(name) = &sent.name else { return (Step::Create { message }, slot) };
+        if self.series {
+            sent.series = Some(Series {
+                namespace: super::sink::namespace(event).to_owned(),
+                observed: event.time,
+                told: sent.count,
+                told_at: now,
+                leader: event.leader.clone(),
+            });
+        }
+        (Step::Count { name: name.clone(), count: sent.count, message, first: sent.first }, slot)
+    }
+
+    /// One more of a series that goes on.
+    fn counted_in_series(&mut self, slot: &Slot, event: &Recorded, now: Duration) -> bool {
+        let Some(sent) = self.sent.entries.get_mut(slot) else { return false };
+        let Some(series) = sent.series.as_mut().filter(|_| now.saturating_sub(sent.last) <= SERIES_END)
+        else {
+            return false;
         };
-        (step, slot)
+        sent.count += 1;
+        sent.last = now;
+        series.observed = event.time;
+        true
+    }
+
+    /// Whether a series goes on, so that [`Correlator::refresh`] must be called now and then.
+    pub(super) fn has_series(&self) -> bool {
+        self.sent.entries.values().any(|sent| sent.series.is_some())
+    }
+
+    /// The series whose count is to be told now: because they ended, or because it is time again.
+    pub(super) fn refresh(&mut self, now: Duration) -> Vec<Refresh> {
+        let mut due = Vec::new();
+        for sent in self.sent.entries.values_mut() {
+            let (Some(name), Some(series)) = (&sent.name, &mut sent.series) else { continue };
+            let ended = now.saturating_sub(sent.last) >= SERIES_END;
+            if !ended && now.saturating_sub(series.told_at) < SERIES_REFRESH {
+                continue;
+            }
+            if sent.count > series.told {
+                due.push(Refresh {
+                    namespace: series.namespace.clone(),
+                    name: name.clone(),
+                    count: sent.count,
+                    observed: series.observed,
+                    leader: series.leader.clone(),
+                });
+            }
+            (series.told, series.told_at) = (sent.count, now);
+            if ended {
+                (sent.name, sent.series, sent.count) = (None, None, 0);
+            }
+        }
+        due
     }
 
     /// Notes the name under which an event was created.
@@ -158,7 +240,7 @@ impl Correlator {
     /// The event is gone from the server: the next one is created anew.
     pub(super) fn gone(&mut self, slot: &Slot) {
         if let Some(sent) = self.sent.entries.get_mut(slot) {
-            sent.name = None;
+            (sent.name, sent.series) = (None, None);
         }
     }
 }
@@ -191,12 +273,46 @@ mod tests {
             regarding,
             related: None,
             time: jiff::Timestamp::UNIX_EPOCH,
+            leader: None,
         }
+    }
+
+    fn correlator() -> Correlator {
+        Correlator::new(CorrelatorOptions::default(), false)
+    }
+
+    #[test]
+    fn a_series_is_told_when_it_begins_now_and_then_and_when_it_ends() {
+        let mut correlator = Correlator::new(CorrelatorOptions::default(), true);
+        let (_, slot) = correlator.judge(&event("a", "x"), Duration::ZERO);
+        correlator.created(&slot, "a.1");
+        let mut now = Duration::from_secs(1);
+        assert!(matches!(correlator.judge(&event("a", "x"), now).0, Step::Count { count: 2, .. }));
+        // A thousand more, one every five seconds: beyond any spam filter, and without a request each.
+        let mut told = Vec::new();
+        for _ in 0..1000 {
+            now += Duration::from_secs(5);
+            assert_eq!(correlator.judge(&event("a", "x"), now).0, Step::Later);
+            told.extend(correlator.refresh(now).into_iter().map(|refresh| refresh.count));
+        }
+        assert_eq!(told, [362, 722], "once in half an hour");
+        assert!(correlator.refresh(now + SERIES_END - Duration::from_secs(1)).is_empty());
+        let last = correlator.refresh(now + SERIES_END);
+        assert_eq!(
+            (last[0].count, last[0].name.as_str(), last[0].namespace.as_str()),
+            (1002, "a.1", "default")
+        );
+        assert!(!correlator.has_series());
+        let later = now + SERIES_END + Duration::from_secs(1);
+        assert!(
+            matches!(correlator.judge(&event("a", "x"), later).0, Step::Create { .. }),
+            "a new one begins"
+        );
     }
 
     #[test]
     fn equal_events_are_counted_on_the_first() {
-        let mut correlator = Correlator::new(CorrelatorOptions::default());
+        let mut correlator = correlator();
         let (step, slot) = correlator.judge(&event("a", "x"), Duration::ZERO);
         assert_eq!(step, Step::Create { message: "x".into() });
         correlator.created(&slot, "a.1");
@@ -210,7 +326,7 @@ mod tests {
 
     #[test]
     fn the_tenth_distinct_message_is_combined() {
-        let mut correlator = Correlator::new(CorrelatorOptions::default());
+        let mut correlator = correlator();
         for number in 0..9 {
             let (step, _) = correlator.judge(&event("a", &number.to_string()), Duration::ZERO);
             assert_eq!(step, Step::Create { message: number.to_string() });
@@ -227,7 +343,7 @@ mod tests {
 
     #[test]
     fn a_flood_is_cut_off_and_let_in_again_slowly() {
-        let mut correlator = Correlator::new(CorrelatorOptions::default());
+        let mut correlator = correlator();
         let sent =
             (0..100).filter(|_| correlator.judge(&event("a", "x"), Duration::ZERO).0 != Step::Drop).count();
         assert_eq!(sent, SPAM_BURST as usize);
@@ -238,7 +354,7 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_bounded() {
-        let mut correlator = Correlator::new(CorrelatorOptions::default());
+        let mut correlator = correlator();
         for number in 0..MAX_TRACKED + 10 {
             correlator.judge(&event(&number.to_string(), "x"), Duration::ZERO);
         }

@@ -14,10 +14,12 @@ use setpoint_api::Clock;
 use tokio::sync::{mpsc, watch};
 
 use crate::client::Kind;
+use crate::lease::LeaderClock;
 use crate::metrics::Metrics;
 
 pub use correlate::{
-    AGGREGATE_AFTER, AGGREGATE_WINDOW, CorrelatorOptions, MAX_TRACKED, SPAM_BURST, SPAM_REFILL,
+    AGGREGATE_AFTER, AGGREGATE_WINDOW, CorrelatorOptions, MAX_TRACKED, SERIES_END, SERIES_REFRESH,
+    SPAM_BURST, SPAM_REFILL,
 };
 pub use sink::EventApi;
 
@@ -55,6 +57,8 @@ pub(crate) struct Recorded {
     pub(crate) regarding: ObjectReference,
     pub(crate) related: Option<ObjectReference>,
     pub(crate) time: jiff::Timestamp,
+    /// Asked right before every send, if only the leader may speak.
+    pub(crate) leader: Option<LeaderClock>,
 }
 
 /// Records events on behalf of one controller. Cheap to clone.
@@ -72,6 +76,7 @@ pub struct Recorder {
     unsent: Unsent,
     metrics: Metrics,
     clock: Clock,
+    leader: Option<LeaderClock>,
 }
 
 /// How many events wait or are on their way.
@@ -107,8 +112,9 @@ impl Recorder {
         unsent: Unsent,
         metrics: Metrics,
         clock: Clock,
+        leader: Option<LeaderClock>,
     ) -> Self {
-        Recorder { controller: controller.into(), sender, unsent, metrics, clock }
+        Recorder { controller: controller.into(), sender, unsent, metrics, clock, leader }
     }
 
     /// Records a normal event about `object`. `reason` is one word in CamelCase, for programs.
@@ -141,6 +147,7 @@ impl Recorder {
             regarding,
             related,
             time: self.clock.now(),
+            leader: self.leader.clone(),
         };
         self.unsent.0.send_modify(|count| *count += 1);
         if self.sender.try_send(event).is_err() {

@@ -11,16 +11,20 @@ use setpoint_api::clock::{rfc3339_micros, rfc3339_seconds};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::correlate::{Correlator, CorrelatorOptions, Step};
+use super::correlate::{Correlator, CorrelatorOptions, Refresh, Step};
 use super::{Recorded, Unsent};
 use crate::client::{Call, Transport};
 use crate::error::ClientError;
+use crate::lease::LeaderClock;
 use crate::metrics::Metrics;
 
 /// How often sending one event is tried when the server cannot be reached.
 const TRIES: u32 = 12;
 /// How long to wait between two tries.
 const RETRY: Duration = Duration::from_secs(10);
+/// How often the series that go on are looked through.
+const SERIES_TICK: Duration = Duration::from_secs(60);
+const MERGE_PATCH: &str = "application/merge-patch+json";
 /// The longest message that the server takes.
 const MESSAGE_BYTES: usize = 1024;
 
@@ -56,7 +60,7 @@ impl Sink {
     ) -> Self {
         Sink {
             transport,
-            correlator: Correlator::new(options),
+            correlator: Correlator::new(options, api == EventApi::EventsV1),
             api,
             instance: instance.into(),
             random,
@@ -67,9 +71,32 @@ impl Sink {
 
     /// Sends what arrives, until every recorder is gone.
     pub(crate) async fn run(mut self, mut events: mpsc::Receiver<Recorded>, unsent: Unsent) {
-        while let Some(event) = events.recv().await {
-            self.handle(event).await;
-            unsent.sent();
+        loop {
+            let tick = self.start + self.start.elapsed() + SERIES_TICK;
+            tokio::select! {
+                biased;
+                event = events.recv() => match event {
+                    None => return,
+                    Some(event) => {
+                        self.handle(event).await;
+                        unsent.sent();
+                    }
+                },
+                () = tokio::time::sleep_until(tick), if self.correlator.has_series() => self.refresh().await,
+            }
+        }
+    }
+
+    /// Tells the server how far the series have come.
+    async fn refresh(&mut self) {
+        for Refresh { namespace, name, count, observed, leader } in
+            self.correlator.refresh(self.start.elapsed())
+        {
+            let patch = json!({"series": {"count": count, "lastObservedTime": rfc3339_micros(observed)}});
+            let call = self.call(&namespace, Method::PATCH, Some(&name), MERGE_PATCH, &patch);
+            if let Err(error) = self.send(leader.as_ref(), &call).await {
+                tracing::debug!(%error, name, "the count of a series was not told");
+            }
         }
     }
 
@@ -77,12 +104,12 @@ impl Sink {
         let (step, slot) = self.correlator.judge(&event, self.start.elapsed());
         match step {
             Step::Drop => self.metrics.event_dropped("spam"),
+            Step::Later => {}
             Step::Create { message } => self.create(&event, &message, &slot).await,
             Step::Count { name, count, message, first } => {
                 let patch = self.count_patch(&event, count, &message, first);
-                let call =
-                    self.call(&event, Method::PATCH, Some(&name), "application/merge-patch+json", &patch);
-                if let Err(error) = self.send(&call).await {
+                let call = self.call(namespace(&event), Method::PATCH, Some(&name), MERGE_PATCH, &patch);
+                if let Err(error) = self.send(event.leader.as_ref(), &call).await {
                     if error.is_not_found() {
                         self.correlator.gone(&slot);
                         self.create(&event, &message, &slot).await;
@@ -97,23 +124,24 @@ impl Sink {
     async fn create(&mut self, event: &Recorded, message: &str, slot: &super::correlate::Slot) {
         let name = self.name(event);
         let body = self.body(event, &name, message);
-        let call = self.call(event, Method::POST, None, "application/json", &body);
-        match self.send(&call).await {
+        let call = self.call(namespace(event), Method::POST, None, "application/json", &body);
+        match self.send(event.leader.as_ref(), &call).await {
             Ok(_) => self.correlator.created(slot, &name),
             Err(error) => self.failed(event, &error),
         }
     }
 
     fn failed(&self, event: &Recorded, error: &ClientError) {
-        self.metrics.event_dropped("refused");
+        let reason = if matches!(error, ClientError::NotLeader) { "not-leader" } else { "refused" };
+        self.metrics.event_dropped(reason);
         tracing::debug!(%error, reason = event.reason, "event not sent");
     }
 
     /// Tries again only when the server could not be reached: what it refuses once it refuses again.
-    async fn send(&self, call: &Call) -> Result<Bytes, ClientError> {
+    async fn send(&self, leader: Option<&LeaderClock>, call: &Call) -> Result<Bytes, ClientError> {
         let mut tries = 1;
         loop {
-            match self.transport.call(None, call).await {
+            match self.transport.call(leader, call).await {
                 Err(ClientError::Transport { .. } | ClientError::Timeout { .. }) if tries < TRIES => {
                     let stretch = if tries == 1 { self.random.unit() } else { 1.0 };
                     tokio::time::sleep(RETRY.mul_f64(stretch)).await;
@@ -137,7 +165,7 @@ impl Sink {
 
     fn call(
         &self,
-        event: &Recorded,
+        namespace: &str,
         method: Method,
         name: Option<&str>,
         content_type: &'static str,
@@ -147,7 +175,7 @@ impl Sink {
             EventApi::EventsV1 => "/apis/events.k8s.io/v1",
             EventApi::CoreV1 => "/api/v1",
         };
-        let mut path = format!("{group}/namespaces/{}/events", namespace(event));
+        let mut path = format!("{group}/namespaces/{namespace}/events");
         if let Some(name) = name {
             path.push('/');
             path.push_str(name);
@@ -198,7 +226,7 @@ impl Sink {
 }
 
 /// Events about objects without a namespace live in `default`.
-fn namespace(event: &Recorded) -> &str {
+pub(super) fn namespace(event: &Recorded) -> &str {
     event.regarding.namespace.as_deref().filter(|namespace| !namespace.is_empty()).unwrap_or("default")
 }
 

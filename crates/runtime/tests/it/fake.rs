@@ -37,6 +37,8 @@ struct State {
     bodies: Vec<Value>,
     refuse: Option<Refuse>,
     headers: Vec<Option<String>>,
+    /// A watch ends when it moves.
+    restored: u64,
 }
 
 struct Place {
@@ -147,6 +149,24 @@ impl Fake {
         self.0.changed.notify_waiters();
     }
 
+    /// As after restoring a backup: an older revision, no history, all watches ended.
+    pub fn restore(&self, revision: u64) {
+        let mut state = self.lock();
+        state.revision = revision;
+        state.history.clear();
+        for object in state.objects.values_mut() {
+            object["metadata"]["resourceVersion"] = revision.to_string().into();
+        }
+        drop(state);
+        self.end_watches();
+    }
+
+    /// Ends all watches, cleanly.
+    pub fn end_watches(&self) {
+        self.lock().restored += 1;
+        self.0.changed.notify_waiters();
+    }
+
     async fn handle(self, request: Request<Body>) -> Answer {
         let (parts, body) = request.into_parts();
         let query = parts.uri.query().unwrap_or_default().to_owned();
@@ -195,12 +215,21 @@ impl Fake {
                 "resourceVersion": newest.to_string(), "annotations": {"k8s.io/initial-events-end": "true"}}}}));
             seen = newest;
         }
+        if seen > self.lock().revision {
+            let status = json!({"kind": "Status", "code": 504, "reason": "Timeout",
+                "message": "Timeout: Too large resource version"});
+            lines = vec![json!({"type": "ERROR", "object": status})];
+        }
         let fake = self.clone();
-        let live = stream::unfold((fake, place, seen), |(fake, place, mut seen)| async move {
+        let restored = self.lock().restored;
+        let live = stream::unfold((fake, place, seen), move |(fake, place, mut seen)| async move {
             loop {
                 let changed = fake.0.changed.notified();
                 let line = {
                     let state = fake.lock();
+                    if state.restored != restored {
+                        return None;
+                    }
                     let mut newer = state.history.iter().filter(|(revision, collection, namespace, ..)| {
                         *revision > seen
                             && *collection == place.collection
@@ -266,6 +295,17 @@ impl State {
         Some(object)
     }
 
+    /// Deletes an object, or marks it if finalizers hold it back.
+    fn delete(&mut self, key: (String, String, String), mut object: Value) -> Value {
+        if object["metadata"]["finalizers"].as_array().is_some_and(|list| !list.is_empty()) {
+            object["metadata"]["deletionTimestamp"] = "2026-11-15T12:00:00Z".into();
+            return self.store(key, object);
+        }
+        self.remove(&key);
+        let details = json!({"name": key.2, "uid": object["metadata"]["uid"]});
+        json!({"kind": "Status", "status": "Success", "details": details})
+    }
+
     fn write(&mut self, method: &Method, place: Place, json: &[u8], content: &str, manager: &str) -> Answer {
         let body: Value = serde_json::from_slice(json).unwrap_or(Value::Null);
         let Some(name) = place.name.clone() else {
@@ -277,7 +317,13 @@ impl State {
                 }
                 return answer(StatusCode::CREATED, &self.store(key, body));
             }
-            let items: Vec<&Value> = self.list(&place).collect();
+            let items: Vec<Value> = self.list(&place).cloned().collect();
+            if method == Method::DELETE {
+                for item in &items {
+                    let text = |field: &str| item["metadata"][field].as_str().unwrap_or_default().to_owned();
+                    self.delete((place.collection.clone(), text("namespace"), text("name")), item.clone());
+                }
+            }
             let metadata = json!({"resourceVersion": self.revision.to_string()});
             return answer(StatusCode::OK, &json!({"kind": "List", "metadata": metadata, "items": items}));
         };
@@ -292,16 +338,7 @@ impl State {
                 }
                 answer(StatusCode::OK, &self.store(key, body))
             }
-            ("DELETE", Some(object)) => {
-                if object["metadata"]["finalizers"].as_array().is_some_and(|list| !list.is_empty()) {
-                    let mut object = object;
-                    object["metadata"]["deletionTimestamp"] = "2026-11-15T12:00:00Z".into();
-                    return answer(StatusCode::OK, &self.store(key, object));
-                }
-                self.remove(&key);
-                let details = json!({"name": key.2, "uid": object["metadata"]["uid"]});
-                answer(StatusCode::OK, &json!({"kind": "Status", "status": "Success", "details": details}))
-            }
+            ("DELETE", Some(object)) => answer(StatusCode::OK, &self.delete(key, object)),
             ("PATCH", known) if content.contains("apply-patch") => {
                 answer(StatusCode::OK, &self.apply(key, known, &body, manager, place.subresource.as_deref()))
             }

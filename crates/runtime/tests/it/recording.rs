@@ -25,6 +25,11 @@ async fn equal_events_become_one_with_a_count() {
                 recorder.normal(&object, "Synced", "synced successfully");
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
+            if api == EventApi::EventsV1 {
+                until("the series has begun", || fake.writes().len() == 2).await;
+                // Further ones are counted here and told when the series ends.
+                tokio::time::sleep(setpoint::recorder::SERIES_END + Duration::from_secs(61)).await;
+            }
             until("three writes", || fake.writes().len() == 3).await;
         })
         .await;
@@ -53,7 +58,8 @@ async fn equal_events_become_one_with_a_count() {
 async fn recording_never_waits_and_what_does_not_fit_is_counted() {
     let fake = Fake::new();
     let object: ConfigMap = serde_json::from_value(config_map("a", "1")).unwrap();
-    let manager = Manager::new(fake.client(), ManagerOptions::default());
+    let options = ManagerOptions { event_api: EventApi::CoreV1, ..ManagerOptions::default() };
+    let manager = Manager::new(fake.client(), options);
     let recorder = manager.recorder("tester");
     // Nobody sends before the manager runs.
     for _ in 0..setpoint::recorder::QUEUE + 7 {
@@ -63,4 +69,44 @@ async fn recording_never_waits_and_what_does_not_fit_is_counted() {
     let metrics = manager.metrics().encode();
     assert!(metrics.contains(r#"setpoint_events_dropped_total{reason="queue-full"} 7"#), "{metrics}");
     assert!(metrics.contains(r#"setpoint_events_dropped_total{reason="spam"} 975"#), "{metrics}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_equal_events_is_one_series_and_two_requests() {
+    let fake = Fake::new();
+    let object: ConfigMap = serde_json::from_value(config_map("a", "1")).unwrap();
+    let manager = Manager::new(fake.client(), ManagerOptions::default());
+    let recorder = manager.recorder("tester");
+    for _ in 0..500 {
+        recorder.warning(&object, "Flood", "again");
+    }
+    beside(&manager, async {
+        until("it has begun", || fake.writes().len() == 2).await;
+        tokio::time::sleep(setpoint::recorder::SERIES_END + Duration::from_secs(61)).await;
+    })
+    .await;
+    assert_eq!(fake.writes().len(), 3);
+    assert_eq!(fake.bodies()[2]["series"]["count"], 500);
+    assert!(!manager.metrics().encode().contains("setpoint_events_dropped_total{"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_does_not_hold_the_lease_sends_no_events() {
+    let fake = Fake::new();
+    let object: ConfigMap = serde_json::from_value(config_map("a", "1")).unwrap();
+    let lease = serde_json::json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "l", "namespace": "default"},
+        "spec": {"holderIdentity": "other", "leaseDurationSeconds": 15}});
+    fake.put("apis/coordination.k8s.io/v1/leases", lease);
+    let election = setpoint::LeaderElection::new("default", "l").identity("me");
+    let options = ManagerOptions { leader_election: Some(election), ..ManagerOptions::default() };
+    let manager = Manager::new(fake.client(), options);
+    let recorder = manager.recorder("tester");
+    beside(&manager, async {
+        recorder.warning(&object, "Early", "somebody else leads");
+        let dropped = r#"setpoint_events_dropped_total{reason="not-leader"} 1"#;
+        until("it is dropped", || manager.metrics().encode().contains(dropped)).await;
+        assert!(fake.writes().is_empty());
+    })
+    .await;
 }

@@ -1,0 +1,105 @@
+//! A registered controller, seen from outside.
+
+use kube::core::ApiResource;
+use tokio::sync::mpsc;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::builder::SetupError;
+use super::source::{Map, Origin, Source, map_objects, map_owner};
+use crate::cache::Object;
+use crate::manager::Manager;
+use crate::queue::Source as Reporter;
+use crate::queue::{Priority, Reason, WorkQueue};
+use crate::reconcile::Request;
+use crate::watch::Target;
+
+/// A source that was added to a running controller, and what ends it.
+pub(super) struct Added {
+    pub(super) source: Source,
+    pub(super) ends: CancellationToken,
+}
+
+/// A registered controller: its queue from outside, and what changes while it runs. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct ControllerHandle {
+    pub(super) queue: WorkQueue<Request>,
+    pub(super) manager: Manager,
+    /// The controller's own kind, and whether it lives in namespaces.
+    pub(super) primary: Option<(ApiResource, bool)>,
+    /// As many may wait as watches were added before the controller runs.
+    pub(super) added: mpsc::UnboundedSender<Added>,
+    pub(super) stop: CancellationToken,
+}
+
+/// A watch that was added to a controller; dropping it ends the watch. Its informer ends with the last holder.
+#[derive(Debug)]
+#[must_use = "dropping it ends the watch"]
+pub struct AddedWatch {
+    _ends: DropGuard,
+}
+
+impl ControllerHandle {
+    /// Queues a request.
+    pub fn enqueue(&self, request: &Request) {
+        self.queue.add_with(request, Priority::DEFAULT, Reason::MANUAL);
+    }
+
+    /// How many requests are ready.
+    pub fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Whether nothing is ready, running or delayed.
+    pub fn is_idle(&self) -> bool {
+        self.queue.is_idle()
+    }
+
+    /// Begins to watch more, at any time: as
+    /// [`Controller::watches_target`](crate::Controller::watches_target), until the answer is dropped. For kinds and
+    /// namespaces that are known only while the program runs.
+    ///
+    /// # Errors
+    /// When the controller has stopped.
+    pub fn watch(
+        &self,
+        target: Target,
+        map: impl Fn(&Object) -> Vec<Request> + Send + Sync + 'static,
+    ) -> Result<AddedWatch, SetupError> {
+        self.add(target, map_objects(map))
+    }
+
+    /// Begins to watch more objects of the controller's own kind, such as those of another namespace.
+    ///
+    /// # Errors
+    /// When the controller has stopped.
+    pub fn watch_more(&self, target: Target) -> Result<AddedWatch, SetupError> {
+        self.add(target, super::source::map_self())
+    }
+
+    /// Begins to watch what the controller's objects own, as their controller or (`any_owner`) in any way.
+    ///
+    /// # Errors
+    /// When the controller has stopped, or has no kind of its own.
+    pub fn watch_owned(&self, target: Target, any_owner: bool) -> Result<AddedWatch, SetupError> {
+        let Some((owner, namespaced)) = &self.primary else {
+            return Err(SetupError::NoKind(self.queue.name().to_owned()));
+        };
+        self.add(target, map_owner(owner.group.clone(), owner.kind.clone(), *namespaced, any_owner))
+    }
+
+    fn add(&self, target: Target, map: Map) -> Result<AddedWatch, SetupError> {
+        let name = Reporter::named(&target.resource.kind);
+        let informer = self.manager.hold(target);
+        let source = Source { origin: Origin::Informer { informer, map }, name, predicates: Vec::new() };
+        let ends = CancellationToken::new();
+        let added = Added { source, ends: ends.clone() };
+        self.added.send(added).map_err(|_| SetupError::Stopped)?;
+        Ok(AddedWatch { _ends: ends.drop_guard() })
+    }
+
+    /// Stops this controller alone: running reconciles finish, what it watched and nobody else holds ends, and its
+    /// name may be taken again.
+    pub fn stop(&self) {
+        self.stop.cancel();
+    }
+}

@@ -1,0 +1,108 @@
+//! Watches that begin and end while a controller runs.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use serde_json::json;
+use setpoint::{
+    Action, ClientError, Context, Controller, ControllerHandle, Manager, ManagerOptions, Query, Request,
+    SetupError, Target,
+};
+
+use crate::controllers::{CONFIG_MAPS, SECRETS, beside, config_map, until};
+use crate::fake::Fake;
+
+type Runs = Arc<Mutex<BTreeMap<String, usize>>>;
+
+fn counting(manager: &Manager) -> (ControllerHandle, Runs) {
+    let runs = Runs::default();
+    let seen = Arc::clone(&runs);
+    let target = Target::of::<ConfigMap>().in_namespace("default");
+    let handle = Controller::for_target(manager, target)
+        .run(move |_: Context, request: Request| {
+            *seen.lock().unwrap().entry(request.to_string()).or_default() += 1;
+            async { Ok(Action::done()) }
+        })
+        .unwrap();
+    (handle, runs)
+}
+
+fn count(runs: &Runs, name: &str) -> usize {
+    runs.lock().unwrap().get(name).copied().unwrap_or(0)
+}
+
+fn secret(name: &str, owner: Option<&str>) -> serde_json::Value {
+    let owners: Vec<_> = owner
+        .map(|name| json!({"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": "u", "controller": false}))
+        .into_iter()
+        .collect();
+    json!({"apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": name, "namespace": "default", "ownerReferences": owners}})
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_is_added_to_a_running_controller_and_ends_with_its_guard() {
+    let fake = Fake::new();
+    fake.put(SECRETS, secret("s", Some("owner")));
+    let mut elsewhere = config_map("far", "1");
+    elsewhere["metadata"]["namespace"] = "elsewhere".into();
+    fake.put(CONFIG_MAPS, elsewhere.clone());
+    let manager = Manager::new(fake.client(), ManagerOptions::default());
+    let (handle, runs) = counting(&manager);
+    let client = manager.client();
+    beside(&manager, async {
+        // Another kind, mapped; the same kind by any owner; another namespace of the controller's own kind.
+        let mapped =
+            handle.watch(Target::of::<Secret>(), |secret| vec![Request::cluster(secret.name())]).unwrap();
+        let owned = handle.watch_owned(Target::of::<Secret>(), true).unwrap();
+        let more = handle.watch_more(Target::of::<ConfigMap>().in_namespace("elsewhere")).unwrap();
+        until("the secret is mapped", || count(&runs, "s") == 1).await;
+        until("its owner is queued", || count(&runs, "default/owner") == 1).await;
+        until("the other namespace", || count(&runs, "elsewhere/far") == 1).await;
+        assert_eq!(client.list::<Secret>(Query::all()).await.unwrap().len(), 1);
+        assert_eq!(client.list::<ConfigMap>(Query::namespace("elsewhere")).await.unwrap().len(), 1);
+
+        drop(mapped);
+        fake.put(SECRETS, secret("t", Some("owner")));
+        until("the owner again", || count(&runs, "default/owner") == 2).await;
+        assert_eq!(count(&runs, "t"), 0, "that watch has ended, the informer goes on for the other");
+        drop(owned);
+        let refused = |result| matches!(result, Err(ClientError::NoInformer { .. }));
+        for _ in 0..1000 {
+            if refused(client.list::<Secret>(Query::all()).await.map(drop)) {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert!(refused(client.list::<Secret>(Query::all()).await.map(drop)), "nobody holds it any more");
+        drop(more);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_is_stopped_alone_and_its_name_is_free_again() {
+    let fake = Fake::new();
+    fake.put(CONFIG_MAPS, config_map("a", "1"));
+    let manager = Manager::new(fake.client(), ManagerOptions::default());
+    let (first, runs) = counting(&manager);
+    beside(&manager, async {
+        until("the first run", || count(&runs, "default/a") == 1).await;
+        first.stop();
+        for _ in 0..1000 {
+            if first.watch_more(Target::of::<ConfigMap>()).is_err() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!(first.watch_more(Target::of::<ConfigMap>()).unwrap_err(), SetupError::Stopped);
+        assert!(manager.client().list::<ConfigMap>(Query::all()).await.is_err(), "nobody holds its informer");
+        fake.put(CONFIG_MAPS, config_map("a", "2"));
+        let (_second, again) = counting(&manager);
+        until("the second controller of that name", || count(&again, "default/a") == 1).await;
+        assert_eq!(count(&runs, "default/a"), 1);
+    })
+    .await;
+}

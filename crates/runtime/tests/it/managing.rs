@@ -1,0 +1,131 @@
+//! The order in which a manager starts and stops, and what it refuses.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use setpoint::{
+    Action, Context, Controller, Error, LeaderElection, Manager, ManagerError, ManagerOptions, Request,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::controllers::{CONFIG_MAPS, beside, config_map, until};
+use crate::fake::Fake;
+
+type Log = Arc<Mutex<Vec<String>>>;
+
+fn note(log: &Log, line: &str) {
+    log.lock().unwrap().push(line.to_owned());
+}
+
+/// Work that takes a second to stop.
+async fn work(log: Log, name: &'static str, ready: bool, stopping: CancellationToken) -> Result<(), Error> {
+    note(&log, &format!("{name} starts, caches synced: {ready}"));
+    stopping.cancelled().await;
+    note(&log, &format!("{name} is told to stop"));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    note(&log, &format!("{name} has stopped"));
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_starts_after_the_caches_and_stops_in_reverse_before_them() {
+    let fake = Fake::new();
+    fake.put(CONFIG_MAPS, config_map("a", "1"));
+    let options = ManagerOptions {
+        leader_election: Some(LeaderElection::new("default", "l").identity("me")),
+        ..ManagerOptions::default()
+    };
+    let manager = Manager::new(fake.client(), options);
+    let informer = manager.informer::<ConfigMap>();
+    let log = Log::default();
+    let (synced, told) = (informer.clone(), Arc::clone(&log));
+    manager.add("leading", move |stopping| work(told, "leading", synced.has_synced(), stopping)).unwrap();
+    let (synced, told) = (informer.clone(), Arc::clone(&log));
+    manager
+        .add_always("always", move |stopping| work(told, "always", synced.has_synced(), stopping))
+        .unwrap();
+    beside(&manager, until("both run", || log.lock().unwrap().len() == 2)).await;
+    assert_eq!(
+        *log.lock().unwrap(),
+        [
+            "always starts, caches synced: true",
+            "leading starts, caches synced: true",
+            "leading is told to stop",
+            "leading has stopped",
+            "always is told to stop",
+            "always has stopped",
+        ]
+    );
+    let lease = fake.get("apis/coordination.k8s.io/v1/leases", "default", "l").unwrap();
+    assert_eq!(lease["spec"]["holderIdentity"], "", "released at the end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_of_any_work_stops_the_manager_and_is_named() {
+    let manager = Manager::new(Fake::new().client(), ManagerOptions::default());
+    manager.add("broken", |_| async { Err(Error::msg("no bread")) }).unwrap();
+    let ended = manager.run(std::future::pending()).await.unwrap_err();
+    assert_eq!(ended.to_string(), "broken: no bread");
+}
+
+#[tokio::test(start_paused = true)]
+async fn caches_that_never_sync_end_the_manager_with_their_names() {
+    let fake = Fake::new();
+    fake.refuse(|method, path| {
+        (*method == http::Method::GET && path.ends_with("configmaps")).then_some((403, "Forbidden"))
+    });
+    let options = ManagerOptions { cache_sync_timeout: Duration::from_secs(60), ..ManagerOptions::default() };
+    let manager = Manager::new(fake.client(), options);
+    manager.informer::<ConfigMap>();
+    let began = tokio::time::Instant::now();
+    let ended = manager.run(std::future::pending()).await.unwrap_err();
+    assert!(matches!(&ended, ManagerError::CacheSync { kinds, .. } if kinds == "ConfigMap"), "{ended}");
+    assert_eq!(began.elapsed().as_secs(), 60);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_comes_later_has_its_own_deadline_for_its_caches() {
+    let fake = Fake::new();
+    fake.refuse(|method, path| {
+        (*method == http::Method::GET && path.ends_with("configmaps")).then_some((403, "Forbidden"))
+    });
+    let manager = Manager::new(fake.client(), ManagerOptions::default());
+    let late = manager.clone();
+    let register = async move {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        Controller::for_kind::<ConfigMap>(&late)
+            .cache_sync_timeout(Duration::from_secs(20))
+            .run(|_: Context, _: Request| async { Ok(Action::done()) })
+            .unwrap();
+        std::future::pending::<()>().await;
+    };
+    let ended = manager.run(register).await.unwrap_err();
+    assert_eq!(
+        ended.to_string(),
+        "configmap: controller configmap: caches of ConfigMap did not sync within 20s"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_object_is_queued_again_within_ten_percent_of_ten_hours() {
+    let fake = Fake::new();
+    fake.put(CONFIG_MAPS, config_map("a", "1"));
+    let manager = Manager::new(fake.client(), ManagerOptions::default());
+    let began = tokio::time::Instant::now();
+    let log: Arc<Mutex<Vec<(f64, String)>>> = Arc::default();
+    let seen = Arc::clone(&log);
+    Controller::for_kind::<ConfigMap>(&manager)
+        .run(move |ctx: Context, _: Request| {
+            let hours = began.elapsed().as_secs_f64() / 3600.0;
+            seen.lock().unwrap().push((hours, ctx.reasons().to_string()));
+            async { Ok(Action::done()) }
+        })
+        .unwrap();
+    beside(&manager, tokio::time::sleep(Duration::from_secs(24 * 3600))).await;
+    let log = log.lock().unwrap();
+    assert_eq!((log.len(), log[0].1.as_str()), (3, "ConfigMap initial"), "{log:?}");
+    let resyncs = &log[1..];
+    assert!(resyncs.iter().all(|(_, why)| why == "ConfigMap resync"), "{log:?}");
+    assert!((9.0..=11.0).contains(&resyncs[0].0) && (18.0..=22.0).contains(&resyncs[1].0), "{log:?}");
+}
