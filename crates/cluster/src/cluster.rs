@@ -8,7 +8,7 @@ use kube::Client;
 use setpoint::SetupError;
 use setpoint_api::{Clock, Random};
 use setpoint_apiserver::auth::jwt::{SigningKey, VerifyingKey};
-use setpoint_apiserver::pki::{Identity, PkiError, server_config};
+use setpoint_apiserver::pki::{Identity, PkiError, kubelet_client_config, server_config};
 use setpoint_apiserver::{
     Authorization, Options as ServerOptions, Server, ServiceAccountKeys, StartError, UserInfo,
 };
@@ -90,6 +90,9 @@ impl Cluster {
         server.admission.service_account = options.service_account_admission;
         let nodes = LocalNodes::default();
         server.nodes = Some(Arc::new(nodes.clone()));
+        let kubelet_client =
+            credentials.authority.client(KUBELET_CLIENT, &["system:masters"], clock.now())?;
+        server.kubelet_tls = Some(kubelet_client_config(&kubelet_client)?);
         let server = Server::start(server).await?;
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
@@ -147,15 +150,19 @@ impl Cluster {
         address: SocketAddr,
         serving: Serving,
     ) -> Result<SocketAddr, ClusterError> {
-        let refused = |source| ClusterError::Listen { address, source };
-        let listener = TcpListener::bind(address).await.map_err(refused)?;
-        let address = listener.local_addr().map_err(refused)?;
+        self.serve(bind(address).await?, serving)
+    }
+
+    /// Serves clients of other processes on a socket that [`bind`] opened, whose address pods were told already.
+    pub fn serve(&self, listener: TcpListener, serving: Serving) -> Result<SocketAddr, ClusterError> {
+        let address = listener.local_addr().map_err(ClusterError::Folder)?;
         let authority = &self.credentials.authority;
         let identity = match serving.identity {
             Some((certificate, key)) => Identity { certificate, key },
             None => {
                 let names = SERVER_NAMES.map(str::to_owned);
-                authority.serving(&names, &[address.ip()], self.clock.now())?
+                let addresses = [address.ip(), reachable(address).ip()];
+                authority.serving(&names, &addresses, self.clock.now())?
             }
         };
         let client_authority =
@@ -216,6 +223,26 @@ fn service_account_keys(options: &Options, own: &Credentials) -> Result<ServiceA
     }
     Ok(keys)
 }
+
+/// Opens a socket for [`Cluster::serve`]. What is told its address before the cluster starts finds it waiting.
+///
+/// # Errors
+/// When the address is taken.
+pub async fn bind(address: SocketAddr) -> Result<TcpListener, ClusterError> {
+    TcpListener::bind(address).await.map_err(|source| ClusterError::Listen { address, source })
+}
+
+/// An address of this host under which a socket on `address` answers, where that names no host.
+pub fn reachable(address: SocketAddr) -> SocketAddr {
+    match address {
+        SocketAddr::V4(v4) if v4.ip().is_unspecified() => SocketAddr::from(([127, 0, 0, 1], v4.port())),
+        SocketAddr::V6(v6) if v6.ip().is_unspecified() => (std::net::Ipv6Addr::LOCALHOST, v6.port()).into(),
+        address => address,
+    }
+}
+
+/// The name under which the server shows itself to nodes of other processes.
+const KUBELET_CLIENT: &str = "kube-apiserver-kubelet-client";
 
 /// The names under which pods and people reach the server.
 const SERVER_NAMES: [&str; 5] = [

@@ -26,7 +26,7 @@ mod transport;
 mod wait;
 mod workload;
 
-pub use cluster::{Cluster, ClusterError};
+pub use cluster::{Cluster, ClusterError, bind, reachable};
 pub use history::{Change, ChangeKind, changes};
 pub use install::InstallError;
 pub use options::{Backend, Controllers, Options, Serving};

@@ -1,10 +1,11 @@
 //! How the API server reaches the nodes of its own process: a pipe instead of a socket.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use setpoint_apiserver::{Dialing, Io, Nodes};
-use setpoint_node::Pods;
 use setpoint_node::kubelet::service::Service;
+use setpoint_node::{NodePods, Pods};
 use tokio::task::JoinSet;
 
 /// Bytes under way in one direction before the writer waits.
@@ -16,7 +17,8 @@ pub struct LocalNodes(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
-    kubelet: OnceLock<Service<Pods>>,
+    pods: OnceLock<Pods>,
+    kubelets: Mutex<BTreeMap<String, Service<NodePods>>>,
     connections: Mutex<JoinSet<()>>,
 }
 
@@ -24,14 +26,25 @@ impl LocalNodes {
     /// Makes the nodes' pods reachable.
     pub fn serve(&self, pods: Pods) {
         // A cluster has one set of nodes, made once.
-        let _ = self.0.kubelet.set(pods.kubelet());
+        let _ = self.0.pods.set(pods);
+    }
+
+    /// The service of a node, made when it is first asked for: its sessions have to outlive one connection.
+    fn kubelet(&self, node: &str) -> Option<Service<NodePods>> {
+        let mut kubelets = self.0.kubelets.lock().expect("no holder of this lock panics");
+        if let Some(known) = kubelets.get(node) {
+            return Some(known.clone());
+        }
+        let kubelet = self.0.pods.get()?.kubelet(node)?;
+        kubelets.insert(node.to_owned(), kubelet.clone());
+        Some(kubelet)
     }
 }
 
 impl Nodes for LocalNodes {
     fn dial(&self, node: &str) -> Option<Dialing> {
         // Other nodes are other processes, reached over TLS.
-        let kubelet = self.0.kubelet.get().filter(|kubelet| kubelet.host().has_node(node))?.clone();
+        let kubelet = self.kubelet(node)?;
         let shared = self.0.clone();
         Some(Box::pin(async move {
             let (near, far) = tokio::io::duplex(PIPE);

@@ -4,6 +4,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use serde_json::{Value, json};
 use setpoint::Key;
 use tokio::net::TcpStream;
 
@@ -31,21 +32,43 @@ impl Dial for PodPorts {
     }
 }
 
-impl Pods {
+/// The pods of one node. Clones are the same.
+#[derive(Clone)]
+pub struct NodePods {
+    pub(crate) pods: Pods,
+    pub(crate) node: u32,
+}
+
+impl NodePods {
     fn find(&self, name: &ContainerName) -> Result<(Key, std::sync::Arc<Pod>), HostError> {
         let key = Key::new(Some(&name.namespace), &name.pod);
-        let pod = self.pod(&key);
+        let pod = self.pods.pod(&key).filter(|pod| self.pods.node_of(pod) == Some(self.node));
         let pod = pod.ok_or_else(|| HostError::NotFound(format!("pod {key} is not on this node")))?;
         Ok((key, pod))
     }
 }
 
-impl Host for Pods {
+impl Host for NodePods {
     type Dial = PodPorts;
+
+    fn pods(&self) -> Value {
+        let mut items: Vec<Value> =
+            self.pods.of_node(self.node).iter().filter_map(|pod| serde_json::to_value(&**pod).ok()).collect();
+        for item in &mut items {
+            // Items of a list carry no type of their own.
+            if let Some(fields) = item.as_object_mut() {
+                fields.remove("apiVersion");
+                fields.remove("kind");
+            }
+        }
+        json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items})
+    }
 
     fn log(&self, name: &ContainerName, previous: bool) -> Result<LogSource, HostError> {
         let (key, pod) = self.find(name)?;
-        if let Some(processes) = self.processes().filter(|_| is_process(&pod, &self.options().images)) {
+        if let Some(processes) =
+            self.pods.processes().filter(|_| is_process(&pod, &self.pods.options().images))
+        {
             return match processes.log(&key, &name.container, previous) {
                 Some(log) => Ok(LogSource::File(log)),
                 None if previous => Err(HostError::NotFound(format!(
@@ -65,7 +88,7 @@ impl Host for Pods {
         let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
         let container = containers.into_iter().find(|container| container.name == name.container);
         let image = container.and_then(|container| container.image.clone()).unwrap_or_default();
-        let Some(entry) = self.options().images.find(&image) else {
+        let Some(entry) = self.pods.options().images.find(&image) else {
             return Err(HostError::Refused(format!(
                 "container {} is simulated: there is no program to run {command:?} beside",
                 name.container
@@ -79,7 +102,7 @@ impl Host for Pods {
         }
         let command = entry.command(command, &[]).map_err(|error| HostError::Refused(error.to_string()))?;
         let processes =
-            self.processes().ok_or_else(|| HostError::Refused("no process containers here".into()))?;
+            self.pods.processes().ok_or_else(|| HostError::Refused("no process containers here".into()))?;
         let running = processes.process(&key, &name.container);
         let (join, environment) = running
             .ok_or_else(|| HostError::NotFound(format!("container not found ({:?})", name.container)))?;
@@ -88,7 +111,7 @@ impl Host for Pods {
 
     fn dial(&self, name: &ContainerName) -> Result<PodPorts, HostError> {
         let (key, _) = self.find(name)?;
-        Ok(PodPorts(self.processes().and_then(|processes| processes.address(&key))))
+        Ok(PodPorts(self.pods.processes().and_then(|processes| processes.address(&key))))
     }
 }
 

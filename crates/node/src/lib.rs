@@ -16,7 +16,7 @@ pub mod simulated;
 pub mod spdy;
 pub mod status;
 
-pub use host::PodPorts;
+pub use host::{NodePods, PodPorts};
 pub use options::{Capacity, NodeOptions};
 pub use pods::Pods;
-pub use register::register;
+pub use register::{register, register_serving};

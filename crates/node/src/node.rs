@@ -11,8 +11,8 @@ use crate::options::NodeOptions;
 pub const LEASE_NAMESPACE: &str = "kube-node-lease";
 /// How long a lease is good for without being renewed.
 const LEASE_SECONDS: i64 = 40;
-/// The address that nodes give as theirs. Nothing dials it: it says that the node is this host.
-pub const HOST_ADDRESS: &str = "127.0.0.1";
+/// What a kubelet is taken to listen on when its Node does not say.
+const KUBELET_PORT: u16 = 10250;
 
 /// The name of node number `index`.
 pub fn name(index: u32) -> String {
@@ -45,8 +45,8 @@ pub fn node(index: u32) -> Value {
     })
 }
 
-/// The status of a healthy node since `since`.
-pub fn status(index: u32, options: &NodeOptions, since: Timestamp) -> Value {
+/// The status of a healthy node since `since`; `port` is where it serves the kubelet's paths, if it does.
+pub fn status(index: u32, options: &NodeOptions, port: Option<u16>, since: Timestamp) -> Value {
     let time = rfc3339_seconds(since);
     let resources = json!({
         "cpu": options.capacity.cpu,
@@ -70,10 +70,10 @@ pub fn status(index: u32, options: &NodeOptions, since: Timestamp) -> Value {
             condition("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
         ],
         "addresses": [
-            {"type": "InternalIP", "address": HOST_ADDRESS},
+            {"type": "InternalIP", "address": options.address},
             {"type": "Hostname", "address": name(index)},
         ],
-        "daemonEndpoints": {"kubeletEndpoint": {"Port": options.kubelet_port.unwrap_or(10250)}},
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": port.unwrap_or(KUBELET_PORT)}},
         "nodeInfo": {
             "architecture": architecture(),
             "bootID": "", "machineID": "", "systemUUID": "",

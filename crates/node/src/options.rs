@@ -1,9 +1,12 @@
 //! What the nodes of one process are started with.
 
+use std::net::{IpAddr, Ipv4Addr};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::annotation::Script;
+use crate::node;
 use crate::process::image::ImageTable;
 
 /// What the nodes of one process are started with.
@@ -11,6 +14,10 @@ use crate::process::image::ImageTable;
 pub struct NodeOptions {
     /// How many; they are named `setpoint-0`, `setpoint-1`, …
     pub count: u32,
+    /// The number of the first, where other processes have nodes in the same cluster.
+    pub first: u32,
+    /// The address that the nodes give as theirs; only where the kubelet's paths are served does anybody dial it.
+    pub address: IpAddr,
     /// What simulated pods do unless their annotations say otherwise.
     pub script: Script,
     /// Images that run as processes of this host. Everything else is simulated.
@@ -27,8 +34,18 @@ pub struct NodeOptions {
     pub heartbeat: Duration,
     /// What each node says it has.
     pub capacity: Capacity,
-    /// Where the kubelet's paths are served, as Node status tells the API server; none inside one process.
-    pub kubelet_port: Option<u16>,
+}
+
+impl NodeOptions {
+    /// The numbers of the nodes.
+    pub fn indices(&self) -> Range<u32> {
+        self.first..self.first.saturating_add(self.count)
+    }
+
+    /// The number of the node of that name, where it is one of these.
+    pub fn index(&self, name: &str) -> Option<u32> {
+        node::index(name).filter(|index| self.indices().contains(index))
+    }
 }
 
 /// What a node says it has.
@@ -46,6 +63,8 @@ impl Default for NodeOptions {
     fn default() -> Self {
         NodeOptions {
             count: 1,
+            first: 0,
+            address: IpAddr::V4(Ipv4Addr::LOCALHOST),
             script: Script::default(),
             images: ImageTable::default(),
             helper: None,
@@ -54,7 +73,6 @@ impl Default for NodeOptions {
             environment: Vec::new(),
             heartbeat: HEARTBEAT,
             capacity: Capacity::default(),
-            kubelet_port: None,
         }
     }
 }

@@ -12,6 +12,7 @@ use setpoint::{Action, Clock, Context, DeleteOptions, Error, Key, Reconciler, Re
 
 use crate::address::{PodAddresses, loopback};
 use crate::annotation::Script;
+use crate::host::NodePods;
 use crate::kubelet::service::Service;
 use crate::node;
 use crate::options::NodeOptions;
@@ -84,14 +85,10 @@ impl Pods {
         &self.0.options
     }
 
-    /// Whether the node of that name is one of this process.
-    pub fn has_node(&self, name: &str) -> bool {
-        node::index(name).is_some_and(|index| index < self.0.options.count)
-    }
-
-    /// The kubelet's HTTP service over these pods; its sessions end with it.
-    pub fn kubelet(&self) -> Service<Pods> {
-        Service::new(self.clone(), self.0.clock.clone())
+    /// The kubelet's HTTP service of the node of that name, if it is one of this process; its sessions end with it.
+    pub fn kubelet(&self, node: &str) -> Option<Service<NodePods>> {
+        let index = self.0.options.index(node)?;
+        Some(Service::new(NodePods { pods: self.clone(), node: index }, self.0.clock.clone()))
     }
 
     pub(crate) fn processes(&self) -> Option<&ProcessPods> {
@@ -103,8 +100,19 @@ impl Pods {
         self.0.seen.lister::<Pod>().get_key(key.as_str()).ok()?
     }
 
+    /// The number of the node that a pod is bound to, where it is one of these.
+    pub(crate) fn node_of(&self, pod: &Pod) -> Option<u32> {
+        self.0.options.index(pod.spec.as_ref()?.node_name.as_deref()?)
+    }
+
+    /// The pods of one node, as the cache has them.
+    pub(crate) fn of_node(&self, node: u32) -> Vec<Arc<Pod>> {
+        let all = self.0.seen.lister::<Pod>().list().unwrap_or_default();
+        all.into_iter().filter(|pod| self.node_of(pod) == Some(node)).collect()
+    }
+
     fn addresses(&self, key: &Key, pod: &Pod, node: u32) -> Option<Addresses> {
-        let host = node::HOST_ADDRESS.to_owned();
+        let host = self.0.options.address.to_string();
         let spec = pod.spec.as_ref()?;
         if spec.host_network == Some(true) {
             return Some(Addresses { pod: host.clone(), host });
@@ -150,9 +158,8 @@ fn key_of(pod: &Pod) -> Key {
 impl Reconciler for Pods {
     async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
         let pod = ctx.client().get::<Pod>(&request).await?;
-        let place =
-            pod.as_ref().and_then(|pod| pod.spec.as_ref()?.node_name.as_deref().and_then(node::index));
-        let (Some(pod), Some(node)) = (pod, place.filter(|index| *index < self.0.options.count)) else {
+        let place = pod.as_ref().and_then(|pod| self.node_of(pod));
+        let (Some(pod), Some(node)) = (pod, place) else {
             self.forget(request.key());
             return Ok(Action::done());
         };

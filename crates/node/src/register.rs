@@ -10,6 +10,7 @@ use setpoint::{Client, ClientError, Controller, Error, Manager, Patch, Predicate
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::kubelet::server::Serving;
 use crate::node;
 use crate::options::NodeOptions;
 use crate::pods::Pods;
@@ -23,6 +24,27 @@ const CONCURRENCY: usize = 16;
 /// # Errors
 /// When the manager has stopped, or has nodes already.
 pub fn register(manager: &Manager, options: NodeOptions) -> Result<Pods, SetupError> {
+    add(manager, options, &[])
+}
+
+/// The same, and the kubelet's paths of each node are served at an address of this host.
+///
+/// # Errors
+/// When the manager has stopped, or has nodes already.
+pub fn register_serving(
+    manager: &Manager,
+    options: NodeOptions,
+    serving: Serving,
+) -> Result<Pods, SetupError> {
+    let ports = serving.ports();
+    let pods = add(manager, options, &ports)?;
+    let (served, client) = (pods.clone(), manager.client_without_lease("kubelet"));
+    let clock = manager.clock().clone();
+    manager.add_always("kubelet", move |stop| serving.run(served, client, clock, stop))?;
+    Ok(pods)
+}
+
+fn add(manager: &Manager, options: NodeOptions, ports: &[u16]) -> Result<Pods, SetupError> {
     let options = Arc::new(options);
     let (wake, woken) = mpsc::channel(WAKES);
     let processes = process_pods(manager, &options, wake);
@@ -31,14 +53,15 @@ pub fn register(manager: &Manager, options: NodeOptions) -> Result<Pods, SetupEr
     let heart = Heart {
         client: manager.client_without_lease("kubelet"),
         options: options.clone(),
+        ports: ports.to_vec(),
         manager: manager.clone(),
     };
     manager.add_always("nodes", |stop| heart.beat(stop))?;
-    let count = options.count;
+    let nodes = options.clone();
     let ours = Predicate::new(move |change| {
         change.objects().any(|pod| {
             let node = pod.path("spec.nodeName");
-            node.and_then(|name| node::index(&name)).is_some_and(|index| index < count)
+            node.is_some_and(|name| nodes.index(&name).is_some())
         })
     });
     let mut controller = Controller::for_kind::<Pod>(manager)
@@ -48,6 +71,11 @@ pub fn register(manager: &Manager, options: NodeOptions) -> Result<Pods, SetupEr
         .concurrency(CONCURRENCY)
         .channel("container", woken);
     if let Some(processes) = processes {
+        let stopping = processes.clone();
+        manager.add_always("containers", |stop| async move {
+            stopping.stop_with(stop).await;
+            Ok(())
+        })?;
         // A change of what a pod's files come from reaches the files.
         let (configs, secrets) = (processes.clone(), processes);
         controller = controller
@@ -72,12 +100,13 @@ fn process_pods(
     options: &NodeOptions,
     wake: mpsc::Sender<Request>,
 ) -> Option<ProcessPods> {
+    let folder = options.folder.clone()?;
+    // Whatever a node that was killed left behind: its processes died with it, and its pods start afresh.
+    let _ = std::fs::remove_dir_all(folder.join("pods"));
     if options.images.images.is_empty() {
         return None;
     }
-    let (folder, helper) = (options.folder.clone()?, options.helper.clone()?);
-    // Whatever a node that was killed left behind: its processes died with it, and its pods start afresh.
-    let _ = std::fs::remove_dir_all(folder.join("pods"));
+    let helper = options.helper.clone()?;
     Some(ProcessPods::new(folder, helper, manager.clock().clone(), wake))
 }
 
@@ -87,6 +116,8 @@ const NOT_READY: &str = "node.kubernetes.io/not-ready";
 struct Heart {
     client: Client,
     options: Arc<NodeOptions>,
+    /// Where each node serves the kubelet's paths; empty where none does.
+    ports: Vec<u16>,
     manager: Manager,
 }
 
@@ -102,7 +133,7 @@ impl Heart {
                 () = stop.cancelled() => return Ok(()),
                 _ = beat.tick() => {}
             }
-            for (index, uid) in (0u32..).zip(&mut uids) {
+            for (index, uid) in self.options.indices().zip(&mut uids) {
                 // One node's failure is not the others'; the next beat tries again.
                 if let Err(error) = self.one(index, uid).await {
                     tracing::warn!(node = node::name(index), %error, "the node could not report");
@@ -129,7 +160,8 @@ impl Heart {
             Err(error) if !error.is_already_exists() => return Err(error),
             _ => {}
         }
-        let status = node::status(index, &self.options, self.manager.clock().now());
+        let port = self.ports.get((index - self.options.first) as usize).copied();
+        let status = node::status(index, &self.options, port, self.manager.clock().now());
         let node =
             self.client.patch_status::<Node>(name.as_str(), &Patch::Merge(json!({"status": status}))).await?;
         self.remove_taint(&node).await?;

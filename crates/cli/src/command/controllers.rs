@@ -1,10 +1,16 @@
 //! `setpoint controllers`: the built-in controllers and nodes alone, against any API server.
 
-use std::path::PathBuf;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use base64::Engine;
+use kube::Config;
 use setpoint::program::Program;
 use setpoint_node::NodeOptions;
+use setpoint_node::kubelet::server::{Serving, ServingOptions};
+
+use super::nodes::{self, PodFolder};
 
 /// The name under which nodes are asked for.
 const NODE: &str = "node";
@@ -19,40 +25,127 @@ pub struct Arguments {
     /// endpoints, endpointslice, scheduler, node.
     #[arg(long, value_name = "NAMES")]
     only: Option<String>,
-    /// How many nodes.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    nodes: u32,
     /// Act without competing for a lease: only where nothing else runs these controllers.
     #[arg(long)]
     no_leader_election: bool,
-    /// The PEM file of the cluster's authority, which rootca publishes.
+    /// The PEM file of the cluster's authority, which rootca publishes; that of the kubeconfig when absent.
     #[arg(long, value_name = "FILE")]
     root_ca_file: Option<PathBuf>,
+    #[command(flatten)]
+    nodes: Nodes,
+}
+
+/// Flags of the nodes.
+#[derive(clap::Args, Debug)]
+struct Nodes {
+    /// How many nodes.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    nodes: u32,
+    /// The number of the first node (setpoint-N), where other processes have nodes in the same cluster.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    first_node: u32,
+    /// Which images run as processes of this host, and which programs each may run (TOML).
+    #[arg(long, value_name = "FILE")]
+    images: Option<PathBuf>,
+    /// The PEM file of the authority of the certificate with which the API server comes for logs, exec and
+    /// port-forward; that of the kubeconfig when absent.
+    #[arg(long, value_name = "FILE")]
+    client_ca_file: Option<PathBuf>,
+    /// The address where nodes serve logs, exec and port-forward to the API server.
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
+    node_ip: IpAddr,
+    /// The first node's port there, the others' follow; 0 takes free ones.
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    node_port: u16,
+    /// The PEM file of the nodes' serving certificate; without it they sign one themselves.
+    #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
+    tls_cert_file: Option<PathBuf>,
+    /// The PEM file of its key.
+    #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
+    tls_private_key_file: Option<PathBuf>,
 }
 
 /// Runs until a signal.
 pub async fn run(arguments: Arguments) -> Result<()> {
     let only =
         arguments.only.as_deref().map(|text| setpoint_controllers::parse_names(text, &[NODE])).transpose()?;
-    let root_ca = arguments.root_ca_file.as_ref().map(std::fs::read_to_string).transpose()?;
     let program = Program {
         name: "setpoint-controllers".into(),
-        kubeconfig: arguments.kubeconfig,
+        kubeconfig: arguments.kubeconfig.clone(),
         leader_elect: !arguments.no_leader_election,
         leader_election_namespace: Some("kube-system".into()),
         ..Program::default()
     };
-    let with_nodes = only.as_ref().is_none_or(|names| names.contains(NODE));
+    let config = program.config().await?;
+    let root_ca = match &arguments.root_ca_file {
+        Some(path) => Some(read(path)?),
+        None => authority(&config)?,
+    };
+    let with_nodes = only.as_ref().is_none_or(|names| names.contains(NODE)) && arguments.nodes.nodes > 0;
     let options = setpoint_controllers::Options { only, root_ca };
+    let folder = PodFolder::make(None)?;
+    let nodes = with_nodes.then(|| arguments.nodes.options(&config, &folder)).transpose()?;
     let register = |manager: &setpoint::Manager| {
         setpoint_controllers::register(manager, &options)?;
-        if with_nodes {
-            setpoint_node::register(
-                manager,
-                NodeOptions { count: arguments.nodes, ..NodeOptions::default() },
-            )?;
+        match nodes {
+            Some((nodes, Some(serving))) => {
+                setpoint_node::register_serving(manager, nodes, serving).map(drop)
+            }
+            Some((nodes, None)) => setpoint_node::register(manager, nodes).map(drop),
+            None => Ok(()),
         }
-        Ok(())
     };
     Ok(program.run(register).await?)
+}
+
+impl Nodes {
+    fn options(&self, config: &Config, folder: &PodFolder) -> Result<(NodeOptions, Option<Serving>)> {
+        let url = &config.cluster_url;
+        let host = url.host().unwrap_or("localhost").trim_start_matches('[').trim_end_matches(']');
+        let port = url.port_u16().unwrap_or(if url.scheme_str() == Some("http") { 80 } else { 443 });
+        let options = NodeOptions {
+            count: self.nodes,
+            first: self.first_node,
+            address: self.node_ip,
+            images: nodes::image_table(self.images.as_deref())?,
+            helper: Some(std::env::current_exe()?),
+            folder: Some(folder.path.clone()),
+            cluster: folder.cluster,
+            environment: nodes::api_environment(host, port),
+            ..NodeOptions::default()
+        };
+        let client_authority = match &self.client_ca_file {
+            Some(path) => Some(read(path)?),
+            None => authority(config)?,
+        };
+        let Some(client_authority) = client_authority else {
+            tracing::warn!("no --client-ca-file: the API server cannot reach these nodes for logs or exec");
+            return Ok((options, None));
+        };
+        let identity = match (&self.tls_cert_file, &self.tls_private_key_file) {
+            (Some(certificate), Some(key)) => Some((read(certificate)?, read(key)?)),
+            _ => None,
+        };
+        let serving = ServingOptions { port: self.node_port, client_authority, identity };
+        let serving = Serving::bind(&options, &serving)?;
+        Ok((options, Some(serving)))
+    }
+}
+
+fn read(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// The authority that the kubeconfig names, as PEM.
+fn authority(config: &Config) -> Result<Option<String>> {
+    if let Some(path) = &config.root_cert_file {
+        return read(path).map(Some);
+    }
+    let block = |der: &Vec<u8>| {
+        let text = base64::engine::general_purpose::STANDARD.encode(der);
+        let lines: Vec<&str> =
+            text.as_bytes().chunks(64).filter_map(|line| std::str::from_utf8(line).ok()).collect();
+        format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
+    };
+    Ok(config.root_cert.as_ref().map(|certificates| certificates.iter().map(block).collect()))
 }

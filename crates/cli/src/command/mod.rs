@@ -3,5 +3,6 @@
 pub mod assets;
 pub mod controllers;
 mod demo;
+mod nodes;
 pub mod up;
 pub mod viewer;

@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use setpoint_cluster::{Backend, Cluster, Controllers, NodeOptions, Options};
+use setpoint_cluster::{Backend, Cluster, Controllers, NodeOptions, Options, Serving, bind, reachable};
 use setpoint_node::process::image::ImageTable;
 use setpoint_store::Recovery;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+
+use super::nodes::{self, PodFolder};
 
 /// Start a cluster and keep it in the foreground until Ctrl-C or SIGTERM.
 #[derive(clap::Args, Debug)]
@@ -53,12 +55,15 @@ pub async fn run(arguments: Arguments, began: Instant) -> Result<()> {
     let controllers = if arguments.no_controllers { Controllers::None } else { Controllers::All };
     let count = if arguments.no_controllers { 0 } else { arguments.nodes };
     let folder = PodFolder::make(arguments.data_dir.as_deref())?;
+    let listener = bind(SocketAddr::new(arguments.bind, arguments.port)).await?;
+    let api = reachable(listener.local_addr()?);
     let nodes = NodeOptions {
         count,
-        images: images(&arguments)?,
+        images: images(arguments.images.as_deref(), arguments.demo)?,
         helper: Some(std::env::current_exe()?),
         folder: Some(folder.path.clone()),
         cluster: folder.cluster,
+        environment: nodes::api_environment(&api.ip().to_string(), api.port()),
         ..NodeOptions::default()
     };
     // Signals are taken from the first moment on: one that comes while starting must not leave a half cluster.
@@ -66,7 +71,7 @@ pub async fn run(arguments: Arguments, began: Instant) -> Result<()> {
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
     let cluster = Cluster::start(Options { backend, controllers, nodes, ..Options::default() }).await?;
     report_recovery(cluster.recovery());
-    let address = cluster.listen(SocketAddr::new(arguments.bind, arguments.port)).await?;
+    let address = cluster.serve(listener, Serving::default())?;
     write_kubeconfig(&arguments.kubeconfig, &cluster.kubeconfig(address)?)?;
     println!(
         "ready https://{address} in {} ms, kubeconfig {}",
@@ -88,38 +93,13 @@ pub async fn run(arguments: Arguments, began: Instant) -> Result<()> {
     stop.cancel();
     while operators.join_next().await.is_some() {}
     cluster.shutdown().await;
+    folder.remove();
     Ok(())
 }
 
-/// Where process pods keep their files, and what tells this cluster's loopback addresses from another's.
-struct PodFolder {
-    path: PathBuf,
-    cluster: u8,
-    _temporary: Option<tempfile::TempDir>,
-}
-
-impl PodFolder {
-    fn make(data: Option<&Path>) -> Result<PodFolder> {
-        let cluster = (std::process::id() % 15) as u8;
-        if let Some(data) = data {
-            let path = std::path::absolute(data.join("pods"))?;
-            return Ok(PodFolder { path, cluster, _temporary: None });
-        }
-        let temporary = tempfile::Builder::new().prefix("setpoint-").tempdir()?;
-        Ok(PodFolder { path: temporary.path().to_path_buf(), cluster, _temporary: Some(temporary) })
-    }
-}
-
-fn images(arguments: &Arguments) -> Result<ImageTable> {
-    let mut table = match &arguments.images {
-        Some(path) => {
-            let text =
-                std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-            ImageTable::parse(&text).with_context(|| path.display().to_string())?
-        }
-        None => ImageTable::default(),
-    };
-    if arguments.demo {
+fn images(file: Option<&Path>, demo: bool) -> Result<ImageTable> {
+    let mut table = nodes::image_table(file)?;
+    if demo {
         table.images.extend(super::demo::images()?.images);
     }
     Ok(table)

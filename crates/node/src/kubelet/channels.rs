@@ -8,7 +8,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
-use tokio_tungstenite::tungstenite::protocol::Role;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role};
 
 use super::exec::{self, Client, ExecCommand, PIECES};
 use crate::spdy::{Connection, Stream};
@@ -139,7 +140,9 @@ pub async fn over_websocket(
         }
         let status = status.map(|status| status.to_string()).unwrap_or_default();
         send_on(&mut send, ERROR, status.as_bytes()).await;
-        let _ = send.close().await;
+        // kubectl takes any other code for a failure.
+        let normal = CloseFrame { code: CloseCode::Normal, reason: "".into() };
+        let _ = send.send(Message::Close(Some(normal))).await;
     };
     tokio::select! {
         biased;

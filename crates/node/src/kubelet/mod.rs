@@ -1,9 +1,12 @@
 //! A kubelet's HTTP paths: logs, exec, attach, port-forward.
 
+pub mod authorize;
 pub mod channels;
+pub mod client_certificate;
 pub mod exec;
 pub mod port_forward;
 pub mod ports;
+pub mod server;
 pub mod service;
 pub mod tunnel;
 pub mod upgrade;

@@ -12,6 +12,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty, Full, StreamBody};
 use hyper::body::Frame;
 use hyper_util::rt::TokioIo;
+use serde_json::Value;
 use setpoint_api::Clock;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
@@ -65,6 +66,8 @@ pub enum LogSource {
 pub trait Host: Clone + Send + Sync + 'static {
     /// Opens connections to a pod's ports.
     type Dial: Dial;
+    /// The list of the node's pods.
+    fn pods(&self) -> Value;
     /// A container's log, or that of its run before.
     fn log(&self, name: &ContainerName, previous: bool) -> Result<LogSource, HostError>;
     /// What runs when `command` is to run beside a container.
@@ -114,7 +117,8 @@ impl<H: Host> Service<H> {
             container: container.into(),
         };
         let answer = match parts.as_slice() {
-            ["healthz"] => Ok(text(StatusCode::OK, "ok")),
+            ["healthz"] | ["healthz", "ping" | "syncloop"] => Ok(text(StatusCode::OK, "ok")),
+            ["pods"] if request.method() == Method::GET => Ok(json(&self.host.pods())),
             ["containerLogs", _, _, container] if request.method() == Method::GET => {
                 self.logs(&name(container), request.uri().query())
             }
@@ -240,9 +244,16 @@ impl Refusal {
     }
 }
 
-fn text(status: StatusCode, text: &str) -> Response<Body> {
+pub(super) fn text(status: StatusCode, text: &str) -> Response<Body> {
     let mut response = Response::new(full(text.as_bytes().to_vec()));
     *response.status_mut() = status;
+    response
+}
+
+fn json(value: &Value) -> Response<Body> {
+    let mut response = Response::new(full(value.to_string().into_bytes()));
+    let kind = header::HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
     response
 }
 

@@ -57,7 +57,8 @@ impl Container {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            .kill_on_drop(true)
+            // Not killed when dropped: the helper ends its program and all that it left behind when the pipe closes,
+            // and would leave them if it were killed itself.
             .spawn()?;
         let line = format!("{}\n", serde_json::to_string(launch)?);
         let (signals, received) = mpsc::channel(SIGNALS);

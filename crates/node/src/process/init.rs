@@ -13,10 +13,12 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
-use nix::sys::signal::{SigSet, Signal, killpg};
+use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::sys::signalfd::SignalFd;
+use nix::sys::wait::waitpid;
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
@@ -131,6 +133,8 @@ fn start(control: &mut impl BufRead) -> io::Result<(Child, bool)> {
         std::fs::create_dir_all(folder)?;
         command.current_dir(folder);
     }
+    // What the program leaves behind becomes this process's child, so that it can be found and ended.
+    prctl::set_child_subreaper(true)?;
     // Signals are blocked before the child exists, so that its end cannot be missed.
     child_ended()?;
     Ok((command.spawn()?, isolated))
@@ -150,8 +154,9 @@ fn watch(mut child: Child, control: &mut BufReader<io::Stdin>) -> io::Result<Rep
     let mut open = true;
     loop {
         if let Some(status) = child.try_wait()? {
-            // The program may have left children behind in its group.
+            // The program may have left children behind, in its group or in one of their own.
             let _ = killpg(group, Signal::SIGKILL);
+            end_orphans();
             return Ok(match status.code() {
                 Some(code) => Report::Exited { code },
                 None => Report::Signaled { signal: status.signal().unwrap_or(0) },
@@ -163,7 +168,7 @@ fn watch(mut child: Child, control: &mut BufReader<io::Stdin>) -> io::Result<Rep
             waits.push(PollFd::new(stdin.as_fd(), PollFlags::POLLIN));
         }
         match poll(&mut waits, PollTimeout::NONE) {
-            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(error.into()),
         }
         let readable = |at: usize| waits.get(at).and_then(PollFd::any).unwrap_or(false);
@@ -172,6 +177,21 @@ fn watch(mut child: Child, control: &mut BufReader<io::Stdin>) -> io::Result<Rep
         }
         if open && readable(1) {
             open = obey(control, group)?;
+        }
+    }
+}
+
+/// Kills what the program left behind. All of it has this process for a parent by now, or will when its own parent
+/// is killed here.
+fn end_orphans() {
+    loop {
+        let children = std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
+        for pid in children.split_whitespace().filter_map(|pid| pid.parse().ok()) {
+            let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+        }
+        match waitpid(None, None) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(_) => return,
         }
     }
 }

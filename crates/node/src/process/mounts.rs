@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use k8s_openapi::api::core::v1::{Container, KeyToPath, Pod, Volume, VolumeProjection};
+use k8s_openapi::api::core::v1::{
+    Container, KeyToPath, Pod, ServiceAccountTokenProjection, Volume, VolumeProjection,
+};
 
 use super::environment::{ReferenceError, References, config_map_files, field_value, secret_files};
 use super::root::Mount;
@@ -52,11 +54,15 @@ pub fn tokens(pod: &Pod) -> Vec<(Option<String>, i64)> {
     let projected = volumes.filter_map(|volume| volume.projected.as_ref());
     let sources = projected.flat_map(|projected| projected.sources.iter().flatten());
     let tokens = sources.filter_map(|source| source.service_account_token.as_ref());
-    tokens.map(|token| (token.audience.clone(), token.expiration_seconds.unwrap_or(3600))).collect()
+    tokens.map(wanted).collect()
 }
 
-/// Tokens by audience, as [`tokens`] asked for them.
-pub type Tokens = BTreeMap<Option<String>, String>;
+/// Tokens by audience and lifetime, as [`tokens`] asked for them.
+pub type Tokens = BTreeMap<(Option<String>, i64), String>;
+
+fn wanted(token: &ServiceAccountTokenProjection) -> (Option<String>, i64) {
+    (token.audience.clone(), token.expiration_seconds.unwrap_or(3600))
+}
 
 /// The files of one volume; none where it has no files of ours (emptyDir, hostPath …).
 pub fn files(
@@ -119,7 +125,7 @@ fn projection(
     }
     let mut files = Files::new();
     if let Some(token) = &source.service_account_token
-        && let Some(text) = tokens.get(&token.audience)
+        && let Some(text) = tokens.get(&wanted(token))
     {
         files.insert(token.path.clone(), File { content: text.clone().into_bytes(), mode: 0o600 });
     }

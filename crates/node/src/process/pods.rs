@@ -4,15 +4,18 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use setpoint::{Clock, Key, Request};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use super::container::{Condition, Container, End};
 use super::init::Launch;
@@ -39,7 +42,14 @@ struct Shared {
     clock: Clock,
     wake: mpsc::Sender<Request>,
     pods: Mutex<BTreeMap<Key, Entry>>,
+    /// Nothing starts any more.
+    stopping: AtomicBool,
+    /// Counts ends of containers, for who waits for the last.
+    ended: watch::Sender<u64>,
 }
+
+/// How long containers may take to end when the node stops; what is left then ends with its control pipe.
+const STOP_WITHIN: Duration = Duration::from_secs(2);
 
 /// One pod.
 struct Entry {
@@ -92,7 +102,27 @@ pub struct Probes {
 impl ProcessPods {
     /// None yet. `wake` is told when a pod should be looked at again.
     pub fn new(folder: PathBuf, helper: PathBuf, clock: Clock, wake: mpsc::Sender<Request>) -> Self {
-        ProcessPods(Arc::new(Shared { folder, helper, clock, wake, pods: Mutex::default() }))
+        ProcessPods(Arc::new(Shared {
+            folder,
+            helper,
+            clock,
+            wake,
+            pods: Mutex::default(),
+            stopping: AtomicBool::new(false),
+            ended: watch::Sender::default(),
+        }))
+    }
+
+    /// Kills every container when the node is told to stop, and waits for their ends.
+    pub(crate) async fn stop_with(self, stop: CancellationToken) {
+        stop.cancelled().await;
+        self.0.stopping.store(true, Ordering::Release);
+        let mut ended = self.0.ended.subscribe();
+        for running in self.pods().values().flat_map(|entry| entry.containers.values()) {
+            running.container.signal(SIGKILL);
+        }
+        let gone = ended.wait_for(|_| self.pods().values().all(|entry| entry.containers.is_empty()));
+        let _ = tokio::time::timeout(STOP_WITHIN, gone).await;
     }
 
     fn pods(&self) -> MutexGuard<'_, BTreeMap<Key, Entry>> {
@@ -145,6 +175,9 @@ impl ProcessPods {
     /// Starts the next run of a container.
     pub fn start(&self, key: &Key, start: Start) -> io::Result<()> {
         let mut pods = self.pods();
+        if self.0.stopping.load(Ordering::Acquire) {
+            return Ok(());
+        }
         let Some(entry) = pods.get_mut(key) else { return Ok(()) };
         let runs = entry.runs.entry(start.name.clone()).or_default();
         if let Run::Ended(end) = &runs.run {
@@ -280,11 +313,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    async fn until_end(
-        self,
-        mut condition: tokio::sync::watch::Receiver<Condition>,
-        message: Option<PathBuf>,
-    ) {
+    async fn until_end(self, mut condition: watch::Receiver<Condition>, message: Option<PathBuf>) {
         loop {
             let now = condition.borrow_and_update().clone();
             match now {
@@ -321,6 +350,7 @@ impl Watch {
         // This task belongs to the entry that goes: nothing may follow its removal but the wake.
         let gone = entry.containers.remove(&self.name);
         drop(pods);
+        self.pods.0.ended.send_modify(|count| *count += 1);
         self.pods.wake(&self.key);
         drop(gone);
     }

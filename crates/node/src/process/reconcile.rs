@@ -50,7 +50,8 @@ impl Look<'_> {
         }
         self.pods.admit(key, pod, self.loopback, mounts::references(pod));
         let references = read_references(ctx.client(), pod).await?;
-        let ready = self.write_volumes(ctx, pod, &references).await?;
+        let (tokens, renew_at) = self.tokens(ctx.client(), pod).await?;
+        let ready = self.write_volumes(ctx, pod, &references, &tokens);
         let mut planned = plan(pod, &self.pods.runs(key), self.addresses, self.now);
         if ready && !planned.start.is_empty() {
             for name in std::mem::take(&mut planned.start) {
@@ -61,7 +62,8 @@ impl Look<'_> {
                 ..plan(pod, &self.pods.runs(key), self.addresses, self.now)
             };
         }
-        Ok(Plan { status: planned.status, remove: false, again_at: planned.again_at })
+        let again_at = planned.again_at.into_iter().chain(renew_at).min();
+        Ok(Plan { status: planned.status, remove: false, again_at })
     }
 
     fn terminate(&self, key: &Key, pod: &Pod) -> Plan {
@@ -77,12 +79,11 @@ impl Look<'_> {
     }
 
     /// Writes the files of every volume; false, with an event, when something they need is missing.
-    async fn write_volumes(&self, ctx: &Context, pod: &Pod, references: &References) -> Result<bool, Error> {
+    fn write_volumes(&self, ctx: &Context, pod: &Pod, references: &References, tokens: &Tokens) -> bool {
         let folder = self.pods.folder(&pod.uid().unwrap_or_default()).join("volumes");
-        let tokens = self.tokens(ctx.client(), pod, &folder).await?;
         for volume in pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten()) {
             let place = folder.join(&volume.name);
-            let written = match mounts::files(pod, volume, references, &tokens) {
+            let written = match mounts::files(pod, volume, references, tokens) {
                 Ok(Some(files)) => volume::write(&place, &files).map(drop).map_err(|error| error.to_string()),
                 Ok(None) => std::fs::create_dir_all(&place).map_err(|error| error.to_string()),
                 Err(error) => Err(error.to_string()),
@@ -90,31 +91,30 @@ impl Look<'_> {
             if let Err(message) = written {
                 let message = format!("MountVolume.SetUp failed for volume {:?} : {message}", volume.name);
                 ctx.recorder().warning(pod, "FailedMount", message);
-                return Ok(false);
+                return false;
             }
         }
-        Ok(true)
+        true
     }
 
-    /// A token for each audience that the volumes project, asked for anew when most of its life is over.
-    async fn tokens(&self, client: &Client, pod: &Pod, folder: &Path) -> Result<Tokens, Error> {
+    /// A token for each audience and lifetime that the volumes project, asked for anew when most of its life is over,
+    /// and when the first of them will have to be.
+    async fn tokens(&self, client: &Client, pod: &Pod) -> Result<(Tokens, Option<Timestamp>), Error> {
+        let folder = self.pods.folder(&pod.uid().unwrap_or_default()).join("tokens");
         let mut tokens = Tokens::new();
-        for (audience, seconds) in mounts::tokens(pod) {
-            let kept =
-                folder.join(format!("..token-{}", audience.as_deref().unwrap_or("api").replace('/', "_")));
-            if let Ok(text) = std::fs::read_to_string(&kept)
-                && super::environment::token_expiry(&text)
-                    .is_some_and(|expiry| expiry - self.now.as_second() > seconds / 5)
-            {
-                tokens.insert(audience, text);
-                continue;
+        let mut renew_at: Option<Timestamp> = None;
+        for (at, wanted) in mounts::tokens(pod).into_iter().enumerate() {
+            let kept = folder.join(at.to_string());
+            let mut text = std::fs::read_to_string(&kept).unwrap_or_default();
+            if renewal(&text, wanted.1).is_none_or(|renewal| renewal <= self.now) {
+                text = request_token(client, pod, wanted.0.as_deref(), wanted.1).await?;
+                std::fs::create_dir_all(&folder).map_err(Error::boxed)?;
+                write_secret(&kept, &text).map_err(Error::boxed)?;
             }
-            let text = request_token(client, pod, audience.as_deref(), seconds).await?;
-            std::fs::create_dir_all(folder).map_err(Error::boxed)?;
-            write_secret(&kept, &text).map_err(Error::boxed)?;
-            tokens.insert(audience, text);
+            renew_at = renew_at.into_iter().chain(renewal(&text, wanted.1)).min();
+            tokens.insert(wanted, text);
         }
-        Ok(tokens)
+        Ok((tokens, renew_at))
     }
 
     fn start(&self, ctx: &Context, key: &Key, pod: &Pod, name: &str, references: &References) {
@@ -174,7 +174,8 @@ impl Look<'_> {
         let mut given = vec![
             ("PATH".to_owned(), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned()),
             ("HOSTNAME".to_owned(), pod.name_any()),
-            ("HOME".to_owned(), "/root".to_owned()),
+            // Not the home of who started the node: a program in a pod must not find their kubeconfig.
+            ("HOME".to_owned(), "/".to_owned()),
         ];
         given.extend(self.options.environment.iter().cloned());
         given
@@ -242,6 +243,11 @@ async fn request_token(
     let key = (namespace.as_str(), account.as_str());
     let answer: Value = client.create_subresource::<ServiceAccount, _>(key, "token", &request).await?;
     Ok(answer["status"]["token"].as_str().unwrap_or_default().to_owned())
+}
+
+/// When a token is asked for anew: when four fifths of its life are over, as a kubelet does it.
+fn renewal(token: &str, seconds: i64) -> Option<Timestamp> {
+    Timestamp::from_second(super::environment::token_expiry(token)? - seconds / 5).ok()
 }
 
 fn make_message_file(path: &Path) -> std::io::Result<()> {

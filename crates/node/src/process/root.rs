@@ -38,9 +38,10 @@ pub fn isolate(root: &Path, mounts: &[Mount]) -> io::Result<bool> {
     // Nothing that is mounted from here on may be seen outside.
     mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE)?;
     mount(Some("tmpfs"), root, Some("tmpfs"), MsFlags::empty(), Some("mode=755"))?;
-    let folders = opened_folders(mounts);
+    let mounts = resolved(mounts)?;
+    let folders = opened_folders(&mounts);
     mirror(Path::new("/"), root, &folders)?;
-    for volume in mounts {
+    for volume in &mounts {
         let target = under(root, &volume.target);
         make_target(&volume.source, &target)?;
         bind(&volume.source, &target)?;
@@ -66,6 +67,20 @@ pub fn join(pid: i32) -> io::Result<bool> {
     nix::unistd::fchdir(&folder)?;
     std::os::unix::fs::chroot(".")?;
     Ok(true)
+}
+
+/// The mounts with their targets as they are without symbolic links (`/var/run` is one to `/run`), outer ones first:
+/// until the root is changed, a link that is followed leads to the host's own folders.
+fn resolved(mounts: &[Mount]) -> io::Result<Vec<Mount>> {
+    let mut mounts = mounts.to_vec();
+    for volume in &mut mounts {
+        let target = under(Path::new("/"), &volume.target);
+        let known = target.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
+        let rest = target.strip_prefix(known).unwrap_or(Path::new(""));
+        volume.target = known.canonicalize()?.join(rest);
+    }
+    mounts.sort_by_key(|volume| volume.target.components().count());
+    Ok(mounts)
 }
 
 /// The folders that cannot be bound whole from the host because a mount path goes through them.
@@ -148,6 +163,17 @@ mod tests {
     #[test]
     fn a_path_cannot_climb_out_of_its_root() {
         assert_eq!(under(Path::new("/pod"), Path::new("/book/../../etc")), Path::new("/pod/book/etc"));
+    }
+
+    #[test]
+    fn a_target_behind_a_link_is_where_the_link_leads() {
+        let home = tempfile::tempdir().unwrap();
+        let home = home.path().canonicalize().unwrap();
+        fs::create_dir(home.join("run")).unwrap();
+        symlink(home.join("run"), home.join("var")).unwrap();
+        let mount = |target: PathBuf| Mount { source: "/v".into(), target, read_only: false };
+        let mounts = resolved(&[mount(home.join("var/a/b")), mount(home.join("var/a"))]).unwrap();
+        assert_eq!(mounts, [mount(home.join("run/a")), mount(home.join("run/a/b"))]);
     }
 
     #[test]

@@ -1,0 +1,119 @@
+//! What `up` and `controllers` give their nodes.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use setpoint_node::process::image::ImageTable;
+
+/// Reads `--images`.
+pub fn image_table(file: Option<&Path>) -> Result<ImageTable> {
+    let Some(path) = file else { return Ok(ImageTable::default()) };
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    ImageTable::parse(&text).with_context(|| path.display().to_string())
+}
+
+/// How a program in a pod finds the API server: client libraries read these.
+pub fn api_environment(host: &str, port: u16) -> Vec<(String, String)> {
+    let port = port.to_string();
+    [
+        ("KUBERNETES_SERVICE_HOST", host),
+        ("KUBERNETES_SERVICE_PORT", port.as_str()),
+        ("KUBERNETES_SERVICE_PORT_HTTPS", port.as_str()),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .into()
+}
+
+/// Before the name of every folder of ours among the host's temporary ones.
+const PREFIX: &str = "setpoint-pods-";
+/// The file in such a folder whose lock its owner holds: the lock goes with the process, however that ends.
+const LOCK: &str = "owner.lock";
+
+/// Where process pods keep their files, and what tells this cluster's loopback addresses from another's. The folder
+/// goes with this handle; after a `kill -9` the next start of any cluster removes it.
+pub struct PodFolder {
+    /// The folder.
+    pub path: PathBuf,
+    /// For the loopback addresses.
+    pub cluster: u8,
+    /// None for a folder inside the data folder, which may be another cluster's until the store is opened.
+    lock: Option<File>,
+}
+
+impl PodFolder {
+    /// In the data folder where there is one, which its store's own lock guards; else among the temporary ones.
+    pub fn make(data: Option<&Path>) -> Result<PodFolder> {
+        let cluster = (std::process::id() % 15) as u8;
+        if let Some(data) = data {
+            let path = std::path::absolute(data.join("pods"))?;
+            return Ok(PodFolder { path, cluster, lock: None });
+        }
+        let home = std::env::temp_dir();
+        sweep(&home);
+        let (path, lock) = locked_folder(&home).with_context(|| format!("cannot use {}", home.display()))?;
+        Ok(PodFolder { path, cluster, lock: Some(lock) })
+    }
+
+    /// Removes the folder, once its cluster has stopped.
+    pub fn remove(self) {
+        // What cannot be removed now, the next start removes.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+impl Drop for PodFolder {
+    fn drop(&mut self) {
+        if self.lock.is_some() {
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// A folder whose lock is held from the moment that the lock can be seen.
+fn locked_folder(home: &Path) -> io::Result<(PathBuf, File)> {
+    let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(home)?;
+    let hidden = folder.path().join(".lock");
+    let lock = File::create(&hidden)?;
+    lock.lock()?;
+    fs::rename(&hidden, folder.path().join(LOCK))?;
+    Ok((folder.keep(), lock))
+}
+
+/// Removes the folders whose owners are gone.
+fn sweep(home: &Path) {
+    let Ok(entries) = fs::read_dir(home) else { return };
+    for entry in entries.flatten() {
+        if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
+            continue;
+        }
+        // One without a lock file is being made this moment; one that cannot be opened is another user's.
+        if let Ok(lock) = File::open(entry.path().join(LOCK))
+            && lock.try_lock().is_ok()
+        {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_goes_when_its_owner_is_gone_and_not_before() {
+        let home = tempfile::tempdir().unwrap();
+        let (owned, lock) = locked_folder(home.path()).unwrap();
+        let (left, gone) = locked_folder(home.path()).unwrap();
+        fs::create_dir(home.path().join("setpoint-pods-being-made")).unwrap();
+        fs::create_dir(home.path().join("of-others")).unwrap();
+        drop(gone);
+        sweep(home.path());
+        assert!(owned.exists() && !left.exists());
+        assert_eq!(fs::read_dir(home.path()).unwrap().count(), 3);
+        drop(lock);
+        sweep(home.path());
+        assert!(!owned.exists());
+    }
+}

@@ -1,0 +1,105 @@
+//! Who a client is, by its certificate.
+//!
+//! As with a kubelet, the handshake takes any certificate, and only then is it held against the authority: a stranger
+//! gets an answer that says 401, not a broken connection.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::CryptoProvider;
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{DigitallySignedStruct, DistinguishedName, Error, RootCertStore, SignatureScheme};
+use rustls_pki_types::{CertificateDer, UnixTime};
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+/// A client as its certificate names it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct User {
+    /// The common name.
+    pub name: String,
+    /// Every organization.
+    pub groups: Vec<String>,
+}
+
+/// The authority whose certificates are believed.
+#[derive(Clone, Debug)]
+pub struct ClientAuthority(Arc<dyn ClientCertVerifier>);
+
+impl ClientAuthority {
+    /// From the authority's certificates.
+    ///
+    /// # Errors
+    /// When there is none, or one is not a certificate.
+    pub fn new<'a>(
+        certificates: impl IntoIterator<Item = CertificateDer<'a>>,
+        provider: Arc<CryptoProvider>,
+    ) -> Result<Self, Error> {
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates {
+            roots.add(certificate.into_owned())?;
+        }
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+            .build()
+            .map_err(|error| Error::General(format!("client authority: {error}")))?;
+        Ok(ClientAuthority(verifier))
+    }
+
+    /// The user of a certificate chain, leaf first; none where this authority did not sign it or it is not valid at
+    /// that time.
+    pub fn user(&self, chain: &[CertificateDer<'_>], since_epoch: Duration) -> Option<User> {
+        let (leaf, rest) = chain.split_first()?;
+        self.0.verify_client_cert(leaf, rest, UnixTime::since_unix_epoch(since_epoch)).ok()?;
+        let (_, certificate) = X509Certificate::from_der(leaf).ok()?;
+        let subject = certificate.subject();
+        let name = subject.iter_common_name().next()?.as_str().ok()?.to_owned();
+        let groups = subject.iter_organization().filter_map(|group| group.as_str().ok());
+        Some(User { name, groups: groups.map(str::to_owned).collect() }).filter(|user| !user.name.is_empty())
+    }
+}
+
+/// Takes any certificate in the handshake, but checks that the client has its key.
+#[derive(Debug)]
+pub struct Asked(pub ClientAuthority);
+
+impl ClientCertVerifier for Asked {
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.0.0.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.0.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.0.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.0.supported_verify_schemes()
+    }
+}

@@ -1,0 +1,224 @@
+//! The kubelet's paths at an address of this host, over TLS, for who shows a certificate of the API server's authority.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Request, Response, StatusCode};
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, KeyPair, SanType};
+use rustls::ServerConfig;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use setpoint::{Client, Error};
+use setpoint_api::Clock;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+use super::authorize::{Authorizer, Wish};
+use super::client_certificate::{Asked, ClientAuthority, User};
+use super::service::{Body, Service, text};
+use crate::host::NodePods;
+use crate::node;
+use crate::options::NodeOptions;
+use crate::pods::Pods;
+
+/// Connections to one node at once; one more waits to be accepted.
+const CONNECTIONS: usize = 1024;
+/// How long a client may take for the handshake.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// With what the paths are served.
+#[derive(Clone, Debug, Default)]
+pub struct ServingOptions {
+    /// The first node's port, the others' follow; 0 takes free ones.
+    pub port: u16,
+    /// The authority (PEM) of the certificate with which the API server comes.
+    pub client_authority: String,
+    /// Certificate and key (PEM); a self-signed one when absent, as a kubelet makes it.
+    pub identity: Option<(String, String)>,
+}
+
+/// Why the paths cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServingError {
+    /// The address.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The one asked for.
+        address: SocketAddr,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A certificate could not be made.
+    #[error("serving certificate: {0}")]
+    Certificate(#[from] rcgen::Error),
+    /// A file is not PEM.
+    #[error("PEM: {0}")]
+    Pem(#[from] rustls_pki_types::pem::Error),
+    /// TLS does not take it.
+    #[error("TLS: {0}")]
+    Tls(#[from] rustls::Error),
+}
+
+/// A bound address for each node, not yet served.
+pub struct Serving {
+    listeners: Vec<std::net::TcpListener>,
+    tls: Arc<ServerConfig>,
+    authority: ClientAuthority,
+}
+
+impl Serving {
+    /// Takes the addresses.
+    ///
+    /// # Errors
+    /// When one is taken, or the certificates are none.
+    pub fn bind(nodes: &NodeOptions, options: &ServingOptions) -> Result<Serving, ServingError> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let roots = CertificateDer::pem_slice_iter(options.client_authority.as_bytes())
+            .collect::<Result<Vec<_>, _>>()?;
+        let authority = ClientAuthority::new(roots, provider.clone())?;
+        let (certificate, key) = match &options.identity {
+            Some(identity) => identity.clone(),
+            None => self_signed(nodes)?,
+        };
+        let chain = CertificateDer::pem_slice_iter(certificate.as_bytes()).collect::<Result<Vec<_>, _>>()?;
+        let mut tls = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_client_cert_verifier(Arc::new(Asked(authority.clone())))
+            .with_single_cert(chain, PrivateKeyDer::from_pem_slice(key.as_bytes())?)?;
+        // Upgrades are HTTP/1.1's.
+        tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let mut listeners = Vec::new();
+        for (at, _) in (0u16..).zip(nodes.indices()) {
+            let port = if options.port == 0 { 0 } else { options.port.saturating_add(at) };
+            listeners.push(listen(SocketAddr::new(nodes.address, port))?);
+        }
+        Ok(Serving { listeners, tls: Arc::new(tls), authority })
+    }
+
+    /// The port of each node.
+    pub fn ports(&self) -> Vec<u16> {
+        let port =
+            |listener: &std::net::TcpListener| listener.local_addr().map_or(0, |address| address.port());
+        self.listeners.iter().map(port).collect()
+    }
+
+    /// Serves until told to stop.
+    pub(crate) async fn run(
+        self,
+        pods: Pods,
+        client: Client,
+        clock: Clock,
+        stop: CancellationToken,
+    ) -> Result<(), Error> {
+        let authorizer = Authorizer::new(client.kube().clone());
+        let mut nodes = JoinSet::new();
+        for (index, listener) in pods.options().indices().zip(self.listeners) {
+            let name = node::name(index);
+            let Some(service) = pods.kubelet(&name) else { continue };
+            let one = OneNode {
+                name,
+                service,
+                authority: self.authority.clone(),
+                authorizer: authorizer.clone(),
+                clock: clock.clone(),
+            };
+            let listener = TcpListener::from_std(listener).map_err(Error::boxed)?;
+            nodes.spawn(one.accept(listener, TlsAcceptor::from(self.tls.clone())));
+        }
+        stop.cancelled().await;
+        Ok(())
+    }
+}
+
+fn listen(address: SocketAddr) -> Result<std::net::TcpListener, ServingError> {
+    let bound = std::net::TcpListener::bind(address)
+        .and_then(|listener| listener.set_nonblocking(true).map(|()| listener));
+    bound.map_err(|source| ServingError::Listen { address, source })
+}
+
+/// A certificate that nobody signed, for the nodes' names and address.
+fn self_signed(nodes: &NodeOptions) -> Result<(String, String), rcgen::Error> {
+    let names: Vec<String> = nodes.indices().map(node::name).chain(["localhost".to_owned()]).collect();
+    let mut params = CertificateParams::new(names)?;
+    let addresses = [nodes.address, IpAddr::from([127, 0, 0, 1])];
+    params.subject_alt_names.extend(addresses.map(SanType::IpAddress));
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let key = KeyPair::generate()?;
+    Ok((params.self_signed(&key)?.pem(), key.serialize_pem()))
+}
+
+/// One node's server.
+#[derive(Clone)]
+struct OneNode {
+    name: String,
+    service: Service<NodePods>,
+    authority: ClientAuthority,
+    authorizer: Authorizer,
+    clock: Clock,
+}
+
+impl OneNode {
+    async fn accept(self, listener: TcpListener, acceptor: TlsAcceptor) {
+        let mut connections = JoinSet::new();
+        loop {
+            tokio::select! {
+                biased;
+                Some(_) = connections.join_next() => {}
+                accepted = listener.accept(), if connections.len() < CONNECTIONS => match accepted {
+                    Ok((socket, _)) => {
+                        connections.spawn(self.clone().connection(socket, acceptor.clone()));
+                    }
+                    Err(error) => {
+                        tracing::warn!(node = self.name, %error, "a connection could not be accepted");
+                        tokio::time::sleep(Duration::from_millis(50)).await;
+                    }
+                },
+            }
+        }
+    }
+
+    async fn connection(self, socket: TcpStream, acceptor: TlsAcceptor) {
+        let _ = socket.set_nodelay(true);
+        let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, acceptor.accept(socket)).await else { return };
+        let (_, session) = stream.get_ref();
+        let since_epoch = Duration::try_from(self.clock.now().as_duration()).unwrap_or_default();
+        let user = session.peer_certificates().and_then(|chain| self.authority.user(chain, since_epoch));
+        let answer = hyper::service::service_fn(|request| {
+            let (node, user) = (self.clone(), user.clone());
+            async move { Ok::<_, Infallible>(node.answer(user, request).await) }
+        });
+        let connection =
+            hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), answer);
+        // A client that breaks off is its own affair.
+        let _ = connection.with_upgrades().await;
+    }
+
+    async fn answer(self, user: Option<User>, request: Request<Incoming>) -> Response<Body> {
+        let Some(user) = user else { return text(StatusCode::UNAUTHORIZED, "Unauthorized") };
+        let wish = Wish::of(&self.name, request.method(), request.uri().path());
+        match self.authorizer.allows(&user, &wish).await {
+            Ok(true) => self.service.handle(request),
+            Ok(false) => {
+                let message = format!(
+                    "Forbidden (user={}, verb={}, resource=nodes, subresource({})={:?})",
+                    user.name,
+                    wish.verb,
+                    wish.subresources.len(),
+                    wish.subresources
+                );
+                text(StatusCode::FORBIDDEN, &message)
+            }
+            Err(error) => {
+                tracing::warn!(node = self.name, %error, "the API server does not say who may use the node");
+                text(StatusCode::INTERNAL_SERVER_ERROR, "Authorization error")
+            }
+        }
+    }
+}
