@@ -1,41 +1,63 @@
-//! One of several processes leads: `cargo run -p setpoint --example leader -- NAME`.
+//! One of several processes leads: `cargo run -p setpoint --example leader -- NAME [LEASE RENEW RETRY]`.
 //!
-//! Start it twice against one cluster (`KUBECONFIG`). The leader writes its name into the ConfigMap
-//! `default/heartbeat` five times a second; the other waits. Stop the leader with ctrl-c (it hands over at once),
-//! kill it (the other takes over after 15 s), or pause it with SIGSTOP for longer than that and let it go on: it
-//! writes nothing any more and exits.
+//! Start it twice against one cluster (`KUBECONFIG`). Ten times a second the leader's controller reconciles and
+//! writes a count into the ConfigMap `default/heartbeat-NAME`; the other waits. Stop the leader with ctrl-c (it hands
+//! over at once), kill it (the other takes over after the lease, 15 s unless another number of seconds is given), or
+//! pause it with SIGSTOP for longer than that and let it go on: it begins no reconcile, writes nothing and exits.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
-use setpoint::{LeaderElection, Manager, ManagerOptions};
+use setpoint::{Action, Context, Controller, LeaderElection, Manager, ManagerOptions, Request};
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+fn election(words: &[String]) -> Result<LeaderElection, BoxError> {
+    let identity = words.first().ok_or("the name of this process is missing")?;
+    let mut election = LeaderElection::new("default", "setpoint-leader-example").identity(identity);
+    if let [_, lease, renew, retry] = words {
+        election.lease_duration = Duration::from_secs_f64(lease.parse()?);
+        election.renew_deadline = Duration::from_secs_f64(renew.parse()?);
+        election.retry_period = Duration::from_secs_f64(retry.parse()?);
+    }
+    Ok(election)
+}
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let identity = std::env::args().nth(1).ok_or("the name of this process is missing")?;
-    let election = LeaderElection::new("default", "setpoint-leader-example").identity(&identity);
-    let options = ManagerOptions {
-        name: identity.clone(),
-        leader_election: Some(election),
-        ..ManagerOptions::default()
-    };
+async fn main() -> Result<(), BoxError> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let election = election(&words)?;
+    let name = election.identity.clone();
+    let options =
+        ManagerOptions { name: name.clone(), leader_election: Some(election), ..ManagerOptions::default() };
     let manager = Manager::new(setpoint::connect().await?, options);
-    let client = manager.client();
-    manager.add("heartbeat", move |stopping| async move {
-        println!("{identity} leads");
-        for beat in 0u64.. {
-            let config = json!({"metadata": {"name": "heartbeat", "namespace": "default"},
-                "data": {"leader": identity, "beat": beat.to_string()}});
-            match client.apply_partial::<ConfigMap>(&config).await {
-                Ok(_) => println!("{identity} wrote {beat}"),
-                Err(error) => println!("{identity} did not write {beat}: {error}"),
+    let (ticks, received) = tokio::sync::mpsc::channel(1);
+    let beats = Arc::new(AtomicU64::new(0));
+    Controller::new(&manager, "heartbeat").channel("ticks", received).run(
+        move |ctx: Context, request: Request| {
+            let (beats, name) = (Arc::clone(&beats), name.clone());
+            async move {
+                let beat = beats.fetch_add(1, Ordering::Relaxed);
+                println!("{name} reconciles {beat}");
+                let config = json!({"metadata": {"name": request.name(), "namespace": request.namespace()},
+                    "data": {"beat": beat.to_string()}});
+                match ctx.client().apply_partial::<ConfigMap>(&config).await {
+                    Ok(_) => println!("{name} wrote {beat}"),
+                    Err(error) => println!("{name} did not write {beat}: {error}"),
+                }
+                Ok(Action::done())
             }
-            tokio::select! {
-                biased;
-                () = stopping.cancelled() => break,
-                () = tokio::time::sleep(Duration::from_millis(200)) => {}
-            }
+        },
+    )?;
+    let request = Request::namespaced("default", &format!("heartbeat-{}", words[0]));
+    manager.add_always("ticks", |stopping| async move {
+        while !stopping.is_cancelled() {
+            // A full channel means that a tick waits already.
+            let _ = ticks.try_send(request.clone());
+            tokio::time::sleep(Duration::from_millis(100)).await;
         }
         Ok(())
     })?;

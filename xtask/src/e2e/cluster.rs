@@ -71,7 +71,7 @@ impl Cluster {
 
     /// kubectl against this cluster.
     pub fn kubectl(&self, program: &Path) -> Kubectl {
-        Kubectl { program: program.to_path_buf(), folder: self.folder.path().to_path_buf() }
+        Kubectl::new(program, self.folder.path())
     }
 }
 
@@ -82,6 +82,11 @@ pub struct Kubectl {
 }
 
 impl Kubectl {
+    /// With the file `k.yaml` of this folder as its kubeconfig.
+    pub fn new(program: &Path, folder: &Path) -> Kubectl {
+        Kubectl { program: program.to_path_buf(), folder: folder.to_path_buf() }
+    }
+
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command.current_dir(&self.folder).args(["--kubeconfig", "k.yaml"]).args(words);

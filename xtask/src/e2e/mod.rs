@@ -7,7 +7,9 @@ mod cluster;
 mod demo;
 mod envtest;
 mod kubectl;
+mod leader;
 mod restart;
+mod runtime;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,6 +30,8 @@ const PARTS: &[Part] = &[
     Part { name: "kubectl-1.32", run: kubectl::oldest },
     Part { name: "restart", run: restart::run },
     Part { name: "envtest", run: envtest::run },
+    Part { name: "runtime", run: runtime::run },
+    Part { name: "leader", run: leader::run },
     Part { name: "demo", run: demo::run },
     Part { name: "browser", run: browser::run },
 ];
@@ -45,7 +49,6 @@ impl Setup {
     }
 
     /// A real control plane with its files in this folder.
-    #[expect(dead_code, reason = "the first part that compares with the real one removes this line")]
     pub fn control_plane(
         &self,
         folder: &Path,
@@ -101,12 +104,19 @@ pub fn run(names: &[String]) -> Result<()> {
 
 /// Our binary, in release: what a user runs.
 pub fn build() -> Result<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.current_dir(run::root()).args(["build", "--release", "--quiet", "--package", "setpoint-cli"]);
-    run::check(&mut command)?;
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| run::root().join("target"), PathBuf::from);
-    let program = target.join("release/setpoint");
+    run::check(cargo().args(["build", "--release", "--quiet", "--package", "setpoint-cli"]))?;
+    let program = target_folder().join("release/setpoint");
     program.canonicalize().with_context(|| format!("{} was not built", program.display()))
+}
+
+/// cargo in the workspace.
+fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(run::root());
+    command
+}
+
+/// Where cargo puts what it builds.
+fn target_folder() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| run::root().join("target"), PathBuf::from)
 }

@@ -179,7 +179,8 @@ async fn status_and_other_subresources() {
         "replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": {"metadata": {"labels": {"app": "web"}},
         "spec": {"containers": [{"name": "main", "image": "example.org/web:1"}]}}}}))
     .unwrap();
-    beside(&manager, async {
+    // Deployments are large, and so is a future that holds several.
+    let script = Box::pin(async {
         let created = client.create(&deployment).await.unwrap();
         let scale = client.get_subresource::<Deployment, Scale>("web", "scale").await.unwrap().unwrap();
         assert_eq!(scale.spec.unwrap().replicas, Some(2));
@@ -207,8 +208,9 @@ async fn status_and_other_subresources() {
         let metadata = ObjectMeta { name: Some("robot".into()), ..ObjectMeta::default() };
         client.create(&ServiceAccount { metadata, ..ServiceAccount::default() }).await.unwrap();
         let asked = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": []}});
-        let token = client.create_subresource::<ServiceAccount, Value>("robot", "token", &asked).await.unwrap();
+        let token =
+            client.create_subresource::<ServiceAccount, Value>("robot", "token", &asked).await.unwrap();
         assert!(token["status"]["token"].as_str().is_some_and(|token| !token.is_empty()));
-    })
-    .await;
+    });
+    beside(&manager, script).await;
 }
