@@ -273,6 +273,16 @@ pub(crate) fn authorize_request(
     authorize(options, snapshot, user, &wanted)
 }
 
+/// Whether somebody who replaces or applies an object that is not there may also create it.
+pub(crate) fn authorize_create(
+    options: &Options,
+    snapshot: &Snapshot,
+    user: &UserInfo,
+    info: &RequestInfo,
+) -> Result<()> {
+    authorize_request(options, snapshot, user, &RequestInfo { verb: "create".to_owned(), ..info.clone() })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,6 +11,7 @@ use setpoint_api::status::StatusCause;
 use setpoint_api::strategic;
 use setpoint_store::{Entry, Snapshot, Txn};
 
+use crate::auth::authz;
 use crate::error::{ApiError, Result};
 use crate::server::{Ask, Body};
 use crate::verb::{create, update};
@@ -222,7 +223,9 @@ fn applied(
             return Err(ApiError::conflict(&ask.resource, &ask.info.name, &text));
         }
         let new = create::place(ask, writer.stored_form(merged.object)?)?;
-        return create::decide_applied(writer, snapshot, txn, new).map(|decided| (decided, true));
+        let decided = create::decide_applied(writer, snapshot, txn, new)?;
+        authz::authorize_create(ask.server.options(), snapshot, &ask.user, &ask.info)?;
+        return Ok((decided, true));
     };
     if !merged.changed {
         return Ok((Decided { object: live, key: entry.key.to_vec() }, false));

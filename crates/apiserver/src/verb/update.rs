@@ -10,6 +10,7 @@ use setpoint_api::kind::GroupKind;
 use setpoint_api::{defaults, prepare};
 use setpoint_store::{Entry, Snapshot, Txn};
 
+use crate::auth::authz;
 use crate::error::{ApiError, Result};
 use crate::server::{Ask, Body};
 use crate::verb::create;
@@ -30,7 +31,9 @@ pub(crate) async fn update(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
                 change(&writer, snapshot, txn, &entry, live, object.clone()).map(|decided| (decided, false))
             }
             None if may_create(ask, &object) => {
-                create::decide(&writer, snapshot, txn, object.clone()).map(|decided| (decided, true))
+                let decided = create::decide(&writer, snapshot, txn, object.clone())?;
+                authz::authorize_create(ask.server.options(), snapshot, &ask.user, &ask.info)?;
+                Ok((decided, true))
             }
             None => Err(ApiError::not_found(&ask.resource, &ask.info.name)),
         }

@@ -55,6 +55,37 @@ async fn roles_and_bindings_take_effect_at_once() {
 }
 
 #[tokio::test]
+async fn an_apply_that_creates_needs_the_right_to_create() {
+    let cluster = start().await;
+    let role = |verbs: &[&str]| {
+        json!({"metadata": {"name": "patcher"},
+            "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": verbs}]})
+    };
+    let roles = format!("{RBAC}/namespaces/default/roles");
+    cluster.post(&roles, &role(&["patch"])).await.expect(201);
+    let binding = json!({"metadata": {"name": "patchers"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "patcher"},
+        "subjects": [{"kind": "User", "name": "bob", "apiGroup": "rbac.authorization.k8s.io"}]});
+    cluster.post(&format!("{RBAC}/namespaces/default/rolebindings"), &binding).await.expect(201);
+    let apply = async || {
+        let config =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"a": "b"}});
+        let request = Request::patch(format!("{MAPS}/m?fieldManager=bob"))
+            .header("content-type", "application/apply-patch+yaml")
+            .body(body(config.to_string()))
+            .unwrap();
+        let groups: [&str; 0] = [];
+        cluster.send_as(Caller::Trusted(UserInfo::new("bob", groups)), request).await
+    };
+    let refused = apply().await.expect(403);
+    let message = "configmaps \"m\" is forbidden: User \"bob\" cannot create resource \"configmaps\" in API group \
+                   \"\" in the namespace \"default\"";
+    assert_eq!(refused["message"], message);
+    cluster.put(&format!("{roles}/patcher"), &role(&["patch", "create"])).await.expect(200);
+    assert_eq!(apply().await.code, 201);
+}
+
+#[tokio::test]
 async fn a_service_accounts_token_lives_as_long_as_it_and_its_account() {
     let cluster = start().await;
     let accounts = "/api/v1/namespaces/default/serviceaccounts";
