@@ -25,6 +25,7 @@ mod informers;
 mod queues;
 
 use std::fmt;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use http::{Method, StatusCode};
@@ -37,7 +38,6 @@ use prometheus_client::registry::Registry;
 
 use crate::client::Caches;
 use crate::queue::WorkQueue;
-use crate::reconcile::Request;
 
 use informers::Informers;
 use queues::Queues;
@@ -163,7 +163,9 @@ impl Metrics {
         self.0.informers.add(caches);
     }
 
-    pub(crate) fn watch_queue(&self, queue: &WorkQueue<Request>) {
+    /// Publishes the numbers of a queue of one's own under its name; a [`Controller`](crate::Controller)'s queue is
+    /// published already.
+    pub fn watch_queue<T: Clone + Eq + Hash + Send + 'static>(&self, queue: &WorkQueue<T>) {
         self.0.queues.add(queue);
     }
 }

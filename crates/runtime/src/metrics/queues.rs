@@ -1,6 +1,7 @@
 //! The work queues' metrics, read when somebody scrapes.
 
 use std::fmt;
+use std::hash::Hash;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -12,15 +13,18 @@ use prometheus_client::metrics::gauge::ConstGauge;
 
 use super::Labels;
 use crate::queue::{self, BUCKETS, QueueReport, WorkQueue};
-use crate::reconcile::Request;
 
-/// Reads the queues when somebody scrapes.
+type Report = Box<dyn Fn() -> (String, QueueReport) + Send>;
+
+/// Reads the queues, of any keys, when somebody scrapes.
 #[derive(Default)]
-pub(super) struct Queues(Mutex<Vec<WorkQueue<Request>>>);
+pub(super) struct Queues(Mutex<Vec<Report>>);
 
 impl Queues {
-    pub(super) fn add(&self, queue: &WorkQueue<Request>) {
-        self.0.lock().expect("no holder of this lock panics").push(queue.clone());
+    pub(super) fn add<T: Clone + Eq + Hash + Send + 'static>(&self, queue: &WorkQueue<T>) {
+        let queue = queue.clone();
+        let report: Report = Box::new(move || (queue.name().to_owned(), queue.report()));
+        self.0.lock().expect("no holder of this lock panics").push(report);
     }
 }
 
@@ -37,9 +41,9 @@ impl Collector for Queues {
             .lock()
             .expect("no holder of this lock panics")
             .iter()
-            .map(|queue| {
-                let name = queue.name().to_owned();
-                (vec![("name", name.clone()), ("controller", name)], queue.report())
+            .map(|report| {
+                let (name, report) = report();
+                (vec![("name", name.clone()), ("controller", name)], report)
             })
             .collect();
         if reports.is_empty() {
