@@ -31,7 +31,8 @@ pub struct Operator {
     pub command: Vec<String>,
     /// The program's arguments.
     pub args: Vec<String>,
-    /// What it may do in every namespace, beside its own leases and events.
+    /// What it may do in every namespace; events about its objects too, where it records some. What the election in
+    /// its own namespace needs is added.
     pub rules: Vec<Rule>,
 }
 
@@ -67,17 +68,14 @@ impl Operator {
     pub fn manifests(&self) -> Vec<Value> {
         let rules: Vec<Value> = self.rules.iter().map(Rule::to_value).collect();
         let rbac = "rbac.authorization.k8s.io";
-        let election = Rule::new("coordination.k8s.io", &["leases"], &["get", "create", "update"]);
-        let events = Rule::new("events.k8s.io", &["events"], &["create", "patch"]);
-        let mut all_rules = rules;
-        all_rules.push(events.to_value());
+        let election: Vec<Value> = self.election_rules().iter().map(Rule::to_value).collect();
         let subjects = json!([{"kind": "ServiceAccount", "name": self.name, "namespace": self.namespace}]);
         vec![
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}),
             json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": self.metadata()}),
             json!({
                 "apiVersion": format!("{rbac}/v1"), "kind": "ClusterRole",
-                "metadata": {"name": self.name}, "rules": all_rules,
+                "metadata": {"name": self.name}, "rules": rules,
             }),
             json!({
                 "apiVersion": format!("{rbac}/v1"), "kind": "ClusterRoleBinding",
@@ -87,7 +85,7 @@ impl Operator {
             }),
             json!({
                 "apiVersion": format!("{rbac}/v1"), "kind": "Role",
-                "metadata": self.metadata(), "rules": [election.to_value()],
+                "metadata": self.metadata(), "rules": election,
             }),
             json!({
                 "apiVersion": format!("{rbac}/v1"), "kind": "RoleBinding",
@@ -97,6 +95,18 @@ impl Operator {
             }),
             self.deployment(),
         ]
+    }
+
+    /// The lease, and the events that tell who leads, unless events are allowed everywhere.
+    fn election_rules(&self) -> Vec<Rule> {
+        let leases = Rule::new("coordination.k8s.io", &["leases"], &["get", "create", "update"]);
+        let events = Rule::new("events.k8s.io", &["events"], &["create"]);
+        let everywhere = self.rules.iter().any(|rule| {
+            rule.group == events.group
+                && rule.resources.contains(&events.resources[0])
+                && rule.verbs.contains(&events.verbs[0])
+        });
+        if everywhere { vec![leases] } else { vec![leases, events] }
     }
 
     fn metadata(&self) -> Value {

@@ -1,6 +1,6 @@
 //! An operator as a process: where it finds its cluster, and what runs beside its controllers.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -34,6 +34,8 @@ pub struct Program {
     pub metrics_address: Option<SocketAddr>,
     /// Where to serve health and readiness.
     pub health_address: Option<SocketAddr>,
+    /// The address to serve on where one of the two says `0.0.0.0`: for a pod that shares its host's network.
+    pub own_address: Option<IpAddr>,
 }
 
 /// Why an operator's process ended.
@@ -88,11 +90,17 @@ impl Program {
         let options = ManagerOptions {
             name: self.name.clone(),
             leader_election,
-            metrics_address: self.metrics_address,
-            health_address: self.health_address,
+            metrics_address: self.serving(self.metrics_address),
+            health_address: self.serving(self.health_address),
             ..ManagerOptions::default()
         };
         Ok(Manager::new(Client::try_from(config)?, options))
+    }
+
+    fn serving(&self, address: Option<SocketAddr>) -> Option<SocketAddr> {
+        let address = address?;
+        let own = self.own_address.filter(|_| address.ip().is_unspecified());
+        Some(own.map_or(address, |own| SocketAddr::new(own, address.port())))
     }
 
     /// Registers controllers and runs them until SIGTERM or SIGINT.
@@ -106,5 +114,20 @@ impl Program {
         let manager = self.manager().await?;
         register(&manager)?;
         Ok(manager.run_until_signal().await?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everywhere_means_the_own_address_where_there_is_one() {
+        let shared = Program { own_address: Some([127, 1, 0, 9].into()), ..Program::default() };
+        let at = |text: &str| text.parse::<SocketAddr>().ok();
+        assert_eq!(shared.serving(at("0.0.0.0:8081")), at("127.1.0.9:8081"));
+        assert_eq!(shared.serving(at("127.0.0.1:8081")), at("127.0.0.1:8081"));
+        assert_eq!(Program::default().serving(at("0.0.0.0:8081")), at("0.0.0.0:8081"));
+        assert_eq!(shared.serving(None), None);
     }
 }

@@ -41,6 +41,7 @@ impl Controller {
         let deployments = manager.informer::<Deployment>();
         let limiter = RateLimiter::client_go_default();
         let queue = WorkQueue::new("Foos", QueueOptions { limiter, ..QueueOptions::default() });
+        manager.metrics().watch_queue(&queue);
         let lister = foos.lister::<Foo>();
         let handlers = [
             foos.add_handler(&SubscribeOptions::default(), {

@@ -41,6 +41,7 @@ pub fn manifests(image: &str) -> Vec<Value> {
             Rule::new(group, &["foos/status"], &["update"]),
             Rule::new(group, &["foos/finalizers"], &["update"]),
             Rule::new("apps", &["deployments"], &["list", "watch", "create", "update"]),
+            Rule::new("events.k8s.io", &["events"], &["create", "patch"]),
         ],
     };
     std::iter::once(definition()).chain(operator.manifests()).collect()

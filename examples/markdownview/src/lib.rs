@@ -112,6 +112,7 @@ pub fn manifests(image: &str) -> Vec<Value> {
             Rule::new("", &["configmaps"], &["list", "watch", "create", "update"]),
             Rule::new("", &["services"], &["list", "watch", "create", "patch"]),
             Rule::new("apps", &["deployments"], &["list", "watch", "create", "patch"]),
+            Rule::new("events.k8s.io", &["events"], &["create", "patch"]),
         ],
     };
     std::iter::once(definition()).chain(operator.manifests()).collect()

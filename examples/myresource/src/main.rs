@@ -1,5 +1,8 @@
 //! The MyResource operator as a process.
 
+// This is a command line: it reads the environment.
+#![allow(clippy::disallowed_methods)]
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -7,6 +10,7 @@ use clap::{Parser, Subcommand};
 use myresource_operator as operator;
 use serde_json::Value;
 use setpoint::program::Program;
+use tracing_subscriber::EnvFilter;
 
 /// The MyResource operator.
 #[derive(Parser, Debug)]
@@ -51,7 +55,8 @@ async fn main() -> anyhow::Result<()> {
         Some(Print::Manifests { image }) => return print(&operator::manifests(&image)),
         None => {}
     }
-    tracing_subscriber::fmt().with_env_filter(tracing_subscriber::EnvFilter::from_default_env()).init();
+    let level = EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
+    tracing_subscriber::fmt().with_env_filter(level).with_ansi(false).init();
     let program = Program {
         name: operator::NAME.into(),
         kubeconfig: flags.kubeconfig,
@@ -59,6 +64,8 @@ async fn main() -> anyhow::Result<()> {
         leader_election_namespace: flags.leader_election_namespace,
         metrics_address: flags.metrics_bind_address,
         health_address: flags.health_probe_bind_address,
+        // Pods of a setpoint node share the host's network: each is told its own address.
+        own_address: std::env::var("SETPOINT_HOST").ok().and_then(|host| host.parse().ok()),
     };
     Ok(program.run(operator::register).await?)
 }

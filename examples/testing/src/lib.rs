@@ -1,0 +1,19 @@
+//! What the tests of the three operators share, and what a test of yours may copy: a cluster in the process with the
+//! operator on it ([`World`]), a record of what the operator asked the server for ([`Requests`]), and four trials that
+//! every operator should pass: [`rights`], [`crash`], [`election`], [`steady`].
+//!
+//! Time is paused (`#[tokio::test(start_paused = true)]`), so that waiting costs nothing.
+
+// Everything here is a test: what is not as it should be ends it.
+#![allow(clippy::unwrap_used)]
+
+mod requests;
+mod world;
+
+pub mod crash;
+pub mod election;
+pub mod rights;
+pub mod steady;
+
+pub use requests::{Fault, Requests, Sent};
+pub use world::{DEADLINE, Operator, World, until};
