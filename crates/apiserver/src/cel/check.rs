@@ -7,7 +7,7 @@ use kube_cel::cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr, operators,
 };
 
-use super::functions::{FUNCTIONS, LACKING};
+use super::functions::FUNCTIONS;
 use super::macros::{self, Kind, Macro};
 use super::source::Source;
 use super::ty::{Bindings, Ty, assignable, substitute};
@@ -246,11 +246,6 @@ impl Checker<'_> {
             None => drop(self.source.find(name)),
         }
         let at = self.source.find("(");
-        if self.is_lacking(call) {
-            let text =
-                format!("'{name}' is a function or macro of Kubernetes that this server does not have");
-            return self.fail(at, text);
-        }
         for arg in &call.args {
             let ty = match &arg.expr {
                 // What is formatted may be of several types.
@@ -272,10 +267,6 @@ impl Checker<'_> {
         !self.scopes.iter().any(|(own, _)| own == name)
     }
 
-    fn is_lacking(&self, call: &CallExpr) -> bool {
-        call.target.is_some() && LACKING.contains(&call.func_name.as_str())
-    }
-
     /// A macro that the parser left as a call.
     fn unexpanded(&mut self, found: &Macro<'_>, name: &str, id: u64) -> Ty {
         let range = self.expr(found.range);
@@ -284,6 +275,9 @@ impl Checker<'_> {
         let at = self.source.find("(");
         let scopes = match (found.kind, &range) {
             (Kind::OptMap | Kind::OptFlatMap, Ty::Optional(value)) => vec![(**value).clone()],
+            (Kind::SortBy, Ty::List(item)) => vec![(**item).clone()],
+            (Kind::SortBy, Ty::Dyn | Ty::Param(_)) => vec![Ty::Dyn],
+            (_, Ty::Dyn | Ty::Param(_)) => vec![Ty::Dyn, Ty::Dyn],
             (Kind::OptMap | Kind::OptFlatMap, other) => {
                 let text = format!("found no matching overload for '{name}' applied to '{other}'");
                 vec![self.fail(at, text)]
@@ -314,14 +308,39 @@ impl Checker<'_> {
             Kind::Exists | Kind::ExistsOne => {
                 self.resolve(operators::LOGICAL_OR, &[Ty::Bool, last], false, at)
             }
-            Kind::TransformList => {
+            Kind::TransformList | Kind::TransformMap | Kind::TransformMapEntry => {
                 if let [wanted, _] = bodies.as_slice() {
                     self.resolve(operators::LOGICAL_AND, &[Ty::Bool, wanted.clone()], false, at);
                 }
-                Ty::list(last)
+                self.transformed(found.kind, &range, last, at)
+            }
+            Kind::SortBy => {
+                let keys = Ty::list(last);
+                self.resolve("@sortByAssociatedKeys", &[range, keys], true, at)
             }
             Kind::OptMap => Ty::Optional(Arc::new(last)),
             Kind::OptFlatMap => last,
+        }
+    }
+
+    /// What `transformList` and its like make of these results.
+    fn transformed(&mut self, kind: Kind, range: &Ty, result: Ty, at: usize) -> Ty {
+        match (kind, result) {
+            (Kind::TransformList, result) => Ty::list(result),
+            (Kind::TransformMap, result) => {
+                let key = match range {
+                    Ty::List(_) => Ty::Int,
+                    Ty::Map(key, _) => (**key).clone(),
+                    _ => Ty::Dyn,
+                };
+                Ty::Map(Arc::new(key), Arc::new(result))
+            }
+            (_, entries @ (Ty::Map(..) | Ty::Dyn)) => entries,
+            (_, other) => {
+                let any = format!("(map(_var2, _var3), {other})");
+                let text = format!("found no matching overload for 'cel.@mapInsert' applied to '{any}'");
+                self.fail(at, text)
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use kube_cel::cel::objects::OptionalValue;
 use kube_cel::cel::parser::Parser;
 use kube_cel::cel::{Context, ExecutionError, ResolveResult, Value};
 
-use super::macros;
+use super::{macros, more};
 
 /// The functions, and the names of types. Shared by all evaluations.
 static FUNCTIONS: LazyLock<Context<'static>> = LazyLock::new(|| {
@@ -23,6 +23,7 @@ static FUNCTIONS: LazyLock<Context<'static>> = LazyLock::new(|| {
     for name in ["int", "uint", "double", "bool", "string", "bytes", "list", "map", "null_type", "type"] {
         context.add_variable_from_value(name, marker(name));
     }
+    more::register(&mut context);
     context
 });
 
@@ -102,6 +103,7 @@ pub(super) fn prepare(expr: &mut IdedExpr, over_maps: &BTreeSet<u64>) {
             if call.func_name == operators::OPT_SELECT {
                 call.func_name = operators::OPT_INDEX.to_owned();
             }
+            more::rename(call);
             call.target.iter_mut().for_each(|target| prepare(target, over_maps));
             call.args.iter_mut().for_each(|arg| prepare(arg, over_maps));
         }

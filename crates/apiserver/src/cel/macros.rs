@@ -21,6 +21,9 @@ pub(super) enum Kind {
     Exists,
     ExistsOne,
     TransformList,
+    TransformMap,
+    TransformMapEntry,
+    SortBy,
     OptMap,
     OptFlatMap,
 }
@@ -32,13 +35,17 @@ pub(super) fn read(call: &CallExpr) -> Option<Macro<'_>> {
         "exists" => Kind::Exists,
         "existsOne" | "exists_one" => Kind::ExistsOne,
         "transformList" => Kind::TransformList,
+        "transformMap" => Kind::TransformMap,
+        "transformMapEntry" => Kind::TransformMapEntry,
+        "sortBy" => Kind::SortBy,
         "optMap" => Kind::OptMap,
         "optFlatMap" => Kind::OptFlatMap,
         _ => return None,
     };
-    let count = if matches!(kind, Kind::OptMap | Kind::OptFlatMap) { 1 } else { 2 };
+    let count = if matches!(kind, Kind::OptMap | Kind::OptFlatMap | Kind::SortBy) { 1 } else { 2 };
     let (variables, bodies) = call.args.split_at_checked(count)?;
-    let allowed = if kind == Kind::TransformList { 1..=2 } else { 1..=1 };
+    let transforms = matches!(kind, Kind::TransformList | Kind::TransformMap | Kind::TransformMapEntry);
+    let allowed = if transforms { 1..=2 } else { 1..=1 };
     if !allowed.contains(&bodies.len()) {
         return None;
     }
@@ -60,6 +67,10 @@ pub(super) fn expand(call: &CallExpr, id: u64, maps: &BTreeSet<u64>) -> Option<E
         let parts = vec![method(range, "hasValue"), some, optional("none", Vec::new())];
         return Some(call_of(operators::CONDITIONAL, parts).expr);
     }
+    if found.kind == Kind::SortBy {
+        let keys = mapped(range.clone(), first, found.bodies[0].clone());
+        return Some(call_of(SORTED, vec![range, keys]).expr);
+    }
     let second = found.variables[1];
     let value = list(vec![call_of(operators::INDEX, vec![range.clone(), ident(first)])]);
     let keys = if maps.contains(&id) { range } else { indexes(range) };
@@ -69,17 +80,31 @@ pub(super) fn expand(call: &CallExpr, id: u64, maps: &BTreeSet<u64>) -> Option<E
             Kind::All => all(keys, first, all(value, second, body)),
             Kind::Exists => exists(keys, first, exists(value, second, body)),
             Kind::ExistsOne => exists_one(keys, first, exists(value, second, body)),
-            _ if found.bodies.len() == 2 => {
-                let wanted = exists(value.clone(), second, found.bodies[0].clone());
-                filtered(keys, first, wanted, item(mapped(value, second, body)))
+            kind => {
+                let made = item(mapped(value.clone(), second, body));
+                // What a map is made of: its keys and what became of their values.
+                let made = if kind == Kind::TransformMap { list(vec![ident(first), made]) } else { made };
+                let all = match found.bodies {
+                    [wanted, _] => filtered(keys, first, exists(value, second, wanted.clone()), made),
+                    _ => mapped(keys, first, made),
+                };
+                match kind {
+                    Kind::TransformMap => call_of(MAP_OF_PAIRS, vec![all]),
+                    Kind::TransformMapEntry => call_of(MAP_OF_MAPS, vec![all]),
+                    _ => all,
+                }
             }
-            _ => mapped(keys, first, item(mapped(value, second, body))),
         }
         .expr,
     )
 }
 
 const RESULT: &str = "@result";
+
+/// Functions of ours that macros become; no rule can name them.
+pub(super) const SORTED: &str = "@sorted";
+pub(super) const MAP_OF_PAIRS: &str = "@pairs";
+pub(super) const MAP_OF_MAPS: &str = "@entries";
 
 fn node(expr: Expr) -> IdedExpr {
     IdedExpr { id: 0, expr }

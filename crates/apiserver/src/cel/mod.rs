@@ -1,13 +1,15 @@
 //! `x-kubernetes-validations`: rules in CEL, checked against the schema when a CRD is written and run when an object
 //! is.
 //!
-//! Costs are not estimated: a rule is refused for what it says, never for what it might cost. A function that
-//! Kubernetes has and the evaluator lacks is a refusal too.
+//! What a rule may cost is estimated from the bounds in the schema, and a rule that may cost too much is refused. The
+//! estimate is approximate ([docs/cel.md](../../../../docs/cel.md)). What an evaluation costs is not counted.
 
 mod check;
+mod cost;
 mod evaluate;
 mod functions;
 mod macros;
+mod more;
 mod rules;
 mod source;
 #[cfg(test)]

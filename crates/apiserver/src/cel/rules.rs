@@ -12,8 +12,10 @@ use setpoint_api::{Cause, Path};
 use super::check::check;
 use super::source::Source;
 use super::ty::Ty;
-use super::{evaluate, value};
+use super::{cost, evaluate, value};
 
+/// How many rules are named when all together cost too much.
+const MOST_EXPENSIVE: usize = 4;
 /// A message that a rule computes is at most this long.
 const MAX_MESSAGE_BYTES: usize = 5 * 1024;
 
@@ -47,9 +49,17 @@ impl Rules {
     /// # Errors
     /// Everything that is wrong with them.
     pub fn compile(structural: &Structural, path: &Path) -> Result<Rules, Vec<Cause>> {
-        let mut causes = Vec::new();
-        let root = Compiler { causes: &mut causes }.node(structural.props(), path, true, None);
-        if causes.is_empty() { Ok(Rules { root }) } else { Err(causes) }
+        let mut compiler = Compiler::default();
+        let root = compiler.node(structural.props(), path, true, None);
+        if compiler.causes.is_empty() { Ok(Rules { root }) } else { Err(compiler.causes) }
+    }
+
+    /// Everything that is wrong with the rules of a schema that is about to be written, what they may cost included.
+    pub fn check(structural: &Structural, path: &Path) -> Vec<Cause> {
+        let mut compiler = Compiler { counts: true, cardinality: Some(1), ..Compiler::default() };
+        compiler.node(structural.props(), path, true, None);
+        compiler.total(path);
+        compiler.causes
     }
 
     /// What the rules have against an object. On an update, `old` is the stored object.
@@ -67,11 +77,58 @@ impl Rules {
     }
 }
 
-struct Compiler<'c> {
-    causes: &'c mut Vec<Cause>,
+#[derive(Default)]
+struct Compiler {
+    causes: Vec<Cause>,
+    /// Whether costs are counted.
+    counts: bool,
+    /// How often the place can be in one object; none where nothing bounds it.
+    cardinality: Option<u64>,
+    /// What each rule may cost.
+    costs: Vec<(Path, u64)>,
 }
 
-impl Compiler<'_> {
+impl Compiler {
+    /// Goes below a list or map, which may hold so many values.
+    fn below(&mut self, props: &Props, node: impl FnOnce(&mut Self) -> Option<Node>) -> Option<Node> {
+        let above = self.cardinality;
+        self.cardinality = above.zip(cost::bound(props)).map(|(above, most)| above.saturating_mul(most));
+        let node = node(self);
+        self.cardinality = above;
+        node
+    }
+
+    /// Refuses a rule that may cost too much.
+    fn count(&mut self, expr: &IdedExpr, props: &Props, path: &Path) {
+        if !self.counts {
+            return;
+        }
+        let times = self.cardinality.unwrap_or_else(|| cost::most_places(props));
+        let cost = cost::estimate(expr, props).saturating_mul(times);
+        if cost > cost::RULE_LIMIT {
+            let detail = cost::exceeds("estimated rule cost", cost, cost::RULE_LIMIT);
+            self.causes.push(Cause::forbidden(path, &detail));
+        }
+        self.costs.push((path.clone(), cost));
+    }
+
+    /// Refuses a schema whose rules may cost too much together.
+    fn total(&mut self, path: &Path) {
+        let total = self.costs.iter().fold(0, |total: u64, (_, cost)| total.saturating_add(*cost));
+        if total <= cost::SCHEMA_LIMIT {
+            return;
+        }
+        self.costs.retain(|(_, cost)| *cost >= cost::SCHEMA_LIMIT / 100);
+        self.costs.sort_by_key(|(_, cost)| std::cmp::Reverse(*cost));
+        for (place, _) in self.costs.iter().take(MOST_EXPENSIVE) {
+            let detail =
+                "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
+            self.causes.push(Cause::forbidden(place, detail));
+        }
+        let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
+        self.causes.push(Cause::forbidden(path, &cost::exceeds(what, total, cost::SCHEMA_LIMIT)));
+    }
+
     /// The node, if it or anything below it has rules. `uncorrelated` is where old and new items stop being matched.
     fn node(
         &mut self,
@@ -91,13 +148,17 @@ impl Compiler<'_> {
         }
         if let Some(schema) = props.additional.as_ref().and_then(|more| more.schema.as_deref()) {
             let at = path.child("additionalProperties");
-            node.additional = self.node(schema, &at, schema.embedded_resource, uncorrelated).map(Box::new);
+            let below =
+                self.below(props, |this| this.node(schema, &at, schema.embedded_resource, uncorrelated));
+            node.additional = below.map(Box::new);
         }
         if let Some(items) = &props.items {
             let keyed = props.list_type.as_deref() == Some("map");
             let below = uncorrelated.cloned().or_else(|| (!keyed).then(|| path.clone()));
             let at = path.child("items");
-            node.items = self.node(items, &at, items.embedded_resource, below.as_ref()).map(Box::new);
+            let items =
+                self.below(props, |this| this.node(items, &at, items.embedded_resource, below.as_ref()));
+            node.items = items.map(Box::new);
         }
         for (at, rule) in props.validations.iter().enumerate() {
             let path = path.child("x-kubernetes-validations").index(at);
@@ -133,7 +194,7 @@ impl Compiler<'_> {
         let optional = rule.optional_old_self == Some(true);
         let old = if optional { Ty::Optional(std::sync::Arc::new(ty.clone())) } else { ty.clone() };
         let variables = [("self", ty), ("oldSelf", old)];
-        let (expr, checked) = match compile(&rule.rule, &variables) {
+        let (mut expr, checked) = match compile(&rule.rule, &variables) {
             Ok(compiled) => compiled,
             Err(errors) => {
                 self.causes.push(Cause::invalid(&at, shown(), &format!("compilation failed: {errors}")));
@@ -144,6 +205,8 @@ impl Compiler<'_> {
             self.causes.push(Cause::invalid(&at, shown(), "cel expression must evaluate to a bool"));
             return None;
         }
+        self.count(&expr, props, &at);
+        evaluate::prepare(&mut expr, &checked.over_maps);
         let message = self.message(rule, &variables, path);
         match (checked.uses_old_self, uncorrelated) {
             (true, Some(place)) => {
@@ -179,13 +242,17 @@ impl Compiler<'_> {
                 self.causes.push(Cause::invalid(&at, shown(), "messageExpression must evaluate to a string"));
                 None
             }
-            Ok((expr, _)) => Some(expr),
+            Ok((mut expr, checked)) => {
+                evaluate::prepare(&mut expr, &checked.over_maps);
+                Some(expr)
+            }
         }
     }
 }
 
+/// The checked expression, as it was parsed.
 fn compile(text: &str, variables: &[(&str, Ty)]) -> Result<(IdedExpr, super::check::Checked), String> {
-    let mut expr = evaluate::parse(text).map_err(|errors| {
+    let expr = evaluate::parse(text).map_err(|errors| {
         let source = Source::new(text);
         let lines: Vec<String> = errors
             .iter()
@@ -194,7 +261,6 @@ fn compile(text: &str, variables: &[(&str, Ty)]) -> Result<(IdedExpr, super::che
         lines.join("\n")
     })?;
     let checked = check(&expr, text, variables)?;
-    evaluate::prepare(&mut expr, &checked.over_maps);
     Ok((expr, checked))
 }
 

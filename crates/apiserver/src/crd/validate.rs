@@ -35,9 +35,7 @@ fn check_schemas(definition: &Value, old: Option<&Value>, causes: &mut Vec<Cause
         let status = version.pointer("/subresources/status").is_some();
         match Structural::compile_at(&own, &path, status) {
             Err(refusals) => causes.extend(refusals),
-            Ok(structural) => {
-                causes.extend(cel::Rules::compile(&structural, &path).err().unwrap_or_default())
-            }
+            Ok(structural) => causes.extend(cel::Rules::check(&structural, &path)),
         }
         if one {
             break;
