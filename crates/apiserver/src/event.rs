@@ -35,6 +35,7 @@ impl Kind {
 struct Shared {
     added_frame: OnceLock<Option<Bytes>>,
     modified_frame: OnceLock<Option<Bytes>>,
+    deleted_frame: OnceLock<Option<Bytes>>,
     added: OnceLock<Bytes>,
     modified: OnceLock<Bytes>,
     deleted: OnceLock<Bytes>,
@@ -87,19 +88,24 @@ impl Lines {
             return Some(stored_line(kind, &entry.value));
         }
         if self.plain_protobuf {
-            return crate::protobuf::stored_frame(kind.name(), &entry.value, &self.resource);
+            return crate::protobuf::stored_frame(kind.name(), entry, &self.resource);
         }
         self.value(kind.name(), crate::registry::value(entry))
     }
 
     /// A change.
     pub(crate) fn event(&mut self, kind: Kind, event: &Event) -> Option<Bytes> {
-        if self.plain_protobuf && kind != Kind::Deleted {
+        if self.plain_protobuf {
             let shared: &Shared = event.memo(|_| Shared::default());
-            let slot = if kind == Kind::Added { &shared.added_frame } else { &shared.modified_frame };
-            let frame = slot.get_or_init(|| {
-                crate::protobuf::stored_frame(kind.name(), &event.new.as_ref()?.value, &self.resource)
-            });
+            let there = || crate::protobuf::stored_frame(kind.name(), event.new.as_ref()?, &self.resource);
+            let frame = match kind {
+                Kind::Added => shared.added_frame.get_or_init(there),
+                Kind::Modified => shared.modified_frame.get_or_init(there),
+                Kind::Deleted => shared.deleted_frame.get_or_init(|| {
+                    let gone = form::present_value(&self.resource, gone(event)?);
+                    self.framed(kind.name(), &gone)
+                }),
+            };
             return frame.clone();
         }
         if !self.plain {

@@ -10,6 +10,7 @@ use http::{HeaderValue, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use serde_json::{Value, json};
+use setpoint_api::protobuf;
 use setpoint_store::Entry;
 
 use crate::error::{ApiError, Result};
@@ -69,8 +70,8 @@ pub(crate) fn presented(resource: &Resource, bytes: &Bytes) -> Bytes {
 
 /// A stored value in the version that is asked for.
 pub(crate) fn present_value(resource: &Resource, mut value: Value) -> Value {
-    if resource.group == "events.k8s.io" {
-        return crate::convert::event_from_core(value);
+    if crate::convert::is_other_view(resource) {
+        return crate::convert::from_stored(resource, value);
     }
     if let Some(custom) = &resource.custom {
         value["apiVersion"] = json!(resource.api_version());
@@ -81,12 +82,12 @@ pub(crate) fn present_value(resource: &Resource, mut value: Value) -> Value {
 
 /// Answers with one stored object.
 pub(crate) fn one_entry(ask: &Ask, status: StatusCode, entry: &Entry) -> Result<Response<Body>> {
+    if ask.negotiated.form == Form::Whole && ask.negotiated.format == Format::Protobuf {
+        let body = crate::protobuf::stored(entry, &ask.resource)?;
+        return Ok(respond::bytes(status, Format::Protobuf.media_type(), body));
+    }
     let bytes = presented(&ask.resource, &entry.value);
     match ask.negotiated.form {
-        Form::Whole if ask.negotiated.format == Format::Protobuf => {
-            let body = crate::protobuf::stored(&bytes, &ask.resource)?;
-            Ok(respond::bytes(status, Format::Protobuf.media_type(), body))
-        }
         Form::Whole => respond::stored(status, &ask.negotiated, &bytes),
         _ => {
             let value = serde_json::from_slice(&bytes).map_err(ApiError::internal)?;
@@ -129,11 +130,7 @@ pub(crate) fn list(ask: &Ask, listed: Listed) -> Result<Response<Body>> {
     let value = match ask.negotiated.form {
         Form::Whole if plain => return Ok(whole_list(ask, listed)),
         Form::Whole if ask.negotiated.format == Format::Protobuf => {
-            let items: Vec<Bytes> =
-                listed.entries.iter().map(|entry| presented(&ask.resource, &entry.value)).collect();
-            let body = crate::protobuf::list(&ask.resource, &listed.metadata(false), &items)?;
-            let gzip = respond::takes_gzip(&ask.headers);
-            return Ok(respond::compressed(StatusCode::OK, Format::Protobuf.media_type(), body, gzip));
+            return protobuf_list(ask, &listed);
         }
         Form::Whole => whole_value(ask, &listed),
         Form::Metadata(_) => {
@@ -150,6 +147,30 @@ pub(crate) fn list(ask: &Ask, listed: Listed) -> Result<Response<Body>> {
         }
     };
     respond::value_compressed(StatusCode::OK, &ask.negotiated, &value, respond::takes_gzip(&ask.headers))
+}
+
+/// A protobuf list is its head, the messages of its items, and its tail.
+fn protobuf_list(ask: &Ask, listed: &Listed) -> Result<Response<Body>> {
+    let items = listed.entries.iter().map(|entry| crate::protobuf::message(entry, &ask.resource));
+    let items: Vec<Bytes> = items.collect::<Result<_>>()?;
+    let (version, kind) = (ask.resource.api_version(), &ask.resource.list_kind);
+    let total = items.iter().map(|item| protobuf::item_length(item)).sum();
+    let metadata = listed.metadata(false);
+    let head = protobuf::open_list(&version, kind, &metadata, total).map_err(ApiError::internal)?;
+    let gzip = respond::takes_gzip(&ask.headers);
+    let media_type = Format::Protobuf.media_type();
+    if total <= STREAM_FROM || gzip {
+        let mut body = head;
+        body.reserve_exact(total + protobuf::LIST_END.len());
+        items.iter().for_each(|item| protobuf::push_item(&mut body, item));
+        body.extend_from_slice(&protobuf::LIST_END);
+        return Ok(respond::compressed(StatusCode::OK, media_type, body, gzip));
+    }
+    let mut response = Response::new(pieces(head, items.len(), &protobuf::LIST_END, move |piece, at| {
+        protobuf::push_item(piece, &items[at]);
+    }));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    Ok(response)
 }
 
 fn values(ask: &Ask, listed: &Listed) -> Vec<Value> {
@@ -222,16 +243,28 @@ fn list_item<'a>(resource: &Resource, stored: &'a Bytes) -> Cow<'a, [u8]> {
 }
 
 fn streamed(resource: Arc<Resource>, head: Vec<u8>, entries: Vec<Arc<Entry>>) -> Body {
+    pieces(head, entries.len(), b"]}\n", move |piece, at| {
+        items_into(piece, &resource, &entries[at..=at], at == 0);
+    })
+}
+
+/// A long list, sent as it is written: the head, so many items, the end.
+fn pieces(
+    head: Vec<u8>,
+    count: usize,
+    end: &'static [u8],
+    item: impl Fn(&mut Vec<u8>, usize) + Send + Sync + 'static,
+) -> Body {
+    let item = Arc::new(item);
     let pieces = stream::unfold((Some(head), 0), move |(head, mut at)| {
         let mut piece = head.unwrap_or_default();
-        let resource = resource.clone();
-        let done = at > entries.len();
-        while at < entries.len() && piece.len() < PIECE {
-            items_into(&mut piece, &resource, &entries[at..=at], at == 0);
+        let done = at > count;
+        while at < count && piece.len() < PIECE {
+            item(&mut piece, at);
             at += 1;
         }
-        if at == entries.len() && !done {
-            piece.extend_from_slice(b"]}\n");
+        if at == count && !done {
+            piece.extend_from_slice(end);
             at += 1;
         }
         let next = (!done).then(|| (Ok(Frame::data(Bytes::from(piece))), (None, at)));

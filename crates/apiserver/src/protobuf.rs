@@ -1,35 +1,82 @@
 //! Protobuf on the wire: the envelope and watch frames, by the schema table.
 
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+
 use bytes::Bytes;
 use serde_json::Value;
 use setpoint_api::protobuf;
+use setpoint_api::schema::builtin;
+use setpoint_store::Entry;
 
 use crate::error::{ApiError, Result};
-use crate::registry::Resource;
+use crate::registry::{self, Resource};
 
 /// An object in its envelope.
 pub(crate) fn encode(value: &Value) -> Result<Vec<u8>> {
     protobuf::encode(value).map_err(|_| ApiError::not_acceptable(&["application/json", "application/yaml"]))
 }
 
-/// A stored object in its envelope, straight from its bytes.
-pub(crate) fn stored(bytes: &[u8], resource: &Resource) -> Result<Vec<u8>> {
-    protobuf::transcode(bytes, &resource.api_version(), &resource.kind).map_err(ApiError::internal)
+/// Messages are kept with the objects that they were made of, up to this many bytes in the whole process. What comes
+/// after is made again for each reader.
+const KEPT_MOST: usize = 64 * 1024 * 1024;
+static KEPT: AtomicUsize = AtomicUsize::new(0);
+
+/// An object's message, kept as long as the object. Empty where there was no room.
+#[derive(Debug)]
+pub(crate) struct Kept(Option<Bytes>);
+
+impl Kept {
+    fn new(message: &Bytes) -> Self {
+        let size = message.len();
+        let room =
+            KEPT.fetch_update(Relaxed, Relaxed, |kept| (kept + size <= KEPT_MOST).then_some(kept + size));
+        Kept(room.is_ok().then(|| message.clone()))
+    }
 }
 
-/// A list, straight from the bytes of its items.
-pub(crate) fn list(resource: &Resource, metadata: &Value, items: &[Bytes]) -> Result<Vec<u8>> {
-    let schema = resource.schema();
-    let encoded = items.iter().map(|item| protobuf::transcode_message(item, &schema));
-    let encoded: Vec<Vec<u8>> = encoded.collect::<std::result::Result<_, _>>().map_err(ApiError::internal)?;
-    let items = encoded.iter().map(Vec::as_slice);
-    protobuf::encode_list(&resource.api_version(), &resource.list_kind, metadata, items)
-        .map_err(ApiError::internal)
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if let Some(message) = &self.0 {
+            KEPT.fetch_sub(message.len(), Relaxed);
+        }
+    }
 }
 
-/// A watch event of a stored object, straight from its bytes.
-pub(crate) fn stored_frame(kind: &str, bytes: &[u8], resource: &Resource) -> Option<Bytes> {
-    stored(bytes, resource).ok().map(|object| protobuf::watch_frame(kind, &object).into())
+/// The message of a stored object: made by its first reader, shared by the others.
+pub(crate) fn message(entry: &Entry, resource: &Resource) -> Result<Bytes> {
+    let make = |json: &[u8]| -> Result<Bytes> {
+        let message = match builtin().kind(&resource.group, &resource.version, &resource.kind) {
+            Some(schema) => protobuf::transcode_message(json, schema),
+            None => protobuf::transcode_message(json, &resource.schema()),
+        };
+        message.map(Bytes::from).map_err(ApiError::internal)
+    };
+    if !resource.is_stored_form() {
+        return make(&crate::form::presented(resource, &entry.value));
+    }
+    let slot = &registry::meta(entry).protobuf;
+    match slot.get() {
+        Some(Kept(Some(message))) => Ok(message.clone()),
+        Some(Kept(None)) => make(&entry.value),
+        None => {
+            let message = make(&entry.value)?;
+            // Another reader may have been first: then its message is the one that is kept.
+            slot.get_or_init(|| Kept::new(&message));
+            Ok(message)
+        }
+    }
+}
+
+/// A stored object in its envelope.
+pub(crate) fn stored(entry: &Entry, resource: &Resource) -> Result<Vec<u8>> {
+    Ok(protobuf::seal(&resource.api_version(), &resource.kind, &message(entry, resource)?))
+}
+
+/// A watch event of a stored object.
+pub(crate) fn stored_frame(kind: &str, entry: &Entry, resource: &Resource) -> Option<Bytes> {
+    let message = message(entry, resource).ok()?;
+    Some(protobuf::watch_message(kind, &resource.api_version(), &resource.kind, &message).into())
 }
 
 /// A watch event: length, then the envelope.

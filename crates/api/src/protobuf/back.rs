@@ -73,11 +73,6 @@ impl Back {
         self.tag(number, BYTES);
     }
 
-    /// As [`Back::bytes_field`]: an encoded message.
-    pub(super) fn message_bytes(&mut self, number: u16, message: &[u8]) {
-        self.bytes_field(number, message);
-    }
-
     /// Puts length and tag before what was written since `end` was marked.
     pub(super) fn close(&mut self, number: u16, end: usize) {
         self.varint((self.mark() - end) as u64);

@@ -1,7 +1,6 @@
 //! The envelope: four bytes of magic, then `runtime.Unknown` with the kind and the message.
 
 use super::DecodeError;
-use super::back::Back;
 use super::wire::{BYTES, Wire};
 
 /// What every envelope starts with.
@@ -80,29 +79,49 @@ fn text(bytes: &[u8]) -> String {
 
 /// Puts a message into an envelope.
 pub fn seal(api_version: &str, kind: &str, message: &[u8]) -> Vec<u8> {
-    let mut out = Back::default();
-    out.bytes_field(4, b"");
-    out.bytes_field(3, b"");
-    out.bytes_field(2, message);
-    head(api_version, kind, &mut out);
-    out.finish()
-}
-
-/// Makes what the buffer holds the message of an envelope.
-pub(super) fn seal_back(api_version: &str, kind: &str, message: Back) -> Vec<u8> {
-    let mut out = message;
-    out.close(2, 0);
-    head(api_version, kind, &mut out);
-    // Go writes the two empty texts behind the message.
-    let mut out = out.finish();
-    out.extend([0x1a, 0, 0x22, 0]);
+    let mut out = Vec::with_capacity(sealed_length(api_version, kind, message.len()));
+    open_envelope(&mut out, api_version, kind, message.len());
+    out.extend_from_slice(message);
+    out.extend_from_slice(&TAIL);
     out
 }
 
-fn head(api_version: &str, kind: &str, out: &mut Back) {
-    let end = out.mark();
-    out.bytes_field(2, kind.as_bytes());
-    out.bytes_field(1, api_version.as_bytes());
-    out.close(1, end);
-    out.raw(&MAGIC);
+/// Go writes the two empty texts behind the message.
+pub(super) const TAIL: [u8; 4] = [0x1a, 0, 0x22, 0];
+
+/// Everything of an envelope that stands before its message.
+pub(super) fn open_envelope(out: &mut Vec<u8>, api_version: &str, kind: &str, message: usize) {
+    out.extend_from_slice(&MAGIC);
+    out.push(0x0a);
+    varint(out, type_meta_length(api_version, kind));
+    for (tag, text) in [(0x0a, api_version), (0x12, kind)] {
+        out.push(tag);
+        varint(out, text.len());
+        out.extend_from_slice(text.as_bytes());
+    }
+    out.push(0x12);
+    varint(out, message);
+}
+
+fn type_meta_length(api_version: &str, kind: &str) -> usize {
+    delimited(api_version.len()) + delimited(kind.len())
+}
+
+/// How long an envelope is whose message has that length.
+pub(super) fn sealed_length(api_version: &str, kind: &str, message: usize) -> usize {
+    MAGIC.len() + delimited(type_meta_length(api_version, kind)) + delimited(message) + TAIL.len()
+}
+
+/// A field of so many bytes, with a tag of one byte and its length.
+pub(super) fn delimited(length: usize) -> usize {
+    let digits = (length | 1).ilog2() as usize / 7 + 1;
+    1 + digits + length
+}
+
+pub(super) fn varint(out: &mut Vec<u8>, mut value: usize) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
 }

@@ -192,29 +192,85 @@ pub fn encode_list<'a>(
     api_version: &str,
     kind: &str,
     metadata: &Value,
-    items: impl DoubleEndedIterator<Item = &'a [u8]>,
+    items: impl Iterator<Item = &'a [u8]> + Clone,
+) -> Result<Vec<u8>, EncodeError> {
+    let length = items.clone().map(|item| envelope::delimited(item.len())).sum();
+    let mut out = open_list(api_version, kind, metadata, length)?;
+    out.reserve(length + LIST_END.len());
+    for item in items {
+        push_item(&mut out, item);
+    }
+    out.extend_from_slice(&LIST_END);
+    Ok(out)
+}
+
+/// What stands before the items of a list that all together, as [`push_item`] writes them, have that length.
+///
+/// # Errors
+/// When the metadata does not fit its type.
+pub fn open_list(
+    api_version: &str,
+    kind: &str,
+    metadata: &Value,
+    length: usize,
 ) -> Result<Vec<u8>, EncodeError> {
     let unknown = || EncodeError::Kind { api_version: api_version.to_owned(), kind: kind.to_owned() };
     let schema = schema_of(api_version, kind).ok_or_else(unknown)?;
-    let meta = schema.child("metadata").ok_or_else(unknown)?;
-    let mut out = back::Back::default();
-    for item in items.rev() {
-        out.message_bytes(2, item);
-    }
-    out.message_bytes(1, &encode_message(metadata, &meta)?);
-    Ok(envelope::seal_back(api_version, kind, out))
+    let meta = encode_message(metadata, &schema.child("metadata").ok_or_else(unknown)?)?;
+    let mut out = Vec::new();
+    envelope::open_envelope(&mut out, api_version, kind, envelope::delimited(meta.len()) + length);
+    out.push(0x0a);
+    envelope::varint(&mut out, meta.len());
+    out.extend_from_slice(&meta);
+    Ok(out)
 }
+
+/// How long an item is in a list.
+pub fn item_length(item: &[u8]) -> usize {
+    envelope::delimited(item.len())
+}
+
+/// An item of a list.
+pub fn push_item(out: &mut Vec<u8>, item: &[u8]) {
+    out.push(0x12);
+    envelope::varint(out, item.len());
+    out.extend_from_slice(item);
+}
+
+/// What stands behind the items of a list.
+pub const LIST_END: [u8; 4] = envelope::TAIL;
 
 /// One event of a watch: four bytes of length, then the event with the object in its envelope.
 pub fn watch_frame(event: &str, object: &[u8]) -> Vec<u8> {
-    let mut out = back::Back::default();
-    let end = out.mark();
-    out.bytes_field(1, object);
-    out.close(2, end);
-    out.bytes_field(1, event.as_bytes());
-    let length = u32::try_from(out.mark()).expect("an event is shorter than 4 GiB");
-    out.raw(&length.to_be_bytes());
-    out.finish()
+    let mut out = open_frame(event, object.len());
+    out.extend_from_slice(object);
+    out
+}
+
+/// As [`watch_frame`], of an object whose message is at hand without its envelope.
+pub fn watch_message(event: &str, api_version: &str, kind: &str, message: &[u8]) -> Vec<u8> {
+    let sealed = envelope::sealed_length(api_version, kind, message.len());
+    let mut out = open_frame(event, sealed);
+    envelope::open_envelope(&mut out, api_version, kind, message.len());
+    out.extend_from_slice(message);
+    out.extend_from_slice(&envelope::TAIL);
+    out
+}
+
+/// Everything of a watch event that stands before an object of that length.
+fn open_frame(event: &str, object: usize) -> Vec<u8> {
+    let raw = envelope::delimited(object);
+    let length = envelope::delimited(event.len()) + envelope::delimited(raw);
+    let mut out = Vec::with_capacity(4 + length);
+    out.extend_from_slice(&u32::try_from(length).expect("an event is shorter than 4 GiB").to_be_bytes());
+    out.push(0x0a);
+    envelope::varint(&mut out, event.len());
+    out.extend_from_slice(event.as_bytes());
+    out.push(0x12);
+    envelope::varint(&mut out, raw);
+    out.push(0x0a);
+    envelope::varint(&mut out, object);
+    out
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use setpoint_store::Entry;
 
+use crate::protobuf::Kept;
+
 /// What selectors and authorization need of an object.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -29,6 +31,9 @@ pub struct Meta {
     /// What a reader of this kind computed: rules of a role, claims of a Service.
     #[serde(skip)]
     decoded: OnceLock<Box<dyn Any + Send + Sync>>,
+    /// The object as a protobuf message.
+    #[serde(skip)]
+    pub(crate) protobuf: OnceLock<Kept>,
 }
 
 impl Meta {
