@@ -5,6 +5,7 @@ use setpoint_api::apply::{self, OneVersion, ResetFields, Versions, WriteContext}
 use setpoint_api::kind::GroupVersionKind;
 use setpoint_api::schema::Schema;
 
+use crate::convert::is_other_view;
 use crate::registry::Resource;
 use crate::write::Writer;
 
@@ -60,11 +61,6 @@ impl Knowledge {
     }
 }
 
-/// Both groups' events are stored in the older form, and owned in the form that they were written in.
-fn is_other_view(resource: &Resource) -> bool {
-    resource.group == "events.k8s.io"
-}
-
 /// Notes a create.
 pub(crate) fn created(writer: &Writer<'_>, object: &mut Value) {
     let resource = &writer.ask.resource;
@@ -89,9 +85,9 @@ fn in_own_version(resource: &Resource, object: &mut Value, note: impl FnOnce(&mu
         return note(object);
     }
     if is_other_view(resource) {
-        let mut shown = crate::convert::event_from_core(object.take());
+        let mut shown = crate::convert::from_stored(resource, object.take());
         note(&mut shown);
-        *object = crate::convert::event_to_core(shown);
+        *object = crate::convert::to_stored(resource, shown);
         return;
     }
     object["apiVersion"] = Value::String(resource.api_version());

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 use setpoint_api::table::Printer;
 
-use crate::form;
 use crate::registry::Resource;
 use crate::server::Ask;
+use crate::{form, object};
 
 fn printer(resource: &Resource) -> Printer {
     match &resource.custom {
@@ -16,9 +16,26 @@ fn printer(resource: &Resource) -> Printer {
 
 /// Rows of these objects; watches send the columns only once.
 pub(crate) fn table(ask: &Ask, version: &str, metadata: Value, objects: &[Value], columns: bool) -> Value {
+    printed(ask, &printer(&ask.resource), version, metadata, objects, columns)
+}
+
+/// A row for the scale of an object.
+pub(crate) fn scale(ask: &Ask, version: &str, scale: &Value) -> Value {
+    let metadata = json!({"resourceVersion": object::meta_text(scale, "resourceVersion")});
+    let printer = Printer::builtin("autoscaling", "Scale");
+    printed(ask, &printer, version, metadata, std::slice::from_ref(scale), true)
+}
+
+fn printed(
+    ask: &Ask,
+    printer: &Printer,
+    version: &str,
+    metadata: Value,
+    objects: &[Value],
+    columns: bool,
+) -> Value {
     let include = ask.info.query.get("includeObject").unwrap_or("Metadata");
     let now = ask.server.options().clock.now();
-    let printer = printer(&ask.resource);
     let cells = printer.rows(objects, now);
     let rows = objects.iter().zip(cells).map(|(object, cells)| {
         let shown = match include {

@@ -181,8 +181,8 @@ impl<'a> Writer<'a> {
             return Err(ApiError::bad_request("the object provided is not an object"));
         }
         value["kind"] = json!(resource.kind);
-        if resource.group == "events.k8s.io" {
-            value = crate::convert::event_to_core(value);
+        if crate::convert::is_other_view(resource) {
+            value = crate::convert::to_stored(resource, value);
         }
         value["apiVersion"] = json!(resource.storage_api_version);
         Ok(value)

@@ -93,6 +93,47 @@ fn quota_resources(causes: &mut Causes, object: &Value, field: &str) {
 
 pub(super) fn resource_quota(causes: &mut Causes, object: &Value) {
     quota_resources(causes, object, "spec.hard");
+    quota_scopes(causes, object);
+}
+
+const SCOPE_PAIRS: [[&str; 2]; 2] = [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]];
+
+fn quota_scopes(causes: &mut Causes, object: &Value) {
+    let path = Path::new("spec.scopes");
+    let scopes: Vec<&str> = items(object, "spec.scopes").iter().filter_map(Value::as_str).collect();
+    let shown = || Shown::from(&Value::from(scopes.clone()));
+    for scope in &scopes {
+        let Some(scoped) = scoped_resources(scope) else {
+            causes.invalid(&path, shown(), "unsupported scope");
+            continue;
+        };
+        for (resource, _) in entries(object, "spec.hard") {
+            if pod::standard_resource(resource) && !scoped.contains(&resource.as_str()) {
+                causes.invalid(&path, shown(), "unsupported scope applied to resource");
+            }
+        }
+    }
+    for pair in SCOPE_PAIRS {
+        if pair.iter().all(|scope| scopes.contains(scope)) {
+            causes.invalid(&path, shown(), "conflicting scopes");
+        }
+    }
+}
+
+/// What a quota of this scope may count.
+fn scoped_resources(scope: &str) -> Option<&'static [&'static str]> {
+    const PODS: &[&str] =
+        &["pods", "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"];
+    match scope {
+        "Terminating"
+        | "NotTerminating"
+        | "NotBestEffort"
+        | "PriorityClass"
+        | "CrossNamespacePodAffinity" => Some(PODS),
+        "BestEffort" => Some(&PODS[..1]),
+        "VolumeAttributesClass" => Some(&["persistentvolumeclaims", "requests.storage"]),
+        _ => None,
+    }
 }
 
 pub(super) fn resource_quota_status(causes: &mut Causes, object: &Value) {

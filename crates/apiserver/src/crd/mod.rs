@@ -12,6 +12,7 @@ use setpoint_api::apply::Versions;
 use setpoint_api::cause::{Cause, Path};
 use setpoint_api::clock;
 use setpoint_api::facts::Facts;
+use setpoint_api::gostyle;
 use setpoint_api::schema::{Fault, Read, Schema, Strict, builtin, read_json, read_value};
 use setpoint_api::structural::Structural;
 use setpoint_api::table::Printer;
@@ -60,6 +61,22 @@ pub(crate) struct ScalePaths {
     pub(crate) spec_replicas: String,
     pub(crate) status_replicas: String,
     pub(crate) label_selector: String,
+}
+
+/// A number of replicas that a scale cannot show.
+fn replicas_cause(object: &Value, path: &str) -> Option<Cause> {
+    let found = object.pointer(&path.replace('.', "/"))?;
+    let at = Path::new(path);
+    let Some(number) = found.as_i64() else {
+        let (shown, kind) = (gostyle::plain(found), gostyle::type_name(found));
+        let detail = format!("{path} accessor error: {shown} is of the type {kind}, expected int64");
+        return Some(Cause::invalid(&at, 0, &detail));
+    };
+    if number < 0 {
+        return Some(Cause::invalid(&at, number, "should be a non-negative integer"));
+    }
+    let most = i64::from(i32::MAX);
+    (number > most).then(|| Cause::invalid(&at, number, &format!("should be less than or equal to {most}")))
 }
 
 impl Custom {
@@ -125,6 +142,10 @@ impl Custom {
     pub(crate) fn validate(&self, version: &str, object: &Value, old: Option<&Value>) -> Vec<Cause> {
         let Some(version) = self.version(version) else { return Vec::new() };
         let mut causes = version.structural.validate(object, old);
+        if let Some(scale) = &version.scale {
+            causes.extend(replicas_cause(object, &scale.spec_replicas));
+            causes.extend(replicas_cause(object, &scale.status_replicas));
+        }
         if !version.rules.is_empty() {
             match Structural::rules_not_checked(&causes) {
                 Some(cause) => causes.push(cause),

@@ -23,9 +23,7 @@ pub(super) fn builtins() -> &'static BTreeMap<Name, Arc<Resource>> {
 
 /// kube-apiserver serves only stable versions unless told otherwise.
 fn is_served(resource: &schema::Resource) -> bool {
-    let stable = !resource.version.contains("alpha") && !resource.version.contains("beta");
-    // The first version of this kind lacks fields of the second, which is the stored one.
-    stable && (resource.group, resource.version) != ("autoscaling", "v1")
+    !resource.version.contains("alpha") && !resource.version.contains("beta")
 }
 
 fn owned(texts: &[&'static str]) -> Vec<String> {
@@ -33,8 +31,9 @@ fn owned(texts: &[&'static str]) -> Vec<String> {
 }
 
 fn handled(resource: &schema::Resource) -> Resource {
-    // Both groups' events are one set of objects.
+    // Both groups' events are one set of objects, and so are both versions' autoscalers.
     let stored_group = if resource.plural == "events" { "" } else { resource.group };
+    let stored_version = if resource.plural == "horizontalpodautoscalers" { "v2" } else { resource.version };
     let api_version = |group: &str, version: &str| {
         if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
     };
@@ -57,7 +56,7 @@ fn handled(resource: &schema::Resource) -> Resource {
         categories: owned(&resource.categories),
         storage_version_hash: resource.storage_version_hash.unwrap_or_default().to_owned(),
         subresources: subresources.collect(),
-        storage_api_version: api_version(stored_group, resource.version),
+        storage_api_version: api_version(stored_group, stored_version),
         prefix: key::resource(stored_group, resource.plural),
         rules: Rules::builtin(resource.group, resource.plural, &resource.verbs),
         facts: Facts::builtin(resource.group, resource.kind)

@@ -15,12 +15,13 @@ use setpoint_api::strategic;
 use setpoint_store::{Entry, Snapshot, Txn};
 
 use crate::error::{ApiError, Result};
+use crate::negotiate::Form;
 use crate::registry;
 use crate::respond;
 use crate::server::{Ask, Body};
 use crate::verb::update;
 use crate::write::{Writer, commit, media_type};
-use crate::{object, subresource};
+use crate::{object, subresource, table};
 
 /// JSON pointers to the numbers of a scale inside its object.
 struct Paths {
@@ -47,7 +48,12 @@ pub(crate) async fn route(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
         let key = ask.resource.key(&ask.info.namespace, &ask.info.name);
         let entry = ask.server.store().snapshot().get(&key);
         let entry = entry.ok_or_else(|| ApiError::not_found(&ask.resource, &ask.info.name))?;
-        return respond::value(StatusCode::OK, &ask.negotiated, &scale_of(ask, &registry::value(&entry)));
+        let scale = scale_of(ask, &registry::value(&entry));
+        let shown = match ask.negotiated.form {
+            Form::Table(version) => table::scale(ask, version, &scale),
+            _ => scale,
+        };
+        return respond::value(StatusCode::OK, &ask.negotiated, &shown);
     }
     let kind = if ask.info.verb == "patch" { "PatchOptions" } else { "UpdateOptions" };
     let writer = Writer::new(ask, kind)?;

@@ -140,11 +140,39 @@ fn decide(
             let live = registry::value(&entry);
             let shown = form::present_value(&ask.resource, live.clone());
             let patched = patched(ask, shown, patch)?;
-            let new = checked(writer, patched)?;
+            let new = checked(writer, patched).map_err(|error| match patch {
+                Patch::Strategic(merge) => not_restored(error, merge),
+                _ => error,
+            })?;
             update::check_resource_version(writer, &new, &entry)?;
             update::change(writer, snapshot, txn, &entry, live, new).map(|decided| (decided, false))
         }
     }
+}
+
+/// A strategic merge is read back by other code than a body is, which words what does not fit its type differently.
+fn not_restored(error: ApiError, patch: &Value) -> ApiError {
+    let message = &error.status().message;
+    let told = message.split_once("json: cannot unmarshal ").and_then(|(_, told)| {
+        let (found, rest) = told.split_once(" into Go ")?;
+        Some((found, rest.rsplit_once(" of type ")?.1.trim_end_matches(['"', '.'])))
+    });
+    let Some((found, wanted)) = told else { return error };
+    let kind = match found {
+        "object" => "map",
+        "array" => "slice",
+        "number" => "int64",
+        other => other,
+    };
+    let text = match wanted {
+        map if map.starts_with("map[") => format!("cannot restore map from {kind}"),
+        list if list.starts_with("[]") => format!("cannot restore slice from {kind}"),
+        "string" if kind == "int64" => "cannot convert int64 to string".to_owned(),
+        "string" | "bool" | "int32" | "int64" => format!("unrecognized type: {wanted}"),
+        _ => format!("cannot restore struct from: {kind}"),
+    };
+    let cause = Cause::invalid(&Path::new("patch"), setpoint_api::gostyle::plain(patch), &text);
+    setpoint_api::Status::invalid(&setpoint_api::kind::GroupKind::new("", ""), "", vec![cause]).into()
 }
 
 /// The patched object as its type has it; it may not have become another object.

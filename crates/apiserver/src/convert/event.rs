@@ -1,4 +1,4 @@
-//! Kinds that are two views of one stored form.
+//! Events: stored in the form of the core group.
 
 use serde_json::{Map, Value, json};
 
@@ -23,7 +23,7 @@ fn renamed(value: Value, api_version: &str, name: impl Fn(&str) -> Option<&'stat
 }
 
 /// A stored event as events.k8s.io/v1 shows it.
-pub(crate) fn event_from_core(mut value: Value) -> Value {
+pub(super) fn from_core(mut value: Value) -> Value {
     if let Some(fields) = value.as_object_mut() {
         // Always written in the older group, left out when empty in the newer.
         for field in ["reportingComponent", "reportingInstance"] {
@@ -38,7 +38,7 @@ pub(crate) fn event_from_core(mut value: Value) -> Value {
 }
 
 /// An event of events.k8s.io/v1 as it is stored.
-pub(crate) fn event_to_core(value: Value) -> Value {
+pub(super) fn to_core(value: Value) -> Value {
     let mut core = renamed(value, "v1", |field| {
         EVENT_FIELDS.iter().find(|(_, events)| *events == field).map(|(core, _)| *core)
     });
@@ -58,8 +58,8 @@ mod tests {
     fn an_event_survives_both_views() {
         let core = json!({"apiVersion": "v1", "kind": "Event", "message": "m", "involvedObject": {"name": "x"},
             "reportingComponent": "", "reportingInstance": ""});
-        let events = event_from_core(core.clone());
+        let events = from_core(core.clone());
         assert_eq!(events["note"], "m");
-        assert_eq!(event_to_core(events), core);
+        assert_eq!(to_core(events), core);
     }
 }
