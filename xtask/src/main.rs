@@ -20,7 +20,9 @@ cargo xtask COMMAND
 
   tidy              check the rules that the compiler does not know (also part of cargo test)
   e2e [PART...]     what needs kubectl, the Go peers or a browser
-  soak [crash|kill] long runs of the store: a disk that loses what was not synced, a writer that is killed
+  soak [crash|kill|watch [--seeds N]]
+                    long runs: a disk that loses what was not synced, a writer that is killed, a server that
+                    misbehaves toward the runtime's caches
   bench NAME        ours beside the peers: apiserver
   peers             build kube-apiserver, kube-controller-manager, kubectl and etcd into the cache folder
   schema            generate the table of built-in kinds from the Go modules of Kubernetes (needs Go)

@@ -8,6 +8,8 @@ use crate::run;
 
 /// Seeds of the disk that loses what was not synced.
 const CRASH_SEEDS: &str = "1000";
+/// Seeds of the server that misbehaves.
+const WATCH_SEEDS: &str = "1000";
 /// Times that a writer is killed.
 const KILLS: &str = "200";
 
@@ -15,11 +17,15 @@ pub fn run(words: &[String]) -> Result<()> {
     match words.first().map(String::as_str) {
         None => {
             example("crash", CRASH_SEEDS)?;
-            example("kill", KILLS)
+            example("kill", KILLS)?;
+            watch(WATCH_SEEDS)
         }
         Some("crash") => example("crash", words.get(1).map_or(CRASH_SEEDS, String::as_str)),
         Some("kill") => example("kill", words.get(1).map_or(KILLS, String::as_str)),
-        Some(other) => bail!("no soak `{other}`; there are crash and kill"),
+        Some("watch") => {
+            watch(words.iter().skip(1).find(|word| *word != "--seeds").map_or(WATCH_SEEDS, String::as_str))
+        }
+        Some(other) => bail!("no soak `{other}`; there are crash, kill and watch"),
     }
 }
 
@@ -40,4 +46,13 @@ fn example(name: &str, count: &str) -> Result<()> {
         count,
     ]);
     run::check(&mut command)
+}
+
+/// The runtime's caches over a server that misbehaves, in release.
+fn watch(seeds: &str) -> Result<()> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.current_dir(run::root()).env("SETPOINT_SEEDS", seeds);
+    command.args(["test", "--release", "--quiet", "--package", "setpoint", "--test", "it", "--"]);
+    run::check(command.args(["the_cache_ends_equal_to_the_truth_on_every_seed", "--nocapture"]))
 }

@@ -72,7 +72,7 @@ pub(crate) fn path(
 }
 
 /// A query string; values are escaped.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Parameters(String);
 
 impl Parameters {

@@ -34,6 +34,7 @@ pub use delete::{DeleteOptions, Preconditions, Propagation};
 pub use dynamic::DynamicClient;
 pub use intercept::{Intercepted, Verb};
 pub use kind::Kind;
+pub(crate) use kind::Parameters;
 pub use live::Live;
 pub use owner::{
     controller_reference, is_controlled_by, owner_reference, set_controller_reference, set_owner_reference,

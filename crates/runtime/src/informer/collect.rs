@@ -1,6 +1,7 @@
 //! The informers' numbers as Prometheus metrics.
 
 use std::fmt;
+use std::sync::atomic::Ordering;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -56,51 +57,60 @@ const fn gauge(name: &'static str, help: &'static str, value: fn(&SharedInformer
 }
 
 /// The first two have client-go's names; the others it does not publish.
-const SERIES: [Series; 20] = [
+const SERIES: [Series; 21] = [
     gauge("informer_queued_items", "Deltas that wait for the cache.", |informer| {
         informer.metrics().queued.get()
     }),
     gauge("informer_store_resource_version", "Last fifteen digits of the version reached.", |informer| {
         informer.store().revision() % VERSION_DIGITS
     }),
-    gauge("informer_synced", "One once the cache holds a full state.", |informer| {
+    gauge("setpoint_informer_synced", "One once the cache holds a full state.", |informer| {
         informer.has_synced().into()
     }),
-    gauge("informer_cache_objects", "Objects in the cache.", |informer| informer.store().len() as u64),
-    gauge("informer_cache_bytes", "Bytes that the cached objects take.", |informer| informer.store().bytes()),
-    gauge("informer_decoded_bytes", "Bytes of objects kept decoded.", |informer| {
+    gauge("setpoint_cache_objects", "Objects in the cache.", |informer| informer.store().len() as u64),
+    gauge("setpoint_cache_bytes", "Bytes that the cached objects take.", |informer| informer.store().bytes()),
+    gauge("setpoint_cache_decoded_bytes", "Bytes of objects kept decoded.", |informer| {
         informer.store().decoded_bytes() as u64
     }),
-    gauge("informer_silence_seconds", "How long the server has told nothing.", |informer| {
+    gauge("setpoint_informer_silence_seconds", "How long the server has told nothing.", |informer| {
         informer.metrics().silence().map_or(0, |silence| silence.as_secs())
     }),
-    gauge("informer_handler_lag", "Events that wait for the slowest handler.", |informer| {
+    gauge("setpoint_informer_handler_lag", "Events that wait for the slowest handler.", |informer| {
         informer.handler_lags().iter().map(|lag| lag.waiting).max().unwrap_or(0)
     }),
-    counter("informer_handler_merged", "Events merged because too many waited.", |informer| {
+    counter("setpoint_informer_handler_merged", "Events merged because too many waited.", |informer| {
         informer.handler_lags().iter().map(|lag| lag.merged).sum()
     }),
-    counter("informer_handler_panics", "Events that a handler panicked on.", |informer| {
+    counter("setpoint_informer_handler_panics", "Events that a handler panicked on.", |informer| {
         informer.metrics().handler_panics.get()
     }),
-    counter("informer_lists", "List requests.", |informer| informer.metrics().lists.get()),
-    counter("informer_watches", "Watch requests.", |informer| informer.metrics().watches.get()),
-    counter("informer_short_watches", "Watches that ended at once without an event.", |informer| {
+    counter("setpoint_informer_lists", "List requests.", |informer| informer.metrics().lists.get()),
+    counter("setpoint_informer_watches", "Watch requests.", |informer| informer.metrics().watches.get()),
+    counter("setpoint_informer_short_watches", "Watches that ended at once without an event.", |informer| {
         informer.metrics().short_watches.get()
     }),
-    counter("informer_watch_errors", "Failures of a list or a watch.", |informer| {
+    counter("setpoint_informer_watch_errors", "Failures of a list or a watch.", |informer| {
         informer.metrics().watch_errors.get()
     }),
-    counter("informer_replaces", "Full states received.", |informer| informer.metrics().replaces.get()),
-    counter("informer_events", "Events received on watches.", |informer| informer.metrics().events.get()),
-    counter("informer_received_bytes", "Bytes received.", |informer| informer.metrics().received_bytes.get()),
-    counter("informer_stale_events", "Events older than what was cached.", |informer| {
+    counter("setpoint_informer_replaces", "Full states received.", |informer| {
+        informer.metrics().replaces.get()
+    }),
+    counter("setpoint_informer_events", "Events received on watches.", |informer| {
+        informer.metrics().events.get()
+    }),
+    counter("setpoint_informer_received_bytes", "Bytes received.", |informer| {
+        informer.metrics().received_bytes.get()
+    }),
+    counter("setpoint_informer_stale_events", "Events older than what was cached.", |informer| {
         informer.store().stale_events()
     }),
-    counter("informer_undecodable", "Objects that could not be cached.", |informer| {
+    counter("setpoint_informer_undecodable", "Objects that could not be cached.", |informer| {
         informer.metrics().undecodable.get()
     }),
-    counter("informer_decode_errors", "Typed reads of objects of another shape.", |informer| {
+    counter("setpoint_informer_ill_typed", "Objects with metadata of another type.", |informer| {
+        informer.metrics().ill_typed.load(Ordering::Relaxed)
+    }),
+    counter("setpoint_informer_decode_errors", "Typed reads of objects of another shape.", |informer| {
         informer.store().decode_counts().2
     }),
 ];
@@ -127,7 +137,7 @@ impl Collector for InformerCollector {
     }
 }
 
-/// Kind, and what part of it: informers of one kind differ in the last.
+/// client-go's labels. The name says which part of the kind it is: informers of one kind differ in it.
 fn labels(informer: &SharedInformer) -> [(&'static str, String); 4] {
     let target = informer.target();
     let namespaces = match &target.namespaces {
@@ -139,9 +149,9 @@ fn labels(informer: &SharedInformer) -> [(&'static str, String); 4] {
     let parts = [Some(namespaces), target.labels.clone(), target.fields.clone(), metadata];
     let part: Vec<String> = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
     [
+        ("name", part.join("; ")),
         ("group", target.resource.group.clone()),
         ("version", target.resource.version.clone()),
         ("resource", target.resource.plural.clone()),
-        ("part", part.join("; ")),
     ]
 }

@@ -135,7 +135,6 @@ impl Manager {
         let client_metrics = Arc::new(metrics.client(""));
         let transport = Transport::new(client.clone(), Arc::clone(&client_metrics), options.request_timeout);
         let caches = Caches::default();
-        metrics.watch_caches(&caches);
         let writes = Writes::new(caches.clone(), client_metrics, options.consistency_timeout);
         let field_owners = FieldOwners::default();
         let factory_options = FactoryOptions {

@@ -15,13 +15,12 @@
 //! | `setpoint_read_your_writes_timeouts_total` | kind | ours: waits that gave up |
 //! | `setpoint_apply_skipped_total` | controller | ours: applies that would have changed nothing |
 //! | `informer_queued_items`, `informer_store_resource_version` | name, group, version, resource | client-go (component-base) |
-//! | `setpoint_cache_{objects,bytes}` | name, group, version, resource | ours: what a cache holds |
-//! | `setpoint_informer_{lists,watches,short_watches,watch_errors,replaces,events,received_bytes,undecodable,stale_events,handler_panics}_total` | as above | ours: what a watch went through |
+//! | `setpoint_cache_{objects,bytes,decoded_bytes}`, `setpoint_informer_synced` | name, group, version, resource | ours: what a cache holds |
+//! | `setpoint_informer_{lists,watches,short_watches,watch_errors,replaces,events,received_bytes,undecodable,ill_typed,decode_errors,stale_events,handler_panics}_total` | as above | ours: what a watch went through |
 //! | `setpoint_informer_handler_lag`, `setpoint_informer_handler_merged_total` | as above | ours: events that wait for a handler, and that were merged because too many did |
 //! | `setpoint_informer_silence_seconds` | as above | ours: how long the server has told nothing (staleness) |
 //! | `setpoint_events_dropped_total` | reason | ours: events of the recorder that were not sent |
 
-mod informers;
 mod queues;
 
 use std::fmt;
@@ -36,10 +35,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::client::Caches;
 use crate::queue::WorkQueue;
 
-use informers::Informers;
 use queues::Queues;
 
 pub use prometheus_client;
@@ -63,7 +60,6 @@ struct Shared {
     registry: Mutex<Registry>,
     families: Families,
     queues: Arc<Queues>,
-    informers: Arc<Informers>,
 }
 
 struct Families {
@@ -106,9 +102,7 @@ impl Metrics {
         families.register(&mut registry);
         let queues = Arc::new(Queues::default());
         registry.register_collector(Box::new(Arc::clone(&queues)));
-        let informers = Arc::new(Informers::default());
-        registry.register_collector(Box::new(Arc::clone(&informers)));
-        Metrics(Arc::new(Shared { registry: Mutex::new(registry), families, queues, informers }))
+        Metrics(Arc::new(Shared { registry: Mutex::new(registry), families, queues }))
     }
 
     /// The registry, for metrics of one's own. Locked while the guard lives: keep it short.
@@ -157,10 +151,6 @@ impl Metrics {
 
     pub(crate) fn event_dropped(&self, reason: &'static str) {
         self.0.families.events_dropped.get_or_create(&vec![("reason", reason.to_owned())]).inc();
-    }
-
-    pub(crate) fn watch_caches(&self, caches: &Caches) {
-        self.0.informers.add(caches);
     }
 
     /// Publishes the numbers of a queue of one's own under its name; a [`Controller`](crate::Controller)'s queue is

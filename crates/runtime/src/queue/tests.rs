@@ -8,6 +8,8 @@ use proptest::prelude::*;
 use super::*;
 
 const AGEING_TIME: u64 = 50;
+/// The reason of every delayed add.
+const LATER: Reason = Reason { source: Source::NONE, trigger: Trigger::RequeueAfter };
 
 /// A ready key of the reference.
 #[derive(Clone, Debug)]
@@ -32,6 +34,8 @@ struct Reference {
     delayed: Vec<(u64, u64, u8, i32)>,
     sequence: u64,
     failures: BTreeMap<u8, u32>,
+    /// Why each key is queued, and how often it was said.
+    reasons: BTreeMap<u8, Vec<(Reason, u16)>>,
     since_aged: u32,
     fair: bool,
     shut: bool,
@@ -51,9 +55,14 @@ impl Reference {
         }
     }
 
-    fn add(&mut self, key: u8, priority: i32, now: u64) {
+    fn add(&mut self, key: u8, priority: i32, reason: Reason, now: u64) {
         if self.shut {
             return;
+        }
+        let reasons = self.reasons.entry(key).or_default();
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, count)) => *count += 1,
+            None => reasons.push((reason, 1)),
         }
         let processing = self.processing.contains_key(&key);
         match self.dirty.get(&key).copied() {
@@ -81,7 +90,7 @@ impl Reference {
             return;
         }
         if delay == 0 {
-            return self.add(key, priority, now);
+            return self.add(key, priority, LATER, now);
         }
         match self.delayed.iter_mut().find(|entry| entry.2 == key) {
             Some(entry) => {
@@ -99,7 +108,7 @@ impl Reference {
         self.delayed.sort_unstable();
         while self.delayed.first().is_some_and(|entry| entry.0 <= now) {
             let (at, _, key, priority) = self.delayed.remove(0);
-            self.add(key, priority, at);
+            self.add(key, priority, LATER, at);
         }
         let filled: Vec<i32> =
             self.ranks.iter().filter(|(_, rank)| !rank.arrivals.is_empty()).map(|(rank, _)| rank.0).collect();
@@ -149,7 +158,7 @@ impl Reference {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Add(u8, i32),
+    Add(u8, i32, Trigger),
     AddAfter(u8, u64, i32),
     RateLimited(u8),
     Forget(u8),
@@ -161,8 +170,9 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     let priority = prop_oneof![4 => Just(0), 2 => Just(-100), 1 => Just(7)];
+    let trigger = prop_oneof![Just(Trigger::Added), Just(Trigger::Updated), Just(Trigger::Deleted)];
     prop_oneof![
-        6 => (0..12u8, priority.clone()).prop_map(|(key, priority)| Step::Add(key, priority)),
+        6 => (0..12u8, priority.clone(), trigger).prop_map(|(key, priority, why)| Step::Add(key, priority, why)),
         3 => (0..12u8, 0..30u64, priority).prop_map(|(key, delay, p)| Step::AddAfter(key, delay, p)),
         2 => (0..12u8).prop_map(Step::RateLimited),
         1 => (0..12u8).prop_map(Step::Forget),
@@ -188,16 +198,17 @@ fn play(steps: &[Step], fair: bool, idle_keys: usize) {
     let mut now = 0;
     for step in steps {
         match *step {
-            Step::Add(key, priority) => {
-                queue.add(&key, priority, Reason::MANUAL, tick(now));
-                reference.add(key, priority, now);
+            Step::Add(key, priority, trigger) => {
+                let reason = Reason { source: Source::NONE, trigger };
+                queue.add(&key, priority, reason, tick(now));
+                reference.add(key, priority, reason, now);
             }
             Step::AddAfter(key, delay, priority) => {
-                queue.add_after(&key, tick(delay), priority, Reason::MANUAL, tick(now));
+                queue.add_after(&key, tick(delay), priority, LATER, tick(now));
                 reference.add_after(key, delay, priority, now);
             }
             Step::RateLimited(key) => {
-                let delay = queue.add_rate_limited(&key, 0, Reason::MANUAL, tick(now));
+                let delay = queue.add_rate_limited(&key, 0, LATER, tick(now));
                 if !reference.shut {
                     let failures = reference.failures.entry(key).or_default();
                     let expected = (5u64 << (*failures).min(10)).min(40);
@@ -214,9 +225,13 @@ fn play(steps: &[Step], fair: bool, idle_keys: usize) {
                 let got = queue.get(tick(now)).map(|run| {
                     let key = *queue.key(run.id).unwrap();
                     assert!(running.insert(key, run.id).is_none(), "{key} is with two workers");
-                    (key, run.priority)
+                    assert_eq!(run.reasons.forgotten(), 0, "there are no more than fit");
+                    (key, run.priority, run.reasons.iter().collect::<Vec<_>>())
                 });
-                assert_eq!(got, reference.get(now));
+                let expected = reference.get(now);
+                let reasons =
+                    expected.and_then(|(key, _)| reference.reasons.remove(&key)).unwrap_or_default();
+                assert_eq!(got, expected.map(|(key, priority)| (key, priority, reasons)));
             }
             Step::Done(key) => {
                 if let Some(id) = running.remove(&key) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, RETRY_AFTER};
@@ -10,8 +10,10 @@ use http_body_util::BodyExt;
 use kube::Client;
 use kube::client::Body;
 
+use super::gunzip::Gunzip;
 use super::list_watch::{ListRequest, ListerWatcher, WatchFailure, WatchRequest, WatchStream};
 use super::target::Target;
+use crate::client::Parameters;
 
 /// Longest failure answer that is read; the rest of it is not.
 const LONGEST_FAILURE: usize = 64 * 1024;
@@ -19,20 +21,21 @@ const LONGEST_FAILURE: usize = 64 * 1024;
 /// Lists and watches one collection through a `kube::Client`.
 ///
 /// Each list and each watch is one request. Over HTTP/1.1, as kube's own client speaks it, an open watch takes a
-/// connection of its own. Compression is refused for watches: servers from 1.37 on would compress event by event.
+/// connection of its own. Compression is refused, because on a fast network it costs more than it saves; a server that
+/// compresses nevertheless is understood.
 pub struct ClientListerWatcher {
     client: Client,
     path: String,
-    selectors: Query,
+    selectors: Parameters,
     metadata_only: bool,
 }
 
 impl ClientListerWatcher {
     /// For `target` in one namespace, or in all.
     pub fn new(client: Client, target: &Target, namespace: Option<&str>) -> Self {
-        let selectors = Query::default()
-            .with("labelSelector", target.labels.as_deref())
-            .with("fieldSelector", target.fields.as_deref());
+        let mut selectors = Parameters::default();
+        selectors.push_some("labelSelector", target.labels.as_deref());
+        selectors.push_some("fieldSelector", target.fields.as_deref());
         ClientListerWatcher {
             client,
             path: target.path(namespace),
@@ -41,13 +44,14 @@ impl ClientListerWatcher {
         }
     }
 
-    fn request(&self, query: &Query, kind: &str) -> Result<http::Request<Body>, WatchFailure> {
+    fn request(&self, query: Parameters, kind: &str) -> Result<http::Request<Body>, WatchFailure> {
         let accept = if self.metadata_only {
             format!("application/json;as={kind};g=meta.k8s.io;v=v1")
         } else {
             "application/json".to_owned()
         };
-        let uri = format!("{}?{}", self.path, query.0);
+        let mut uri = self.path.clone();
+        query.append_to(&mut uri);
         let request = http::Request::get(uri).header(ACCEPT, accept).header(ACCEPT_ENCODING, "identity");
         request.body(Body::empty()).map_err(|error| WatchFailure::Transport(error.to_string()))
     }
@@ -57,54 +61,78 @@ impl ListerWatcher for ClientListerWatcher {
     fn list(&self, request: ListRequest) -> BoxFuture<'static, Result<Bytes, WatchFailure>> {
         // A continued list goes on at the version it began with, which its token knows.
         let version = request.resource_version.filter(|_| request.continue_token.is_none());
-        let query = self.selectors.clone();
-        let query = query
-            .with("limit", request.limit.map(|limit| limit.to_string()).as_deref())
-            .with("continue", request.continue_token.as_deref())
-            .with("resourceVersion", version.as_deref());
-        let request = self.request(&query, "PartialObjectMetadataList");
+        let mut query = self.selectors.clone();
+        query.push_some("limit", request.limit.map(|limit| limit.to_string()).as_deref());
+        query.push_some("continue", request.continue_token.as_deref());
+        query.push_some("resourceVersion", version.as_deref());
+        let request = self.request(query, "PartialObjectMetadataList");
         let client = self.client.clone();
         async move {
-            let body = send(client, request?).await?;
-            body.collect().await.map(http_body_util::Collected::to_bytes).map_err(transport)
+            match send(client, request?).await? {
+                Answer::Plain(body) => {
+                    body.collect().await.map(http_body_util::Collected::to_bytes).map_err(transport)
+                }
+                packed => {
+                    let whole = packed.stream().try_collect::<BytesMut>().await?;
+                    Ok(whole.freeze())
+                }
+            }
         }
         .boxed()
     }
 
     fn watch(&self, request: WatchRequest) -> BoxFuture<'static, Result<WatchStream, WatchFailure>> {
         let initial = request.send_initial_events;
-        let query = self.selectors.clone();
-        let query = query
-            .with("watch", Some("true"))
-            .with("allowWatchBookmarks", Some("true"))
-            .with("timeoutSeconds", Some(&request.timeout_seconds.to_string()))
-            .with("resourceVersion", request.resource_version.as_deref())
-            .with("sendInitialEvents", initial.then_some("true"))
-            .with("resourceVersionMatch", initial.then_some("NotOlderThan"));
-        let request = self.request(&query, "PartialObjectMetadata");
+        let mut query = self.selectors.clone();
+        query.push("watch", "true");
+        query.push("allowWatchBookmarks", "true");
+        query.push("timeoutSeconds", &request.timeout_seconds.to_string());
+        query.push_some("resourceVersion", request.resource_version.as_deref());
+        query.push_some("sendInitialEvents", initial.then_some("true"));
+        query.push_some("resourceVersionMatch", initial.then_some("NotOlderThan"));
+        let request = self.request(query, "PartialObjectMetadata");
         let client = self.client.clone();
-        async move {
-            let body = send(client, request?).await?;
-            Ok(body.into_data_stream().map_err(transport).boxed())
-        }
-        .boxed()
+        async move { Ok(send(client, request?).await?.stream()) }.boxed()
     }
 }
 
-async fn send(client: Client, request: http::Request<Body>) -> Result<Body, WatchFailure> {
+/// The body of a successful answer.
+enum Answer {
+    Plain(Body),
+    Gzip(Body),
+}
+
+impl Answer {
+    fn stream(self) -> WatchStream {
+        match self {
+            Answer::Plain(body) => body.into_data_stream().map_err(transport).boxed(),
+            Answer::Gzip(body) => {
+                let mut gunzip = Gunzip::default();
+                let unpack = move |chunk: Result<Bytes, _>| {
+                    gunzip.unpack(&chunk.map_err(transport)?).map_err(transport)
+                };
+                body.into_data_stream().map(unpack).boxed()
+            }
+        }
+    }
+}
+
+async fn send(client: Client, request: http::Request<Body>) -> Result<Answer, WatchFailure> {
     let response = client
         .send(request)
         .await
         .map_err(|error| if is_refused(&error) { WatchFailure::Refused } else { transport(error) })?;
     let status = response.status();
-    let encoding = response.headers().get(CONTENT_ENCODING).filter(|encoding| *encoding != "identity");
-    if let (true, Some(encoding)) = (status.is_success(), encoding) {
-        return Err(WatchFailure::Transport(format!(
-            "the answer is encoded as {encoding:?}, which was refused"
-        )));
-    }
     if status.is_success() {
-        return Ok(response.into_body());
+        let encoding = response.headers().get(CONTENT_ENCODING).map(http::HeaderValue::as_bytes);
+        return match encoding {
+            None | Some(b"identity") => Ok(Answer::Plain(response.into_body())),
+            Some(b"gzip") => Ok(Answer::Gzip(response.into_body())),
+            Some(other) => Err(WatchFailure::Transport(format!(
+                "the answer is encoded as {}, which was refused",
+                String::from_utf8_lossy(other)
+            ))),
+        };
     }
     let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
     let retry_after = retry_after.map(Duration::from_secs);
@@ -133,28 +161,4 @@ fn is_refused(error: &(dyn std::error::Error + 'static)) -> bool {
         cause = error.source();
     }
     false
-}
-
-/// The query part of a URI.
-#[derive(Clone, Default)]
-struct Query(String);
-
-impl Query {
-    /// Appends `name=value`, escaped, if there is a value.
-    fn with(mut self, name: &str, value: Option<&str>) -> Self {
-        let Some(value) = value else { return self };
-        if !self.0.is_empty() {
-            self.0.push('&');
-        }
-        self.0.push_str(name);
-        self.0.push('=');
-        for byte in value.bytes() {
-            if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-                self.0.push(char::from(byte));
-            } else {
-                self.0.push_str(&format!("%{byte:02X}"));
-            }
-        }
-        self
-    }
 }

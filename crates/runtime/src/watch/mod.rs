@@ -1,6 +1,7 @@
 //! Talking to the server: what to watch, and how a list and a watch are asked for.
 
 mod client;
+mod gunzip;
 mod list_watch;
 mod status;
 mod target;

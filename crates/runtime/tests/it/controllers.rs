@@ -367,7 +367,7 @@ async fn metrics_carry_the_names_of_go_and_the_missing_ones() {
         "workqueue_unfinished_work_seconds{",
         "workqueue_longest_running_processor_seconds{",
         r#"rest_client_requests_total{code="201",host="",method="POST"} 1"#,
-        r#"setpoint_cache_objects{name="0",group="",version="v1",resource="configmaps"} 1"#,
+        r#"setpoint_cache_objects{name="",group="",version="v1",resource="configmaps"} 1"#,
         "setpoint_cache_bytes{",
         "setpoint_informer_watches_total{",
         "setpoint_informer_watch_errors_total{",

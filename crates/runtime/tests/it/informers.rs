@@ -402,10 +402,10 @@ async fn numbers_are_published_for_each_informer() {
     prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
     let kind = r#"group="",version="v1",resource="configmaps""#;
     for line in [
-        format!(r#"informer_cache_objects{{{kind},part=""}} 1"#),
-        format!(r#"informer_store_resource_version{{{kind},part=""}} 11"#),
-        format!(r#"informer_watches_total{{{kind},part=""}} 1"#),
-        format!(r#"informer_synced{{{kind},part="b; app=web"}} 0"#),
+        format!(r#"setpoint_cache_objects{{name="",{kind}}} 1"#),
+        format!(r#"informer_store_resource_version{{name="",{kind}}} 11"#),
+        format!(r#"setpoint_informer_watches_total{{name="",{kind}}} 1"#),
+        format!(r#"setpoint_informer_synced{{name="b; app=web",{kind}}} 0"#),
     ] {
         assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
     }

@@ -2,6 +2,7 @@
 // Helpers of tests may unwrap as tests do.
 #![allow(clippy::unwrap_used)]
 
+mod allocations;
 mod apply;
 mod bad_server;
 mod consistency;

@@ -1,8 +1,11 @@
 //! What a server may do to its clients.
 
+use std::io::Write;
 use std::time::Duration;
 
 use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use hyper::body::Frame;
@@ -34,8 +37,10 @@ pub struct Misdeed {
     pub trickle: Option<(usize, Duration)>,
     /// Nothing but bookmarks until the watch ends after a while.
     pub bookmarks_only: bool,
-    /// The body is said to be compressed, although the client refused that.
+    /// The body is compressed, although the client refused that.
     pub gzip: bool,
+    /// The body is said to be compressed in a way that nobody knows.
+    pub strange_encoding: bool,
     /// No answer at all.
     pub silent: bool,
 }
@@ -96,6 +101,16 @@ pub fn spoil(
     misdeed: &Misdeed,
 ) -> BoxStream<'static, Result<Frame<Bytes>, Broken>> {
     let mut chunks = chunks;
+    if misdeed.gzip {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        chunks = chunks
+            .map(move |chunk| {
+                encoder.write_all(&chunk).unwrap();
+                encoder.flush().unwrap();
+                Bytes::from(std::mem::take(encoder.get_mut()))
+            })
+            .boxed();
+    }
     if let Some((size, pause)) = misdeed.trickle {
         chunks = chunks
             .flat_map(move |chunk| {

@@ -203,9 +203,16 @@ impl World {
         if misdeed.gzip {
             response = response.header("Content-Encoding", "gzip");
         }
+        if misdeed.strange_encoding {
+            response = response.header("Content-Encoding", "zebra");
+        }
         let chunks: BoxStream<'static, Bytes> = if let Some((code, reason)) = misdeed.status {
             status = code;
-            one(failure(code, reason))
+            match reason {
+                // Not every proxy speaks JSON.
+                "" => one(json!("gone away")),
+                _ => one(failure(code, reason)),
+            }
         } else if asked.is_watch() {
             self.watch(&asked, &misdeed)
         } else {
