@@ -89,6 +89,13 @@
 //! - Declare what you read: `.owns`, `.watches`, `.reads`. [`Client::live`] is for the rare exception.
 //! - Clean up outside the cluster with [`Client::lifecycle`]; inside it owner references do the work.
 //!
+//! # While the program runs
+//!
+//! Everything that was declared can also begin and end later. [`ControllerHandle::watch`] adds a watch to a running
+//! controller until its answer is dropped, [`ControllerHandle::stop`] ends one controller, [`Manager::hold`] keeps an
+//! informer for as long as somebody holds it, and [`Namespaces::Labelled`] follows the namespaces that carry a label.
+//! Informers are reference-counted: a watch is open while somebody needs it.
+//!
 //! # The low layer
 //!
 //! Everything above is made of public parts: [`ListerWatcher`], [`Reflector`], [`DeltaQueue`], [`Store`],

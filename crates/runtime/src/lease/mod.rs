@@ -5,8 +5,10 @@
 //!
 //! What that does and does not promise: after its renew deadline a process starts no reconcile and its client
 //! sends nothing, also when it was stopped (SIGSTOP) and wakes up later, because the [`LeaderClock`] is asked
-//! right before every send. A request that was on the wire before that moment may still take effect: that is the
-//! only residue, and only a check by the server (resourceVersion, preconditions) closes it.
+//! right before every send: of the client's writes, of recorded events, and of the renewal itself. A request that
+//! was on the wire before that moment may still take effect: that is the only residue, and only a check by the
+//! server (resourceVersion, preconditions) closes it. The clock is the system's monotonic one, which stands still
+//! while the whole machine is suspended, as client-go's does.
 
 mod clock;
 mod elector;

@@ -183,6 +183,18 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// What can be seen of both at any time.
+fn compare(queue: &Queue<u8>, reference: &Reference, idle_keys: usize) {
+    let ready: usize = reference.ranks.values().map(|rank| rank.arrivals.len()).sum();
+    assert_eq!((queue.len(), queue.processing()), (ready, reference.processing.len()));
+    assert_eq!(queue.delayed(), reference.delayed.len());
+    for key in 0..12u8 {
+        assert_eq!(queue.num_requeues(&key), reference.failures.get(&key).copied().unwrap_or(0));
+    }
+    let active: BTreeSet<u8> = reference.dirty.keys().chain(reference.processing.keys()).copied().collect();
+    assert!(queue.known() <= active.len() + reference.delayed.len() + reference.failures.len() + idle_keys);
+}
+
 /// Plays the same steps on both and compares whatever can be seen.
 fn play(steps: &[Step], fair: bool, idle_keys: usize) {
     let tick = Duration::from_millis;
@@ -247,17 +259,7 @@ fn play(steps: &[Step], fair: bool, idle_keys: usize) {
                 reference.delayed.clear();
             }
         }
-        let ready: usize = reference.ranks.values().map(|rank| rank.arrivals.len()).sum();
-        assert_eq!((queue.len(), queue.processing()), (ready, reference.processing.len()));
-        assert_eq!(queue.delayed(), reference.delayed.len());
-        for key in 0..12u8 {
-            assert_eq!(queue.num_requeues(&key), reference.failures.get(&key).copied().unwrap_or(0));
-        }
-        let active: BTreeSet<u8> =
-            reference.dirty.keys().chain(reference.processing.keys()).copied().collect();
-        assert!(
-            queue.known() <= active.len() + reference.delayed.len() + reference.failures.len() + idle_keys
-        );
+        compare(&queue, &reference, idle_keys);
     }
 }
 

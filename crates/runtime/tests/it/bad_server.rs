@@ -59,8 +59,7 @@ fn misdeed(random: &Random, asked: &Asked) -> Misdeed {
 
 /// What a server may do for ever without keeping its clients from the truth.
 fn nuisance(random: &Random) -> Misdeed {
-    let mut misdeed = Misdeed::default();
-    misdeed.gzip = random.below(4) == 0;
+    let mut misdeed = Misdeed { gzip: random.below(4) == 0, ..Misdeed::default() };
     match random.below(4) {
         0 => misdeed.swap = true,
         1 => misdeed.duplicate = true,

@@ -11,7 +11,7 @@ use serde_json::json;
 use setpoint::client::set_controller_reference;
 use setpoint::{
     Action, Context, Controller, Error, Lifecycle, Manager, ManagerError, ManagerOptions, Request,
-    SetupError, predicate,
+    SetupError, Target, predicate,
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -194,6 +194,43 @@ async fn predicates_maps_and_channels_decide_what_is_queued() {
         labelled["metadata"]["labels"] = json!({"x": "y"});
         fake.put(CONFIG_MAPS, labelled);
         until("the change of labels passes", || count("default/a") == 2).await;
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_map_sees_the_object_before_and_after() {
+    let fake = Fake::new();
+    let manager = Manager::new(fake.client(), ManagerOptions::default());
+    let runs: Arc<Mutex<Vec<String>>> = Arc::default();
+    let seen = Arc::clone(&runs);
+    let app = |object: &setpoint::Object| Request::cluster(object.labels().get("app").unwrap_or("none"));
+    Controller::new(&manager, "apps")
+        .watches::<Secret>(move |secret| vec![app(secret)])
+        .watches_changes(Target::of::<ConfigMap>(), |change| {
+            let (Some(old), Some(new)) = (change.old, change.new) else { return Vec::new() };
+            vec![Request::cluster(&format!("from-{}-to-{}", old.revision(), new.revision()))]
+        })
+        .run(move |_: Context, request: Request| {
+            seen.lock().unwrap().push(request.to_string());
+            async { Ok(Action::done()) }
+        })
+        .unwrap();
+    let secret = |app: &str| {
+        json!({"apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": "s", "namespace": "default", "labels": {"app": app}}})
+    };
+    beside(&manager, async {
+        fake.put(SECRETS, secret("web"));
+        until("the first", || *runs.lock().unwrap() == ["web"]).await;
+        fake.put(SECRETS, secret("db"));
+        until("where it was and where it is", || runs.lock().unwrap().len() == 3).await;
+        runs.lock().unwrap()[1..].sort_unstable();
+        assert_eq!(runs.lock().unwrap()[1..], ["db", "web"]);
+        fake.put(CONFIG_MAPS, config_map("a", "1"));
+        fake.put(CONFIG_MAPS, config_map("a", "2"));
+        until("the change", || runs.lock().unwrap().contains(&"from-103-to-104".to_owned())).await;
+        assert_eq!(runs.lock().unwrap().len(), 4, "the creation is mapped to nothing");
     })
     .await;
 }
