@@ -24,12 +24,20 @@ pub struct Ranges {
     pub first_port: u16,
     /// The last node port.
     pub last_port: u16,
+    /// Nothing will be stored: what would be drawn is a placeholder, the same each time.
+    pub dry: bool,
 }
 
 impl Default for Ranges {
     /// `10.96.0.0/16` and 30000–32767.
     fn default() -> Self {
-        Ranges { network: Ipv4Addr::new(10, 96, 0, 0), prefix: 16, first_port: 30000, last_port: 32767 }
+        Ranges {
+            network: Ipv4Addr::new(10, 96, 0, 0),
+            prefix: 16,
+            first_port: 30000,
+            last_port: 32767,
+            dry: false,
+        }
     }
 }
 
@@ -262,8 +270,14 @@ fn cluster_ip(
     }
 }
 
+/// The first port that a dry run shows.
+const DRY_PORT: u16 = 32769;
+
 /// A free address: first from the upper part of the range, since people pick from the lower.
 fn draw_ip(ranges: &Ranges, taken: &dyn Fn(Claim) -> bool, random: &Random) -> Option<Ipv4Addr> {
+    if ranges.dry {
+        return Some(Ipv4Addr::from(ranges.base()));
+    }
     let size = ranges.size();
     let lower = (size / 16).clamp(16, 256).min(size);
     let address = |offset: u32| Ipv4Addr::from(ranges.base() + 1 + offset);
@@ -288,6 +302,9 @@ fn draw_port(
     taken: &dyn Fn(Claim) -> bool,
     random: &Random,
 ) -> Result<u16, Status> {
+    if ranges.dry {
+        return Ok(given.iter().max().map_or(DRY_PORT, |last| last.saturating_add(1)));
+    }
     let (first, last) = (u32::from(ranges.first_port), u32::from(ranges.last_port) + 1);
     let lower = first + ((last - first) / 32).clamp(16, 128).min(last - first);
     let free = |port: u32| !given.contains(&(port as u16)) && !taken(Claim::Port(port as u16));
@@ -321,6 +338,7 @@ fn node_ports(
     random: &Random,
 ) -> Result<(), Status> {
     let taken = |claim: Claim| !mine.contains(&claim) && taken(claim);
+    let is_mine = |port: u16| mine.contains(&Claim::Port(port));
     let mut given: Vec<u16> = Vec::new();
     if needs_ports(service) {
         let draw_more = at(service, "spec.allocateLoadBalancerNodePorts").as_bool() != Some(false)
@@ -337,7 +355,9 @@ fn node_ports(
                 (wanted, _) => port_is_free(ranges, wanted, &taken)
                     .map_err(|why| refuse(service, Cause::invalid(&path, wanted, &why)))?,
             };
-            given.push(port);
+            if !(ranges.dry && is_mine(port)) {
+                given.push(port);
+            }
             set(&mut items_mut(service, "spec.ports")[index], "nodePort", port.into());
         }
     }
@@ -361,6 +381,7 @@ fn health_port(
             Claim::Port(port) => Some(port),
             Claim::Ip(_) => None,
         })
+        .filter(|port| !(ranges.dry && mine.contains(&Claim::Port(*port))))
         .collect();
     let wanted = int(service, "spec.healthCheckNodePort").unwrap_or_default();
     let port = if wanted == 0 {

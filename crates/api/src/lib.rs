@@ -30,6 +30,7 @@ pub mod strategic;
 pub mod structural;
 pub mod table;
 pub mod validate;
+pub mod warnings;
 
 pub use cause::{Cause, CauseType, Path};
 pub use clock::Clock;

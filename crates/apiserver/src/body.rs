@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-use crate::error::{ApiError, Result};
+use crate::error::ApiError;
 use crate::server::Body;
 
 /// The longest request body.
@@ -17,11 +18,11 @@ pub const MAX_BODY: usize = 3 * 1024 * 1024;
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Reads a body; longer than [`MAX_BODY`] is refused, and so is one that takes too long.
-pub async fn read(body: Body) -> Result<Bytes> {
+pub async fn read(body: Body) -> Result<Bytes, ApiError> {
     tokio::time::timeout(PATIENCE, read_all(body)).await.map_err(|_| ApiError::timeout())?
 }
 
-async fn read_all(mut body: Body) -> Result<Bytes> {
+async fn read_all(mut body: Body) -> Result<Bytes, ApiError> {
     let mut first: Option<Bytes> = None;
     let mut rest: Option<BytesMut> = None;
     let mut length = 0;
@@ -51,14 +52,79 @@ fn last_wins() -> serde_saphyr::Options {
     serde_saphyr::options! { duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::LastWins }
 }
 
-/// What Go's strict reader says of the first key that stands twice in a YAML text.
-pub fn doubled_key(bytes: &[u8]) -> Option<String> {
-    let text = std::str::from_utf8(bytes).ok()?;
-    let error = serde_saphyr::from_str::<Value>(text).err()?.to_string();
-    let (place, rest) = error.split_once("duplicate mapping key: ")?;
-    let key = rest.split_once(", set DuplicateKeyPolicy")?.0;
-    let line = place.rsplit_once("line ")?.1.split(' ').next()?;
-    Some(format!("line {line}: key \"{key}\" already set in map"))
+/// What Go's strict reader says of each key that stands twice in a map of a YAML text: what is below a value comes
+/// first, and the line is that of the value.
+pub fn doubled_keys(bytes: &[u8]) -> Vec<String> {
+    let Ok(text) = std::str::from_utf8(bytes) else { return Vec::new() };
+    let read = serde_saphyr::from_str_with_options::<Doubled>(text, last_wins());
+    read.map(|doubled| doubled.0).unwrap_or_default()
+}
+
+/// The doubled keys of a document.
+struct Doubled(Vec<String>);
+
+impl<'de> Deserialize<'de> for Doubled {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Below)
+    }
+}
+
+struct Below;
+
+impl<'de> Visitor<'de> for Below {
+    type Value = Doubled;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a document")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Doubled, A::Error> {
+        let (mut found, mut seen) = (Vec::new(), std::collections::BTreeSet::new());
+        while let Some(key) = map.next_key::<String>()? {
+            let value = map.next_value::<serde_saphyr::Spanned<Doubled>>()?;
+            found.extend(value.value.0);
+            if !seen.insert(key.clone()) {
+                let line = value.referenced.line();
+                found.push(format!(
+                    "line {line}: key {} already set in map",
+                    setpoint_api::cause::quote(&key)
+                ));
+            }
+        }
+        Ok(Doubled(found))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Doubled, A::Error> {
+        let mut found = Vec::new();
+        while let Some(item) = list.next_element::<Doubled>()? {
+            found.extend(item.0);
+        }
+        Ok(Doubled(found))
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Doubled, E> {
+        Ok(Doubled(Vec::new()))
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Doubled, E> {
+        Ok(Doubled(Vec::new()))
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Doubled, E> {
+        Ok(Doubled(Vec::new()))
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Doubled, E> {
+        Ok(Doubled(Vec::new()))
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Doubled, E> {
+        Ok(Doubled(Vec::new()))
+    }
+
+    fn visit_unit<E>(self) -> Result<Doubled, E> {
+        Ok(Doubled(Vec::new()))
+    }
 }
 
 /// YAML as JSON text. A body that begins with `{` is taken for JSON as it is.
@@ -70,4 +136,22 @@ pub fn yaml_to_json(bytes: &[u8]) -> Result<Cow<'_, [u8]>, String> {
     let value: Value =
         serde_saphyr::from_str_with_options(text, last_wins()).map_err(|error| error.to_string())?;
     Ok(Cow::Owned(value.to_string().into_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doubled_keys_come_as_go_finds_them() {
+        let text = "a: 1\nb:\n  c:\n    d: 1\n  c:\n    d: 2\n    d: 3\na:\n  x: 1\nl:\n- e: 1\n  e: 2\n";
+        let found = doubled_keys(text.as_bytes());
+        let expected = [
+            "line 7: key \"d\" already set in map",
+            "line 6: key \"c\" already set in map",
+            "line 9: key \"a\" already set in map",
+            "line 12: key \"e\" already set in map",
+        ];
+        assert_eq!(found, expected);
+    }
 }

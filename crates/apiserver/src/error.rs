@@ -14,14 +14,14 @@ use crate::request::RequestInfo;
 /// What a request failed with, as clients see it.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct ApiError(Box<Status>);
+pub struct ApiError(Box<Status>, Vec<String>);
 
 /// The result of handling a request.
 pub type Result<T, E = ApiError> = std::result::Result<T, E>;
 
 impl From<Status> for ApiError {
     fn from(status: Status) -> Self {
-        ApiError(Box::new(status))
+        ApiError(Box::new(status), Vec::new())
     }
 }
 
@@ -49,6 +49,18 @@ impl ApiError {
     /// Seconds for the `Retry-After` header.
     pub fn retry_after(&self) -> Option<u32> {
         self.0.details.as_ref().map(|details| details.retry_after_seconds).filter(|&seconds| seconds > 0)
+    }
+
+    /// What the request was warned of before it failed.
+    pub fn warnings(&self) -> &[String] {
+        &self.1
+    }
+
+    /// With what the request was warned of.
+    #[must_use]
+    pub fn with_warnings(mut self, warnings: &[String]) -> Self {
+        self.1.extend_from_slice(warnings);
+        self
     }
 
     /// With one cause more.
@@ -237,7 +249,11 @@ impl ApiError {
 
     /// A patch whose result is not an object of the kind.
     pub fn invalid_patch(patched: &Value, error: &str) -> Self {
-        let shown = setpoint_api::cause::go_json(patched);
+        Self::invalid_patch_shown(&setpoint_api::cause::go_json(patched), error)
+    }
+
+    /// A patch whose result is not an object of the kind, with the text that stands for it.
+    pub fn invalid_patch_shown(shown: &str, error: &str) -> Self {
         let cause = Cause::invalid(&Path::new("patch"), shown, error);
         Status::invalid(&GroupKind::new("", ""), "", vec![cause]).into()
     }

@@ -71,7 +71,7 @@ impl Lines {
         let plain = negotiated.format == Format::Json
             && negotiated.form == Form::Whole
             && resource.is_stored_form()
-            && resource.custom.as_ref().is_none_or(|custom| !custom.defaults_on_read(&resource.version));
+            && resource.custom.as_ref().is_none_or(|custom| custom.is_as_stored(&resource.version));
         Ok(Lines { ask: ask.clone(), resource, negotiated, plain, plain_protobuf, columns_sent: false })
     }
 

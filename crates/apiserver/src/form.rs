@@ -48,14 +48,11 @@ const PIECE: usize = 128 * 1024;
 
 /// The stored bytes in the version that is asked for.
 pub(crate) fn presented(resource: &Resource, bytes: &Bytes) -> Bytes {
-    if resource.is_stored_form()
-        && resource.custom.as_ref().is_none_or(|custom| !custom.defaults_on_read(&resource.version))
-    {
+    let as_stored = resource.custom.as_ref().is_none_or(|custom| custom.is_as_stored(&resource.version));
+    if resource.is_stored_form() && as_stored {
         return bytes.clone();
     }
-    if resource.custom.is_some()
-        && resource.custom.as_ref().is_some_and(|custom| !custom.defaults_on_read(&resource.version))
-    {
+    if resource.custom.is_some() && as_stored {
         let exchanged =
             object::with_api_version(bytes, &resource.storage_api_version, &resource.api_version());
         if let Some(exchanged) = exchanged {
@@ -75,7 +72,7 @@ pub(crate) fn present_value(resource: &Resource, mut value: Value) -> Value {
     }
     if let Some(custom) = &resource.custom {
         value["apiVersion"] = json!(resource.api_version());
-        custom.default_on_read(&resource.version, &mut value);
+        custom.from_storage(&resource.version, &mut value);
     }
     value
 }

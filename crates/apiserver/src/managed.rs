@@ -64,7 +64,8 @@ impl Knowledge {
 /// Notes a create.
 pub(crate) fn created(writer: &Writer<'_>, object: &mut Value) {
     let resource = &writer.ask.resource;
-    let knowledge = Knowledge::new(resource, "");
+    // Some kinds can be made by a write to their status.
+    let knowledge = Knowledge::new(resource, &writer.ask.info.subresource);
     in_own_version(resource, object, |object| apply::track_update(None, object, &knowledge.context(writer)));
 }
 

@@ -126,7 +126,10 @@ pub fn negotiate(headers: &HeaderMap, query: &Query, offer: Offer) -> Result<Neg
     if known || !offer.protobuf {
         return Err(ApiError::not_acceptable(&[JSON, YAML, PROTOBUF]));
     }
-    Err(ApiError::no_representation(offer.media_types()))
+    let streams = ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
+    let watch = matches!(query.get("watch"), Some("true" | "1"));
+    let more = if watch { &streams[..] } else { &[] };
+    Err(ApiError::no_representation(&[offer.media_types(), more].concat()))
 }
 
 fn accept_header(headers: &HeaderMap) -> String {

@@ -97,6 +97,7 @@ pub fn error(error: &ApiError, format: Format) -> Response<Body> {
     if let Some(seconds) = error.retry_after() {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
+    warn(response.headers_mut(), error.warnings());
     response
 }
 

@@ -115,7 +115,9 @@ pub(crate) fn not_found() -> Response<Body> {
 
 fn other_path(server: &Server, info: &RequestInfo, request: &Request<Body>) -> Result<Response<Body>> {
     let path = info.path.trim_end_matches('/');
-    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+    // The list of groups and each group answer whatever the method is.
+    let discovery = path.split('/').nth(1) == Some("apis") && path.split('/').count() <= 3;
+    if !discovery && !matches!(*request.method(), Method::GET | Method::HEAD) {
         return if path.is_empty() || known_prefix(path) {
             Err(ApiError::method_not_allowed())
         } else {

@@ -1,7 +1,7 @@
 //! Validation of what is about to be stored.
 
 use serde_json::Value;
-use setpoint_api::cause::Cause;
+use setpoint_api::cause::{Cause, Path};
 use setpoint_api::validate;
 
 use crate::error::{ApiError, Result};
@@ -20,7 +20,7 @@ pub(crate) fn create(writer: &Writer<'_>, object: &Value) -> Result<()> {
     let resource = &writer.ask.resource;
     let mut causes = validate::create(&resource.facts, object);
     if let Some(custom) = &resource.custom {
-        causes.extend(custom.validate(&resource.version, object, None));
+        causes.extend(custom.validate(&resource.version, object, None, false, &causes).0);
     }
     if resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
         causes.extend(crate::crd::validate(object, None));
@@ -28,8 +28,19 @@ pub(crate) fn create(writer: &Writer<'_>, object: &Value) -> Result<()> {
     judge(writer, object, causes)
 }
 
+/// kube-apiserver looks at the metadata of a changed custom object three times, and tells each time.
+fn said_again(causes: &[Cause]) -> Vec<Cause> {
+    let of = |fields: &'static [&'static str]| {
+        let named = move |cause: &&Cause| fields.iter().any(|field| cause.field.starts_with(field));
+        causes.iter().filter(named).cloned()
+    };
+    let second = of(&["metadata.labels", "metadata.annotations", "metadata.ownerReferences", "metadata.uid"]);
+    second.chain(of(&["metadata.labels", "metadata.annotations", "metadata.ownerReferences"])).collect()
+}
+
 /// A changed object.
-pub(crate) fn update(writer: &Writer<'_>, new: &Value, live: &Value) -> Result<()> {
+/// What rules have against what did not change comes back as warnings.
+pub(crate) fn update(writer: &Writer<'_>, new: &Value, live: &Value) -> Result<Vec<String>> {
     let resource = &writer.ask.resource;
     let subresource = writer.ask.info.subresource.as_str();
     let status = subresource == "status";
@@ -37,11 +48,26 @@ pub(crate) fn update(writer: &Writer<'_>, new: &Value, live: &Value) -> Result<(
         "" | "scale" => validate::update(&resource.facts, new, live),
         subresource => validate::update_subresource(&resource.facts, subresource, new, live),
     };
+    if live.get("immutable").is_some_and(|immutable| immutable == true) {
+        causes.extend(
+            writer.sent_empty.iter().filter(|field| live.get(**field).is_none()).map(|field| {
+                Cause::forbidden(&Path::new(*field), "field is immutable when `immutable` is set")
+            }),
+        );
+    }
+    let mut tolerated = Vec::new();
+    if resource.custom.is_some() {
+        causes.extend(said_again(&causes));
+    }
     if let Some(custom) = &resource.custom {
-        causes.extend(custom.validate(&resource.version, new, Some(live)));
+        let found = custom.validate(&resource.version, new, Some(live), status, &causes);
+        causes.extend(found.0);
+        tolerated = found.1;
     }
     if resource.is("apiextensions.k8s.io", "customresourcedefinitions") && !status {
         causes.extend(crate::crd::validate(new, Some(live)));
     }
-    judge(writer, new, causes)
+    let tolerated: Vec<String> = tolerated.iter().map(ToString::to_string).collect();
+    judge(writer, new, causes).map_err(|error| error.with_warnings(&tolerated))?;
+    Ok(tolerated)
 }

@@ -35,6 +35,16 @@ pub(crate) struct Writer<'a> {
     pub(crate) warnings: Vec<String>,
     /// The write is an apply: what it makes is shaped a little differently.
     pub(crate) applied: bool,
+    /// What a strict reader has against the patch itself.
+    pub(crate) patch_faults: Vec<String>,
+    /// A strategic merge as Go prints it, which refusals quote instead of the object.
+    pub(crate) merged: Option<String>,
+    /// Keys that stand twice in a YAML body.
+    pub(crate) yaml_faults: Vec<String>,
+    /// The namespace that an applied configuration names.
+    pub(crate) config_namespace: String,
+    /// Maps that were sent empty and are read as absent, which what is immutable notices.
+    pub(crate) sent_empty: Vec<&'static str>,
 }
 
 /// Longest name of a field manager.
@@ -77,6 +87,11 @@ impl<'a> Writer<'a> {
             field_validation,
             warnings: Vec::new(),
             applied: false,
+            patch_faults: Vec::new(),
+            merged: None,
+            yaml_faults: Vec::new(),
+            config_namespace: String::new(),
+            sent_empty: Vec::new(),
         })
     }
 
@@ -95,7 +110,7 @@ impl<'a> Writer<'a> {
                 let json = body::yaml_to_json(bytes)
                     .map_err(|error| self.unrecognized(&format!("yaml: {error}"), bytes))?;
                 if let Cow::Owned(_) = json {
-                    self.judge_doubled(bytes)?;
+                    self.yaml_faults = body::doubled_keys(bytes);
                 }
                 self.decode_json(&json)
             }
@@ -104,19 +119,6 @@ impl<'a> Writer<'a> {
                 self.stored_form(value)
             }
         }
-    }
-
-    fn judge_doubled(&mut self, yaml: &[u8]) -> Result<()> {
-        if self.field_validation == FieldValidation::Ignore {
-            return Ok(());
-        }
-        let Some(doubled) = body::doubled_key(yaml) else { return Ok(()) };
-        if self.field_validation == FieldValidation::Strict {
-            let text = format!("strict decoding error: yaml: unmarshal errors:\n  {doubled}");
-            return Err(self.unhandled(&text));
-        }
-        self.warnings.push(doubled);
-        Ok(())
     }
 
     fn unrecognized(&self, error: &str, bytes: &[u8]) -> ApiError {
@@ -141,6 +143,9 @@ impl<'a> Writer<'a> {
             .map_err(|error| self.unhandled(&error.to_string()))?;
         self.judge_fields(&read.strict)?;
         let mut stored = self.finish_stored(read.value)?;
+        if resource.is("", "configmaps") || resource.is("", "secrets") {
+            self.note_empty(&serde_json::from_slice(bytes).unwrap_or_default());
+        }
         if stored.pointer("/metadata/managedFields").is_none()
             && memchr::memmem::find(bytes, b"\"managedFields\"").is_some()
         {
@@ -159,20 +164,65 @@ impl<'a> Writer<'a> {
         let read = match &resource.custom {
             Some(custom) if self.applied => custom.read_applied(&resource.version, value.clone()),
             Some(custom) => custom.read_value(&resource.version, value.clone()),
-            None => schema::read_value(value.clone(), &resource.schema()).map_err(|error| error.to_string()),
+            None => schema::read_value(value.clone(), &resource.schema()).map_err(|error| {
+                let unstructured = self.applied || self.merged.is_some();
+                let own =
+                    unstructured.then(|| schema::conversion_error(&value, &resource.schema())).flatten();
+                own.unwrap_or_else(|| error.to_string())
+            }),
         };
-        let read = read.map_err(|error| ApiError::invalid_patch(&value, &error))?;
-        if let Err(error) = self.judge_fields(&read.strict) {
-            let text = error.status().message.rsplit_once("as a ").map(|(_, rest)| rest.to_owned());
-            let text = text.unwrap_or_default();
-            let text = text.split_once(": ").map_or(text.as_str(), |(_, rest)| rest);
-            return Err(ApiError::invalid_patch(&value, text));
-        }
+        let read = read.map_err(|error| self.unconvertible(&value, &error))?;
+        self.judge_patch(&value, &read.strict)?;
         let mut stored = self.finish_stored(read.value)?;
         if resource.custom.is_none() {
             keep_reset(&value, &mut stored);
+            self.note_empty(&value);
         }
         Ok(stored)
+    }
+
+    fn note_empty(&mut self, sent: &Value) {
+        let field = if self.ask.resource.plural == "secrets" { "data" } else { "binaryData" };
+        let is_empty = sent.get(field).and_then(Value::as_object).is_some_and(serde_json::Map::is_empty);
+        self.sent_empty = is_empty.then_some(field).into_iter().collect();
+    }
+
+    /// The result of a patch is no object of the kind.
+    fn unconvertible(&self, value: &Value, error: &str) -> ApiError {
+        match &self.merged {
+            _ if self.applied && self.ask.resource.custom.is_none() => {
+                let resource = &self.ask.resource;
+                let (group, version, kind) = (&resource.group, &resource.version, &resource.kind);
+                ApiError::internal_plain(format!(
+                    "failed to convert new object ({}/{}; {group}/{version}, Kind={kind}) to proper version: unable to \
+                     convert unstructured object to {group}/{version}, Kind={kind}: {error}",
+                    self.config_namespace, self.ask.info.name,
+                ))
+            }
+            Some(merged) => ApiError::invalid_patch_shown(merged, error),
+            None => ApiError::invalid_patch(value, error),
+        }
+    }
+
+    /// Unknown and doubled fields of a patch and of what it made.
+    fn judge_patch(&mut self, value: &Value, strict: &[Strict]) -> Result<()> {
+        let mut found: Vec<String> = strict.iter().map(ToString::to_string).collect();
+        if self.merged.is_some() {
+            found.sort();
+        }
+        let found: Vec<String> = self.patch_faults.iter().cloned().chain(found).collect();
+        match self.field_validation {
+            _ if found.is_empty() => Ok(()),
+            FieldValidation::Ignore => Ok(()),
+            FieldValidation::Warn => {
+                self.warnings.extend(found);
+                Ok(())
+            }
+            FieldValidation::Strict => {
+                let error = format!("strict decoding error: {}", found.join(", "));
+                Err(self.unconvertible(value, &error))
+            }
+        }
     }
 
     fn finish_stored(&self, mut value: Value) -> Result<Value> {
@@ -202,9 +252,11 @@ impl<'a> Writer<'a> {
         if resource.custom.is_some() && (meta.kind.is_empty() || meta.api_version.is_empty()) {
             let missing = if meta.kind.is_empty() { "Kind" } else { "apiVersion" };
             let text = String::from_utf8_lossy(bytes);
-            return Err(
-                self.unrecognized(&format!("Object '{missing}' is missing in '{}'", text.trim_end()), bytes)
-            );
+            let error = format!("Object '{missing}' is missing in '{}'", text.trim_end());
+            return Err(match self.field_validation {
+                FieldValidation::Ignore => self.unhandled(&error),
+                _ => self.unrecognized(&error, bytes),
+            });
         }
         let kind = if meta.kind.is_empty() { &resource.kind } else { &meta.kind };
         let version = if meta.api_version.is_empty() { &expected } else { &meta.api_version };
@@ -245,23 +297,38 @@ impl<'a> Writer<'a> {
     }
 
     fn judge_fields(&mut self, strict: &[Strict]) -> Result<()> {
-        let found: Vec<String> = strict.iter().map(ToString::to_string).collect();
+        let found = strict.iter().map(ToString::to_string);
         match self.field_validation {
-            _ if found.is_empty() => Ok(()),
             FieldValidation::Ignore => Ok(()),
             FieldValidation::Warn => {
-                self.warnings.extend(found);
+                self.warnings.extend(self.yaml_faults.iter().cloned().chain(found));
                 Ok(())
             }
             FieldValidation::Strict => {
-                let (kind, version) = (&self.ask.resource.kind, &self.ask.resource.version);
-                Err(ApiError::bad_request(format!(
-                    "{kind} in version \"{version}\" cannot be handled as a {kind}: strict decoding error: {}",
-                    found.join(", ")
-                )))
+                let doubled = (!self.yaml_faults.is_empty()).then(|| yaml_errors(&self.yaml_faults));
+                let found: Vec<String> = doubled.into_iter().chain(found).collect();
+                if found.is_empty() {
+                    return Ok(());
+                }
+                Err(self.unhandled(&format!("strict decoding error: {}", found.join(", "))))
             }
         }
     }
+}
+
+/// Doubled keys as Go's YAML reader puts them in one error.
+pub(crate) fn yaml_errors(faults: &[String]) -> String {
+    format!("yaml: unmarshal errors:\n  {}", faults.join("\n  "))
+}
+
+/// Owner references that stand twice, and when that was found.
+pub(crate) fn single_owners(object: &mut Value, patched: bool) -> Option<String> {
+    let uids = setpoint_api::warnings::single_owners(object)?;
+    let when = if patched { " after mutating admission happens" } else { "" };
+    Some(format!(
+        ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and \
+         may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {uids}"
+    ))
 }
 
 /// An empty list of managers that was sent means to forget them, so it must survive reading.
@@ -301,6 +368,8 @@ pub(crate) enum Outcome {
 pub(crate) struct Decided {
     pub(crate) object: Value,
     pub(crate) key: Vec<u8>,
+    /// What the writer is told besides.
+    pub(crate) warnings: Vec<String>,
 }
 
 /// Runs a decision in a transaction, or on the newest state without consequences.

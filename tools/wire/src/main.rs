@@ -34,15 +34,13 @@ async fn main() -> Result<()> {
                 seed: number("--seed", 1)?,
                 keep_going: words.iter().any(|word| word == "--keep-going"),
             };
+            let seconds = fuzz::Seconds::default();
+            let ours = Target::ours(seconds.clock()).await?;
             let real = Target::real(Arc::new(Peer::start()?));
-            fuzz::run(&real, &Target::ours(clock()).await?, &plan).await
+            fuzz::run(&fuzz::Pair { real, ours, seconds }, &plan).await
         }
         _ => bail!("usage: setpoint-wire record|verify|replay|fuzz [--only FILE] [--seconds N] [--seed S]"),
     }
-}
-
-fn clock() -> Clock {
-    Clock::new(jiff::Timestamp::now)
 }
 
 /// Managers are sorted by the second of their last write; recordings keep each scenario within one.

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
+use setpoint_api::random::SUFFIX_ALPHABET;
 
 /// What a place holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +65,8 @@ pub struct Normaliser {
     addresses: BTreeMap<String, String>,
     ports: BTreeMap<String, String>,
     names: BTreeMap<String, String>,
+    /// Beginnings of names that the server was asked to complete.
+    bases: Vec<String>,
 }
 
 fn token(map: &mut BTreeMap<String, String>, value: &str, word: &str) -> String {
@@ -72,6 +75,26 @@ fn token(map: &mut BTreeMap<String, String>, value: &str, word: &str) -> String 
 }
 
 impl Normaliser {
+    /// Takes note of a name that the server will complete, which a refusal tells without `generateName` beside it.
+    pub fn will_generate(&mut self, sent: Option<&Value>) {
+        let base = sent.and_then(|sent| sent.pointer("/metadata/generateName")).and_then(Value::as_str);
+        self.bases.extend(base.filter(|base| !base.is_empty()).map(str::to_owned));
+    }
+
+    /// The name in the details of a refusal.
+    fn refused(&mut self, name: &str) {
+        let completes = |base: &&String| {
+            let suffix = name.strip_prefix(base.as_str());
+            suffix.is_some_and(|suffix| {
+                suffix.len() == 5 && suffix.bytes().all(|byte| SUFFIX_ALPHABET.contains(&byte))
+            })
+        };
+        if let Some(base) = self.bases.iter().find(completes).cloned() {
+            let next = self.names.len() + 1;
+            self.names.entry(name.to_owned()).or_insert_with(|| format!("{base}<suffix {next}>"));
+        }
+    }
+
     /// One document: an object, a list, a Status, a Table, or one event of a watch.
     pub fn document(&mut self, value: &mut Value) {
         self.walk(value, &mut Vec::new());
@@ -100,6 +123,9 @@ impl Normaliser {
             sort_conflicts(causes);
         }
         let generated = self.generated(map);
+        if let Some(Value::String(name)) = map.get("details").and_then(|details| details.get("name")) {
+            self.refused(&name.clone());
+        }
         let whole = map.contains_key("items") || map.contains_key("rows") || is_bookmark(map);
         if whole
             && let Some(version) = map.get_mut("metadata").and_then(|meta| meta.get_mut("resourceVersion"))
@@ -174,6 +200,13 @@ impl Normaliser {
         }
         for phrase in ["current: ", "too old resource version: ", "precondition (", "record ("] {
             new = replace_number_after(&new, phrase);
+        }
+        // A patch that makes no object is answered with the whole object as text.
+        if new.contains("managedFields\\\"") {
+            new = replace_times(&new);
+            for phrase in ["\\\"resourceVersion\\\":\\\"", "resourceVersion\\\\\\\":\\\\\\\""] {
+                new = replace_number_after(&new, phrase);
+            }
         }
         if new.contains("too old resource version: ") {
             new = replace_number_after(&new, " (");
@@ -279,6 +312,25 @@ fn replace_uids(text: &str, uids: &mut BTreeMap<String, String>) -> String {
             let first = rest.chars().next().expect("not empty");
             new.push(first);
             rest = &rest[first.len_utf8()..];
+        }
+    }
+    new
+}
+
+/// Every time within a text.
+fn replace_times(text: &str) -> String {
+    let mut new = String::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        match rest.get(..20) {
+            Some(time) if is_time(time) => {
+                new += "<time>";
+                rest = &rest[20..];
+            }
+            _ => {
+                new.push(first);
+                rest = &rest[first.len_utf8()..];
+            }
         }
     }
     new

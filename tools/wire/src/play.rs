@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+use crate::families::objects::overlay;
 use crate::normal::Normaliser;
 use crate::scenario::{Scenario, Step, Until, content_type};
 use crate::target::{Received, Sent, Target};
@@ -34,13 +35,21 @@ pub struct Player<'a> {
     normal: Normaliser,
     namespace: String,
     has_namespace: bool,
+    last: Value,
 }
 
 impl<'a> Player<'a> {
     pub fn new(target: &'a Target, name: &str) -> Self {
         let namespace = format!("w-{}", name.to_lowercase());
         let captured = BTreeMap::from([("ns".to_owned(), namespace.clone())]);
-        Player { target, captured, normal: Normaliser::default(), namespace, has_namespace: false }
+        Player {
+            target,
+            captured,
+            normal: Normaliser::default(),
+            namespace,
+            has_namespace: false,
+            last: Value::Null,
+        }
     }
 
     /// Sends one step and gives its normalised answer.
@@ -49,6 +58,7 @@ impl<'a> Player<'a> {
             self.make_namespace().await?;
         }
         let sent = self.fill(step)?;
+        self.normal.will_generate(step.body.as_ref());
         let received = match &step.until {
             None => self.target.send(&sent).await?,
             Some(until) => self.repeat(&sent, until).await?,
@@ -59,7 +69,13 @@ impl<'a> Player<'a> {
             let value = found.map(|found| found.as_str().map_or_else(|| found.to_string(), str::to_owned));
             self.captured.insert(name.clone(), value.unwrap_or_else(|| "absent".to_owned()));
         }
+        self.last.clone_from(&body);
         Ok(self.normalise(received, body))
+    }
+
+    /// The last answer's body as it came.
+    pub fn last(&self) -> &Value {
+        &self.last
     }
 
     async fn make_namespace(&mut self) -> Result<()> {
@@ -95,6 +111,13 @@ impl<'a> Player<'a> {
     fn fill(&self, step: &Step) -> Result<Sent> {
         let (method, path) = step.split();
         let body = match (&step.body, &step.text) {
+            (Some(body), _) if step.onto.is_some() => {
+                let base = step.onto.as_ref().and_then(|name| self.captured.get(name));
+                let base: Value = serde_json::from_str(base.map_or("{}", String::as_str)).unwrap_or_default();
+                // There was nothing to change: the body goes alone.
+                let base = if base["kind"] == "Status" { json!({}) } else { base };
+                overlay(&base, body).to_string()
+            }
             (Some(body), _) => self.substitute(&serde_json::to_string(body)?),
             (None, Some(text)) => self.substitute(text),
             (None, None) => String::new(),

@@ -34,6 +34,9 @@ pub struct Step {
     pub headers: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Value>,
+    /// The name of a captured document over which the body is laid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub onto: Option<String>,
     /// A body that is no JSON document, or whose text matters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,

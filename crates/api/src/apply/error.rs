@@ -28,6 +28,9 @@ pub enum ApplyError {
     /// The live object's managedFields do not decode: 500.
     #[error("failed to decode managed fields: {0}")]
     ManagedFields(ManagedFieldsError),
+    /// The object does not fit its type in the version that some manager wrote in: 500.
+    #[error("{0}")]
+    Conversion(String),
     /// Others own fields that the configuration changes: 409 with reason Conflict.
     #[error("{}", conflict_message(.0))]
     Conflicts(Vec<Conflict>),

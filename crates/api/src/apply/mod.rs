@@ -38,7 +38,7 @@ use crate::kind::GroupVersionKind;
 use crate::schema::Schema;
 use managers::{Managers, Owned};
 use types::Type;
-use updater::Updater;
+use updater::{Refused, Updater};
 
 /// More managers that update than these are folded into one.
 const MAX_UPDATE_MANAGERS: usize = 10;
@@ -87,11 +87,12 @@ impl WriteContext<'_> {
         ManagerId::new(manager, operation, &self.kind.api_version(), self.subresource)
     }
 
-    /// Notes a write by update in the managers.
-    fn note_update(&self, old: &Value, new: &Value, managers: &mut Managers, manager: &str) {
+    /// Notes a write by update in the managers; none where it cannot be known who owns what.
+    #[must_use]
+    fn note_update(&self, old: &Value, new: &Value, managers: &mut Managers, manager: &str) -> Option<()> {
         let api_version = self.kind.api_version();
         let updater = self.updater(&api_version);
-        let taken = updater.update(old, new, managers).difference(&UNOWNED);
+        let taken = updater.update(old, new, managers)?.difference(&UNOWNED);
         if !taken.is_empty() {
             let time = Some(self.now.as_second());
             let entry = managers.0.entry(self.id(manager, Operation::Update));
@@ -104,6 +105,7 @@ impl WriteContext<'_> {
             owned.time = time;
         }
         managers.cap_updaters(MAX_UPDATE_MANAGERS);
+        Some(())
     }
 
     fn updater<'u>(&'u self, api_version: &'u str) -> Updater<'u> {
@@ -159,8 +161,10 @@ pub fn track_update(live: Option<&Value>, new: &mut Value, context: &WriteContex
         // A write that does not fit its type is refused elsewhere; who owns what must not get lost over it.
         return set_managed_fields(new, live_entries.cloned());
     }
-    context.note_update(&old, new, &mut managers, context.manager);
-    set_managed_fields(new, managers.encode());
+    match context.note_update(&old, new, &mut managers, context.manager) {
+        Some(()) => set_managed_fields(new, managers.encode()),
+        None => set_managed_fields(new, live_entries.cloned()),
+    }
 }
 
 /// The managers that an update starts from: the request's own list, or the live object's where the request has
@@ -226,17 +230,18 @@ pub fn server_side_apply(
     typed::check(&base, ty, true).map_err(|errors| ApplyError::untyped_live(&base, context.kind, &errors))?;
     if managers.0.is_empty() {
         let empty = zero::empty_object(context.schema);
-        context.note_update(&empty, &base, &mut managers, "before-first-apply");
+        let noted = context.note_update(&empty, &base, &mut managers, "before-first-apply");
+        noted.expect("there is no manager of another version yet");
     }
     let (object, mut managers) = match apply_once(&base, config, &managers, force, context) {
-        Err(conflicts) if context.manager == last_applied::KUBECTL => {
+        Err(Refused::Conflicts(conflicts)) if context.manager == last_applied::KUBECTL => {
             let kept = last_applied::remaining_conflicts(&base, conflicts, context);
             if !kept.is_empty() {
                 return Err(ApplyError::Conflicts(kept));
             }
-            apply_once(&base, config, &managers, true, context).map_err(ApplyError::Conflicts)?
+            apply_once(&base, config, &managers, true, context).map_err(refused)?
         }
-        result => result.map_err(ApplyError::Conflicts)?,
+        result => result.map_err(refused)?,
     };
     let own = context.id(context.manager, Operation::Apply);
     if let (Some(owned), true) = (managers.0.get_mut(&own), object.is_some()) {
@@ -283,7 +288,7 @@ fn apply_once(
     managers: &Managers,
     force: bool,
     context: &WriteContext<'_>,
-) -> Result<Merged, Vec<Conflict>> {
+) -> Result<Merged, Refused> {
     let mut managers = managers.clone();
     let own = context.id(context.manager, Operation::Apply);
     let api_version = context.kind.api_version();
@@ -293,6 +298,13 @@ fn apply_once(
     }
     managers.0.retain(|_, owned| !owned.set.is_empty());
     Ok((object, managers))
+}
+
+fn refused(refused: Refused) -> ApplyError {
+    match refused {
+        Refused::Conflicts(conflicts) => ApplyError::Conflicts(conflicts),
+        Refused::Conversion(error) => ApplyError::Conversion(error),
+    }
 }
 
 fn check_config(config: &Value, context: &WriteContext<'_>) -> Result<(), ApplyError> {

@@ -124,7 +124,7 @@ impl Walk {
         for (name, value) in fields {
             let Some(ty) = map.child(name) else {
                 self.below(|| PathElement::field(name), |walk| walk.fail("field not declared in schema"));
-                return;
+                continue;
             };
             self.below(|| PathElement::field(name), |walk| walk.value(value, ty));
         }

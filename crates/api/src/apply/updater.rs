@@ -11,6 +11,7 @@ use super::merge::merge_into;
 use super::remove::{reconcile, remove_items, with_named_fields};
 use super::reset::ResetFields;
 use super::to_set::to_set;
+use super::typed::{check, describe};
 use super::types::Type;
 use super::versions::Versions;
 use crate::fieldset::{FieldSet, PathElement, values_equal};
@@ -25,6 +26,15 @@ pub struct Conflict {
     pub path: Vec<PathElement>,
 }
 
+/// Why an apply ends without a result.
+pub(super) enum Refused {
+    Conflicts(Vec<Conflict>),
+    /// The object does not fit its type in some manager's version.
+    Conversion(String),
+}
+
+type AtVersion<'v> = (Cow<'v, Value>, Cow<'v, Schema>);
+
 pub(super) struct Updater<'c> {
     pub(super) schema: &'c Schema,
     pub(super) api_version: &'c str,
@@ -37,34 +47,31 @@ impl<'c> Updater<'c> {
         Type::root(self.schema)
     }
 
-    /// The object and type at another version; none where that version is no more.
-    fn at_version<'v>(
-        &'v self,
-        object: &'v Value,
-        version: &str,
-    ) -> Option<(Cow<'v, Value>, Cow<'v, Schema>)> {
+    /// The object and type at another version; none where that version is no more. An error says what does not fit.
+    fn at_version<'v>(&'v self, object: &'v Value, version: &str) -> Result<Option<AtVersion<'v>>, String> {
         if version == self.api_version {
-            return Some((Cow::Borrowed(object), Cow::Borrowed(self.schema)));
+            return Ok(Some((Cow::Borrowed(object), Cow::Borrowed(self.schema))));
         }
-        let (object, schema) = self.versions.convert(object, version)?;
-        Some((Cow::Owned(object), Cow::Owned(schema)))
+        let Some((object, schema)) = self.versions.convert(object, version) else { return Ok(None) };
+        check(&object, Type::root(&schema), false).map_err(|errors| describe(&errors))?;
+        Ok(Some((Cow::Owned(object), Cow::Owned(schema))))
     }
 
     /// Brings sets that were written under an older schema up to date.
-    fn reconcile_managers(&self, live: &Value, managers: &mut Managers) {
-        managers.0.retain(|_, owned| {
-            if owned.api_version == self.api_version {
-                if let Some(set) = reconcile(&owned.set, self.ty()) {
-                    owned.set = set;
-                }
-                return true;
-            }
-            let Some((_, schema)) = self.at_version(live, &owned.api_version) else { return false };
+    fn reconcile_managers(&self, live: &Value, managers: &mut Managers) -> Result<(), Refused> {
+        let mut gone = Vec::new();
+        for (id, owned) in &mut managers.0 {
+            let Some((_, schema)) = self.at_version(live, &owned.api_version).map_err(Refused::Conversion)?
+            else {
+                gone.push(id.clone());
+                continue;
+            };
             if let Some(set) = reconcile(&owned.set, Type::root(&schema)) {
                 owned.set = set;
             }
-            true
-        });
+        }
+        gone.iter().for_each(|id| drop(managers.0.remove(id)));
+        Ok(())
     }
 
     fn filtered(&self, comparison: Comparison) -> Comparison {
@@ -83,15 +90,14 @@ impl<'c> Updater<'c> {
         managers: &mut Managers,
         own: Option<&ManagerId>,
         force: bool,
-    ) -> Result<Comparison, Vec<Conflict>> {
+    ) -> Result<Comparison, Refused> {
         let comparison = self.filtered(compare(old, new, self.ty()));
         let mut others: BTreeMap<String, Option<Comparison>> = BTreeMap::new();
         for owned in managers.0.values().filter(|owned| owned.api_version != self.api_version) {
-            others.entry(owned.api_version.clone()).or_insert_with(|| {
-                let (old, schema) = self.at_version(old, &owned.api_version)?;
-                let (new, _) = self.at_version(new, &owned.api_version)?;
-                Some(self.filtered(compare(&old, &new, Type::root(&schema))))
-            });
+            if !others.contains_key(&owned.api_version) {
+                let compared = self.compare_at(old, new, &owned.api_version)?;
+                others.insert(owned.api_version.clone(), compared);
+            }
         }
         managers
             .0
@@ -109,7 +115,7 @@ impl<'c> Updater<'c> {
                     .extend(taken.paths().into_iter().map(|path| Conflict { manager: id.clone(), path }));
             }
             if !conflicts.is_empty() {
-                return Err(conflicts);
+                return Err(Refused::Conflicts(conflicts));
             }
         }
         for (_, owned) in managers.0.iter_mut().filter(|(id, _)| Some(*id) != own) {
@@ -124,12 +130,23 @@ impl<'c> Updater<'c> {
         Ok(comparison)
     }
 
-    /// Takes note of a write by update: whoever writes owns what changed.
-    pub(super) fn update(&self, old: &Value, new: &Value, managers: &mut Managers) -> FieldSet {
-        self.reconcile_managers(old, managers);
-        let comparison =
-            self.take_changes(old, new, managers, None, true).expect("a forced write has no conflicts");
-        self.reset.filter(comparison.modified.union(&comparison.added))
+    /// What changed as a manager of that version sees it; none where that version is no more.
+    fn compare_at(&self, old: &Value, new: &Value, version: &str) -> Result<Option<Comparison>, Refused> {
+        let failed = |which: &str, error: String| {
+            Refused::Conversion(format!("failed to convert {which} object: {error}"))
+        };
+        let old = self.at_version(old, version).map_err(|error| failed("old", error))?;
+        let new = self.at_version(new, version).map_err(|error| failed("new", error))?;
+        let (Some((old, schema)), Some((new, _))) = (old, new) else { return Ok(None) };
+        Ok(Some(self.filtered(compare(&old, &new, Type::root(&schema)))))
+    }
+
+    /// Takes note of a write by update: whoever writes owns what changed. None where a manager's version cannot show
+    /// the object.
+    pub(super) fn update(&self, old: &Value, new: &Value, managers: &mut Managers) -> Option<FieldSet> {
+        self.reconcile_managers(old, managers).ok()?;
+        let comparison = self.take_changes(old, new, managers, None, true).ok()?;
+        Some(self.reset.filter(comparison.modified.union(&comparison.added)))
     }
 
     /// Applies a configuration; the object comes back only if it changed.
@@ -140,8 +157,8 @@ impl<'c> Updater<'c> {
         managers: &mut Managers,
         own: &ManagerId,
         force: bool,
-    ) -> Result<Option<Value>, Vec<Conflict>> {
-        self.reconcile_managers(live, managers);
+    ) -> Result<Option<Value>, Refused> {
+        self.reconcile_managers(live, managers)?;
         let set = self.reset.filter(to_set(config, self.ty()));
         let last = managers.0.get(own).cloned();
         let mut merged = live.clone();
@@ -154,7 +171,9 @@ impl<'c> Updater<'c> {
         });
         managers.0.insert(own.clone(), owned);
         if let (Some(last), true) = (&last, pruning) {
-            merged = self.prune(merged, managers, last);
+            let pruned = self.prune(merged, managers, last);
+            merged =
+                pruned.map_err(|error| Refused::Conversion(format!("failed to prune fields: {error}")))?;
         }
         if values_equal(live, &merged) {
             managers.0.retain(|_, owned| !owned.set.is_empty());
@@ -165,20 +184,25 @@ impl<'c> Updater<'c> {
     }
 
     /// Removes what the manager applied last time and not this time, unless somebody owns it.
-    fn prune(&self, merged: Value, managers: &Managers, last: &Owned) -> Value {
-        let Some((at_last, schema)) = self.at_version(&merged, &last.api_version) else { return merged };
+    fn prune(&self, merged: Value, managers: &Managers, last: &Owned) -> Result<Value, String> {
+        let at_last = self.at_version(&merged, &last.api_version);
+        let at_last = at_last
+            .map_err(|error| format!("failed to convert merged object to last applied version: {error}"))?;
+        let Some((at_last, schema)) = at_last else { return Ok(merged) };
         let ty = Type::root(&schema);
         let last_set = with_named_fields(&last.set, Some(ty));
         let pruned = remove_items(&at_last, &last_set, ty);
-        let pruned = self.add_back_owned(&at_last, pruned, &last.api_version, managers);
+        let pruned = self
+            .add_back_owned(&at_last, pruned, &last.api_version, managers)
+            .map_err(|error| format!("failed add back owned items: {error}"))?;
         let pruned_set = with_named_fields(&to_set(&pruned, ty), Some(ty));
         let merged_set = with_named_fields(&to_set(&at_last, ty), Some(ty));
         let gone = merged_set.difference(&pruned_set).intersection(&last_set);
         let result = remove_items(&at_last, &gone, ty);
         if last.api_version == self.api_version {
-            return result;
+            return Ok(result);
         }
-        self.versions.convert(&result, self.api_version).map_or(merged, |(object, _)| object)
+        Ok(self.versions.convert(&result, self.api_version).map_or(merged, |(object, _)| object))
     }
 
     /// Puts back what pruning removed and some manager owns, each at its own version.
@@ -188,7 +212,7 @@ impl<'c> Updater<'c> {
         pruned: Value,
         last_version: &str,
         managers: &Managers,
-    ) -> Value {
+    ) -> Result<Value, String> {
         let mut by_version: BTreeMap<&str, FieldSet> = BTreeMap::new();
         for owned in managers.0.values() {
             let set = by_version.entry(&owned.api_version).or_default();
@@ -198,10 +222,15 @@ impl<'c> Updater<'c> {
         let first = by_version.remove_entry(last_version);
         let (mut pruned, mut current) = (pruned, last_version.to_owned());
         for (version, managed) in first.into_iter().chain(by_version) {
-            let Some((merged, schema)) = self.convert_between(merged, last_version, version) else {
+            let failed = |which: &str, error: String| {
+                format!("failed to convert {which} object at version {version}: {error}")
+            };
+            let merged = self.convert_between(merged, last_version, version);
+            let Some((merged, schema)) = merged.map_err(|error| failed("merged", error))? else { continue };
+            let at_version = self.convert_between(&pruned, &current, version);
+            let Some((at_version, _)) = at_version.map_err(|error| failed("pruned", error))? else {
                 continue;
             };
-            let Some((at_version, _)) = self.convert_between(&pruned, &current, version) else { continue };
             let ty = Type::root(&schema);
             let named = |set: &FieldSet| with_named_fields(set, Some(ty));
             let kept = named(&to_set(&at_version, ty)).union(&named(&managed));
@@ -209,19 +238,28 @@ impl<'c> Updater<'c> {
             pruned = remove_items(&merged, &gone, ty);
             version.clone_into(&mut current);
         }
-        match self.convert_between(&pruned, &current, last_version) {
-            Some((object, _)) => object,
-            None => pruned,
-        }
+        let back = self.convert_between(&pruned, &current, last_version);
+        let back = back
+            .map_err(|error| format!("failed to convert pruned object to last applied version: {error}"))?;
+        Ok(back.map_or(pruned, |(object, _)| object))
     }
 
-    fn convert_between(&self, object: &Value, from: &str, to: &str) -> Option<(Value, Schema)> {
+    fn convert_between(
+        &self,
+        object: &Value,
+        from: &str,
+        to: &str,
+    ) -> Result<Option<(Value, Schema)>, String> {
         if from == to && to == self.api_version {
-            return Some((object.clone(), self.schema.clone()));
+            return Ok(Some((object.clone(), self.schema.clone())));
         }
-        if to == self.api_version {
-            return self.versions.convert(object, to).map(|(object, _)| (object, self.schema.clone()));
+        let converted = match to == self.api_version {
+            true => self.versions.convert(object, to).map(|(object, _)| (object, self.schema.clone())),
+            false => self.versions.convert(object, to),
+        };
+        if let Some((object, schema)) = &converted {
+            check(object, Type::root(schema), false).map_err(|errors| describe(&errors))?;
         }
-        self.versions.convert(object, to)
+        Ok(converted)
     }
 }

@@ -70,6 +70,16 @@ pub fn apply(kind: &GroupVersionKind, object: &mut Value) {
     }
 }
 
+/// An empty list of these kinds is stored as none. Whoever sent it owns it nevertheless, so it is kept until then.
+pub(crate) fn forget_empty(kind: &GroupVersionKind, object: &mut Value) {
+    if let ("rbac.authorization.k8s.io", "Role" | "ClusterRole") = (&*kind.group, &*kind.kind)
+        && let Some(rules) = object.get_mut("rules")
+        && rules.as_array().is_some_and(Vec::is_empty)
+    {
+        *rules = Value::Null;
+    }
+}
+
 /// Fills in the status alone, as an object that was just reset shows it.
 pub(crate) fn status(kind: &GroupVersionKind, object: &mut Value) {
     let Some(fields) = object.as_object_mut() else { return };
@@ -153,7 +163,8 @@ fn run(rules: &[Rule], fields: &mut Map<String, Value>) {
             }
             Rule::Shown(name) => {
                 let field = fields.entry(*name).or_insert(Value::Null);
-                if field.as_array().is_some_and(Vec::is_empty) {
+                // See `forget_empty`.
+                if *name != "rules" && field.as_array().is_some_and(Vec::is_empty) {
                     *field = Value::Null;
                 }
             }

@@ -100,6 +100,7 @@ pub fn update_subresource(
 /// After validation, before the object is stored.
 pub fn stored(kind: &GroupVersionKind, object: &mut Value) {
     defaults::apply(kind, object);
+    defaults::forget_empty(kind, object);
     match (&*kind.group, &*kind.kind) {
         ("batch", "Job") => kinds::job_labels(object),
         ("", "Service") if at(object, "spec.type") == "ExternalName" => {

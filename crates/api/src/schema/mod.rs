@@ -10,6 +10,7 @@ pub(crate) mod instant;
 mod read;
 mod record;
 mod table;
+mod unstructured;
 pub(crate) mod zero;
 
 pub use form::{
@@ -22,6 +23,7 @@ pub use read::{
     untyped_json,
 };
 pub use table::{Group, Resource, Subresource, Table, builtin};
+pub use unstructured::conversion_error;
 
 #[cfg(test)]
 mod tests;

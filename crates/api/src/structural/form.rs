@@ -25,10 +25,13 @@ fn scalar(scalar: Scalar) -> TypeRef {
 }
 
 fn shape(props: &Props) -> Shape {
+    // No type at all: apply takes what it finds, and validation refuses what is neither.
     if props.int_or_string {
-        return Shape::Scalar(Scalar::IntOrString);
+        return Shape::Any;
     }
     match props.kind.as_str() {
+        // A text with a format is any scalar to apply.
+        "string" if !matches!(props.format.as_str(), "" | "byte") => Shape::Scalar(Scalar::IntOrString),
         "string" => Shape::Scalar(Scalar::String),
         "integer" => Shape::Scalar(Scalar::Int64),
         "number" => Shape::Scalar(Scalar::Double),

@@ -15,9 +15,9 @@ pub(super) fn check(value: &Value, props: &Props, path: &Path, is_resource: bool
 }
 
 /// The first meta field of an embedded resource that does not even decode.
-pub(super) fn malformed(value: &Value, props: &Props) -> Option<Cause> {
+pub(super) fn malformed(value: &Value, props: &Props, path: &Path, is_resource: bool) -> Option<Cause> {
     let mut found = None;
-    visit(value, props, &Path::default(), false, &mut |object, path| {
+    visit(value, props, path, is_resource, &mut |object, path| {
         found = found.take().or_else(|| undecodable(object, path));
     });
     found
@@ -61,16 +61,9 @@ fn undecodable(object: &Map<String, Value>, path: &Path) -> Option<Cause> {
             return Some(Cause::invalid(&path.child(field), value, "must be a string"));
         }
     }
-    let metadata = object.get("metadata")?;
-    let kind = match metadata {
-        Value::Array(_) => "array",
-        Value::String(_) => "string",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::Null | Value::Object(_) => return None,
-    };
-    let detail = format!("json: cannot unmarshal {kind} into Go value of type v1.ObjectMeta");
-    Some(Cause::invalid(&path.child("metadata"), metadata, &detail))
+    let metadata = object.get("metadata").filter(|metadata| !metadata.is_null())?;
+    let error = crate::schema::read_value(metadata.clone(), &object_meta()).err()?;
+    Some(Cause::invalid(&path.child("metadata"), metadata, &error.to_string()))
 }
 
 fn embedded(object: &Map<String, Value>, path: &Path, causes: &mut Vec<Cause>) {

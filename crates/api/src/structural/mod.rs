@@ -87,7 +87,7 @@ impl Structural {
 
     /// The first meta field of an embedded resource that does not decode: such an object is a bad request.
     pub fn malformed(&self, object: &Value) -> Option<Cause> {
-        metadata::malformed(object, self.props())
+        metadata::malformed(object, self.props(), &Path::default(), false)
     }
 
     /// Fills in defaults; nulls that may not be are dropped or replaced first.
@@ -103,14 +103,36 @@ impl Structural {
     /// Everything that is wrong with an object, `x-kubernetes-validations` aside. On an update, `old` is the stored
     /// object: what did not change is not held against the new one.
     pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
-        let root = Path::default();
-        let mut causes = validate::values(object, old, self.props(), &root);
-        causes.extend(metadata::check(object, self.props(), &root, false));
-        let lists_were_wrong = old.is_some_and(|old| !validate::lists(old, self.props(), &root).is_empty());
-        if !lists_were_wrong {
-            causes.extend(validate::lists(object, self.props(), &root));
-        }
+        let mut causes = self.validate_values(object, old);
+        causes.extend(self.validate_embedded(object));
+        causes.extend(self.validate_lists(object, old));
         causes
+    }
+
+    /// What is wrong with the values of an object.
+    pub fn validate_values(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+        validate::values(object, old, self.props(), &Path::default())
+    }
+
+    /// What is wrong with the status alone, which is all that a write to it is asked for.
+    pub fn validate_status(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+        let (Some(status), Some(props)) = (object.get("status"), self.props().properties.get("status"))
+        else {
+            return Vec::new();
+        };
+        validate::values(status, old.and_then(|old| old.get("status")), props, &Path::new("status"))
+    }
+
+    /// What is wrong with resources within the object.
+    pub fn validate_embedded(&self, object: &Value) -> Vec<Cause> {
+        metadata::check(object, self.props(), &Path::default(), false)
+    }
+
+    /// Items that stand twice in sets and keyed lists, unless they did before.
+    pub fn validate_lists(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+        let root = Path::default();
+        let were_wrong = old.is_some_and(|old| !validate::lists(old, self.props(), &root).is_empty());
+        if were_wrong { Vec::new() } else { validate::lists(object, self.props(), &root) }
     }
 
     /// Whether any node has `x-kubernetes-validations`.
@@ -151,6 +173,26 @@ impl Structural {
             };
             if !props.format.is_empty() && !known && !found.contains(&props.format) {
                 found.push(props.format.clone());
+            }
+            let more = props.additional.iter().filter_map(|more| more.schema.as_deref());
+            for below in props.properties.values().chain(props.items.as_deref()).chain(more) {
+                collect(below, found);
+            }
+        }
+        let mut found = Vec::new();
+        collect(self.props(), &mut found);
+        found
+    }
+}
+
+impl Structural {
+    /// The types of the items of sets that hold objects or lists: a warning when the CRD is written.
+    pub fn sets_of_containers(&self) -> Vec<String> {
+        fn collect(props: &Props, found: &mut Vec<String>) {
+            if let (Some("set"), Some(items)) = (props.list_type.as_deref(), props.items.as_deref())
+                && matches!(items.kind.as_str(), "object" | "array")
+            {
+                found.push(items.kind.clone());
             }
             let more = props.additional.iter().filter_map(|more| more.schema.as_deref());
             for below in props.properties.values().chain(props.items.as_deref()).chain(more) {

@@ -8,9 +8,10 @@ use serde_json::Value;
 use super::admission;
 use super::check::Causes;
 use crate::access::{at, items, remove, text, truth};
-use crate::cause::{Path, Shown};
+use crate::cause::{Cause, Path, Shown};
 use crate::name;
 use crate::shown;
+use crate::structural::{Props, Structural};
 
 const APPROVED: &str = "api-approved.kubernetes.io";
 
@@ -78,6 +79,11 @@ fn spec(causes: &mut Causes, crd: &Value) {
         if both("additionalPrinterColumns") {
             columns(causes, first, &path.child("additionalPrinterColumns"));
         }
+        if both("selectableFields") {
+            let schema = if both("schema") { at(first, "schema.openAPIV3Schema") } else { &Value::Null };
+            let missing = "may only be set when validations.schema is included";
+            selectable_fields(causes, first, schema, missing, &path.child("selectableFields"));
+        }
     }
     conversion(causes, at(spec, "conversion"), &path.child("conversion"));
 }
@@ -111,6 +117,11 @@ fn versions(causes: &mut Causes, crd: &Value, path: &Path) {
         if !shared("additionalPrinterColumns") {
             columns(causes, version, &path.child("additionalPrinterColumns"));
         }
+        if !shared("selectableFields") {
+            let schema = if shared("schema") { &Value::Null } else { at(version, "schema.openAPIV3Schema") };
+            let missing = "may only be set when `version.schema.openAPIV3Schema` is not included";
+            selectable_fields(causes, version, schema, missing, &path.child("selectableFields"));
+        }
     }
     let shown = || Shown::raw(show_versions(crd));
     if !unique {
@@ -141,6 +152,9 @@ fn show_versions(crd: &Value) -> String {
                 remove(version, field);
             }
         }
+    }
+    if versions.is_empty() && at(crd, "spec.versions").is_null() {
+        return "null".to_owned();
     }
     shown::line("[]apiextensions.CustomResourceDefinitionVersion", &Value::Array(versions))
 }
@@ -248,6 +262,73 @@ fn columns(causes: &mut Causes, version: &Value, path: &Path) {
             }
         }
     }
+}
+
+/// Most fields that selectors may name.
+const MAX_SELECTABLE: usize = 8;
+
+fn selectable_fields(causes: &mut Causes, version: &Value, schema: &Value, missing: &str, path: &Path) {
+    let all = items(version, "selectableFields");
+    if all.is_empty() {
+        return;
+    }
+    if schema.is_null() {
+        return causes.invalid(path, "", missing);
+    }
+    let structural = Structural::read(schema);
+    let mut seen: Vec<&str> = Vec::new();
+    for (index, field) in all.iter().enumerate() {
+        let (at, value) = (path.index(index).child("jsonPath"), text(field, "jsonPath"));
+        if value.is_empty() {
+            causes.required(&at, "");
+            continue;
+        }
+        let found = match selectable(value, structural.props()) {
+            Ok(found) => found,
+            Err(error) => {
+                causes.invalid(&at, value, &format!("is an invalid path: {error}"));
+                continue;
+            }
+        };
+        if value.starts_with(".metadata") {
+            causes.invalid(&at, value, "must not point to fields in metadata");
+        }
+        if !matches!(found.kind.as_str(), "string" | "boolean" | "integer") {
+            let detail = "must point to a field of type string, boolean or integer. Enum string fields and strings \
+                          with formats are allowed.";
+            causes.invalid(&at, value, detail);
+        }
+        if seen.contains(&value) {
+            causes.push(Cause::duplicate(&at, value));
+        } else {
+            seen.push(value);
+        }
+    }
+    if seen.len() > MAX_SELECTABLE {
+        causes.push(Cause::too_many(path, seen.len(), MAX_SELECTABLE));
+    }
+}
+
+/// What a path of declared fields leads to.
+fn selectable<'p>(path: &str, props: &'p Props) -> Result<&'p Props, String> {
+    let (mut props, mut rest) = (props, path);
+    while !rest.is_empty() {
+        let Some(after) = rest.strip_prefix('.') else {
+            if rest.starts_with('[') {
+                return Err("array notation is not allowed".to_owned());
+            }
+            let end = rest.find(['.', '[', ']']).unwrap_or(rest.len()).max(1);
+            return Err(format!("expected [ or . but got: {}", &rest[..end]));
+        };
+        let end = after.find(['.', '[', ']']).unwrap_or(after.len());
+        if after.is_empty() {
+            return Err("unexpected end of JSON path".to_owned());
+        }
+        let found = props.properties.get(&after[..end]);
+        props = found.ok_or_else(|| "does not refer to a valid field".to_owned())?;
+        rest = &after[end..];
+    }
+    Ok(props)
 }
 
 fn conversion(causes: &mut Causes, conversion: &Value, path: &Path) {

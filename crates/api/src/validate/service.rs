@@ -301,6 +301,15 @@ pub(super) fn service_status(causes: &mut Causes, service: &Value) {
         if !ip.is_empty() {
             causes.ip(&path.child("ip"), ip);
         }
+        let (mode, mode_path) = (text(one, "ipMode"), path.child("ipMode"));
+        match (ip.is_empty(), mode) {
+            (false, "") => causes.required(&mode_path, "must be specified when `ip` is set"),
+            (true, mode) if !mode.is_empty() => {
+                causes.forbidden(&mode_path, "may not be specified when `ip` is not set");
+            }
+            (false, mode) => causes.one_of(&mode_path, mode, &["Proxy", "VIP"]),
+            (true, _) => {}
+        }
         if !host.is_empty() {
             causes.wrong(&path.child("hostname"), host, &name::dns1123_subdomain(host));
             if host.parse::<std::net::IpAddr>().is_ok() {

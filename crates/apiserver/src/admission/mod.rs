@@ -49,7 +49,7 @@ pub(crate) fn create(writer: &Writer<'_>, snapshot: &Snapshot, object: &mut Valu
     }
     let cluster = Cluster { snapshot };
     prepare::admit(&ask.resource.facts, object, &cluster).map_err(ApiError::from)?;
-    if ask.resource.is("", "services") {
+    if ask.resource.is("", "services") && ask.info.subresource.is_empty() {
         service::allocate(ask, snapshot, object, None)?;
     }
     Ok(())

@@ -33,7 +33,8 @@ pub(crate) fn allocate(
     live: Option<&Value>,
 ) -> Result<()> {
     let options = ask.server.options();
-    let ranges = ranges(options);
+    let dry = ask.info.query.all("dryRun").any(|value| value == "All");
+    let ranges = Ranges { dry, ..ranges(options) };
     let own = ask.resource.key(&ask.info.namespace, object::name(service));
     let mut taken: BTreeSet<Claim> = BTreeSet::new();
     for entry in snapshot.range(&KeyRange::prefix(key::resource("", "services")), None) {

@@ -62,19 +62,36 @@ impl Rules {
         compiler.causes
     }
 
-    /// What the rules have against an object. On an update, `old` is the stored object.
-    pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
-        let mut causes = Vec::new();
+    /// What the rules have against an object. On an update, `old` is the stored object: what they have against what
+    /// did not change is tolerated, and comes second.
+    pub fn validate(&self, object: &Value, old: Option<&Value>) -> (Vec<Cause>, Vec<Cause>) {
+        let mut causes = Found::default();
         if let Some(root) = &self.root {
             root.validate(object, old, Ratchet { current: old, parent: None }, &Path::default(), &mut causes);
         }
-        causes
+        (causes.refused, causes.tolerated)
+    }
+
+    /// What the rules have against the defaults of the schema, which stands at `path`.
+    pub fn validate_defaults(&self, path: &Path) -> Vec<Cause> {
+        let mut causes = Found::default();
+        if let Some(root) = &self.root {
+            root.defaults(path, &mut causes);
+        }
+        causes.refused
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.root.is_none()
     }
+}
+
+/// What rules have against an object.
+#[derive(Default)]
+struct Found {
+    refused: Vec<Cause>,
+    tolerated: Vec<Cause>,
 }
 
 #[derive(Default)]
@@ -286,13 +303,29 @@ struct Ratchet<'v> {
 }
 
 impl Node {
+    fn defaults(&self, path: &Path, causes: &mut Found) {
+        if let Some(default) = &self.props.default {
+            let nothing = Ratchet { current: None, parent: None };
+            self.validate(default, None, nothing, &path.child("default"), causes);
+        }
+        for (name, node) in &self.properties {
+            node.defaults(&path.child("properties").key(name), causes);
+        }
+        if let Some(items) = &self.items {
+            items.defaults(&path.child("items"), causes);
+        }
+        if let Some(additional) = &self.additional {
+            additional.defaults(&path.child("additionalProperties"), causes);
+        }
+    }
+
     fn validate<'v>(
         &'v self,
         value: &'v Value,
         old: Option<&'v Value>,
         ratchet: Ratchet<'v>,
         path: &Path,
-        causes: &mut Vec<Cause>,
+        causes: &mut Found,
     ) {
         if value.is_null() {
             return;
@@ -333,7 +366,7 @@ impl Node {
         old: Option<&Value>,
         ratchet: Ratchet<'_>,
         path: &Path,
-        causes: &mut Vec<Cause>,
+        causes: &mut Found,
     ) {
         if self.rules.is_empty() {
             return;
@@ -351,9 +384,11 @@ impl Node {
             match evaluate::run(&compiled.expr, &own, old.as_ref()) {
                 Ok(Cel::Bool(true)) => {}
                 Ok(_) => {
-                    let ratcheted = !compiled.uses_old_self && self.is_unchanged(value, ratchet);
-                    if !ratcheted {
-                        causes.push(self.cause(compiled, value, &own, old.as_ref(), path));
+                    let cause = self.cause(compiled, value, &own, old.as_ref(), path);
+                    if !compiled.uses_old_self && self.is_unchanged(value, ratchet) {
+                        causes.tolerated.push(cause);
+                    } else {
+                        causes.refused.push(cause);
                     }
                 }
                 Err(error) => {
@@ -364,7 +399,7 @@ impl Node {
                     } else {
                         format!("{error} evaluating rule: {described}")
                     };
-                    causes.push(Cause::invalid(path, self.props.kind.as_str(), &detail));
+                    causes.refused.push(Cause::invalid(path, self.props.kind.as_str(), &detail));
                 }
             }
         }

@@ -36,7 +36,7 @@ fn refusal(rule: &str) -> String {
 fn causes(rules: Value, spec: Value, old: Option<Value>) -> Vec<String> {
     let rules = Rules::compile(&schema(rules), &Path::default()).unwrap();
     let old = old.map(|spec| json!({"spec": spec}));
-    rules.validate(&json!({"spec": spec}), old.as_ref()).iter().map(ToString::to_string).collect()
+    rules.validate(&json!({"spec": spec}), old.as_ref()).0.iter().map(ToString::to_string).collect()
 }
 
 fn holds(rule: &str, spec: Value) -> bool {

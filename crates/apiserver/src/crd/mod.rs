@@ -2,6 +2,7 @@
 
 mod cleanup;
 mod names;
+mod scale;
 mod validate;
 
 use std::collections::BTreeMap;
@@ -46,8 +47,8 @@ struct Version {
     structural: Structural,
     /// `x-kubernetes-validations`.
     rules: cel::Rules,
-    /// Whether the schema fills anything in, which reads of older objects need too.
-    defaults: bool,
+    /// Whether objects were stored by this very schema: reads need not look for what it dropped or gained since.
+    as_stored: bool,
     columns: Value,
     selectable: Vec<String>,
     status: bool,
@@ -88,6 +89,13 @@ impl Custom {
         let mut versions: Vec<Version> =
             versions.iter().map(|version| Version::parse(&group, kind, version)).collect();
         recommend(&group, kind, &mut versions);
+        // A definition that never changed stored everything by its present schema.
+        let first = definition.pointer("/metadata/generation").and_then(Value::as_i64) == Some(1);
+        let stored =
+            versions.iter().find(|version| version.storage).map(|version| version.structural.raw().clone());
+        for version in &mut versions {
+            version.as_stored = first && stored.as_ref() == Some(version.structural.raw());
+        }
         let terminating = crate::object::is_terminating(definition);
         Some(Custom { group, versions, terminating })
     }
@@ -126,33 +134,64 @@ impl Custom {
         self.version(version).and_then(|version| version.deprecation.as_deref())
     }
 
-    /// Whether stored objects may lack what the schema fills in.
-    pub(crate) fn defaults_on_read(&self, version: &str) -> bool {
-        self.version(version).is_some_and(|version| version.defaults)
+    /// Whether stored objects are in that version as they are: it has the schema that they were stored by.
+    pub(crate) fn is_as_stored(&self, version: &str) -> bool {
+        self.version(version).is_some_and(|version| version.as_stored)
     }
 
-    /// Fills in what the schema has gained since the object was stored.
-    pub(crate) fn default_on_read(&self, version: &str, object: &mut Value) {
-        if let Some(version) = self.version(version).filter(|version| version.defaults) {
+    /// A stored object as that version has it: without what its schema does not know, with what it fills in.
+    pub(crate) fn from_storage(&self, version: &str, object: &mut Value) {
+        if let Some(version) = self.version(version).filter(|version| !version.as_stored) {
+            version.structural.prune(object);
             version.structural.default(object);
         }
     }
 
-    /// What is wrong with an object.
-    pub(crate) fn validate(&self, version: &str, object: &Value, old: Option<&Value>) -> Vec<Cause> {
-        let Some(version) = self.version(version) else { return Vec::new() };
-        let mut causes = version.structural.validate(object, old);
+    /// An object of that version as it is stored: without what the schema of the stored version does not know.
+    pub(crate) fn to_storage(&self, version: &str, object: &mut Value) {
+        let stored = self.versions.iter().find(|own| own.storage && own.name != version);
+        if let Some(stored) = stored.filter(|stored| {
+            self.version(version).is_some_and(|own| own.structural.raw() != stored.structural.raw())
+        }) {
+            stored.structural.prune(object);
+        }
+    }
+
+    /// What is wrong with an object besides `metadata`, and what rules have against it and did not change.
+    pub(crate) fn validate(
+        &self,
+        version: &str,
+        object: &Value,
+        old: Option<&Value>,
+        status: bool,
+        metadata: &[Cause],
+    ) -> (Vec<Cause>, Vec<Cause>) {
+        let Some(version) = self.version(version) else { return Default::default() };
+        let structural = &version.structural;
+        let mut causes = if status {
+            structural.validate_status(object, old)
+        } else {
+            structural.validate_values(object, old)
+        };
         if let Some(scale) = &version.scale {
-            causes.extend(replicas_cause(object, &scale.spec_replicas));
-            causes.extend(replicas_cause(object, &scale.status_replicas));
+            causes.extend(scale::check(scale, object, status));
         }
-        if !version.rules.is_empty() {
-            match Structural::rules_not_checked(&causes) {
-                Some(cause) => causes.push(cause),
-                None => causes.extend(version.rules.validate(object, old)),
-            }
+        if !status {
+            causes.extend(structural.validate_embedded(object));
         }
-        causes
+        causes.extend(structural.validate_lists(object, old));
+        if version.rules.is_empty() {
+            return (causes, Vec::new());
+        }
+        let blocked =
+            Structural::rules_not_checked(&causes).or_else(|| Structural::rules_not_checked(metadata));
+        if let Some(cause) = blocked {
+            causes.push(cause);
+            return (causes, Vec::new());
+        }
+        let (refused, tolerated) = version.rules.validate(object, old);
+        causes.extend(refused);
+        (causes, tolerated)
     }
 
     /// JSON text as an object of that version.
@@ -246,7 +285,7 @@ impl Version {
         Version {
             served: flag("/served"),
             storage: flag("/storage"),
-            defaults: has_defaults(&schema),
+            as_stored: false,
             // Rules that do not compile were refused when the definition was written.
             rules: cel::Rules::compile(&structural, &Path::default()).unwrap_or_default(),
             structural,
@@ -263,14 +302,6 @@ impl Version {
             deprecation,
             name,
         }
-    }
-}
-
-fn has_defaults(schema: &Value) -> bool {
-    match schema {
-        Value::Object(fields) => fields.contains_key("default") || fields.values().any(has_defaults),
-        Value::Array(items) => items.iter().any(has_defaults),
-        _ => false,
     }
 }
 

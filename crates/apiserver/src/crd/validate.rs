@@ -35,7 +35,11 @@ fn check_schemas(definition: &Value, old: Option<&Value>, causes: &mut Vec<Cause
         let status = version.pointer("/subresources/status").is_some();
         match Structural::compile_at(&own, &path, status) {
             Err(refusals) => causes.extend(refusals),
-            Ok(structural) => causes.extend(cel::Rules::check(&structural, &path)),
+            Ok(structural) => {
+                causes.extend(cel::Rules::check(&structural, &path));
+                let compiled = cel::Rules::compile(&structural, &path);
+                causes.extend(compiled.iter().flat_map(|rules| rules.validate_defaults(&path)));
+            }
         }
         if one {
             break;

@@ -56,9 +56,21 @@ pub(crate) async fn route(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
         return respond::value(StatusCode::OK, &ask.negotiated, &shown);
     }
     let kind = if ask.info.verb == "patch" { "PatchOptions" } else { "UpdateOptions" };
-    let writer = Writer::new(ask, kind)?;
+    let mut writer = Writer::new(ask, kind)?;
+    if media_type(ask) == "application/apply-patch+yaml" {
+        writer.yaml_faults = crate::body::doubled_keys(bytes);
+    }
     let sent = match ask.info.verb.as_str() {
-        "update" => Sent::Whole(subresource::binding::decode(ask, bytes, "autoscaling", "v1", "Scale")?),
+        "update" => {
+            let decoded = subresource::binding::decode(ask, bytes, "autoscaling", "v1", "Scale");
+            Sent::Whole(decoded.map_err(|error| match ask.resource.custom {
+                // The handler of custom kinds cannot name what it failed to read.
+                Some(_) => ApiError::bad_request(
+                    "no kind is registered for the type v1.Scale in scheme \"pkg/runtime/scheme.go:111\"",
+                ),
+                None => error,
+            })?)
+        }
         _ => Sent::Patch(bytes.to_vec()),
     };
     let decide = |snapshot: &Snapshot, txn: &mut Txn| {
@@ -69,7 +81,9 @@ pub(crate) async fn route(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
     let (object, events) = commit(ask, writer.dry_run, decide).await?;
     let written = events.iter().find_map(|event| event.new.clone());
     let stored = written.map_or(object, |entry| registry::value(&entry));
-    respond::value(StatusCode::OK, &ask.negotiated, &scale_of(ask, &stored))
+    let mut response = respond::value(StatusCode::OK, &ask.negotiated, &scale_of(ask, &stored))?;
+    respond::warn(response.headers_mut(), &crate::verb::patch::judge_doubled(&writer)?);
+    Ok(response)
 }
 
 enum Sent {
@@ -148,8 +162,9 @@ fn decide(
         Sent::Whole(scale) => tracked(writer, &current, scale.clone()),
         Sent::Patch(bytes) => patched(writer, &current, bytes)?,
     };
+    crate::verb::patch::judge_doubled(writer)?;
     check(ask, &wanted, &live, entry)?;
-    let mut new = live.clone();
+    let mut new = update::seen(&ask.resource, &live).unwrap_or_else(|| live.clone());
     let replicas = wanted.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
     set_pointer(&mut new, &paths(ask).spec, json!(replicas));
     let version = ask.resource.api_version();
@@ -173,7 +188,8 @@ fn check(ask: &Ask, wanted: &Value, live: &Value, entry: &Entry) -> Result<()> {
         return Err(ApiError::conflict(&ask.resource, &ask.info.name, &text));
     }
     let replicas = wanted.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
-    if replicas < 0 {
+    // Custom objects are judged by their own schema.
+    if replicas < 0 && ask.resource.custom.is_none() {
         let text = "must be greater than or equal to 0";
         let cause = Cause::invalid(&Path::new("spec.replicas"), replicas, text);
         let kind = setpoint_api::kind::GroupKind::new("autoscaling", "Scale");

@@ -2,8 +2,11 @@
 
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
+use setpoint_api::apply::{self, OneVersion, ResetFields, WriteContext};
 use setpoint_api::cause::{Cause, Path};
 use setpoint_api::clock;
+use setpoint_api::kind::GroupVersionKind;
+use setpoint_api::schema::builtin;
 use setpoint_store::Snapshot;
 
 use crate::auth::jwt::{Bound, Claims, Ref, sign};
@@ -12,6 +15,7 @@ use crate::object;
 use crate::registry::{self, key};
 use crate::respond;
 use crate::server::{Ask, Body};
+use crate::write::Writer;
 
 /// How long a token lives unless the request says otherwise.
 const DEFAULT_SECONDS: i64 = 3600;
@@ -38,6 +42,9 @@ pub(crate) async fn route(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
         audiences.push(options.service_accounts.issuer.clone());
     }
     let now = options.clock.now();
+    let writer = Writer::new(ask, "CreateOptions")?;
+    request["spec"]["expirationSeconds"] = json!(seconds);
+    own(&writer, &mut request);
     let claims = Claims {
         exp: now.as_second() + seconds,
         iat: now.as_second(),
@@ -52,16 +59,36 @@ pub(crate) async fn route(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
     request["kind"] = json!("TokenRequest");
     request["apiVersion"] = json!("authentication.k8s.io/v1");
     request["spec"]["audiences"] = json!(audiences);
-    request["spec"]["expirationSeconds"] = json!(seconds);
     if request["spec"].get("boundObjectRef").is_none() {
         request["spec"]["boundObjectRef"] = Value::Null;
     }
     let expires = now + jiff::SignedDuration::from_secs(seconds);
     request["status"] = json!({"token": token, "expirationTimestamp": clock::rfc3339_seconds(expires)});
+    object::set_meta_text(&mut request, "uid", object::meta_text(&account, "uid"));
     object::set_meta_text(&mut request, "name", &ask.info.name);
     object::set_meta_text(&mut request, "namespace", &ask.info.namespace);
     object::set_meta_text(&mut request, "creationTimestamp", &clock::rfc3339_seconds(now));
     respond::value(StatusCode::CREATED, &ask.negotiated, &request)
+}
+
+/// Nothing is stored, and yet it is noted who asked.
+fn own(writer: &Writer<'_>, request: &mut Value) {
+    let kind = GroupVersionKind {
+        group: "authentication.k8s.io".to_owned(),
+        version: "v1".to_owned(),
+        kind: "TokenRequest".to_owned(),
+    };
+    let Some(schema) = builtin().schema(&kind.group, &kind.version, &kind.kind) else { return };
+    let context = WriteContext {
+        schema: &schema,
+        kind: &kind,
+        manager: &writer.manager,
+        subresource: "token",
+        now: writer.now,
+        reset_fields: &ResetFields::None,
+        versions: &OneVersion,
+    };
+    apply::track_update(None, request, &context);
 }
 
 fn lifetime(request: &Value) -> Result<i64> {

@@ -3,12 +3,12 @@
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 use setpoint_api::cause::{Cause, Path};
-use setpoint_api::{clock, defaults, name, prepare};
+use setpoint_api::{clock, defaults, name, prepare, warnings};
 use setpoint_store::{Snapshot, Txn};
 
 use crate::error::{ApiError, Result};
 use crate::server::{Ask, Body};
-use crate::write::{Decided, Outcome, Writer, commit, outcome, put};
+use crate::write::{Decided, Outcome, Writer, commit, outcome, put, single_owners};
 use crate::{admission, auth, form, managed, object, respond, validate};
 
 /// How often a taken name is drawn again.
@@ -26,7 +26,12 @@ pub(crate) async fn create(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
     }
     let mut writer = Writer::new(ask, "CreateOptions")?;
     let sent = writer.decode(bytes)?;
-    let object = place(ask, sent)?;
+    let mut object = place(ask, sent).map_err(|error| error.with_warnings(&writer.warnings))?;
+    writer.warnings.extend(single_owners(&mut object, false));
+    let decide = |snapshot: &Snapshot, txn: &mut Txn| decide(&writer, snapshot, txn, object.clone());
+    let committed = commit(ask, writer.dry_run, decide).await;
+    let (decided, events) = committed.map_err(|error| error.with_warnings(&writer.warnings))?;
+    writer.warnings.extend(decided.warnings.iter().cloned());
     if ask.resource.rules.inert {
         writer.warnings.push(format!(
             "{} are stored and served by this server; nothing acts on them",
@@ -39,8 +44,6 @@ pub(crate) async fn create(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
         let text = "conversion webhooks are not called by this server: versions differ in apiVersion only";
         writer.warnings.push(text.to_owned());
     }
-    let decide = |snapshot: &Snapshot, txn: &mut Txn| decide(&writer, snapshot, txn, object.clone());
-    let (decided, events) = commit(ask, writer.dry_run, decide).await?;
     let mut response = match outcome(decided, &events) {
         Outcome::Stored(entry) => form::one_entry(ask, StatusCode::CREATED, &entry)?,
         Outcome::Value(value) => form::one_value(ask, StatusCode::CREATED, value)?,
@@ -119,7 +122,11 @@ fn admit(
     admission::create(writer, snapshot, &mut object)?;
     prepare::create(&resource.facts, &mut object, &writer.context());
     validate::create(writer, &object)?;
+    let warnings = warnings::of(&resource.group_kind(), resource.custom.is_some(), &object, None);
     prepare::stored(&resource.stored_kind(), &mut object);
+    if let Some(custom) = &resource.custom {
+        custom.to_storage(&resource.version, &mut object);
+    }
     if resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
         crate::crd::begin(&mut object);
     }
@@ -127,7 +134,7 @@ fn admit(
         return Err(ApiError::already_exists(resource, object::name(&object)));
     }
     put(ask, txn, key.clone(), &object, writer.now);
-    Ok(Decided { object, key })
+    Ok(Decided { object, key, warnings })
 }
 
 /// Draws a name where only its beginning is given, and returns the key.

@@ -8,14 +8,16 @@ use setpoint_api::apply::{self, ApplyError};
 use setpoint_api::cause::{Cause, Path};
 use setpoint_api::patch::{PatchError, apply_json_patch, apply_merge_patch};
 use setpoint_api::status::StatusCause;
-use setpoint_api::strategic;
+use setpoint_api::{schema, strategic};
 use setpoint_store::{Entry, Snapshot, Txn};
 
 use crate::auth::authz;
 use crate::error::{ApiError, Result};
 use crate::server::{Ask, Body};
 use crate::verb::{create, update};
-use crate::write::{Decided, Writer, commit, media_type, outcome};
+use crate::write::{
+    Decided, FieldValidation, Writer, commit, media_type, outcome, single_owners, yaml_errors,
+};
 use crate::{body, form, managed, object, registry};
 
 /// How a patch is meant.
@@ -36,6 +38,7 @@ pub(crate) async fn patch(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
     let parsed = parse(ask, bytes)?;
     let mut writer = Writer::new(ask, "PatchOptions")?;
     check_options(ask, &parsed)?;
+    note_faults(&mut writer, &parsed, bytes);
     let mut warnings = Vec::new();
     let decide = |snapshot: &Snapshot, txn: &mut Txn| {
         writer.warnings.clear();
@@ -44,9 +47,65 @@ pub(crate) async fn patch(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
         decided
     };
     let dry_run = dry(ask);
-    let ((decided, created), events) = commit(ask, dry_run, decide).await?;
+    let committed = commit(ask, dry_run, decide).await;
+    let ((decided, created), events) = committed.map_err(|error| error.with_warnings(&warnings))?;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
+    warnings.extend(decided.warnings.iter().cloned());
     update::answer(ask, &warnings, status, outcome(decided, &events))
+}
+
+/// What a strict reader has against the patch, before anything is done with it.
+fn note_faults(writer: &mut Writer<'_>, patch: &Patch, bytes: &[u8]) {
+    let doubled = || -> Vec<String> {
+        let read = schema::read_json(bytes, &schema::Schema::any());
+        read.map(|read| read.strict.iter().map(|fault| fault.path.clone()).collect()).unwrap_or_default()
+    };
+    let fault = |path: String| format!("duplicate field {}", setpoint_api::cause::quote(&path));
+    match patch {
+        Patch::Merge(_) => writer.patch_faults = doubled().into_iter().map(fault).collect(),
+        Patch::Strategic(merge) => {
+            writer.patch_faults = doubled().into_iter().map(fault).collect();
+            writer.merged = Some(setpoint_api::gostyle::plain(merge));
+        }
+        Patch::Json(operations) => writer.patch_faults = operation_faults(operations, doubled()),
+        Patch::Apply { .. } => writer.yaml_faults = body::doubled_keys(bytes),
+    }
+}
+
+/// Doubled and unknown fields of operations, and what doubled ones in their values leave behind in the object.
+fn operation_faults(operations: &Value, doubled: Vec<String>) -> Vec<String> {
+    let mut faults: Vec<String> = Vec::new();
+    let mut left: Vec<String> = Vec::new();
+    for (at, operation) in operations.as_array().into_iter().flatten().enumerate() {
+        let here = format!("[{at}].");
+        for path in doubled.iter().filter_map(|path| path.strip_prefix(&here)) {
+            faults.push(format!("json patch duplicate field \"{here}{path}\""));
+            if let (Some(below), Some(pointer)) = (path.strip_prefix("value."), operation["path"].as_str()) {
+                left.push(format!("duplicate field \"{}.{below}\"", field_at(pointer)));
+            }
+        }
+        let known = ["op", "path", "from", "value"];
+        let names = operation.as_object().into_iter().flat_map(|fields| fields.keys());
+        for name in names.filter(|name| !known.contains(&name.as_str())) {
+            faults.push(format!("json patch unknown field \"{here}{name}\""));
+        }
+    }
+    faults.extend(left);
+    faults
+}
+
+/// `/spec/ports/0` as field paths write it.
+fn field_at(pointer: &str) -> String {
+    let mut path = String::new();
+    for step in pointer.split('/').skip(1) {
+        if step.bytes().all(|byte| byte.is_ascii_digit()) {
+            path += &format!("[{step}]");
+        } else {
+            path += if path.is_empty() { "" } else { "." };
+            path += &step.replace("~1", "/").replace("~0", "~");
+        }
+    }
+    path
 }
 
 fn dry(ask: &Ask) -> bool {
@@ -140,10 +199,8 @@ fn decide(
             let live = registry::value(&entry);
             let shown = form::present_value(&ask.resource, live.clone());
             let patched = patched(ask, shown, patch)?;
-            let new = checked(writer, patched).map_err(|error| match patch {
-                Patch::Strategic(merge) => not_restored(error, merge),
-                _ => error,
-            })?;
+            let mut new = checked(writer, patched)?;
+            writer.warnings.extend(single_owners(&mut new, true));
             update::check_resource_version(writer, &new, &entry)?;
             update::change(writer, snapshot, txn, &entry, live, new).map(|decided| (decided, false))
         }
@@ -178,7 +235,8 @@ fn not_restored(error: ApiError, patch: &Value) -> ApiError {
 /// The patched object as its type has it; it may not have become another object.
 fn checked(writer: &mut Writer<'_>, patched: Value) -> Result<Value> {
     let ask = writer.ask;
-    let sent = object::name(&patched);
+    let new = writer.stored_form(patched)?;
+    let sent = object::name(&new);
     if sent.is_empty() {
         return Err(ApiError::bad_request(format!(
             "the name of the object ({} based on URL) was undeterminable: name must be provided",
@@ -191,7 +249,6 @@ fn checked(writer: &mut Writer<'_>, patched: Value) -> Result<Value> {
             ask.info.name
         )));
     }
-    let new = writer.stored_form(patched)?;
     create::place(ask, new)
 }
 
@@ -234,7 +291,8 @@ fn applied(
     let ask = writer.ask;
     writer.applied = true;
     let config = configuration(writer, config)?;
-    if entry.is_none() && !ask.info.subresource.is_empty() {
+    object::meta_text(&config, "namespace").clone_into(&mut writer.config_namespace);
+    if entry.is_none() && !ask.info.subresource.is_empty() && !ask.resource.facts.create_on_update {
         return Err(ApiError::not_found(&ask.resource, &ask.info.name));
     }
     let live = entry.as_ref().map(|entry| registry::value(entry));
@@ -242,6 +300,8 @@ fn applied(
     let knowledge = managed::Knowledge::new(&ask.resource, &ask.info.subresource);
     let result = apply::server_side_apply(shown.as_ref(), &config, force, &knowledge.context(writer));
     let mut merged = result.map_err(apply_refused)?;
+    let doubled = judge_doubled(writer)?;
+    writer.warnings.extend(doubled);
     object::set_meta_text(&mut merged.object, "name", &ask.info.name);
     let (Some(entry), Some(live)) = (entry, live) else {
         if !object::meta_text(&config, "uid").is_empty() {
@@ -250,17 +310,32 @@ fn applied(
                 + ", and no existing object was found";
             return Err(ApiError::conflict(&ask.resource, &ask.info.name, &text));
         }
-        let new = create::place(ask, writer.stored_form(merged.object)?)?;
+        let mut new = create::place(ask, writer.stored_form(merged.object)?)?;
+        writer.warnings.extend(single_owners(&mut new, true));
         let decided = create::decide_applied(writer, snapshot, txn, new)?;
         authz::authorize_create(ask.server.options(), snapshot, &ask.user, &ask.info)?;
         return Ok((decided, true));
     };
     if !merged.changed {
-        return Ok((Decided { object: live, key: entry.key.to_vec() }, false));
+        return Ok((Decided { object: live, key: entry.key.to_vec(), warnings: Vec::new() }, false));
     }
-    let new = checked(writer, merged.object)?;
+    let mut new = checked(writer, merged.object)?;
+    writer.warnings.extend(single_owners(&mut new, true));
     update::check_resource_version(writer, &with_version(new.clone(), &config), &entry)?;
     update::change_applied(writer, snapshot, txn, &entry, live, new).map(|decided| (decided, false))
+}
+
+/// Keys that stand twice in what was applied: they are looked at last.
+pub(crate) fn judge_doubled(writer: &Writer<'_>) -> Result<Vec<String>> {
+    match writer.field_validation {
+        FieldValidation::Ignore => Ok(Vec::new()),
+        FieldValidation::Warn => Ok(writer.yaml_faults.clone()),
+        FieldValidation::Strict if writer.yaml_faults.is_empty() => Ok(Vec::new()),
+        FieldValidation::Strict => Err(ApiError::bad_request(format!(
+            "error strict decoding patch: error converting YAML to JSON: {}",
+            yaml_errors(&writer.yaml_faults)
+        ))),
+    }
 }
 
 /// An apply is conditional only if its configuration names a version.
@@ -297,7 +372,7 @@ pub(crate) fn apply_refused(error: ApplyError) -> ApiError {
                 causes.map(|(message, field)| StatusCause::new("FieldManagerConflict", message, field));
             ApiError::apply_conflict(error.to_string(), causes.collect())
         }
-        ApplyError::Untyped(_) => ApiError::internal_plain(error.to_string()),
+        ApplyError::Untyped(_) | ApplyError::Conversion(_) => ApiError::internal_plain(error.to_string()),
         _ => ApiError::bad_request(error.to_string()),
     }
 }

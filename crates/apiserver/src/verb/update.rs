@@ -7,21 +7,24 @@ use serde_json::Value;
 use setpoint_api::apply::only_timestamps_differ;
 use setpoint_api::cause::{Cause, Path};
 use setpoint_api::kind::GroupKind;
-use setpoint_api::{defaults, prepare};
+use setpoint_api::{defaults, prepare, warnings};
 use setpoint_store::{Entry, Snapshot, Txn};
 
 use crate::auth::authz;
 use crate::error::{ApiError, Result};
+use crate::registry::Resource;
 use crate::server::{Ask, Body};
 use crate::verb::create;
-use crate::write::{Decided, Outcome, Writer, commit, outcome, put, sent_version};
+use crate::write::{Decided, Outcome, Writer, commit, outcome, put, sent_version, single_owners};
 use crate::{admission, form, managed, object, registry, respond, validate};
 
 /// Replaces an object.
 pub(crate) async fn update(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
     let mut writer = Writer::new(ask, "UpdateOptions")?;
     let sent = writer.decode(bytes)?;
-    let object = create::place(ask, named(ask, sent)?)?;
+    let placed = create::place(ask, sent).and_then(|placed| named(ask, placed));
+    let mut object = placed.map_err(|error| error.with_warnings(&writer.warnings))?;
+    writer.warnings.extend(single_owners(&mut object, false));
     let decide = |snapshot: &Snapshot, txn: &mut Txn| {
         let key = ask.resource.key(&ask.info.namespace, &ask.info.name);
         match snapshot.get(&key) {
@@ -38,8 +41,10 @@ pub(crate) async fn update(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
             None => Err(ApiError::not_found(&ask.resource, &ask.info.name)),
         }
     };
-    let ((decided, created), events) = commit(ask, writer.dry_run, decide).await?;
+    let committed = commit(ask, writer.dry_run, decide).await;
+    let ((decided, created), events) = committed.map_err(|error| error.with_warnings(&writer.warnings))?;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
+    writer.warnings.extend(decided.warnings.iter().cloned());
     answer(ask, &writer.warnings, status, outcome(decided, &events))
 }
 
@@ -60,7 +65,6 @@ pub(crate) fn answer(
 
 fn may_create(ask: &Ask, object: &Value) -> bool {
     ask.resource.facts.create_on_update
-        && ask.info.subresource.is_empty()
         && sent_version(object).is_empty()
         && object::meta_text(object, "uid").is_empty()
 }
@@ -134,12 +138,7 @@ pub(crate) fn change(
 ) -> Result<Decided> {
     keep_system_fields(&mut new, &live);
     defaults::apply(&writer.ask.resource.stored_kind(), &mut new);
-    if writer.ask.info.subresource == "finalize" {
-        let owners = live["metadata"].get("managedFields").cloned();
-        owners.map(|owners| object::metadata_mut(&mut new).insert("managedFields".to_owned(), owners));
-    } else {
-        managed::updated(writer, &live, &mut new);
-    }
+    managed::updated(writer, &live, &mut new);
     admit(writer, snapshot, txn, entry, live, new)
 }
 
@@ -167,18 +166,40 @@ fn admit(
 ) -> Result<Decided> {
     let resource = &writer.ask.resource;
     admission::update(writer, snapshot, &mut new, &live)?;
-    match writer.ask.info.subresource.as_str() {
-        "" | "scale" => prepare::update(&resource.facts, &mut new, &live, &writer.context()),
+    let seen = seen(resource, &live);
+    let old = seen.as_ref().unwrap_or(&live);
+    let subresource = writer.ask.info.subresource.as_str();
+    match subresource {
+        "" | "scale" => prepare::update(&resource.facts, &mut new, old, &writer.context()),
         subresource => {
-            prepare::update_subresource(&resource.facts, subresource, &mut new, &live, &writer.context());
+            prepare::update_subresource(&resource.facts, subresource, &mut new, old, &writer.context());
         }
     }
-    validate::update(writer, &new, &live)?;
+    let mut warnings = validate::update(writer, &new, old)?;
+    if resource.custom.is_some() || matches!(subresource, "" | "scale") {
+        let custom = resource.custom.is_some();
+        warnings.extend(warnings::of(&resource.group_kind(), custom, &new, Some(old)));
+    }
     prepare::stored(&resource.stored_kind(), &mut new);
-    if resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
+    if let Some(custom) = &resource.custom {
+        custom.to_storage(&resource.version, &mut new);
+    }
+    if resource.is("apiextensions.k8s.io", "customresourcedefinitions") && subresource.is_empty() {
         crate::crd::note_stored_version(&mut new);
     }
-    finish(writer, txn, entry, &live, new)
+    let decided = finish(writer, txn, entry, &live, new)?;
+    Ok(Decided { warnings, ..decided })
+}
+
+/// The stored object as the version of the request has it, where that is another.
+pub(crate) fn seen(resource: &Resource, live: &Value) -> Option<Value> {
+    let custom = resource.custom.as_ref()?;
+    if custom.is_as_stored(&resource.version) {
+        return None;
+    }
+    let mut seen = form::present_value(resource, live.clone());
+    seen["apiVersion"] = Value::from(resource.storage_api_version.as_str());
+    Some(seen)
 }
 
 /// Stores `new`, or nothing if it is what is there, or deletes it if it was only waiting for its finalizers.
@@ -193,13 +214,13 @@ pub(crate) fn finish(
     object::set_meta_text(&mut new, "resourceVersion", sent_version(live));
     if may_go(writer.ask, &new) {
         txn.delete(key.clone());
-        return Ok(Decided { object: new, key });
+        return Ok(Decided { object: new, key, warnings: Vec::new() });
     }
     if !only_timestamps_differ(live, &new) {
         put(writer.ask, txn, key.clone(), &new, writer.now);
-        return Ok(Decided { object: new, key });
+        return Ok(Decided { object: new, key, warnings: Vec::new() });
     }
-    Ok(Decided { object: live.clone(), key })
+    Ok(Decided { object: live.clone(), key, warnings: Vec::new() })
 }
 
 /// A terminating object without finalizers and without time left is gone.

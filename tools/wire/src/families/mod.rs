@@ -2,9 +2,12 @@
 
 pub mod apply;
 pub mod apply_special;
+pub mod definitions;
 pub mod objects;
 pub mod pieces;
+pub mod rich;
 pub mod strategic;
+pub mod values;
 
 use crate::scenario::Scenario;
 
@@ -13,6 +16,8 @@ pub fn all() -> Vec<(String, Vec<Scenario>)> {
     vec![
         ("apply".to_owned(), apply::scenarios()),
         ("apply-special".to_owned(), apply_special::scenarios()),
+        ("definitions".to_owned(), definitions::scenarios()),
+        ("values".to_owned(), values::scenarios()),
         ("strategic".to_owned(), strategic::scenarios()),
     ]
 }

@@ -120,6 +120,11 @@ pub fn widget_definition(group: &str) -> Value {
 
 /// Makes the definition and waits until it is served.
 pub fn install(group: &str) -> Scenario {
+    install_definition("widgets", widget_definition(group), group)
+}
+
+/// Makes a definition of a group's plural, which has the versions v1 and v2.
+pub fn install_definition(plural: &str, definition: Value, group: &str) -> Scenario {
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     let established = Step {
         until: Some(Until {
@@ -127,18 +132,13 @@ pub fn install(group: &str) -> Scenario {
             pointer: Some("/status/conditions/1/status".to_owned()),
             equals: Some(json!("True")),
         }),
-        ..Step::new(format!("GET {path}/widgets.{group}.example.com"))
+        ..Step::new(format!("GET {path}/{plural}.{group}.example.com"))
     };
     let served = |version: &str| Step {
         until: Some(Until { status: 200, pointer: None, equals: None }),
-        ..Step::new(format!("GET /apis/{group}.example.com/{version}/namespaces/default/widgets"))
+        ..Step::new(format!("GET /apis/{group}.example.com/{version}/namespaces/default/{plural}"))
     };
-    let steps = vec![
-        Step::with(format!("POST {path}"), widget_definition(group)),
-        established,
-        served("v1"),
-        served("v2"),
-    ];
+    let steps = vec![Step::with(format!("POST {path}"), definition), established, served("v1"), served("v2")];
     Scenario { name: format!("install-{group}"), steps }
 }
 

@@ -8,24 +8,82 @@ pub fn of(kind: &str) -> (Vec<Value>, Vec<Value>) {
         "Deployment" => deployment(),
         "Service" => service(),
         "Pod" => pod(),
-        "ConfigMap" => config_map(),
-        _ => widget(),
+        _ => config_map(),
     };
-    valid.extend([
+    let (more, worse) = metadata();
+    valid.extend(more);
+    wrong.extend(worse);
+    (valid, wrong)
+}
+
+/// Parts of any object's metadata.
+pub fn metadata() -> (Vec<Value>, Vec<Value>) {
+    let valid = vec![
         json!({"metadata": {"labels": {"a": "1"}}}),
         json!({"metadata": {"labels": {"a": "2", "b": "1"}}}),
         json!({"metadata": {"annotations": {"n": "1"}}}),
         json!({"metadata": {"finalizers": ["e.com/a"]}}),
         json!({"metadata": {"finalizers": ["e.com/b", "e.com/a"]}}),
-    ]);
-    wrong.extend([
+        json!({"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u1"}]}}),
+        json!({"metadata": {"labels": {}, "annotations": {"n": "2", "m": ""}}}),
+    ];
+    let wrong = vec![
         json!({"metadata": {"labels": {"bad key!": "1"}}}),
         json!({"metadata": {"labels": {"a": "no good!"}}}),
         json!({"metadata": {"finalizers": ["nodomain"]}}),
         json!({"metadata": {"namespace": "elsewhere"}}),
         json!({"unknownAtTop": 1}),
-    ]);
+        json!({"metadata": {"unknownInMeta": 1}}),
+        json!({"metadata": {"labels": {"a": 5}}}),
+        json!({"metadata": {"annotations": {"bad key!": "1"}}}),
+        json!({"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p"}]}}),
+        json!({"metadata": {"ownerReferences": [
+            {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u1", "controller": true},
+            {"apiVersion": "v1", "kind": "Pod", "name": "q", "uid": "u2", "controller": true}]}}),
+    ];
     (valid, wrong)
+}
+
+/// What controllers write to `/status` of a kind.
+pub fn status(kind: &str) -> Vec<Value> {
+    let condition = |kind: &str, status: &str| {
+        json!({"type": kind, "status": status,
+        "lastTransitionTime": "2026-01-01T00:00:00Z"})
+    };
+    let status = |parts: Vec<Value>| parts.into_iter().map(|part| json!({"status": part})).collect();
+    match kind {
+        "Deployment" => status(vec![
+            json!({"replicas": 2, "readyReplicas": 1, "observedGeneration": 1}),
+            json!({"replicas": 1, "readyReplicas": 2}),
+            json!({"conditions": [condition("Available", "True")]}),
+            json!({"conditions": [condition("Progressing", "False"), condition("Available", "False")]}),
+        ]),
+        "Pod" => status(vec![
+            json!({"phase": "Running", "podIP": "10.1.1.1", "podIPs": [{"ip": "10.1.1.1"}]}),
+            json!({"conditions": [condition("Ready", "True")]}),
+            json!({"conditions": [condition("Ready", "False"), condition("Mine", "True")]}),
+            json!({"phase": "Nonsense"}),
+            json!({"containerStatuses": [{"name": "c", "image": "nginx:1", "imageID": "", "ready": true,
+                "restartCount": 0, "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}]}),
+        ]),
+        "Service" => status(vec![
+            json!({"loadBalancer": {"ingress": [{"ip": "9.9.9.9"}]}}),
+            json!({"loadBalancer": {"ingress": [{"hostname": "lb.example.com"}]}}),
+            json!({"loadBalancer": {"ingress": [{"ip": "nine"}]}}),
+            json!({"conditions": [condition("Mine", "True")]}),
+        ]),
+        "Rich" => super::rich::parts()
+            .0
+            .into_iter()
+            .filter(|part| part.get("status").is_some())
+            .chain([
+                json!({"status": {"phase": "Sold"}}),
+                json!({"status": {"phase": 5}}),
+                json!({"status": {"unknown": 5, "conditions": [{"status": "x"}]}}),
+            ])
+            .collect(),
+        _ => Vec::new(),
+    }
 }
 
 fn container(fields: Value) -> Value {
@@ -136,40 +194,4 @@ fn config_map() -> (Vec<Value>, Vec<Value>) {
         json!({"immutable": "yes"}),
     ];
     (valid, wrong)
-}
-
-fn widget() -> (Vec<Value>, Vec<Value>) {
-    let spec = |parts: Vec<Value>| parts.into_iter().map(|part| json!({"spec": part})).collect();
-    let valid = vec![
-        json!({"replicas": 3}),
-        json!({"mode": "B"}),
-        json!({"tags": ["a", "b"]}),
-        json!({"tags": ["c"]}),
-        json!({"ports": [{"port": 1}, {"port": 1, "protocol": "UDP"}]}),
-        json!({"ports": [{"port": 2, "name": "two", "weight": 5}]}),
-        json!({"args": ["x"]}),
-        json!({"plain": [{"x": 1}]}),
-        json!({"sel": {"a": "1"}}),
-        json!({"labels": {"a": "1", "b": "2"}}),
-        json!({"nested": {"a": {"b": "x"}}}),
-        json!({"nested": {"a": {"c": 9}}}),
-        json!({"size": 5}),
-        json!({"size": "5%"}),
-        json!({"free": {"deep": {"er": [1, {"x": null}]}}}),
-        json!({"maybe": "x"}),
-        json!({"when": "2026-01-01T00:00:00Z"}),
-    ];
-    let wrong = vec![
-        json!({"mode": "Z"}),
-        json!({"tags": ["a", "a"]}),
-        json!({"tags": "a"}),
-        json!({"ports": [{"name": "nokey"}]}),
-        json!({"nested": {"a": {"b": "UPPER"}}}),
-        json!({"nested": "x"}),
-        json!({"size": 1.5}),
-        json!({"labels": {"a": 1}}),
-        json!({"unknown": {"x": 1}}),
-        json!({"when": "never"}),
-    ];
-    (spec(valid), spec(wrong))
 }

@@ -19,8 +19,16 @@ fn node(props: &Props, path: &Path, root: bool, causes: &mut Vec<Cause>) {
         if pruned != *default {
             causes.push(Cause::invalid(&path, default, "must not have unknown fields"));
         }
-        let mut errors = metadata::check(default, props, &path, root || props.embedded_resource);
+        let is_resource = root || props.embedded_resource;
+        let mut errors: Vec<Cause> =
+            metadata::malformed(default, props, &path, is_resource).into_iter().collect();
         if errors.is_empty() {
+            errors = metadata::check(default, props, &path, is_resource);
+        }
+        if errors.is_empty() {
+            // Here kube-apiserver does not know what may be an integer or a string.
+            let any = Props { int_or_string: false, ..props.clone() };
+            let props = if props.int_or_string { &any } else { props };
             errors = validate::values(default, None, props, &path);
         }
         causes.extend(errors);

@@ -1,0 +1,74 @@
+//! What the scale subresource of a custom kind wants of its objects.
+
+use serde_json::{Value, json};
+use setpoint_api::cause::{Cause, Path};
+use setpoint_api::gostyle;
+
+use super::ScalePaths;
+
+/// What is wrong with the numbers and the selector; a write to `status` is asked for those of the status alone.
+pub(super) fn check(paths: &ScalePaths, object: &Value, status: bool) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    if !status {
+        replicas(object, &paths.spec_replicas, &mut causes);
+    }
+    replicas(object, &paths.status_replicas, &mut causes);
+    if !paths.label_selector.is_empty()
+        && let Err(error) = nested(object, &paths.label_selector, "string", Value::is_string)
+    {
+        causes.push(Cause::invalid(&Path::new(&*paths.label_selector), "", &error));
+    }
+    causes
+}
+
+fn replicas(object: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let at = Path::new(path);
+    let found = nested(object, path, "int64", |value| value.as_i64().is_some());
+    let number = match found {
+        Err(error) => return causes.push(Cause::invalid(&at, &json!(0), &error)),
+        Ok(found) => found.and_then(Value::as_i64).unwrap_or(0),
+    };
+    if number < 0 {
+        causes.push(Cause::invalid(&at, number, "should be a non-negative integer"));
+    } else if number > i64::from(i32::MAX) {
+        let detail = format!("should be less than or equal to {}", i32::MAX);
+        causes.push(Cause::invalid(&at, number, &detail));
+    }
+}
+
+/// What stands at the path; the error says what does not.
+fn nested<'v>(
+    object: &'v Value,
+    path: &str,
+    wanted: &str,
+    fits: impl Fn(&Value) -> bool,
+) -> Result<Option<&'v Value>, String> {
+    let steps: Vec<&str> = path.trim_start_matches('.').split('.').collect();
+    let mut here = object;
+    for (at, step) in steps.iter().enumerate() {
+        if here.is_null() {
+            return Ok(None);
+        }
+        let Value::Object(fields) = here else {
+            return Err(format!(
+                ".{} accessor error: {} is of the type {}, expected map[string]interface{{}}",
+                steps[..=at].join("."),
+                gostyle::plain(here),
+                gostyle::type_name(here)
+            ));
+        };
+        match fields.get(*step) {
+            Some(below) => here = below,
+            None => return Ok(None),
+        }
+    }
+    if fits(here) {
+        return Ok(Some(here));
+    }
+    Err(format!(
+        ".{} accessor error: {} is of the type {}, expected {wanted}",
+        steps.join("."),
+        gostyle::plain(here),
+        gostyle::type_name(here)
+    ))
+}

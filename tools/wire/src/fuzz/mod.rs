@@ -1,0 +1,193 @@
+//! Random sequences of requests to two servers, whose normalised answers must agree.
+
+mod generate;
+mod mutate;
+mod shrink;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use setpoint_api::{Clock, Random};
+use tokio::time::Instant;
+
+use crate::differences::{self, Difference};
+use crate::families::objects::install_definition;
+use crate::families::rich;
+use crate::play::{Player, play};
+use crate::scenario::Step;
+use crate::target::Target;
+use crate::transcript::Answer;
+
+const GROUP: &str = "fuzz.wire";
+/// Requests in one sequence, all on one object.
+const LENGTH: u64 = 16;
+
+/// How long and from where.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    pub seconds: u64,
+    pub seed: u64,
+    /// Go on after a difference and list every distinct one.
+    pub keep_going: bool,
+}
+
+/// The clock of ours follows the real server's: managers are sorted by the second of their last write, and both
+/// must have written in the same one.
+#[derive(Clone, Default)]
+pub struct Seconds(Arc<AtomicI64>);
+
+impl Seconds {
+    /// A clock that shows what was set.
+    pub fn clock(&self) -> Clock {
+        let seconds = self.0.clone();
+        Clock::new(move || {
+            jiff::Timestamp::from_second(seconds.load(Ordering::Relaxed)).expect("a second of this age")
+        })
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "this is about the wall clock that the real server reads")]
+    fn now(&self) {
+        self.0.store(jiff::Timestamp::now().as_second(), Ordering::Relaxed);
+    }
+
+    /// Moves on to the newest time in what the real server answered.
+    fn follow(&self, answered: &Value) {
+        let entries = answered.pointer("/metadata/managedFields").and_then(Value::as_array);
+        let times = entries.into_iter().flatten().filter_map(|entry| entry["time"].as_str());
+        let newest = times.filter_map(|time| time.parse::<jiff::Timestamp>().ok()).max();
+        if let Some(newest) = newest {
+            self.0.fetch_max(newest.as_second(), Ordering::Relaxed);
+        }
+    }
+}
+
+/// The two servers.
+pub struct Pair {
+    pub real: Target,
+    pub ours: Target,
+    pub seconds: Seconds,
+}
+
+/// A sequence that ended in a difference, which its last step shows.
+struct Found {
+    steps: Vec<Step>,
+    differences: Vec<Difference>,
+}
+
+/// Plays sequence after sequence until the time is over or an answer differs.
+pub async fn run(pair: &Pair, plan: &Plan) -> Result<()> {
+    pair.seconds.now();
+    for target in [&pair.real, &pair.ours] {
+        let installed = play(target, &install_definition("riches", rich::definition(GROUP), GROUP)).await?;
+        if let Some(refused) = installed.exchanges.iter().find(|exchange| exchange.answer.status >= 400) {
+            bail!("the definition is not served: {}", refused.answer.body);
+        }
+    }
+    let deadline = Instant::now() + Duration::from_secs(plan.seconds);
+    let (mut seed, mut requests, mut seen) = (plan.seed, 0, BTreeSet::new());
+    while Instant::now() < deadline {
+        let steps = generate::sequence(&Random::from_seed(seed), LENGTH);
+        let found = compare(pair, &format!("fuzz-{seed}"), &steps).await;
+        let found = found.with_context(|| format!("seed {seed}"))?;
+        requests += found.as_ref().map_or(steps.len(), |found| found.steps.len());
+        if let Some(found) = found
+            && seen.insert(signature(&found.differences))
+        {
+            let least = shrink::shrink(pair, found, seed).await?;
+            println!("seed {seed} after {requests} requests:");
+            for step in &least.steps {
+                println!("  {}", serde_json::to_string(step)?);
+            }
+            least.differences.iter().take(5).for_each(|one| println!("    {one}"));
+            if !plan.keep_going {
+                bail!("the answers differ: --seed {seed} plays it again");
+            }
+        }
+        seed += 1;
+    }
+    println!("{requests} requests, seeds {}..{seed}, {} distinct differences", plan.seed, seen.len());
+    Ok(())
+}
+
+/// What a difference is about, without its values.
+fn signature(found: &[Difference]) -> String {
+    let numberless = |path: &str| path.chars().filter(|char| !char.is_ascii_digit()).collect::<String>();
+    let first = found.iter().map(|one| numberless(&one.path)).take(3).collect::<Vec<_>>().join(" ");
+    let message = found.iter().find(|one| one.path == "body.message");
+    let message = message.and_then(|one| one.real.as_ref()).map(Value::to_string).unwrap_or_default();
+    first + &numberless(&message.chars().rev().take(60).collect::<String>())
+}
+
+/// Plays one object's life on both. It ends at the first difference: from there on they hold different things.
+async fn compare(pair: &Pair, name: &str, steps: &[Step]) -> Result<Option<Found>> {
+    pair.seconds.now();
+    let (mut left, mut right) = (Player::new(&pair.real, name), Player::new(&pair.ours, name));
+    for (at, step) in steps.iter().enumerate() {
+        pair.seconds.now();
+        let real = left.step(step).await?;
+        pair.seconds.follow(left.last());
+        let ours = right.step(step).await?;
+        let differences = between(&real, &ours);
+        if !differences.is_empty() {
+            return Ok(Some(Found { steps: steps[..=at].to_vec(), differences }));
+        }
+    }
+    Ok(None)
+}
+
+fn between(real: &Answer, ours: &Answer) -> Vec<Difference> {
+    let mut found = differences::between(real, ours);
+    if quotes_an_object(&real.body) {
+        found.retain(|one| !one.path.ends_with("message"));
+    }
+    if lists_mismatches(&real.body, &ours.body) {
+        found.retain(|one| one.path != "body.message");
+    }
+    if is_custom(&real.body) && causes(&real.body) == causes(&ours.body) {
+        found.retain(|one| one.path != "body.message" && !one.path.starts_with("body.details.causes"));
+    }
+    // `docs/differences.md` under table-descriptions.
+    found.retain(|one| {
+        !(one.path.starts_with("body.columnDefinitions.") && one.path.ends_with(".description"))
+    });
+    found
+}
+
+fn is_custom(body: &Value) -> bool {
+    body["details"]["group"].as_str().is_some_and(|group| group.starts_with(GROUP))
+}
+
+/// What is wrong with a custom object, in one order: the validator walks the properties of a schema as a Go map.
+fn causes(body: &Value) -> Vec<String> {
+    let causes = body["details"]["causes"].as_array();
+    let mut causes: Vec<String> = causes.into_iter().flatten().map(Value::to_string).collect();
+    causes.sort();
+    causes
+}
+
+/// What does not fit its type is listed in the order of a Go map, and only as far as the first undeclared field, which
+/// is any of them: ours must list what the real server lists.
+fn lists_mismatches(real: &Value, ours: &Value) -> bool {
+    const HEAD: &str = "failed to create typed patch object";
+    let text = |body: &Value| body["message"].as_str().unwrap_or_default().to_owned();
+    let (real, ours) = (text(real), text(ours));
+    let lines = |text: &str| -> BTreeSet<String> {
+        let list = text.split_once("): ").map_or("", |(_, list)| list).trim_start_matches("errors:\n");
+        list.lines().map(|line| line.trim().to_owned()).collect()
+    };
+    let undeclared = real.contains("field not declared in schema");
+    let (left, right) = (lines(&real), lines(&ours));
+    real.starts_with(HEAD)
+        && ours.starts_with(HEAD)
+        && (left == right || undeclared && left.is_subset(&right))
+}
+
+/// These texts print Go structs or whole objects: `docs/differences.md` under quoted-objects.
+fn quotes_an_object(body: &Value) -> bool {
+    let message = body["message"].as_str().unwrap_or_default();
+    message.contains("is invalid: patch: Invalid value: ") || message.contains("pod updates may not change")
+}
