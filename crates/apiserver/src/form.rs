@@ -72,7 +72,7 @@ pub(crate) fn present_value(resource: &Resource, mut value: Value) -> Value {
     }
     if let Some(custom) = &resource.custom {
         value["apiVersion"] = json!(resource.api_version());
-        custom.from_storage(&resource.version, &mut value);
+        custom.present(&resource.version, &mut value);
     }
     value
 }

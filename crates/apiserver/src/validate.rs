@@ -1,7 +1,7 @@
 //! Validation of what is about to be stored.
 
 use serde_json::Value;
-use setpoint_api::cause::{Cause, Path};
+use setpoint_api::cause::{Cause, CauseType, Path};
 use setpoint_api::validate;
 
 use crate::error::{ApiError, Result};
@@ -28,14 +28,19 @@ pub(crate) fn create(writer: &Writer<'_>, object: &Value) -> Result<()> {
     judge(writer, object, causes)
 }
 
-/// kube-apiserver looks at the metadata of a changed custom object three times, and tells each time.
+/// kube-apiserver looks at the metadata of a changed custom object three times, and tells each time; at what may not
+/// change, twice.
 fn said_again(causes: &[Cause]) -> Vec<Cause> {
-    let of = |fields: &'static [&'static str]| {
-        let named = move |cause: &&Cause| fields.iter().any(|field| cause.field.starts_with(field));
-        causes.iter().filter(named).cloned()
+    let thrice = |cause: &Cause| {
+        let fields = ["metadata.labels", "metadata.annotations", "metadata.ownerReferences"];
+        fields.iter().any(|field| cause.field.starts_with(field))
     };
-    let second = of(&["metadata.labels", "metadata.annotations", "metadata.ownerReferences", "metadata.uid"]);
-    second.chain(of(&["metadata.labels", "metadata.annotations", "metadata.ownerReferences"])).collect()
+    let twice = |cause: &Cause| {
+        cause.field == "metadata.uid"
+            || cause.field == "metadata.finalizers" && cause.reason == CauseType::FieldValueForbidden
+    };
+    let second = causes.iter().filter(|cause| thrice(cause) || twice(cause));
+    second.chain(causes.iter().filter(|cause| thrice(cause))).cloned().collect()
 }
 
 /// A changed object.

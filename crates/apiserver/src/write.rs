@@ -172,7 +172,10 @@ impl<'a> Writer<'a> {
             }),
         };
         let read = read.map_err(|error| self.unconvertible(&value, &error))?;
-        self.judge_patch(&value, &read.strict)?;
+        // What was applied was held against its type before; what falls away now is not told.
+        if !self.applied {
+            self.judge_patch(&value, &read.strict)?;
+        }
         let mut stored = self.finish_stored(read.value)?;
         if resource.custom.is_none() {
             keep_reset(&value, &mut stored);

@@ -76,8 +76,9 @@ fn token(map: &mut BTreeMap<String, String>, value: &str, word: &str) -> String 
 
 impl Normaliser {
     /// Takes note of a name that the server will complete, which a refusal tells without `generateName` beside it.
-    pub fn will_generate(&mut self, sent: Option<&Value>) {
-        let base = sent.and_then(|sent| sent.pointer("/metadata/generateName")).and_then(Value::as_str);
+    pub fn will_generate(&mut self, sent: &str) {
+        let Some((_, rest)) = sent.split_once("generateName\"") else { return };
+        let base = rest.trim_start_matches([':', ' ']).trim_start_matches('"').split('"').next();
         self.bases.extend(base.filter(|base| !base.is_empty()).map(str::to_owned));
     }
 

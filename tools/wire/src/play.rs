@@ -58,7 +58,7 @@ impl<'a> Player<'a> {
             self.make_namespace().await?;
         }
         let sent = self.fill(step)?;
-        self.normal.will_generate(step.body.as_ref());
+        self.normal.will_generate(&String::from_utf8_lossy(&sent.body));
         let received = match &step.until {
             None => self.target.send(&sent).await?,
             Some(until) => self.repeat(&sent, until).await?,

@@ -140,7 +140,7 @@ impl Custom {
     }
 
     /// A stored object as that version has it: without what its schema does not know, with what it fills in.
-    pub(crate) fn from_storage(&self, version: &str, object: &mut Value) {
+    pub(crate) fn present(&self, version: &str, object: &mut Value) {
         if let Some(version) = self.version(version).filter(|version| !version.as_stored) {
             version.structural.prune(object);
             version.structural.default(object);

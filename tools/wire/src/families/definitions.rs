@@ -278,21 +278,9 @@ fn keywords() -> Vec<Value> {
 }
 
 fn refusals() -> Vec<Step> {
-    let schema = json!({"type": "object"});
-    let good = with_schema(schema.clone());
+    let good = with_schema(json!({"type": "object"}));
     let wrong = |fields: Value| Step::with(format!("POST {CRDS}?dryRun=All"), overlay(&good, &fields));
-    let version = |fields: Value| {
-        let version = overlay(&json!({"schema": {"openAPIV3Schema": schema}}), &fields);
-        Step::with(format!("POST {CRDS}?dryRun=All"), definition("things.wire.example.com", version))
-    };
-    let two = |first: Value, second: Value| {
-        let base = json!({"served": true, "schema": {"openAPIV3Schema": schema}});
-        let versions = [overlay(&base, &first), overlay(&base, &second)];
-        let mut definition = good.clone();
-        definition["spec"]["versions"] = json!(versions);
-        Step::with(format!("POST {CRDS}?dryRun=All"), definition)
-    };
-    vec![
+    let mut all = vec![
         wrong(json!({"metadata": {"name": "others.wire.example.com"}})),
         wrong(json!({"spec": {"group": ""}})),
         wrong(json!({"spec": {"group": "Bad_Group"}})),
@@ -317,6 +305,27 @@ fn refusals() -> Vec<Step> {
             "clientConfig": {"url": "http://insecure"}}}}}),
         ),
         wrong(json!({"spec": {"unknown": 1}, "status": {"x": 1}})),
+    ];
+    all.extend(version_refusals());
+    all
+}
+
+/// Refusals of what stands in `versions`.
+fn version_refusals() -> Vec<Step> {
+    let schema = json!({"type": "object"});
+    let good = with_schema(schema.clone());
+    let version = |fields: Value| {
+        let version = overlay(&json!({"schema": {"openAPIV3Schema": schema}}), &fields);
+        Step::with(format!("POST {CRDS}?dryRun=All"), definition("things.wire.example.com", version))
+    };
+    let two = |first: Value, second: Value| {
+        let base = json!({"served": true, "schema": {"openAPIV3Schema": schema}});
+        let versions = [overlay(&base, &first), overlay(&base, &second)];
+        let mut definition = good.clone();
+        definition["spec"]["versions"] = json!(versions);
+        Step::with(format!("POST {CRDS}?dryRun=All"), definition)
+    };
+    vec![
         version(json!({"name": "V1"})),
         version(json!({"name": ""})),
         version(json!({"served": "x"})),
