@@ -29,7 +29,7 @@ impl Operation {
 }
 
 /// Who owns fields. Ordered as Kubernetes orders the JSON text of its own identifiers.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManagerId {
     /// Its name.
     pub manager: String,
@@ -39,6 +39,23 @@ pub struct ManagerId {
     pub api_version: Option<String>,
     /// The subresource it wrote through; empty for the object itself.
     pub subresource: String,
+}
+
+impl Ord for ManagerId {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        // In JSON text the comma before a subresource precedes the brace that ends the rest.
+        fn key(id: &ManagerId) -> (&str, Operation, Option<&str>, bool, &str) {
+            let version = id.api_version.as_deref();
+            (&id.manager, id.operation, version, id.subresource.is_empty(), &id.subresource)
+        }
+        key(self).cmp(&key(other))
+    }
+}
+
+impl PartialOrd for ManagerId {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 impl ManagerId {

@@ -1,9 +1,11 @@
 //! CustomResourceDefinitions: every structural rule, every refusal of a definition, and what changes of a schema do.
 
+mod changes;
+
 use serde_json::{Value, json};
 
 use super::objects::overlay;
-use crate::scenario::{Scenario, Step, Until};
+use crate::scenario::{Scenario, Step};
 
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
@@ -16,8 +18,7 @@ pub fn scenarios() -> Vec<Scenario> {
     }
     all.push(Scenario { name: "definition-refusals".to_owned(), steps: refusals() });
     all.push(Scenario { name: "definition-rules".to_owned(), steps: rules() });
-    all.push(Scenario { name: "definition-life".to_owned(), steps: life() });
-    all.push(Scenario { name: "definition-ratcheting".to_owned(), steps: ratcheting() });
+    all.extend(changes::scenarios());
     all
 }
 
@@ -405,106 +406,5 @@ fn rules() -> Vec<Step> {
         rule(thing(), json!({"rule": "self.n + self.s == 'x'"})),
         rule(thing(), json!({"rule": "!has(oldSelf.n) || self.n == oldSelf.n"})),
         rule(thing(), json!({"rule": "oldSelf.orValue(self).n == self.n", "optionalOldSelf": true})),
-    ]
-}
-
-fn served(name: &str) -> Step {
-    Step {
-        until: Some(Until {
-            status: 200,
-            pointer: Some("/status/conditions/1/status".to_owned()),
-            equals: Some(json!("True")),
-        }),
-        ..Step::new(format!("GET {CRDS}/{name}"))
-    }
-}
-
-fn ready(path: &str) -> Step {
-    Step {
-        until: Some(Until { status: 200, pointer: None, equals: None }),
-        ..Step::new(format!("GET {path}"))
-    }
-}
-
-/// A definition that is changed: what may change, what may not.
-fn life() -> Vec<Step> {
-    let name = "things.life.wire.example.com";
-    let schema = object(json!({"spec": object(json!({"a": {"type": "string"}}))}));
-    let made = definition(name, json!({"schema": {"openAPIV3Schema": schema}}));
-    let at = format!("{CRDS}/{name}");
-    let patch = |fields: Value| Step::patch(&at, "merge", fields);
-    vec![
-        Step::with(format!("POST {CRDS}"), made.clone()),
-        served(name),
-        Step::with(format!("POST {CRDS}"), made),
-        patch(json!({"spec": {"scope": "Cluster"}})),
-        patch(json!({"spec": {"group": "other.example.com"}})),
-        patch(json!({"spec": {"names": {"kind": "Other"}}})),
-        patch(json!({"spec": {"names": {"plural": "others"}}})),
-        patch(json!({"spec": {"names": {"shortNames": ["th"]}}})),
-        patch(json!({"status": {"storedVersions": []}})),
-        Step::patch(format!("{at}/status"), "merge", json!({"status": {"storedVersions": []}})),
-        Step::patch(format!("{at}/status"), "merge", json!({"status": {"storedVersions": ["v9"]}})),
-        Step::new(format!("DELETE {at}")),
-    ]
-}
-
-/// What was stored before a schema became stricter may stay, where it is not touched.
-fn ratcheting() -> Vec<Step> {
-    let name = "things.ratchet.wire.example.com";
-    let schema = |spec: Value| json!({"type": "object", "properties": {"spec": object(spec)}});
-    let loose = json!({"a": {"type": "string"}, "n": {"type": "integer"}, "m": {"type": "object",
-        "additionalProperties": {"type": "string"}}, "l": {"type": "array", "items": {"type": "string"}},
-        "k": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["id"], "items":
-            {"type": "object", "required": ["id"], "properties": {"id": {"type": "string"}, "v": {"type": "string"}}}}});
-    let strict = json!({"a": {"type": "string", "maxLength": 2}, "n": {"type": "integer", "maximum": 3}, "m": {"type": "object",
-        "additionalProperties": {"type": "string", "enum": ["ok"]}}, "l": {"type": "array", "items": {"type": "string", "pattern": "^x"}},
-        "k": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["id"], "items":
-            {"type": "object", "required": ["id"], "properties": {"id": {"type": "string"}, "v": {"type": "string", "minLength": 2,
-                "x-kubernetes-validations": [{"rule": "self.startsWith('v')"}]}}}},
-        "fresh": {"type": "string", "default": "given"}});
-    let collection = "/apis/ratchet.wire.example.com/v1/namespaces/{{ns}}/things";
-    let head =
-        json!({"apiVersion": "ratchet.wire.example.com/v1", "kind": "Thing", "metadata": {"name": "o"}});
-    let object = overlay(
-        &head,
-        &json!({"spec": {"a": "long", "n": 5, "m": {"x": "bad", "y": "bad"}, "l": ["a", "b"],
-        "k": [{"id": "1", "v": "u"}, {"id": "2", "v": "w"}]}}),
-    );
-    let patch = |fields: Value| Step::patch(format!("{collection}/o"), "merge", json!({"spec": fields}));
-    let stricter = json!([{"op": "replace", "path": "/spec/versions/0/schema/openAPIV3Schema", "value": schema(strict)}]);
-    let defaulted = Step {
-        until: Some(Until {
-            status: 200,
-            pointer: Some("/spec/fresh".to_owned()),
-            equals: Some(json!("given")),
-        }),
-        ..Step::new(format!("GET {collection}/o"))
-    };
-    vec![
-        Step::with(
-            format!("POST {CRDS}"),
-            definition(name, json!({"schema": {"openAPIV3Schema": schema(loose)}})),
-        ),
-        served(name),
-        ready("/apis/ratchet.wire.example.com/v1/things"),
-        Step::with(format!("POST {collection}"), object),
-        Step::patch(format!("{CRDS}/{name}"), "json-patch", stricter),
-        defaulted,
-        patch(json!({"fresh": "changed"})),
-        patch(json!({"a": "longer"})),
-        patch(json!({"n": 6})),
-        patch(json!({"n": 2})),
-        patch(json!({"m": {"z": "ok"}})),
-        patch(json!({"m": {"z": "no"}})),
-        patch(json!({"l": ["a", "b", "xc"]})),
-        patch(json!({"l": ["b", "a"]})),
-        patch(json!({"k": [{"id": "2", "v": "w"}, {"id": "1", "v": "u"}, {"id": "3", "v": "vv"}]})),
-        patch(json!({"k": [{"id": "1", "v": "z"}]})),
-        Step::apply(format!("{collection}/o"), "m", true, overlay(&head, &json!({"spec": {"a": "x"}}))),
-        Step::with(
-            format!("POST {collection}"),
-            overlay(&head, &json!({"metadata": {"name": "p"}, "spec": {"a": "long"}})),
-        ),
     ]
 }
