@@ -1,6 +1,5 @@
 //! The form of an answer: whole objects, tables, or metadata only; one or a list.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -222,21 +221,21 @@ fn items_into(body: &mut Vec<u8>, resource: &Resource, entries: &[Arc<Entry>], f
 }
 
 /// Items of built-in lists do not repeat their kind; those of custom ones do.
-fn list_item<'a>(resource: &Resource, stored: &'a Bytes) -> Cow<'a, [u8]> {
-    if resource.custom.is_some() || !resource.is_stored_form() {
-        return Cow::Owned(object::trimmed(&presented(resource, stored)).to_vec());
+fn list_item(resource: &Resource, stored: &Bytes) -> Vec<u8> {
+    if resource.custom.is_some() {
+        return object::trimmed(&presented(resource, stored)).to_vec();
     }
-    let end = stored.len() - usize::from(stored.last() == Some(&b'\n'));
-    let prefix = "{\"kind\":\"\",\"apiVersion\":\"\",".len()
-        + resource.kind.len()
-        + resource.storage_api_version.len();
-    if stored.get(prefix..).is_some_and(|rest| rest.starts_with(b"\"metadata\"")) {
+    let shown = presented(resource, stored);
+    let end = shown.len() - usize::from(shown.last() == Some(&b'\n'));
+    let version = resource.api_version();
+    let prefix = "{\"kind\":\"\",\"apiVersion\":\"\",".len() + resource.kind.len() + version.len();
+    if shown.get(prefix..).is_some_and(|rest| rest.starts_with(b"\"metadata\"")) {
         let mut item = Vec::with_capacity(end - prefix + 1);
         item.push(b'{');
-        item.extend_from_slice(&stored[prefix..end]);
-        return Cow::Owned(item);
+        item.extend_from_slice(&shown[prefix..end]);
+        return item;
     }
-    Cow::Borrowed(&stored[..end])
+    shown[..end].to_vec()
 }
 
 fn streamed(resource: Arc<Resource>, head: Vec<u8>, entries: Vec<Arc<Entry>>) -> Body {

@@ -1,7 +1,7 @@
 //! `metadata.managedFields`: who owns what, noted on every write.
 
 use serde_json::Value;
-use setpoint_api::apply::{self, OneVersion, ResetFields, Versions, WriteContext};
+use setpoint_api::apply::{self, ResetFields, Versions, WriteContext};
 use setpoint_api::kind::GroupVersionKind;
 use setpoint_api::schema::Schema;
 
@@ -47,7 +47,7 @@ impl Knowledge {
     pub(crate) fn context<'c>(&'c self, writer: &'c Writer<'_>) -> WriteContext<'c> {
         let versions: &dyn Versions = match &writer.ask.resource.custom {
             Some(custom) => &**custom,
-            None => &OneVersion,
+            None => &crate::convert::Views,
         };
         WriteContext {
             schema: &self.schema,

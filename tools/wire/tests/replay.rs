@@ -47,3 +47,32 @@ fn every_kept_difference_has_its_reason() {
         assert!(text.contains(&format!("## {}", kept.id)), "docs/differences.md has no heading {}", kept.id);
     }
 }
+
+/// The recordings may grow; what they must have at least is here.
+#[test]
+fn there_are_enough_recordings() {
+    let all: Vec<_> =
+        transcript::load().unwrap().into_iter().flat_map(|(_, transcripts)| transcripts).collect();
+    let is_patch = |step: &setpoint_wire::scenario::Step, kind: &str| {
+        step.request.starts_with("PATCH ") && step.content_type.as_deref() == Some(kind)
+    };
+    let count = |kind: &str| {
+        all.iter()
+            .filter(|one| one.exchanges.iter().any(|exchange| is_patch(&exchange.request, kind)))
+            .count()
+    };
+    let requests: usize = all.iter().map(|one| one.exchanges.len()).sum();
+    assert!(requests >= 2500, "{requests} requests");
+    assert!(count("apply") >= 200, "{} scenarios apply", count("apply"));
+    assert!(count("strategic") >= 90, "{} scenarios merge strategically", count("strategic"));
+    for kind in ["json-patch", "merge"] {
+        assert!(count(kind) >= 15, "{} scenarios have a {kind}", count(kind));
+    }
+    let mut statuses: Vec<u16> =
+        all.iter().flat_map(|one| &one.exchanges).map(|exchange| exchange.answer.status).collect();
+    statuses.sort_unstable();
+    statuses.dedup();
+    for status in [200, 201, 400, 403, 404, 405, 406, 409, 410, 415, 422, 500] {
+        assert!(statuses.contains(&status), "no answer with {status} among {statuses:?}");
+    }
+}

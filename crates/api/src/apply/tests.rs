@@ -1,3 +1,5 @@
+mod properties;
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -66,7 +66,8 @@ impl<'s> Type<'s> {
         };
         match &schema.shape {
             Shape::Any if schema.codec == Codec::RawExtension => undeclared(value, Type::Untyped, true),
-            Shape::Any => undeclared(value, Type::Deduced, false),
+            // The published schema gives these no type.
+            Shape::Any | Shape::Scalar(Scalar::IntOrString) => undeclared(value, Type::Deduced, false),
             Shape::Scalar(scalar) => Atom::Scalar(scalar_kind(*scalar)),
             Shape::Struct(fields) => {
                 let preserve = preserve || fields.preserve_unknown;

@@ -138,7 +138,9 @@ impl<'c> Updater<'c> {
         let old = self.at_version(old, version).map_err(|error| failed("old", error))?;
         let new = self.at_version(new, version).map_err(|error| failed("new", error))?;
         let (Some((old, schema)), Some((new, _))) = (old, new) else { return Ok(None) };
-        Ok(Some(self.filtered(compare(&old, &new, Type::root(&schema)))))
+        let compared = compare(&old, &new, Type::root(&schema));
+        // What a custom kind resets is known of the request's version alone.
+        Ok(Some(if self.schema.name.is_some() { self.filtered(compared) } else { compared }))
     }
 
     /// Takes note of a write by update: whoever writes owns what changed. None where a manager's version cannot show
@@ -192,9 +194,7 @@ impl<'c> Updater<'c> {
         let ty = Type::root(&schema);
         let last_set = with_named_fields(&last.set, Some(ty));
         let pruned = remove_items(&at_last, &last_set, ty);
-        let pruned = self
-            .add_back_owned(&at_last, pruned, &last.api_version, managers)
-            .map_err(|error| format!("failed add back owned items: {error}"))?;
+        let pruned = self.add_back_owned(&at_last, pruned, &last.api_version, managers)?;
         let pruned_set = with_named_fields(&to_set(&pruned, ty), Some(ty));
         let merged_set = with_named_fields(&to_set(&at_last, ty), Some(ty));
         let gone = merged_set.difference(&pruned_set).intersection(&last_set);
@@ -202,7 +202,8 @@ impl<'c> Updater<'c> {
         if last.api_version == self.api_version {
             return Ok(result);
         }
-        Ok(self.versions.convert(&result, self.api_version).map_or(merged, |(object, _)| object))
+        let converted = self.convert_between(&result, &last.api_version, self.api_version)?;
+        Ok(converted.map_or(merged, |(object, _)| object))
     }
 
     /// Puts back what pruning removed and some manager owns, each at its own version.
@@ -223,7 +224,9 @@ impl<'c> Updater<'c> {
         let (mut pruned, mut current) = (pruned, last_version.to_owned());
         for (version, managed) in first.into_iter().chain(by_version) {
             let failed = |which: &str, error: String| {
-                format!("failed to convert {which} object at version {version}: {error}")
+                format!(
+                    "failed add back owned items: failed to convert {which} object at version {version}: {error}"
+                )
             };
             let merged = self.convert_between(merged, last_version, version);
             let Some((merged, schema)) = merged.map_err(|error| failed("merged", error))? else { continue };
@@ -238,9 +241,11 @@ impl<'c> Updater<'c> {
             pruned = remove_items(&merged, &gone, ty);
             version.clone_into(&mut current);
         }
-        let back = self.convert_between(&pruned, &current, last_version);
-        let back = back
-            .map_err(|error| format!("failed to convert pruned object to last applied version: {error}"))?;
+        let back = self.convert_between(&pruned, &current, last_version).map_err(|error| {
+            format!(
+                "failed add back dangling items: failed to convert pruned object to last applied version: {error}"
+            )
+        })?;
         Ok(back.map_or(pruned, |(object, _)| object))
     }
 

@@ -103,10 +103,23 @@ pub fn stored(kind: &GroupVersionKind, object: &mut Value) {
     defaults::forget_empty(kind, object);
     match (&*kind.group, &*kind.kind) {
         ("batch", "Job") => kinds::job_labels(object),
+        ("", "ConfigMap") => no_null_bytes(object, "binaryData"),
+        ("", "Secret") => no_null_bytes(object, "data"),
         ("", "Service") if at(object, "spec.type") == "ExternalName" => {
             remove(object, "spec.internalTrafficPolicy");
         }
         _ => {}
+    }
+}
+
+/// Bytes that are null come back from storage as none.
+fn no_null_bytes(object: &mut Value, field: &str) {
+    for value in
+        object.get_mut(field).and_then(Value::as_object_mut).into_iter().flat_map(|map| map.values_mut())
+    {
+        if value.is_null() {
+            *value = Value::String(String::new());
+        }
     }
 }
 

@@ -30,8 +30,8 @@ fn shape(props: &Props) -> Shape {
         return Shape::Any;
     }
     match props.kind.as_str() {
-        // A text with a format is any scalar to apply.
-        "string" if !matches!(props.format.as_str(), "" | "byte") => Shape::Scalar(Scalar::IntOrString),
+        // A text with a format is any scalar to apply, as a quantity is.
+        "string" if !matches!(props.format.as_str(), "" | "byte") => Shape::Scalar(Scalar::Quantity),
         "string" => Shape::Scalar(Scalar::String),
         "integer" => Shape::Scalar(Scalar::Int64),
         "number" => Shape::Scalar(Scalar::Double),

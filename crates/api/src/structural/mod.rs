@@ -120,7 +120,9 @@ impl Structural {
         else {
             return Vec::new();
         };
-        validate::values(status, old.and_then(|old| old.get("status")), props, &Path::new("status"))
+        // A status that was not there and one that is null are the same.
+        let old = old.map(|old| old.get("status").unwrap_or(&Value::Null));
+        validate::values(status, old, props, &Path::new("status"))
     }
 
     /// What is wrong with resources within the object.

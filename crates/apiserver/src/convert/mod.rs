@@ -4,6 +4,8 @@ mod autoscaler;
 mod event;
 
 use serde_json::{Value, json};
+use setpoint_api::apply::Versions;
+use setpoint_api::schema::{Schema, builtin};
 
 use crate::registry::Resource;
 
@@ -28,4 +30,27 @@ pub(crate) fn to_stored(resource: &Resource, value: Value) -> Value {
     };
     stored["apiVersion"] = json!(resource.storage_api_version);
     stored
+}
+
+/// The other version of autoscalers, for managers that wrote in it. Other kinds have one; kube-apiserver forgets who
+/// wrote an event through the other group.
+pub(crate) struct Views;
+
+impl Versions for Views {
+    fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, Schema)> {
+        let kind = object.get("kind")?.as_str()?;
+        let mut converted = match (kind, object.get("apiVersion")?.as_str()?, api_version) {
+            (_, from, to) if from == to => object.clone(),
+            ("HorizontalPodAutoscaler", "autoscaling/v2", "autoscaling/v1") => {
+                autoscaler::to_v1(object.clone())
+            }
+            ("HorizontalPodAutoscaler", "autoscaling/v1", "autoscaling/v2") => {
+                autoscaler::to_v2(object.clone())
+            }
+            _ => return None,
+        };
+        converted["apiVersion"] = json!(api_version);
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        Some((converted, builtin().schema(group, version, kind)?))
+    }
 }

@@ -13,7 +13,6 @@ use setpoint_api::apply::Versions;
 use setpoint_api::cause::{Cause, Path};
 use setpoint_api::clock;
 use setpoint_api::facts::Facts;
-use setpoint_api::gostyle;
 use setpoint_api::schema::{Fault, Read, Schema, Strict, builtin, read_json, read_value};
 use setpoint_api::structural::Structural;
 use setpoint_api::table::Printer;
@@ -62,22 +61,6 @@ pub(crate) struct ScalePaths {
     pub(crate) spec_replicas: String,
     pub(crate) status_replicas: String,
     pub(crate) label_selector: String,
-}
-
-/// A number of replicas that a scale cannot show.
-fn replicas_cause(object: &Value, path: &str) -> Option<Cause> {
-    let found = object.pointer(&path.replace('.', "/"))?;
-    let at = Path::new(path);
-    let Some(number) = found.as_i64() else {
-        let (shown, kind) = (gostyle::plain(found), gostyle::type_name(found));
-        let detail = format!("{path} accessor error: {shown} is of the type {kind}, expected int64");
-        return Some(Cause::invalid(&at, 0, &detail));
-    };
-    if number < 0 {
-        return Some(Cause::invalid(&at, number, "should be a non-negative integer"));
-    }
-    let most = i64::from(i32::MAX);
-    (number > most).then(|| Cause::invalid(&at, number, &format!("should be less than or equal to {most}")))
 }
 
 impl Custom {
@@ -132,6 +115,11 @@ impl Custom {
     /// What to warn users of a version with.
     pub(crate) fn deprecation(&self, version: &str) -> Option<&str> {
         self.version(version).and_then(|version| version.deprecation.as_deref())
+    }
+
+    /// Whether a version has `x-kubernetes-validations`.
+    pub(crate) fn has_rules(&self, version: &str) -> bool {
+        self.version(version).is_some_and(|version| !version.rules.is_empty())
     }
 
     /// Whether stored objects are in that version as they are: it has the schema that they were stored by.

@@ -78,11 +78,12 @@ pub(crate) async fn route(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
         let entry = snapshot.get(&key).ok_or_else(|| ApiError::not_found(&ask.resource, &ask.info.name))?;
         decide(&writer, snapshot, txn, &entry, &sent)
     };
-    let (object, events) = commit(ask, writer.dry_run, decide).await?;
+    let ((object, warnings), events) = commit(ask, writer.dry_run, decide).await?;
     let written = events.iter().find_map(|event| event.new.clone());
     let stored = written.map_or(object, |entry| registry::value(&entry));
     let mut response = respond::value(StatusCode::OK, &ask.negotiated, &scale_of(ask, &stored))?;
     respond::warn(response.headers_mut(), &crate::verb::patch::judge_doubled(&writer)?);
+    respond::warn(response.headers_mut(), &warnings);
     Ok(response)
 }
 
@@ -148,7 +149,7 @@ fn decide(
     txn: &mut Txn,
     entry: &Arc<Entry>,
     sent: &Sent,
-) -> Result<Value> {
+) -> Result<(Value, Vec<String>)> {
     let ask = writer.ask;
     let live = registry::value(entry);
     let mut current = scale_of(ask, &live);
@@ -174,7 +175,7 @@ fn decide(
         None => drop(object::metadata_mut(&mut new).remove("managedFields")),
     }
     let decided = update::change_applied(writer, snapshot, txn, entry, live, new)?;
-    Ok(decided.object)
+    Ok((decided.object, decided.warnings))
 }
 
 fn check(ask: &Ask, wanted: &Value, live: &Value, entry: &Entry) -> Result<()> {

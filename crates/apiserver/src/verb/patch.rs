@@ -80,7 +80,9 @@ fn operation_faults(operations: &Value, doubled: Vec<String>) -> Vec<String> {
         let here = format!("[{at}].");
         for path in doubled.iter().filter_map(|path| path.strip_prefix(&here)) {
             faults.push(format!("json patch duplicate field \"{here}{path}\""));
-            if let (Some(below), Some(pointer)) = (path.strip_prefix("value."), operation["path"].as_str()) {
+            if let (Some(below), Some(pointer)) = (path.strip_prefix("value."), operation["path"].as_str())
+                && stays(operations, at, pointer)
+            {
                 left.push(format!("duplicate field \"{}.{below}\"", field_at(pointer)));
             }
         }
@@ -92,6 +94,18 @@ fn operation_faults(operations: &Value, doubled: Vec<String>) -> Vec<String> {
     }
     faults.extend(left);
     faults
+}
+
+/// Whether what an operation wrote is still there as it was written: no later one replaces it or looks into it.
+fn stays(operations: &Value, at: usize, pointer: &str) -> bool {
+    let within = |inner: &str, outer: &str| {
+        inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let mut later = operations.as_array().into_iter().flatten().skip(at + 1);
+    !later.any(|operation| {
+        let paths = ["path", "from"].into_iter().filter_map(|name| operation[name].as_str());
+        paths.into_iter().any(|path| within(path, pointer) || within(pointer, path))
+    })
 }
 
 /// `/spec/ports/0` as field paths write it.
@@ -199,37 +213,11 @@ fn decide(
             let live = registry::value(&entry);
             let shown = form::present_value(&ask.resource, live.clone());
             let patched = patched(ask, shown, patch)?;
-            let mut new = checked(writer, patched)?;
-            writer.warnings.extend(single_owners(&mut new, true));
+            let new = checked(writer, patched)?;
             update::check_resource_version(writer, &new, &entry)?;
             update::change(writer, snapshot, txn, &entry, live, new).map(|decided| (decided, false))
         }
     }
-}
-
-/// A strategic merge is read back by other code than a body is, which words what does not fit its type differently.
-fn not_restored(error: ApiError, patch: &Value) -> ApiError {
-    let message = &error.status().message;
-    let told = message.split_once("json: cannot unmarshal ").and_then(|(_, told)| {
-        let (found, rest) = told.split_once(" into Go ")?;
-        Some((found, rest.rsplit_once(" of type ")?.1.trim_end_matches(['"', '.'])))
-    });
-    let Some((found, wanted)) = told else { return error };
-    let kind = match found {
-        "object" => "map",
-        "array" => "slice",
-        "number" => "int64",
-        other => other,
-    };
-    let text = match wanted {
-        map if map.starts_with("map[") => format!("cannot restore map from {kind}"),
-        list if list.starts_with("[]") => format!("cannot restore slice from {kind}"),
-        "string" if kind == "int64" => "cannot convert int64 to string".to_owned(),
-        "string" | "bool" | "int32" | "int64" => format!("unrecognized type: {wanted}"),
-        _ => format!("cannot restore struct from: {kind}"),
-    };
-    let cause = Cause::invalid(&Path::new("patch"), setpoint_api::gostyle::plain(patch), &text);
-    setpoint_api::Status::invalid(&setpoint_api::kind::GroupKind::new("", ""), "", vec![cause]).into()
 }
 
 /// The patched object as its type has it; it may not have become another object.
@@ -317,7 +305,8 @@ fn applied(
         return Ok((decided, true));
     };
     if !merged.changed {
-        return Ok((Decided { object: live, key: entry.key.to_vec(), warnings: Vec::new() }, false));
+        let warnings = update::warnings_about(writer, &live);
+        return Ok((Decided { object: live, key: entry.key.to_vec(), warnings }, false));
     }
     let mut new = checked(writer, merged.object)?;
     writer.warnings.extend(single_owners(&mut new, true));

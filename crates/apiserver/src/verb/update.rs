@@ -139,7 +139,25 @@ pub(crate) fn change(
     keep_system_fields(&mut new, &live);
     defaults::apply(&writer.ask.resource.stored_kind(), &mut new);
     managed::updated(writer, &live, &mut new);
-    admit(writer, snapshot, txn, entry, live, new)
+    // What a patch doubles is noticed after it was noted who owns it; what a body doubles, before.
+    let patched = writer.ask.info.verb == "patch";
+    let doubled = if patched { single_owners(&mut new, true) } else { None };
+    let mut decided = admit(writer, snapshot, txn, entry, live, new)?;
+    decided.warnings.splice(..0, doubled);
+    Ok(decided)
+}
+
+/// What a write that changes nothing is warned of.
+pub(crate) fn warnings_about(writer: &Writer<'_>, live: &Value) -> Vec<String> {
+    let resource = &writer.ask.resource;
+    let mut warnings = Vec::new();
+    if resource.custom.as_ref().is_some_and(|custom| custom.has_rules(&resource.version)) {
+        warnings = validate::update(writer, live, live).unwrap_or_default();
+    }
+    if writer.ask.info.subresource.is_empty() {
+        warnings.extend(warnings::of(&resource.group_kind(), resource.custom.is_some(), live, Some(live)));
+    }
+    warnings
 }
 
 /// Like [`change`], for the result of an apply: its owners are noted already.

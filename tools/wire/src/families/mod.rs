@@ -8,6 +8,7 @@ pub mod pieces;
 pub mod rich;
 pub mod strategic;
 pub mod values;
+pub mod views;
 
 use crate::scenario::Scenario;
 
@@ -18,6 +19,7 @@ pub fn all() -> Vec<(String, Vec<Scenario>)> {
         ("apply-special".to_owned(), apply_special::scenarios()),
         ("definitions".to_owned(), definitions::scenarios()),
         ("values".to_owned(), values::scenarios()),
+        ("views".to_owned(), views::scenarios()),
         ("strategic".to_owned(), strategic::scenarios()),
     ]
 }

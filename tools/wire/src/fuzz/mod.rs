@@ -94,6 +94,12 @@ pub async fn run(pair: &Pair, plan: &Plan) -> Result<()> {
         let found = compare(pair, &format!("fuzz-{seed}"), &steps).await;
         let found = found.with_context(|| format!("seed {seed}"))?;
         requests += found.as_ref().map_or(steps.len(), |found| found.steps.len());
+        let found = match found {
+            Some(found) if by_chance(&found) => {
+                compare(pair, &format!("again-{seed}"), &found.steps).await?.filter(|again| !by_chance(again))
+            }
+            found => found,
+        };
         if let Some(found) = found
             && seen.insert(signature(&found.differences))
         {
@@ -113,6 +119,19 @@ pub async fn run(pair: &Pair, plan: &Plan) -> Result<()> {
     Ok(())
 }
 
+/// Whether only drawn numbers differ: a port that was given back may be drawn again. Then it is played once more.
+fn by_chance(found: &Found) -> bool {
+    found.differences.iter().all(|one| {
+        let drawn = |value: &Option<Value>| {
+            value
+                .as_ref()
+                .and_then(Value::as_str)
+                .is_some_and(|text| text.starts_with("<port ") || text.starts_with("<address "))
+        };
+        drawn(&one.real) && drawn(&one.ours)
+    })
+}
+
 /// What a difference is about, without its values.
 fn signature(found: &[Difference]) -> String {
     let numberless = |path: &str| path.chars().filter(|char| !char.is_ascii_digit()).collect::<String>();
@@ -128,7 +147,11 @@ async fn compare(pair: &Pair, name: &str, steps: &[Step]) -> Result<Option<Found
     let (mut left, mut right) = (Player::new(&pair.real, name), Player::new(&pair.ours, name));
     for (at, step) in steps.iter().enumerate() {
         pair.seconds.now();
-        let real = left.step(step).await?;
+        // A handler of kube-apiserver that panics resets the stream: there is no answer to compare with.
+        let Ok(real) = left.step(step).await else {
+            println!("the real server broke off at {}", serde_json::to_string(step)?);
+            return Ok(None);
+        };
         pair.seconds.follow(left.last());
         let ours = right.step(step).await?;
         let differences = between(&real, &ours);
