@@ -252,7 +252,10 @@ fn cluster_ip(
         wanted => {
             // What is no address is for the validation to refuse.
             let Ok(ip) = wanted.parse::<Ipv4Addr>() else { return Ok(()) };
-            let why = if !ranges.contains(ip) {
+            let why = if !ranges.contains(ip) && ranges.dry {
+                let range = format!("{}/{}", Ipv4Addr::from(ranges.base()), ranges.prefix);
+                format!("the provided IP ({ip}) is not in the valid range. The range of valid IPs is {range}")
+            } else if !ranges.contains(ip) {
                 "the provided network does not match the current range".to_owned()
             } else if taken(Claim::Ip(ip)) {
                 "provided IP is already allocated".to_owned()

@@ -140,6 +140,7 @@ pub(super) fn coerce(value: &mut Value, props: &Props, path: &str, dropped: &mut
             for (name, value) in fields.iter_mut() {
                 if props.embedded_resource && name == "metadata" {
                     drop_unknown(value, &object_meta(), &join(name), dropped);
+                    no_null_texts(value);
                 } else if let Some(below) = props.child(name) {
                     coerce(value, below, &join(name), dropped);
                 }
@@ -152,6 +153,16 @@ pub(super) fn coerce(value: &mut Value, props: &Props, path: &str, dropped: &mut
             }
         }
         _ => {}
+    }
+}
+
+/// A null among labels or annotations reads as no text.
+fn no_null_texts(metadata: &mut Value) {
+    for field in ["labels", "annotations"] {
+        let texts = metadata.get_mut(field).and_then(Value::as_object_mut);
+        for text in texts.into_iter().flat_map(|texts| texts.values_mut()).filter(|text| text.is_null()) {
+            *text = Value::String(String::new());
+        }
     }
 }
 

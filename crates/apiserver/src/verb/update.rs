@@ -142,7 +142,9 @@ pub(crate) fn change(
     // What a patch doubles is noticed after it was noted who owns it; what a body doubles, before.
     let patched = writer.ask.info.verb == "patch";
     let doubled = if patched { single_owners(&mut new, true) } else { None };
-    let mut decided = admit(writer, snapshot, txn, entry, live, new)?;
+    let doubled: Vec<String> = doubled.into_iter().collect();
+    let decided = admit(writer, snapshot, txn, entry, live, new);
+    let mut decided = decided.map_err(|error| error.with_warnings(&doubled))?;
     decided.warnings.splice(..0, doubled);
     Ok(decided)
 }
@@ -201,6 +203,9 @@ fn admit(
     prepare::stored(&resource.stored_kind(), &mut new);
     if let Some(custom) = &resource.custom {
         custom.to_storage(&resource.version, &mut new);
+        if subresource == "status" && new.get("status").is_some_and(Value::is_null) {
+            new.as_object_mut().map(|fields| fields.remove("status"));
+        }
     }
     if resource.is("apiextensions.k8s.io", "customresourcedefinitions") && subresource.is_empty() {
         crate::crd::note_stored_version(&mut new);
