@@ -133,6 +133,12 @@ impl Collector for InformerCollector {
                 }
             }
         }
+        let help = "Time taken to process events after popping from the queue.";
+        let name = "informer_processing_latency_seconds";
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+        for informer in &informers {
+            informer.metrics().processing.encode(family.encode_family(&labels(informer))?)?;
+        }
         Ok(())
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use setpoint_api::Random;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::event::Event;
 use super::mailbox::SubscribeOptions;
@@ -102,7 +103,9 @@ async fn watch_scope(core: Arc<Core>, options: FeedOptions, scope: Scope) {
     let reflector = Reflector::with(lister_watcher, reflector, random.clone(), ingest, core.metrics.clone());
     let pump = Pump::new(reflector, random);
     pump.run(|deltas| {
+        let began = Instant::now();
         let replaced = core.process(&scope, deltas);
+        core.metrics.processing.observe(began.elapsed().as_secs_f64());
         if replaced {
             core.mark_synced_if_complete();
         }

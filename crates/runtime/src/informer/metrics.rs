@@ -4,10 +4,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use prometheus_client::metrics::histogram::Histogram;
 use tokio::time::Instant;
 
+/// Bounds of `informer_processing_latency_seconds`, as Kubernetes has them.
+const PROCESSING_SECONDS: [f64; 12] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+
 /// Counters of one informer. Plain numbers: the manager's metrics registry reads them when it is scraped.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct InformerMetrics {
     /// List requests sent (each page counts).
     pub lists: Counter,
@@ -33,7 +37,30 @@ pub struct InformerMetrics {
     pub queued: Counter,
     /// Events that a handler panicked on.
     pub handler_panics: Counter,
+    /// How long it takes to bring deltas into the cache and to the handlers' mailboxes.
+    pub(crate) processing: Histogram,
     heard: Mutex<Option<Instant>>,
+}
+
+impl Default for InformerMetrics {
+    fn default() -> Self {
+        InformerMetrics {
+            lists: Counter::default(),
+            watches: Counter::default(),
+            short_watches: Counter::default(),
+            replaces: Counter::default(),
+            watch_errors: Counter::default(),
+            events: Counter::default(),
+            bookmarks: Counter::default(),
+            received_bytes: Counter::default(),
+            undecodable: Counter::default(),
+            ill_typed: Arc::default(),
+            queued: Counter::default(),
+            handler_panics: Counter::default(),
+            processing: Histogram::new(PROCESSING_SECONDS),
+            heard: Mutex::default(),
+        }
+    }
 }
 
 impl InformerMetrics {

@@ -23,7 +23,7 @@ fn data(object: &ConfigMap) -> &str {
 }
 
 /// A manager that only keeps ConfigMaps, beside a test of its client.
-async fn with_client<T>(fake: &Fake, test: impl AsyncFnOnce(Client, Manager) -> T) -> T {
+pub async fn with_client<T>(fake: &Fake, test: impl AsyncFnOnce(Client, Manager) -> T) -> T {
     let manager = Manager::new(fake.client(), ManagerOptions::default());
     manager.informer::<ConfigMap>();
     let client = manager.client();

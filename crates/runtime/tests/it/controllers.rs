@@ -411,6 +411,7 @@ async fn metrics_carry_the_names_of_go_and_the_missing_ones() {
         "setpoint_informer_handler_lag{",
         "setpoint_informer_silence_seconds{",
         "informer_store_resource_version{",
+        "informer_processing_latency_seconds_bucket{",
     ] {
         assert!(text.contains(name), "{name} is missing in\n{text}");
     }

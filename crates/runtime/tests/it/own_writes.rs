@@ -14,6 +14,7 @@ use setpoint::{
 };
 use tokio::time::Instant;
 
+use crate::consistency::with_client;
 use crate::controllers::{CONFIG_MAPS, beside, config_map, until};
 use crate::fake::Fake;
 
@@ -120,10 +121,7 @@ const DELETIONS: [(&str, Act); 4] = [
 async fn read_after(act: Act, dry_run: bool) -> (Option<Value>, u64) {
     let fake = Fake::new();
     fake.put(CONFIG_MAPS, config_map("a", "old"));
-    let manager = Manager::new(fake.client(), ManagerOptions::default());
-    manager.informer::<ConfigMap>();
-    let client = manager.client();
-    beside(&manager, async {
+    with_client(&fake, async |client, _| {
         client.get::<ConfigMap>(KEY).await.unwrap().unwrap();
         fake.hold_watches(true);
         act(if dry_run { client.dry_run() } else { client.clone() }).await;
@@ -171,10 +169,7 @@ async fn a_collection_that_finalizers_hold_back_is_seen_on_its_way_out() {
     held["metadata"]["finalizers"] = json!(["example.org/x"]);
     fake.put(CONFIG_MAPS, held);
     fake.put(CONFIG_MAPS, config_map("free", "1"));
-    let manager = Manager::new(fake.client(), ManagerOptions::default());
-    manager.informer::<ConfigMap>();
-    let client = manager.client();
-    beside(&manager, async {
+    with_client(&fake, async |client, _| {
         client.list::<ConfigMap>(Query::all()).await.unwrap();
         fake.hold_watches(true);
         let options = DeleteOptions::default();
@@ -231,10 +226,7 @@ async fn a_write_gates_only_the_informers_that_see_it() {
 async fn a_server_restored_to_an_older_revision_frees_whoever_waits() {
     let fake = Fake::new();
     fake.put(CONFIG_MAPS, config_map("a", "old"));
-    let manager = Manager::new(fake.client(), ManagerOptions::default());
-    manager.informer::<ConfigMap>();
-    let client = manager.client();
-    beside(&manager, async {
+    with_client(&fake, async |client, manager| {
         client.get::<ConfigMap>(KEY).await.unwrap().unwrap();
         fake.hold_watches(true);
         client.patch::<ConfigMap>(KEY, &merge()).await.unwrap();
@@ -260,10 +252,7 @@ async fn a_server_restored_to_an_older_revision_frees_whoever_waits() {
 async fn a_kind_that_vanishes_and_comes_back_never_blocks_for_ever() {
     let fake = Fake::new();
     fake.put(CONFIG_MAPS, config_map("a", "old"));
-    let manager = Manager::new(fake.client(), ManagerOptions::default());
-    manager.informer::<ConfigMap>();
-    let client = manager.client();
-    beside(&manager, async {
+    with_client(&fake, async |client, manager| {
         client.get::<ConfigMap>(KEY).await.unwrap().unwrap();
         // As when a CRD is deleted: watches end and lists are not found.
         let gone = Arc::new(AtomicUsize::new(1));
