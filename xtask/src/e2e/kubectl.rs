@@ -1,5 +1,9 @@
 //! The commands that people type, with the oldest and the newest kubectl.
 
+pub mod compare;
+mod normal;
+mod steps;
+
 use std::path::Path;
 use std::time::Duration;
 

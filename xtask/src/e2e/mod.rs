@@ -10,6 +10,7 @@ mod kubectl;
 mod leader;
 mod restart;
 mod runtime;
+mod typed;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,7 +29,10 @@ struct Part {
 const PARTS: &[Part] = &[
     Part { name: "kubectl", run: kubectl::current },
     Part { name: "kubectl-1.32", run: kubectl::oldest },
+    Part { name: "kubectl-compare", run: kubectl::compare::current },
+    Part { name: "kubectl-1.32-compare", run: kubectl::compare::oldest },
     Part { name: "restart", run: restart::run },
+    Part { name: "client-go-typed", run: typed::run },
     Part { name: "envtest", run: envtest::run },
     Part { name: "runtime", run: runtime::run },
     Part { name: "leader", run: leader::run },
