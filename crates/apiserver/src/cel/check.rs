@@ -337,7 +337,7 @@ impl Checker<'_> {
             }
             (_, entries @ (Ty::Map(..) | Ty::Dyn)) => entries,
             (_, other) => {
-                let any = format!("(map(_var2, _var3), {other})");
+                let any = format!("(map(dyn, dyn), {other})");
                 let text = format!("found no matching overload for 'cel.@mapInsert' applied to '{any}'");
                 self.fail(at, text)
             }

@@ -272,10 +272,12 @@ impl<'p> Estimator<'p> {
             }
             Kind::All | Kind::Exists | Kind::ExistsOne => 3,
             Kind::TransformList | Kind::SortBy => 12,
-            Kind::TransformMap | Kind::TransformMapEntry => 32,
+            Kind::TransformMap => 3,
+            Kind::TransformMapEntry => 2,
         };
         let cost =
             range.cost.saturating_add(range.size.saturating_mul(body.saturating_add(step))).saturating_add(1);
+        let cost = if found.kind == Kind::SortBy { cost.saturating_add(squared(range.size)) } else { cost };
         let size =
             if matches!(found.kind, Kind::All | Kind::Exists | Kind::ExistsOne) { 1 } else { range.size };
         Estimate { item: last, ..Estimate::computed(cost, size) }
@@ -311,6 +313,11 @@ impl<'p> Estimator<'p> {
     }
 }
 
+/// A sort compares each item with each.
+fn squared(size: u64) -> u64 {
+    size.saturating_mul(size).saturating_mul(2).saturating_add(11)
+}
+
 fn literal_size(literal: &LiteralValue) -> u64 {
     match literal {
         LiteralValue::String(text) => text.inner().chars().count() as u64,
@@ -322,6 +329,8 @@ fn literal_size(literal: &LiteralValue) -> u64 {
 /// What a call costs beside its arguments.
 fn function<'p>(name: &str, target: Option<&Estimate<'p>>, args: &[Estimate<'p>]) -> Estimate<'p> {
     let (cost, size) = match (name, target, args) {
+        ("sort" | "distinct", Some(list), _) => (squared(list.size), list.size),
+        ("reverse" | "flatten" | "slice", Some(list), _) => (list.size.saturating_add(11), list.size),
         (operators::LOGICAL_AND | operators::LOGICAL_OR, ..) => (0, 1),
         (operators::CONDITIONAL, _, [_, yes, no]) => {
             return Estimate { size: yes.size.max(no.size), item: yes.item.max(no.item), ..*yes };
@@ -351,7 +360,7 @@ fn function<'p>(name: &str, target: Option<&Estimate<'p>>, args: &[Estimate<'p>]
             let size = if name == "matches" { 1 } else { text.size };
             (walk.saturating_mul(times(pattern.size, REGEX_FACTOR)), size)
         }
-        ("isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" | "includes", Some(list), _) => {
+        ("isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf", Some(list), _) => {
             let each = times(list.within(0).size, STRING_FACTOR);
             let cost = match list.place {
                 Place::At(props) if props.kind == "string" => times(list.size, STRING_FACTOR),
@@ -364,7 +373,9 @@ fn function<'p>(name: &str, target: Option<&Estimate<'p>>, args: &[Estimate<'p>]
         }
         ("replace" | "split", Some(text), _) => (times(text.size, 2.0 * STRING_FACTOR), text.size),
         ("join", Some(list), _) => {
-            let size = list.size.saturating_mul(list.within(0).size);
+            // The texts of a list that was computed may be of any length.
+            let item = if matches!(list.place, Place::Computed) { UNKNOWN } else { list.within(0).size };
+            let size = list.size.saturating_mul(item);
             (times(size, STRING_FACTOR), size)
         }
         ("format", Some(text), _) => (times(text.size, STRING_FACTOR), UNKNOWN),

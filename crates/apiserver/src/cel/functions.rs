@@ -63,20 +63,17 @@ optional.of(A) optional<A>; optional.none() optional<A>; optional.ofNonZeroValue
 .split(string, string) list<string>; .split(string, string, int) list<string>; .substring(string, int) string
 .substring(string, int, int) string; .trim(string) string; .join(list<string>) string
 .join(list<string>, string) string; .format(string, list<dyn>) string; strings.quote(string) string
-.reverse(string) string
 .find(string, string) string; .findAll(string, string) list<string>; .findAll(string, string, int) list<string>
 .isSorted(list<A>) bool; .sum(list<int>) int; .sum(list<uint>) uint; .sum(list<double>) double
 .sum(list<duration>) duration; .min(list<A>) A; .max(list<A>) A; .indexOf(list<A>, A) int; .lastIndexOf(list<A>, A) int
 .slice(list<A>, int, int) list<A>; .flatten(list<list<A>>) list<A>; .flatten(list<dyn>, int) list<dyn>
 .distinct(list<A>) list<A>; .reverse(list<A>) list<A>; .sort(list<A>) list<A>; lists.range(int) list<int>
-.first(list<A>) optional<A>; .last(list<A>) optional<A>; .includes(dyn, dyn) bool
+.first(list<A>) optional<A>; .last(list<A>) optional<A>
 .@sortByAssociatedKeys(list<A>, list<int>) list<A>; .@sortByAssociatedKeys(list<A>, list<uint>) list<A>
 .@sortByAssociatedKeys(list<A>, list<double>) list<A>; .@sortByAssociatedKeys(list<A>, list<bool>) list<A>
 .@sortByAssociatedKeys(list<A>, list<duration>) list<A>; .@sortByAssociatedKeys(list<A>, list<timestamp>) list<A>
 .@sortByAssociatedKeys(list<A>, list<string>) list<A>; .@sortByAssociatedKeys(list<A>, list<bytes>) list<A>
 sets.contains(list<A>, list<A>) bool; sets.equivalent(list<A>, list<A>) bool; sets.intersects(list<A>, list<A>) bool
-base64.encode(bytes) string; base64.decode(string) bytes
-jsonpatch.escapeKey(string) string
 url(string) kubernetes.URL; isURL(string) bool; .getScheme(kubernetes.URL) string; .getHost(kubernetes.URL) string
 .getHostname(kubernetes.URL) string; .getPort(kubernetes.URL) string; .getEscapedPath(kubernetes.URL) string
 .getQuery(kubernetes.URL) map<string, list<string>>
@@ -96,6 +93,19 @@ semver(string) kubernetes.Semver; semver(string, bool) kubernetes.Semver; isSemv
 isSemver(string, bool) bool; .major(kubernetes.Semver) int; .minor(kubernetes.Semver) int; .patch(kubernetes.Semver) int
 .isGreaterThan(kubernetes.Semver, kubernetes.Semver) bool; .isLessThan(kubernetes.Semver, kubernetes.Semver) bool
 .compareTo(kubernetes.Semver, kubernetes.Semver) int
+.path(kubernetes.authorization.Authorizer, string) kubernetes.authorization.PathCheck
+.group(kubernetes.authorization.Authorizer, string) kubernetes.authorization.GroupCheck
+.serviceAccount(kubernetes.authorization.Authorizer, string, string) kubernetes.authorization.Authorizer
+.resource(kubernetes.authorization.GroupCheck, string) kubernetes.authorization.ResourceCheck
+.subresource(kubernetes.authorization.ResourceCheck, string) kubernetes.authorization.ResourceCheck
+.namespace(kubernetes.authorization.ResourceCheck, string) kubernetes.authorization.ResourceCheck
+.name(kubernetes.authorization.ResourceCheck, string) kubernetes.authorization.ResourceCheck
+.fieldSelector(kubernetes.authorization.ResourceCheck, string) kubernetes.authorization.ResourceCheck
+.labelSelector(kubernetes.authorization.ResourceCheck, string) kubernetes.authorization.ResourceCheck
+.check(kubernetes.authorization.PathCheck, string) kubernetes.authorization.Decision
+.check(kubernetes.authorization.ResourceCheck, string) kubernetes.authorization.Decision
+.allowed(kubernetes.authorization.Decision) bool; .reason(kubernetes.authorization.Decision) string
+.errored(kubernetes.authorization.Decision) bool; .error(kubernetes.authorization.Decision) string
 format.named(string) optional<kubernetes.NamedFormat>; format.dns1123Label() kubernetes.NamedFormat
 format.dns1123Subdomain() kubernetes.NamedFormat; format.dns1035Label() kubernetes.NamedFormat
 format.qualifiedName() kubernetes.NamedFormat; format.dns1123LabelPrefix() kubernetes.NamedFormat

@@ -12,7 +12,6 @@ use kube_cel::cel::{Context, ExecutionError, ResolveResult, Value};
 
 use super::macros::{MAP_OF_MAPS, MAP_OF_PAIRS, SORTED};
 
-const INCLUDES: &str = "@includes";
 const TIME_IN: &str = "@time";
 
 /// Parts of a time, which may be asked for in a zone.
@@ -32,7 +31,6 @@ const PARTS: [&str; 10] = [
 /// Brings a method call that only we know into the form of a function of ours.
 pub(super) fn rename(call: &mut CallExpr) {
     let name = match (call.func_name.as_str(), call.args.len()) {
-        ("includes", 1) => INCLUDES,
         (part, 1) if PARTS.contains(&part) => TIME_IN,
         _ => return,
     };
@@ -46,12 +44,6 @@ pub(super) fn rename(call: &mut CallExpr) {
 }
 
 pub(super) fn register(context: &mut Context<'_>) {
-    context.add_function(INCLUDES, |target: Value, item: Value| -> ResolveResult {
-        Ok(Value::Bool(match &target {
-            Value::List(items) => items.contains(&item),
-            single => *single == item,
-        }))
-    });
     context.add_function(SORTED, |items: Value, keys: Value| -> ResolveResult { sorted(&items, &keys) });
     context.add_function(MAP_OF_PAIRS, |pairs: Value| -> ResolveResult { map_of_pairs(&pairs) });
     context.add_function(MAP_OF_MAPS, |maps: Value| -> ResolveResult { map_of_maps(&maps) });

@@ -130,7 +130,6 @@ fn macros_with_two_variables_and_opt_map_work() {
         ("self.l.transformMapEntry(i, v, i > 0, {v: i}) == {'b': 1}", true),
         ("self.l.sortBy(v, -self.l.indexOf(v)) == ['b', 'a']", true),
         ("[{'n': 2}, {'n': 1}].sortBy(v, v.n)[0].n == 1", true),
-        ("self.l.includes('b') && !self.l.includes('c') && self.i.includes(3)", true),
         ("timestamp('2020-01-01T00:30:00Z').getHours('-08:00') == 16", true),
         ("timestamp('2020-01-01T23:30:00Z').getDate('+01:00') == 2", true),
         ("self.?s.optMap(x, x + '!').orValue('none') == 'none'", true),
@@ -140,6 +139,8 @@ fn macros_with_two_variables_and_opt_map_work() {
         assert_eq!(holds(rule, spec()), expected, "{rule}");
     }
     assert!(refusal("self.l.all(i, v, i == v)").contains("'(int, string)'"));
+    // Kubernetes 1.37 knows it in stored rules only.
+    assert!(refusal("self.l.includes('a')").contains("undeclared reference to 'includes'"));
     assert!(refusal("self.l.sortBy(v, self.o) == self.l").contains("@sortByAssociatedKeys"));
     assert!(refusal("self.l.transformMapEntry(i, v, v) == {}").contains("cel.@mapInsert"));
     let twice =
