@@ -13,6 +13,7 @@
 //! | `serviceaccount` | the `default` service account of every namespace |
 //! | `rootca` | `kube-root-ca.crt` in every namespace |
 //! | `endpoints`, `endpointslice` | the addresses of Services' pods |
+//! | `nodetaint` | the taint of cordoned nodes |
 //! | `scheduler` | the node of every pod |
 
 mod adopt;
@@ -24,6 +25,7 @@ mod endpointslice;
 mod field;
 mod garbage;
 mod namespace;
+mod nodetaint;
 mod percent;
 mod pod;
 mod quantity;

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use setpoint::{Manager, SetupError};
 
 use crate::{
-    deployment, endpoints, endpointslice, garbage, namespace, replicaset, rootca, scheduler, serviceaccount,
+    deployment, endpoints, endpointslice, garbage, namespace, nodetaint, replicaset, rootca, scheduler,
+    serviceaccount,
 };
 
 /// The names of all controllers, as [`Options::only`] takes them.
@@ -18,6 +19,7 @@ pub const NAMES: &[&str] = &[
     "rootca",
     "endpoints",
     "endpointslice",
+    "nodetaint",
     "scheduler",
 ];
 
@@ -65,7 +67,7 @@ type Register = fn(&Manager) -> Result<(), SetupError>;
 /// When the manager has stopped, or has controllers of the same names already.
 pub fn register(manager: &Manager, options: &Options) -> Result<(), SetupError> {
     let wanted = |name: &str| options.only.as_ref().is_none_or(|only| only.contains(name));
-    let plain: [(&str, Register); 8] = [
+    let plain: [(&str, Register); 9] = [
         ("deployment", deployment::register),
         ("replicaset", replicaset::register),
         ("garbage", garbage::register),
@@ -73,6 +75,7 @@ pub fn register(manager: &Manager, options: &Options) -> Result<(), SetupError> 
         ("serviceaccount", serviceaccount::register),
         ("endpoints", endpoints::register),
         ("endpointslice", endpointslice::register),
+        ("nodetaint", nodetaint::register),
         ("scheduler", scheduler::register),
     ];
     for (name, register) in plain {

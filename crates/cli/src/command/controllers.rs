@@ -22,7 +22,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// Only these, separated by commas: deployment, replicaset, garbage (gc), namespace, serviceaccount, rootca,
-    /// endpoints, endpointslice, scheduler, node.
+    /// endpoints, endpointslice, nodetaint, scheduler, node.
     #[arg(long, value_name = "NAMES")]
     only: Option<String>,
     /// Act without competing for a lease: only where nothing else runs these controllers.

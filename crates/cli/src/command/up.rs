@@ -35,6 +35,9 @@ pub struct Arguments {
     /// A bare API server: no built-in controllers, no scheduler, no nodes.
     #[arg(long)]
     no_controllers: bool,
+    /// Only these controllers, separated by commas; `setpoint controllers --help` names them.
+    #[arg(long, value_name = "NAMES", conflicts_with_all = ["no_controllers", "demo"])]
+    only: Option<String>,
     /// How many nodes.
     #[arg(long, value_name = "N", default_value_t = 1)]
     nodes: u32,
@@ -52,7 +55,13 @@ pub async fn run(arguments: Arguments, began: Instant) -> Result<()> {
         Some(path) => Backend::Folder { path: path.clone(), fsync: arguments.fsync },
         None => Backend::Memory,
     };
-    let controllers = if arguments.no_controllers { Controllers::None } else { Controllers::All };
+    let controllers = match &arguments.only {
+        _ if arguments.no_controllers => Controllers::None,
+        None => Controllers::All,
+        Some(names) => {
+            Controllers::Only(setpoint_controllers::parse_names(names, &[])?.into_iter().collect())
+        }
+    };
     let count = if arguments.no_controllers { 0 } else { arguments.nodes };
     let folder = PodFolder::make(arguments.data_dir.as_deref())?;
     let listener = bind(SocketAddr::new(arguments.bind, arguments.port)).await?;

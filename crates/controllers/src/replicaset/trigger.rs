@@ -49,3 +49,86 @@ fn matching(namespace: &str, pod: &Object, sets: &Lister<ReplicaSet>) -> Vec<Req
     let name = |set: &std::sync::Arc<ReplicaSet>| set.metadata.name.clone();
     selecting.filter_map(name).map(|name| Request::namespaced(namespace, &name)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use setpoint::{Delta, Scope, Store, Trigger};
+
+    use super::*;
+
+    fn set(name: &str, selector: Value) -> Object {
+        let value = json!({ "apiVersion": "apps/v1", "kind": "ReplicaSet",
+            "metadata": { "name": name, "namespace": "ns", "uid": name, "resourceVersion": "1" },
+            "spec": { "selector": selector, "template": {} } });
+        Object::from_json(value.to_string().as_bytes()).unwrap()
+    }
+
+    /// A pod labelled `app`, controlled by this ReplicaSet, perhaps on its way out.
+    fn pod(app: &str, owner: Option<&str>, going: bool) -> Object {
+        let owners: Vec<Value> = owner
+            .iter()
+            .map(|name| json!({ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": name, "controller": true }))
+            .collect();
+        let mut value = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "p", "namespace": "ns",
+            "uid": "p", "resourceVersion": "2", "labels": { "app": app }, "ownerReferences": owners } });
+        if going {
+            value["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        }
+        Object::from_json(value.to_string().as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn every_change_of_a_pod_queues_whom_it_concerns() {
+        let store = Store::default();
+        let web = json!({ "matchLabels": { "app": "web" } });
+        let objects = vec![set("a", web.clone()), set("b", web), set("all", json!({}))];
+        store.apply(&Scope::All, Delta::Replaced { revision: 9, objects });
+        let sets = Lister::new(store);
+        // what happened; before, after → queued
+        for (what, old, new, expected) in [
+            ("owned, added", None, Some(pod("web", Some("a"), false)), vec!["a"]),
+            ("orphan, added: all that match", None, Some(pod("web", None, false)), vec!["a", "b"]),
+            ("orphan, added while going", None, Some(pod("web", None, true)), vec![]),
+            (
+                "owned, going",
+                Some(pod("web", Some("a"), false)),
+                Some(pod("web", Some("a"), true)),
+                vec!["a"],
+            ),
+            ("owned, deleted", Some(pod("web", Some("a"), true)), None, vec!["a"]),
+            ("orphan, deleted", Some(pod("web", None, false)), None, vec![]),
+            (
+                "handed over: both",
+                Some(pod("web", Some("a"), false)),
+                Some(pod("web", Some("b"), false)),
+                vec!["a", "b"],
+            ),
+            (
+                "released: owner and matching",
+                Some(pod("web", Some("x"), false)),
+                Some(pod("web", None, false)),
+                vec!["a", "b", "x"],
+            ),
+            (
+                "orphan, relabelled",
+                Some(pod("db", None, false)),
+                Some(pod("web", None, false)),
+                vec!["a", "b"],
+            ),
+            (
+                "orphan, its status changed",
+                Some(pod("web", None, false)),
+                Some(pod("web", None, false)),
+                vec![],
+            ),
+        ] {
+            let change = Change { trigger: Trigger::Updated, old: old.as_ref(), new: new.as_ref() };
+            let mut names: Vec<String> =
+                of_pod(&change, &sets).iter().map(|request| request.name().to_owned()).collect();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names, expected, "{what}");
+        }
+    }
+}

@@ -13,3 +13,4 @@ mod tests;
 pub(crate) use filter::Unschedulable;
 pub(crate) use ledger::{Ledger, Wish};
 pub(crate) use reconcile::register;
+pub(crate) use taint::unschedulable as unschedulable_taint;

@@ -11,7 +11,7 @@ use serde_json::json;
 use setpoint_api::Random;
 use tokio::task::JoinSet;
 
-use super::{World, deployment, image, until};
+use super::{World, deployment, image};
 
 const REPLICAS: i32 = 6;
 const SURGE: i32 = 2;
@@ -65,12 +65,13 @@ async fn rollout_with_crashes(seed: u64) {
     let random = Random::from_seed(seed);
     for _ in 0..CRASHES {
         let target = world.cluster.store().revision() + 1 + random.below(APART);
-        let done = until("some writes, or the end", async || {
-            let enough = world.cluster.store().revision() >= target;
-            let over = super::is_rolled_out(&world.deployment("web").await);
-            (enough || over).then_some(over)
-        })
-        .await;
+        let done = world
+            .until("some writes, or the end", async || {
+                let enough = world.cluster.store().revision() >= target;
+                let over = super::is_rolled_out(&world.deployment("web").await);
+                (enough || over).then_some(over)
+            })
+            .await;
         world.crash().await;
         world.run_controllers();
         if done {
@@ -78,7 +79,8 @@ async fn rollout_with_crashes(seed: u64) {
         }
     }
     world.rolled_out("web").await;
-    until("nothing is left over", async || (world.pods().await.len() == REPLICAS as usize).then_some(()))
+    world
+        .until("nothing is left over", async || (world.pods().await.len() == REPLICAS as usize).then_some(()))
         .await;
     let sets = world.sets().await;
     let mut sizes: Vec<i32> = sets.iter().map(|set| set.spec.replicas.unwrap()).collect();

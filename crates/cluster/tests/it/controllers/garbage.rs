@@ -8,7 +8,7 @@ use kube::api::{DeleteParams, DynamicObject, ListParams, PostParams, Propagation
 use kube::core::ApiResource;
 use serde_json::{Value, json};
 
-use super::{World, deployment, until};
+use super::{World, deployment};
 
 fn cascade(policy: PropagationPolicy) -> DeleteParams {
     DeleteParams { propagation_policy: Some(policy), ..DeleteParams::default() }
@@ -21,24 +21,26 @@ async fn background_foreground_and_orphan() {
         world.create::<Deployment>(deployment("web", 3, "web:1")).await;
         world.rolled_out("web").await;
         world.delete::<Deployment>("web", &cascade(policy.clone())).await;
-        until("all of it is gone", async || {
-            let left = world.sets().await.len() + world.pods().await.len();
-            let owner = world.api::<Deployment>().get_opt("web").await.unwrap();
-            if matches!(policy, PropagationPolicy::Foreground) && owner.is_none() {
-                assert_eq!(left, 0, "in the foreground the owner goes last");
-            }
-            (left == 0 && owner.is_none()).then_some(())
-        })
-        .await;
+        world
+            .until("all of it is gone", async || {
+                let left = world.sets().await.len() + world.pods().await.len();
+                let owner = world.api::<Deployment>().get_opt("web").await.unwrap();
+                if matches!(policy, PropagationPolicy::Foreground) && owner.is_none() {
+                    assert_eq!(left, 0, "in the foreground the owner goes last");
+                }
+                (left == 0 && owner.is_none()).then_some(())
+            })
+            .await;
     }
     world.create::<Deployment>(deployment("web", 3, "web:1")).await;
     world.rolled_out("web").await;
     let set = world.sets().await[0].metadata.uid.clone();
     world.delete::<Deployment>("web", &cascade(PropagationPolicy::Orphan)).await;
-    until("the owner is gone", async || {
-        world.api::<Deployment>().get_opt("web").await.unwrap().is_none().then_some(())
-    })
-    .await;
+    world
+        .until("the owner is gone", async || {
+            world.api::<Deployment>().get_opt("web").await.unwrap().is_none().then_some(())
+        })
+        .await;
     let [orphan] = &world.sets().await[..] else { panic!("the ReplicaSet stays") };
     assert_eq!((orphan.metadata.uid.clone(), orphan.metadata.owner_references.clone()), (set.clone(), None));
     // A Deployment that selects it takes it over, pods and all.
@@ -73,15 +75,17 @@ async fn absent_misplaced_and_remaining_owners() {
     world.create::<ConfigMap>(config("kept", json!([owner("ConfigMap", "real", &uid)]))).await;
     let both = json!([owner("ConfigMap", "real", &uid), owner("ConfigMap", "nobody", "no-such-uid")]);
     world.create::<ConfigMap>(config("half", both)).await;
-    until("what has no owner is gone", async || {
-        (names(&world).await == ["half", "kept", "real"]).then_some(())
-    })
-    .await;
-    let references = until("the lost reference is dropped", async || {
-        let half: ConfigMap = world.api().get("half").await.unwrap();
-        half.metadata.owner_references.filter(|references| references.len() == 1)
-    })
-    .await;
+    world
+        .until("what has no owner is gone", async || {
+            (names(&world).await == ["half", "kept", "real"]).then_some(())
+        })
+        .await;
+    let references = world
+        .until("the lost reference is dropped", async || {
+            let half: ConfigMap = world.api().get("half").await.unwrap();
+            half.metadata.owner_references.filter(|references| references.len() == 1)
+        })
+        .await;
     assert_eq!(references[0].uid, uid);
 }
 
@@ -96,7 +100,7 @@ async fn a_circle_of_owners_goes_in_the_foreground() {
         json!({ "metadata": { "ownerReferences": [owner("ConfigMap", "b", &b.metadata.uid.unwrap())] } });
     world.patch::<ConfigMap>("a", circle).await;
     world.delete::<ConfigMap>("a", &cascade(PropagationPolicy::Foreground)).await;
-    until("both are gone", async || names(&world).await.is_empty().then_some(())).await;
+    world.until("both are gone", async || names(&world).await.is_empty().then_some(())).await;
 }
 
 fn things(world: &World) -> Api<DynamicObject> {
@@ -125,11 +129,12 @@ async fn custom_kinds_own_and_are_owned_as_they_come_and_go() {
                 { "type": "object", "x-kubernetes-preserve-unknown-fields": true } } }] },
     }));
     definitions.create(&PostParams::default(), &definition.unwrap()).await.unwrap();
-    let parent = until("the kind is served", async || {
-        let parent = DynamicObject::new("parent", &thing()).within("default");
-        things(&world).create(&PostParams::default(), &parent).await.ok()
-    })
-    .await;
+    let parent = world
+        .until("the kind is served", async || {
+            let parent = DynamicObject::new("parent", &thing()).within("default");
+            things(&world).create(&PostParams::default(), &parent).await.ok()
+        })
+        .await;
     let uid = parent.metadata.uid.unwrap();
     let mut child = DynamicObject::new("child", &thing()).within("default");
     child.metadata.owner_references =
@@ -138,10 +143,11 @@ async fn custom_kinds_own_and_are_owned_as_they_come_and_go() {
     world.create::<ConfigMap>(config("config", json!([owner("Thing", "parent", &uid)]))).await;
     // Released first, which custom kinds need another patch for.
     things(&world).delete("parent", &cascade(PropagationPolicy::Orphan)).await.unwrap();
-    until("the parent is gone", async || {
-        things(&world).get_opt("parent").await.unwrap().is_none().then_some(())
-    })
-    .await;
+    world
+        .until("the parent is gone", async || {
+            things(&world).get_opt("parent").await.unwrap().is_none().then_some(())
+        })
+        .await;
     let child = things(&world).get("child").await.unwrap();
     assert_eq!(child.metadata.owner_references, None);
     assert_eq!(names(&world).await, ["config"]);
@@ -149,9 +155,10 @@ async fn custom_kinds_own_and_are_owned_as_they_come_and_go() {
     let uid = child.metadata.uid.unwrap();
     world.create::<ConfigMap>(config("leaf", json!([owner("Thing", "child", &uid)]))).await;
     things(&world).delete("child", &cascade(PropagationPolicy::Foreground)).await.unwrap();
-    until("child and leaf are gone", async || {
-        let child = things(&world).get_opt("child").await.unwrap();
-        (child.is_none() && names(&world).await == ["config"]).then_some(())
-    })
-    .await;
+    world
+        .until("child and leaf are gone", async || {
+            let child = things(&world).get_opt("child").await.unwrap();
+            (child.is_none() && names(&world).await == ["config"]).then_some(())
+        })
+        .await;
 }

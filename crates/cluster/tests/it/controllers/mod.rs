@@ -7,8 +7,6 @@ mod rollout;
 mod scheduling;
 mod services;
 
-use std::time::Duration;
-
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -21,9 +19,6 @@ use setpoint::{
 };
 use setpoint_cluster::{Cluster, Controllers, Options};
 use tokio::task::JoinSet;
-
-/// How much virtual time a condition is given.
-const DEADLINE: Duration = Duration::from_secs(120);
 
 /// A cluster with controllers that can be killed and started again.
 pub struct World {
@@ -51,7 +46,7 @@ impl World {
         world.run_controllers();
         // Pods are refused before their namespace has its account.
         let accounts = world.api::<ServiceAccount>();
-        until("the default service account", async || accounts.get_opt("default").await.unwrap()).await;
+        world.until("the default service account", async || accounts.get_opt("default").await.unwrap()).await;
         world
     }
 
@@ -131,9 +126,18 @@ impl World {
         self.api::<K>().delete(name, parameters).await.unwrap();
     }
 
+    /// Waits for a condition, in virtual time.
+    pub async fn until<T, F, R>(&self, what: &str, check: F) -> T
+    where
+        F: FnMut() -> R,
+        R: Future<Output = Option<T>>,
+    {
+        self.cluster.eventually(what, check).await.unwrap_or_else(|never| panic!("{never}"))
+    }
+
     /// Waits until the newest generation is rolled out, as `kubectl rollout status` judges it.
     pub async fn rolled_out(&self, name: &str) -> Deployment {
-        until(&format!("{name} is rolled out"), async || {
+        self.until(&format!("{name} is rolled out"), async || {
             let deployment = self.deployment(name).await;
             is_rolled_out(&deployment).then_some(deployment)
         })
@@ -149,22 +153,6 @@ pub fn is_rolled_out(deployment: &Deployment) -> bool {
         && status.updated_replicas.unwrap_or(0) == desired
         && status.replicas.unwrap_or(0) == desired
         && status.available_replicas.unwrap_or(0) == desired
-}
-
-/// Waits for a condition, in virtual time.
-pub async fn until<T>(what: &str, mut check: impl AsyncFnMut() -> Option<T>) -> T {
-    let waiting = async {
-        loop {
-            if let Some(found) = check().await {
-                return found;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    match tokio::time::timeout(DEADLINE, waiting).await {
-        Ok(found) => found,
-        Err(_) => panic!("not within {DEADLINE:?}: {what}"),
-    }
 }
 
 /// A Deployment of `image`.

@@ -5,7 +5,7 @@ use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::{World, until};
+use super::World;
 
 fn pod(name: &str, spec: Value) -> Value {
     let mut full = json!({ "containers": [{ "name": "c", "image": "web:1" }] });
@@ -14,25 +14,27 @@ fn pod(name: &str, spec: Value) -> Value {
 }
 
 async fn refusal(world: &World, name: &str) -> String {
-    until("it says why it waits", async || {
-        let pod: Pod = world.api().get(name).await.unwrap();
-        let scheduled =
-            pod.status?.conditions?.into_iter().find(|condition| condition.type_ == "PodScheduled")?;
-        assert_eq!(
-            (scheduled.status.as_str(), scheduled.reason.as_deref()),
-            ("False", Some("Unschedulable"))
-        );
-        scheduled.message
-    })
-    .await
+    world
+        .until("it says why it waits", async || {
+            let pod: Pod = world.api().get(name).await.unwrap();
+            let scheduled =
+                pod.status?.conditions?.into_iter().find(|condition| condition.type_ == "PodScheduled")?;
+            assert_eq!(
+                (scheduled.status.as_str(), scheduled.reason.as_deref()),
+                ("False", Some("Unschedulable"))
+            );
+            scheduled.message
+        })
+        .await
 }
 
 async fn node_of(world: &World, name: &str) -> String {
-    until("it has a node", async || {
-        let pod: Pod = world.api().get(name).await.unwrap();
-        pod.spec?.node_name
-    })
-    .await
+    world
+        .until("it has a node", async || {
+            let pod: Pod = world.api().get(name).await.unwrap();
+            pod.spec?.node_name
+        })
+        .await
 }
 
 #[tokio::test(start_paused = true)]
@@ -41,12 +43,14 @@ async fn a_pod_waits_for_a_node_and_takes_the_first_that_fits() {
     world.create::<Pod>(pod("picky", json!({ "nodeSelector": { "disk": "ssd" } }))).await;
     let why = refusal(&world, "picky").await;
     assert_eq!(why, "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector.");
-    until("an event says so too", async || {
-        let events = world.api::<Event>().list(&ListParams::default()).await.unwrap().items;
-        let failed = events.into_iter().find(|event| event.reason.as_deref() == Some("FailedScheduling"))?;
-        failed.message.filter(|message| *message == why)
-    })
-    .await;
+    world
+        .until("an event says so too", async || {
+            let events = world.api::<Event>().list(&ListParams::default()).await.unwrap().items;
+            let failed =
+                events.into_iter().find(|event| event.reason.as_deref() == Some("FailedScheduling"))?;
+            failed.message.filter(|message| *message == why)
+        })
+        .await;
     world.add_node("node-ssd", "4", json!({ "disk": "ssd" })).await;
     assert_eq!(node_of(&world, "picky").await, "node-ssd");
 }

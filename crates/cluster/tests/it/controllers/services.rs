@@ -6,7 +6,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{DeleteParams, ListParams};
 use serde_json::json;
 
-use super::{World, deployment, until};
+use super::{World, deployment};
 
 #[tokio::test(start_paused = true)]
 async fn a_service_lists_its_ready_pods_and_follows_them() {
@@ -15,21 +15,22 @@ async fn a_service_lists_its_ready_pods_and_follows_them() {
         "selector": { "app": "web" }, "ports": [{ "port": 80, "targetPort": "http" }] } });
     world.create::<Service>(service).await;
     let addresses = async |count: usize| {
-        until(&format!("{count} addresses"), async || {
-            let query = ListParams::default().labels("kubernetes.io/service-name=web");
-            let slices = world.api::<EndpointSlice>().list(&query).await.unwrap().items;
-            let ready: usize = slices
-                .iter()
-                .flat_map(|slice| slice.endpoints.iter().flatten())
-                .filter(|endpoint| endpoint.conditions.as_ref().is_some_and(|c| c.ready == Some(true)))
-                .count();
-            let endpoints: Endpoints = world.api().get_opt("web").await.unwrap()?;
-            let subsets = endpoints.subsets.unwrap_or_default();
-            let older: usize =
-                subsets.iter().map(|subset| subset.addresses.as_ref().map_or(0, Vec::len)).sum();
-            (!slices.is_empty() && ready == count && older == count).then_some((slices, subsets))
-        })
-        .await
+        world
+            .until(&format!("{count} addresses"), async || {
+                let query = ListParams::default().labels("kubernetes.io/service-name=web");
+                let slices = world.api::<EndpointSlice>().list(&query).await.unwrap().items;
+                let ready: usize = slices
+                    .iter()
+                    .flat_map(|slice| slice.endpoints.iter().flatten())
+                    .filter(|endpoint| endpoint.conditions.as_ref().is_some_and(|c| c.ready == Some(true)))
+                    .count();
+                let endpoints: Endpoints = world.api().get_opt("web").await.unwrap()?;
+                let subsets = endpoints.subsets.unwrap_or_default();
+                let older: usize =
+                    subsets.iter().map(|subset| subset.addresses.as_ref().map_or(0, Vec::len)).sum();
+                (!slices.is_empty() && ready == count && older == count).then_some((slices, subsets))
+            })
+            .await
     };
     addresses(0).await;
     world.create::<Deployment>(deployment("web", 3, "web:1")).await;
@@ -39,11 +40,12 @@ async fn a_service_lists_its_ready_pods_and_follows_them() {
     world.patch::<Deployment>("web", json!({ "spec": { "replicas": 1 } })).await;
     addresses(1).await;
     world.delete::<Service>("web", &DeleteParams::default()).await;
-    until("both go with it", async || {
-        let query = ListParams::default().labels("kubernetes.io/service-name=web");
-        let slices = world.api::<EndpointSlice>().list(&query).await.unwrap().items;
-        let endpoints = world.api::<Endpoints>().get_opt("web").await.unwrap();
-        (slices.is_empty() && endpoints.is_none()).then_some(())
-    })
-    .await;
+    world
+        .until("both go with it", async || {
+            let query = ListParams::default().labels("kubernetes.io/service-name=web");
+            let slices = world.api::<EndpointSlice>().list(&query).await.unwrap().items;
+            let endpoints = world.api::<Endpoints>().get_opt("web").await.unwrap();
+            (slices.is_empty() && endpoints.is_none()).then_some(())
+        })
+        .await;
 }

@@ -3,6 +3,7 @@
 mod model;
 mod rollout;
 mod status;
+mod trigger;
 
 use std::collections::{BTreeMap, BTreeSet};
 
