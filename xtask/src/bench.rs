@@ -8,7 +8,7 @@ use crate::{e2e, run};
 
 pub fn run(words: &[String]) -> Result<()> {
     let Some((name, flags)) = words.split_first() else {
-        bail!("usage: cargo xtask bench apiserver [FLAGS]")
+        bail!("usage: cargo xtask bench apiserver|controllers [FLAGS]")
     };
     let setpoint = e2e::build()?;
     setpoint_peers::build_all()?;

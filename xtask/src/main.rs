@@ -5,6 +5,7 @@
 
 mod bench;
 mod e2e;
+mod rollout;
 mod run;
 mod schema;
 mod soak;
@@ -20,10 +21,10 @@ cargo xtask COMMAND
 
   tidy              check the rules that the compiler does not know (also part of cargo test)
   e2e [PART...]     what needs kubectl, the Go peers or a browser
-  soak [crash|kill|watch [--seeds N]]
+  soak [crash|kill|watch [--seeds N]|rollout [--times N] [--seed S]]
                     long runs: a disk that loses what was not synced, a writer that is killed, a server that
-                    misbehaves toward the runtime's caches
-  bench NAME        ours beside the peers: apiserver
+                    misbehaves toward the runtime's caches, controllers that are killed in the middle of a rollout
+  bench NAME        ours beside the peers: apiserver, controllers [--only CASE] [--alone]
   peers             build kube-apiserver, kube-controller-manager, kubectl and etcd into the cache folder
   schema            generate the table of built-in kinds from the Go modules of Kubernetes (needs Go)
   wire NAME         the real server's answers beside ours: record, verify, replay, fuzz --seconds N --seed S

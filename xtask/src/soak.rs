@@ -25,7 +25,8 @@ pub fn run(words: &[String]) -> Result<()> {
         Some("watch") => {
             watch(words.iter().skip(1).find(|word| *word != "--seeds").map_or(WATCH_SEEDS, String::as_str))
         }
-        Some(other) => bail!("no soak `{other}`; there are crash, kill and watch"),
+        Some("rollout") => crate::rollout::soak(&words[1..]),
+        Some(other) => bail!("no soak `{other}`; there are crash, kill, watch and rollout"),
     }
 }
 

@@ -9,6 +9,7 @@ mod control_plane;
 mod controller_manager;
 mod programs;
 
+pub use certificates::write as write_keys;
 pub use control_plane::{ControlPlane, Options};
 pub use controller_manager::ControllerManager;
 pub use programs::{KUBERNETES_VERSION, build_all, folder, program};

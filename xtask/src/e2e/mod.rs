@@ -3,12 +3,15 @@
 //! A part whose need is missing prints `skipped: REASON`; with `CI` set that is a failure.
 
 mod browser;
-mod cluster;
+pub mod cluster;
+pub mod controllers;
 mod demo;
 mod envtest;
 mod kubectl;
 mod leader;
+pub mod proxy;
 mod restart;
+mod rollout;
 mod runtime;
 mod typed;
 
@@ -31,6 +34,9 @@ const PARTS: &[Part] = &[
     Part { name: "kubectl-1.32", run: kubectl::oldest },
     Part { name: "kubectl-compare", run: kubectl::compare::current },
     Part { name: "kubectl-1.32-compare", run: kubectl::compare::oldest },
+    Part { name: "controllers", run: controllers::run },
+    Part { name: "rollout", run: rollout::run },
+    Part { name: "rollout-kill", run: crate::rollout::slice },
     Part { name: "restart", run: restart::run },
     Part { name: "client-go-typed", run: typed::run },
     Part { name: "envtest", run: envtest::run },

@@ -1,0 +1,167 @@
+//! The same scenarios on our server and the real one, with our controllers and the real ones: each must come to the
+//! same end state. The differences that remain are listed in [`known`], with their reasons.
+
+mod garbage;
+mod known;
+mod namespace;
+mod normal;
+mod rollout;
+mod scheduling;
+mod services;
+mod setup;
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+pub use self::setup::{ALL, Controllers, World};
+use super::Setup;
+use super::proxy::{MERGE, Proxy, until};
+
+/// One scenario: it works in a namespace of its own and may give something to compare beside what it leaves there.
+struct Scenario {
+    name: &'static str,
+    run: fn(&Place<'_>) -> Result<Value>,
+}
+
+const SCENARIOS: &[Scenario] = &[
+    Scenario { name: "rolling", run: rollout::rolling },
+    Scenario { name: "recreate", run: rollout::recreate },
+    Scenario { name: "pause", run: rollout::pause },
+    Scenario { name: "proportional", run: rollout::proportional },
+    Scenario { name: "rollback", run: rollout::rollback },
+    Scenario { name: "deadline", run: rollout::deadline },
+    Scenario { name: "adoption", run: rollout::adoption },
+    Scenario { name: "collision", run: rollout::collision },
+    Scenario { name: "history", run: rollout::history },
+    Scenario { name: "namespace", run: namespace::deletion },
+    Scenario { name: "background", run: garbage::background },
+    Scenario { name: "foreground", run: garbage::foreground },
+    Scenario { name: "orphan", run: garbage::orphan },
+    Scenario { name: "custom-owner", run: garbage::custom_owner },
+    Scenario { name: "accounts", run: namespace::accounts },
+    Scenario { name: "services", run: services::services },
+    Scenario { name: "scheduling", run: scheduling::constraints },
+];
+
+pub fn run(setup: &Setup) -> Result<()> {
+    let mut states = BTreeMap::new();
+    for parts in ALL {
+        let world = World::start(setup, parts, garbage::define).context(parts.name)?;
+        states.insert(parts.name, play(&world.api).context(parts.name)?);
+    }
+    let real = &states[ALL[3].name];
+    let mut wrong = Vec::new();
+    for parts in &ALL[..3] {
+        for scenario in SCENARIOS {
+            let mut found = Vec::new();
+            let name = scenario.name;
+            normal::differences(&states[parts.name][name], &real[name], name, &mut found);
+            found.retain(|line| !known::is_known(line));
+            wrong.extend(found.into_iter().map(|line| format!("{}: {line}", parts.name)));
+        }
+    }
+    ensure!(wrong.is_empty(), "{} differences:\n{}", wrong.len(), wrong.join("\n"));
+    println!("controllers: {} scenarios end alike in {} clusters", SCENARIOS.len(), ALL.len());
+    Ok(())
+}
+
+/// All scenarios at once, each in its namespace.
+fn play(api: &Proxy) -> Result<BTreeMap<&'static str, Value>> {
+    std::thread::scope(|scope| {
+        let running: Vec<_> = SCENARIOS
+            .iter()
+            .map(|scenario| {
+                let played = scope.spawn(move || {
+                    let place = Place::make(api, scenario.name)?;
+                    let told = (scenario.run)(&place)?;
+                    place.settled(told)
+                });
+                (scenario.name, played)
+            })
+            .collect();
+        let join = |(name, played): (&'static str, std::thread::ScopedJoinHandle<'_, Result<Value>>)| {
+            let state = played.join().map_err(|_| anyhow::anyhow!("it panicked"));
+            Ok((name, state.and_then(|state| state).with_context(|| format!("scenario {name}"))?))
+        };
+        running.into_iter().map(join).collect()
+    })
+}
+
+/// A namespace of a cluster.
+pub struct Place<'a> {
+    pub api: &'a Proxy,
+    pub namespace: String,
+}
+
+impl<'a> Place<'a> {
+    fn make(api: &'a Proxy, name: &str) -> Result<Place<'a>> {
+        let namespace = format!("e2e-{name}");
+        api.create("/api/v1/namespaces", &json!({ "metadata": { "name": namespace } }))?;
+        let place = Place { api, namespace };
+        // Pods are refused before their namespace has its account.
+        until("the default service account", || api.find(&place.core("serviceaccounts", "default")))?;
+        until("the root authority", || api.find(&place.core("configmaps", "kube-root-ca.crt")))?;
+        Ok(place)
+    }
+
+    /// The path of a core object, or of the collection when the name is empty.
+    pub fn core(&self, plural: &str, name: &str) -> String {
+        let path = format!("/api/v1/namespaces/{}/{plural}/{name}", self.namespace);
+        path.trim_end_matches('/').to_owned()
+    }
+
+    /// The same in a group.
+    pub fn group(&self, group: &str, plural: &str, name: &str) -> String {
+        let path = format!("/apis/{group}/namespaces/{}/{plural}/{name}", self.namespace);
+        path.trim_end_matches('/').to_owned()
+    }
+
+    pub fn deployment(&self, name: &str) -> String {
+        self.group("apps/v1", "deployments", name)
+    }
+
+    pub fn sets(&self) -> Result<Vec<Value>> {
+        self.api.items(&self.group("apps/v1", "replicasets", ""))
+    }
+
+    pub fn pods(&self) -> Result<Vec<Value>> {
+        self.api.items(&self.core("pods", ""))
+    }
+
+    pub fn create_deployment(&self, deployment: &Value) -> Result<Value> {
+        self.api.create(&self.deployment(""), deployment)
+    }
+
+    pub fn change_deployment(&self, name: &str, change: &Value) -> Result<Value> {
+        self.api.patch(&self.deployment(name), MERGE, change)
+    }
+
+    /// As `kubectl rollout status` judges it.
+    pub fn rolled_out(&self, name: &str) -> Result<Value> {
+        until(&format!("{name} is rolled out"), || {
+            let deployment = self.api.get(&self.deployment(name))?;
+            let (spec, status) = (&deployment["spec"], &deployment["status"]);
+            let done = status["observedGeneration"] == deployment["metadata"]["generation"]
+                && ["updatedReplicas", "replicas", "availableReplicas"].iter().all(|count| {
+                    status[count].as_i64().unwrap_or(0) == spec["replicas"].as_i64().unwrap_or(0)
+                });
+            Ok(done.then_some(deployment))
+        })
+    }
+
+    /// The end state, once it no longer changes.
+    fn settled(&self, told: Value) -> Result<Value> {
+        let mut before = Value::Null;
+        let mut state = until("the namespace settles", || {
+            std::thread::sleep(std::time::Duration::from_millis(500));
+            let state = normal::end_state(self.api, &self.namespace)?;
+            let same = state == before;
+            before = state.clone();
+            Ok(same.then_some(state))
+        })?;
+        state["told"] = told;
+        Ok(state)
+    }
+}

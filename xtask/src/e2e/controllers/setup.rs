@@ -1,0 +1,117 @@
+//! The same cluster put together in four ways: our server or the real one, our controllers or the real ones. The
+//! scheduler and the node are ours in all four.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result};
+use setpoint_peers::{ControlPlane, ControllerManager, Options};
+
+use super::super::Setup;
+use super::super::cluster::Cluster;
+use super::super::proxy::Proxy;
+
+/// Which parts are whose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parts {
+    pub name: &'static str,
+    pub real_server: bool,
+    pub real_controllers: bool,
+}
+
+/// The first is ours alone; the last, with which the others are compared, is as real as it gets.
+pub const ALL: [Parts; 4] = [
+    Parts { name: "ours", real_server: false, real_controllers: false },
+    Parts { name: "our controllers on kube-apiserver", real_server: true, real_controllers: false },
+    Parts { name: "kube-controller-manager on our server", real_server: false, real_controllers: true },
+    Parts { name: "kube-apiserver and kube-controller-manager", real_server: true, real_controllers: true },
+];
+
+/// `setpoint controllers` as a process of its own; killed when dropped.
+pub struct Controllers(pub Child);
+
+impl Drop for Controllers {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Controllers {
+    pub fn start(setpoint: &Path, kubeconfig: &Path, folder: &Path, flags: &[&str]) -> Result<Controllers> {
+        let log = File::create(folder.join("controllers.log"))?;
+        let child = Command::new(setpoint)
+            .args(["controllers", "--no-leader-election", "--kubeconfig"])
+            .arg(kubeconfig)
+            .args(flags)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .context("cannot start setpoint controllers")?;
+        Ok(Controllers(child))
+    }
+}
+
+enum Server {
+    Ours(Cluster),
+    Real(ControlPlane),
+}
+
+/// A running cluster. Fields end in this order.
+pub struct World {
+    pub api: Proxy,
+    _controllers: Option<Controllers>,
+    _manager: Option<ControllerManager>,
+    server: Server,
+    _folder: tempfile::TempDir,
+}
+
+impl World {
+    /// Starts it. `prepare` runs on the server before there are any controllers.
+    pub fn start(setup: &Setup, parts: Parts, prepare: impl Fn(&Proxy) -> Result<()>) -> Result<World> {
+        let folder = tempfile::tempdir()?;
+        let server = match (parts.real_server, parts.real_controllers) {
+            (true, _) => Server::Real(setup.control_plane(folder.path(), &Options::default())?),
+            (false, false) => Server::Ours(Cluster::start(&setup.setpoint, &[])?),
+            (false, true) => Server::Ours(Cluster::start(&setup.setpoint, &["--no-controllers"])?),
+        };
+        let kubeconfig = server.kubeconfig();
+        let api = Proxy::start(&setup.peer("kubectl")?, &kubeconfig)?;
+        prepare(&api)?;
+        let mut manager = None;
+        if parts.real_controllers {
+            let keys = folder.path();
+            if !parts.real_server {
+                setpoint_peers::write_keys(keys)?;
+            }
+            let all = ["*".to_owned()];
+            manager = Some(ControllerManager::start(folder.path(), &kubeconfig, &all, keys)?);
+        }
+        let mut controllers = None;
+        if parts.real_server || parts.real_controllers {
+            let authority = folder.path().join("ca.crt").display().to_string();
+            let flags: &[&str] = match parts.real_controllers {
+                true => &["--only", "scheduler,node"],
+                false => &["--root-ca-file", &authority],
+            };
+            let started = Controllers::start(&setup.setpoint, &kubeconfig, folder.path(), flags)?;
+            controllers = Some(started);
+        }
+        Ok(World { api, _controllers: controllers, _manager: manager, server, _folder: folder })
+    }
+
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.server.kubeconfig()
+    }
+}
+
+impl Server {
+    fn kubeconfig(&self) -> PathBuf {
+        match self {
+            Server::Ours(cluster) => cluster.folder.path().join("k.yaml"),
+            Server::Real(plane) => plane.kubeconfig(),
+        }
+    }
+}
