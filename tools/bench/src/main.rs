@@ -5,8 +5,11 @@
 
 mod apiserver;
 mod connection;
+mod controllers;
 mod load;
+mod pair;
 mod server;
+mod watch;
 
 use anyhow::{Result, bail};
 
@@ -15,6 +18,7 @@ fn main() -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     match words.first().map(String::as_str) {
         Some("apiserver") => runtime.block_on(apiserver::run(&words[1..])),
-        _ => bail!("usage: setpoint-bench apiserver [--seconds N] [--only CASE]"),
+        Some("controllers") => runtime.block_on(controllers::run(&words[1..])),
+        _ => bail!("usage: setpoint-bench apiserver|controllers [--only CASE]"),
     }
 }

@@ -66,7 +66,7 @@ impl Server {
     }
 }
 
-fn usage(pid: u32) -> Result<Usage> {
+pub fn usage(pid: u32) -> Result<Usage> {
     // The kernel counts in ticks of 10 ms on every Linux that Rust supports.
     const TICK: Duration = Duration::from_millis(10);
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
@@ -112,10 +112,14 @@ pub async fn setpoint(program: &Path, durability: Durability) -> Result<Server> 
     Ok(server)
 }
 
-fn kubeconfig_data(text: &str, name: &str) -> Result<Vec<u8>> {
-    let line =
-        text.lines().map(|line| line.trim_start_matches([' ', '-'])).find(|line| line.starts_with(name));
-    let data = line.with_context(|| format!("no {name} in the kubeconfig"))?[name.len()..].trim();
+pub fn kubeconfig_data(text: &str, name: &str) -> Result<Vec<u8>> {
+    let mut lines = text.lines().map(|line| line.trim_start_matches([' ', '-']));
+    let line = lines.find(|line| line.starts_with(name));
+    let mut data = line.with_context(|| format!("no {name} in the kubeconfig"))?[name.len()..].trim();
+    // A long text may stand on a line of its own.
+    if data.starts_with('>') {
+        data = lines.next().unwrap_or_default().trim();
+    }
     Ok(base64::engine::general_purpose::STANDARD.decode(data.trim_matches('"'))?)
 }
 
@@ -138,7 +142,7 @@ pub async fn kube_apiserver(durability: Durability) -> Result<Server> {
 }
 
 /// Waits until `/readyz` says so.
-async fn ready(target: &Target, began: Instant) -> Result<Duration> {
+pub async fn ready(target: &Target, began: Instant) -> Result<Duration> {
     let deadline = began + Duration::from_secs(120);
     loop {
         if let Ok(mut connection) = Connection::open(target).await
