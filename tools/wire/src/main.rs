@@ -89,6 +89,9 @@ async fn replay(target: &Target, only: Option<&str>, keep: bool) -> Result<()> {
             continue;
         }
         for recorded in transcripts {
+            if !keep {
+                early_in_a_second().await;
+            }
             let again = play(target, &recorded.scenario()).await?;
             for (at, (real, ours)) in recorded.exchanges.iter().zip(&again.exchanges).enumerate() {
                 requests += 1;

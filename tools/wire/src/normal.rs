@@ -1,6 +1,6 @@
 //! Normalisation: what no two servers can have in common becomes a token, numbered in order of appearance, so that
-//! equal stays equal (an unchanged resourceVersion is seen as unchanged). Nothing is dropped; the one order that is
-//! changed is that of apply conflicts, which is random in Go.
+//! equal stays equal (an unchanged resourceVersion is seen as unchanged). Nothing is dropped; the orders that are
+//! changed are those of apply conflicts and of the rules in a review of rules, which are random in Go.
 
 use std::collections::BTreeMap;
 
@@ -123,6 +123,11 @@ impl Normaliser {
         if let Some(Value::Array(causes)) = map.get_mut("causes") {
             sort_conflicts(causes);
         }
+        for name in ["resourceRules", "nonResourceRules"] {
+            if let Some(Value::Array(rules)) = map.get_mut(name) {
+                rules.sort_by_key(Value::to_string);
+            }
+        }
         let generated = self.generated(map);
         if let Some(Value::String(name)) = map.get("details").and_then(|details| details.get("name")) {
             self.refused(&name.clone());
@@ -204,6 +209,9 @@ impl Normaliser {
         }
         // A patch that makes no object is answered with the whole object as text.
         if new.contains("managedFields\\\"") {
+            for (value, token) in self.addresses.iter().chain(&self.ports) {
+                new = new.replace(value, token);
+            }
             new = replace_times(&new);
             for phrase in ["\\\"resourceVersion\\\":\\\"", "resourceVersion\\\\\\\":\\\\\\\""] {
                 new = replace_number_after(&new, phrase);

@@ -224,6 +224,9 @@ fn decide(
 fn checked(writer: &mut Writer<'_>, patched: Value) -> Result<Value> {
     let ask = writer.ask;
     let new = writer.stored_form(patched)?;
+    if writer.applied {
+        warn_of_doubled(writer)?;
+    }
     let sent = object::name(&new);
     if sent.is_empty() {
         return Err(ApiError::bad_request(format!(
@@ -288,8 +291,6 @@ fn applied(
     let knowledge = managed::Knowledge::new(&ask.resource, &ask.info.subresource);
     let result = apply::server_side_apply(shown.as_ref(), &config, force, &knowledge.context(writer));
     let mut merged = result.map_err(apply_refused)?;
-    let doubled = judge_doubled(writer)?;
-    writer.warnings.extend(doubled);
     object::set_meta_text(&mut merged.object, "name", &ask.info.name);
     let (Some(entry), Some(live)) = (entry, live) else {
         if !object::meta_text(&config, "uid").is_empty() {
@@ -298,13 +299,16 @@ fn applied(
                 + ", and no existing object was found";
             return Err(ApiError::conflict(&ask.resource, &ask.info.name, &text));
         }
-        let mut new = create::place(ask, writer.stored_form(merged.object)?)?;
+        let stored = writer.stored_form(merged.object)?;
+        warn_of_doubled(writer)?;
+        let mut new = create::place(ask, stored)?;
         writer.warnings.extend(single_owners(&mut new, true));
         let decided = create::decide_applied(writer, snapshot, txn, new)?;
         authz::authorize_create(ask.server.options(), snapshot, &ask.user, &ask.info)?;
         return Ok((decided, true));
     };
     if !merged.changed {
+        warn_of_doubled(writer)?;
         let warnings = update::warnings_about(writer, &live);
         return Ok((Decided { object: live, key: entry.key.to_vec(), warnings }, false));
     }
@@ -312,6 +316,12 @@ fn applied(
     writer.warnings.extend(single_owners(&mut new, true));
     update::check_resource_version(writer, &with_version(new.clone(), &config), &entry)?;
     update::change_applied(writer, snapshot, txn, &entry, live, new).map(|decided| (decided, false))
+}
+
+fn warn_of_doubled(writer: &mut Writer<'_>) -> Result<()> {
+    let doubled = judge_doubled(writer)?;
+    writer.warnings.extend(doubled);
+    Ok(())
 }
 
 /// Keys that stand twice in what was applied: they are looked at last.

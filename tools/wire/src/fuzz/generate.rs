@@ -68,7 +68,11 @@ impl Life<'_> {
         if self.one_in(12) {
             damage(self.random, &mut all);
         }
-        if !self.kinds[0].built_in {
+        if self.kinds[0].built_in {
+            if let Some(template) = all.pointer_mut("/spec/template") {
+                without_empty(template);
+            }
+        } else {
             without_empty(&mut all);
         }
         all
@@ -258,7 +262,7 @@ impl Life<'_> {
 }
 
 /// kube-apiserver stores empty labels of custom objects that an apply makes, shows them to nobody and drops them at the
-/// next write, whatever it is about.
+/// next write, whatever it is about. Of a template it tells empty labels from none when it refuses them.
 fn without_empty(fields: &mut Value) {
     if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.retain(|_, value| value.as_object().is_none_or(|map| !map.is_empty()));

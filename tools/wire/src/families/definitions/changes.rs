@@ -37,6 +37,11 @@ fn life() -> Vec<Step> {
     let made = definition(name, json!({"schema": {"openAPIV3Schema": schema}}));
     let at = format!("{CRDS}/{name}");
     let patch = |fields: Value| Step::patch(&at, "merge", fields);
+    let short = Some("/status/acceptedNames/shortNames/0".to_owned());
+    let accepted = Step {
+        until: Some(Until { status: 200, pointer: short, equals: Some(json!("th")) }),
+        ..Step::new(format!("GET {at}"))
+    };
     vec![
         Step::with(format!("POST {CRDS}"), made.clone()),
         served(name),
@@ -46,6 +51,7 @@ fn life() -> Vec<Step> {
         patch(json!({"spec": {"names": {"kind": "Other"}}})),
         patch(json!({"spec": {"names": {"plural": "others"}}})),
         patch(json!({"spec": {"names": {"shortNames": ["th"]}}})),
+        accepted,
         patch(json!({"status": {"storedVersions": []}})),
         Step::patch(format!("{at}/status"), "merge", json!({"status": {"storedVersions": []}})),
         Step::patch(format!("{at}/status"), "merge", json!({"status": {"storedVersions": ["v9"]}})),
