@@ -1,24 +1,72 @@
 //! `cargo xtask bench NAME [FLAGS]`: builds both sides, then hands over to `tools/bench`.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::{e2e, run};
 
 pub fn run(words: &[String]) -> Result<()> {
     let Some((name, flags)) = words.split_first() else {
-        bail!("usage: cargo xtask bench apiserver|controllers [FLAGS]")
+        bail!("usage: cargo xtask bench apiserver|controllers|runtime [FLAGS]")
     };
-    let setpoint = e2e::build()?;
-    setpoint_peers::build_all()?;
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command
-        .current_dir(run::root())
-        .args(["run", "--release", "--quiet", "--package", "setpoint-bench", "--", name])
-        .arg("--setpoint")
-        .arg(setpoint)
-        .args(flags);
-    run::check(&mut command)
+    let mut command = cargo();
+    command.current_dir(run::root()).args([
+        "run",
+        "--release",
+        "--quiet",
+        "--package",
+        "setpoint-bench",
+        "--",
+        name,
+    ]);
+    match name.as_str() {
+        "runtime" => command.arg("--programs").arg(runtime_programs()?),
+        _ => {
+            setpoint_peers::build_all()?;
+            command.arg("--setpoint").arg(e2e::build()?)
+        }
+    };
+    run::check(command.args(flags))
+}
+
+fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// Builds what the runtime is compared with, and its own side, and gives the folder with all of them.
+fn runtime_programs() -> Result<PathBuf> {
+    let root = run::root();
+    let folder = root.join("target/runtime-peers");
+    std::fs::create_dir_all(&folder)?;
+    for module in ["client-go", "controller-runtime"] {
+        if run::found("go").is_none() {
+            bail!("{module} has to be built and go is not on the search path");
+        }
+        let mut build = Command::new("go");
+        build.current_dir(root.join("peers").join(module)).env("CGO_ENABLED", "0");
+        run::check(build.args(["build", "-buildvcs=false", "-o"]).arg(folder.join(module)).arg("."))?;
+    }
+    let peer = root.join("peers/kube-runtime");
+    let target = root.join("target/kube-runtime");
+    run::check(cargo().current_dir(&peer).env("CARGO_TARGET_DIR", &target).args([
+        "build",
+        "--release",
+        "--locked",
+    ]))?;
+    run::check(cargo().current_dir(&root).args([
+        "build",
+        "--release",
+        "--package",
+        "setpoint-bench-client",
+    ]))?;
+    copy(&target.join("release/kube-runtime-peer"), &folder.join("kube-runtime"))?;
+    copy(&root.join("target/release/setpoint-bench-client"), &folder.join("setpoint"))?;
+    Ok(folder)
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    std::fs::copy(from, to).with_context(|| format!("cannot copy {}", from.display()))?;
+    Ok(())
 }

@@ -8,6 +8,7 @@ mod connection;
 mod controllers;
 mod load;
 mod pair;
+mod runtime;
 mod server;
 mod watch;
 
@@ -19,6 +20,7 @@ fn main() -> Result<()> {
     match words.first().map(String::as_str) {
         Some("apiserver") => runtime.block_on(apiserver::run(&words[1..])),
         Some("controllers") => runtime.block_on(controllers::run(&words[1..])),
-        _ => bail!("usage: setpoint-bench apiserver|controllers [--only CASE]"),
+        Some("runtime") => runtime::run(&words[1..]),
+        _ => bail!("usage: setpoint-bench apiserver|controllers|runtime [--only CASE]"),
     }
 }

@@ -56,7 +56,8 @@ impl<T> Default for QueueOptions<T> {
 /// What the queue knows of one key.
 #[derive(Debug)]
 pub(super) struct Slot<T> {
-    pub(super) key: T,
+    /// Nothing while the number is reserved for a key that is still to come.
+    key: Option<T>,
     pub(super) links: Links,
     pub(super) flow: u32,
     priority: i32,
@@ -107,8 +108,9 @@ pub struct Queue<T> {
     processing: Vec<KeyId>,
     idle: VecDeque<KeyId>,
     idle_keys: usize,
-    /// For who interns keys elsewhere; not kept otherwise.
-    evicted: Vec<(T, KeyId)>,
+    /// Numbers without a key yet.
+    reserved: usize,
+    /// Somebody else finds numbers by key; keys are forgotten when that one says so.
     interned_elsewhere: bool,
     limiter: RateLimiter,
     fairness: Option<fn(&T) -> u64>,
@@ -135,7 +137,7 @@ impl<T: Clone + Eq + Hash> Queue<T> {
             processing: Vec::new(),
             idle: VecDeque::new(),
             idle_keys: options.idle_keys,
-            evicted: Vec::new(),
+            reserved: 0,
             interned_elsewhere: false,
             limiter: options.limiter,
             fairness: options.fairness,
@@ -144,7 +146,7 @@ impl<T: Clone + Eq + Hash> Queue<T> {
         }
     }
 
-    /// As [`Queue::new`], for a caller that finds numbers by key itself.
+    /// For a caller that finds numbers by key itself.
     pub(super) fn interned_elsewhere(options: QueueOptions<T>) -> Self {
         Queue { interned_elsewhere: true, ..Queue::new(options) }
     }
@@ -154,19 +156,19 @@ impl<T: Clone + Eq + Hash> Queue<T> {
         if let Some(id) = self.ids.get(key) {
             return *id;
         }
-        let id = self.insert(key);
+        let id = self.reserve();
+        self.fill(id, key.clone());
         self.ids.insert(key.clone(), id);
         id
     }
 
-    /// Makes a number for a key that is interned elsewhere: the caller finds numbers by key, and learns from
-    /// [`Queue::take_evicted`] which ones are void.
-    pub(super) fn insert(&mut self, key: &T) -> KeyId {
-        let flow = self.join_flow(self.fairness.map_or(0, |fairness| fairness(key)));
+    /// A number for a key that is still to come.
+    pub(super) fn reserve(&mut self) -> KeyId {
+        self.reserved += 1;
         self.slots.insert(Slot {
-            key: key.clone(),
+            key: None,
             links: Links::default(),
-            flow,
+            flow: 0,
             priority: 0,
             failures: 0,
             delayed_at: NOWHERE,
@@ -181,13 +183,23 @@ impl<T: Clone + Eq + Hash> Queue<T> {
         })
     }
 
-    /// The keys that were forgotten since the last call, with the numbers they had.
-    pub(super) fn take_evicted(&mut self) -> Vec<(T, KeyId)> {
-        std::mem::take(&mut self.evicted)
+    /// The key of a reserved number.
+    pub(super) fn fill(&mut self, id: KeyId, key: T) {
+        let flow = self.join_flow(self.fairness.map_or(0, |fairness| fairness(&key)));
+        if let Some(slot) = self.slots.get_mut(id) {
+            self.reserved -= 1;
+            slot.flow = flow;
+            slot.key = Some(key);
+        }
     }
 
-    pub(super) fn knows(&self, id: KeyId) -> bool {
-        self.slots.contains_key(id)
+    /// Forgets idle keys beyond the bound, for who interns keys elsewhere, and tells which.
+    pub(super) fn forget_idle(&mut self, mut forgotten: impl FnMut(T)) {
+        while self.idle.len() > self.idle_keys {
+            if let Some(key) = self.forget_oldest() {
+                forgotten(key);
+            }
+        }
     }
 
     fn join_flow(&mut self, hash: u64) -> u32 {
@@ -206,7 +218,7 @@ impl<T: Clone + Eq + Hash> Queue<T> {
 
     /// The key behind a number that [`Queue::get`] or [`Queue::intern`] gave.
     pub fn key(&self, id: KeyId) -> Option<&T> {
-        self.slots.get(id).map(|slot| &slot.key)
+        self.slots.get(id).and_then(|slot| slot.key.as_ref())
     }
 
     /// Queues a key by its number. A key that was queued already keeps its place, unless `priority` is higher.
@@ -402,23 +414,22 @@ impl<T: Clone + Eq + Hash> Queue<T> {
         }
         slot.in_idle = true;
         self.idle.push_back(id);
-        while self.idle.len() > self.idle_keys {
-            let oldest = self.idle.pop_front().expect("it is longer than its bound");
-            let slot = &mut self.slots[oldest];
-            slot.in_idle = false;
-            if slot.idle() {
-                self.drop_key(oldest);
+        while self.idle.len() > self.idle_keys && !self.interned_elsewhere {
+            if let Some(key) = self.forget_oldest() {
+                self.ids.remove(&key);
             }
         }
     }
 
-    fn drop_key(&mut self, id: KeyId) {
-        let slot = self.slots.remove(id).expect("an idle key has a slot");
-        if self.interned_elsewhere {
-            self.evicted.push((slot.key, id));
-        } else {
-            self.ids.remove(&slot.key);
+    /// The key that was idle longest, unless it is busy again: then it only leaves the idle ones.
+    fn forget_oldest(&mut self) -> Option<T> {
+        let oldest = self.idle.pop_front()?;
+        let slot = &mut self.slots[oldest];
+        slot.in_idle = false;
+        if !slot.idle() {
+            return None;
         }
+        let slot = self.slots.remove(oldest).expect("an idle key has a slot");
         let hash = self.flow_hashes[slot.flow as usize];
         let (_, members) = self.flows.get_mut(&hash).expect("a slot's flow is known");
         *members -= 1;
@@ -426,6 +437,7 @@ impl<T: Clone + Eq + Hash> Queue<T> {
             self.flows.remove(&hash);
             self.free_flows.push(slot.flow);
         }
+        slot.key
     }
 
     /// Refuses adds from now on and drops what is delayed. What is queued is still handed out.
@@ -469,7 +481,7 @@ impl<T: Clone + Eq + Hash> Queue<T> {
 
     /// How many keys the queue knows.
     pub fn known(&self) -> usize {
-        self.slots.len()
+        self.slots.len() - self.reserved
     }
 
     /// Whether nothing is queued or running: what a drain waits for.

@@ -1,19 +1,32 @@
-//! The async shell around the pure queue: a lock, a clock and wake-ups.
+//! The async shell around the pure queue: locks, a clock and wake-ups.
+//!
+//! Three locks, taken in this order: the names (who adds looks a key's number up), the state (the pure queue: who
+//! works), the inbox (adds on their way from one to the other, held for a moment only). Whoever adds never waits for
+//! the workers' lock and they never for a lookup. Whoever looks at the state takes in first what the inbox holds, so
+//! that it sees every add that has returned.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::Hash;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::Priority;
-use super::core::{KeyId, Queue, QueueOptions, Run};
+use super::core::{KeyId, Queue, QueueOptions};
 use super::hash::FoldState;
-use super::reason::{Reason, Reasons};
+use super::inbox::{Add, INBOX, Inbox, Names, RESERVE};
+use super::item::Item;
+use super::reason::Reason;
 use super::stats::Stats;
+
+/// How often a worker that has just finished a key looks for the next add before it goes to sleep: about as long as
+/// waking it would take.
+const LINGER: usize = 64;
 
 /// A work queue that any number of producers and workers share. Cheap to clone.
 ///
@@ -35,10 +48,14 @@ pub struct WorkQueue<T>(Arc<Shared<T>>);
 struct Shared<T> {
     name: Arc<str>,
     start: Instant,
-    /// Numbers by key: apart from the state, so that whoever adds looks its key up without holding up the workers.
-    /// Taken before the state, never after it. A number that the state does not know is void.
-    names: Mutex<HashMap<T, KeyId, FoldState>>,
+    names: Mutex<Names<T>>,
     state: Mutex<State<T>>,
+    inbox: Mutex<Inbox<T>>,
+    /// The inbox holds something. Written with the inbox locked.
+    pending: AtomicBool,
+    /// A worker was woken and has not looked yet. Until it does nobody else is: it wakes the next one itself if there
+    /// is more than one key. Written with the inbox locked, cleared with the state locked too.
+    woken: AtomicBool,
     ready: Notify,
     earlier: Notify,
     drained: Notify,
@@ -46,12 +63,13 @@ struct Shared<T> {
 
 struct State<T> {
     queue: Queue<T>,
+    /// As in the inbox; both change with both locked.
     waiting: usize,
-    /// A worker was woken and has not looked yet. Until it does nobody else is: it wakes the next one itself if
-    /// there is more than one key.
-    woken: bool,
     timekeeper: bool,
     draining: bool,
+    /// Emptied; they change places with the inbox's.
+    adds: Vec<Add>,
+    fresh: Vec<(KeyId, T)>,
 }
 
 /// What a scrape reads of a queue.
@@ -78,14 +96,23 @@ impl<T> fmt::Debug for WorkQueue<T> {
 impl<T: Clone + Eq + Hash> WorkQueue<T> {
     /// An empty queue; `name` is the label of its metrics.
     pub fn new(name: &str, options: QueueOptions<T>) -> Self {
-        let names = HashMap::with_hasher(FoldState(options.seed));
-        let queue = Queue::interned_elsewhere(options);
-        let state = State { queue, waiting: 0, woken: false, timekeeper: false, draining: false };
+        let ids = HashMap::with_hasher(FoldState(options.seed));
+        let state = State {
+            queue: Queue::interned_elsewhere(options),
+            waiting: 0,
+            timekeeper: false,
+            draining: false,
+            adds: Vec::new(),
+            fresh: Vec::new(),
+        };
         WorkQueue(Arc::new(Shared {
             name: name.into(),
             start: Instant::now(),
-            names: Mutex::new(names),
+            names: Mutex::new(Names { ids, reserve: Vec::new() }),
             state: Mutex::new(state),
+            inbox: Mutex::new(Inbox::new()),
+            pending: AtomicBool::new(false),
+            woken: AtomicBool::new(false),
             ready: Notify::new(),
             earlier: Notify::new(),
             drained: Notify::new(),
@@ -97,8 +124,38 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
         &self.0.name
     }
 
+    fn names(&self) -> MutexGuard<'_, Names<T>> {
+        self.0.names.lock().expect("hashing and comparing keys does not panic")
+    }
+
+    fn inbox(&self) -> MutexGuard<'_, Inbox<T>> {
+        self.0.inbox.lock().expect("no holder of this lock panics")
+    }
+
+    /// The state with every add in it that has returned.
     fn lock(&self) -> MutexGuard<'_, State<T>> {
-        self.0.state.lock().expect("the queue's core does not panic")
+        let mut state = self.0.state.lock().expect("the queue's core does not panic");
+        if self.0.pending.load(Ordering::Acquire) {
+            self.collect(&mut state);
+        }
+        state
+    }
+
+    /// Takes what the inbox holds into the queue.
+    fn collect(&self, state: &mut State<T>) {
+        let State { queue, adds, fresh, .. } = state;
+        {
+            let mut inbox = self.inbox();
+            std::mem::swap(&mut inbox.adds, adds);
+            std::mem::swap(&mut inbox.fresh, fresh);
+            self.0.pending.store(false, Ordering::Relaxed);
+        }
+        for (id, key) in fresh.drain(..) {
+            queue.fill(id, key);
+        }
+        for add in adds.drain(..) {
+            queue.add_id(add.id, add.priority, add.reason, add.at);
+        }
     }
 
     fn now(&self) -> Duration {
@@ -110,62 +167,81 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
         self.add_with(&key, Priority::DEFAULT, Reason::MANUAL);
     }
 
-    fn names(&self) -> MutexGuard<'_, HashMap<T, KeyId, FoldState>> {
-        self.0.names.lock().expect("hashing and comparing keys does not panic")
-    }
-
-    /// The number of a key, with the state in which it is valid.
-    fn number(&self, key: &T) -> (KeyId, MutexGuard<'_, State<T>>) {
-        let known = self.names().get(key).copied();
-        if let Some(id) = known {
-            let state = self.lock();
-            if state.queue.knows(id) {
-                return (id, state);
-            }
+    /// The number of a key, valid while the names are locked; `None` for an unknown key of a queue that is shut down.
+    fn number(&self, names: &mut Names<T>, key: &T) -> Option<KeyId> {
+        if let Some(id) = names.ids.get(key) {
+            return Some(*id);
         }
-        let mut names = self.names();
-        let mut state = self.lock();
-        for (key, void) in state.queue.take_evicted() {
-            if names.get(&key) == Some(&void) {
-                names.remove(&key);
-            }
+        if names.reserve.is_empty() {
+            let mut state = self.lock();
+            state.queue.forget_idle(|key| {
+                names.ids.remove(&key);
+            });
+            names.reserve.extend((0..RESERVE).map(|_| state.queue.reserve()));
+            // Taken from the end: keys that come one after the other lie side by side.
+            names.reserve.reverse();
         }
-        let id = match names.get(key).copied().filter(|id| state.queue.knows(*id)) {
-            Some(id) => id,
-            None => {
-                let id = state.queue.insert(key);
-                names.insert(key.clone(), id);
-                id
-            }
-        };
-        (id, state)
+        let mut inbox = self.inbox();
+        if inbox.closed {
+            return None;
+        }
+        let id = names.reserve.pop()?;
+        inbox.fresh.push((id, key.clone()));
+        self.0.pending.store(true, Ordering::Release);
+        drop(inbox);
+        names.ids.insert(key.clone(), id);
+        Some(id)
     }
 
     /// Queues a key.
     pub fn add_with(&self, key: &T, priority: Priority, reason: Reason) {
-        let (id, mut state) = self.number(key);
-        let now = self.now();
-        state.queue.add_id(id, priority.0, reason, now);
-        self.wake(state);
+        let at = self.now();
+        let mut names = self.names();
+        let Some(id) = self.number(&mut names, key) else { return };
+        let (wake, full) = {
+            let mut inbox = self.inbox();
+            if inbox.closed {
+                return;
+            }
+            inbox.adds.push(Add { id, priority: priority.0, reason, at });
+            if inbox.adds.len() == 1 {
+                self.0.pending.store(true, Ordering::Release);
+            }
+            (inbox.waiting > 0 && self.claim_waking(), inbox.adds.len() >= INBOX)
+        };
+        drop(names);
+        if wake {
+            self.0.ready.notify_one();
+        } else if full {
+            drop(self.lock());
+        }
+    }
+
+    /// Whether the caller, who holds the inbox and knows of a waiting worker, is to wake one.
+    fn claim_waking(&self) -> bool {
+        let wake = !self.0.woken.load(Ordering::Relaxed);
+        if wake {
+            self.0.woken.store(true, Ordering::Relaxed);
+        }
+        wake
     }
 
     /// Queues a key after `delay`; the earliest of several counts.
     pub fn add_after(&self, key: &T, delay: Duration, priority: Priority, reason: Reason) {
-        let (id, state) = self.number(key);
-        self.delay(state, |queue, now| queue.add_id_after(id, delay, priority.0, reason, now));
+        let mut names = self.names();
+        let Some(id) = self.number(&mut names, key) else { return };
+        self.delay(|queue, now| queue.add_id_after(id, delay, priority.0, reason, now));
     }
 
     /// Queues a key after what the limiter says. Says how long.
     pub fn add_rate_limited(&self, key: &T, priority: Priority, reason: Reason) -> Duration {
-        let (id, state) = self.number(key);
-        self.delay(state, |queue, now| queue.add_id_rate_limited(id, priority.0, reason, now))
+        let mut names = self.names();
+        let Some(id) = self.number(&mut names, key) else { return Duration::ZERO };
+        self.delay(|queue, now| queue.add_id_rate_limited(id, priority.0, reason, now))
     }
 
-    fn delay<R>(
-        &self,
-        mut state: MutexGuard<'_, State<T>>,
-        add: impl FnOnce(&mut Queue<T>, Duration) -> R,
-    ) -> R {
+    pub(super) fn delay<R>(&self, add: impl FnOnce(&mut Queue<T>, Duration) -> R) -> R {
+        let mut state = self.lock();
         let before = state.queue.next_due();
         let result = add(&mut state.queue, self.now());
         let hastened = state.queue.next_due() != before;
@@ -176,10 +252,17 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
         result
     }
 
-    fn wake(&self, mut state: MutexGuard<'_, State<T>>) {
+    /// Wakes a waiting worker if there is something for it.
+    fn wake(&self, state: MutexGuard<'_, State<T>>) {
         let unkept = state.queue.delayed() > 0 && !state.timekeeper;
-        let wake = state.waiting > 0 && !state.woken && (unkept || !state.queue.is_empty());
-        state.woken |= wake;
+        let needed = state.waiting > 0 && (unkept || !state.queue.is_empty());
+        if !needed || self.0.woken.load(Ordering::Relaxed) {
+            return;
+        }
+        let wake = {
+            let _inbox = self.inbox();
+            self.claim_waking()
+        };
         drop(state);
         if wake {
             self.0.ready.notify_one();
@@ -188,16 +271,20 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
 
     /// Forgets the failures of a key.
     pub fn forget(&self, key: &T) {
-        let known = self.names().get(key).copied();
-        if let Some(id) = known {
-            self.lock().queue.forget_id(id);
+        let names = self.names();
+        if let Some(id) = names.ids.get(key) {
+            self.forget_id(*id);
         }
+    }
+
+    pub(super) fn forget_id(&self, id: KeyId) {
+        self.lock().queue.forget_id(id);
     }
 
     /// How often the key was rate-limited since it was forgotten.
     pub fn num_requeues(&self, key: &T) -> u32 {
-        let known = self.names().get(key).copied();
-        known.map_or(0, |id| self.lock().queue.failures_of(id))
+        let names = self.names();
+        names.ids.get(key).map_or(0, |id| self.lock().queue.failures_of(*id))
     }
 
     /// How many keys are ready.
@@ -220,20 +307,16 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
     pub async fn get(&self) -> Option<Item<T>> {
         loop {
             let (ready, due, mut waiter) = {
-                let now = self.now();
                 let mut state = self.lock();
-                if let Some(item) = self.take(&mut state, now) {
+                if let Some(item) = self.take(&mut state) {
                     self.wake(state);
                     return Some(item);
                 }
                 if state.queue.shutting_down() {
                     return None;
                 }
-                state.waiting += 1;
-                let due = state.queue.next_due().filter(|_| !state.timekeeper);
-                state.timekeeper |= due.is_some();
-                let waiter = Waiter { queue: self, timekeeper: due.is_some(), gave_up: true };
-                (self.0.ready.notified(), due, waiter)
+                let Some(waiter) = self.begin_waiting(&mut state) else { continue };
+                (self.0.ready.notified(), state.queue.next_due().filter(|_| waiter.timekeeper), waiter)
             };
             match due {
                 None => ready.await,
@@ -250,38 +333,67 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
         }
     }
 
+    /// Counts the caller as waiting, unless something has come meanwhile.
+    fn begin_waiting(&self, state: &mut State<T>) -> Option<Waiter<'_, T>> {
+        let mut inbox = self.inbox();
+        if !inbox.adds.is_empty() {
+            return None;
+        }
+        inbox.waiting += 1;
+        state.waiting += 1;
+        let timekeeper = state.queue.delayed() > 0 && !state.timekeeper;
+        state.timekeeper |= timekeeper;
+        Some(Waiter { queue: self, timekeeper, gave_up: true })
+    }
+
     /// Gives a key back and takes the next one: [`Item::done`] and [`WorkQueue::get`] in one step.
     pub async fn next(mut finished: Item<T>) -> Option<Item<T>> {
         let queue = finished.queue.take()?;
         {
-            let now = queue.now();
             let mut state = queue.lock();
+            let now = queue.now();
             state.queue.done(finished.id, now);
             if let Some(run) = state.queue.get(now) {
                 let key = state.queue.key(run.id).expect("a running key is known").clone();
                 queue.wake(state);
-                return Some(Item::new(queue, key, run));
+                return Some(Item::new(queue, key, &run));
             }
             queue.settle(state);
         }
+        queue.linger();
         queue.get().await
+    }
+
+    /// Looks for an add that is about to come, where another thread may be making one.
+    fn linger(&self) {
+        let alone =
+            Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::CurrentThread);
+        if alone {
+            return;
+        }
+        for _ in 0..LINGER {
+            if self.0.pending.load(Ordering::Relaxed) {
+                return;
+            }
+            std::hint::spin_loop();
+        }
     }
 
     /// The next key if one is ready.
     pub fn try_get(&self) -> Option<Item<T>> {
-        let now = self.now();
         let mut state = self.lock();
-        self.take(&mut state, now)
+        self.take(&mut state)
     }
 
-    fn take(&self, state: &mut State<T>, now: Duration) -> Option<Item<T>> {
-        let run = state.queue.get(now)?;
+    fn take(&self, state: &mut State<T>) -> Option<Item<T>> {
+        let run = state.queue.get(self.now())?;
         let key = state.queue.key(run.id).expect("a running key is known").clone();
-        Some(Item::new(self.clone(), key, run))
+        Some(Item::new(self.clone(), key, &run))
     }
 
     /// Refuses adds from now on; workers finish what is queued. Ends the wait of a drain.
     pub fn shut_down(&self) {
+        self.inbox().closed = true;
         let mut state = self.lock();
         state.queue.shut_down();
         state.draining = false;
@@ -312,8 +424,8 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
     }
 
     pub(crate) fn report(&self) -> QueueReport {
-        let now = self.now();
         let mut state = self.lock();
+        let now = self.now();
         state.queue.fire_due(now);
         let running = || state.queue.running_since().map(|since| now.saturating_sub(since));
         let report = QueueReport {
@@ -326,10 +438,9 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
         report
     }
 
-    fn done(&self, id: KeyId) {
-        let now = self.now();
+    pub(super) fn done(&self, id: KeyId) {
         let mut state = self.lock();
-        state.queue.done(id, now);
+        state.queue.done(id, self.now());
         self.settle(state);
     }
 
@@ -358,95 +469,14 @@ impl<T: Clone + Eq + Hash> Drop for Waiter<'_, T> {
         let mut state = self.queue.lock();
         state.waiting -= 1;
         state.timekeeper &= !self.timekeeper;
-        // A wake-up that a leaving worker did not use goes to another one, so looking once too often is the worst.
-        state.woken = false;
+        {
+            let mut inbox = self.queue.inbox();
+            inbox.waiting -= 1;
+            // A wake-up that a leaving worker did not use goes to another one, so looking once too often is the worst.
+            self.queue.0.woken.store(false, Ordering::Relaxed);
+        }
         if self.gave_up {
             self.queue.wake(state);
-        }
-    }
-}
-
-/// A key in the hands of a worker. Dropping it gives the key back ([`Queue::done`]), also when the worker
-/// panics.
-pub struct Item<T: Clone + Eq + Hash> {
-    /// Empty once the key was given back.
-    queue: Option<WorkQueue<T>>,
-    id: KeyId,
-    key: T,
-    priority: Priority,
-    reasons: Reasons,
-    failures: u32,
-    waited: Duration,
-}
-
-impl<T: Clone + Eq + Hash> Item<T> {
-    fn new(queue: WorkQueue<T>, key: T, run: Run) -> Self {
-        Item {
-            queue: Some(queue),
-            id: run.id,
-            key,
-            priority: Priority(run.priority),
-            reasons: run.reasons,
-            failures: run.failures,
-            waited: run.waited,
-        }
-    }
-
-    /// The key.
-    pub fn key(&self) -> &T {
-        &self.key
-    }
-
-    /// The priority that it was queued with.
-    pub fn priority(&self) -> Priority {
-        self.priority
-    }
-
-    /// Why it was queued.
-    pub fn reasons(&self) -> &Reasons {
-        &self.reasons
-    }
-
-    /// How often it was rate-limited since it was forgotten.
-    pub fn failures(&self) -> u32 {
-        self.failures
-    }
-
-    /// How long it was ready before a worker took it.
-    pub fn waited(&self) -> Duration {
-        self.waited
-    }
-
-    /// Forgets its failures.
-    pub fn forget(&self) {
-        if let Some(queue) = &self.queue {
-            queue.lock().queue.forget_id(self.id);
-        }
-    }
-
-    /// Queues it again after `delay`, without looking it up.
-    pub fn add_after(&self, delay: Duration, priority: Priority, reason: Reason) {
-        if let Some(queue) = &self.queue {
-            queue.delay(queue.lock(), |queue, now| {
-                queue.add_id_after(self.id, delay, priority.0, reason, now)
-            });
-        }
-    }
-
-    /// Queues it again after what the limiter says, without looking it up. Says how long.
-    pub fn add_rate_limited(&self, priority: Priority, reason: Reason) -> Duration {
-        let Some(queue) = &self.queue else { return Duration::ZERO };
-        queue.delay(queue.lock(), |queue, now| queue.add_id_rate_limited(self.id, priority.0, reason, now))
-    }
-
-    /// Gives the key back.
-    pub fn done(self) {}
-}
-
-impl<T: Clone + Eq + Hash> Drop for Item<T> {
-    fn drop(&mut self) {
-        if let Some(queue) = &self.queue {
-            queue.done(self.id);
         }
     }
 }

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// Tells the time at which each reconcile after the first state begins.
+func latency(server string, objects int) {
+	manager, err := ctrl.NewManager(&rest.Config{Host: server, QPS: -1}, ctrl.Options{
+		Metrics: metricsserver.Options{BindAddress: "0"},
+		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) {
+			mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{corev1.SchemeGroupVersion})
+			mapper.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
+			return mapper, nil
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	var seen atomic.Int64
+	type start struct {
+		request reconcile.Request
+		at      int64
+	}
+	idle, starts := make(chan struct{}), make(chan start, 65536)
+	err = ctrl.NewControllerManagedBy(manager).For(&corev1.Pod{}).Complete(reconcile.Func(
+		func(_ context.Context, request reconcile.Request) (reconcile.Result, error) {
+			at := time.Now().UnixNano()
+			if count := seen.Add(1); count == int64(objects) {
+				close(idle)
+			} else if count > int64(objects) {
+				starts <- start{request, at}
+			}
+			return reconcile.Result{}, nil
+		}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	go func() {
+		if err := manager.Start(ctx); err != nil {
+			log.Fatal(err)
+		}
+	}()
+	<-idle
+	fmt.Println("idle")
+	waitForGo()
+	stop()
+	close(starts)
+	for start := range starts {
+		fmt.Printf("start %s %d\n", start.request, start.at)
+	}
+	fmt.Println("end")
+}

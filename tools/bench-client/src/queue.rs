@@ -1,0 +1,117 @@
+//! The work queue: adds, gets and dones, end to end with four workers and as the pure core on one thread.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use setpoint::Request;
+use setpoint::queue::{KeyId, Queue, QueueOptions, Reason, WorkQueue};
+use tokio::sync::Notify;
+
+use crate::Arguments;
+use crate::process::say;
+
+const WORKERS: usize = 4;
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let (keys, items) = (arguments.number("--keys")?, arguments.number("--items")?);
+    let rounds = (items / keys).max(1);
+    let requests: Vec<Request> = (0..keys)
+        .map(|number| Request::namespaced(&format!("team-{}", number % 50), &format!("object-{number}")))
+        .collect();
+    let time = shell(Arc::new(requests.clone()), rounds)?;
+    rate("shell", rounds * keys, time)?;
+    for fair in [false, true] {
+        let (by_number, by_text) = core(&requests, rounds, fair);
+        let name = if fair { "core_fair" } else { "core" };
+        rate(name, rounds * keys, by_number)?;
+        rate(&format!("{name}_by_text"), rounds * keys, by_text)?;
+    }
+    Ok(())
+}
+
+fn rate(name: &str, items: u64, time: Duration) -> Result<()> {
+    let each = time.as_nanos() as f64 / items as f64;
+    say(&format!("{name} per_second={:.0} nanos={each:.1}", items as f64 / time.as_secs_f64()))
+}
+
+fn options(fair: bool) -> QueueOptions<Request> {
+    QueueOptions {
+        fairness: fair.then_some(namespace as fn(&Request) -> u64),
+        idle_keys: 2_000_000,
+        ..QueueOptions::default()
+    }
+}
+
+fn namespace(request: &Request) -> u64 {
+    let name = request.namespace().unwrap_or_default();
+    name.bytes().fold(0, |sum, byte| sum * 31 + u64::from(byte))
+}
+
+/// One producer adds every key, four workers take and finish them; a round ends when all are done.
+fn shell(requests: Arc<Vec<Request>>, rounds: u64) -> Result<Duration> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let keys = requests.len() as u64;
+    Ok(runtime.block_on(async {
+        let queue = WorkQueue::new("bench", options(false));
+        let done = Arc::new(AtomicU64::new(0));
+        let finished = Arc::new(Notify::new());
+        let mut tasks = tokio::task::JoinSet::new();
+        for _ in 0..WORKERS {
+            let (queue, done, finished) = (queue.clone(), Arc::clone(&done), Arc::clone(&finished));
+            tasks.spawn(async move {
+                let mut next = queue.get().await;
+                while let Some(item) = next {
+                    next = WorkQueue::next(item).await;
+                    if (done.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(keys) {
+                        finished.notify_one();
+                    }
+                }
+            });
+        }
+        let begun = Instant::now();
+        for _ in 0..rounds {
+            let (producer, requests) = (queue.clone(), Arc::clone(&requests));
+            tasks.spawn(async move {
+                for request in requests.iter() {
+                    producer.add_with(request, setpoint::Priority::DEFAULT, Reason::MANUAL);
+                }
+            });
+            finished.notified().await;
+        }
+        let time = begun.elapsed();
+        queue.shut_down();
+        while tasks.join_next().await.is_some() {}
+        time
+    }))
+}
+
+/// The pure queue on this thread: all keys are added, then taken and finished. By number and by text.
+fn core(requests: &[Request], rounds: u64, fair: bool) -> (Duration, Duration) {
+    let mut queue = Queue::new(options(fair));
+    let ids: Vec<KeyId> = requests.iter().map(|request| queue.intern(request)).collect();
+    let mut now = Duration::from_secs(1);
+    let mut drain = |queue: &mut Queue<Request>| {
+        now += Duration::from_micros(1);
+        while let Some(run) = queue.get(now) {
+            queue.done(run.id, now);
+        }
+    };
+    let begun = Instant::now();
+    for _ in 0..rounds {
+        for id in &ids {
+            queue.add_id(*id, 0, Reason::MANUAL, Duration::from_secs(1));
+        }
+        drain(&mut queue);
+    }
+    let by_number = begun.elapsed();
+    let begun = Instant::now();
+    for _ in 0..rounds {
+        for request in requests {
+            queue.add(request, 0, Reason::MANUAL, Duration::from_secs(1));
+        }
+        drain(&mut queue);
+    }
+    (by_number, begun.elapsed())
+}

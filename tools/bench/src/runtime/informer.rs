@@ -1,0 +1,159 @@
+//! Informers: first sync, updates, memory, reads.
+
+use std::io::Write;
+
+use anyhow::Result;
+
+use super::client::{Client, Figures, Side, own_cpu};
+use super::data::Data;
+use super::replay::Replay;
+use super::report::{Better, Line};
+use super::{Options, null};
+
+/// What one run of one side told.
+struct Outcome {
+    sync: Figures,
+    synced: Figures,
+    updates: Figures,
+    updated: Figures,
+    read: Figures,
+    reads: Vec<(&'static str, Figures)>,
+    /// Processor seconds of the server while it sent the first state and the updates.
+    server: [f64; 2],
+}
+
+/// One way to run one side.
+struct Variant {
+    name: &'static str,
+    side: Side,
+    arguments: &'static [&'static str],
+}
+
+const VARIANTS: &[Variant] = &[
+    Variant { name: "setpoint", side: Side::Setpoint, arguments: &[] },
+    Variant { name: "client-go", side: Side::ClientGo, arguments: &[] },
+    Variant { name: "client-go-stripped", side: Side::ClientGo, arguments: &["-strip"] },
+    Variant {
+        name: "client-go-protobuf",
+        side: Side::ClientGo,
+        arguments: &["-form", "application/vnd.kubernetes.protobuf"],
+    },
+    Variant { name: "kube-runtime", side: Side::KubeRuntime, arguments: &[] },
+    Variant { name: "kube-runtime-stripped", side: Side::KubeRuntime, arguments: &["--strip"] },
+    Variant { name: "kube-runtime-streaming", side: Side::KubeRuntime, arguments: &["--streaming"] },
+];
+
+const READS: [&str; 5] = ["get_cold", "get_warm", "list_cold", "list_warm", "select"];
+
+pub fn run(options: &Options) -> Result<()> {
+    let server = Replay::start(Data::new(options.pods))?;
+    null::run(&server)?;
+    let mut outcomes = Vec::new();
+    for variant in VARIANTS {
+        let outcome = measure(options, &server, variant)?;
+        tell(variant, &outcome, options.pods);
+        outcomes.push((variant.name, outcome));
+    }
+    let find = |name: &str| &outcomes.iter().find(|(own, _)| *own == name).expect("every variant ran").1;
+    report(options.pods as f64, &find);
+    Ok(())
+}
+
+fn measure(options: &Options, server: &Replay, variant: &Variant) -> Result<Outcome> {
+    let dash = if variant.side == Side::ClientGo { "-" } else { "--" };
+    let mut arguments = vec!["informer".to_owned()];
+    for (name, value) in [("server", server.url()), ("pods", options.pods.to_string())] {
+        arguments.extend([format!("{dash}{name}"), value]);
+    }
+    arguments.extend(variant.arguments.iter().map(|word| (*word).to_owned()));
+    let form = if variant.name.ends_with("protobuf") {
+        super::data::Form::Protobuf
+    } else {
+        super::data::Form::Json
+    };
+    // Built before it is needed.
+    server.data().initial(form);
+    let rounds = [server.data().updates(form, 1), server.data().updates(form, 2)];
+    server.reset();
+    let mut client = Client::start(options, variant.side, &arguments)?;
+    client.expect("ready")?;
+    let before = own_cpu()?;
+    client.go()?;
+    let sync = client.expect("synced")?;
+    let sent = own_cpu()? - before;
+    let synced = client.expect("settled")?;
+    let (mut watcher, _) = server.watcher()?;
+    let mut round = |client: &mut Client, step: &str, bytes: &[u8]| -> Result<(Figures, f64)> {
+        client.go()?;
+        client.expect("armed")?;
+        let before = own_cpu()?;
+        watcher.write_all(bytes)?;
+        let figures = client.expect(step)?;
+        Ok((figures, own_cpu()? - before))
+    };
+    let (updates, updating) = round(&mut client, "updated", &rounds[0])?;
+    let updated = client.expect("settled")?;
+    let (read, _) = round(&mut client, "read", &rounds[1])?;
+    let reads = READS.iter().map(|step| Ok((*step, client.expect(step)?))).collect::<Result<_>>()?;
+    client.finish()?;
+    Ok(Outcome { sync, synced, updates, updated, read, reads, server: [sent, updating] })
+}
+
+/// What one side did, in full.
+fn tell(variant: &Variant, outcome: &Outcome, pods: u64) {
+    let pods = pods as f64;
+    println!(
+        "side={} sync_seconds={:.3} sync_cpu={:.2} server_cpu={:.2} settle_cpu={:.2} rss_per_pod={:.0} peak_per_pod={:.0} updates_seconds={:.3} updates_cpu={:.2} server_cpu={:.2} rss_after_updates={:.0} read_seconds={:.3} read_cpu={:.2}",
+        variant.name,
+        outcome.sync["seconds"],
+        outcome.sync["cpu"],
+        outcome.server[0],
+        outcome.synced["cpu"],
+        outcome.synced["rss"] / pods,
+        outcome.sync["peak"] / pods,
+        outcome.updates["seconds"],
+        outcome.updates["cpu"],
+        outcome.server[1],
+        outcome.updated["rss"] / pods,
+        outcome.read["seconds"],
+        outcome.read["cpu"],
+    );
+}
+
+fn report<'a>(pods: f64, find: &impl Fn(&str) -> &'a Outcome) {
+    let rate = |figures: &Figures| pods / figures["seconds"];
+    let share = |figures: &Figures, name: &str| figures[name] / pods;
+    type Value<'a> = &'a dyn Fn(&Outcome) -> f64;
+    let cases: [(&str, &str, Better, Value<'_>); 6] = [
+        ("first_sync", "objects/s", Better::More, &|outcome| rate(&outcome.sync)),
+        ("updates", "events/s", Better::More, &|outcome| rate(&outcome.updates)),
+        ("updates_with_typed_read", "events/s", Better::More, &|outcome| rate(&outcome.read)),
+        ("memory_after_sync", "bytes/pod", Better::Less, &|outcome| share(&outcome.synced, "rss")),
+        ("memory_after_updates", "bytes/pod", Better::Less, &|outcome| share(&outcome.updated, "rss")),
+        ("memory_peak_of_sync", "bytes/pod", Better::Less, &|outcome| share(&outcome.sync, "peak")),
+    ];
+    for (case, unit, better, value) in cases {
+        let own = value(find("setpoint"));
+        Line::new(case, unit, better, own)
+            .against("client-go", Some(value(find("client-go"))))
+            .against("kube-runtime", Some(value(find("kube-runtime"))))
+            .beside("client-go-protobuf", value(find("client-go-protobuf")))
+            .beside("kube-runtime-streaming", value(find("kube-runtime-streaming")))
+            .print();
+        Line::new(&format!("{case}_without_managed_fields"), unit, better, own)
+            .against("client-go", Some(value(find("client-go-stripped"))))
+            .against("kube-runtime", Some(value(find("kube-runtime-stripped"))))
+            .print();
+    }
+    for (index, step) in READS.iter().enumerate() {
+        let figures: &[&str] = if step.starts_with("get") { &["p50", "p99"] } else { &["nanos"] };
+        for figure in figures {
+            let value = |name: &str| find(name).reads[index].1[*figure] / 1e3;
+            let case = if figure.starts_with('p') { format!("{step}_{figure}") } else { (*step).to_owned() };
+            Line::new(&case, "microseconds", Better::Less, value("setpoint"))
+                .against("client-go", Some(value("client-go")))
+                .against("kube-runtime", Some(value("kube-runtime")))
+                .print();
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Work queues: one producer, four workers, until every key is done.
+
+use anyhow::Result;
+
+use super::Options;
+use super::client::{Client, Figures, Side};
+use super::report::{Better, Line};
+
+/// Items per case, so that few keys are measured long enough too.
+const ITEMS: u64 = 4_000_000;
+const CORES: [&str; 4] = ["core", "core_by_text", "core_fair", "core_fair_by_text"];
+
+pub fn run(options: &Options) -> Result<()> {
+    for keys in [1_000, 1_000_000] {
+        let theirs = run_side(options, Side::ClientGo, keys, "-", &[])?;
+        let ours = run_side(options, Side::Setpoint, keys, "--", &CORES)?;
+        Line::new(&format!("queue_4_workers_{keys}_keys"), "items/s", Better::More, ours[0]["per_second"])
+            .against("client-go", Some(theirs[0]["per_second"]))
+            .print();
+        for (name, figures) in CORES.iter().zip(&ours[1..]) {
+            Line::new(&format!("queue_{name}_{keys}_keys"), "items/s", Better::More, figures["per_second"])
+                .print();
+        }
+    }
+    Ok(())
+}
+
+fn run_side(options: &Options, side: Side, keys: u64, dash: &str, more: &[&str]) -> Result<Vec<Figures>> {
+    let arguments = [
+        "queue".to_owned(),
+        format!("{dash}keys"),
+        keys.to_string(),
+        format!("{dash}items"),
+        ITEMS.to_string(),
+    ];
+    let mut client = Client::start(options, side, &arguments)?;
+    let figures = std::iter::once(&"shell").chain(more).map(|step| client.expect(step)).collect();
+    client.finish()?;
+    figures
+}
