@@ -63,10 +63,11 @@ fn shell(requests: Arc<Vec<Request>>, rounds: u64) -> Result<Duration> {
             tasks.spawn(async move {
                 let mut next = queue.get().await;
                 while let Some(item) = next {
-                    next = WorkQueue::next(item).await;
+                    // Before it is given back: that waits for the next one.
                     if (done.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(keys) {
                         finished.notify_one();
                     }
+                    next = WorkQueue::next(item).await;
                 }
             });
         }

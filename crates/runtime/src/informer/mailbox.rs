@@ -7,6 +7,9 @@ use std::time::Duration;
 use super::event::Event;
 use crate::key::Key;
 
+/// Room for events that an empty mailbox keeps; that of a first state is given back.
+const KEPT_ROOM: usize = 1024;
+
 /// Events that wait for a handler before they are merged, when it does not choose its own bound.
 pub const DEFAULT_MAILBOX_CAPACITY: usize = 16 * 1024;
 
@@ -120,6 +123,9 @@ impl Mailbox {
             }
             if self.live < self.capacity / 2 {
                 self.newest = None;
+            }
+            if self.events.is_empty() && self.events.capacity() > KEPT_ROOM {
+                self.events = VecDeque::new();
             }
             return Some(event);
         }

@@ -141,7 +141,7 @@ impl Facts {
 }
 
 fn containers(shape: u64) -> u64 {
-    1 + u64::from(shape % 3 == 1) + u64::from(shape % 8 == 5)
+    1 + u64::from(shape % 5 == 1) + u64::from(shape % 16 == 5)
 }
 
 fn container_name<'a>(word: &'a str, index: u64) -> &'a str {
@@ -187,7 +187,7 @@ fn spec(json: &mut String, names: &Names, facts: &Facts) {
     let Names { shape, word, hash, .. } = names;
     let Facts { token, node, .. } = facts;
     json.push_str(r#""spec":{"volumes":["#);
-    for index in 0..shape % 4 {
+    for index in 0..shape % 3 {
         add!(
             json,
             r#"{{"name":"config-{index}","configMap":{{"name":"{word}-{index}-{hash}","defaultMode":420}}}},"#
@@ -198,7 +198,7 @@ fn spec(json: &mut String, names: &Names, facts: &Facts) {
     }
     add!(
         json,
-        r#"{{"name":"kube-api-access-{token}","projected":{{"sources":[{{"serviceAccountToken":{{"expirationSeconds":3607,"path":"token"}}}},{{"configMap":{{"name":"kube-root-ca.crt","items":[{{"key":"ca.crt","path":"ca.crt"}}]}}}},{{"downwardAPI":{{"items":[{{"path":"namespace","fieldRef":{{"apiVersion":"v1","fieldPath":"metadata.namespace"}}}}]}}}}],"defaultMode":420}}}}],"containers":["#
+        r#"{{"name":"kube-api-access-{token}","projected":{{"sources":[{{"serviceAccountToken":{{"expirationSeconds":3607,"path":"token"}}}},{{"configMap":{{"name":"kube-root-ca.crt","items":[{{"key":"ca.crt","path":"ca.crt"}}]}}}},{{"downwardAPI":{{"items":[]}}}}],"defaultMode":420}}}}],"containers":["#
     );
     for index in 0..containers(*shape) {
         if index > 0 {
@@ -221,7 +221,7 @@ fn spec(json: &mut String, names: &Names, facts: &Facts) {
             r#","affinity":{{"podAntiAffinity":{{"preferredDuringSchedulingIgnoredDuringExecution":[{{"weight":100,"podAffinityTerm":{{"labelSelector":{{"matchLabels":{{"app":"{word}"}}}},"topologyKey":"kubernetes.io/hostname"}}}}]}}}}"#
         );
     }
-    json.push_str(r#","schedulerName":"default-scheduler","tolerations":[{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":300},{"key":"node.kubernetes.io/unreachable","operator":"Exists","effect":"NoExecute","tolerationSeconds":300}],"priority":0,"enableServiceLinks":true,"preemptionPolicy":"PreemptLowerPriority"},"#);
+    json.push_str(r#","schedulerName":"default-scheduler","tolerations":[{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":300}],"priority":0,"enableServiceLinks":true,"preemptionPolicy":"PreemptLowerPriority"},"#);
 }
 
 fn container(json: &mut String, names: &Names, facts: &Facts, index: u64) {
@@ -238,7 +238,7 @@ fn container(json: &mut String, names: &Names, facts: &Facts, index: u64) {
         json,
         r#"],"resources":{{"limits":{{"cpu":"{cpu}m","memory":"{memory}Mi"}},"requests":{{"cpu":"{cpu}m","memory":"{memory}Mi"}}}},"volumeMounts":["#
     );
-    for mount in 0..shape % 4 {
+    for mount in 0..shape % 3 {
         add!(json, r#"{{"name":"config-{mount}","readOnly":true,"mountPath":"/etc/{word}/{mount}"}},"#);
     }
     add!(
@@ -246,7 +246,7 @@ fn container(json: &mut String, names: &Names, facts: &Facts, index: u64) {
         r#"{{"name":"kube-api-access-{}","readOnly":true,"mountPath":"/var/run/secrets/kubernetes.io/serviceaccount"}}],"#,
         facts.token
     );
-    if shape % 2 == 1 && index == 0 {
+    if shape % 3 == 1 && index == 0 {
         add!(
             json,
             r#""livenessProbe":{{"httpGet":{{"path":"/live","port":"http","scheme":"HTTP"}},"initialDelaySeconds":{shape},"timeoutSeconds":1,"periodSeconds":10,"successThreshold":1,"failureThreshold":3}},"readinessProbe":{{"httpGet":{{"path":"/ready","port":"http","scheme":"HTTP"}},"timeoutSeconds":1,"periodSeconds":5,"successThreshold":1,"failureThreshold":{}}},"#,
@@ -258,7 +258,7 @@ fn container(json: &mut String, names: &Names, facts: &Facts, index: u64) {
 
 fn environment(json: &mut String, names: &Names, container: u64) {
     let Names { shape, workload, .. } = names;
-    let count = if container == 0 { 2 + shape % 7 } else { 1 };
+    let count = if container == 0 { 1 + shape % 6 } else { 1 };
     for index in 0..count {
         if index > 0 {
             json.push(',');
@@ -287,7 +287,6 @@ fn status(json: &mut String, names: &Names, facts: &Facts, round: u64) {
     let Facts { time, ready_time, ip, host, .. } = facts;
     json.push_str(r#""status":{"phase":"Running","conditions":["#);
     for (index, (condition, at)) in [
-        ("PodReadyToStartContainers", time),
         ("Initialized", time),
         ("Ready", ready_time),
         ("ContainersReady", ready_time),
@@ -304,7 +303,7 @@ fn status(json: &mut String, names: &Names, facts: &Facts, round: u64) {
     }
     add!(
         json,
-        r#"],"hostIP":"10.0.{host}.7","hostIPs":[{{"ip":"10.0.{host}.7"}}],"podIP":"{ip}","podIPs":[{{"ip":"{ip}"}}],"startTime":"{time}","containerStatuses":["#
+        r#"],"hostIP":"10.0.{host}.7","podIP":"{ip}","podIPs":[{{"ip":"{ip}"}}],"startTime":"{time}","containerStatuses":["#
     );
     for index in 0..containers(*shape) {
         let comma = if index > 0 { "," } else { "" };
@@ -332,11 +331,11 @@ fn managed_fields(json: &mut String, names: &Names, facts: &Facts) {
         let name = container_name(word, index);
         add!(
             json,
-            r#"{comma}"k:{{\"name\":\"{name}\"}}":{{".":{{}},"f:env":{{}},"f:image":{{}},"f:imagePullPolicy":{{}},"f:name":{{}},"f:ports":{{}},"f:resources":{{".":{{}},"f:limits":{{}},"f:requests":{{}}}},"f:terminationMessagePath":{{}},"f:terminationMessagePolicy":{{}},"f:volumeMounts":{{}}}}"#
+            r#"{comma}"k:{{\"name\":\"{name}\"}}":{{".":{{}},"f:env":{{}},"f:image":{{}},"f:imagePullPolicy":{{}},"f:name":{{}},"f:ports":{{}},"f:resources":{{}},"f:volumeMounts":{{}}}}"#
         );
     }
-    json.push_str(r#"},"f:dnsPolicy":{},"f:enableServiceLinks":{},"f:restartPolicy":{},"f:schedulerName":{},"f:securityContext":{},"f:serviceAccount":{},"f:serviceAccountName":{},"f:terminationGracePeriodSeconds":{},"f:volumes":{".":{}"#);
-    for index in 0..shape % 4 {
+    json.push_str(r#"},"f:dnsPolicy":{},"f:enableServiceLinks":{},"f:restartPolicy":{},"f:schedulerName":{},"f:serviceAccount":{},"f:terminationGracePeriodSeconds":{},"f:volumes":{".":{}"#);
+    for index in 0..shape % 3 {
         add!(
             json,
             r#","k:{{\"name\":\"config-{index}\"}}":{{".":{{}},"f:configMap":{{".":{{}},"f:defaultMode":{{}},"f:name":{{}}}},"f:name":{{}}}}"#
@@ -344,7 +343,7 @@ fn managed_fields(json: &mut String, names: &Names, facts: &Facts) {
     }
     add!(
         json,
-        r#"}}}}}}}},{{"manager":"kubelet","operation":"Update","apiVersion":"v1","time":"{ready_time}","fieldsType":"FieldsV1","fieldsV1":{{"f:status":{{"f:conditions":{{"k:{{\"type\":\"ContainersReady\"}}":{{".":{{}},"f:lastProbeTime":{{}},"f:lastTransitionTime":{{}},"f:status":{{}},"f:type":{{}}}},"k:{{\"type\":\"Initialized\"}}":{{".":{{}},"f:lastProbeTime":{{}},"f:lastTransitionTime":{{}},"f:status":{{}},"f:type":{{}}}},"k:{{\"type\":\"Ready\"}}":{{".":{{}},"f:lastProbeTime":{{}},"f:lastTransitionTime":{{}},"f:status":{{}},"f:type":{{}}}}}},"f:containerStatuses":{{}},"f:hostIP":{{}},"f:hostIPs":{{}},"f:phase":{{}},"f:podIP":{{}},"f:podIPs":{{".":{{}},"k:{{\"ip\":\"{}\"}}":{{".":{{}},"f:ip":{{}}}}}},"f:startTime":{{}}}}}},"subresource":"status"}}"#,
+        r#"}}}}}}}},{{"manager":"kubelet","operation":"Update","apiVersion":"v1","time":"{ready_time}","fieldsType":"FieldsV1","fieldsV1":{{"f:status":{{"f:conditions":{{"k:{{\"type\":\"ContainersReady\"}}":{{".":{{}},"f:lastTransitionTime":{{}},"f:status":{{}},"f:type":{{}}}},"k:{{\"type\":\"Ready\"}}":{{".":{{}},"f:lastTransitionTime":{{}},"f:status":{{}},"f:type":{{}}}}}},"f:containerStatuses":{{}},"f:hostIP":{{}},"f:hostIPs":{{}},"f:phase":{{}},"f:podIP":{{}},"f:podIPs":{{".":{{}},"k:{{\"ip\":\"{}\"}}":{{".":{{}},"f:ip":{{}}}}}},"f:startTime":{{}}}}}},"subresource":"status"}}"#,
         facts.ip
     );
 }
