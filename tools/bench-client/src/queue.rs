@@ -77,6 +77,8 @@ fn shell(requests: Arc<Vec<Request>>, rounds: u64) -> Result<Duration> {
             tasks.spawn(async move {
                 for request in requests.iter() {
                     producer.add_with(request, setpoint::Priority::DEFAULT, Reason::MANUAL);
+                    // As the sources of a controller do: no task keeps its thread for itself.
+                    tokio::task::coop::consume_budget().await;
                 }
             });
             finished.notified().await;

@@ -12,6 +12,7 @@ use super::limiter::RateLimiter;
 use super::ready::{Links, Ready};
 use super::reason::{Reason, Reasons};
 use super::stats::Stats;
+use super::table::Table;
 
 slotmap::new_key_type! {
     /// A key that the queue knows, as a number.
@@ -99,7 +100,7 @@ pub struct Run {
 #[derive(Debug)]
 pub struct Queue<T> {
     slots: SlotMap<KeyId, Slot<T>>,
-    ids: HashMap<T, KeyId, FoldState>,
+    ids: Table<T>,
     flows: HashMap<u64, (u32, u32), FoldState>,
     free_flows: Vec<u32>,
     flow_hashes: Vec<u64>,
@@ -128,7 +129,7 @@ impl<T: Clone + Eq + Hash> Queue<T> {
         let state = FoldState(options.seed);
         Queue {
             slots: SlotMap::with_key(),
-            ids: HashMap::with_hasher(state),
+            ids: Table::new(state),
             flows: HashMap::with_hasher(state),
             free_flows: Vec::new(),
             flow_hashes: Vec::new(),
@@ -146,7 +147,6 @@ impl<T: Clone + Eq + Hash> Queue<T> {
         }
     }
 
-    /// For a caller that finds numbers by key itself.
     pub(super) fn interned_elsewhere(options: QueueOptions<T>) -> Self {
         Queue { interned_elsewhere: true, ..Queue::new(options) }
     }
@@ -154,7 +154,7 @@ impl<T: Clone + Eq + Hash> Queue<T> {
     /// The number of `key`; makes one if the queue does not know it.
     pub fn intern(&mut self, key: &T) -> KeyId {
         if let Some(id) = self.ids.get(key) {
-            return *id;
+            return id;
         }
         let id = self.reserve();
         self.fill(id, key.clone());
@@ -325,7 +325,7 @@ impl<T: Clone + Eq + Hash> Queue<T> {
 
     /// Forgets the failures of a key: its next delay is the first one again.
     pub fn forget(&mut self, key: &T) {
-        if let Some(id) = self.ids.get(key).copied() {
+        if let Some(id) = self.ids.get(key) {
             self.forget_id(id);
         }
     }
@@ -340,7 +340,7 @@ impl<T: Clone + Eq + Hash> Queue<T> {
 
     /// How often the key was rate-limited since it was forgotten.
     pub fn num_requeues(&self, key: &T) -> u32 {
-        self.ids.get(key).map_or(0, |id| self.failures_of(*id))
+        self.ids.get(key).map_or(0, |id| self.failures_of(id))
     }
 
     pub(super) fn failures_of(&self, id: KeyId) -> u32 {

@@ -1,20 +1,19 @@
 //! The way of an add to the queue: past the lock that the workers hold.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use super::core::KeyId;
-use super::hash::FoldState;
 use super::reason::Reason;
+use super::table::Table;
 
 /// Adds that wait to be taken into the queue, at most. Whoever fills the inbox empties it into the queue.
-pub(super) const INBOX: usize = 1024;
+pub(super) const INBOX: usize = 256;
 /// Numbers that are fetched at once for keys that are still to come.
 pub(super) const RESERVE: usize = 64;
 
 /// Numbers by key: what whoever adds looks up, and no worker ever does.
 pub(super) struct Names<T> {
-    pub(super) ids: HashMap<T, KeyId, FoldState>,
+    pub(super) ids: Table<T>,
     pub(super) reserve: Vec<KeyId>,
 }
 
@@ -40,6 +39,6 @@ pub(super) struct Inbox<T> {
 
 impl<T> Inbox<T> {
     pub(super) fn new() -> Self {
-        Inbox { adds: Vec::new(), fresh: Vec::new(), waiting: 0, closed: false }
+        Inbox { adds: Vec::with_capacity(INBOX), fresh: Vec::new(), waiting: 0, closed: false }
     }
 }

@@ -40,6 +40,7 @@ mod shell;
 #[cfg(test)]
 mod shell_tests;
 mod stats;
+mod table;
 #[cfg(test)]
 mod tests;
 

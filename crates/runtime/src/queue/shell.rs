@@ -5,7 +5,6 @@
 //! the workers' lock and they never for a lookup. Whoever looks at the state takes in first what the inbox holds, so
 //! that it sees every add that has returned.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::hash::Hash;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,6 +22,7 @@ use super::inbox::{Add, INBOX, Inbox, Names, RESERVE};
 use super::item::Item;
 use super::reason::Reason;
 use super::stats::Stats;
+use super::table::Table;
 
 /// How often a worker that has just finished a key looks for the next add before it goes to sleep: about as long as
 /// waking it would take.
@@ -96,13 +96,14 @@ impl<T> fmt::Debug for WorkQueue<T> {
 impl<T: Clone + Eq + Hash> WorkQueue<T> {
     /// An empty queue; `name` is the label of its metrics.
     pub fn new(name: &str, options: QueueOptions<T>) -> Self {
-        let ids = HashMap::with_hasher(FoldState(options.seed));
+        let ids = Table::new(FoldState(options.seed));
         let state = State {
             queue: Queue::interned_elsewhere(options),
             waiting: 0,
             timekeeper: false,
             draining: false,
-            adds: Vec::new(),
+            // As much room as the inbox has, so that no add makes room.
+            adds: Vec::with_capacity(INBOX),
             fresh: Vec::new(),
         };
         WorkQueue(Arc::new(Shared {
@@ -170,7 +171,7 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
     /// The number of a key, valid while the names are locked; `None` for an unknown key of a queue that is shut down.
     fn number(&self, names: &mut Names<T>, key: &T) -> Option<KeyId> {
         if let Some(id) = names.ids.get(key) {
-            return Some(*id);
+            return Some(id);
         }
         if names.reserve.is_empty() {
             let mut state = self.lock();
@@ -273,7 +274,7 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
     pub fn forget(&self, key: &T) {
         let names = self.names();
         if let Some(id) = names.ids.get(key) {
-            self.forget_id(*id);
+            self.forget_id(id);
         }
     }
 
@@ -284,7 +285,7 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
     /// How often the key was rate-limited since it was forgotten.
     pub fn num_requeues(&self, key: &T) -> u32 {
         let names = self.names();
-        names.ids.get(key).map_or(0, |id| self.lock().queue.failures_of(*id))
+        names.ids.get(key).map_or(0, |id| self.lock().queue.failures_of(id))
     }
 
     /// How many keys are ready.

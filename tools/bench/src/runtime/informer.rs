@@ -103,7 +103,7 @@ fn measure(options: &Options, server: &Replay, variant: &Variant) -> Result<Outc
 fn tell(variant: &Variant, outcome: &Outcome, pods: u64) {
     let pods = pods as f64;
     println!(
-        "side={} sync_seconds={:.3} sync_cpu={:.2} server_cpu={:.2} settle_cpu={:.2} rss_per_pod={:.0} peak_per_pod={:.0} updates_seconds={:.3} updates_cpu={:.2} server_cpu={:.2} rss_after_updates={:.0} read_seconds={:.3} read_cpu={:.2}",
+        "side={} sync_seconds={:.3} sync_cpu={:.2} server_cpu={:.2} settle_cpu={:.2} rss_per_pod={:.0} peak_per_pod={:.0} updates_seconds={:.3} updates_cpu={:.2} server_cpu={:.2} rss_after_updates={:.0} read_seconds={:.3} read_cpu={:.2} counted_per_pod={:.0}",
         variant.name,
         outcome.sync["seconds"],
         outcome.sync["cpu"],
@@ -117,6 +117,7 @@ fn tell(variant: &Variant, outcome: &Outcome, pods: u64) {
         outcome.updated["rss"] / pods,
         outcome.read["seconds"],
         outcome.read["cpu"],
+        outcome.updated.get("counted").copied().unwrap_or_default() / pods,
     );
 }
 
