@@ -1,9 +1,13 @@
 //! Shares equal parts of objects: pods of one ReplicaSet have the same labels and owners.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
+use crate::queue::FoldState;
+
+/// Of the hashes here; fixed, so that a run can be repeated.
+const SEED: u64 = 0x1b87_3593;
 /// Sweep at least after this many new values.
 const SWEEP_FLOOR: usize = 1024;
 
@@ -11,13 +15,13 @@ const SWEEP_FLOOR: usize = 1024;
 /// are dropped whenever the table has doubled.
 pub(crate) struct Interner<T: ?Sized> {
     // Looked up by key only; its order never shows.
-    values: HashMap<Box<[u8]>, Arc<T>, BuildHasherDefault<DefaultHasher>>,
+    values: HashMap<Box<[u8]>, Arc<T>, FoldState>,
     sweep_at: usize,
 }
 
 impl<T: ?Sized> Interner<T> {
     pub fn new() -> Self {
-        Interner { values: HashMap::default(), sweep_at: SWEEP_FLOOR }
+        Interner { values: HashMap::with_hasher(FoldState(SEED)), sweep_at: SWEEP_FLOOR }
     }
 
     /// The value read from `json`, shared with all others that were read from the same bytes.
@@ -37,9 +41,7 @@ impl<T: ?Sized> Interner<T> {
 
 /// The same bytes give the same number in every process.
 pub(crate) fn hash_bytes(bytes: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    bytes.hash(&mut hasher);
-    hasher.finish()
+    FoldState(SEED).hash_one(bytes)
 }
 
 #[cfg(test)]

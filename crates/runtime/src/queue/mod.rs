@@ -52,6 +52,7 @@ pub use reason::{REASONS_PER_KEY, Reason, Reasons, Source, Trigger};
 pub use shell::WorkQueue;
 pub use stats::{BUCKETS, Histogram, Stats};
 
+pub(crate) use hash::FoldState;
 pub(crate) use shell::QueueReport;
 
 /// How urgent a key is. Higher goes first; any number is allowed.

@@ -144,7 +144,7 @@ fn containers(shape: u64) -> u64 {
     1 + u64::from(shape % 5 == 1) + u64::from(shape % 16 == 5)
 }
 
-fn container_name<'a>(word: &'a str, index: u64) -> &'a str {
+fn container_name(word: &str, index: u64) -> &str {
     match index {
         0 => word,
         1 => "proxy",

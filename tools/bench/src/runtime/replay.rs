@@ -136,13 +136,13 @@ fn serve(shared: &Shared, stream: TcpStream) -> Result<()> {
             let page = request.get("continue").and_then(|token| token.parse().ok()).unwrap_or(0);
             let body = shared.data.page(page);
             head(&mut writer, "200 OK", "application/json", Some(body.len()))?;
-            writer.write_all(&body)?;
+            writer.write_all(body)?;
             continue;
         }
         let form = request.form;
         head(&mut writer, "200 OK", form.watch_type(), None)?;
         if request.has("sendInitialEvents", "true") {
-            writer.write_all(&shared.data.initial(form))?;
+            writer.write_all(shared.data.initial(form))?;
         }
         *shared.watcher.lock().expect("no holder of this lock panics") = Some((stream, form));
         shared.opened.notify_all();
