@@ -13,8 +13,8 @@ use super::{Place, until, until_true};
 
 fn candidate(place: &Place, identity: &str) -> (Manager, Arc<AtomicUsize>) {
     let election = LeaderElection {
-        lease_duration: Duration::from_secs(4),
-        renew_deadline: Duration::from_secs(3),
+        lease_duration: Duration::from_secs(8),
+        renew_deadline: Duration::from_secs(6),
         retry_period: Duration::from_millis(300),
         ..LeaderElection::new(&place.namespace, "operator").identity(identity)
     };
@@ -54,7 +54,7 @@ async fn one_leads_and_the_other_follows() {
         until_true("the second works", || second_runs.load(Ordering::SeqCst) > 3).await;
         assert_eq!(holder().await.as_deref(), Some("second"));
         let lease = leases.get("operator").await.unwrap().spec.unwrap();
-        assert_eq!((lease.lease_transitions, lease.lease_duration_seconds), (Some(1), Some(4)));
+        assert_eq!((lease.lease_transitions, lease.lease_duration_seconds), (Some(1), Some(8)));
         stop.cancel();
     };
     let (ended, ()) = tokio::join!(second.run(stop.clone().cancelled_owned()), script);
