@@ -22,7 +22,7 @@ pub fn run(words: &[String]) -> Result<()> {
         name,
     ]);
     match name.as_str() {
-        "runtime" => command.arg("--programs").arg(runtime_programs()?),
+        "runtime" => like_the_peer(&mut command).arg("--programs").arg(runtime_programs()?),
         _ => {
             setpoint_peers::build_all()?;
             command.arg("--setpoint").arg(e2e::build()?)
@@ -55,15 +55,17 @@ fn runtime_programs() -> Result<PathBuf> {
         "--release",
         "--locked",
     ]))?;
-    run::check(cargo().current_dir(&root).args([
-        "build",
-        "--release",
-        "--package",
-        "setpoint-bench-client",
-    ]))?;
+    let mut own = cargo();
+    own.current_dir(&root).args(["build", "--release", "--package", "setpoint-bench-client"]);
+    run::check(like_the_peer(&mut own))?;
     copy(&target.join("release/kube-runtime-peer"), &folder.join("kube-runtime"))?;
     copy(&root.join("target/release/setpoint-bench-client"), &folder.join("setpoint"))?;
     Ok(folder)
+}
+
+/// As the peer's Cargo.toml has it: programs that are compared are built alike.
+fn like_the_peer(command: &mut Command) -> &mut Command {
+    command.env("CARGO_PROFILE_RELEASE_LTO", "thin").env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "4")
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {
