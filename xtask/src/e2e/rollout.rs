@@ -81,6 +81,15 @@ const SESSION: &[(Compare, &[&str])] = &[
     // Nodes that take nothing more.
     (All, &["cordon", "setpoint-0"]),
     (All, &["cordon", "setpoint-0"]),
+    (
+        All,
+        &[
+            "wait",
+            "node/setpoint-0",
+            "--for=jsonpath={.spec.taints[0].key}=node.kubernetes.io/unschedulable",
+            "--timeout=60s",
+        ],
+    ),
     (All, &["get", "node", "setpoint-0", "-o", "jsonpath={.spec.unschedulable} {.spec.taints[*].key}"]),
     (All, &["run", "waits", "--image=x"]),
     (All, &["wait", "pod/waits", "--for=condition=PodScheduled=False", "--timeout=60s"]),
