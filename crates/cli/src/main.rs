@@ -44,9 +44,9 @@ enum Command {
     /// Become a container's program (started by `container-init`).
     #[command(hide = true)]
     ContainerExec {
-        /// The process whose mount namespace to join.
+        /// The terminal that the program gets.
         #[arg(long)]
-        join: Option<i32>,
+        terminal: Option<std::path::PathBuf>,
         /// The program and its arguments.
         #[arg(last = true)]
         command: Vec<String>,
@@ -98,9 +98,9 @@ fn run(command: Command, began: Instant) -> anyhow::Result<ExitCode> {
             let code = setpoint_node::process::init::supervise();
             return Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)));
         }
-        Command::ContainerExec { join, command } => {
+        Command::ContainerExec { terminal, command } => {
             let name = command.first().cloned().unwrap_or_default();
-            let exec = setpoint_node::process::init::Exec { join, command };
+            let exec = setpoint_node::process::init::Exec { terminal, command };
             anyhow::bail!("cannot run {name}: {}", setpoint_node::process::init::exec(&exec));
         }
     }

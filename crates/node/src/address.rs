@@ -5,8 +5,9 @@
 //! the loopback interface without being configured, so each process pod has one of its own there, and its
 //! containers' ports are what they say they are.
 
-use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 /// The most nodes whose ranges fit.
 pub const NODES: u32 = 12 * 256;
@@ -70,6 +71,81 @@ pub fn loopback(pod: Ipv4Addr, cluster: u8) -> Ipv4Addr {
     Ipv4Addr::new(127, 1 + (second.wrapping_sub(244) & 0x0f) + (cluster % 15) * 16, third, fourth)
 }
 
+/// How a process pod gets ports of its own on a host that it shares with others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// Each pod has a loopback address of its own, and its ports are what they say they are (Linux).
+    OwnAddress,
+    /// All pods share 127.0.0.1; each declared port has a free one there, which the program is told in
+    /// `SETPOINT_PORT_<declared>`.
+    FreePorts,
+}
+
+impl Default for Listen {
+    /// Only Linux has all of 127.0.0.0/8 on its loopback interface.
+    fn default() -> Self {
+        if cfg!(target_os = "linux") { Listen::OwnAddress } else { Listen::FreePorts }
+    }
+}
+
+/// Where the ports of one pod really are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PodPorts {
+    /// Nowhere: the pod is simulated.
+    None,
+    /// At this address, each under its own number.
+    Own(Ipv4Addr),
+    /// On 127.0.0.1, declared number to real one.
+    Mapped(BTreeMap<u16, u16>),
+}
+
+impl PodPorts {
+    /// A free port of 127.0.0.1 for each of those declared.
+    pub fn free(declared: impl IntoIterator<Item = u16>) -> io::Result<PodPorts> {
+        // All are held until the last is found, or the same one could be found twice.
+        let mut held = Vec::new();
+        let mut ports = BTreeMap::new();
+        for port in declared {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+            ports.insert(port, listener.local_addr()?.port());
+            held.push(listener);
+        }
+        Ok(PodPorts::Mapped(ports))
+    }
+
+    /// Where a port of the pod is.
+    pub fn place(&self, port: u16) -> io::Result<SocketAddr> {
+        let refused = |text: String| io::Error::new(io::ErrorKind::ConnectionRefused, text);
+        match self {
+            PodPorts::Own(address) => Ok(SocketAddr::from((*address, port))),
+            PodPorts::Mapped(ports) => match ports.get(&port) {
+                Some(real) => Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, *real))),
+                None => Err(refused(format!("no container of the pod declares port {port}"))),
+            },
+            PodPorts::None => Err(refused("the pod is simulated: no program listens behind it".into())),
+        }
+    }
+
+    /// What the programs of the pod are told.
+    pub fn environment(&self) -> Vec<(String, String)> {
+        match self {
+            PodPorts::None => Vec::new(),
+            PodPorts::Own(address) => vec![(HOST_VARIABLE.to_owned(), address.to_string())],
+            PodPorts::Mapped(ports) => {
+                let host = (HOST_VARIABLE.to_owned(), Ipv4Addr::LOCALHOST.to_string());
+                let port =
+                    |(declared, real): (&u16, &u16)| (format!("{PORT_VARIABLE}{declared}"), real.to_string());
+                std::iter::once(host).chain(ports.iter().map(port)).collect()
+            }
+        }
+    }
+}
+
+/// Names the address on which a program in a pod listens.
+pub const HOST_VARIABLE: &str = "SETPOINT_HOST";
+/// Before a declared port's number, names the port that it really is.
+pub const PORT_VARIABLE: &str = "SETPOINT_PORT_";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,6 +169,19 @@ mod tests {
         assert!(!node.claim(Ipv4Addr::new(10, 244, 0, 2)));
         assert!(!node.claim(Ipv4Addr::new(10, 244, 1, 2)));
         assert_eq!(node.take(), Some(Ipv4Addr::new(10, 244, 0, 3)));
+    }
+
+    #[test]
+    fn declared_ports_are_told_and_found_and_others_refused() {
+        let ports = PodPorts::free([80, 443]).unwrap();
+        let told: BTreeMap<String, String> = ports.environment().into_iter().collect();
+        assert_eq!(told["SETPOINT_HOST"], "127.0.0.1");
+        assert_eq!(ports.place(80).unwrap().port().to_string(), told["SETPOINT_PORT_80"]);
+        assert_ne!(told["SETPOINT_PORT_80"], told["SETPOINT_PORT_443"]);
+        let refused = ports.place(81).unwrap_err();
+        assert_eq!(refused.to_string(), "no container of the pod declares port 81");
+        let own = PodPorts::Own(Ipv4Addr::new(127, 1, 0, 2));
+        assert_eq!(own.place(80).unwrap().to_string(), "127.1.0.2:80");
     }
 
     #[test]

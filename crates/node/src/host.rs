@@ -1,34 +1,29 @@
 //! The nodes' pods behind the kubelet's paths.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use serde_json::{Value, json};
 use setpoint::Key;
 use tokio::net::TcpStream;
 
+pub use crate::address::PodPorts;
+use crate::kubelet::attach::Attachment;
 use crate::kubelet::exec::ExecCommand;
 use crate::kubelet::port_forward::Dial;
 use crate::kubelet::service::{ContainerName, Host, HostError, LogSource};
 use crate::pods::Pods;
+use crate::process::image::Image;
 use crate::process::reconcile::is_process;
-
-/// The way to the ports of one pod.
-#[derive(Clone, Copy, Debug)]
-pub struct PodPorts(Option<Ipv4Addr>);
 
 impl Dial for PodPorts {
     type Io = TcpStream;
 
     async fn dial(&self, port: u16) -> io::Result<TcpStream> {
-        match self.0 {
-            Some(address) => TcpStream::connect(SocketAddr::new(address.into(), port)).await,
-            None => Err(io::Error::new(
-                io::ErrorKind::ConnectionRefused,
-                "the pod is simulated: no program listens behind it",
-            )),
-        }
+        let stream = TcpStream::connect(self.place(port)?).await?;
+        // Interactive traffic passes here; its small pieces should not wait for one another.
+        let _ = stream.set_nodelay(true);
+        Ok(stream)
     }
 }
 
@@ -45,6 +40,16 @@ impl NodePods {
         let pod = self.pods.pod(&key).filter(|pod| self.pods.node_of(pod) == Some(self.node));
         let pod = pod.ok_or_else(|| HostError::NotFound(format!("pod {key} is not on this node")))?;
         Ok((key, pod))
+    }
+}
+
+impl NodePods {
+    /// What the image table says of a container; nothing where it is simulated.
+    fn entry(&self, pod: &Pod, name: &ContainerName) -> Option<&Image> {
+        let spec = pod.spec.as_ref()?;
+        let mut containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
+        let container = containers.find(|container| container.name == name.container)?;
+        self.pods.options().images.find(container.image.as_deref().unwrap_or_default())
     }
 }
 
@@ -66,29 +71,39 @@ impl Host for NodePods {
 
     fn log(&self, name: &ContainerName, previous: bool) -> Result<LogSource, HostError> {
         let (key, pod) = self.find(name)?;
+        let status = status_of(&pod, &name.container);
+        let gone = || {
+            HostError::NotFound(format!(
+                "previous terminated container {:?} in pod {:?} not found",
+                name.container, name.pod
+            ))
+        };
+        if previous && status.as_ref().is_none_or(|status| status.last_state.is_none()) {
+            return Err(gone());
+        }
         if let Some(processes) =
             self.pods.processes().filter(|_| is_process(&pod, &self.pods.options().images))
         {
-            return match processes.log(&key, &name.container, previous) {
+            // Between two runs, the last one is the previous and the newest.
+            let waiting = status.as_ref().is_some_and(|status| is_waiting(status).is_some());
+            return match processes.log(&key, &name.container, previous && !waiting) {
                 Some(log) => Ok(LogSource::File(log)),
-                None if previous => Err(HostError::NotFound(format!(
-                    "previous terminated container {:?} in pod {:?} not found",
-                    name.container, name.pod
-                ))),
-                None => Ok(LogSource::Lines(Vec::new())),
+                None if previous => Err(gone()),
+                None => Err(not_started(name, status.as_ref())),
             };
         }
-        let statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
-        let status = statuses.into_iter().find(|status| status.name == name.container);
-        Ok(LogSource::Lines(status.map(|status| lifecycle(status, previous)).unwrap_or_default()))
+        match status {
+            Some(status) if is_waiting(&status).is_some() && status.last_state.is_none() => {
+                Err(not_started(name, Some(&status)))
+            }
+            Some(status) => Ok(LogSource::Lines(lifecycle(&status, previous))),
+            None => Err(not_started(name, None)),
+        }
     }
 
     fn exec(&self, name: &ContainerName, command: &[String]) -> Result<ExecCommand, HostError> {
         let (key, pod) = self.find(name)?;
-        let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
-        let container = containers.into_iter().find(|container| container.name == name.container);
-        let image = container.and_then(|container| container.image.clone()).unwrap_or_default();
-        let Some(entry) = self.pods.options().images.find(&image) else {
+        let Some(entry) = self.entry(&pod, name) else {
             return Err(HostError::Refused(format!(
                 "container {} is simulated: there is no program to run {command:?} beside",
                 name.container
@@ -101,18 +116,46 @@ impl Host for NodePods {
             )));
         }
         let command = entry.command(command, &[]).map_err(|error| HostError::Refused(error.to_string()))?;
-        let processes =
-            self.pods.processes().ok_or_else(|| HostError::Refused("no process containers here".into()))?;
-        let running = processes.process(&key, &name.container);
-        let (join, environment) = running
-            .ok_or_else(|| HostError::NotFound(format!("container not found ({:?})", name.container)))?;
-        Ok(ExecCommand { helper: processes.helper().clone(), join, command, environment })
+        let processes = self.pods.processes();
+        let exec = processes.and_then(|processes| processes.exec(&key, &name.container, command));
+        exec.ok_or_else(|| HostError::NotFound(format!("container not found ({:?})", name.container)))
+    }
+
+    fn attach(&self, name: &ContainerName) -> Result<Attachment, HostError> {
+        let (key, pod) = self.find(name)?;
+        if self.entry(&pod, name).is_none() {
+            return Err(HostError::Refused(format!(
+                "container {} is simulated: there is no program to attach to",
+                name.container
+            )));
+        }
+        let attachment = self.pods.processes().and_then(|processes| processes.attach(&key, &name.container));
+        attachment.ok_or_else(|| HostError::NotFound(format!("container not found ({:?})", name.container)))
     }
 
     fn dial(&self, name: &ContainerName) -> Result<PodPorts, HostError> {
         let (key, _) = self.find(name)?;
-        Ok(PodPorts(self.pods.processes().and_then(|processes| processes.address(&key))))
+        let ports = self.pods.processes().and_then(|processes| processes.ports(&key));
+        Ok(ports.unwrap_or(PodPorts::None))
     }
+}
+
+fn status_of(pod: &Pod, container: &str) -> Option<ContainerStatus> {
+    let status = pod.status.as_ref()?;
+    let all = [&status.container_statuses, &status.init_container_statuses];
+    all.into_iter().flatten().flatten().find(|status| status.name == container).cloned()
+}
+
+/// Why a container waits, where it does.
+fn is_waiting(status: &ContainerStatus) -> Option<&str> {
+    let waiting = status.state.as_ref()?.waiting.as_ref()?;
+    Some(waiting.reason.as_deref().unwrap_or_default())
+}
+
+fn not_started(name: &ContainerName, status: Option<&ContainerStatus>) -> HostError {
+    let reason = status.and_then(is_waiting).unwrap_or("ContainerCreating");
+    let (container, pod) = (&name.container, &name.pod);
+    HostError::NotYet(format!("container {container:?} in pod {pod:?} is waiting to start: {reason}"))
 }
 
 /// A simulated container has no output; its log tells its life.

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::address::Listen;
 use crate::annotation::Script;
 use crate::node;
 use crate::process::image::ImageTable;
@@ -28,6 +29,8 @@ pub struct NodeOptions {
     pub folder: Option<PathBuf>,
     /// Tells clusters of one host apart in their loopback addresses.
     pub cluster: u8,
+    /// How process pods get ports of their own.
+    pub listen: Listen,
     /// Environment of every process container: how it finds the API server.
     pub environment: Vec<(String, String)>,
     /// How often each node renews its lease.
@@ -70,6 +73,7 @@ impl Default for NodeOptions {
             helper: None,
             folder: None,
             cluster: 0,
+            listen: Listen::default(),
             environment: Vec::new(),
             heartbeat: HEARTBEAT,
             capacity: Capacity::default(),

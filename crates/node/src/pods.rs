@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use setpoint::{Action, Clock, Context, DeleteOptions, Error, Key, Reconciler, Request, SharedInformer};
 
-use crate::address::{PodAddresses, loopback};
+use crate::address::PodAddresses;
 use crate::annotation::Script;
 use crate::host::NodePods;
 use crate::kubelet::service::Service;
@@ -176,10 +176,8 @@ impl Reconciler for Pods {
         };
         let plan = match &self.0.processes {
             Some(processes) if is_process(&pod, &self.0.options.images) => {
-                let address = addresses.pod.parse().unwrap_or(Ipv4Addr::LOCALHOST);
-                let loopback = loopback(address, self.0.options.cluster);
                 let options = &self.0.options;
-                let look = Look { pods: processes, options, addresses: &addresses, loopback, now };
+                let look = Look { pods: processes, options, addresses: &addresses, script, now };
                 look.take(ctx, request.key(), &pod).await?
             }
             _ => simulated::plan(&pod, &script, &addresses, now),

@@ -11,6 +11,8 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
+use crate::address::PodPorts;
+
 /// What an attempt asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Check {
@@ -50,6 +52,8 @@ pub struct Schedule {
     pub success_threshold: i32,
     /// Failures in a row that make bad.
     pub failure_threshold: i32,
+    /// How long the container may take to stop when this probe ends it; the pod says when absent.
+    pub grace: Option<Duration>,
 }
 
 /// Reads a probe; none where it asks something that only a real kubelet can (gRPC).
@@ -82,6 +86,10 @@ pub fn schedule(probe: &Probe, container: &Container) -> Option<Schedule> {
         timeout: seconds(probe.timeout_seconds, 1).max(Duration::from_secs(1)),
         success_threshold: probe.success_threshold.unwrap_or(1).max(1),
         failure_threshold: probe.failure_threshold.unwrap_or(3).max(1),
+        grace: probe
+            .termination_grace_period_seconds
+            .and_then(|seconds| u64::try_from(seconds).ok())
+            .map(Duration::from_secs),
     })
 }
 
@@ -126,14 +134,14 @@ impl Verdict {
 }
 
 /// Makes one HTTP or TCP attempt; exec is its owner's to run.
-pub async fn attempt(check: &Check, host: std::net::IpAddr, timeout: Duration) -> Result<(), String> {
+pub async fn attempt(check: &Check, ports: &PodPorts, timeout: Duration) -> Result<(), String> {
+    let place = |port: u16| ports.place(port).map_err(|error| error.to_string());
     let made = async {
         match check {
-            Check::Http { port, path, headers } => get(SocketAddr::new(host, *port), path, headers).await,
-            Check::Tcp { port } => TcpStream::connect(SocketAddr::new(host, *port))
-                .await
-                .map(drop)
-                .map_err(|error| error.to_string()),
+            Check::Http { port, path, headers } => get(place(*port)?, path, headers).await,
+            Check::Tcp { port } => {
+                TcpStream::connect(place(*port)?).await.map(drop).map_err(|error| error.to_string())
+            }
             Check::Exec { .. } => Err("exec probes run beside the container".into()),
         }
     };
@@ -196,9 +204,9 @@ mod tests {
     async fn a_port_where_nobody_listens_fails_the_attempt() {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = free.local_addr().unwrap().port();
-        let host = "127.0.0.1".parse().unwrap();
-        assert!(attempt(&Check::Tcp { port }, host, Duration::from_secs(5)).await.is_ok());
+        let host = PodPorts::Own(std::net::Ipv4Addr::LOCALHOST);
+        assert!(attempt(&Check::Tcp { port }, &host, Duration::from_secs(5)).await.is_ok());
         drop(free);
-        assert!(attempt(&Check::Tcp { port }, host, Duration::from_secs(5)).await.is_err());
+        assert!(attempt(&Check::Tcp { port }, &host, Duration::from_secs(5)).await.is_err());
     }
 }

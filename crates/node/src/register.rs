@@ -107,7 +107,8 @@ fn process_pods(
         return None;
     }
     let helper = options.helper.clone()?;
-    Some(ProcessPods::new(folder, helper, manager.clock().clone(), wake))
+    let recorder = manager.recorder("kubelet");
+    Some(ProcessPods::new((folder, helper), manager.clock().clone(), recorder, wake))
 }
 
 /// The taint of a node that has not reported yet.

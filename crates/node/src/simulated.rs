@@ -41,7 +41,7 @@ pub fn plan(pod: &Pod, script: &Script, addresses: &Addresses, now: Timestamp) -
     }
     let started = stored.start_time.as_ref().map_or(now, |time| time.0);
     let start_at = started + signed(script.start_delay);
-    let containers = Containers { spec, stored: &stored, script, start_at, now };
+    let containers = Containers { pod, spec, stored: &stored, script, start_at, now };
     let (statuses, container_again) = containers.advance();
     let mut next = stored.clone();
     next.start_time = Some(Time(started));
@@ -52,7 +52,7 @@ pub fn plan(pod: &Pod, script: &Script, addresses: &Addresses, now: Timestamp) -
     }
     status::addresses(&mut next, addresses);
     status::phase(&mut next, spec);
-    status::conditions(&mut next, pod.metadata.generation, now);
+    status::conditions(&mut next, pod, now);
     Plan { status: (next != stored).then_some(next), remove: false, again_at: container_again }
 }
 
@@ -70,6 +70,7 @@ fn terminate(pod: &Pod, script: &Script, now: Timestamp) -> Plan {
 }
 
 struct Containers<'a> {
+    pod: &'a Pod,
     spec: &'a PodSpec,
     stored: &'a PodStatus,
     script: &'a Script,
@@ -112,7 +113,7 @@ impl Containers<'_> {
             } else if let Some(terminated) = state.terminated.clone() {
                 let Some(restart_at) = self.restart_at(&status, &terminated) else { return (status, None) };
                 if restart_at > self.now {
-                    back_off(&mut status, container, &terminated);
+                    back_off(&mut status, self.pod, &terminated);
                     return (status, Some(restart_at));
                 }
                 restart(&mut status, restart_at);
@@ -222,9 +223,21 @@ fn exit(status: &mut ContainerStatus, started: Timestamp, at: Timestamp, code: i
     status.started = Some(false);
 }
 
-fn back_off(status: &mut ContainerStatus, container: &Container, ended: &ContainerStateTerminated) {
-    let pause = backoff(status.restart_count);
-    let message = format!("back-off {}s restarting failed container={}", pause.as_secs(), container.name);
+/// How a kubelet says that a container waits for its next start.
+pub(crate) fn back_off_message(pod: &Pod, container: &str, seconds: i64) -> String {
+    let pause = match (seconds / 60, seconds % 60) {
+        (0, seconds) => format!("{seconds}s"),
+        (minutes, seconds) => format!("{minutes}m{seconds}s"),
+    };
+    let meta = &pod.metadata;
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let (name, namespace, uid) = (text(&meta.name), text(&meta.namespace), text(&meta.uid));
+    format!("back-off {pause} restarting failed container={container} pod={name}_{namespace}({uid})")
+}
+
+fn back_off(status: &mut ContainerStatus, pod: &Pod, ended: &ContainerStateTerminated) {
+    let pause = restart_pause(status.restart_count);
+    let message = back_off_message(pod, &status.name, pause.as_secs());
     status.last_state = Some(ContainerState { terminated: Some(ended.clone()), ..ContainerState::default() });
     status.state = Some(waiting("CrashLoopBackOff", Some(message)));
 }

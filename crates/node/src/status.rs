@@ -1,7 +1,9 @@
 //! The parts of a pod's status that follow from its containers' states, however these run.
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ContainerStatus, HostIP, PodCondition, PodIP, PodSpec, PodStatus};
+use k8s_openapi::api::core::v1::{
+    Container, ContainerStatus, HostIP, Pod, PodCondition, PodIP, PodSpec, PodStatus,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// Where a pod and its node are.
@@ -42,7 +44,7 @@ pub fn phase(status: &mut PodStatus, spec: &PodSpec) {
 }
 
 /// The five conditions that a kubelet keeps, in its order; times move only when the value changes.
-pub fn conditions(status: &mut PodStatus, generation: Option<i64>, now: Timestamp) {
+pub fn conditions(status: &mut PodStatus, pod: &Pod, now: Timestamp) {
     let containers = status.container_statuses.as_deref().unwrap_or_default();
     let finished = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
     let unready: Vec<&str> = containers.iter().filter(|c| !c.ready).map(|c| c.name.as_str()).collect();
@@ -58,16 +60,24 @@ pub fn conditions(status: &mut PodStatus, generation: Option<i64>, now: Timestam
         (Some("ContainersNotReady".to_owned()), Some(message))
     };
     let sandbox = !finished;
+    let incomplete = uninitialised(status, pod);
+    let (uninitialised, initialising) = match incomplete.as_slice() {
+        [] => (None, None),
+        names => (
+            Some("ContainersNotInitialized".to_owned()),
+            Some(format!("containers with incomplete status: [{}]", names.join(" "))),
+        ),
+    };
     let mut wanted = vec![
         condition("PodReadyToStartContainers", sandbox, None, None),
-        condition("Initialized", true, None, None),
+        condition("Initialized", uninitialised.is_none(), uninitialised, initialising),
         condition("Ready", ready, reason.clone(), message.clone()),
         condition("ContainersReady", ready, reason, message),
         condition("PodScheduled", true, None, None),
     ];
     let stored = status.conditions.take().unwrap_or_default();
     for condition in &mut wanted {
-        condition.observed_generation = generation;
+        condition.observed_generation = pod.metadata.generation;
         let before = stored.iter().find(|c| c.type_ == condition.type_);
         condition.last_transition_time = match before {
             Some(before) if before.status == condition.status => before.last_transition_time.clone(),
@@ -80,6 +90,19 @@ pub fn conditions(status: &mut PodStatus, generation: Option<i64>, now: Timestam
     // Conditions of others (readiness gates, DisruptionTarget) stay.
     wanted.extend(stored.into_iter().filter(|c| !KUBELET_CONDITIONS.contains(&c.type_.as_str())));
     status.conditions = Some(wanted);
+}
+
+/// The init containers that the others still wait for.
+fn uninitialised(status: &PodStatus, pod: &Pod) -> Vec<String> {
+    let containers = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
+    let done = |container: &&Container| {
+        let known = status.init_container_statuses.iter().flatten().find(|s| s.name == container.name);
+        let Some(known) = known else { return false };
+        let state = known.state.clone().unwrap_or_default();
+        let succeeded = state.terminated.is_some_and(|end| end.exit_code == 0);
+        succeeded || container.restart_policy.as_deref() == Some("Always") && known.started == Some(true)
+    };
+    containers.filter(|container| !done(container)).map(|container| container.name.clone()).collect()
 }
 
 const KUBELET_CONDITIONS: &[&str] =

@@ -1,6 +1,8 @@
 //! The two carriers of an exec session: SPDY streams named by their headers, and websocket messages whose first
 //! byte names the channel.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use futures::{SinkExt, StreamExt};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -11,7 +13,8 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role};
 
-use super::exec::{self, Client, ExecCommand, PIECES};
+use super::session::{Client, PIECES, Session, Sizes};
+use crate::process::terminal::Size;
 use crate::spdy::{Connection, Stream};
 
 /// The SPDY protocol of exec and attach.
@@ -28,46 +31,93 @@ pub struct Wanted {
     pub stdout: bool,
     /// It shows errors.
     pub stderr: bool,
+    /// It wants a terminal, whose one output is the standard output.
+    pub tty: bool,
+}
+
+impl Wanted {
+    fn streams(self) -> usize {
+        [self.stdin, self.stdout, self.stderr, self.tty].into_iter().filter(|wanted| *wanted).count()
+    }
 }
 
 const STDIN: u8 = 0;
 const STDOUT: u8 = 1;
 const STDERR: u8 = 2;
 const ERROR: u8 = 3;
+const RESIZE: u8 = 4;
 /// Version 5: the second byte names the channel that its sender closed.
 const CLOSE: u8 = 255;
 
+/// How long a client may take to open its streams.
+const OPEN_WITHIN: Duration = Duration::from_secs(30);
+
 /// Serves one session over SPDY.
-pub async fn over_spdy(io: impl AsyncRead + AsyncWrite + Send + 'static, exec: ExecCommand, wanted: Wanted) {
+pub async fn over_spdy(io: impl AsyncRead + AsyncWrite + Send + 'static, session: Session, wanted: Wanted) {
     let mut connection = Connection::serve(io);
-    let mut expected =
-        1 + usize::from(wanted.stdin) + usize::from(wanted.stdout) + usize::from(wanted.stderr);
-    let mut error = None;
-    let mut client = Client { stdin: None, stdout: None, stderr: None };
     let mut tasks = JoinSet::new();
-    while expected > 0 {
-        let Some(stream) = connection.accept().await else { return };
-        expected -= 1;
-        match stream.headers.get("streamtype").map(String::as_str) {
-            Some("error") => error = Some(stream),
-            Some("stdin") => client.stdin = Some(input(stream, &mut tasks)),
-            Some("stdout") => client.stdout = Some(output(stream, &mut tasks)),
-            Some("stderr") => client.stderr = Some(output(stream, &mut tasks)),
-            // A stream that nobody asked for does not count.
-            _ => expected += 1,
-        }
-    }
-    let status = exec::run(&exec, client).await;
+    let opened = tokio::time::timeout(OPEN_WITHIN, open(&mut connection, wanted, &mut tasks)).await;
+    let Ok(Some((client, error, incoming))) = opened else { return };
+    let status = tokio::select! {
+        biased;
+        status = session.run(client) => status,
+        // A client that goes away ends the session, and dropping the session ends the program.
+        () = closed(&mut connection) => return,
+    };
     // Output first: the client takes the status as the end.
-    while tasks.len() > usize::from(wanted.stdin) {
+    while tasks.len() > incoming {
         tasks.join_next().await;
     }
-    if let Some(error) = error {
-        let _ = error.writer.write(Bytes::from(status.to_string())).await;
-        let _ = error.writer.finish().await;
-    }
+    let _ = error.writer.write(Bytes::from(status.to_string())).await;
+    let _ = error.writer.finish().await;
     // The client closes the connection when it has read the status.
+    let _ = tokio::time::timeout(OPEN_WITHIN, closed(&mut connection)).await;
+}
+
+async fn closed(connection: &mut Connection) {
     while connection.accept().await.is_some() {}
+}
+
+/// Waits for the streams that the client announced; gives the error stream apart, and how many tasks never end.
+async fn open(
+    connection: &mut Connection,
+    wanted: Wanted,
+    tasks: &mut JoinSet<()>,
+) -> Option<(Client, Stream, usize)> {
+    let mut client = Client { tty: wanted.tty, ..Client::default() };
+    let mut error = None;
+    let mut missing = 1 + wanted.streams();
+    while missing > 0 {
+        let stream = connection.accept().await?;
+        missing -= 1;
+        match stream.headers.get("streamtype").map(String::as_str) {
+            Some("error") => error = Some(stream),
+            Some("stdin") => client.stdin = Some(input(stream, tasks)),
+            Some("stdout") => client.stdout = Some(output(stream, tasks)),
+            Some("stderr") => client.stderr = Some(output(stream, tasks)),
+            Some("resize") => client.resize = Some(sizes(stream, tasks)),
+            // A stream that nobody asked for does not count.
+            _ => missing += 1,
+        }
+    }
+    let incoming = usize::from(client.stdin.is_some()) + usize::from(client.resize.is_some());
+    Some((client, error?, incoming))
+}
+
+fn sizes(stream: Stream, tasks: &mut JoinSet<()>) -> mpsc::Receiver<Size> {
+    let (sender, receiver) = mpsc::channel(PIECES);
+    let mut reader = stream.reader;
+    tasks.spawn(async move {
+        let mut sizes = Sizes::default();
+        while let Some(bytes) = reader.next().await {
+            if let Some(size) = sizes.push(&bytes) {
+                // One that does not fit is followed by a newer one.
+                let _ = sender.try_send(size);
+            }
+        }
+        std::future::pending::<()>().await;
+    });
+    receiver
 }
 
 fn input(stream: Stream, tasks: &mut JoinSet<()>) -> mpsc::Receiver<Bytes> {
@@ -75,10 +125,8 @@ fn input(stream: Stream, tasks: &mut JoinSet<()>) -> mpsc::Receiver<Bytes> {
     let mut reader = stream.reader;
     tasks.spawn(async move {
         while let Some(bytes) = reader.next().await {
-            if sender.send(bytes).await.is_err() {
-                // The program ended; what is still typed has nowhere to go.
-                std::future::pending::<()>().await;
-            }
+            // Once the program has ended, what is still typed has nowhere to go.
+            let _ = sender.send(bytes).await;
         }
         drop(sender);
         std::future::pending::<()>().await;
@@ -102,31 +150,34 @@ fn output(stream: Stream, tasks: &mut JoinSet<()>) -> mpsc::Sender<Bytes> {
 /// Serves one session over a websocket.
 pub async fn over_websocket(
     io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    exec: ExecCommand,
+    session: Session,
     wanted: Wanted,
 ) {
     let socket = WebSocketStream::from_raw_socket(io, Role::Server, None).await;
     let (mut send, mut receive) = socket.split();
     let (typed, stdin) = mpsc::channel(PIECES);
+    let (sized, resize) = mpsc::channel(PIECES);
     let (stdout, mut shown) = mpsc::channel::<Bytes>(PIECES);
     let (stderr, mut complained) = mpsc::channel::<Bytes>(PIECES);
     let client = Client {
         stdin: wanted.stdin.then_some(stdin),
         stdout: wanted.stdout.then_some(stdout),
         stderr: wanted.stderr.then_some(stderr),
+        resize: wanted.tty.then_some(resize),
+        tty: wanted.tty,
     };
     let typing = async move {
-        let mut typed = Some(typed);
+        let mut typed = Typed { stdin: Some(typed), resize: sized, sizes: Sizes::default() };
         while let Some(Ok(message)) = receive.next().await {
             match message {
-                Message::Binary(bytes) => type_in(&bytes, &mut typed).await,
+                Message::Binary(bytes) => typed.take(&bytes).await,
                 Message::Close(_) => break,
                 _ => {}
             }
         }
     };
     let showing = async {
-        let run = exec::run(&exec, client);
+        let run = session.run(client);
         tokio::pin!(run);
         let mut status = None;
         loop {
@@ -140,27 +191,47 @@ pub async fn over_websocket(
         }
         let status = status.map(|status| status.to_string()).unwrap_or_default();
         send_on(&mut send, ERROR, status.as_bytes()).await;
-        // kubectl takes any other code for a failure.
-        let normal = CloseFrame { code: CloseCode::Normal, reason: "".into() };
-        let _ = send.send(Message::Close(Some(normal))).await;
+        let _ = send.send(normal_close()).await;
     };
+    tokio::pin!(typing);
     tokio::select! {
         biased;
         () = showing => {}
         // A client that goes away ends the session, and dropping the session ends the program.
-        () = typing => {}
+        () = &mut typing => return,
     }
+    // A connection that is closed while the client still sends is reset, and the status is lost with it.
+    let _ = tokio::time::timeout(OPEN_WITHIN, typing).await;
 }
 
-async fn type_in(message: &Bytes, typed: &mut Option<mpsc::Sender<Bytes>>) {
-    match message.split_first() {
-        Some((&STDIN, rest)) if !rest.is_empty() => {
-            if let Some(typed) = typed {
-                let _ = typed.send(message.slice(1..)).await;
+/// kubectl takes any other code for a failure.
+pub fn normal_close() -> Message {
+    Message::Close(Some(CloseFrame { code: CloseCode::Normal, reason: "".into() }))
+}
+
+/// What the client sends.
+struct Typed {
+    stdin: Option<mpsc::Sender<Bytes>>,
+    resize: mpsc::Sender<Size>,
+    sizes: Sizes,
+}
+
+impl Typed {
+    async fn take(&mut self, message: &Bytes) {
+        match message.split_first() {
+            Some((&STDIN, rest)) if !rest.is_empty() => {
+                if let Some(stdin) = &self.stdin {
+                    let _ = stdin.send(message.slice(1..)).await;
+                }
             }
+            Some((&RESIZE, rest)) => {
+                if let Some(size) = self.sizes.push(rest) {
+                    let _ = self.resize.try_send(size);
+                }
+            }
+            Some((&CLOSE, [STDIN])) => self.stdin = None,
+            _ => {}
         }
-        Some((&CLOSE, [STDIN])) => *typed = None,
-        _ => {}
     }
 }
 

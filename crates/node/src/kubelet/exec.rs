@@ -1,62 +1,58 @@
 //! Exec: one program beside a container's own, its streams carried to the client, its end told as a Status.
 
-use std::collections::BTreeMap;
 use std::io;
-use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::process::Command;
-use tokio::sync::mpsc;
+use tokio::net::unix::pipe;
+use tokio::sync::{mpsc, watch};
 
-use crate::process::init::EXEC_COMMAND;
-
-/// Pieces under way in either direction; a slow client slows the program.
-pub const PIECES: usize = 32;
+use super::session::Client;
+use crate::process::container::named_pipe;
+use crate::process::init::Launch;
+use crate::process::supervised::{self, Condition, End, Supervised};
+use crate::process::terminal::Terminal;
 
 /// What to run beside which container.
 #[derive(Clone, Debug)]
 pub struct ExecCommand {
     /// The helper's path.
     pub helper: PathBuf,
-    /// The container's program, whose view of the file system is joined.
-    pub join: i32,
-    /// The program and its arguments, as the image table resolved them.
-    pub command: Vec<String>,
-    /// The container's environment.
-    pub environment: BTreeMap<String, String>,
-}
-
-/// The client's side of a session, whatever protocol carries it.
-pub struct Client {
-    /// What the client types; closed when it has no more.
-    pub stdin: Option<mpsc::Receiver<Bytes>>,
-    /// The program's output.
-    pub stdout: Option<mpsc::Sender<Bytes>>,
-    /// The program's errors.
-    pub stderr: Option<mpsc::Sender<Bytes>>,
+    /// The program, as the image table resolved it, in the container's surroundings.
+    pub launch: Launch,
+    /// A place for the pipe of its input.
+    pub stdin: PathBuf,
+    /// The container; when it ends, so does this.
+    pub beside: watch::Receiver<Condition>,
 }
 
 /// Runs it to its end and says how that was, as a Status.
-pub async fn run(exec: &ExecCommand, client: Client) -> Value {
-    match on_pipes(exec, client).await {
-        Ok(status) => status_of(status),
+pub async fn run(exec: ExecCommand, client: Client) -> Value {
+    let mut beside = exec.beside.clone();
+    let over = beside.wait_for(|condition| matches!(condition, Condition::Ended(_)));
+    let ended = tokio::select! {
+        biased;
+        ended = on_streams(exec, client) => ended,
+        _ = over => Ok(End { code: 137, signal: Some(9), message: None }),
+    };
+    match ended {
+        Ok(End { message: Some(message), .. }) => failure("InternalError", &message),
+        Ok(end) => status_of(&end),
         Err(error) => failure("InternalError", &error.to_string()),
     }
 }
 
 /// The Status that the client's error stream carries: kubectl takes its exit code from the cause.
-fn status_of(status: ExitStatus) -> Value {
-    if status.success() {
+fn status_of(end: &End) -> Value {
+    if end.code == 0 {
         return json!({"metadata": {}, "status": "Success"});
     }
-    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
-    let message = format!("command terminated with non-zero exit code: exit status {code}");
+    let message = format!("command terminated with non-zero exit code: exit status {}", end.code);
     let mut answer = failure("NonZeroExitCode", &message);
-    answer["details"] = json!({"causes": [{"reason": "ExitCode", "message": code.to_string()}]});
+    answer["details"] = json!({"causes": [{"reason": "ExitCode", "message": end.code.to_string()}]});
     answer
 }
 
@@ -65,46 +61,112 @@ pub fn failure(reason: &str, message: &str) -> Value {
     json!({"metadata": {}, "status": "Failure", "reason": reason, "message": message})
 }
 
-fn command(exec: &ExecCommand) -> Command {
-    let mut command = Command::new(&exec.helper);
-    command.arg(EXEC_COMMAND).arg("--join").arg(exec.join.to_string());
-    command.arg("--").args(&exec.command).env_clear().envs(&exec.environment).kill_on_drop(true);
-    command
-}
-
-async fn on_pipes(exec: &ExecCommand, client: Client) -> io::Result<ExitStatus> {
-    let stdin = if client.stdin.is_some() { Stdio::piped() } else { Stdio::null() };
-    let mut child = command(exec).stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    let input = child.stdin.take();
-    let output = child.stdout.take().expect("standard output is a pipe");
-    let errors = child.stderr.take().expect("standard error is a pipe");
-    let feed = async {
-        if let (Some(mut typed), Some(mut input)) = (client.stdin, input) {
-            while let Some(bytes) = typed.recv().await {
-                if input.write_all(&bytes).await.is_err() {
-                    break;
-                }
-            }
-        }
-        // The program's end decides, not the client's.
-        std::future::pending::<()>().await;
+async fn on_streams(mut exec: ExecCommand, client: Client) -> io::Result<End> {
+    // A container that was started a moment ago has no process yet.
+    let begun = exec.beside.wait_for(|condition| *condition != Condition::Starting).await;
+    exec.launch.join = match begun.map(|condition| condition.clone()) {
+        Ok(Condition::Running { pid }) => Some(pid),
+        _ => return Ok(End::failed("the container has ended".into())),
     };
-    let streams = async { tokio::join!(pump(output, client.stdout), pump(errors, client.stderr)) };
+    if client.tty {
+        let terminal = Arc::new(Terminal::open()?);
+        exec.launch.terminal = Some(terminal.path().clone());
+        return on_terminal(exec, client, terminal).await;
+    }
+    let input = match &client.stdin {
+        Some(_) => {
+            exec.launch.stdin = Some(exec.stdin.clone());
+            Some(named_pipe(&exec.stdin)?)
+        }
+        None => None,
+    };
+    let Supervised { stdout, stderr, helper, signals: _signals } =
+        supervised::start(&exec.helper, &exec.launch)?;
+    let (report, condition) = watch::channel(Condition::Starting);
+    let feed = feed_pipe(client.stdin, input, condition, &exec.stdin);
+    let streams = async { tokio::join!(pump(stdout, client.stdout), pump(stderr, client.stderr)) };
+    let ended = async { tokio::join!(helper.watch(&report), streams).0 };
     tokio::select! {
         biased;
-        _ = streams => {}
-        () = feed => {}
+        end = ended => Ok(end),
+        never = feed => match never {},
     }
-    child.wait().await
 }
+
+/// Input from the client until it has no more; the program's end decides, not the client's.
+async fn feed_pipe(
+    typed: Option<mpsc::Receiver<Bytes>>,
+    input: Option<pipe::Sender>,
+    mut condition: watch::Receiver<Condition>,
+    name: &std::path::Path,
+) -> std::convert::Infallible {
+    // Closed before the program has opened it, the pipe would never open.
+    let _ = condition.wait_for(|condition| *condition != Condition::Starting).await;
+    if let (Some(mut typed), Some(mut input)) = (typed, input) {
+        let _ = std::fs::remove_file(name);
+        while let Some(bytes) = typed.recv().await {
+            if input.write_all(&bytes).await.is_err() {
+                break;
+            }
+        }
+    }
+    std::future::pending().await
+}
+
+async fn on_terminal(exec: ExecCommand, client: Client, terminal: Arc<Terminal>) -> io::Result<End> {
+    let Client { mut stdin, stdout, mut resize, .. } = client;
+    let Supervised { helper, signals: _signals, .. } = supervised::start(&exec.helper, &exec.launch)?;
+    let (report, _condition) = watch::channel(Condition::Starting);
+    let typing = async {
+        loop {
+            tokio::select! {
+                biased;
+                size = next(&mut resize) => terminal.resize(size),
+                bytes = next(&mut stdin) => drop(terminal.write_all(&bytes).await),
+            }
+        }
+    };
+    let watched = async {
+        let end = helper.watch(&report).await;
+        terminal.hang_up();
+        end
+    };
+    let shown = async {
+        let mut buffer = vec![0; PIECE_BYTES];
+        while let Ok(count) = terminal.read(&mut buffer).await
+            && count > 0
+        {
+            if let Some(stdout) = &stdout {
+                let _ = stdout.send(Bytes::copy_from_slice(&buffer[..count])).await;
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        (end, ()) = async { tokio::join!(watched, shown) } => Ok(end),
+        never = typing => never,
+    }
+}
+
+/// The next of what a client may send; never, where it sends none or no more.
+pub(super) async fn next<T>(from: &mut Option<mpsc::Receiver<T>>) -> T {
+    if let Some(receiver) = from {
+        if let Some(item) = receiver.recv().await {
+            return item;
+        }
+        *from = None;
+    }
+    std::future::pending().await
+}
+
+const PIECE_BYTES: usize = 16 * 1024;
 
 /// Output until its end; what nobody asked for is read all the same, so that the program does not block.
 async fn pump(mut from: impl AsyncRead + Unpin, to: Option<mpsc::Sender<Bytes>>) {
-    let mut buffer = vec![0; 16 * 1024];
-    while let Ok(count) = from.read(&mut buffer).await {
-        if count == 0 {
-            return;
-        }
+    let mut buffer = vec![0; PIECE_BYTES];
+    while let Ok(count) = from.read(&mut buffer).await
+        && count > 0
+    {
         if let Some(to) = &to
             && to.send(Bytes::copy_from_slice(&buffer[..count])).await.is_err()
         {

@@ -1,5 +1,6 @@
 //! A kubelet's HTTP paths: logs, exec, attach, port-forward.
 
+pub mod attach;
 pub mod authorize;
 pub mod channels;
 pub mod client_certificate;
@@ -8,5 +9,6 @@ pub mod port_forward;
 pub mod ports;
 pub mod server;
 pub mod service;
+pub mod session;
 pub mod tunnel;
 pub mod upgrade;

@@ -8,6 +8,7 @@ use tokio::task::JoinSet;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 
+use super::channels::normal_close;
 use super::port_forward::Dial;
 
 /// The subprotocol under which it is asked for.
@@ -45,11 +46,18 @@ where
     loop {
         tokio::select! {
             biased;
-            Some(message) = messages.recv() => {
-                if send.send(message).await.is_err() {
+            message = messages.recv() => match message {
+                Some(message) => {
+                    if send.send(message).await.is_err() {
+                        return;
+                    }
+                }
+                // The pod has closed every port.
+                None => {
+                    let _ = send.send(normal_close()).await;
                     return;
                 }
-            }
+            },
             received = receive.next() => match received {
                 Some(Ok(Message::Binary(bytes))) => {
                     let channel = bytes.first().map(|channel| usize::from(*channel));

@@ -19,12 +19,14 @@ use tokio::task::JoinSet;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
+use super::attach::Attachment;
 use super::channels::{self, Wanted};
 use super::exec::ExecCommand;
 use super::port_forward::{self, Dial};
+use super::session::Session;
 use super::tunnel::Tunnel;
 use super::upgrade::{Upgrade, UpgradeError};
-use crate::log::{Log, LogOptions};
+use crate::log::{Log, LogOptions, LogReader};
 
 /// The body of an answer.
 pub type Body = UnsyncBoxBody<Bytes, io::Error>;
@@ -52,6 +54,9 @@ pub enum HostError {
     /// It is here, and this cannot be done with it.
     #[error("{0}")]
     Refused(String),
+    /// It is here, and this cannot be done with it yet.
+    #[error("{0}")]
+    NotYet(String),
 }
 
 /// Where a container's log comes from.
@@ -72,6 +77,8 @@ pub trait Host: Clone + Send + Sync + 'static {
     fn log(&self, name: &ContainerName, previous: bool) -> Result<LogSource, HostError>;
     /// What runs when `command` is to run beside a container.
     fn exec(&self, name: &ContainerName, command: &[String]) -> Result<ExecCommand, HostError>;
+    /// A container's own streams.
+    fn attach(&self, name: &ContainerName) -> Result<Attachment, HostError>;
     /// The way to a pod's ports.
     fn dial(&self, name: &ContainerName) -> Result<Self::Dial, HostError>;
 }
@@ -124,9 +131,7 @@ impl<H: Host> Service<H> {
             }
             ["portForward", _, _] => self.port_forward(&name(""), &mut request),
             ["exec", _, _, container] => self.exec(&name(container), &mut request),
-            ["attach", _, _, _] => Err(Refusal::Host(HostError::Refused(
-                "attach is not available: a container's streams belong to its log".into(),
-            ))),
+            ["attach", _, _, container] => self.attach(&name(container), &mut request),
             _ => Ok(text(StatusCode::NOT_FOUND, "404 page not found\n")),
         };
         answer.unwrap_or_else(|refusal| text(refusal.status(), &refusal.to_string()))
@@ -176,24 +181,31 @@ impl<H: Host> Service<H> {
 
     fn exec<B>(&self, name: &ContainerName, request: &mut Request<B>) -> Result<Response<Body>, Refusal> {
         let pairs = pairs(request.uri().query());
-        let is_set = |wanted: &str| {
-            pairs.iter().any(|(name, value)| name == wanted && matches!(value.as_str(), "1" | "true"))
-        };
         let command: Vec<String> =
             pairs.iter().filter(|(name, _)| name == "command").map(|(_, value)| value.clone()).collect();
-        if is_set("tty") {
-            let message = "a process container has no terminal: leave out -t";
-            return Err(Refusal::Host(HostError::Refused(message.into())));
-        }
-        let wanted = Wanted { stdin: is_set("input"), stdout: is_set("output"), stderr: is_set("error") };
-        let exec = self.host.exec(name, &command)?;
+        let session = Session::Exec(self.host.exec(name, &command)?);
+        self.streams(request, session, wanted(&pairs))
+    }
+
+    fn attach<B>(&self, name: &ContainerName, request: &mut Request<B>) -> Result<Response<Body>, Refusal> {
+        let session = Session::Attach(self.host.attach(name)?);
+        let wanted = wanted(&pairs(request.uri().query()));
+        self.streams(request, session, wanted)
+    }
+
+    fn streams<B>(
+        &self,
+        request: &mut Request<B>,
+        session: Session,
+        wanted: Wanted,
+    ) -> Result<Response<Body>, Refusal> {
         let upgrade =
             Upgrade::negotiate(request.headers(), channels::SPDY_PROTOCOLS, channels::WEBSOCKET_PROTOCOLS)?;
         let response = upgrade.response();
         self.session(request, move |io| async move {
             match upgrade {
-                Upgrade::Spdy(_) => channels::over_spdy(io, exec, wanted).await,
-                Upgrade::WebSocket { .. } => channels::over_websocket(io, exec, wanted).await,
+                Upgrade::Spdy(_) => channels::over_spdy(io, session, wanted).await,
+                Upgrade::WebSocket { .. } => channels::over_websocket(io, session, wanted).await,
             }
         })?;
         Ok(response)
@@ -237,7 +249,9 @@ impl Refusal {
         match self {
             Refusal::Host(HostError::NotFound(_)) => StatusCode::NOT_FOUND,
             Refusal::Host(HostError::Refused(_)) => StatusCode::FORBIDDEN,
-            Refusal::Upgrade(UpgradeError::Missing) | Refusal::Query(_) => StatusCode::BAD_REQUEST,
+            Refusal::Host(HostError::NotYet(_))
+            | Refusal::Upgrade(UpgradeError::Missing)
+            | Refusal::Query(_) => StatusCode::BAD_REQUEST,
             Refusal::Upgrade(UpgradeError::Protocol { .. }) => StatusCode::FORBIDDEN,
             Refusal::Log(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -264,26 +278,57 @@ fn full(bytes: Vec<u8>) -> Body {
     Full::new(Bytes::from(bytes)).map_err(|never: Infallible| match never {}).boxed_unsync()
 }
 
-/// What is kept, then what comes, until the container ends or the client goes.
+/// What is kept, then what comes, until the container ends, the limit is reached or the client goes.
 fn follow(log: Log, options: LogOptions, clock: Clock) -> io::Result<Body> {
     let (kept, reader) = log.follow()?;
     let first = options.select(&kept, clock.now());
-    let rest = LogOptions { tail_lines: None, ..options };
-    let frames = stream::unfold(
-        (Some(first), reader, rest, clock),
-        |(first, mut reader, options, clock)| async move {
-            let bytes = match first {
-                Some(bytes) if !bytes.is_empty() => bytes,
-                _ => match reader.next().await {
-                    Ok(Some(lines)) => options.select(&lines, clock.now()),
-                    Ok(None) => return None,
-                    Err(error) => return Some((Err(error), (None, reader, options, clock))),
-                },
-            };
-            Some((Ok(Frame::data(Bytes::from(bytes))), (None, reader, options, clock)))
-        },
-    );
+    let rest = Following {
+        first: Some(first),
+        reader,
+        left: options.limit_bytes.unwrap_or(usize::MAX),
+        options: LogOptions { tail_lines: None, ..options },
+        clock,
+    };
+    let frames = stream::unfold(rest, |mut following| async move {
+        let frame = following.next().await.transpose()?;
+        Some((frame.map(|bytes| Frame::data(Bytes::from(bytes))), following))
+    });
     Ok(BodyExt::boxed_unsync(StreamBody::new(frames)))
+}
+
+struct Following {
+    first: Option<Vec<u8>>,
+    reader: LogReader,
+    options: LogOptions,
+    left: usize,
+    clock: Clock,
+}
+
+impl Following {
+    async fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        let mut bytes = match self.first.take().filter(|bytes| !bytes.is_empty()) {
+            Some(bytes) => bytes,
+            None => match self.reader.next().await? {
+                Some(lines) => self.options.select(&lines, self.clock.now()),
+                None => return Ok(None),
+            },
+        };
+        bytes.truncate(self.left);
+        self.left -= bytes.len();
+        Ok(Some(bytes))
+    }
+}
+
+/// The streams that a query asks for; a terminal has no errors apart from its output.
+fn wanted(pairs: &[(String, String)]) -> Wanted {
+    let is_set = |wanted: &str| {
+        pairs.iter().any(|(name, value)| name == wanted && matches!(value.as_str(), "1" | "true"))
+    };
+    let tty = is_set("tty");
+    Wanted { stdin: is_set("input"), stdout: is_set("output"), stderr: is_set("error") && !tty, tty }
 }
 
 /// The decoded pairs of a query.

@@ -10,16 +10,19 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::{Error, Message};
 
+use super::channels::normal_close;
+
 /// Reads and writes the payload of binary messages.
 pub struct Tunnel<IO> {
     socket: WebSocketStream<IO>,
     rest: Bytes,
+    said_end: bool,
 }
 
 impl<IO> Tunnel<IO> {
     /// Over a websocket after its handshake.
     pub fn new(socket: WebSocketStream<IO>) -> Self {
-        Tunnel { socket, rest: Bytes::new() }
+        Tunnel { socket, rest: Bytes::new(), said_end: false }
     }
 }
 
@@ -66,6 +69,13 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Tunnel<IO> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.said_end {
+            let mut socket = Pin::new(&mut self.socket);
+            if ready!(socket.as_mut().poll_ready(cx)).is_ok() {
+                let _ = socket.start_send(normal_close());
+            }
+            self.said_end = true;
+        }
         match ready!(Pin::new(&mut self.socket).poll_close(cx)) {
             Ok(()) | Err(Error::ConnectionClosed | Error::AlreadyClosed) => Poll::Ready(Ok(())),
             Err(error) => Poll::Ready(Err(broken(error))),

@@ -35,7 +35,26 @@ struct Growth {
 struct State {
     file: File,
     bytes: u64,
-    partial: Vec<u8>,
+    /// The unfinished line of each stream.
+    partial: [Vec<u8>; 2],
+}
+
+/// Which stream a line came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The standard output, or a terminal.
+    Stdout,
+    /// The standard error.
+    Stderr,
+}
+
+impl Origin {
+    fn name(self) -> &'static str {
+        match self {
+            Origin::Stdout => "stdout",
+            Origin::Stderr => "stderr",
+        }
+    }
 }
 
 impl Log {
@@ -46,38 +65,41 @@ impl Log {
         }
         let file = OpenOptions::new().create(true).append(true).open(path)?;
         let bytes = file.metadata()?.len();
-        let state = Mutex::new(State { file, bytes, partial: Vec::new() });
+        let state = Mutex::new(State { file, bytes, partial: Default::default() });
         Ok(Log(Arc::new(Inner { path: path.to_path_buf(), state, grown: watch::Sender::default() })))
     }
 
     /// Appends output as it comes from the container. A failing disk loses lines, never the container.
-    pub fn write(&self, now: Timestamp, bytes: &[u8]) -> io::Result<()> {
+    pub fn write(&self, now: Timestamp, origin: Origin, bytes: &[u8]) -> io::Result<()> {
         let mut state = self.0.state.lock().expect("no holder of this lock panics");
-        state.partial.extend_from_slice(bytes);
-        let taken = std::mem::take(&mut state.partial);
+        let partial = &mut state.partial[origin as usize];
+        partial.extend_from_slice(bytes);
+        let taken = std::mem::take(partial);
         let mut rest = taken.as_slice();
         let mut lines = Vec::with_capacity(bytes.len() + 64);
-        while let Some(end) = memchr_line(rest) {
+        while let Some(end) = memchr::memchr(b'\n', rest) {
             let (line, after) = rest.split_at(end);
-            store(&mut lines, now, line, true);
+            store(&mut lines, now, origin, line, true);
             rest = &after[1..];
         }
         while rest.len() > LINE_BYTES {
             let (part, after) = rest.split_at(LINE_BYTES);
-            store(&mut lines, now, part, false);
+            store(&mut lines, now, origin, part, false);
             rest = after;
         }
-        state.partial = rest.to_vec();
+        state.partial[origin as usize] = rest.to_vec();
         self.append(&mut state, &lines)
     }
 
     /// No more output will come.
     pub fn end(&self, now: Timestamp) -> io::Result<()> {
         let mut state = self.0.state.lock().expect("no holder of this lock panics");
-        let partial = std::mem::take(&mut state.partial);
         let mut lines = Vec::new();
-        if !partial.is_empty() {
-            store(&mut lines, now, &partial, false);
+        for origin in [Origin::Stdout, Origin::Stderr] {
+            let partial = std::mem::take(&mut state.partial[origin as usize]);
+            if !partial.is_empty() {
+                store(&mut lines, now, origin, &partial, false);
+            }
         }
         let result = self.append(&mut state, &lines);
         self.0.grown.send_modify(|growth| growth.ended = true);
@@ -138,12 +160,9 @@ fn older(path: &Path) -> PathBuf {
     path.with_extension("1.log")
 }
 
-fn memchr_line(bytes: &[u8]) -> Option<usize> {
-    bytes.iter().position(|byte| *byte == b'\n')
-}
-
-fn store(lines: &mut Vec<u8>, now: Timestamp, text: &[u8], whole: bool) {
-    lines.extend_from_slice(format!("{now:.9} stdout {} ", if whole { 'F' } else { 'P' }).as_bytes());
+fn store(lines: &mut Vec<u8>, now: Timestamp, origin: Origin, text: &[u8], whole: bool) {
+    let (stream, part) = (origin.name(), if whole { 'F' } else { 'P' });
+    lines.extend_from_slice(format!("{now:.9} {stream} {part} ").as_bytes());
     lines.extend_from_slice(text);
     lines.push(b'\n');
 }
@@ -210,12 +229,12 @@ mod tests {
     async fn a_follower_sees_what_is_kept_and_what_comes_once_each() {
         let folder = tempfile::tempdir().unwrap();
         let log = Log::open(&folder.path().join("0.log")).unwrap();
-        log.write(now(), b"one\ntw").unwrap();
+        log.write(now(), Origin::Stdout, b"one\ntw").unwrap();
         let (kept, mut reader) = log.follow().unwrap();
         assert_eq!(text(&kept), "one\n");
-        log.write(now(), b"o\n").unwrap();
+        log.write(now(), Origin::Stdout, b"o\n").unwrap();
         assert_eq!(text(&reader.next().await.unwrap().unwrap()), "two\n");
-        log.write(now(), b"last").unwrap();
+        log.write(now(), Origin::Stdout, b"last").unwrap();
         log.end(now()).unwrap();
         assert_eq!(text(&reader.next().await.unwrap().unwrap()), "last");
         assert_eq!(reader.next().await.unwrap(), None);
@@ -228,9 +247,9 @@ mod tests {
         let log = Log::open(&path).unwrap();
         let line = [b"x".repeat(1000), b"\n".to_vec()].concat();
         for _ in 0..40_000 {
-            log.write(now(), &line).unwrap();
+            log.write(now(), Origin::Stdout, &line).unwrap();
         }
-        log.write(now(), b"the end\n").unwrap();
+        log.write(now(), Origin::Stdout, b"the end\n").unwrap();
         let kept: u64 =
             fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().metadata().unwrap().len()).sum();
         assert!(kept <= 2 * FILE_BYTES, "{kept}");

@@ -3,5 +3,5 @@
 mod file;
 mod options;
 
-pub use file::{Log, LogReader};
+pub use file::{Log, LogReader, Origin};
 pub use options::{LogOptions, LogOptionsError};

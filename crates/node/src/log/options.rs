@@ -70,8 +70,9 @@ impl LogOptions {
     }
 
     /// Prints one line as the client wants it.
-    pub fn print(&self, line: &Line<'_>, output: &mut Vec<u8>) {
-        if self.timestamps {
+    /// Only the first part of a long line has its time.
+    fn print(&self, line: &Line<'_>, continues: bool, output: &mut Vec<u8>) {
+        if self.timestamps && !continues {
             output.extend_from_slice(line.time.as_bytes());
             output.push(b' ');
         }
@@ -91,8 +92,10 @@ impl LogOptions {
         let lines: Vec<Line<'_>> = Line::split(stored).filter(wanted).collect();
         let from = self.tail_lines.map_or(0, |tail| lines.len().saturating_sub(tail));
         let mut output = Vec::new();
+        let mut whole = true;
         for line in &lines[from..] {
-            self.print(line, &mut output);
+            self.print(line, !whole, &mut output);
+            whole = line.whole;
         }
         if let Some(limit) = self.limit_bytes {
             output.truncate(limit);

@@ -1,133 +1,124 @@
-//! One running process container: the helper process, its control pipe, and its output going to the log.
+//! One running process container: its program under the helper, its streams, its end.
 
 use std::io;
-use std::path::Path;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
-use setpoint_api::Clock;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{Child, ChildStdin, Command};
-use tokio::sync::{mpsc, watch};
+use tokio::net::unix::pipe;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::init::{INIT_COMMAND, Launch, Report, signal_line};
-use crate::log::Log;
+use super::init::Launch;
+use super::output::Output;
+use super::supervised::{self, Condition, Helper, Signals, Supervised};
+use super::terminal::Terminal;
+use crate::log::Origin;
 
-/// Signals under way to a helper; more wait for the helper to read, which it does at once.
-const SIGNALS: usize = 16;
-
-/// How a container stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Condition {
-    /// The helper has not reported yet.
-    Starting,
-    /// The program runs.
-    Running {
-        /// Its process id.
-        pid: i32,
-    },
-    /// The program ended.
-    Ended(End),
+/// Whether a container takes input, and for how long.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Input {
+    /// The place for its named pipe; none where it reads nothing.
+    pub stdin: Option<PathBuf>,
+    /// It ends with the first client that attaches.
+    pub once: bool,
+    /// It has a terminal.
+    pub terminal: bool,
 }
 
-/// How a program ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct End {
-    /// The exit code; 128 and the signal's number for a signal.
-    pub code: i32,
-    /// The signal that ended it.
-    pub signal: Option<i32>,
-    /// Why it never ran.
-    pub message: Option<String>,
+/// The node's end of a container's input.
+#[derive(Clone)]
+pub enum Stdin {
+    /// A named pipe; none once it was closed.
+    Pipe(Arc<Mutex<Option<Arc<pipe::Sender>>>>),
+    /// A terminal.
+    Terminal(Arc<Terminal>),
+    /// It reads nothing.
+    None,
 }
 
-/// A started container. Dropping it closes the control pipe, which kills the program's group.
+/// A started container. Dropping it closes the control socket, which kills the program and all that it left behind.
 pub struct Container {
-    signals: mpsc::Sender<i32>,
+    signals: Signals,
     condition: watch::Receiver<Condition>,
+    output: Output,
+    stdin: Stdin,
+    once: bool,
     _tasks: JoinSet<()>,
 }
 
 impl Container {
-    /// Starts the helper with what it is to run.
-    pub fn start(helper: &Path, launch: &Launch, log: Log, clock: Clock) -> io::Result<Container> {
-        let mut child = Command::new(helper)
-            .arg(INIT_COMMAND)
-            .env_clear()
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            // Not killed when dropped: the helper ends its program and all that it left behind when the pipe closes,
-            // and would leave them if it were killed itself.
-            .spawn()?;
-        let line = format!("{}\n", serde_json::to_string(launch)?);
-        let (signals, received) = mpsc::channel(SIGNALS);
+    /// Starts it.
+    pub fn start(helper: &Path, launch: &Launch, input: &Input, output: Output) -> io::Result<Container> {
+        let mut launch = launch.clone();
+        let terminal = input.terminal.then(Terminal::open).transpose()?.map(Arc::new);
+        launch.terminal = terminal.as_ref().map(|terminal| terminal.path().clone());
+        let stdin = match (&terminal, &input.stdin) {
+            (Some(terminal), Some(_)) => Stdin::Terminal(terminal.clone()),
+            (None, Some(path)) => {
+                launch.stdin = Some(path.clone());
+                Stdin::Pipe(Arc::new(Mutex::new(Some(Arc::new(named_pipe(path)?)))))
+            }
+            (_, None) => Stdin::None,
+        };
+        let Supervised { stdout, stderr, helper, signals } = supervised::start(helper, &launch)?;
         let (report, condition) = watch::channel(Condition::Starting);
-        let control = child.stdin.take().expect("the helper's input is a pipe");
         let mut tasks = JoinSet::new();
-        tasks.spawn(send(control, line, received));
-        tasks.spawn(run(child, log, clock, report));
-        Ok(Container { signals, condition, _tasks: tasks })
+        let drained = output.clone();
+        match terminal {
+            Some(terminal) => tasks.spawn(async move {
+                let shown = drained.drain_terminal(&terminal);
+                finish(helper, &drained, report, shown, || terminal.hang_up()).await;
+            }),
+            None => tasks.spawn(async move {
+                let (out, errors) =
+                    (drained.drain(Origin::Stdout, stdout), drained.drain(Origin::Stderr, stderr));
+                finish(helper, &drained, report, async { tokio::join!(out, errors) }, || {}).await;
+            }),
+        };
+        Ok(Container { signals, condition, output, stdin, once: input.once, _tasks: tasks })
     }
 
     /// Sends a signal to the program's group.
     pub fn signal(&self, signal: i32) {
-        // A full channel holds signals of the same kind already; a closed one has nobody left to signal.
-        let _ = self.signals.try_send(signal);
+        self.signals.send(signal);
     }
 
     /// How it stands, and a way to wait for change.
     pub fn condition(&self) -> watch::Receiver<Condition> {
         self.condition.clone()
     }
+
+    /// Its output.
+    pub fn output(&self) -> &Output {
+        &self.output
+    }
+
+    /// Its input, and whether that ends with the first who attaches.
+    pub fn stdin(&self) -> (Stdin, bool) {
+        (self.stdin.clone(), self.once)
+    }
 }
 
-async fn send(mut control: ChildStdin, launch: String, mut signals: mpsc::Receiver<i32>) {
-    if control.write_all(launch.as_bytes()).await.is_err() {
-        return;
-    }
-    while let Some(signal) = signals.recv().await {
-        if control.write_all(signal_line(signal).as_bytes()).await.is_err() {
-            return;
-        }
-    }
+/// A pipe with a name, open for writing. Its reading end is open too, or it would end with its first reader.
+pub fn named_pipe(path: &Path) -> io::Result<pipe::Sender> {
+    nix::unistd::mkfifo(path, nix::sys::stat::Mode::from_bits_truncate(0o600))?;
+    pipe::OpenOptions::new().read_write(true).open_sender(path)
 }
 
-/// Reads output and reports until the helper is gone.
-async fn run(mut child: Child, log: Log, clock: Clock, report: watch::Sender<Condition>) {
-    let mut output = child.stderr.take().expect("the helper's output is a pipe");
-    let mut reports = BufReader::new(child.stdout.take().expect("the helper's reports are a pipe")).lines();
-    let mut buffer = vec![0; 16 * 1024];
-    let mut end = None;
-    let (mut output_open, mut reports_open) = (true, true);
-    while output_open || reports_open {
-        tokio::select! {
-            biased;
-            read = output.read(&mut buffer), if output_open => match read {
-                // A line that the disk refuses is lost; the container goes on.
-                Ok(count) if count > 0 => drop(log.write(clock.now(), &buffer[..count])),
-                _ => output_open = false,
-            },
-            line = reports.next_line(), if reports_open => match line {
-                Ok(Some(line)) => match serde_json::from_str(&line) {
-                    Ok(Report::Started { pid, .. }) => drop(report.send(Condition::Running { pid })),
-                    Ok(Report::Exited { code }) => end = Some(End { code, signal: None, message: None }),
-                    Ok(Report::Signaled { signal }) => {
-                        end = Some(End { code: 128 + signal, signal: Some(signal), message: None });
-                    }
-                    Ok(Report::Failed { message }) => end = Some(failed(message)),
-                    Err(error) => end = Some(failed(format!("the container helper said {line:?}: {error}"))),
-                },
-                _ => reports_open = false,
-            },
-        }
-    }
-    let _ = child.wait().await;
-    let _ = log.end(clock.now());
-    let end = end.unwrap_or_else(|| failed("the container helper ended without a report".into()));
+/// Output first: whoever sees the end has seen all of it.
+async fn finish(
+    helper: Helper,
+    output: &Output,
+    report: watch::Sender<Condition>,
+    streams: impl Future,
+    hang_up: impl FnOnce(),
+) {
+    let watched = async {
+        let end = helper.watch(&report).await;
+        hang_up();
+        end
+    };
+    let (end, _) = tokio::join!(watched, streams);
+    let _ = output.end();
     let _ = report.send(Condition::Ended(end));
-}
-
-fn failed(message: String) -> End {
-    End { code: 128, signal: None, message: Some(message) }
 }

@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 
 use base64::Engine;
-use k8s_openapi::api::core::v1::{ConfigMap, Container, EnvVarSource, Pod, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Container, EnvVarSource, Pod, ResourceFieldSelector, Secret};
 use kube::ResourceExt;
+use setpoint_api::quantity::Quantity;
+
+use crate::options::Capacity;
 
 /// The objects that a pod's spec refers to, by name.
 #[derive(Clone, Debug, Default)]
@@ -13,6 +16,8 @@ pub struct References {
     pub config_maps: BTreeMap<String, std::sync::Arc<ConfigMap>>,
     /// Secrets of the pod's namespace.
     pub secrets: BTreeMap<String, std::sync::Arc<Secret>>,
+    /// What the node has: the limit of who has none.
+    pub capacity: Capacity,
 }
 
 impl References {
@@ -113,7 +118,7 @@ fn value_from(
         return field_value(pod, &field.field_path).map(Some);
     }
     if let Some(resource) = &source.resource_field_ref {
-        return Ok(resource_value(container, &resource.resource));
+        return resource_value(container, resource, &references.capacity).map(Some);
     }
     let namespace = pod.namespace().unwrap_or_default();
     let (kind, name, key, optional, value) = if let Some(from) = &source.config_map_key_ref {
@@ -165,12 +170,36 @@ pub fn field_value(pod: &Pod, path: &str) -> Result<String, ReferenceError> {
     })
 }
 
-/// A resource of the container's own, as its spec writes it.
-fn resource_value(container: &Container, resource: &str) -> Option<String> {
-    let resources = container.resources.as_ref()?;
-    let (part, name) = resource.split_once('.')?;
-    let values = if part == "limits" { &resources.limits } else { &resources.requests };
-    values.as_ref()?.get(name).map(|quantity| quantity.0.clone())
+/// A resource of a container in units of the selector's divisor, rounded up. A limit that is not set is the node's.
+pub fn resource_value(
+    container: &Container,
+    selector: &ResourceFieldSelector,
+    capacity: &Capacity,
+) -> Result<String, ReferenceError> {
+    let unsupported = || ReferenceError::Field(selector.resource.clone());
+    let (part, name) = selector.resource.split_once('.').ok_or_else(unsupported)?;
+    let resources = container.resources.clone().unwrap_or_default();
+    let (values, default) = match (part, name) {
+        ("limits", "cpu") => (resources.limits, capacity.cpu.as_str()),
+        ("limits", "memory") => (resources.limits, capacity.memory.as_str()),
+        ("limits", _) => (resources.limits, "0"),
+        ("requests", _) => (resources.requests, "0"),
+        _ => return Err(unsupported()),
+    };
+    let written = values.and_then(|values| values.get(name).map(|quantity| quantity.0.clone()));
+    let read = |text: &str| text.parse::<Quantity>().map_err(|_| unsupported());
+    let value = read(written.as_deref().unwrap_or(default))?;
+    let divisor = match &selector.divisor {
+        Some(divisor) => read(&divisor.0)?,
+        None => Quantity::whole(0),
+    };
+    let divisor = if divisor.is_zero() { Quantity::whole(1) } else { divisor };
+    let (value, divisor) = match name {
+        "cpu" => (value.milli_value(), divisor.milli_value()),
+        _ => (value.value(), divisor.value()),
+    };
+    let divisor = divisor.max(1);
+    Ok((value / divisor + i64::from(value % divisor > 0)).to_string())
 }
 
 /// Replaces `$(NAME)` by the variable where there is one; `$$(NAME)` stays as `$(NAME)`.
@@ -248,6 +277,7 @@ mod tests {
         References {
             config_maps: [("c".to_owned(), config.into())].into(),
             secrets: [("s".to_owned(), secret.into())].into(),
+            capacity: Capacity::default(),
         }
     }
 
@@ -259,7 +289,7 @@ mod tests {
         let environment = environment(&pod, container, &references(), &given).unwrap();
         let get = |name: &str| environment[name].as_str();
         assert_eq!((get("A"), get("B")), ("1", "1-v-$(A)-$(NONE)"));
-        assert_eq!((get("NAME"), get("APP"), get("S"), get("M")), ("p", "x", "qux", "64Mi"));
+        assert_eq!((get("NAME"), get("APP"), get("S"), get("M")), ("p", "x", "qux", "67108864"));
         assert_eq!((get("HOME"), get("C_k")), ("/", "v"));
     }
 

@@ -1,14 +1,16 @@
 //! The hidden, single-threaded helper under which a container's program runs (`setpoint container-init`).
 //!
 //! It exists because namespaces and parent-death signals belong to one process before it execs, and a running
-//! multi-threaded server cannot do that to a child without unsafe code. Its standard input is the control pipe:
-//! one line of JSON ([`Launch`]), then one command a line. When the pipe closes, whoever held it is gone, and the
-//! program's process group is killed: no process outlives its node. Its standard output carries [`Report`] lines;
-//! its standard error is the container's output.
+//! multi-threaded server cannot do that to a child without unsafe code. Its standard input is the control socket:
+//! one line of JSON ([`Launch`]) comes in, then one command a line; [`Report`] lines go out. When the socket closes,
+//! whoever held it is gone, and the program is killed with all that it left behind: no process outlives its node.
+//! Standard output and error are the program's own.
 
 use std::collections::BTreeMap;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::fs::File;
+use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -44,9 +46,15 @@ pub struct Launch {
     pub root: PathBuf,
     /// What is mounted where.
     pub mounts: Vec<Mount>,
+    /// A running container whose view of the file system to join instead of making one (`kubectl exec`).
+    pub join: Option<i32>,
+    /// The named pipe that the program reads; nothing when absent.
+    pub stdin: Option<PathBuf>,
+    /// The terminal that it has instead of pipes.
+    pub terminal: Option<PathBuf>,
 }
 
-/// What the helper says on its standard output, a line of JSON each.
+/// What the helper says on its control socket, a line of JSON each.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Report {
@@ -74,61 +82,65 @@ pub enum Report {
     },
 }
 
-/// A command on the control pipe after the first line: `signal N`.
+/// A command on the control socket after the first line: `signal N`.
 pub fn signal_line(signal: i32) -> String {
     format!("signal {signal}\n")
 }
 
 /// The helper's main: runs one program to its end. Returns the helper's own exit code.
 pub fn supervise() -> i32 {
-    let mut control = BufReader::new(io::stdin());
-    match start(&mut control) {
-        Ok((child, isolated)) => {
-            let pid = i32::try_from(child.id()).unwrap_or(i32::MAX);
-            report(&Report::Started { pid, isolated });
-            match watch(child, &mut control) {
-                Ok(end) => report(&end),
-                Err(error) => {
-                    report(&Report::Failed { message: error.to_string() });
-                    return 1;
-                }
-            }
-            0
-        }
+    match control().and_then(|control| run(&control)) {
+        Ok(()) => 0,
         Err(error) => {
-            report(&Report::Failed { message: error.to_string() });
+            eprintln!("the container helper has no control socket: {error}");
             1
         }
     }
 }
 
-fn report(report: &Report) {
-    let line = serde_json::to_string(report).expect("a report has a JSON form");
-    // Nobody reads any more: the pipe's other end is gone, and the control pipe will say so.
-    let _ = writeln!(io::stdout(), "{line}");
+/// The control socket is the standard input.
+fn control() -> io::Result<UnixStream> {
+    Ok(UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?))
 }
 
-fn start(control: &mut impl BufRead) -> io::Result<(Child, bool)> {
-    let mut line = String::new();
-    control.read_line(&mut line)?;
-    let mut launch: Launch = serde_json::from_str(&line)?;
-    let isolated = root::isolate(&launch.root, &launch.mounts)?;
-    if !isolated {
-        root::link(&launch.root, &launch.mounts)?;
-        launch.environment.insert(ROOT_VARIABLE.into(), launch.root.to_string_lossy().into_owned());
-        launch.directory = launch.directory.map(|folder| root::under(&launch.root, &folder));
+fn run(control: &UnixStream) -> io::Result<()> {
+    let mut lines = control;
+    match start(control) {
+        Ok((child, isolated)) => {
+            let pid = i32::try_from(child.id()).unwrap_or(i32::MAX);
+            report(&mut lines, &Report::Started { pid, isolated });
+            match watch(child, control) {
+                Ok(end) => report(&mut lines, &end),
+                Err(error) => report(&mut lines, &Report::Failed { message: error.to_string() }),
+            }
+        }
+        Err(error) => report(&mut lines, &Report::Failed { message: error.to_string() }),
     }
-    let output = io::stderr().as_fd().try_clone_to_owned()?;
+    Ok(())
+}
+
+fn report(control: &mut impl Write, report: &Report) {
+    let line = serde_json::to_string(report).expect("a report has a JSON form");
+    // Nobody reads any more: the socket's other end is gone, and reading it will say so.
+    let _ = writeln!(control, "{line}");
+}
+
+fn start(control: &UnixStream) -> io::Result<(Child, bool)> {
+    let line = read_line(control)?.unwrap_or_default();
+    let mut launch: Launch = serde_json::from_slice(&line)?;
+    let stdin = match &launch.stdin {
+        Some(path) => Stdio::from(File::open(path)?),
+        None => Stdio::null(),
+    };
+    let isolated = enter(&mut launch)?;
     let mut command = Command::new("/proc/self/exe");
-    command
-        .arg(EXEC_COMMAND)
-        .arg("--")
-        .args(&launch.command)
-        .env_clear()
-        .envs(&launch.environment)
-        .stdin(Stdio::null())
-        .stdout(Stdio::from(output))
-        .process_group(0);
+    command.arg(EXEC_COMMAND).env_clear().envs(&launch.environment).stdin(stdin);
+    match &launch.terminal {
+        // The second stage leads a session of its own, which the leader of a group cannot.
+        Some(terminal) => drop(command.arg("--terminal").arg(terminal)),
+        None => drop(command.process_group(0)),
+    }
+    command.arg("--").args(&launch.command);
     if let Some(folder) = &launch.directory {
         std::fs::create_dir_all(folder)?;
         command.current_dir(folder);
@@ -140,6 +152,20 @@ fn start(control: &mut impl BufRead) -> io::Result<(Child, bool)> {
     Ok((command.spawn()?, isolated))
 }
 
+/// Enters the container's view of the file system; false where it has none of its own.
+fn enter(launch: &mut Launch) -> io::Result<bool> {
+    let isolated = match launch.join {
+        Some(pid) => root::join(pid)?,
+        None => root::isolate(&launch.root, &launch.mounts)?,
+    };
+    if !isolated {
+        root::link(&launch.root, &launch.mounts)?;
+        launch.environment.insert(ROOT_VARIABLE.into(), launch.root.to_string_lossy().into_owned());
+        launch.directory = launch.directory.take().map(|folder| root::under(&launch.root, &folder));
+    }
+    Ok(isolated)
+}
+
 fn child_ended() -> io::Result<SignalFd> {
     let mut mask = SigSet::empty();
     mask.add(Signal::SIGCHLD);
@@ -147,36 +173,36 @@ fn child_ended() -> io::Result<SignalFd> {
     Ok(SignalFd::new(&mask)?)
 }
 
-/// Waits for the program's end while obeying the control pipe.
-fn watch(mut child: Child, control: &mut BufReader<io::Stdin>) -> io::Result<Report> {
-    let group = Pid::from_raw(i32::try_from(child.id()).map_err(io::Error::other)?);
+/// Waits for the program's end while obeying the control socket.
+fn watch(mut child: Child, control: &UnixStream) -> io::Result<Report> {
+    let program = Pid::from_raw(i32::try_from(child.id()).map_err(io::Error::other)?);
     let ended = child_ended()?;
     let mut open = true;
     loop {
         if let Some(status) = child.try_wait()? {
             // The program may have left children behind, in its group or in one of their own.
-            let _ = killpg(group, Signal::SIGKILL);
+            let _ = killpg(program, Signal::SIGKILL);
             end_orphans();
             return Ok(match status.code() {
                 Some(code) => Report::Exited { code },
                 None => Report::Signaled { signal: status.signal().unwrap_or(0) },
             });
         }
-        let stdin = io::stdin();
         let mut waits = vec![PollFd::new(ended.as_fd(), PollFlags::POLLIN)];
         if open {
-            waits.push(PollFd::new(stdin.as_fd(), PollFlags::POLLIN));
+            waits.push(PollFd::new(control.as_fd(), PollFlags::POLLIN));
         }
         match poll(&mut waits, PollTimeout::NONE) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(error.into()),
         }
         let readable = |at: usize| waits.get(at).and_then(PollFd::any).unwrap_or(false);
-        if readable(0) {
+        let (has_ended, is_told) = (readable(0), readable(1));
+        if has_ended {
             ended.read_signal()?;
         }
-        if open && readable(1) {
-            open = obey(control, group)?;
+        if open && is_told {
+            open = obey(control, program)?;
         }
     }
 }
@@ -196,35 +222,43 @@ fn end_orphans() {
     }
 }
 
-/// Reads one command; false when the pipe is closed, in which case the group was killed.
-fn obey(control: &mut BufReader<io::Stdin>, group: Pid) -> io::Result<bool> {
-    let mut byte = [0u8; 1];
-    let mut line = Vec::new();
-    // Byte by byte: what stays in a buffer would not wake the poll.
-    loop {
-        if control.read(&mut byte)? == 0 {
-            let _ = killpg(group, Signal::SIGKILL);
-            return Ok(false);
-        }
-        if byte[0] == b'\n' {
-            break;
-        }
-        line.push(byte[0]);
-    }
-    let text = String::from_utf8_lossy(&line);
+/// Reads one command; false when the socket is closed, in which case the program was killed.
+fn obey(control: &UnixStream, program: Pid) -> io::Result<bool> {
+    let line = read_line(control)?;
+    let open = line.is_some();
+    let text = String::from_utf8_lossy(line.as_deref().unwrap_or(b"signal 9")).into_owned();
     let signal = text.strip_prefix("signal ").and_then(|number| number.parse::<i32>().ok());
     if let Some(signal) = signal.and_then(|number| Signal::try_from(number).ok()) {
-        // A group that is already gone is what the signal was for.
-        let _ = killpg(group, signal);
+        // A group that is gone is what the signal was for; one that is not yet made has its leader.
+        if killpg(program, signal).is_err() {
+            let _ = kill(program, signal);
+        }
     }
-    Ok(true)
+    Ok(open)
+}
+
+/// One line without its end; none when the socket is closed. Byte by byte: what stays in a buffer would not wake the
+/// poll.
+fn read_line(mut control: &UnixStream) -> io::Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    let mut byte = [0u8; 1];
+    loop {
+        match control.read(&mut byte) {
+            Ok(0) => return Ok(None),
+            Ok(_) if byte[0] == b'\n' => return Ok(Some(line)),
+            Ok(_) => line.push(byte[0]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(None),
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// What [`exec`] sets up before it becomes the program.
 #[derive(Clone, Debug, Default)]
 pub struct Exec {
-    /// Join the mount namespace of this process (`kubectl exec`).
-    pub join: Option<i32>,
+    /// The terminal that the program gets.
+    pub terminal: Option<PathBuf>,
     /// The program and its arguments.
     pub command: Vec<String>,
 }
@@ -241,13 +275,16 @@ fn prepare(exec: &Exec) -> io::Result<Command> {
     prctl::set_pdeathsig(Signal::SIGKILL)?;
     // The helper blocked SIGCHLD and masks survive exec; the program gets a clean one.
     SigSet::empty().thread_set_mask()?;
-    if let Some(pid) = exec.join {
-        root::join(pid)?;
-    }
     let Some((program, arguments)) = exec.command.split_first() else {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "no program to run"));
     };
     let mut command = Command::new(program);
     command.args(arguments);
+    if let Some(path) = &exec.terminal {
+        // The first terminal that the leader of a session opens becomes the session's own.
+        nix::unistd::setsid()?;
+        let terminal = File::options().read(true).write(true).open(path)?;
+        command.stdin(terminal.try_clone()?).stdout(terminal.try_clone()?).stderr(terminal);
+    }
     Ok(command)
 }

@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{
-    Container, KeyToPath, Pod, ServiceAccountTokenProjection, Volume, VolumeProjection,
+    Container, DownwardAPIVolumeFile, KeyToPath, Pod, ServiceAccountTokenProjection, Volume, VolumeProjection,
 };
 
-use super::environment::{ReferenceError, References, config_map_files, field_value, secret_files};
+use super::environment::{
+    ReferenceError, References, config_map_files, field_value, resource_value, secret_files,
+};
 use super::root::Mount;
 use super::volume::{File, Files};
 
@@ -84,16 +86,8 @@ pub fn files(
         return select("secret", &name, found, source.items.as_deref(), source.optional, mode).map(Some);
     }
     if let Some(source) = &volume.downward_api {
-        let mut files = Files::new();
-        for item in source.items.iter().flatten() {
-            if let Some(field) = &item.field_ref {
-                let content = field_value(pod, &field.field_path)?.into_bytes();
-                files.insert(
-                    item.path.clone(),
-                    File { content, mode: mode(item.mode.or(source.default_mode)) },
-                );
-            }
-        }
+        let items = source.items.iter().flatten();
+        let files = downward_files(pod, items, references, mode(source.default_mode))?;
         return Ok(Some(files));
     }
     let Some(projected) = &volume.projected else { return Ok(None) };
@@ -129,11 +123,34 @@ fn projection(
     {
         files.insert(token.path.clone(), File { content: text.clone().into_bytes(), mode: 0o600 });
     }
-    for item in source.downward_api.iter().flat_map(|downward| downward.items.iter().flatten()) {
-        if let Some(field) = &item.field_ref {
-            let content = field_value(pod, &field.field_path)?.into_bytes();
-            files.insert(item.path.clone(), File { content, mode });
-        }
+    let items = source.downward_api.iter().flat_map(|downward| downward.items.iter().flatten());
+    files.extend(downward_files(pod, items, references, mode)?);
+    Ok(files)
+}
+
+/// What the pod says of itself and of its containers' resources.
+fn downward_files<'a>(
+    pod: &Pod,
+    items: impl Iterator<Item = &'a DownwardAPIVolumeFile>,
+    references: &References,
+    default_mode: u32,
+) -> Result<Files, ReferenceError> {
+    let mut files = Files::new();
+    for item in items {
+        let text = if let Some(field) = &item.field_ref {
+            field_value(pod, &field.field_path)?
+        } else if let Some(resource) = &item.resource_field_ref {
+            let spec = pod.spec.as_ref();
+            let mut containers = spec.iter().flat_map(|spec| &spec.containers);
+            let container =
+                containers.find(|container| resource.container_name.as_ref() == Some(&container.name));
+            let container = container.ok_or_else(|| ReferenceError::Field(resource.resource.clone()))?;
+            resource_value(container, resource, &references.capacity)?
+        } else {
+            continue;
+        };
+        let mode = item.mode.and_then(|mode| u32::try_from(mode).ok()).unwrap_or(default_mode);
+        files.insert(item.path.clone(), File { content: text.into_bytes(), mode });
     }
     Ok(files)
 }

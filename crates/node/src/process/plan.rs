@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{
     Container, ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting,
     ContainerStatus, Pod, PodSpec, PodStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use crate::simulated::{restart_pause, restarts};
+use crate::simulated::{back_off_message, restart_pause, restarts};
 use crate::status::{self, Addresses};
 
 /// What is known of one container's runs.
@@ -25,6 +25,10 @@ pub struct Runs {
     pub ready: bool,
     /// Whether its startup probe has passed, or it has none.
     pub started: bool,
+    /// Restarts since it last ran for long, while this node has watched: what the pause before the next grows with.
+    pub failures: i32,
+    /// Its image is not in the table: nothing runs behind it.
+    pub simulated: bool,
 }
 
 /// One run of a container.
@@ -39,6 +43,8 @@ pub enum Run {
         reason: String,
         /// What is wrong.
         message: String,
+        /// When that was found.
+        at: Timestamp,
     },
     /// Its process runs.
     Running {
@@ -78,7 +84,8 @@ pub fn plan(pod: &Pod, runs: &BTreeMap<String, Runs>, addresses: &Addresses, now
     next.start_time = Some(stored.start_time.clone().unwrap_or(Time(whole_seconds(now))));
     let known = |container: &Container| runs.get(&container.name).cloned().unwrap_or_default();
     let statuses = |containers: &[Container], init: bool| -> Vec<ContainerStatus> {
-        containers.iter().map(|container| container_status(container, &known(container), init)).collect()
+        let one = |container: &Container| container_status(pod, container, &known(container), init);
+        containers.iter().map(one).collect()
     };
     if let Some(init) = spec.init_containers.as_ref().filter(|init| !init.is_empty()) {
         next.init_container_statuses = Some(statuses(init, true));
@@ -89,7 +96,7 @@ pub fn plan(pod: &Pod, runs: &BTreeMap<String, Runs>, addresses: &Addresses, now
     if initialised == Some(false) {
         next.phase = Some("Failed".into());
     }
-    status::conditions(&mut next, pod.metadata.generation, whole_seconds(now));
+    status::conditions(&mut next, pod, whole_seconds(now));
     plan.status = (next != stored).then_some(next);
     plan
 }
@@ -108,11 +115,15 @@ fn initialise(
 ) -> Option<bool> {
     for container in spec.init_containers.iter().flatten() {
         let known = runs.get(&container.name).cloned().unwrap_or_default();
+        let sidecar = is_sidecar(container);
         match &known.run {
-            Run::Ended(end) if end.exit_code == 0 => {}
-            Run::Ended(_) if spec.restart_policy.as_deref() == Some("Never") => return Some(false),
-            // A sidecar only has to have started.
-            Run::Running { .. } if container.restart_policy.as_deref() == Some("Always") => {}
+            Run::Ended(end) if end.exit_code == 0 && !sidecar => {}
+            Run::Ended(_) if spec.restart_policy.as_deref() == Some("Never") && !sidecar => {
+                return Some(false);
+            }
+            // A sidecar only has to have started, and keeps nobody waiting when it starts again.
+            Run::Running { .. } if sidecar && known.started => {}
+            Run::Ended(_) if sidecar && known.restarts > 0 => advance(spec, container, runs, now, plan),
             _ => {
                 advance(spec, container, runs, now, plan);
                 return None;
@@ -121,6 +132,24 @@ fn initialise(
     }
     Some(true)
 }
+
+/// An init container that stays beside the others.
+pub fn is_sidecar(container: &Container) -> bool {
+    container.restart_policy.as_deref() == Some("Always")
+}
+
+/// Whether a container that ended so is started again.
+fn starts_again(spec: &PodSpec, container: &Container, end: &ContainerStateTerminated) -> bool {
+    let init = spec.init_containers.iter().flatten().any(|init| init.name == container.name);
+    if init {
+        return is_sidecar(container)
+            || end.exit_code != 0 && spec.restart_policy.as_deref() != Some("Never");
+    }
+    restarts(spec, end.exit_code)
+}
+
+/// How long after a refusal the same is tried again.
+const REFUSED_PAUSE: SignedDuration = SignedDuration::from_secs(5);
 
 /// Starts a container that should run and does not.
 fn advance(
@@ -132,15 +161,15 @@ fn advance(
 ) {
     let known = runs.get(&container.name).cloned().unwrap_or_default();
     let start_at = match &known.run {
-        Run::Waiting | Run::Refused { .. } => now,
+        Run::Waiting => now,
+        Run::Refused { at, .. } => *at + REFUSED_PAUSE,
         Run::Running { .. } => return,
         Run::Ended(end) => {
-            let init = spec.init_containers.iter().flatten().any(|init| init.name == container.name);
-            if !(restarts(spec, end.exit_code) || init) {
+            if !starts_again(spec, container, end) {
                 return;
             }
             let finished = end.finished_at.as_ref().map_or(now, |time| time.0);
-            finished + restart_pause(known.restarts)
+            finished + restart_pause(known.failures)
         }
     };
     if start_at <= now {
@@ -150,37 +179,64 @@ fn advance(
     }
 }
 
-fn container_status(container: &Container, runs: &Runs, init: bool) -> ContainerStatus {
+fn container_status(pod: &Pod, container: &Container, runs: &Runs, init: bool) -> ContainerStatus {
     let image = container.image.clone().unwrap_or_default();
+    let (state, last) = states(pod, container, runs);
+    let has_run = !matches!(runs.run, Run::Waiting | Run::Refused { .. }) || runs.last.is_some();
+    let running = matches!(runs.run, Run::Running { .. });
+    let succeeded = matches!(&runs.run, Run::Ended(end) if end.exit_code == 0);
+    let kind = if runs.simulated { "simulated" } else { "process" };
+    ContainerStatus {
+        name: container.name.clone(),
+        image_id: if has_run { format!("{kind}://{image}") } else { String::new() },
+        image,
+        container_id: has_run.then(|| format!("{kind}://{}-{}", container.name, runs.restarts)),
+        ready: if init && !is_sidecar(container) { succeeded } else { running && runs.ready },
+        started: Some(running && runs.started),
+        restart_count: runs.restarts,
+        state: Some(state),
+        last_state: last.map(|end| ContainerState { terminated: Some(end), ..ContainerState::default() }),
+        ..ContainerStatus::default()
+    }
+}
+
+/// The present state, and how the run before it ended. A container that waits for its next start has its last end
+/// behind it.
+fn states(
+    pod: &Pod,
+    container: &Container,
+    runs: &Runs,
+) -> (ContainerState, Option<ContainerStateTerminated>) {
     let waiting = |reason: &str, message: Option<String>| ContainerState {
         waiting: Some(ContainerStateWaiting { reason: Some(reason.into()), message }),
         ..ContainerState::default()
     };
     let state = match &runs.run {
+        Run::Waiting if has_pending_init(pod, container) => waiting("PodInitializing", None),
         Run::Waiting => waiting("ContainerCreating", None),
-        Run::Refused { reason, message } => waiting(reason, Some(message.clone())),
+        Run::Refused { reason, message, .. } => waiting(reason, Some(message.clone())),
         Run::Running { since } => ContainerState {
             running: Some(ContainerStateRunning { started_at: Some(Time(whole_seconds(*since))) }),
             ..ContainerState::default()
         },
-        Run::Ended(end) => ContainerState { terminated: Some(end.clone()), ..ContainerState::default() },
+        Run::Ended(end) => {
+            let pause = restart_pause(runs.failures);
+            let again = pod.spec.as_ref().is_some_and(|spec| starts_again(spec, container, end));
+            if again && !pause.is_zero() {
+                let message = back_off_message(pod, &container.name, pause.as_secs());
+                return (waiting("CrashLoopBackOff", Some(message)), Some(end.clone()));
+            }
+            ContainerState { terminated: Some(end.clone()), ..ContainerState::default() }
+        }
     };
-    let has_run = !matches!(runs.run, Run::Waiting | Run::Refused { .. }) || runs.last.is_some();
-    let running = matches!(runs.run, Run::Running { .. });
-    let succeeded = matches!(&runs.run, Run::Ended(end) if end.exit_code == 0);
-    ContainerStatus {
-        name: container.name.clone(),
-        image_id: if has_run { format!("process://{image}") } else { String::new() },
-        image,
-        container_id: has_run.then(|| format!("process://{}-{}", container.name, runs.restarts)),
-        ready: if init { succeeded } else { running && runs.ready },
-        started: Some(running && runs.started),
-        restart_count: runs.restarts,
-        state: Some(state),
-        last_state: runs
-            .last
-            .clone()
-            .map(|end| ContainerState { terminated: Some(end), ..ContainerState::default() }),
-        ..ContainerStatus::default()
-    }
+    (state, runs.last.clone())
 }
+
+fn has_pending_init(pod: &Pod, container: &Container) -> bool {
+    let Some(spec) = &pod.spec else { return false };
+    let init = spec.init_containers.as_deref().unwrap_or_default();
+    !init.is_empty() && init.iter().all(|init| init.name != container.name)
+}
+
+#[cfg(test)]
+mod tests;

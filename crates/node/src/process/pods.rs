@@ -2,32 +2,37 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
-use setpoint::{Clock, Key, Request};
+use setpoint::{Clock, Key, Recorder, Request};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::container::{Condition, Container, End};
+use super::container::{Container, Input};
 use super::init::Launch;
 use super::mounts::Names;
-use super::plan::{Run, Runs, whole_seconds};
+use super::output::Output;
+use super::plan::{Run, Runs};
+use super::probing::{self, Probes};
+use super::running::{Message, Running, Watch, What, terminated};
+use super::supervised::{Condition, End};
+use crate::annotation::Script;
+use crate::host::PodPorts;
+use crate::kubelet::attach::Attachment;
+use crate::kubelet::exec::ExecCommand;
 use crate::log::Log;
-use crate::probe::Schedule;
 
 /// Wishes for a pod to be looked at again; when full, a look is under way anyway.
 pub const WAKES: usize = 1024;
-/// A termination message longer than this is cut, as a kubelet cuts it.
-const MESSAGE_BYTES: usize = 4096;
+/// A container that ran this long is started again at once when it ends, as if it had never failed.
+const FORGIVEN_AFTER: SignedDuration = SignedDuration::from_secs(600);
 
 const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
@@ -40,34 +45,30 @@ struct Shared {
     folder: PathBuf,
     helper: PathBuf,
     clock: Clock,
+    recorder: Recorder,
     wake: mpsc::Sender<Request>,
     pods: Mutex<BTreeMap<Key, Entry>>,
     /// Nothing starts any more.
     stopping: AtomicBool,
     /// Counts ends of containers, for who waits for the last.
     ended: watch::Sender<u64>,
+    /// Tells the input pipes of exec sessions apart.
+    sessions: AtomicU64,
 }
 
-/// How long containers may take to end when the node stops; what is left then ends with its control pipe.
+/// How long containers may take to end when the node stops; what is left then ends with its control socket.
 const STOP_WITHIN: Duration = Duration::from_secs(2);
 
 /// One pod.
 struct Entry {
     uid: String,
-    address: Ipv4Addr,
+    pod: Arc<Pod>,
+    ports: PodPorts,
     references: Names,
     runs: BTreeMap<String, Runs>,
     containers: BTreeMap<String, Running>,
     logs: BTreeMap<String, Logs>,
     told_to_stop: bool,
-}
-
-/// A container's process with the tasks that watch and probe it.
-struct Running {
-    container: Container,
-    pid: Option<i32>,
-    environment: BTreeMap<String, String>,
-    _tasks: JoinSet<()>,
 }
 
 #[derive(Default)]
@@ -80,36 +81,45 @@ struct Logs {
 pub struct Start {
     /// The container's name.
     pub name: String,
-    /// What the helper is told; its root is chosen here.
-    pub launch: Launch,
-    /// Its probes.
-    pub probes: Probes,
-    /// The file whose end is its termination message, on the host.
-    pub message: Option<PathBuf>,
+    /// What runs.
+    pub what: StartWhat,
 }
 
-/// The probes of one container.
-#[derive(Clone, Debug, Default)]
-pub struct Probes {
-    /// Gates the other two.
-    pub startup: Option<Schedule>,
-    /// Decides whether it is ready.
-    pub readiness: Option<Schedule>,
-    /// Restarts it.
-    pub liveness: Option<Schedule>,
+/// What a new run of a container is.
+pub enum StartWhat {
+    /// A program of this host.
+    Process {
+        /// What the helper is told; its root is chosen here.
+        launch: Box<Launch>,
+        /// Its input; the place of its pipe is chosen here.
+        input: Input,
+        /// Its probes.
+        probes: Box<Probes>,
+        /// Its last words.
+        message: Message,
+    },
+    /// Nothing but this script.
+    Simulated(Script),
 }
 
 impl ProcessPods {
     /// None yet. `wake` is told when a pod should be looked at again.
-    pub fn new(folder: PathBuf, helper: PathBuf, clock: Clock, wake: mpsc::Sender<Request>) -> Self {
+    pub fn new(
+        (folder, helper): (PathBuf, PathBuf),
+        clock: Clock,
+        recorder: Recorder,
+        wake: mpsc::Sender<Request>,
+    ) -> Self {
         ProcessPods(Arc::new(Shared {
             folder,
             helper,
             clock,
+            recorder,
             wake,
             pods: Mutex::default(),
             stopping: AtomicBool::new(false),
             ended: watch::Sender::default(),
+            sessions: AtomicU64::new(0),
         }))
     }
 
@@ -119,9 +129,9 @@ impl ProcessPods {
         self.0.stopping.store(true, Ordering::Release);
         let mut ended = self.0.ended.subscribe();
         for running in self.pods().values().flat_map(|entry| entry.containers.values()) {
-            running.container.signal(SIGKILL);
+            running.signal(SIGKILL);
         }
-        let gone = ended.wait_for(|_| self.pods().values().all(|entry| entry.containers.is_empty()));
+        let gone = ended.wait_for(|_| self.pods().values().all(|entry| !entry.has_programs()));
         let _ = tokio::time::timeout(STOP_WITHIN, gone).await;
     }
 
@@ -135,7 +145,7 @@ impl ProcessPods {
     }
 
     /// Makes the pod known; one that was there under the name with another uid is stopped at once.
-    pub fn admit(&self, key: &Key, pod: &Pod, address: Ipv4Addr, references: Names) {
+    pub fn admit(&self, key: &Key, pod: &Pod, ports: PodPorts, references: Names) {
         let uid = pod.uid().unwrap_or_default();
         let mut pods = self.pods();
         if pods.get(key).is_some_and(|entry| entry.uid != uid) {
@@ -143,7 +153,8 @@ impl ProcessPods {
         }
         let entry = pods.entry(key.clone()).or_insert_with(|| Entry {
             uid,
-            address,
+            pod: Arc::new(pod.clone()),
+            ports,
             references: Names::default(),
             runs: runs_of(pod),
             containers: BTreeMap::new(),
@@ -169,7 +180,11 @@ impl ProcessPods {
 
     /// A container that cannot be started as things are.
     pub fn refuse(&self, key: &Key, name: &str, reason: &str, message: String) {
-        self.change(key, name, |runs| runs.run = Run::Refused { reason: reason.into(), message });
+        let at = self.0.clock.now();
+        if let Some(entry) = self.pods().get_mut(key) {
+            let runs = entry.runs.entry(name.to_owned()).or_default();
+            runs.run = Run::Refused { reason: reason.into(), message, at };
+        }
     }
 
     /// Starts the next run of a container.
@@ -179,28 +194,38 @@ impl ProcessPods {
             return Ok(());
         }
         let Some(entry) = pods.get_mut(key) else { return Ok(()) };
-        let runs = entry.runs.entry(start.name.clone()).or_default();
-        if let Run::Ended(end) = &runs.run {
-            runs.last = Some(end.clone());
-            runs.restarts += 1;
-        }
+        let now = self.0.clock.now();
+        let mut runs = entry.runs.get(&start.name).cloned().unwrap_or_default().again(now);
         let folder = self.folder(&entry.uid).join("containers").join(&start.name);
         let log = Log::open(&folder.join(format!("{}.log", runs.restarts)))?;
-        let mut launch = start.launch;
-        launch.root = folder.join(format!("{}.root", runs.restarts));
-        std::fs::create_dir_all(&launch.root)?;
-        let container = Container::start(&self.0.helper, &launch, log.clone(), self.0.clock.clone())?;
-        runs.run = Run::Running { since: self.0.clock.now() };
-        runs.ready = start.probes.readiness.is_none() && start.probes.startup.is_none();
-        runs.started = start.probes.startup.is_none();
-        let logs = entry.logs.entry(start.name.clone()).or_default();
-        logs.previous = logs.current.replace(log);
+        let output = Output::new(log.clone(), self.0.clock.clone());
         let watch = Watch { pods: self.clone(), key: key.clone(), name: start.name.clone() };
         let mut tasks = JoinSet::new();
-        tasks.spawn(watch.clone().until_end(container.condition(), start.message));
-        tasks.spawn(super::probing::run(watch, start.probes, IpAddr::V4(entry.address)));
-        let environment = launch.environment;
-        entry.containers.insert(start.name, Running { container, pid: None, environment, _tasks: tasks });
+        let what = match start.what {
+            StartWhat::Process { mut launch, mut input, probes, message } => {
+                launch.root = folder.join(format!("{}.root", runs.restarts));
+                std::fs::create_dir_all(&launch.root)?;
+                input.stdin = input.stdin.map(|_| folder.join(format!("{}.stdin", runs.restarts)));
+                let container = Container::start(&self.0.helper, &launch, &input, output)?;
+                runs.ready = probes.readiness.is_none() && probes.startup.is_none();
+                runs.started = probes.startup.is_none();
+                tasks.spawn(watch.clone().until_end(container.condition(), message, log.clone()));
+                tasks.spawn(probing::run(watch, *probes, entry.ports.clone()));
+                What::Process { container: Box::new(container), launch }
+            }
+            StartWhat::Simulated(script) => {
+                runs.ready = script.ready_delay.is_zero();
+                runs.started = true;
+                runs.simulated = true;
+                tasks.spawn(watch.simulate(script, output));
+                What::Simulated
+            }
+        };
+        runs.run = Run::Running { since: now };
+        let logs = entry.logs.entry(start.name.clone()).or_default();
+        logs.previous = logs.current.replace(log);
+        entry.runs.insert(start.name.clone(), runs);
+        entry.containers.insert(start.name, Running { what, _tasks: tasks });
         Ok(())
     }
 
@@ -210,19 +235,36 @@ impl ProcessPods {
         let Some(entry) = pods.get_mut(key) else { return true };
         for running in entry.containers.values() {
             if kill {
-                running.container.signal(SIGKILL);
+                running.signal(SIGKILL);
             } else if !entry.told_to_stop {
-                running.container.signal(SIGTERM);
+                running.signal(SIGTERM);
             }
         }
         entry.told_to_stop = true;
-        entry.containers.is_empty()
+        !entry.has_programs()
     }
 
-    /// Kills one container's present run; its end is seen as any other.
-    pub fn kill(&self, key: &Key, name: &str) {
+    /// Tells one container's present run to end, and kills it after the grace period; its end is seen as any other,
+    /// and drops the task that this runs in.
+    pub(super) async fn kill(&self, key: &Key, name: &str, why: &str, grace: Duration) {
+        let message = format!("Container {name} {why}, will be restarted");
+        self.tell(key, |recorder, pod| recorder.normal(pod, "Killing", message));
+        self.signal(key, name, SIGTERM);
+        tokio::time::sleep(grace).await;
+        self.signal(key, name, SIGKILL);
+    }
+
+    fn signal(&self, key: &Key, name: &str, signal: i32) {
         if let Some(running) = self.pods().get(key).and_then(|entry| entry.containers.get(name)) {
-            running.container.signal(SIGKILL);
+            running.signal(signal);
+        }
+    }
+
+    /// Records an event about a pod.
+    pub(super) fn tell(&self, key: &Key, event: impl FnOnce(&Recorder, &Pod)) {
+        let pod = self.pods().get(key).map(|entry| entry.pod.clone());
+        if let Some(pod) = pod {
+            event(&self.0.recorder, &pod);
         }
     }
 
@@ -245,21 +287,38 @@ impl ProcessPods {
         if previous { logs.previous.clone() } else { logs.current.clone() }
     }
 
-    /// The process and environment of a running container.
-    pub fn process(&self, key: &Key, name: &str) -> Option<(i32, BTreeMap<String, String>)> {
+    /// What runs a command beside a container's program; none where that does not run.
+    pub fn exec(&self, key: &Key, name: &str, command: Vec<String>) -> Option<ExecCommand> {
         let pods = self.pods();
-        let running = pods.get(key)?.containers.get(name)?;
-        Some((running.pid?, running.environment.clone()))
+        let entry = pods.get(key)?;
+        let What::Process { container, launch } = &entry.containers.get(name)?.what else { return None };
+        let beside = container.condition();
+        if matches!(*beside.borrow(), Condition::Ended(_)) {
+            return None;
+        }
+        let session = self.0.sessions.fetch_add(1, Ordering::Relaxed);
+        let stdin =
+            self.folder(&entry.uid).join("containers").join(name).join(format!("exec-{session}.stdin"));
+        let launch = Launch { command, mounts: Vec::new(), ..(**launch).clone() };
+        Some(ExecCommand { helper: self.0.helper.clone(), launch, stdin, beside })
+    }
+
+    /// A running container's own streams.
+    pub fn attach(&self, key: &Key, name: &str) -> Option<Attachment> {
+        let pods = self.pods();
+        let What::Process { container, .. } = &pods.get(key)?.containers.get(name)?.what else { return None };
+        let (stdin, once) = container.stdin();
+        Some(Attachment {
+            output: container.output().follow(),
+            stdin,
+            once,
+            condition: container.condition(),
+        })
     }
 
     /// Where the pod's processes listen.
-    pub fn address(&self, key: &Key) -> Option<Ipv4Addr> {
-        self.pods().get(key).map(|entry| entry.address)
-    }
-
-    /// The program with the hidden subcommands.
-    pub fn helper(&self) -> &PathBuf {
-        &self.0.helper
+    pub fn ports(&self, key: &Key) -> Option<PodPorts> {
+        self.pods().get(key).map(|entry| entry.ports.clone())
     }
 
     pub(super) fn change(&self, key: &Key, name: &str, change: impl FnOnce(&mut Runs)) {
@@ -267,6 +326,29 @@ impl ProcessPods {
             change(entry.runs.entry(name.to_owned()).or_default());
         }
         self.wake(key);
+    }
+
+    /// A run is over: its end is known, and nothing of it runs any more.
+    pub(super) fn ended(&self, watch: &Watch, end: &End, words: Option<String>) {
+        let now = self.0.clock.now();
+        let mut pods = self.pods();
+        let Some(entry) = pods.get_mut(&watch.key) else { return };
+        let runs = entry.runs.entry(watch.name.clone()).or_default();
+        let since = match &runs.run {
+            Run::Running { since } => *since,
+            _ => now,
+        };
+        let kind = if runs.simulated { "simulated" } else { "process" };
+        let id = format!("{kind}://{}-{}", watch.name, runs.restarts);
+        runs.run = Run::Ended(terminated(end, words, (since, now), id));
+        runs.ready = false;
+        runs.started = false;
+        // The task that tells this belongs to the entry that goes: nothing may follow its removal but the wake.
+        let gone = entry.containers.remove(&watch.name);
+        drop(pods);
+        self.0.ended.send_modify(|count| *count += 1);
+        self.wake(&watch.key);
+        drop(gone);
     }
 
     fn wake(&self, key: &Key) {
@@ -298,96 +380,44 @@ fn runs_of(pod: &Pod) -> BTreeMap<String, Runs> {
             _ => Run::Waiting,
         };
         let last = status.last_state.and_then(|state| state.terminated);
-        let known = Runs { run, restarts: status.restart_count, last, ready: false, started: false };
+        let known = Runs { run, restarts: status.restart_count, last, ..Runs::default() };
         runs.insert(status.name, known);
     }
     runs
 }
 
-/// The task that follows one run.
-#[derive(Clone)]
-pub(super) struct Watch {
-    pub pods: ProcessPods,
-    pub key: Key,
-    pub name: String,
-}
-
-impl Watch {
-    async fn until_end(self, mut condition: watch::Receiver<Condition>, message: Option<PathBuf>) {
-        loop {
-            let now = condition.borrow_and_update().clone();
-            match now {
-                Condition::Running { pid } => self.set_pid(pid),
-                Condition::Ended(end) => return self.ended(end, message),
-                Condition::Starting => {}
-            }
-            if condition.changed().await.is_err() {
-                return;
-            }
-        }
-    }
-
-    fn set_pid(&self, pid: i32) {
-        if let Some(running) =
-            self.pods.pods().get_mut(&self.key).and_then(|entry| entry.containers.get_mut(&self.name))
-        {
-            running.pid = Some(pid);
-        }
-    }
-
-    fn ended(&self, end: End, message: Option<PathBuf>) {
-        let now = self.pods.0.clock.now();
-        let mut pods = self.pods.pods();
-        let Some(entry) = pods.get_mut(&self.key) else { return };
-        let runs = entry.runs.entry(self.name.clone()).or_default();
-        let since = match &runs.run {
-            Run::Running { since } => *since,
-            _ => now,
-        };
-        runs.run = Run::Ended(terminated(&end, since, now, message, &self.name, runs.restarts));
-        runs.ready = false;
-        runs.started = false;
-        // This task belongs to the entry that goes: nothing may follow its removal but the wake.
-        let gone = entry.containers.remove(&self.name);
-        drop(pods);
-        self.pods.0.ended.send_modify(|count| *count += 1);
-        self.pods.wake(&self.key);
-        drop(gone);
+impl Entry {
+    fn has_programs(&self) -> bool {
+        self.containers.values().any(|running| matches!(running.what, What::Process { .. }))
     }
 }
 
-fn terminated(
-    end: &End,
-    since: Timestamp,
-    now: Timestamp,
-    message: Option<PathBuf>,
-    name: &str,
-    restarts: i32,
-) -> ContainerStateTerminated {
-    let reason = match (&end.message, end.code) {
-        (Some(_), _) => "StartError",
-        (None, 0) => "Completed",
-        _ => "Error",
-    };
-    let written = message.and_then(|path| std::fs::read(path).ok()).filter(|bytes| !bytes.is_empty());
-    let written = written.map(|mut bytes| {
-        bytes.truncate(MESSAGE_BYTES);
-        String::from_utf8_lossy(&bytes).into_owned()
-    });
-    ContainerStateTerminated {
-        container_id: Some(format!("process://{name}-{restarts}")),
-        exit_code: end.code,
-        signal: end.signal,
-        reason: Some(reason.into()),
-        message: end.message.clone().or(written),
-        started_at: Some(Time(whole_seconds(since))),
-        finished_at: Some(Time(whole_seconds(now))),
+impl Running {
+    fn signal(&self, signal: i32) {
+        if let What::Process { container, .. } = &self.what {
+            container.signal(signal);
+        }
+    }
+}
+
+impl Runs {
+    /// As it stands when the next run begins.
+    fn again(mut self, now: Timestamp) -> Runs {
+        if let Run::Ended(end) = &self.run {
+            let began = end.started_at.as_ref().map_or(now, |time| time.0);
+            let finished = end.finished_at.as_ref().map_or(now, |time| time.0);
+            let long = finished.duration_since(began) >= FORGIVEN_AFTER;
+            self.failures = if long { 1 } else { self.failures.saturating_add(1) };
+            self.last = Some(end.clone());
+            self.restarts += 1;
+        }
+        self
     }
 }
 
 /// When a pod that was told to stop is killed.
 pub fn deadline(pod: &Pod) -> Option<Timestamp> {
     let at = pod.metadata.deletion_timestamp.as_ref()?.0;
-    // The stored time is in whole seconds, cut: a grace of one second must not become none.
-    Some(at + SignedDuration::from_millis(500))
+    // The stored time is in whole seconds, cut: nobody gets less than the grace period.
+    Some(at + SignedDuration::from_secs(1))
 }

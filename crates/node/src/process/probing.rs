@@ -1,66 +1,118 @@
 //! The task that probes one run of a container and says what follows from it.
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::pods::{Probes, Watch};
-use crate::kubelet::exec::{Client, ExecCommand, run as run_exec};
+use super::running::Watch;
+use crate::host::PodPorts;
+use crate::kubelet::exec::run as run_exec;
+use crate::kubelet::session::Client;
 use crate::probe::{Check, Schedule, Verdict, attempt};
 
+/// The probes of one container.
+#[derive(Clone, Debug, Default)]
+pub struct Probes {
+    /// Gates the other two.
+    pub startup: Option<Schedule>,
+    /// Decides whether it is ready.
+    pub readiness: Option<Schedule>,
+    /// Restarts it.
+    pub liveness: Option<Schedule>,
+    /// How long the container may take to stop when a probe ends it, where the probe does not say.
+    pub grace: Duration,
+}
+
 /// Probes until the run ends, which drops this task.
-pub(super) async fn run(watch: Watch, probes: Probes, host: IpAddr) {
+pub(super) async fn run(watch: Watch, probes: Probes, ports: PodPorts) {
+    let prober = Prober { watch, ports, grace: probes.grace };
     if let Some(startup) = &probes.startup {
-        match until_verdict(&watch, startup, host).await {
-            true => watch.pods.change(&watch.key, &watch.name, |runs| {
-                runs.started = true;
-                runs.ready = probes.readiness.is_none();
-            }),
-            false => return watch.pods.kill(&watch.key, &watch.name),
+        if !prober.until_verdict(startup).await {
+            return prober.kill(startup, "failed startup probe").await;
         }
+        prober.watch.pods.change(&prober.watch.key, &prober.watch.name, |runs| {
+            runs.started = true;
+            runs.ready = probes.readiness.is_none();
+        });
     }
-    let readiness = async {
-        let Some(schedule) = &probes.readiness else { return std::future::pending().await };
+    tokio::join!(prober.readiness(probes.readiness.as_ref()), prober.liveness(probes.liveness.as_ref()));
+}
+
+struct Prober {
+    watch: Watch,
+    ports: PodPorts,
+    grace: Duration,
+}
+
+impl Prober {
+    async fn readiness(&self, schedule: Option<&Schedule>) {
+        let Some(schedule) = schedule else { return };
         let mut verdict = Verdict::unknown();
         let mut turns = Turns::new(schedule);
         // Until it is ready for the first time it is asked more often, so that a quick program is quickly ready.
         let mut eager = Some(EAGER);
         loop {
             turns.next(eager).await;
-            let success = ask(&watch, schedule, host).await;
+            let success = self.ask(schedule, "Readiness").await;
             let changed = verdict.take(success, schedule);
             let ready = verdict.good == Some(true);
             if changed {
-                watch.pods.change(&watch.key, &watch.name, |runs| runs.ready = ready);
+                self.watch.pods.change(&self.watch.key, &self.watch.name, |runs| runs.ready = ready);
             }
             eager = eager.filter(|_| !ready).map(|pause| (pause * 2).min(schedule.period));
         }
-    };
-    let liveness = async {
-        let Some(schedule) = &probes.liveness else { return std::future::pending().await };
+    }
+
+    async fn liveness(&self, schedule: Option<&Schedule>) {
+        let Some(schedule) = schedule else { return };
         let mut verdict = Verdict::good();
         let mut turns = Turns::new(schedule);
         loop {
             turns.next(None).await;
-            let success = ask(&watch, schedule, host).await;
+            let success = self.ask(schedule, "Liveness").await;
             if verdict.take(success, schedule) {
-                watch.pods.kill(&watch.key, &watch.name);
+                return self.kill(schedule, "failed liveness probe").await;
             }
         }
-    };
-    let _: ((), ()) = tokio::join!(readiness, liveness);
-}
+    }
 
-async fn until_verdict(watch: &Watch, schedule: &Schedule, host: IpAddr) -> bool {
-    let mut verdict = Verdict::unknown();
-    let mut turns = Turns::new(schedule);
-    loop {
-        turns.next(None).await;
-        let success = ask(watch, schedule, host).await;
-        verdict.take(success, schedule);
-        if let Some(good) = verdict.good {
-            return good;
+    async fn until_verdict(&self, schedule: &Schedule) -> bool {
+        let mut verdict = Verdict::unknown();
+        let mut turns = Turns::new(schedule);
+        loop {
+            turns.next(None).await;
+            let success = self.ask(schedule, "Startup").await;
+            verdict.take(success, schedule);
+            if let Some(good) = verdict.good {
+                return good;
+            }
+        }
+    }
+
+    async fn kill(&self, schedule: &Schedule, why: &str) {
+        let grace = schedule.grace.unwrap_or(self.grace);
+        self.watch.pods.kill(&self.watch.key, &self.watch.name, why, grace).await;
+    }
+
+    async fn ask(&self, schedule: &Schedule, kind: &str) -> bool {
+        let answer = match &schedule.check {
+            Check::Exec { command } => self.exec(command, schedule.timeout).await,
+            check => attempt(check, &self.ports, schedule.timeout).await,
+        };
+        let Err(message) = answer else { return true };
+        let message = format!("{kind} probe failed: {message}");
+        self.watch.pods.tell(&self.watch.key, |recorder, pod| recorder.warning(pod, "Unhealthy", message));
+        false
+    }
+
+    async fn exec(&self, command: &[String], timeout: Duration) -> Result<(), String> {
+        let exec = self.watch.pods.exec(&self.watch.key, &self.watch.name, command.to_vec());
+        let exec = exec.ok_or("the container does not run")?;
+        let ended = tokio::time::timeout(timeout, run_exec(exec, Client::default())).await;
+        let status = ended.map_err(|_| format!("command timed out after {}s", timeout.as_secs()))?;
+        match status["status"].as_str() {
+            Some("Success") => Ok(()),
+            _ => Err(status["message"].as_str().unwrap_or_default().to_owned()),
         }
     }
 }
@@ -83,16 +135,4 @@ impl Turns {
         tokio::time::sleep_until(self.at).await;
         self.at = Instant::now() + pause.unwrap_or(self.period);
     }
-}
-
-async fn ask(watch: &Watch, schedule: &Schedule, host: IpAddr) -> bool {
-    let Check::Exec { command } = &schedule.check else {
-        return attempt(&schedule.check, host, schedule.timeout).await.is_ok();
-    };
-    let Some((join, environment)) = watch.pods.process(&watch.key, &watch.name) else { return false };
-    let helper = watch.pods.helper().clone();
-    let exec = ExecCommand { helper, join, command: command.clone(), environment };
-    let client = Client { stdin: None, stdout: None, stderr: None };
-    let ended = tokio::time::timeout(schedule.timeout, run_exec(&exec, client)).await;
-    ended.is_ok_and(|status| status["status"] == "Success")
 }

@@ -1,8 +1,9 @@
 //! One look at a process pod: its volumes, its containers, its status.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::path::Path;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Container, Pod, Secret, ServiceAccount};
@@ -10,13 +11,18 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 use setpoint::{Client, Context, Error, Key};
 
+use super::container::Input;
 use super::environment::{References, environment, expand};
 use super::image::{Image, ImageTable};
 use super::init::Launch;
 use super::mounts::{self, Tokens};
-use super::plan::{ProcessPlan, plan};
-use super::pods::{Probes, ProcessPods, Start, deadline};
+use super::plan::{ProcessPlan, is_sidecar, plan};
+use super::pods::{ProcessPods, Start, StartWhat, deadline};
+use super::probing::Probes;
+use super::running::Message;
 use super::volume;
+use crate::address::{Listen, PodPorts, loopback};
+use crate::annotation::Script;
 use crate::options::NodeOptions;
 use crate::probe::{Check, Schedule, schedule};
 use crate::simulated::Plan;
@@ -36,8 +42,8 @@ pub struct Look<'a> {
     pub options: &'a NodeOptions,
     /// The addresses that the pod has in the cluster.
     pub addresses: &'a Addresses,
-    /// Where its processes listen.
-    pub loopback: Ipv4Addr,
+    /// What its simulated containers do.
+    pub script: Script,
     /// The time.
     pub now: Timestamp,
 }
@@ -48,22 +54,81 @@ impl Look<'_> {
         if pod.metadata.deletion_timestamp.is_some() {
             return Ok(self.terminate(key, pod));
         }
-        self.pods.admit(key, pod, self.loopback, mounts::references(pod));
-        let references = read_references(ctx.client(), pod).await?;
+        if is_finished(pod) {
+            // What still runs (sidecars) ends with the others.
+            self.pods.stop(key, true);
+            return Ok(Plan::default());
+        }
+        self.admit(key, pod)?;
+        let references = self.references(ctx.client(), pod).await?;
         let (tokens, renew_at) = self.tokens(ctx.client(), pod).await?;
-        let ready = self.write_volumes(ctx, pod, &references, &tokens);
+        // Files and variables may tell the pod's address, which its status does not have before it first starts.
+        let mut told = pod.clone();
+        crate::status::addresses(told.status.get_or_insert_default(), self.addresses);
+        let ready = self.write_volumes(ctx, &told, &references, &tokens);
         let mut planned = plan(pod, &self.pods.runs(key), self.addresses, self.now);
         if ready && !planned.start.is_empty() {
             for name in std::mem::take(&mut planned.start) {
-                self.start(ctx, key, pod, &name, &references);
+                self.start(ctx, key, &told, &name, &references);
             }
             planned = ProcessPlan {
                 start: Vec::new(),
                 ..plan(pod, &self.pods.runs(key), self.addresses, self.now)
             };
         }
-        let again_at = planned.again_at.into_iter().chain(renew_at).min();
+        // What a volume needs wakes the pod when it comes; what the disk refuses does not.
+        let unmounted = (!ready).then(|| self.now + jiff::SignedDuration::from_secs(10));
+        let again_at = planned.again_at.into_iter().chain(renew_at).chain(unmounted).min();
         Ok(Plan { status: planned.status, remove: false, again_at })
+    }
+
+    async fn references(&self, client: &Client, pod: &Pod) -> Result<References, Error> {
+        let names = mounts::references(pod);
+        let namespace = pod.namespace().unwrap_or_default();
+        let capacity = self.options.capacity.clone();
+        let mut references = References { capacity, ..References::default() };
+        for name in names.config_maps {
+            if let Some(found) = client.get::<ConfigMap>((namespace.as_str(), name.as_str())).await? {
+                references.config_maps.insert(name, found);
+            }
+        }
+        for name in names.secrets {
+            if let Some(found) = client.get::<Secret>((namespace.as_str(), name.as_str())).await? {
+                references.secrets.insert(name, found);
+            }
+        }
+        Ok(references)
+    }
+
+    fn admit(&self, key: &Key, pod: &Pod) -> Result<(), Error> {
+        let known = self.pods.ports(key);
+        let ports = match known {
+            Some(ports) => ports,
+            None => self.ports(pod).map_err(Error::boxed)?,
+        };
+        self.pods.admit(key, pod, ports, mounts::references(pod));
+        Ok(())
+    }
+
+    /// Where the pod's programs will listen.
+    fn ports(&self, pod: &Pod) -> std::io::Result<PodPorts> {
+        let spec = pod.spec.clone().unwrap_or_default();
+        if spec.host_network == Some(true) {
+            return Ok(PodPorts::Own(Ipv4Addr::LOCALHOST));
+        }
+        match self.options.listen {
+            Listen::OwnAddress => {
+                let address = self.addresses.pod.parse().unwrap_or(Ipv4Addr::LOCALHOST);
+                Ok(PodPorts::Own(loopback(address, self.options.cluster)))
+            }
+            Listen::FreePorts => {
+                let containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
+                let ports = containers.flat_map(|container| container.ports.iter().flatten());
+                let declared: BTreeSet<u16> =
+                    ports.filter_map(|port| u16::try_from(port.container_port).ok()).collect();
+                PodPorts::free(declared)
+            }
+        }
     }
 
     fn terminate(&self, key: &Key, pod: &Pod) -> Plan {
@@ -119,7 +184,8 @@ impl Look<'_> {
 
     fn start(&self, ctx: &Context, key: &Key, pod: &Pod, name: &str, references: &References) {
         let Some(container) = find(pod, name) else { return };
-        let result = self.prepare(pod, container, references).and_then(|start| {
+        let result = self.prepare(key, pod, container, references).and_then(|what| {
+            let start = Start { name: name.to_owned(), what };
             self.pods.start(key, start).map_err(|error| ("RunContainerError", error.to_string()))
         });
         match result {
@@ -133,18 +199,18 @@ impl Look<'_> {
 
     fn prepare(
         &self,
+        key: &Key,
         pod: &Pod,
         container: &Container,
         references: &References,
-    ) -> Result<Start, (&'static str, String)> {
+    ) -> Result<StartWhat, (&'static str, String)> {
         let image = container.image.as_deref().unwrap_or_default();
         let Some(entry) = self.options.images.find(image) else {
-            let message = format!("image {image:?} is not in the image table, and its pod runs as processes");
-            return Err(("CreateContainerError", message));
+            return Ok(StartWhat::Simulated(self.script_of(pod, container)));
         };
         let mut variables = environment(pod, container, references, &self.given(pod))
             .map_err(|error| ("CreateContainerConfigError", error.to_string()))?;
-        variables.insert("SETPOINT_HOST".into(), self.loopback.to_string());
+        variables.extend(self.pods.ports(key).iter().flat_map(PodPorts::environment));
         let words = |words: &Option<Vec<String>>| -> Vec<String> {
             words.iter().flatten().map(|word| expand(word, &variables)).collect()
         };
@@ -153,9 +219,8 @@ impl Look<'_> {
             .map_err(|error| ("CreateContainerError", error.to_string()))?;
         let folder = self.pods.folder(&pod.uid().unwrap_or_default());
         let mut mounts = mounts::mounts(container, &folder.join("volumes"));
-        let message = folder.join("containers").join(&container.name).join("termination-log");
-        let message = make_message_file(&message).ok().map(|()| message);
-        if let Some(source) = &message {
+        let message = message_of(container, &folder);
+        if let Some(source) = &message.file {
             let target =
                 container.termination_message_path.clone().unwrap_or_else(|| "/dev/termination-log".into());
             mounts.push(super::root::Mount {
@@ -165,8 +230,33 @@ impl Look<'_> {
             });
         }
         let directory = container.working_dir.clone().map(Into::into).or_else(|| entry.working_dir.clone());
-        let launch = Launch { command, environment: variables, directory, root: folder, mounts };
-        Ok(Start { name: container.name.clone(), launch, probes: probes(container, entry), message })
+        let launch = Launch {
+            command,
+            environment: variables,
+            directory,
+            root: folder.clone(),
+            mounts,
+            join: None,
+            stdin: None,
+            terminal: None,
+        };
+        let input = Input {
+            stdin: (container.stdin == Some(true)).then_some(folder),
+            once: container.stdin_once == Some(true),
+            terminal: container.tty == Some(true),
+        };
+        let probes = Box::new(Probes { grace: grace(pod), ..probes(container, entry) });
+        Ok(StartWhat::Process { launch: Box::new(launch), input, probes, message })
+    }
+
+    /// A simulated init container succeeds at once; the others follow the pod's annotations.
+    fn script_of(&self, pod: &Pod, container: &Container) -> Script {
+        let init = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
+        let ends = init.into_iter().any(|init| init.name == container.name && !is_sidecar(init));
+        match ends {
+            true => Script { run_for: Some(Duration::ZERO), ..Script::default() },
+            false => self.script,
+        }
     }
 
     /// What every container's environment begins with.
@@ -202,24 +292,8 @@ fn probes(container: &Container, image: &Image) -> Probes {
         startup: read(&container.startup_probe),
         readiness: read(&container.readiness_probe),
         liveness: read(&container.liveness_probe),
+        ..Probes::default()
     }
-}
-
-async fn read_references(client: &Client, pod: &Pod) -> Result<References, Error> {
-    let names = mounts::references(pod);
-    let namespace = pod.namespace().unwrap_or_default();
-    let mut references = References { config_maps: BTreeMap::new(), secrets: BTreeMap::new() };
-    for name in names.config_maps {
-        if let Some(found) = client.get::<ConfigMap>((namespace.as_str(), name.as_str())).await? {
-            references.config_maps.insert(name, found);
-        }
-    }
-    for name in names.secrets {
-        if let Some(found) = client.get::<Secret>((namespace.as_str(), name.as_str())).await? {
-            references.secrets.insert(name, found);
-        }
-    }
-    Ok(references)
 }
 
 async fn request_token(
@@ -250,11 +324,24 @@ fn renewal(token: &str, seconds: i64) -> Option<Timestamp> {
     Timestamp::from_second(super::environment::token_expiry(token)? - seconds / 5).ok()
 }
 
-fn make_message_file(path: &Path) -> std::io::Result<()> {
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
-    }
-    std::fs::write(path, "")
+/// Where a container's last words will be, in an empty file.
+fn message_of(container: &Container, folder: &Path) -> Message {
+    let place = folder.join("containers").join(&container.name);
+    let file = place.join("termination-log");
+    let made = std::fs::create_dir_all(place).and_then(|()| std::fs::write(&file, ""));
+    let from_log = container.termination_message_policy.as_deref() == Some("FallbackToLogsOnError");
+    Message { file: made.ok().map(|()| file), from_log }
+}
+
+fn is_finished(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Succeeded" | "Failed"))
+}
+
+/// How long a pod's containers may take to stop.
+fn grace(pod: &Pod) -> Duration {
+    let seconds = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
+    Duration::from_secs(seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(30))
 }
 
 /// A token on disk is for its owner alone.

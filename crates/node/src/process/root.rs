@@ -12,6 +12,7 @@ use std::path::{Component, Path, PathBuf};
 use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, setns, unshare};
+use nix::sys::statvfs::{FsFlags, statvfs};
 use serde::{Deserialize, Serialize};
 
 /// One volume mount.
@@ -30,14 +31,16 @@ const NONE: Option<&str> = None;
 /// Makes a mount namespace whose root holds everything of the host's and the mounts, and enters it. False where the
 /// host does not allow it; nothing was changed then.
 pub fn isolate(root: &Path, mounts: &[Mount]) -> io::Result<bool> {
-    match unshare(CloneFlags::CLONE_NEWNS) {
-        Ok(()) => {}
-        Err(Errno::EPERM | Errno::EINVAL | Errno::ENOSYS) => return Ok(false),
-        Err(error) => return Err(error.into()),
+    if !new_namespace()? {
+        return Ok(false);
     }
     // Nothing that is mounted from here on may be seen outside.
     mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE)?;
-    mount(Some("tmpfs"), root, Some("tmpfs"), MsFlags::empty(), Some("mode=755"))?;
+    match mount(Some("tmpfs"), root, Some("tmpfs"), MsFlags::empty(), Some("mode=755")) {
+        // Some hosts give an unprivileged user the namespace and no right inside it.
+        Err(Errno::EPERM | Errno::EACCES) => return Ok(false),
+        result => result?,
+    }
     let mounts = resolved(mounts)?;
     let folders = opened_folders(&mounts);
     mirror(Path::new("/"), root, &folders)?;
@@ -47,12 +50,48 @@ pub fn isolate(root: &Path, mounts: &[Mount]) -> io::Result<bool> {
         bind(&volume.source, &target)?;
         if volume.read_only {
             let flags = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY;
-            mount(NONE, &target, NONE, flags, NONE)?;
+            mount(NONE, &target, NONE, flags | kept_flags(&target)?, NONE)?;
         }
     }
     std::os::unix::fs::chroot(root)?;
     std::env::set_current_dir("/")?;
     Ok(true)
+}
+
+/// A mount namespace of our own: as root, or as the same user in a user namespace of our own.
+fn new_namespace() -> io::Result<bool> {
+    match unshare(CloneFlags::CLONE_NEWNS) {
+        Ok(()) => return Ok(true),
+        Err(Errno::EPERM) => {}
+        Err(Errno::EINVAL | Errno::ENOSYS) => return Ok(false),
+        Err(error) => return Err(error.into()),
+    }
+    let (user, group) = (nix::unistd::geteuid(), nix::unistd::getegid());
+    match unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS) {
+        Ok(()) => {}
+        Err(Errno::EPERM | Errno::EINVAL | Errno::ENOSYS | Errno::ENOSPC | Errno::EUSERS) => {
+            return Ok(false);
+        }
+        Err(error) => return Err(error.into()),
+    }
+    fs::write("/proc/self/setgroups", "deny")?;
+    fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
+    fs::write("/proc/self/gid_map", format!("{group} {group} 1"))?;
+    Ok(true)
+}
+
+/// What a mount already is: in a user namespace these may be kept and not taken away.
+fn kept_flags(target: &Path) -> io::Result<MsFlags> {
+    let now = statvfs(target)?.flags();
+    let pairs = [
+        (FsFlags::ST_NOSUID, MsFlags::MS_NOSUID),
+        (FsFlags::ST_NODEV, MsFlags::MS_NODEV),
+        (FsFlags::ST_NOEXEC, MsFlags::MS_NOEXEC),
+        (FsFlags::ST_NOATIME, MsFlags::MS_NOATIME),
+        (FsFlags::ST_NODIRATIME, MsFlags::MS_NODIRATIME),
+        (FsFlags::ST_RELATIME, MsFlags::MS_RELATIME),
+    ];
+    Ok(pairs.into_iter().filter(|(is, _)| now.contains(*is)).map(|(_, keep)| keep).collect())
 }
 
 /// Enters the mount namespace and root of a running container. False where that process has none of its own.
@@ -63,7 +102,12 @@ pub fn join(pid: i32) -> io::Result<bool> {
     }
     let root = format!("/proc/{pid}/root");
     let folder = fs::File::open(&root)?;
-    setns(fs::File::open(&theirs)?, CloneFlags::CLONE_NEWNS)?;
+    let mounts = fs::File::open(&theirs)?;
+    let users = format!("/proc/{pid}/ns/user");
+    if fs::read_link(&users)? != fs::read_link("/proc/self/ns/user")? {
+        setns(fs::File::open(&users)?, CloneFlags::CLONE_NEWUSER)?;
+    }
+    setns(mounts, CloneFlags::CLONE_NEWNS)?;
     nix::unistd::fchdir(&folder)?;
     std::os::unix::fs::chroot(".")?;
     Ok(true)

@@ -1,0 +1,106 @@
+//! Attach: a running container's own streams, from now on until it ends or the client goes.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use tokio::sync::{broadcast, watch};
+
+use super::exec::next;
+use super::session::Client;
+use crate::log::Origin;
+use crate::process::container::Stdin;
+use crate::process::supervised::Condition;
+
+/// The streams of one container.
+pub struct Attachment {
+    /// What it prints from now on.
+    pub output: broadcast::Receiver<(Origin, Bytes)>,
+    /// What it reads.
+    pub stdin: Stdin,
+    /// Its input ends with this session.
+    pub once: bool,
+    /// How it stands.
+    pub condition: watch::Receiver<Condition>,
+}
+
+/// Carries the streams until the container ends.
+pub async fn run(attachment: Attachment, client: Client) -> Value {
+    let Attachment { mut output, stdin, once, mut condition } = attachment;
+    let Client { stdin: mut typed, stdout, stderr, mut resize, .. } = client;
+    let show = async |(origin, bytes): (Origin, Bytes)| {
+        let to = if origin == Origin::Stderr { &stderr } else { &stdout };
+        if let Some(to) = to {
+            let _ = to.send(bytes).await;
+        }
+    };
+    let typing = async {
+        loop {
+            tokio::select! {
+                biased;
+                size = next(&mut resize) => if let Stdin::Terminal(terminal) = &stdin { terminal.resize(size) },
+                bytes = read(&mut typed) => match bytes {
+                    Some(bytes) => type_in(&stdin, &bytes).await,
+                    None if once => close(&stdin),
+                    None => {}
+                },
+            }
+        }
+    };
+    let showing = async {
+        loop {
+            match output.recv().await {
+                Ok(piece) => show(piece).await,
+                // A client that was too slow missed some; the log has it.
+                Err(broadcast::error::RecvError::Lagged(_)) => {}
+                Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        () = showing => {}
+        () = typing => {}
+        _ = condition.wait_for(|condition| matches!(condition, Condition::Ended(_))) => {}
+    }
+    while let Ok(piece) = output.try_recv() {
+        show(piece).await;
+    }
+    json!({"metadata": {}, "status": "Success"})
+}
+
+/// What the client types: nothing once, when it has no more, and then never.
+async fn read(typed: &mut Option<tokio::sync::mpsc::Receiver<Bytes>>) -> Option<Bytes> {
+    match typed {
+        Some(receiver) => {
+            let bytes = receiver.recv().await;
+            if bytes.is_none() {
+                *typed = None;
+            }
+            bytes
+        }
+        None => std::future::pending().await,
+    }
+}
+
+async fn type_in(stdin: &Stdin, mut bytes: &[u8]) {
+    match stdin {
+        Stdin::Terminal(terminal) => drop(terminal.write_all(bytes).await),
+        Stdin::Pipe(pipe) => {
+            let sender = pipe.lock().expect("no holder of this lock panics").clone();
+            let Some(sender) = sender else { return };
+            while !bytes.is_empty() && sender.writable().await.is_ok() {
+                match sender.try_write(bytes) {
+                    Ok(count) => bytes = &bytes[count..],
+                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                    Err(_) => return,
+                }
+            }
+        }
+        Stdin::None => {}
+    }
+}
+
+fn close(stdin: &Stdin) {
+    if let Stdin::Pipe(pipe) = stdin {
+        *pipe.lock().expect("no holder of this lock panics") = None;
+    }
+}

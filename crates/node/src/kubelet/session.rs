@@ -1,0 +1,92 @@
+//! What an exec or attach session is made of, whatever protocol carries it.
+
+use bytes::Bytes;
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use super::attach::{self, Attachment};
+use super::exec::{self, ExecCommand};
+use crate::process::terminal::Size;
+
+/// Pieces under way in either direction; a slow client slows the program.
+pub const PIECES: usize = 32;
+
+/// The client's side of a session.
+#[derive(Default)]
+pub struct Client {
+    /// What the client types; closed when it has no more.
+    pub stdin: Option<mpsc::Receiver<Bytes>>,
+    /// The program's output.
+    pub stdout: Option<mpsc::Sender<Bytes>>,
+    /// The program's errors.
+    pub stderr: Option<mpsc::Sender<Bytes>>,
+    /// The size of the client's window, whenever it changes.
+    pub resize: Option<mpsc::Receiver<Size>>,
+    /// The program gets a terminal.
+    pub tty: bool,
+}
+
+/// The node's side.
+pub enum Session {
+    /// A program beside the container's.
+    Exec(ExecCommand),
+    /// The container's own streams.
+    Attach(Attachment),
+}
+
+impl Session {
+    /// Carries the streams to the end, which is told as a Status.
+    pub async fn run(self, client: Client) -> Value {
+        match self {
+            Session::Exec(exec) => exec::run(exec, client).await,
+            Session::Attach(attachment) => attach::run(attachment, client).await,
+        }
+    }
+}
+
+/// Window sizes as clients write them: JSON objects, one after the other.
+#[derive(Debug, Default)]
+pub struct Sizes(Vec<u8>);
+
+/// What is kept of an unfinished one; more is not a size.
+const SIZE_BYTES: usize = 4096;
+
+impl Sizes {
+    /// Takes bytes; the last size that is whole by now.
+    pub fn push(&mut self, bytes: &[u8]) -> Option<Size> {
+        #[derive(serde::Deserialize)]
+        #[serde(rename_all = "PascalCase")]
+        struct Window {
+            width: u16,
+            height: u16,
+        }
+        self.0.extend_from_slice(bytes);
+        let mut windows = serde_json::Deserializer::from_slice(&self.0).into_iter::<Window>();
+        let mut last = None;
+        let mut taken = 0;
+        while let Some(Ok(window)) = windows.next() {
+            last = Some(Size { width: window.width, height: window.height });
+            taken = windows.byte_offset();
+        }
+        self.0.drain(..taken);
+        if self.0.len() > SIZE_BYTES {
+            self.0.clear();
+        }
+        last
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_come_whole_or_in_pieces() {
+        let mut sizes = Sizes::default();
+        assert_eq!(sizes.push(b"{\"Width\":80,"), None);
+        assert_eq!(sizes.push(b"\"Height\":24}\n{\"Wi"), Some(Size { width: 80, height: 24 }));
+        assert_eq!(sizes.push(b"dth\":1,\"Height\":2}"), Some(Size { width: 1, height: 2 }));
+        assert_eq!(sizes.push(&vec![b'x'; 5000]), None);
+        assert_eq!(sizes.push(b"{\"Width\":3,\"Height\":4}"), Some(Size { width: 3, height: 4 }));
+    }
+}

@@ -1,0 +1,78 @@
+//! What a container prints: into its log, and to who is attached.
+
+use std::io;
+
+use bytes::Bytes;
+use setpoint_api::Clock;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::sync::broadcast;
+
+use super::terminal::Terminal;
+use crate::log::{Log, Origin};
+
+/// Pieces kept for attached clients; one that is slower misses the oldest, the log has them.
+const LIVE: usize = 256;
+const PIECE_BYTES: usize = 16 * 1024;
+
+/// Where a container's output goes. Clones are the same.
+#[derive(Clone)]
+pub struct Output {
+    log: Log,
+    live: broadcast::Sender<(Origin, Bytes)>,
+    clock: Clock,
+}
+
+impl Output {
+    /// Into this log.
+    pub fn new(log: Log, clock: Clock) -> Self {
+        Output { log, live: broadcast::Sender::new(LIVE), clock }
+    }
+
+    /// What comes from now on.
+    pub fn follow(&self) -> broadcast::Receiver<(Origin, Bytes)> {
+        self.live.subscribe()
+    }
+
+    /// Takes a pipe to its end.
+    pub async fn drain(&self, origin: Origin, mut from: impl AsyncRead + Unpin) {
+        let mut buffer = vec![0; PIECE_BYTES];
+        while let Ok(count) = from.read(&mut buffer).await
+            && count > 0
+        {
+            self.take(origin, &buffer[..count]);
+        }
+    }
+
+    /// The same for a terminal, which has one stream.
+    pub async fn drain_terminal(&self, terminal: &Terminal) {
+        let mut buffer = vec![0; PIECE_BYTES];
+        while let Ok(count) = terminal.read(&mut buffer).await
+            && count > 0
+        {
+            self.take(Origin::Stdout, &buffer[..count]);
+        }
+    }
+
+    /// A line of the node's own, for a container that is only simulated.
+    pub fn say(&self, line: &str) {
+        self.take(Origin::Stdout, format!("{line}\n").as_bytes());
+    }
+
+    fn take(&self, origin: Origin, bytes: &[u8]) {
+        // A line that the disk refuses is lost; the container goes on.
+        let _ = self.log.write(self.clock.now(), origin, bytes);
+        if self.live.receiver_count() > 0 {
+            let _ = self.live.send((origin, Bytes::copy_from_slice(bytes)));
+        }
+    }
+
+    /// No more will come.
+    pub fn end(&self) -> io::Result<()> {
+        self.log.end(self.clock.now())
+    }
+
+    /// The log.
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+}

@@ -1,0 +1,122 @@
+//! A container's present run: what runs, and the tasks that watch and probe it.
+
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ContainerStateTerminated;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use setpoint::Key;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::container::Container;
+use super::init::Launch;
+use super::output::Output;
+use super::plan::whole_seconds;
+use super::pods::ProcessPods;
+use super::supervised::{Condition, End};
+use crate::annotation::Script;
+use crate::log::Log;
+
+/// A termination message longer than this is cut, as a kubelet cuts it.
+const MESSAGE_BYTES: usize = 4096;
+/// The end of the log that stands in for a missing message.
+const FALLBACK_BYTES: usize = 2048;
+const FALLBACK_LINES: usize = 80;
+
+/// A container's present run. Dropping it ends it.
+pub(super) struct Running {
+    pub what: What,
+    pub _tasks: JoinSet<()>,
+}
+
+pub(super) enum What {
+    /// A program of this host.
+    Process { container: Box<Container>, launch: Box<Launch> },
+    /// Nothing; the tasks follow its script.
+    Simulated,
+}
+
+/// Where a container's last words are.
+#[derive(Clone, Debug, Default)]
+pub struct Message {
+    /// The file that it may write, on the host.
+    pub file: Option<PathBuf>,
+    /// When it writes none and fails, the end of its log stands in.
+    pub from_log: bool,
+}
+
+impl Message {
+    /// The message of a run that ended with `code`.
+    fn read(&self, code: i32, log: &Log) -> Option<String> {
+        let written = self.file.as_ref().and_then(|path| std::fs::read(path).ok());
+        if let Some(mut bytes) = written.filter(|bytes| !bytes.is_empty()) {
+            bytes.truncate(MESSAGE_BYTES);
+            return Some(String::from_utf8_lossy(&bytes).into_owned());
+        }
+        if !self.from_log || code == 0 {
+            return None;
+        }
+        let options =
+            crate::log::LogOptions { tail_lines: Some(FALLBACK_LINES), ..crate::log::LogOptions::default() };
+        let lines = options.select(&log.read().ok()?, Timestamp::UNIX_EPOCH);
+        let end = &lines[lines.len().saturating_sub(FALLBACK_BYTES)..];
+        Some(String::from_utf8_lossy(end).into_owned()).filter(|text| !text.is_empty())
+    }
+}
+
+/// The task that follows one run.
+#[derive(Clone)]
+pub(super) struct Watch {
+    pub pods: ProcessPods,
+    pub key: Key,
+    pub name: String,
+}
+
+impl Watch {
+    /// Waits for a program's end.
+    pub async fn until_end(self, mut condition: watch::Receiver<Condition>, message: Message, log: Log) {
+        let ended = condition.wait_for(|condition| matches!(condition, Condition::Ended(_))).await;
+        let Ok(Condition::Ended(end)) = ended.map(|condition| condition.clone()) else { return };
+        let words = message.read(end.code, &log);
+        self.pods.ended(&self, &end, words);
+    }
+
+    /// Plays the script of a container behind which nothing runs.
+    pub async fn simulate(self, script: Script, output: Output) {
+        output.say(&format!("simulated container {} started", self.name));
+        if !script.ready_delay.is_zero() {
+            tokio::time::sleep(script.ready_delay).await;
+            self.pods.change(&self.key, &self.name, |runs| runs.ready = true);
+        }
+        let Some(time) = script.run_for else { return };
+        tokio::time::sleep(time.saturating_sub(script.ready_delay)).await;
+        output.say(&format!("simulated container {} ended with code {}", self.name, script.exit_code));
+        let _ = output.end();
+        let end = End { code: script.exit_code, signal: None, message: None };
+        self.pods.ended(&self, &end, None);
+    }
+}
+
+/// How a run ended, for the pod's status.
+pub(super) fn terminated(
+    end: &End,
+    words: Option<String>,
+    (since, now): (Timestamp, Timestamp),
+    container_id: String,
+) -> ContainerStateTerminated {
+    let reason = match (&end.message, end.code) {
+        (Some(_), _) => "StartError",
+        (None, 0) => "Completed",
+        _ => "Error",
+    };
+    ContainerStateTerminated {
+        container_id: Some(container_id),
+        exit_code: end.code,
+        signal: end.signal,
+        reason: Some(reason.into()),
+        message: end.message.clone().or(words),
+        started_at: Some(Time(whole_seconds(since))),
+        finished_at: Some(Time(whole_seconds(now))),
+    }
+}

@@ -1,0 +1,144 @@
+//! A program under the helper: how it is started, signalled and watched, whatever its streams are for.
+
+use std::io;
+use std::path::Path;
+use std::process::Stdio;
+
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+use tokio::process::{Child, ChildStderr, ChildStdout, Command};
+use tokio::sync::{mpsc, watch};
+
+use super::init::{INIT_COMMAND, Launch, Report, signal_line};
+
+/// Signals under way to a helper; more wait for the helper to read, which it does at once.
+const SIGNALS: usize = 16;
+
+/// How a program stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// The helper has not reported yet.
+    Starting,
+    /// The program runs.
+    Running {
+        /// Its process id.
+        pid: i32,
+    },
+    /// The program ended.
+    Ended(End),
+}
+
+/// How a program ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    /// The exit code; 128 and the signal's number for a signal.
+    pub code: i32,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// Why it never ran.
+    pub message: Option<String>,
+}
+
+impl End {
+    pub(crate) fn failed(message: String) -> End {
+        End { code: 128, signal: None, message: Some(message) }
+    }
+}
+
+/// Sends signals to a program's group. When the last of them is dropped, the program is killed with all that it left
+/// behind.
+#[derive(Clone)]
+pub struct Signals(mpsc::Sender<i32>);
+
+impl Signals {
+    /// Sends one.
+    pub fn send(&self, signal: i32) {
+        // A full channel holds signals of the same kind already; a closed one has nobody left to signal.
+        let _ = self.0.try_send(signal);
+    }
+}
+
+/// A started helper, not yet watched.
+pub struct Supervised {
+    /// The program's output, where it has no terminal.
+    pub stdout: ChildStdout,
+    /// Its errors.
+    pub stderr: ChildStderr,
+    /// The rest of it.
+    pub helper: Helper,
+    /// The way to signal it.
+    pub signals: Signals,
+}
+
+/// The helper's process and control socket.
+pub struct Helper {
+    child: Child,
+    control: UnixStream,
+    launch: String,
+    signals: mpsc::Receiver<i32>,
+}
+
+/// Starts the helper with what it is to run.
+pub fn start(helper: &Path, launch: &Launch) -> io::Result<Supervised> {
+    let (near, far) = std::os::unix::net::UnixStream::pair()?;
+    near.set_nonblocking(true)?;
+    let mut child = Command::new(helper)
+        .arg(INIT_COMMAND)
+        .env_clear()
+        .stdin(Stdio::from(std::os::fd::OwnedFd::from(far)))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        // Not killed when dropped: the helper ends its program and all that it left behind when the socket closes,
+        // and would leave them if it were killed itself.
+        .spawn()?;
+    let launch = format!("{}\n", serde_json::to_string(launch)?);
+    let (sender, signals) = mpsc::channel(SIGNALS);
+    Ok(Supervised {
+        stdout: child.stdout.take().expect("standard output is a pipe"),
+        stderr: child.stderr.take().expect("standard error is a pipe"),
+        helper: Helper { child, control: UnixStream::from_std(near)?, launch, signals },
+        signals: Signals(sender),
+    })
+}
+
+impl Helper {
+    /// Tells it what to run, passes signals on, and says how the program ended. The start is told to `report`.
+    pub async fn watch(self, report: &watch::Sender<Condition>) -> End {
+        let Helper { mut child, control, launch, mut signals } = self;
+        let (read, mut write) = control.into_split();
+        let mut reports = BufReader::new(read).lines();
+        if let Err(error) = write.write_all(launch.as_bytes()).await {
+            return End::failed(format!("the container helper did not listen: {error}"));
+        }
+        let mut end = None;
+        let mut signalled = true;
+        loop {
+            tokio::select! {
+                biased;
+                line = reports.next_line() => match line {
+                    Ok(Some(line)) => match serde_json::from_str(&line) {
+                        Ok(Report::Started { pid, .. }) => drop(report.send(Condition::Running { pid })),
+                        Ok(Report::Exited { code }) => end = Some(End { code, signal: None, message: None }),
+                        Ok(Report::Signaled { signal }) => {
+                            end = Some(End { code: 128 + signal, signal: Some(signal), message: None });
+                        }
+                        Ok(Report::Failed { message }) => end = Some(End::failed(message)),
+                        Err(error) => end = Some(End::failed(format!("the helper said {line:?}: {error}"))),
+                    },
+                    _ => break,
+                },
+                signal = signals.recv(), if signalled => match signal {
+                    // A helper that is gone shows in its reports.
+                    Some(signal) => drop(write.write_all(signal_line(signal).as_bytes()).await),
+                    // Nobody holds the program any more.
+                    None => {
+                        signalled = false;
+                        let _ = write.shutdown().await;
+                    }
+                },
+            }
+        }
+        let _ = child.wait().await;
+        end.unwrap_or_else(|| End::failed("the container helper ended without a report".into()))
+    }
+}
