@@ -239,6 +239,15 @@ async fn kinds_without_anything_behind_them_say_so() {
     let answer = cluster.post("/apis/networking.k8s.io/v1/namespaces/default/networkpolicies", &policy).await;
     assert_eq!(answer.code, 201);
     assert!(answer.warnings()[0].starts_with("299 - \"networkpolicies.networking.k8s.io"));
+    let template = json!({"metadata": {"labels": {"app": "a"}},
+        "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
+    let job = json!({"metadata": {"name": "j"}, "spec": {"template": template}});
+    let answer = cluster.post("/apis/batch/v1/namespaces/default/jobs", &job).await;
+    assert_eq!(answer.code, 201, "{:?}", answer.bytes);
+    assert_eq!(
+        answer.warnings(),
+        ["299 - \"jobs.batch are stored and served by this server; nothing acts on them\""]
+    );
 }
 
 #[tokio::test(start_paused = true)]
