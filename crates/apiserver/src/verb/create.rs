@@ -75,15 +75,12 @@ pub(crate) fn decide(
     txn: &mut Txn,
     mut object: Value,
 ) -> Result<Decided> {
-    if !crate::write::sent_version(&object).is_empty() {
-        let text = "resourceVersion should not be set on objects to be created";
-        return Err(ApiError::internal_plain(text));
-    }
+    let version = crate::write::sent_version(&object).to_owned();
     let key = name_it(writer, snapshot, &mut object)?;
     system_fields(writer, &mut object);
     defaults::apply(&writer.ask.resource.stored_kind(), &mut object);
     managed::created(writer, &mut object);
-    admit(writer, snapshot, txn, key, object)
+    admit(writer, snapshot, txn, key, object, &version)
 }
 
 /// Like [`decide`], for an object that an apply makes: its owners are noted already.
@@ -96,7 +93,7 @@ pub(crate) fn decide_applied(
     let key = name_it(writer, snapshot, &mut object)?;
     system_fields(writer, &mut object);
     defaults::apply(&writer.ask.resource.stored_kind(), &mut object);
-    admit(writer, snapshot, txn, key, object)
+    admit(writer, snapshot, txn, key, object, "")
 }
 
 fn system_fields(writer: &Writer<'_>, object: &mut Value) {
@@ -116,6 +113,7 @@ fn admit(
     txn: &mut Txn,
     key: Vec<u8>,
     mut object: Value,
+    sent_version: &str,
 ) -> Result<Decided> {
     let (ask, resource) = (writer.ask, &writer.ask.resource);
     admission::namespace::may_create(snapshot, ask, object::name(&object))?;
@@ -130,10 +128,17 @@ fn admit(
     if resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
         crate::crd::begin(&mut object);
     }
+    // It is the storage that minds a version, and a dry run does not get there.
+    if !sent_version.is_empty() && !writer.dry_run {
+        return Err(ApiError::internal_plain("resourceVersion should not be set on objects to be created"));
+    }
     if snapshot.get(&key).is_some() {
         return Err(ApiError::already_exists(resource, object::name(&object)));
     }
     put(ask, txn, key.clone(), &object, writer.now);
+    if !sent_version.is_empty() {
+        object::set_meta_text(&mut object, "resourceVersion", sent_version);
+    }
     Ok(Decided { object, key, warnings })
 }
 
