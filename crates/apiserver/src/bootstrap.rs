@@ -81,7 +81,7 @@ const PRIORITIES: [(&str, i64, &str); 2] = [
     ("system-node-critical", 2_000_001_000, "System pods that their node cannot do without."),
 ];
 
-fn system_fields(options: &Options, object: &mut Value) {
+pub(crate) fn system_fields(options: &Options, object: &mut Value) {
     let metadata = object::metadata_mut(object);
     metadata.insert("uid".into(), json!(options.random.uid()));
     metadata.insert("creationTimestamp".into(), json!(clock::rfc3339_seconds(options.clock.now())));

@@ -98,7 +98,7 @@ pub(crate) fn api(server: &Server, headers: &HeaderMap) -> Result<Response<Body>
     if wants_aggregated(headers) {
         return Ok(tagged(headers, &cached(server).core));
     }
-    let address = server.options().advertise.map_or_else(|| "127.0.0.1:443".to_owned(), |a| a.to_string());
+    let address = server.advertised().map_or_else(|| "127.0.0.1:443".to_owned(), |a| a.to_string());
     let versions = json!({"kind": "APIVersions", "versions": ["v1"],
         "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]});
     answer(headers, &versions)

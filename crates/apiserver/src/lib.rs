@@ -4,6 +4,7 @@
 //! admission → validate → managed → (store) → form → respond`.
 
 mod admission;
+mod advertise;
 pub mod auth;
 mod body;
 mod bootstrap;

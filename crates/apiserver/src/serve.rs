@@ -13,7 +13,6 @@ use hyper::rt::Executor;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -23,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::auth::Caller;
 use crate::auth::authn::certificate_user;
+use crate::pki::ServingTls;
 use crate::server::{BoxError, Server};
 
 /// Streams that one HTTP/2 connection may have open: client-go multiplexes its watches on one.
@@ -49,8 +49,7 @@ const MAINTAIN: Duration = Duration::from_secs(10);
 impl Server {
     /// Serves a listener until `shutdown`: new connections are refused at once, answers under way are finished,
     /// watches end.
-    pub async fn serve(&self, listener: TcpListener, tls: Arc<ServerConfig>, shutdown: CancellationToken) {
-        let acceptor = TlsAcceptor::from(tls);
+    pub async fn serve(&self, listener: TcpListener, tls: ServingTls, shutdown: CancellationToken) {
         let mut connections: JoinSet<()> = JoinSet::new();
         let mut maintain = tokio::time::interval(MAINTAIN);
         loop {
@@ -59,9 +58,9 @@ impl Server {
                 () = shutdown.cancelled() => break,
                 accepted = listener.accept() => match accepted {
                     Ok((socket, _)) => {
-                        let (server, acceptor) = (self.clone(), acceptor.clone());
+                        let (server, tls) = (self.clone(), tls.clone());
                         let shutdown = shutdown.clone();
-                        connections.spawn(async move { server.accept(socket, acceptor, shutdown).await });
+                        connections.spawn(async move { server.accept(socket, tls, shutdown).await });
                     }
                     // Out of file descriptors: the next connection that closes makes room.
                     Err(error) => {
@@ -78,16 +77,19 @@ impl Server {
         let _ = tokio::time::timeout(DRAIN, drained).await;
     }
 
-    async fn accept(self, socket: TcpStream, acceptor: TlsAcceptor, shutdown: CancellationToken) {
+    async fn accept(self, socket: TcpStream, tls: ServingTls, shutdown: CancellationToken) {
+        let acceptor = TlsAcceptor::from(tls.config.clone());
         let _ = socket.set_nodelay(true);
         let socket = Stalling::new(socket);
         let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, acceptor.accept(socket)).await else { return };
         let (_, session) = stream.get_ref();
-        let certificate = session.peer_certificates().and_then(|chain| chain.first());
         // The certificate is read once a connection, not once a request.
-        let caller = match certificate.and_then(|leaf| certificate_user(leaf.as_ref())) {
-            Some(user) => Caller::Trusted(user),
-            None => Caller::Connection { client_certificate: None },
+        let caller = match session.peer_certificates() {
+            None | Some([]) => Caller::Connection { client_certificate: None },
+            Some(chain) if tls.vouches_for(chain, self.options().clock.now()) => {
+                certificate_user(chain[0].as_ref()).map_or(Caller::Stranger, Caller::Trusted)
+            }
+            Some(_) => Caller::Stranger,
         };
         self.serve_io(stream, caller, shutdown).await;
     }

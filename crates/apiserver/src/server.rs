@@ -1,8 +1,9 @@
 //! The server: what it holds, and how one request goes through it.
 
+use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -48,6 +49,8 @@ pub(crate) struct Inner {
     pub(crate) registry: Registry,
     pub(crate) metrics: Metrics,
     pub(crate) discovery: crate::discovery::Cache,
+    /// Where it listens, as the Service `kubernetes` says.
+    pub(crate) advertised: OnceLock<SocketAddr>,
     /// Set once the store has failed to write for good.
     pub(crate) write_failed: AtomicBool,
     /// Relayed streams: they end with the server.
@@ -66,6 +69,7 @@ impl Server {
             registry,
             metrics: Metrics::default(),
             discovery: crate::discovery::Cache::default(),
+            advertised: OnceLock::new(),
             write_failed: AtomicBool::new(false),
             sessions: Mutex::default(),
         })))
@@ -172,6 +176,11 @@ impl Server {
         }
         if let Err(error) = bootstrap::restore(&self.0.options).await {
             tracing::warn!(%error, "what every cluster has is not back yet");
+        }
+        if let Some(address) = self.advertised()
+            && let Err(error) = crate::advertise::keep(&self.0.options, address).await
+        {
+            tracing::warn!(%error, "the Service kubernetes does not lead here yet");
         }
     }
 }

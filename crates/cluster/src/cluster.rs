@@ -8,7 +8,7 @@ use kube::Client;
 use setpoint::SetupError;
 use setpoint_api::{Clock, Random};
 use setpoint_apiserver::auth::jwt::{SigningKey, VerifyingKey};
-use setpoint_apiserver::pki::{Identity, PkiError, kubelet_client_config, server_config};
+use setpoint_apiserver::pki::{Identity, PkiError, ServingTls, kubelet_client_config};
 use setpoint_apiserver::{
     Authorization, Options as ServerOptions, Server, ServiceAccountKeys, StartError, UserInfo,
 };
@@ -167,7 +167,8 @@ impl Cluster {
         };
         let client_authority =
             serving.client_authority.unwrap_or_else(|| authority.identity().certificate.clone());
-        let tls = server_config(&identity, Some(&client_authority))?;
+        let tls = ServingTls::new(&identity, Some(&client_authority))?;
+        self.server.advertise(address).await?;
         let server = self.server.clone();
         let stop = self.stop.clone();
         self.spawn(async move { server.serve(listener, tls, stop).await });

@@ -1,9 +1,16 @@
 //! Who wrote what at which version: what a failed wait shows, and what a test can assert on.
 
 use std::fmt;
+use std::sync::Arc;
 
+use kube::Resource;
 use serde_json::Value;
-use setpoint_store::{Event, KeyRange, Store};
+use setpoint_store::{Entry, Event, KeyRange, Store};
+
+use crate::cluster::Cluster;
+
+/// How many changed fields a printed change names.
+const FIELDS_SHOWN: usize = 6;
 
 /// One change of one object.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,6 +23,9 @@ pub struct Change {
     pub kind: ChangeKind,
     /// The field manager whose entry is newest, with the subresource that it wrote.
     pub manager: Option<String>,
+    /// The fields that differ from before, as paths; bookkeeping (`managedFields`, `resourceVersion`, `generation`)
+    /// aside. Empty for a creation and a deletion.
+    pub fields: Vec<String>,
     /// The object after the change; before it, for a deletion.
     pub object: Value,
 }
@@ -39,10 +49,38 @@ impl fmt::Display for Change {
             ChangeKind::Deleted => "deleted",
         };
         write!(f, "{} {kind} {}", self.revision, self.key)?;
-        match &self.manager {
-            Some(manager) => write!(f, " by {manager}"),
-            None => Ok(()),
+        if let Some(manager) = &self.manager {
+            write!(f, " by {manager}")?;
         }
+        if !self.fields.is_empty() {
+            let shown = self.fields.len().min(FIELDS_SHOWN);
+            write!(f, ": {}", self.fields[..shown].join(", "))?;
+        }
+        match self.fields.len().saturating_sub(FIELDS_SHOWN) {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}
+
+impl Cluster {
+    /// The changes of one object that the cluster still remembers, oldest first: who wrote what at which version. An
+    /// object that was deleted and made again under the same name has them all.
+    pub fn history<K>(&self, object: &K) -> Vec<Change>
+    where
+        K: Resource,
+        K::DynamicType: Default,
+    {
+        let kind = K::DynamicType::default();
+        let group = K::group(&kind);
+        let group = if group.is_empty() { "core" } else { &group };
+        let mut key = format!("/registry/{group}/{}/", K::plural(&kind));
+        if let Some(namespace) = &object.meta().namespace {
+            key.push_str(namespace);
+            key.push('/');
+        }
+        key.push_str(object.meta().name.as_deref().unwrap_or_default());
+        changes(self.store(), KeyRange::key(key))
     }
 }
 
@@ -62,19 +100,76 @@ fn change(event: &Event) -> Change {
         (_, None) => ChangeKind::Deleted,
         _ => ChangeKind::Updated,
     };
-    let entry = event.new.as_ref().or(event.old.as_ref());
-    let object: Value = entry.and_then(|entry| serde_json::from_slice(&entry.value).ok()).unwrap_or_default();
-    let manager = newest_manager(&object);
+    let read = |entry: &Option<Arc<Entry>>| -> Option<Value> {
+        entry.as_ref().and_then(|entry| serde_json::from_slice(&entry.value).ok())
+    };
+    let (old, new) = (read(&event.old), read(&event.new));
+    let mut fields = Vec::new();
+    if let (Some(old), Some(new)) = (&old, &new) {
+        differing(old, new, &mut String::new(), &mut fields);
+    }
+    let manager = newest_manager(old.as_ref(), new.as_ref().or(old.as_ref()).unwrap_or(&Value::Null));
+    let object = new.or(old).unwrap_or_default();
     let key = String::from_utf8_lossy(&event.key).into_owned();
-    Change { key, revision: event.revision, kind, manager, object }
+    Change { key, revision: event.revision, kind, manager, fields, object }
 }
 
-fn newest_manager(object: &Value) -> Option<String> {
-    let entries = object["metadata"]["managedFields"].as_array()?;
-    let newest = entries.iter().max_by_key(|entry| entry["time"].as_str().unwrap_or_default())?;
+/// The paths at which two values differ; lists count as one.
+fn differing(old: &Value, new: &Value, path: &mut String, found: &mut Vec<String>) {
+    const BOOKKEEPING: [&str; 3] =
+        [".metadata.managedFields", ".metadata.resourceVersion", ".metadata.generation"];
+    if old == new || BOOKKEEPING.contains(&path.as_str()) {
+        return;
+    }
+    let (Some(before), Some(after)) = (old.as_object(), new.as_object()) else {
+        found.push(path.trim_start_matches('.').to_owned());
+        return;
+    };
+    let added = after.keys().filter(|name| !before.contains_key(*name));
+    for name in before.keys().chain(added) {
+        let length = path.len();
+        path.push('.');
+        path.push_str(name);
+        let value = |from: &serde_json::Map<String, Value>| from.get(name).cloned().unwrap_or_default();
+        differing(&value(before), &value(after), path, found);
+        path.truncate(length);
+    }
+}
+
+/// The manager of the latest write: its entry has the newest time, and where one second saw several, it came with this
+/// change or grew by it.
+fn newest_manager(old: Option<&Value>, new: &Value) -> Option<String> {
+    let entries =
+        |object: &'_ Value| object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+    let before = old.map(entries).unwrap_or_default();
+    let size = |entry: &Value| entry["fieldsV1"].to_string().len();
+    let rank = |entry: &Value| {
+        let same = ["manager", "operation", "subresource", "apiVersion"];
+        let was = before.iter().find(|old| same.iter().all(|field| old[*field] == entry[*field]));
+        let time = entry["time"].as_str().unwrap_or_default().to_owned();
+        (time, was.is_none(), was.is_some_and(|was| size(was) < size(entry)))
+    };
+    let newest = entries(new).into_iter().max_by_key(rank)?;
     let name = newest["manager"].as_str()?;
     match newest["subresource"].as_str() {
         Some(subresource) if !subresource.is_empty() => Some(format!("{name} ({subresource})")),
         _ => Some(name.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_change_names_the_fields_that_differ() {
+        let old =
+            json!({"metadata": {"resourceVersion": "1", "labels": {"a": "1"}}, "spec": {"replicas": 1}});
+        let new = json!({"metadata": {"resourceVersion": "2", "labels": {"a": "1", "b": "2"}}, "spec": {"replicas": 2}});
+        let mut found = Vec::new();
+        differing(&old, &new, &mut String::new(), &mut found);
+        assert_eq!(found, ["metadata.labels.b", "spec.replicas"]);
     }
 }

@@ -67,6 +67,13 @@ impl Cluster {
         }
     }
 
+    /// Lets time pass. In a test whose time is virtual (`#[tokio::test(start_paused = true)]`, which a cluster in memory
+    /// needs nothing else for) this takes no time: whatever is due meanwhile (resyncs, leases, deadlines, expiring
+    /// objects) happens in its order, each at its own moment.
+    pub async fn advance(&self, by: Duration) {
+        tokio::time::sleep(by).await;
+    }
+
     fn never_came(&self, what: &str) -> NeverCame {
         let mut changes = changes(self.store(), KeyRange::all());
         let from = changes.len().saturating_sub(SHOWN);

@@ -31,7 +31,7 @@ pub fn authenticate(
         Some(token) => token_user(options, snapshot, token, &[])
             .map(|verified| verified.user)
             .ok_or_else(ApiError::unauthorized),
-        None if options.anonymous => Ok(UserInfo::anonymous()),
+        None if options.anonymous && !matches!(caller, Caller::Stranger) => Ok(UserInfo::anonymous()),
         None => Err(ApiError::unauthorized()),
     }
 }

@@ -91,4 +91,7 @@ pub enum Caller {
         /// The client's leaf certificate.
         client_certificate: Option<Bytes>,
     },
+    /// Over a connection, with a certificate that the client authority does not vouch for: a token may still say who it
+    /// is, and without one it is not even anonymous.
+    Stranger,
 }

@@ -25,7 +25,7 @@ fn cacheable(mut response: Response<Body>) -> Response<Body> {
 /// Answers `/.well-known/openid-configuration`.
 pub(crate) fn configuration(server: &Server) -> Response<Body> {
     let issuer = &server.options().service_accounts.issuer;
-    let jwks = match server.options().advertise {
+    let jwks = match server.advertised() {
         Some(address) => format!("https://{address}/openid/v1/jwks"),
         None => format!("{issuer}/openid/v1/jwks"),
     };

@@ -3,4 +3,5 @@
 #![allow(clippy::unwrap_used)]
 
 mod controllers;
+mod library;
 mod runtime;
