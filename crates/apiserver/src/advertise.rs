@@ -1,7 +1,7 @@
 //! Where the Service `kubernetes` leads: its Endpoints and EndpointSlice name the address that this server listens on.
 
 use std::convert::Infallible;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 use setpoint_store::{Snapshot, Txn};
@@ -77,8 +77,7 @@ fn settle(wanted: &Wanted, snapshot: &Snapshot) -> Settled {
 }
 
 fn wanted(address: SocketAddr) -> [Wanted; 2] {
-    // A server on every address is reached on this one, from this machine.
-    let ip = if address.ip().is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { address.ip() };
+    let ip = address.ip();
     let family = if ip.is_ipv4() { "IPv4" } else { "IPv6" };
     let ports = json!([{"name": "https", "port": address.port(), "protocol": "TCP"}]);
     let endpoints = json!({"kind": "Endpoints", "apiVersion": "v1",

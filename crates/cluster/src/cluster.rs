@@ -74,7 +74,7 @@ pub struct Cluster {
 impl Cluster {
     /// Starts a cluster. Its API answers when this returns.
     pub async fn start(options: Options) -> Result<Cluster, ClusterError> {
-        let (store, recovery) = open(&options.backend).await?;
+        let (store, recovery) = open(&options).await?;
         Cluster::on(store, recovery, options).await
     }
 
@@ -168,10 +168,14 @@ impl Cluster {
         let client_authority =
             serving.client_authority.unwrap_or_else(|| authority.identity().certificate.clone());
         let tls = ServingTls::new(&identity, Some(&client_authority))?;
-        self.server.advertise(address).await?;
         let server = self.server.clone();
         let stop = self.stop.clone();
-        self.spawn(async move { server.serve(listener, tls, stop).await });
+        self.spawn(async move {
+            if let Err(error) = server.advertise(reachable(address)).await {
+                tracing::warn!(%error, "the Service kubernetes does not lead here yet");
+            }
+            server.serve(listener, tls, stop).await;
+        });
         Ok(address)
     }
 
@@ -254,12 +258,14 @@ const SERVER_NAMES: [&str; 5] = [
     "kubernetes.default.svc.cluster.local",
 ];
 
-async fn open(backend: &Backend) -> Result<(Store, Option<Recovery>), ClusterError> {
-    match backend {
-        Backend::Memory => Ok((Store::memory(setpoint_store::Options::default()), None)),
+async fn open(options: &Options) -> Result<(Store, Option<Recovery>), ClusterError> {
+    let mut store = setpoint_store::Options::default();
+    store.history_events = options.history_events.unwrap_or(store.history_events);
+    match &options.backend {
+        Backend::Memory => Ok((Store::memory(store), None)),
         Backend::Folder { path, fsync } => {
             let disk = Directory::new(path).map_err(ClusterError::Folder)?;
-            let options = setpoint_store::Options { fsync: *fsync, ..Default::default() };
+            let options = setpoint_store::Options { fsync: *fsync, ..store };
             let (store, recovery) = Store::open(disk, options).await?;
             Ok((store, Some(recovery)))
         }

@@ -10,6 +10,9 @@ use setpoint_node::NodeOptions;
 pub struct Options {
     /// Where objects live.
     pub backend: Backend,
+    /// How many changes are remembered for watches that resume and for pages of lists; the store's own bound when
+    /// absent. A client that comes back with an older version is told that it expired.
+    pub history_events: Option<usize>,
     /// Which built-in controllers run.
     pub controllers: Controllers,
     /// The nodes, their number first of all.
@@ -37,6 +40,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             backend: Backend::Memory,
+            history_events: None,
             controllers: Controllers::All,
             nodes: NodeOptions::default(),
             seed: None,

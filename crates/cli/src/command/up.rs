@@ -29,6 +29,10 @@ pub struct Arguments {
     /// With --data-dir: a write is on the disk before it is acknowledged.
     #[arg(long, value_name = "true|false", default_value_t = true, action = clap::ArgAction::Set)]
     fsync: bool,
+    /// How many changes are remembered for watches that resume; a client that comes back with an older version is told
+    /// that it expired and lists again [default: 100000].
+    #[arg(long, value_name = "N")]
+    history_events: Option<usize>,
     /// Where to write the kubeconfig (mode 0600).
     #[arg(long, value_name = "FILE", default_value = ".setpoint/kubeconfig")]
     kubeconfig: PathBuf,
@@ -78,7 +82,14 @@ pub async fn run(arguments: Arguments, began: Instant) -> Result<()> {
     // Signals are taken from the first moment on: one that comes while starting must not leave a half cluster.
     let mut interrupt = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())?;
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
-    let cluster = Cluster::start(Options { backend, controllers, nodes, ..Options::default() }).await?;
+    let cluster = Cluster::start(Options {
+        backend,
+        history_events: arguments.history_events,
+        controllers,
+        nodes,
+        ..Options::default()
+    })
+    .await?;
     report_recovery(cluster.recovery());
     let address = cluster.serve(listener, Serving::default())?;
     write_kubeconfig(&arguments.kubeconfig, &cluster.kubeconfig(address)?)?;

@@ -149,7 +149,8 @@ async fn the_service_kubernetes_leads_to_the_socket() {
     let cluster = bare().await;
     let address = cluster.listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
     let endpoints: Api<Endpoints> = Api::namespaced(cluster.client(), "default");
-    let subsets = endpoints.get("kubernetes").await.unwrap().subsets.unwrap();
+    let found = cluster.eventually("the endpoints", async || endpoints.get_opt("kubernetes").await.unwrap());
+    let subsets = found.await.unwrap().subsets.unwrap();
     assert_eq!(subsets[0].addresses.as_ref().unwrap()[0].ip, "127.0.0.1");
     assert_eq!(subsets[0].ports.as_ref().unwrap()[0].port, i32::from(address.port()));
     let slices: Api<EndpointSlice> = Api::namespaced(cluster.client(), "default");
