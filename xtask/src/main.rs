@@ -24,6 +24,7 @@ cargo xtask COMMAND
   soak [crash|kill|watch [--seeds N]|rollout [--times N] [--seed S]]
                     long runs: a disk that loses what was not synced, a writer that is killed, a server that
                     misbehaves toward the runtime's caches, controllers that are killed in the middle of a rollout
+  soak steady [N]   N objects of each example operator at rest for a minute: nothing may be asked
   bench NAME        ours beside the peers: apiserver, controllers [--only CASE] [--alone]
   peers             build kube-apiserver, kube-controller-manager, kubectl and etcd into the cache folder
   schema            generate the table of built-in kinds from the Go modules of Kubernetes (needs Go)

@@ -1,6 +1,7 @@
 //! `cargo xtask soak`: runs that are too long for every change.
 
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 
@@ -12,6 +13,10 @@ const CRASH_SEEDS: &str = "1000";
 const WATCH_SEEDS: &str = "1000";
 /// Times that a writer is killed.
 const KILLS: &str = "200";
+
+/// Objects of each operator that are at rest, and how long that is watched.
+const STEADY_OBJECTS: usize = 1000;
+const STEADY_FOR: Duration = Duration::from_secs(60);
 
 pub fn run(words: &[String]) -> Result<()> {
     match words.first().map(String::as_str) {
@@ -26,7 +31,12 @@ pub fn run(words: &[String]) -> Result<()> {
             watch(words.iter().skip(1).find(|word| *word != "--seeds").map_or(WATCH_SEEDS, String::as_str))
         }
         Some("rollout") => crate::rollout::soak(&words[1..]),
-        Some(other) => bail!("no soak `{other}`; there are crash, kill, watch and rollout"),
+        Some("steady") => {
+            let count = words.get(1).map_or(Ok(STEADY_OBJECTS), |word| word.parse())?;
+            let setup = crate::e2e::Setup { setpoint: crate::e2e::build()? };
+            crate::e2e::steady::at_rest(&setup, count, STEADY_FOR)
+        }
+        Some(other) => bail!("no soak `{other}`; there are crash, kill, watch, rollout and steady"),
     }
 }
 

@@ -64,11 +64,30 @@ pub fn run() -> Result<()> {
             source_rules(file, &text, &mut found);
         }
     }
+    example_sizes(&files, &mut found);
     documents(&mut found)?;
     if found.is_empty() {
         return Ok(());
     }
     bail!("{} violations:\n{}", found.len(), found.join("\n"))
+}
+
+/// An example is read in one sitting and copied: fewer than this many lines of code, tests and comments aside.
+const EXAMPLE_LINES: usize = 300;
+
+fn example_sizes(files: &[String], found: &mut Vec<String>) {
+    for example in ["foo", "myresource", "markdownview"] {
+        let folder = format!("examples/{example}/src/");
+        let sources = files.iter().filter(|file| file.starts_with(&folder));
+        let texts = sources.filter_map(|file| fs::read_to_string(run::root().join(file)).ok());
+        let is_code = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with("//");
+        let lines: usize = texts.map(|text| text.lines().filter(is_code).count()).sum();
+        if lines >= EXAMPLE_LINES {
+            found.push(format!(
+                "examples/{example}: {lines} lines of code, fewer than {EXAMPLE_LINES} are promised"
+            ));
+        }
+    }
 }
 
 fn tracked_files() -> Result<Vec<String>> {

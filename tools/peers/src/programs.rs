@@ -38,6 +38,12 @@ const PEERS: &[Peer] = &[
     },
     Peer { program: "kubectl-1.32", module: "kubectl-1.32", package: ".", version: "v1.32.2" },
     Peer { program: "etcd", module: "etcd", package: ".", version: "v3.6.4" },
+    Peer {
+        program: "sample-controller",
+        module: "sample-controller",
+        package: "k8s.io/sample-controller",
+        version: KUBERNETES_VERSION,
+    },
 ];
 
 /// Where the programs are kept.

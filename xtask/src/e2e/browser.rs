@@ -1,16 +1,20 @@
 //! A real browser sees the rendered page, and sees it change.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::cluster::{Cluster, Kubectl};
 use super::{Missing, Setup};
 use crate::run;
 
 const SOON: Duration = Duration::from_secs(30);
+/// How soon the page must follow an edit.
+const CHANGED_WITHIN: Duration = Duration::from_secs(2);
 
 pub fn run(setup: &Setup) -> Result<()> {
     let chromium =
@@ -27,7 +31,26 @@ pub fn run(setup: &Setup) -> Result<()> {
     screenshot(&chromium, &url, &artefacts.join("markdownview.png"))?;
     let change = r##"{"spec":{"markdowns":{"page1.md":"# Changed\n\n- three\n"}}}"##;
     kubectl.ok(&["patch", "markdownview", "markdownview-sample", "--type=merge", "-p", change])?;
+    let edited = Instant::now();
+    while !fetch(forward.port, "/")?.contains("<li>three</li>") {
+        ensure!(
+            edited.elapsed() < CHANGED_WITHIN,
+            "the page is the old one {:?} after the edit",
+            edited.elapsed()
+        );
+    }
+    println!("browser: the page changed {} ms after the edit", edited.elapsed().as_millis());
     page_shows(&chromium, &url, &["Changed</a></h1>", "<li>three</li>"])
+}
+
+/// The page without a browser: starting one takes longer than the change may.
+pub fn fetch(port: u16, path: &str) -> Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(SOON))?;
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
 /// A port-forward of the viewer's Service; killed when dropped.

@@ -15,7 +15,7 @@ pub struct Cluster {
     /// The first line that it printed.
     pub ready: String,
     /// Held, so that whatever else it prints has a reader.
-    _output: BufReader<ChildStdout>,
+    output: BufReader<ChildStdout>,
 }
 
 impl Drop for Cluster {
@@ -46,7 +46,7 @@ impl Cluster {
         let mut lines = BufReader::new(child.stdout.take().context("no output")?);
         let mut ready = String::new();
         lines.read_line(&mut ready)?;
-        let cluster = Cluster { child, folder, ready, _output: lines };
+        let cluster = Cluster { child, folder, ready, output: lines };
         ensure!(
             cluster.ready.starts_with("ready https://127.0.0.1:"),
             "setpoint said {:?}: {}",
@@ -54,6 +54,26 @@ impl Cluster {
             cluster.errors()
         );
         Ok(cluster)
+    }
+
+    /// The next line of its output that contains this; waits for it.
+    pub fn line_with(&mut self, wanted: &str) -> Result<String> {
+        loop {
+            let mut line = String::new();
+            ensure!(
+                self.output.read_line(&mut line)? > 0,
+                "setpoint never said {wanted:?}: {}",
+                self.errors()
+            );
+            if line.contains(wanted) {
+                return Ok(line.trim_end().to_owned());
+            }
+        }
+    }
+
+    /// Its kubeconfig.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.folder.path().join("k.yaml")
     }
 
     /// What it wrote to its standard error.
@@ -71,25 +91,32 @@ impl Cluster {
 
     /// kubectl against this cluster.
     pub fn kubectl(&self, program: &Path) -> Kubectl {
-        Kubectl::new(program, self.folder.path())
+        Kubectl::on(program, &self.kubeconfig())
     }
 }
 
-/// kubectl with the cluster's kubeconfig.
+/// kubectl with a kubeconfig, in that file's folder.
 pub struct Kubectl {
     program: PathBuf,
+    kubeconfig: PathBuf,
     folder: PathBuf,
 }
 
 impl Kubectl {
     /// With the file `k.yaml` of this folder as its kubeconfig.
     pub fn new(program: &Path, folder: &Path) -> Kubectl {
-        Kubectl { program: program.to_path_buf(), folder: folder.to_path_buf() }
+        Kubectl::on(program, &folder.join("k.yaml"))
+    }
+
+    /// On any cluster.
+    pub fn on(program: &Path, kubeconfig: &Path) -> Kubectl {
+        let folder = kubeconfig.parent().unwrap_or(Path::new("/")).to_path_buf();
+        Kubectl { program: program.to_path_buf(), kubeconfig: kubeconfig.to_path_buf(), folder }
     }
 
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
-        command.current_dir(&self.folder).args(["--kubeconfig", "k.yaml"]).args(words);
+        command.current_dir(&self.folder).arg("--kubeconfig").arg(&self.kubeconfig).args(words);
         // Discovery is cached per host and port, and ports come again.
         command.arg("--cache-dir").arg(self.folder.join("cache"));
         command

@@ -2,18 +2,32 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 
 use super::Setup;
 use super::cluster::Cluster;
 
+/// What is promised for the time between ready and all samples healthy.
+const HEALTHY_WITHIN: u64 = 2000;
+
 pub fn run(setup: &Setup) -> Result<()> {
     let program = setup.peer("kubectl")?;
-    let cluster = Cluster::start(&setup.setpoint, &["--demo"])?;
+    let mut cluster = Cluster::start(&setup.setpoint, &["--demo"])?;
+    cluster.line_with("Three operators run on this cluster")?;
+    let healthy = cluster.line_with("all healthy")?;
+    println!("demo: {}; {healthy}", cluster.ready.trim());
+    let taken = healthy.split(' ').find_map(|word| word.parse::<u64>().ok()).context("no number")?;
+    ensure!(taken < HEALTHY_WITHIN, "{healthy}; promised are {HEALTHY_WITHIN} ms");
     let kubectl = cluster.kubectl(&program);
     let soon = Duration::from_secs(20);
-    kubectl.comes_to_print(&["get", "markdownview", "markdownview-sample"], "Healthy", soon)?;
     kubectl.prints(&["get", "markdownview", "markdownview-sample"], "REPLICAS   STATUS")?;
+    kubectl.prints(&["get", "markdownview", "markdownview-sample"], "Healthy")?;
     kubectl.prints(&["get", "deployment", "viewer-markdownview-sample"], "1/1")?;
-    Ok(())
+    kubectl.prints(&["get", "--namespace", "foo", "deployment", "example-foo"], "1/1")?;
+    kubectl.prints(&["get", "--namespace", "myresource", "myresource", "my-res1"], "Ready")?;
+    // What the text suggests: the Foo takes its replicas back.
+    kubectl.ok(&["scale", "--namespace", "foo", "deployment", "example-foo", "--replicas=5"])?;
+    let replicas =
+        ["get", "--namespace", "foo", "deployment", "example-foo", "-o", "jsonpath={.spec.replicas}"];
+    kubectl.comes_to_print(&replicas, "1", soon)
 }

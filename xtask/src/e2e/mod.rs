@@ -9,10 +9,17 @@ mod demo;
 mod envtest;
 mod kubectl;
 mod leader;
+mod manifests;
+mod objects;
+mod operator;
+mod operators;
 pub mod proxy;
 mod restart;
 mod rollout;
 mod runtime;
+mod sample_controller;
+pub mod steady;
+mod tour;
 mod typed;
 
 use std::path::{Path, PathBuf};
@@ -42,7 +49,12 @@ const PARTS: &[Part] = &[
     Part { name: "envtest", run: envtest::run },
     Part { name: "runtime", run: runtime::run },
     Part { name: "leader", run: leader::run },
+    Part { name: "operators", run: operators::run },
+    Part { name: "sample-controller", run: sample_controller::run },
+    Part { name: "manifests", run: manifests::run },
+    Part { name: "steady", run: steady::run },
     Part { name: "demo", run: demo::run },
+    Part { name: "tour", run: tour::run },
     Part { name: "browser", run: browser::run },
 ];
 

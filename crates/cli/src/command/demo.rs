@@ -2,12 +2,17 @@
 
 use std::io::Write;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use kube::api::{Patch, PatchParams};
+use foo_controller::Foo;
+use futures::TryStreamExt;
+use kube::api::{Patch, PatchParams, WatchEvent, WatchParams};
 use kube::core::DynamicObject;
 use kube::{Api, Client, ResourceExt, discovery};
+use markdownview_operator::MarkdownView;
+use myresource_operator::MyResource;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use setpoint::program::Program;
 use setpoint_node::process::image::{Image, ImageTable};
@@ -16,6 +21,9 @@ use tokio_util::sync::CancellationToken;
 
 /// How long a new definition may take to be served.
 const ESTABLISHED: Duration = Duration::from_secs(10);
+
+/// How long the samples may take to be healthy before that is said; two seconds are promised.
+const HEALTHY: Duration = Duration::from_secs(60);
 
 /// The operators with the namespace and text of their sample.
 const SAMPLES: [(&str, &str); 3] = [
@@ -50,8 +58,10 @@ pub fn images() -> Result<ImageTable> {
     Ok(ImageTable { images: vec![viewer] })
 }
 
-/// Starts the operators with the kubeconfig that `up` wrote, and applies definitions and samples.
+/// Starts the operators with the kubeconfig that `up` wrote, applies definitions and samples, and says when all three
+/// are healthy.
 pub async fn start(kubeconfig: &Path, operators: &mut JoinSet<()>, stop: &CancellationToken) -> Result<()> {
+    let ready = Instant::now();
     let program = |name: &str| Program {
         name: name.into(),
         kubeconfig: Some(kubeconfig.to_path_buf()),
@@ -87,7 +97,57 @@ pub async fn start(kubeconfig: &Path, operators: &mut JoinSet<()>, stop: &Cancel
     let text = TEXT.replace("{kubeconfig}", &kubeconfig.display().to_string());
     // Whoever reads the first line only and closes the pipe still wants the cluster.
     let _ = writeln!(std::io::stdout(), "{}", text.trim_end());
+    let stop = stop.clone();
+    operators.spawn(async move {
+        let healthy = tokio::time::timeout(HEALTHY, all_healthy(&client));
+        let Some(healthy) = stop.run_until_cancelled(healthy).await else { return };
+        let said = match healthy {
+            Ok(Ok(())) => format!("all healthy {} ms after ready", ready.elapsed().as_millis()),
+            Ok(Err(error)) => format!("the samples cannot be watched: {error:#}"),
+            Err(_) => format!("the samples are not healthy after {} s", HEALTHY.as_secs()),
+        };
+        let _ = writeln!(std::io::stdout(), "\n{said}");
+    });
     Ok(())
+}
+
+/// Waits until each of the three samples says that it is well.
+async fn all_healthy(client: &Client) -> Result<()> {
+    let foos: Api<Foo> = Api::namespaced(client.clone(), "foo");
+    until(foos, "example-foo", |foo| {
+        foo.status.as_ref().is_some_and(|status| status.available_replicas == foo.spec.replicas)
+    })
+    .await?;
+    let resources: Api<MyResource> = Api::namespaced(client.clone(), "myresource");
+    until(resources, "my-res1", |resource| {
+        resource.status.as_ref().is_some_and(|status| status.state == myresource_operator::State::Ready)
+    })
+    .await?;
+    let views: Api<MarkdownView> = Api::namespaced(client.clone(), "default");
+    let healthy = Some(markdownview_operator::State::Healthy);
+    until(views, "markdownview-sample", |view| {
+        view.status.as_ref().and_then(|status| status.state) == healthy
+    })
+    .await
+}
+
+/// Watches one object until it is as wanted.
+async fn until<K>(api: Api<K>, name: &str, wanted: impl Fn(&K) -> bool) -> Result<()>
+where
+    K: kube::Resource + Clone + DeserializeOwned + std::fmt::Debug,
+{
+    let only = WatchParams::default().fields(&format!("metadata.name={name}"));
+    loop {
+        // From the state of the moment on: the first event is the object as it is.
+        let mut events = std::pin::pin!(api.watch(&only, "0").await?);
+        while let Some(event) = events.try_next().await? {
+            if let WatchEvent::Added(object) | WatchEvent::Modified(object) = event
+                && wanted(&object)
+            {
+                return Ok(());
+            }
+        }
+    }
 }
 
 /// Applies one object of any kind; a kind that was defined a moment ago is waited for.

@@ -1,0 +1,196 @@
+//! The example operators as programs, on any cluster.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+
+use super::cluster::Kubectl;
+use crate::run;
+
+/// One example: its program, its account, its sample.
+#[derive(Clone, Copy)]
+pub struct Example {
+    /// The package and its program.
+    pub program: &'static str,
+    /// The name and namespace of its service account.
+    pub account: (&'static str, &'static str),
+    /// Its kind, and the name of the sample.
+    pub sample: (&'static str, &'static str),
+    /// The sample's file.
+    pub file: &'static str,
+    /// What its status says when all is well, as a JSON pointer and a value.
+    pub well: (&'static str, &'static str),
+}
+
+pub const FOO: Example = Example {
+    program: "foo-controller",
+    account: ("sample-controller", "sample-system"),
+    sample: ("foo", "example-foo"),
+    file: "examples/foo/samples/foo.yaml",
+    well: ("/status/availableReplicas", "1"),
+};
+
+pub const MYRESOURCE: Example = Example {
+    program: "myresource-operator",
+    account: ("myresource-operator", "myresource-system"),
+    sample: ("myresource", "my-res1"),
+    file: "examples/myresource/samples/myresource.yaml",
+    well: ("/status/state", "\"Ready\""),
+};
+
+pub const MARKDOWNVIEW: Example = Example {
+    program: "markdownview-operator",
+    account: ("markdown-view-controller", "markdown-view-system"),
+    sample: ("markdownview", "markdownview-sample"),
+    file: "examples/markdownview/samples/markdownview.yaml",
+    well: ("/status/state", "\"Healthy\""),
+};
+
+pub const ALL: [Example; 3] = [FOO, MYRESOURCE, MARKDOWNVIEW];
+
+/// Builds the examples as `cargo run -p NAME` does and gives the folder of their programs.
+pub fn build() -> Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.current_dir(run::root()).args(["build", "--quiet"]);
+    for example in ALL {
+        command.args(["--package", example.program]);
+    }
+    run::check(&mut command)?;
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| run::root().join("target"), PathBuf::from);
+    Ok(target.join("debug"))
+}
+
+impl Example {
+    /// What it prints.
+    pub fn prints(&self, programs: &Path, words: &[&str]) -> Result<String> {
+        run::read(Command::new(programs.join(self.program)).args(words))
+    }
+
+    /// Its manifests without the Deployment, for whoever runs the program himself.
+    pub fn manifests_without_deployment(&self, programs: &Path) -> Result<String> {
+        let all = self.prints(programs, &["manifests"])?;
+        let kept: Vec<&str> =
+            all.split("---\n").filter(|document| !document.contains("\nkind: Deployment\n")).collect();
+        Ok(kept.join("---\n"))
+    }
+
+    /// The text of the sample.
+    pub fn sample_text(&self) -> Result<String> {
+        Ok(std::fs::read_to_string(run::root().join(self.file))?)
+    }
+
+    /// A kubeconfig with a token of its service account, beside the administrator's.
+    pub fn kubeconfig_of_account(&self, kubectl: &Kubectl, admin: &Path) -> Result<PathBuf> {
+        let (account, namespace) = self.account;
+        let token = kubectl.ok(&["create", "token", account, "--namespace", namespace, "--duration=1h"])?;
+        let mut view = kubectl
+            .ok(&["config", "view", "--raw", "-o", "json"])
+            .map(|text| serde_json::from_str::<Value>(&text).context("kubectl config view"))??;
+        view["users"] = json!([{"name": account, "user": {"token": token.trim()}}]);
+        view["contexts"][0]["context"]["user"] = json!(account);
+        let file = admin.with_file_name(format!("{account}.yaml"));
+        std::fs::write(&file, view.to_string())?;
+        Ok(file)
+    }
+
+    /// Whether an object of its kind is well.
+    pub fn is_well(&self, object: &Value) -> bool {
+        object.pointer(self.well.0).is_some_and(|value| value.to_string() == self.well.1)
+    }
+
+    /// Waits until the sample is well.
+    pub fn until_well(&self, kubectl: &Kubectl, within: Duration) -> Result<()> {
+        let (kind, name) = self.sample;
+        until(&format!("{kind} {name} to be well"), within, || {
+            let object = kubectl.ok(&["get", kind, name, "-o", "json"])?;
+            Ok(self.is_well(&serde_json::from_str(&object)?))
+        })
+    }
+}
+
+/// A running operator; killed when dropped.
+pub struct Running {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Running {
+    /// Starts a program whose output goes to a file beside the kubeconfig.
+    pub fn start(program: &Path, kubeconfig: &Path, flags: &[&str]) -> Result<Running> {
+        let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let log = kubeconfig.with_file_name(format!("{name}.log"));
+        let file = std::fs::File::create(&log)?;
+        let child = Command::new(program)
+            .arg("--kubeconfig")
+            .arg(kubeconfig)
+            .args(flags)
+            .stdin(Stdio::null())
+            .stdout(file.try_clone()?)
+            .stderr(file)
+            .spawn()
+            .with_context(|| format!("cannot start {}", program.display()))?;
+        Ok(Running { child, log })
+    }
+
+    /// What it printed.
+    pub fn said(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+}
+
+/// Waits for a condition; an error of `look` counts as not yet, and is told when the time is over.
+pub fn until(what: &str, within: Duration, mut look: impl FnMut() -> Result<bool>) -> Result<()> {
+    let deadline = Instant::now() + within;
+    loop {
+        match look() {
+            Ok(true) => return Ok(()),
+            last if Instant::now() > deadline => {
+                bail!("waited {} s for {what}: {:?}", within.as_secs(), last.err().map(|e| format!("{e:#}")))
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The rows of `apiserver_request_total` as (labels, count).
+pub fn requests(kubectl: &Kubectl) -> Result<Vec<(String, u64)>> {
+    let text = kubectl.ok(&["get", "--raw", "/metrics"])?;
+    let rows = text.lines().filter_map(|line| line.strip_prefix("apiserver_request_total{"));
+    let rows: Vec<(String, u64)> = rows
+        .filter_map(|row| {
+            let (labels, count) = row.rsplit_once("} ")?;
+            Some((labels.to_owned(), count.trim().parse::<f64>().ok()? as u64))
+        })
+        .collect();
+    ensure!(!rows.is_empty(), "the server counts no requests");
+    Ok(rows)
+}
+
+/// The value of a label in a row.
+pub fn label<'a>(row: &'a str, name: &str) -> &'a str {
+    let quoted = row.split_once(&format!("{name}=\"")).map_or("", |(_, rest)| rest);
+    quoted.split('"').next().unwrap_or_default()
+}
+
+/// Fails if a request lacked a right.
+pub fn nothing_forbidden(kubectl: &Kubectl) -> Result<()> {
+    let refused: Vec<String> = requests(kubectl)?
+        .into_iter()
+        .map(|(row, _)| row)
+        .filter(|row| label(row, "code") == "403")
+        .collect();
+    ensure!(refused.is_empty(), "forbidden: {refused:#?}");
+    Ok(())
+}
