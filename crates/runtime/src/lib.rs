@@ -141,6 +141,9 @@ mod shutdown;
 pub mod manifests;
 pub mod program;
 
+#[cfg(feature = "flags")]
+pub mod flags;
+
 pub use cache::{
     DEFAULT_DECODED_BYTES, DecodeError, FieldOwners, Index, IndexConflict, IndexFn, LabelMatcher, Labels,
     ListError, Lister, ManagedFields, Object, ObjectError, Progress, Scope, SelectorError, Snapshot, Store,

@@ -56,6 +56,9 @@ pub enum ProgramError {
     /// The manager.
     #[error(transparent)]
     Manager(#[from] ManagerError),
+    /// What it should print has no such form.
+    #[error("cannot print: {0}")]
+    Print(String),
     /// Signals cannot be handled.
     #[error("signals: {0}")]
     Signals(#[from] std::io::Error),

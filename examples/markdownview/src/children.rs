@@ -2,7 +2,6 @@
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use setpoint::client::{controller_reference, set_controller_reference};
@@ -23,21 +22,15 @@ pub fn viewer_name(view: &MarkdownView) -> String {
 
 /// Brings all three to what the view asks for.
 pub async fn reconcile(ctx: &Context, view: &MarkdownView) -> Result<(), Error> {
-    let empty = ConfigMap {
-        metadata: ObjectMeta {
-            name: Some(config_map_name(view)),
-            namespace: view.namespace(),
-            ..Default::default()
-        },
-        ..Default::default()
+    let mut named = ConfigMap::default();
+    named.metadata.name = Some(config_map_name(view));
+    named.metadata.namespace = view.namespace();
+    let files = |config: &mut ConfigMap| {
+        // The whole map, not key by key: a file that left the view leaves the ConfigMap.
+        config.data = Some(view.spec.markdowns.clone());
+        Ok(set_controller_reference(view, config)?)
     };
-    ctx.client()
-        .create_or_update(empty, |config| {
-            // The whole map, not key by key: a file that left the view leaves the ConfigMap.
-            config.data = Some(view.spec.markdowns.clone());
-            Ok(set_controller_reference(view, config)?)
-        })
-        .await?;
+    ctx.client().create_or_update(named, files).await?;
     ctx.client().apply_partial::<Deployment>(&deployment(view)?).await?;
     ctx.client().apply_partial::<Service>(&service(view)?).await?;
     Ok(())
@@ -67,23 +60,20 @@ fn deployment(view: &MarkdownView) -> Result<Value, Error> {
         "spec": {
             "replicas": view.spec.replicas,
             "selector": {"matchLabels": labels(view)},
-            "template": {
-                "metadata": {"labels": labels(view)},
-                "spec": {
-                    "containers": [{
-                        "name": "mdbook",
-                        "image": view.spec.viewer_image,
-                        "imagePullPolicy": "IfNotPresent",
-                        "command": ["mdbook"],
-                        "args": ["serve", "--hostname", "0.0.0.0"],
-                        "volumeMounts": [{"name": "markdowns", "mountPath": "/book/src"}],
-                        "ports": [{"name": "http", "protocol": "TCP", "containerPort": 3000}],
-                        "livenessProbe": probe,
-                        "readinessProbe": probe,
-                    }],
-                    "volumes": [{"name": "markdowns", "configMap": {"name": config_map_name(view)}}],
-                },
-            },
+            "template": {"metadata": {"labels": labels(view)}, "spec": {
+                "containers": [{
+                    "name": "mdbook",
+                    "image": view.spec.viewer_image,
+                    "imagePullPolicy": "IfNotPresent",
+                    "command": ["mdbook"],
+                    "args": ["serve", "--hostname", "0.0.0.0"],
+                    "volumeMounts": [{"name": "markdowns", "mountPath": "/book/src"}],
+                    "ports": [{"name": "http", "protocol": "TCP", "containerPort": 3000}],
+                    "livenessProbe": probe,
+                    "readinessProbe": probe,
+                }],
+                "volumes": [{"name": "markdowns", "configMap": {"name": config_map_name(view)}}],
+            }},
         },
     }))
 }

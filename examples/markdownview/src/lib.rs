@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use kube::{CustomResourceExt, ResourceExt};
 use serde_json::{Value, json};
 use setpoint::manifests::{Operator, Rule};
-use setpoint::{Action, Context, Controller, Error, EventType, Manager, Reconciler, Request, SetupError};
+use setpoint::{Action, Context, Controller, Error, Manager, Reconciler, Request, SetupError, is_true};
 
 pub use metrics::Metrics;
 pub use types::{MarkdownView, MarkdownViewSpec, MarkdownViewStatus, State};
@@ -28,18 +28,16 @@ pub fn register(manager: &Manager) -> Result<(), SetupError> {
         .owns::<Deployment>()
         .owns::<Service>()
         .field_owner(NAME)
-        .run(Views { metrics })?;
+        .run(Views(metrics))?;
     Ok(())
 }
 
-struct Views {
-    metrics: Metrics,
-}
+struct Views(Metrics);
 
 impl Reconciler for Views {
     async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
         let Some(view) = ctx.client().get::<MarkdownView>(&request).await? else {
-            self.metrics.remove(&request);
+            self.0.remove(&request);
             return Ok(Action::done());
         };
         if view.metadata.deletion_timestamp.is_some() {
@@ -54,38 +52,33 @@ impl Reconciler for Views {
 }
 
 impl Views {
-    async fn update_status(
-        &self,
-        ctx: &Context,
-        request: &Request,
-        view: &MarkdownView,
-    ) -> Result<(), Error> {
+    async fn update_status(&self, ctx: &Context, key: &Request, view: &MarkdownView) -> Result<(), Error> {
         let client = ctx.client();
         let namespace = view.namespace().unwrap_or_default();
-        let viewer = children::viewer_name(view);
-        let config = client.get::<ConfigMap>((&*namespace, &*children::config_map_name(view))).await?;
-        let service = client.get::<Service>((&*namespace, &*viewer)).await?;
+        let (viewer, files) = (children::viewer_name(view), children::config_map_name(view));
         let deployment = client.get::<Deployment>((&*namespace, &*viewer)).await?;
-        let before = view.status.clone().unwrap_or_default();
         let observed = status::Observed {
-            config_map: config.is_some(),
-            service: service.is_some(),
+            config_map: client.get::<ConfigMap>((&*namespace, &*files)).await?.is_some(),
+            service: client.get::<Service>((&*namespace, &*viewer)).await?.is_some(),
             deployment: deployment.as_deref(),
         };
-        let after = status::status(view, &observed, &before.conditions, ctx.now());
+        let before = view.status.clone().unwrap_or_default();
+        let after = status::status(view, &observed, ctx.now());
         if let Some(state) = after.state {
-            self.metrics.set(request, state);
+            self.0.set(key, state);
         }
         if after == before {
             return Ok(());
         }
         let metadata = json!({"name": view.name_any(), "namespace": namespace});
         client.apply_status::<MarkdownView>(&json!({"metadata": metadata, "status": after})).await?;
-        for event in status::events(view, &before.conditions, &after.conditions) {
-            match event.kind {
-                EventType::Normal => ctx.recorder().normal(view, event.reason, event.message),
-                EventType::Warning => ctx.recorder().warning(view, event.reason, event.message),
-            }
+        let name = format!("MarkdownView({namespace}:{})", view.name_any());
+        let became = |kind| !is_true(&before.conditions, kind) && is_true(&after.conditions, kind);
+        if became("Degraded") {
+            ctx.recorder().warning(view, "Degraded", format!("{name} degraded"));
+        }
+        if became("Available") {
+            ctx.recorder().normal(view, "Available", format!("{name} available"));
         }
         Ok(())
     }

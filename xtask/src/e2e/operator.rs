@@ -100,7 +100,7 @@ impl Example {
 
     /// Whether an object of its kind is well.
     pub fn is_well(&self, object: &Value) -> bool {
-        object.pointer(self.well.0).is_some_and(|value| value.to_string() == self.well.1)
+        holds(object, self.well.0, self.well.1)
     }
 
     /// Waits until the sample is well.
@@ -111,6 +111,11 @@ impl Example {
             Ok(self.is_well(&serde_json::from_str(&object)?))
         })
     }
+}
+
+/// Whether an object has this JSON text as the value of a field.
+pub fn holds(object: &Value, pointer: &str, wanted: &str) -> bool {
+    object.pointer(pointer).is_some() && object.pointer(pointer) == serde_json::from_str(wanted).ok().as_ref()
 }
 
 /// A running operator; killed when dropped.

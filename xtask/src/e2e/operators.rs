@@ -85,7 +85,7 @@ fn live(kubectl: &Kubectl, admin: &Path, programs: &Path) -> Result<Vec<Value>> 
     let settled = |kind: &str, name: &str, pointer: &str, wanted: &str| {
         operator::until(&format!("{kind} {name}: {pointer} {wanted}"), SOON, || {
             let object: Value = serde_json::from_str(&kubectl.ok(&["get", kind, name, "-o", "json"])?)?;
-            Ok(object.pointer(pointer).is_some_and(|value| value.to_string() == wanted))
+            Ok(operator::holds(&object, pointer, wanted))
         })
         .with_context(|| said(&running))
     };

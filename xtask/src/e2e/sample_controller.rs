@@ -2,7 +2,7 @@
 //! requests that each needs for one Foo.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -38,7 +38,7 @@ pub fn run(setup: &Setup) -> Result<()> {
 fn started(
     setup: &Setup,
     kubectl: &Path,
-    program: &PathBuf,
+    program: &Path,
     crd: &str,
     flags: &[&str],
 ) -> Result<(Cluster, Running)> {
@@ -49,7 +49,7 @@ fn started(
 }
 
 /// What a Foo's life brings, and what is left of it.
-fn actions(setup: &Setup, program: &Path, controller: &PathBuf, crd: &str) -> Result<Vec<Value>> {
+fn actions(setup: &Setup, program: &Path, controller: &Path, crd: &str) -> Result<Vec<Value>> {
     let (cluster, running) = started(setup, program, controller, crd, &[])?;
     let kubectl = cluster.kubectl(program);
     let available = |name: &str, wanted: &str| {
@@ -115,7 +115,7 @@ impl std::fmt::Display for Counts {
 }
 
 /// On a server with nobody else on it: all that is asked, but for watches and for what kubectl asks itself.
-fn count(setup: &Setup, program: &Path, controller: &PathBuf, crd: &str) -> Result<Counts> {
+fn count(setup: &Setup, program: &Path, controller: &Path, crd: &str) -> Result<Counts> {
     let (cluster, running) = started(setup, program, controller, crd, &["--no-controllers"])?;
     let kubectl = cluster.kubectl(program);
     operator::until("the controller to watch", SOON, || {
