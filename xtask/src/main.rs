@@ -46,6 +46,8 @@ fn dispatch(words: &[String]) -> Result<()> {
     match words.first().map(String::as_str) {
         Some("tidy") => tidy::run(),
         Some("e2e") => e2e::run(&words[1..]),
+        // Not a command of people: what runs in the pods of the part `pods`.
+        Some("e2e-echo") => e2e::pods::echo(),
         Some("soak") => soak::run(&words[1..]),
         Some("bench") => bench::run(&words[1..]),
         Some("peers") => {

@@ -116,9 +116,9 @@ impl Kubectl {
 
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
-        command.current_dir(&self.folder).arg("--kubeconfig").arg(&self.kubeconfig).args(words);
+        command.current_dir(&self.folder).arg("--kubeconfig").arg(&self.kubeconfig);
         // Discovery is cached per host and port, and ports come again.
-        command.arg("--cache-dir").arg(self.folder.join("cache"));
+        command.arg("--cache-dir").arg(self.folder.join("cache")).args(words);
         command
     }
 

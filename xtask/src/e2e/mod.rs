@@ -13,6 +13,7 @@ mod manifests;
 mod objects;
 mod operator;
 mod operators;
+pub mod pods;
 pub mod proxy;
 mod restart;
 mod rollout;
@@ -47,6 +48,7 @@ const PARTS: &[Part] = &[
     Part { name: "restart", run: restart::run },
     Part { name: "client-go-typed", run: typed::run },
     Part { name: "envtest", run: envtest::run },
+    Part { name: "pods", run: pods::run },
     Part { name: "runtime", run: runtime::run },
     Part { name: "leader", run: leader::run },
     Part { name: "operators", run: operators::run },
