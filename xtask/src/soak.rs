@@ -5,28 +5,31 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use crate::run;
+use crate::{e2e, run};
 
 /// Seeds of the disk that loses what was not synced.
 const CRASH_SEEDS: &str = "1000";
 /// Seeds of the server that misbehaves.
 const WATCH_SEEDS: &str = "1000";
-/// Times that a writer is killed.
-const KILLS: &str = "200";
+/// Times that the store's writer is killed.
+const STORE_KILLS: &str = "200";
 
 /// Objects of each operator that are at rest, and how long that is watched.
 const STEADY_OBJECTS: usize = 1000;
 const STEADY_FOR: Duration = Duration::from_secs(60);
 
 pub fn run(words: &[String]) -> Result<()> {
+    let first = |default| words.get(1).map_or(default, String::as_str);
     match words.first().map(String::as_str) {
         None => {
-            example("crash", CRASH_SEEDS)?;
-            example("kill", KILLS)?;
+            store("crash", CRASH_SEEDS)?;
+            store("kill", STORE_KILLS)?;
+            kill(&[])?;
             watch(WATCH_SEEDS)
         }
-        Some("crash") => example("crash", words.get(1).map_or(CRASH_SEEDS, String::as_str)),
-        Some("kill") => example("kill", words.get(1).map_or(KILLS, String::as_str)),
+        Some("crash") => store("crash", first(CRASH_SEEDS)),
+        Some("store-kill") => store("kill", first(STORE_KILLS)),
+        Some("kill") => kill(&words[1..]),
         Some("watch") => {
             watch(words.iter().skip(1).find(|word| *word != "--seeds").map_or(WATCH_SEEDS, String::as_str))
         }
@@ -36,26 +39,33 @@ pub fn run(words: &[String]) -> Result<()> {
             let setup = crate::e2e::Setup { setpoint: crate::e2e::build()? };
             crate::e2e::steady::at_rest(&setup, count, STEADY_FOR)
         }
-        Some(other) => bail!("no soak `{other}`; there are crash, kill, watch, rollout and steady"),
+        Some("controller-runtime") => e2e::all_suites(),
+        Some(other) => bail!(
+            "no soak `{other}`; there are `crash [SEEDS]`, `store-kill [TIMES]`, `kill [--times N] [--seed S]`, \
+             `watch [--seeds N]`, `rollout`, `steady [OBJECTS]` and `controller-runtime`"
+        ),
     }
 }
 
-/// One of the store's own programs, in release.
-fn example(name: &str, count: &str) -> Result<()> {
+/// One of the store's own programs.
+fn store(name: &str, count: &str) -> Result<()> {
+    cargo_run(&["--package", "setpoint-store", "--example", name, "--", count])
+}
+
+/// The whole server, killed while it is written to.
+fn kill(flags: &[String]) -> Result<()> {
+    let setpoint = e2e::build()?;
+    let program = setpoint.to_string_lossy();
+    let mut words = vec!["--package", "setpoint-bench", "--", "kill", "--setpoint", &program];
+    words.extend(flags.iter().map(String::as_str));
+    cargo_run(&words)
+}
+
+/// In release: what a user runs.
+fn cargo_run(words: &[&str]) -> Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.current_dir(run::root());
-    command.args([
-        "run",
-        "--release",
-        "--quiet",
-        "--package",
-        "setpoint-store",
-        "--example",
-        name,
-        "--",
-        count,
-    ]);
+    command.current_dir(run::root()).args(["run", "--release", "--quiet"]).args(words);
     run::check(&mut command)
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
-use http::{Method, Request, Response};
+use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http2::SendRequest;
@@ -13,6 +13,8 @@ use rustls::ClientConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio::net::TcpStream;
+
+use crate::load::Call;
 
 /// Where a server is and how to be admitted.
 #[derive(Clone)]
@@ -23,6 +25,23 @@ pub struct Target {
     pub tls: Arc<ClientConfig>,
     /// A bearer token, where the server knows the client by one.
     pub token: Option<String>,
+}
+
+impl Target {
+    /// A request as this server takes it.
+    pub fn request(&self, call: &Call) -> Result<Request<Full<Bytes>>> {
+        let mut request = Request::builder()
+            .method(call.method.clone())
+            .uri(format!("https://{}{}", self.address, call.path))
+            .header("accept", call.accept);
+        if let Some(kind) = call.content_type {
+            request = request.header("content-type", kind);
+        }
+        if let Some(token) = &self.token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        Ok(request.body(Full::new(call.body.clone()))?)
+    }
 }
 
 /// A connection that sends one request at a time.
@@ -48,25 +67,10 @@ impl Connection {
     }
 
     /// Sends a request and gives the answer's head with its body still to be read.
-    pub async fn start(
-        &mut self,
-        method: Method,
-        path: &str,
-        content_type: Option<&str>,
-        body: Bytes,
-    ) -> Result<Response<Incoming>> {
-        let mut request = Request::builder()
-            .method(method)
-            .uri(format!("https://{}{path}", self.target.address))
-            .header("accept", "application/json");
-        if let Some(kind) = content_type {
-            request = request.header("content-type", kind);
-        }
-        if let Some(token) = &self.target.token {
-            request = request.header("authorization", format!("Bearer {token}"));
-        }
+    pub async fn start(&mut self, call: &Call) -> Result<Response<Incoming>> {
+        let request = self.target.request(call)?;
         self.send.ready().await?;
-        Ok(self.send.send_request(request.body(Full::new(body))?).await?)
+        Ok(self.send.send_request(request).await?)
     }
 
     /// Sends a request and gives the answer's body; fails unless it is a success.
@@ -85,36 +89,47 @@ impl Connection {
     }
 
     /// Sends a request, drains the answer, and fails unless it is a success.
-    pub async fn call(
-        &mut self,
-        method: Method,
-        path: &str,
-        content_type: Option<&str>,
-        body: Bytes,
-    ) -> Result<usize> {
-        let response = self.start(method, path, content_type, body).await?;
-        let status = response.status();
-        if !status.is_success() {
-            let text = response.into_body().collect().await?.to_bytes();
-            anyhow::bail!("{path}: {status}: {}", String::from_utf8_lossy(&text));
-        }
-        let mut body = response.into_body();
+    pub async fn call(&mut self, call: &Call) -> Result<usize> {
+        self.exchange(self.target.request(call)?).await
+    }
+
+    /// The same for a request that is made already.
+    pub async fn exchange(&mut self, request: Request<Full<Bytes>>) -> Result<usize> {
+        let mut body = self.succeed(request).await?;
         let mut length = 0;
         while let Some(frame) = body.frame().await {
             length += frame?.data_ref().map_or(0, Bytes::len);
         }
         Ok(length)
     }
+
+    /// Sends a request and gives the whole answer; fails unless it is a success.
+    pub async fn read(&mut self, call: &Call) -> Result<Bytes> {
+        let request = self.target.request(call)?;
+        Ok(self.succeed(request).await?.collect().await?.to_bytes())
+    }
+
+    async fn succeed(&mut self, request: Request<Full<Bytes>>) -> Result<Incoming> {
+        let uri = request.uri().clone();
+        self.send.ready().await?;
+        let response = self.send.send_request(request).await?;
+        let status = response.status();
+        if !status.is_success() {
+            let text = response.into_body().collect().await?.to_bytes();
+            anyhow::bail!("{uri}: {status}: {}", String::from_utf8_lossy(&text));
+        }
+        Ok(response.into_body())
+    }
 }
 
-/// A client that trusts `authority`, and shows a certificate when given one.
+/// A client that trusts `authority` and shows a certificate when given one.
 pub fn client_config(authority: &[u8], identity: Option<(&[u8], &[u8])>) -> Result<Arc<ClientConfig>> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut roots = rustls::RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(authority) {
         roots.add(certificate?)?;
     }
     ensure!(!roots.is_empty(), "no certificate in the authority");
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
         .with_root_certificates(roots);

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use bytes::Bytes;
-use http::Method;
+use http::{Method, Request};
+use http_body_util::Full;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -13,12 +14,13 @@ use crate::connection::{Connection, Target};
 /// As many as the peers' published figures were taken with.
 pub const CONNECTIONS: usize = 16;
 
-/// One request, made before the clock starts.
+/// One request.
 #[derive(Clone)]
 pub struct Call {
     pub method: Method,
     pub path: String,
     pub content_type: Option<&'static str>,
+    pub accept: &'static str,
     pub body: Bytes,
 }
 
@@ -35,23 +37,23 @@ impl Outcome {
     }
 }
 
-/// Sends every call once, spread over the connections.
+/// Sends every call once, spread over the connections. Requests are made before the clock starts.
 pub async fn drive(target: &Target, calls: Vec<Call>) -> Result<Outcome> {
     let mut connections = Vec::new();
     for _ in 0..CONNECTIONS {
         connections.push(Connection::open(target).await?);
     }
     let operations = calls.len();
-    let mut shares: Vec<Vec<Call>> = vec![Vec::new(); CONNECTIONS];
-    for (at, call) in calls.into_iter().enumerate() {
-        shares[at % CONNECTIONS].push(call);
+    let mut shares: Vec<Vec<Request<Full<Bytes>>>> = (0..CONNECTIONS).map(|_| Vec::new()).collect();
+    for (at, call) in calls.iter().enumerate() {
+        shares[at % CONNECTIONS].push(target.request(call)?);
     }
     let start = Instant::now();
     let mut workers = JoinSet::new();
     for (mut connection, share) in connections.into_iter().zip(shares) {
         workers.spawn(async move {
-            for call in share {
-                connection.call(call.method, &call.path, call.content_type, call.body).await?;
+            for request in share {
+                connection.exchange(request).await?;
             }
             anyhow::Ok(connection)
         });

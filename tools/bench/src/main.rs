@@ -1,4 +1,5 @@
-//! Benchmarks beside the peers, in one run: `cargo xtask bench NAME`. A program that prints figures, not a test.
+//! Benchmarks beside the peers in one run (`cargo xtask bench NAME`), and what else needs a load: `cargo xtask soak
+//! kill`. A program that prints figures, not a test.
 
 // A command line: it reads the environment and starts processes.
 #![allow(clippy::disallowed_methods)]
@@ -6,6 +7,7 @@
 mod apiserver;
 mod connection;
 mod controllers;
+mod kill;
 mod load;
 mod pair;
 mod runtime;
@@ -21,6 +23,7 @@ fn main() -> Result<()> {
         Some("apiserver") => runtime.block_on(apiserver::run(&words[1..])),
         Some("controllers") => runtime.block_on(controllers::run(&words[1..])),
         Some("runtime") => runtime::run(&words[1..]),
-        _ => bail!("usage: setpoint-bench apiserver|controllers|runtime [--only CASE]"),
+        Some("kill") => runtime.block_on(kill::run(&words[1..])),
+        _ => bail!("usage: setpoint-bench apiserver|controllers|runtime|kill [FLAGS]"),
     }
 }
