@@ -34,9 +34,11 @@ impl Cluster {
     /// The same in a folder that was used before.
     pub fn start_in(setpoint: &Path, folder: tempfile::TempDir, flags: &[&str]) -> Result<Cluster> {
         let log = std::fs::File::create(folder.path().join("stderr.log"))?;
+        let port: &[&str] = if flags.contains(&"--port") { &[] } else { &["--port", "0"] };
         let mut child = Command::new(setpoint)
             .current_dir(folder.path())
-            .args(["up", "--port", "0", "--kubeconfig", "k.yaml"])
+            .args(["up", "--kubeconfig", "k.yaml"])
+            .args(port)
             .args(flags)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

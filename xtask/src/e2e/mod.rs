@@ -4,9 +4,11 @@
 
 mod browser;
 pub mod cluster;
+mod controller_runtime;
 pub mod controllers;
 mod demo;
 mod envtest;
+mod informers;
 mod kubectl;
 mod leader;
 mod manifests;
@@ -47,6 +49,7 @@ const PARTS: &[Part] = &[
     Part { name: "rollout-kill", run: crate::rollout::slice },
     Part { name: "restart", run: restart::run },
     Part { name: "client-go-typed", run: typed::run },
+    Part { name: "informers", run: informers::run },
     Part { name: "envtest", run: envtest::run },
     Part { name: "pods", run: pods::run },
     Part { name: "runtime", run: runtime::run },
@@ -55,6 +58,7 @@ const PARTS: &[Part] = &[
     Part { name: "sample-controller", run: sample_controller::run },
     Part { name: "manifests", run: manifests::run },
     Part { name: "steady", run: steady::run },
+    Part { name: "controller-runtime", run: controller_runtime::short },
     Part { name: "demo", run: demo::run },
     Part { name: "tour", run: tour::run },
     Part { name: "browser", run: browser::run },
@@ -124,6 +128,11 @@ pub fn run(names: &[String]) -> Result<()> {
     }
     println!("{passed} passed, {failed} failed, {skipped} skipped");
     if failed > 0 { bail!("{failed} parts failed") } else { Ok(()) }
+}
+
+/// Every suite of controller-runtime that needs a server: minutes, so not for every change.
+pub fn all_suites() -> Result<()> {
+    controller_runtime::all(&Setup { setpoint: build()? })
 }
 
 /// Our binary, in release: what a user runs.
