@@ -73,21 +73,6 @@ impl Connection {
         Ok(self.send.send_request(request).await?)
     }
 
-    /// Sends a request and gives the answer's body; fails unless it is a success.
-    pub async fn read(
-        &mut self,
-        method: Method,
-        path: &str,
-        content_type: Option<&str>,
-        body: Bytes,
-    ) -> Result<Bytes> {
-        let response = self.start(method, path, content_type, body).await?;
-        let status = response.status();
-        let body = response.into_body().collect().await?.to_bytes();
-        ensure!(status.is_success(), "{path}: {status}: {}", String::from_utf8_lossy(&body));
-        Ok(body)
-    }
-
     /// Sends a request, drains the answer, and fails unless it is a success.
     pub async fn call(&mut self, call: &Call) -> Result<usize> {
         self.exchange(self.target.request(call)?).await

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use bytes::Bytes;
 use http::Method;
 use serde_json::{Value, json};
 
@@ -95,6 +94,7 @@ fn post(path: &str, object: &Value) -> Call {
         method: Method::POST,
         path: path.to_owned(),
         content_type: Some(JSON),
+        accept: JSON,
         body: object.to_string().into(),
     }
 }
@@ -154,7 +154,7 @@ async fn all_ready(pair: &Pair, wanted: u64) -> Result<()> {
     let path = "/apis/apps/v1/namespaces/default/deployments";
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let list = connection.read(Method::GET, path, None, Bytes::new()).await?;
+        let list = connection.read(&Call::get(path)).await?;
         let list: Value = serde_json::from_slice(&list)?;
         let ready = |deployment: &Value| deployment["status"]["readyReplicas"].as_u64().unwrap_or(0);
         let sum: u64 = list["items"].as_array().into_iter().flatten().map(ready).sum();
@@ -193,6 +193,7 @@ async fn rollout(pair: &Pair) -> Result<Figures> {
         method: Method::PATCH,
         path: format!("{path}/rolled"),
         content_type: Some(MERGE_PATCH),
+        accept: JSON,
         body: patch.to_string().into(),
     };
     let began = Instant::now();
@@ -236,6 +237,7 @@ async fn delete(pair: &Pair, collection: &str, name: &str, options: &Value) -> R
         method: Method::DELETE,
         path: format!("{collection}/{name}"),
         content_type: Some(JSON),
+        accept: JSON,
         body: options.to_string().into(),
     };
     let began = Instant::now();
@@ -263,7 +265,7 @@ async fn foreground(pair: &Pair) -> Result<Figures> {
     let path = "/api/v1/namespaces/default/configmaps";
     load::drive(&pair.target, vec![post(path, &config_map("owner".into(), None))]).await?;
     let mut connection = Connection::open(&pair.target).await?;
-    let owner = connection.read(Method::GET, &format!("{path}/owner"), None, Bytes::new()).await?;
+    let owner = connection.read(&Call::get(format!("{path}/owner"))).await?;
     let owner: Value = serde_json::from_slice(&owner)?;
     ensure!(owner["metadata"]["uid"].is_string(), "{owner}");
     let calls = (0..DEPENDENTS).map(|at| post(path, &config_map(format!("d-{at}"), Some(&owner)))).collect();

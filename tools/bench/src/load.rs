@@ -24,6 +24,14 @@ pub struct Call {
     pub body: Bytes,
 }
 
+impl Call {
+    /// A read in JSON.
+    pub fn get(path: impl Into<String>) -> Call {
+        let accept = "application/json";
+        Call { method: Method::GET, path: path.into(), content_type: None, accept, body: Bytes::new() }
+    }
+}
+
 /// What came out.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {

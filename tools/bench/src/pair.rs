@@ -6,11 +6,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use bytes::Bytes;
-use http::Method;
 use setpoint_peers::ControlPlane;
 
 use crate::connection::{Connection, Target, client_config};
+use crate::load::Call;
 use crate::server::{Usage, kubeconfig_data, ready, usage};
 
 /// What kube-controller-manager runs by default and our cluster has too, without scheduler and nodes.
@@ -104,7 +103,7 @@ impl Pair {
         let node = workload.nodes.checked_sub(1).map(|last| format!("/api/v1/nodes/setpoint-{last}"));
         for path in [Some(account), node].into_iter().flatten() {
             let deadline = Instant::now() + Duration::from_secs(60);
-            while connection.call(Method::GET, &path, None, Bytes::new()).await.is_err() {
+            while connection.call(&Call::get(&path)).await.is_err() {
                 if Instant::now() > deadline {
                     bail!("no {path} after a minute");
                 }

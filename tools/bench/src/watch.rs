@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use bytes::{Buf, Bytes, BytesMut};
-use http::Method;
+use bytes::{Buf, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use serde::Deserialize;
 
 use crate::connection::{Connection, Target};
+use crate::load::Call;
 
 /// Nothing happens for so long: something hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -82,7 +82,7 @@ impl Watch {
     pub async fn open(target: &Target, path: &str) -> Result<Watch> {
         let mut connection = Connection::open(target).await?;
         let path = format!("{path}?watch=true&resourceVersion=0");
-        let response = connection.start(Method::GET, &path, None, Bytes::new()).await?;
+        let response = connection.start(&Call::get(&path)).await?;
         ensure!(response.status().is_success(), "watch of {path}: {}", response.status());
         Ok(Watch { body: response.into_body(), buffer: BytesMut::new(), _connection: connection })
     }

@@ -86,6 +86,7 @@ fn create_parents(plane: &ControlPlane) -> Result<()> {
             method: Method::POST,
             path: "/api/v1/namespaces/default/configmaps".to_owned(),
             content_type: Some("application/json"),
+            accept: "application/json",
             body: Bytes::from(body),
         }
     });
