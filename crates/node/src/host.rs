@@ -73,7 +73,7 @@ impl Host for NodePods {
         let (key, pod) = self.find(name)?;
         let status = status_of(&pod, &name.container);
         let gone = || {
-            HostError::NotFound(format!(
+            HostError::NotYet(format!(
                 "previous terminated container {:?} in pod {:?} not found",
                 name.container, name.pod
             ))

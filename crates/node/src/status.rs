@@ -26,19 +26,23 @@ pub fn addresses(status: &mut PodStatus, addresses: &Addresses) {
 /// The phase: a summary of the containers' states under the pod's restart policy.
 pub fn phase(status: &mut PodStatus, spec: &PodSpec) {
     let containers = status.container_statuses.as_deref().unwrap_or_default();
-    let restarts_always = !matches!(spec.restart_policy.as_deref(), Some("Never" | "OnFailure"));
+    let never = spec.restart_policy.as_deref() == Some("Never");
+    let always = !never && spec.restart_policy.as_deref() != Some("OnFailure");
     let ended = |status: &ContainerStatus| status.state.as_ref().and_then(|state| state.terminated.clone());
     let waiting_first = |status: &ContainerStatus| {
         status.state.as_ref().is_none_or(|state| state.waiting.is_some()) && status.last_state.is_none()
     };
     let phase = if containers.len() < spec.containers.len() || containers.iter().any(waiting_first) {
         "Pending"
-    } else if restarts_always || !containers.iter().all(|status| ended(status).is_some()) {
+    } else if always || !containers.iter().all(|status| ended(status).is_some()) {
         "Running"
     } else if containers.iter().filter_map(ended).all(|end| end.exit_code == 0) {
         "Succeeded"
-    } else {
+    } else if never {
         "Failed"
+    } else {
+        // What failed is started again.
+        "Running"
     };
     status.phase = Some(phase.into());
 }

@@ -10,6 +10,7 @@ mod demo;
 mod envtest;
 mod informers;
 mod kubectl;
+mod kubelet;
 mod leader;
 mod manifests;
 mod objects;
@@ -52,6 +53,7 @@ const PARTS: &[Part] = &[
     Part { name: "informers", run: informers::run },
     Part { name: "envtest", run: envtest::run },
     Part { name: "pods", run: pods::run },
+    Part { name: "kubelet", run: kubelet::run },
     Part { name: "runtime", run: runtime::run },
     Part { name: "leader", run: leader::run },
     Part { name: "operators", run: operators::run },

@@ -251,6 +251,22 @@ async fn nothing_is_left_of_a_cluster_that_stopped() {
 }
 
 #[tokio::test]
+async fn a_signal_to_the_helper_leaves_its_program_and_what_that_started_in_its_hands() {
+    let world = World::start().await;
+    let script =
+        "sleep 1000 & for signal in INT TERM HUP QUIT; do kill -$signal $PPID; done; echo $PPID $!; wait";
+    world.script("p", script, json!({})).await;
+    let log = world.until_logged("p", "\n").await;
+    let pids: Vec<&str> = log.split_whitespace().collect();
+    let group = std::fs::read_to_string(format!("/proc/{}/stat", pids[0])).unwrap();
+    let group = group.rsplit(") ").next().unwrap().split(' ').nth(2).unwrap().to_owned();
+    assert_eq!(group, pids[0], "a signal to the node's group does not reach it");
+    world.delete("p").await;
+    world.until_gone("p").await;
+    assert!(!runs(pids[1]), "it ended what the program had started");
+}
+
+#[tokio::test]
 async fn ports_may_be_free_ones_that_the_program_is_told() {
     let world = World::listening(Listen::FreePorts).await;
     world.create::<ConfigMap>(json!({"metadata": {"name": "book"}, "data": {"SUMMARY.md": "- [One](one.md)", "one.md": "# Hello"}})).await;

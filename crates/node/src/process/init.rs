@@ -169,7 +169,13 @@ fn enter(launch: &mut Launch) -> io::Result<bool> {
 fn child_ended() -> io::Result<SignalFd> {
     let mut mask = SigSet::empty();
     mask.add(Signal::SIGCHLD);
-    mask.thread_block()?;
+    let mut blocked = mask;
+    // Only the control socket ends the helper: one that died by a signal to a whole group (Ctrl-C) would leave what
+    // its program started.
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT] {
+        blocked.add(signal);
+    }
+    blocked.thread_block()?;
     Ok(SignalFd::new(&mask)?)
 }
 
@@ -273,7 +279,7 @@ pub fn exec(exec: &Exec) -> io::Error {
 
 fn prepare(exec: &Exec) -> io::Result<Command> {
     prctl::set_pdeathsig(Signal::SIGKILL)?;
-    // The helper blocked SIGCHLD and masks survive exec; the program gets a clean one.
+    // The helper blocked signals and masks survive exec; the program gets a clean one.
     SigSet::empty().thread_set_mask()?;
     let Some((program, arguments)) = exec.command.split_first() else {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "no program to run"));

@@ -88,6 +88,8 @@ pub fn start(helper: &Path, launch: &Launch) -> io::Result<Supervised> {
         .stdin(Stdio::from(std::os::fd::OwnedFd::from(far)))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
+        // Not of the node's group: Ctrl-C is for the node, which ends its containers.
+        .process_group(0)
         // Not killed when dropped: the helper ends its program and all that it left behind when the socket closes,
         // and would leave them if it were killed itself.
         .spawn()?;
