@@ -1,5 +1,5 @@
-//! The caches of other people's clients stay true: client-go's dynamic informer lists, watches, lives through a restart
-//! of the server, finds its version expired, and lists again.
+//! The caches of other people's clients stay true: client-go's dynamic informer and kube's reflector list, watch, live
+//! through a restart of the server, find their version expired, and list again.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -21,7 +21,7 @@ const OBJECTS: usize = 40;
 
 pub fn run(setup: &Setup) -> Result<()> {
     let kubectl = setup.peer("kubectl")?;
-    let informer = build_informer()?;
+    let (informer, watcher) = (build_informer()?, build_watcher()?);
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port().to_string();
     let flags = ["--port", &port, "--data-dir", "data", "--no-controllers"];
     let start_with =
@@ -34,7 +34,11 @@ pub fn run(setup: &Setup) -> Result<()> {
     std::fs::copy(cluster.folder.path().join("k.yaml"), &kubeconfig)?;
 
     cluster.kubectl(&kubectl).feed(&["create", "-f", "-"], Some(&maps("first", OBJECTS)))?;
-    let mut caches = [Cache::start("client-go, dynamic informer", &informer, &kubeconfig)?];
+    let mut caches = vec![
+        Cache::start("client-go, dynamic informer", &informer, &kubeconfig, &[])?,
+        Cache::start("kube-rs, list and watch", &watcher, &kubeconfig, &["list"])?,
+        Cache::start("kube-rs, streaming list", &watcher, &kubeconfig, &["stream"])?,
+    ];
     all_true(&mut caches, &cluster.kubectl(&kubectl), "list")?;
     change(&cluster.kubectl(&kubectl), "watched", 0)?;
     all_true(&mut caches, &cluster.kubectl(&kubectl), "watch")?;
@@ -51,7 +55,8 @@ pub fn run(setup: &Setup) -> Result<()> {
     caches.iter().try_for_each(|cache| cache.signal("-CONT"))?;
     all_true(&mut caches, &cluster.kubectl(&kubectl), "expiry")?;
     println!(
-        "informers: 3 caches equal the server's truth after list, watch, restart and expiry ({expired})"
+        "informers: {} caches equal the server's truth after list, watch, restart and expiry ({expired})",
+        caches.len()
     );
     Ok(())
 }
@@ -129,9 +134,14 @@ impl Drop for Cache {
 }
 
 impl Cache {
-    fn start(name: &'static str, program: &Path, kubeconfig: &Path) -> Result<Cache> {
+    fn start(name: &'static str, program: &Path, kubeconfig: &Path, words: &[&str]) -> Result<Cache> {
         let mut command = Command::new(program);
-        command.arg(kubeconfig).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command
+            .arg(kubeconfig)
+            .args(words)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
         let mut child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
         let ask = child.stdin.take().context("no input")?;
         let answers = BufReader::new(child.stdout.take().context("no output")?);
@@ -162,4 +172,13 @@ fn build_informer() -> Result<PathBuf> {
     build.current_dir(run::root().join("peers/client-go-informers")).env("CGO_ENABLED", "0");
     run::check(build.args(["build", "-buildvcs=false", "-o"]).arg(&program).arg("."))?;
     Ok(program)
+}
+
+fn build_watcher() -> Result<PathBuf> {
+    let target = run::root().join("target/peers");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut build = Command::new(cargo);
+    build.current_dir(run::root().join("peers/kube-watcher")).env("CARGO_TARGET_DIR", &target);
+    run::check(build.args(["build", "--quiet", "--locked"]))?;
+    Ok(target.join("debug/kube-watcher"))
 }
