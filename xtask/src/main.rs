@@ -21,11 +21,15 @@ cargo xtask COMMAND
 
   tidy              check the rules that the compiler does not know (also part of cargo test)
   e2e [PART...]     what needs kubectl, the Go peers or a browser
-  soak [crash|kill|watch [--seeds N]|rollout [--times N] [--seed S]]
-                    long runs: a disk that loses what was not synced, a writer that is killed, a server that
-                    misbehaves toward the runtime's caches, controllers that are killed in the middle of a rollout
+  soak [crash N|store-kill N|kill [--times N] [--seed S]|watch [--seeds N]]
+                    long runs: a disk that loses what was not synced; the store's writer, or the whole server, killed
+                    while it is written to; a server that misbehaves toward the runtime's caches
+  soak rollout [--times N] [--seed S]
+                    controllers that are killed in the middle of a rollout
   soak steady [N]   N objects of each example operator at rest for a minute: nothing may be asked
-  bench NAME        ours beside the peers: apiserver, controllers [--only CASE] [--alone]
+  soak controller-runtime
+                    every suite of controller-runtime that needs no webhooks, on setpoint assets
+  bench NAME        ours beside the peers: apiserver, runtime, controllers [--only CASE]
   peers             build kube-apiserver, kube-controller-manager, kubectl and etcd into the cache folder
   schema            generate the table of built-in kinds from the Go modules of Kubernetes (needs Go)
   wire NAME         the real server's answers beside ours: record, verify, replay, fuzz --seconds N --seed S
