@@ -47,16 +47,17 @@ pub async fn measure(server: &Server, watchers: usize) -> Result<Case> {
         body: body::json_bytes(&body::secret(&format!("watched-{at}"))),
     });
     load::drive(&server.target, calls.collect()).await?;
-    let mut seen = 0;
+    let (mut seen, mut complete) = (0, 0);
     while let Some(reader) = readers.join_next().await {
         let events = reader??;
-        ensure!(events == WRITES, "a watcher saw {events} of {WRITES} writes");
+        // A server may close the watches that it cannot serve fast enough: the peer does.
+        complete += usize::from(events == WRITES);
         seen += events;
     }
     let elapsed = began.elapsed();
     let after = server.usage()?;
     println!(
-        "#   watch, {}: {watchers} watchers saw all of {WRITES} writes; each costs {:.1} KB and {:.2} ms of CPU for {WRITES} events",
+        "#   watch, {}: {complete} of {watchers} watchers saw all of {WRITES} writes; each costs {:.1} KB and {:.2} ms of CPU for {WRITES} events",
         server.name,
         before.resident_bytes.saturating_sub(idle.resident_bytes) as f64 / 1e3 / watchers as f64,
         (after.cpu - before.cpu).as_secs_f64() * 1e3 / watchers as f64,
