@@ -11,7 +11,7 @@ pub fn run(words: &[String]) -> Result<()> {
     let Some((name, flags)) = words.split_first() else {
         bail!("usage: cargo xtask bench apiserver|controllers|runtime [FLAGS]")
     };
-    let mut command = cargo();
+    let mut command = run::cargo();
     command.current_dir(run::root()).args([
         "run",
         "--release",
@@ -31,10 +31,6 @@ pub fn run(words: &[String]) -> Result<()> {
     run::check(command.args(flags))
 }
 
-fn cargo() -> Command {
-    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-}
-
 /// Builds what the runtime is compared with, and its own side, and gives the folder with all of them.
 fn runtime_programs() -> Result<PathBuf> {
     let root = run::root();
@@ -50,12 +46,12 @@ fn runtime_programs() -> Result<PathBuf> {
     }
     let peer = root.join("peers/kube-runtime");
     let target = root.join("target/kube-runtime");
-    run::check(cargo().current_dir(&peer).env("CARGO_TARGET_DIR", &target).args([
+    run::check(run::cargo().current_dir(&peer).env("CARGO_TARGET_DIR", &target).args([
         "build",
         "--release",
         "--locked",
     ]))?;
-    let mut own = cargo();
+    let mut own = run::cargo();
     own.current_dir(&root).args(["build", "--release", "--package", "setpoint-bench-client"]);
     run::check(like_the_peer(&mut own))?;
     copy(&target.join("release/kube-runtime-peer"), &folder.join("kube-runtime"))?;

@@ -1,6 +1,5 @@
 //! `cargo xtask soak`: runs that are too long for every change.
 
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -63,17 +62,13 @@ fn kill(flags: &[String]) -> Result<()> {
 
 /// In release: what a user runs.
 fn cargo_run(words: &[&str]) -> Result<()> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.current_dir(run::root()).args(["run", "--release", "--quiet"]).args(words);
-    run::check(&mut command)
+    run::check(run::cargo().args(["run", "--release", "--quiet"]).args(words))
 }
 
 /// The runtime's caches over a server that misbehaves, in release.
 fn watch(seeds: &str) -> Result<()> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.current_dir(run::root()).env("SETPOINT_SEEDS", seeds);
+    let mut command = run::cargo();
+    command.env("SETPOINT_SEEDS", seeds);
     command.args(["test", "--release", "--quiet", "--package", "setpoint", "--test", "it", "--"]);
     run::check(command.args(["the_cache_ends_equal_to_the_truth_on_every_seed", "--nocapture"]))
 }

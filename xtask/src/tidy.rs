@@ -101,14 +101,7 @@ fn tracked_files() -> Result<Vec<String>> {
 }
 
 fn metadata() -> Result<Value> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let text = run::read(Command::new(cargo).current_dir(run::root()).args([
-        "metadata",
-        "--no-deps",
-        "--offline",
-        "--format-version",
-        "1",
-    ]))?;
+    let text = run::read(run::cargo().args(["metadata", "--no-deps", "--offline", "--format-version", "1"]))?;
     Ok(serde_json::from_str(&text)?)
 }
 

@@ -176,8 +176,7 @@ fn build_informer() -> Result<PathBuf> {
 
 fn build_watcher() -> Result<PathBuf> {
     let target = run::root().join("target/peers");
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut build = Command::new(cargo);
+    let mut build = run::cargo();
     build.current_dir(run::root().join("peers/kube-watcher")).env("CARGO_TARGET_DIR", &target);
     run::check(build.args(["build", "--quiet", "--locked"]))?;
     Ok(target.join("debug/kube-watcher"))

@@ -53,9 +53,9 @@ struct Programs {
 
 /// The example `leader`, built as `cargo test --workspace` builds it, so that nothing is built twice.
 fn build_example() -> Result<PathBuf> {
-    let mut command = super::cargo();
+    let mut command = run::cargo();
     run::check(command.args(["build", "--quiet", "--workspace", "--example", "leader"]))?;
-    let program = super::target_folder().join("debug/examples/leader");
+    let program = run::target_folder().join("debug/examples/leader");
     program.canonicalize().with_context(|| format!("{} was not built", program.display()))
 }
 

@@ -27,7 +27,6 @@ mod tour;
 mod typed;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
@@ -139,19 +138,7 @@ pub fn all_suites() -> Result<()> {
 
 /// Our binary, in release: what a user runs.
 pub fn build() -> Result<PathBuf> {
-    run::check(cargo().args(["build", "--release", "--quiet", "--package", "setpoint-cli"]))?;
-    let program = target_folder().join("release/setpoint");
+    run::check(run::cargo().args(["build", "--release", "--quiet", "--package", "setpoint-cli"]))?;
+    let program = run::target_folder().join("release/setpoint");
     program.canonicalize().with_context(|| format!("{} was not built", program.display()))
-}
-
-/// cargo in the workspace.
-fn cargo() -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(run::root());
-    command
-}
-
-/// Where cargo puts what it builds.
-fn target_folder() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| run::root().join("target"), PathBuf::from)
 }

@@ -53,16 +53,13 @@ pub const ALL: [Example; 3] = [FOO, MYRESOURCE, MARKDOWNVIEW];
 
 /// Builds the examples as `cargo run -p NAME` does and gives the folder of their programs.
 pub fn build() -> Result<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.current_dir(run::root()).args(["build", "--quiet"]);
+    let mut command = run::cargo();
+    command.args(["build", "--quiet"]);
     for example in ALL {
         command.args(["--package", example.program]);
     }
     run::check(&mut command)?;
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| run::root().join("target"), PathBuf::from);
-    Ok(target.join("debug"))
+    Ok(run::target_folder().join("debug"))
 }
 
 impl Example {

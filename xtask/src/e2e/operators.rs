@@ -10,7 +10,7 @@ use setpoint_peers::{ControlPlane, Options};
 
 use super::cluster::{Cluster, Kubectl};
 use super::operator::{self, ALL, Example, Running};
-use super::{Missing, Setup, objects};
+use super::{Setup, objects};
 
 const SOON: Duration = Duration::from_secs(60);
 /// What the operators make, and what comes of it.
@@ -31,7 +31,7 @@ pub fn run(setup: &Setup) -> Result<()> {
     objects::equal("kube-apiserver and setpoint", &on_real, &on_ours)?;
     println!("operators: {} objects are the same on kube-apiserver and on setpoint", on_ours.len());
     drop(real);
-    finalizers_are_needed(&program, &programs)
+    finalizers_are_needed(setup, &program, &programs)
 }
 
 /// The real control plane with our scheduler and node, since it has neither.
@@ -52,7 +52,7 @@ impl Real {
     fn start(setup: &Setup) -> Result<Real> {
         let folder = tempfile::tempdir()?;
         let options = Options { controller_manager: Some(vec!["*".into()]), ..Options::default() };
-        let plane = ControlPlane::start(folder.path(), &options).map_err(|e| Missing(format!("{e:#}")))?;
+        let plane = setup.control_plane(folder.path(), &options)?;
         let log = std::fs::File::create(folder.path().join("nodes.log"))?;
         let nodes = Command::new(&setup.setpoint)
             .args(["controllers", "--only", "scheduler,node", "--no-leader-election", "--kubeconfig"])
@@ -131,11 +131,11 @@ fn start(kubectl: &Kubectl, admin: &Path, programs: &Path, example: &Example) ->
 
 /// A server that is told to look refuses to set an owner whose deletion one may block, unless one may write the owner's
 /// finalizers. With that right the child comes, without it the refusal.
-fn finalizers_are_needed(program: &Path, programs: &Path) -> Result<()> {
+fn finalizers_are_needed(setup: &Setup, program: &Path, programs: &Path) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let flag = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement";
     let options = Options { apiserver_flags: vec![flag.into()], ..Options::default() };
-    let plane = ControlPlane::start(folder.path(), &options)?;
+    let plane = setup.control_plane(folder.path(), &options)?;
     let (admin, kubectl) = (plane.kubeconfig(), Kubectl::on(program, &plane.kubeconfig()));
     let mut running = Vec::new();
     for example in ALL {

@@ -26,7 +26,7 @@ pub fn run(setup: &Setup) -> Result<()> {
 
 /// The test program, built as `cargo test --workspace` builds it, so that nothing is built twice.
 fn build() -> Result<PathBuf> {
-    let mut command = super::cargo();
+    let mut command = run::cargo();
     command.args(["test", "--workspace", "--test", "it", "--no-run", "--quiet", "--message-format=json"]);
     let messages = run::read(&mut command)?;
     let ours = |message: &Value| {

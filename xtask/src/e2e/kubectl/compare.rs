@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use setpoint_peers::{ControlPlane, Options};
+use setpoint_peers::Options;
 
 use super::normal::normal;
 use super::steps::{self, Action, Look, Step};
@@ -38,9 +38,6 @@ pub fn oldest(setup: &Setup) -> Result<()> {
 
 fn compare(setup: &Setup, name: &str) -> Result<()> {
     let program = setup.peer(name)?;
-    for peer in ["etcd", "kube-apiserver"] {
-        setup.peer(peer)?;
-    }
     let script = steps::read(SCRIPT)?;
     let mut differences = differing(setup, &program, &script)?;
     println!("{name}: {} steps on both servers", script.len());
@@ -58,7 +55,7 @@ fn compare(setup: &Setup, name: &str) -> Result<()> {
 /// The steps whose outcome is another one on ours, by their number.
 fn differing(setup: &Setup, program: &Path, script: &[Step]) -> Result<BTreeMap<usize, String>> {
     let folder = tempfile::tempdir()?;
-    let real = ControlPlane::start(folder.path(), &Options::default())?;
+    let real = setup.control_plane(folder.path(), &Options::default())?;
     let ours = Cluster::start(&setup.setpoint, &["--no-controllers"])?;
     let run = |kubeconfig: PathBuf| move || Runner::new(program, kubeconfig)?.run(script);
     let (expected, found) = std::thread::scope(|scope| {
