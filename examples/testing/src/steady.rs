@@ -2,21 +2,25 @@
 
 use std::time::Duration;
 
+use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::Api;
 use kube::api::{DynamicObject, PostParams};
 use kube::core::GroupVersionKind;
 use kube::discovery::pinned_kind;
+use kube::{Api, Resource};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use setpoint::{Action, Context, Controller, Error, Manager, ManagerOptions, Request};
 use setpoint_cluster::{Cluster, Controllers, NodeOptions, Options};
 use tokio::task::JoinSet;
 
 use crate::requests::{Fault, Sent};
-use crate::world::{DEADLINE, Operator, World};
+use crate::world::{DEADLINE, Operator, World, until};
 
 /// How long it is watched.
 const QUIET: Duration = Duration::from_secs(60);
+/// Long enough for the writes that a pass leads to.
+const SETTLED: Duration = Duration::from_secs(5);
 
 /// Makes `count` objects, waits until all are `synced`, and then sees a minute in which the operator sends nothing but
 /// watches and renewals of its lease.
@@ -54,6 +58,23 @@ pub async fn no_request_while_nothing_changes(
     let other: Vec<&Sent> = sent.iter().filter(|sent| !sent.is_watch() && !sent.is_lease()).collect();
     assert!(other.is_empty(), "{} of {count} objects: {:?}", other.len(), &other[..other.len().min(5)]);
     assert!(sent.iter().filter(|sent| sent.is_lease()).count() > 20, "the lease was not renewed: {sent:?}");
+}
+
+/// An operator that has converged with `writes` writes looks again at an object whose labels change, and writes nothing.
+pub async fn a_pass_that_finds_nothing_writes_nothing<K>(world: &World, name: &str, writes: usize)
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+    K: DeserializeOwned + Clone + std::fmt::Debug,
+{
+    tokio::time::sleep(SETTLED).await;
+    let written = || world.requests.sent().iter().filter(|sent| sent.is_write()).count();
+    let passes = world.metric("controller_runtime_reconcile_total");
+    assert_eq!(written(), writes, "{:?}", world.requests.sent());
+    world.change::<K>(name, json!({"metadata": {"labels": {"a": "b"}}})).await;
+    until("a pass", async || (world.metric("controller_runtime_reconcile_total") > passes).then_some(()))
+        .await;
+    tokio::time::sleep(SETTLED).await;
+    assert_eq!(written(), writes, "{:?}", world.requests.sent());
 }
 
 async fn create(world: &World, count: usize, object: impl Fn(usize) -> Value) {

@@ -3,6 +3,8 @@
 
 mod informer;
 mod latency;
+// Both sides are timed and weighed by the same code.
+#[path = "../../../tools/bench-client/src/process.rs"]
 mod process;
 
 use anyhow::{Context, Result, bail};
