@@ -38,9 +38,8 @@ pub fn register_serving(
 ) -> Result<Pods, SetupError> {
     let ports = serving.ports();
     let pods = add(manager, options, &ports)?;
-    let (served, client) = (pods.clone(), manager.client_without_lease("kubelet"));
-    let clock = manager.clock().clone();
-    manager.add_always("kubelet", move |stop| serving.run(served, client, clock, stop))?;
+    let (served, clock) = (pods.clone(), manager.clock().clone());
+    manager.add_always("kubelet", move |stop| serving.run(served, clock, stop))?;
     Ok(pods)
 }
 

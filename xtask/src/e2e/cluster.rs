@@ -91,6 +91,21 @@ impl Cluster {
         Ok(std::mem::replace(&mut self.folder, empty))
     }
 
+    /// Ends it in order, as Ctrl-C does, and gives its folder back.
+    pub fn terminate(mut self) -> Result<tempfile::TempDir> {
+        let sent = Command::new("kill").arg(self.pid().to_string()).status().context("kill")?;
+        ensure!(sent.success(), "kill ended with {sent}");
+        let ended = self.child.wait()?;
+        ensure!(ended.success(), "setpoint ended with {ended}: {}", self.errors());
+        let empty = tempfile::tempdir()?;
+        Ok(std::mem::replace(&mut self.folder, empty))
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// kubectl against this cluster.
     pub fn kubectl(&self, program: &Path) -> Kubectl {
         Kubectl::on(program, &self.kubeconfig())

@@ -8,7 +8,7 @@ use base64::Engine;
 use kube::Config;
 use setpoint::program::Program;
 use setpoint_node::NodeOptions;
-use setpoint_node::kubelet::server::{Serving, ServingOptions};
+use setpoint_node::kubelet::server::{API_SERVER, Serving, ServingOptions};
 
 use super::nodes::{self, PodFolder};
 
@@ -51,6 +51,10 @@ struct Nodes {
     /// port-forward; that of the kubeconfig when absent.
     #[arg(long, value_name = "FILE")]
     client_ca_file: Option<PathBuf>,
+    /// The common name of that certificate; any other certificate of the authority is refused. May be given more
+    /// than once.
+    #[arg(long, value_name = "NAME", default_value = API_SERVER)]
+    kubelet_client_name: Vec<String>,
     /// The address where nodes serve logs, exec and port-forward to the API server.
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     node_ip: IpAddr,
@@ -126,7 +130,8 @@ impl Nodes {
             (Some(certificate), Some(key)) => Some((read(certificate)?, read(key)?)),
             _ => None,
         };
-        let serving = ServingOptions { port: self.node_port, client_authority, identity };
+        let client_names = self.kubelet_client_name.clone();
+        let serving = ServingOptions { port: self.node_port, client_authority, client_names, identity };
         let serving = Serving::bind(&options, &serving)?;
         Ok((options, Some(serving)))
     }

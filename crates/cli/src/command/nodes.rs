@@ -61,6 +61,11 @@ impl PodFolder {
         // What cannot be removed now, the next start removes.
         let _ = fs::remove_dir_all(&self.path);
     }
+
+    /// Removes what the pods of a run before left in it.
+    pub fn clear(&self) {
+        let _ = fs::remove_dir_all(self.path.join("pods"));
+    }
 }
 
 impl Drop for PodFolder {

@@ -90,6 +90,10 @@ pub async fn run(arguments: Arguments, began: Instant) -> Result<()> {
         ..Options::default()
     })
     .await?;
+    if count == 0 {
+        // What nodes of a killed run left behind, nodes remove; here there is none to do it.
+        folder.clear();
+    }
     report_recovery(cluster.recovery());
     let address = cluster.serve(listener, Serving::default())?;
     write_kubeconfig(&arguments.kubeconfig, &cluster.kubeconfig(address)?)?;

@@ -6,3 +6,4 @@
 mod node;
 mod processes;
 mod streams;
+mod updates;

@@ -14,15 +14,6 @@ use rustls::{DigitallySignedStruct, DistinguishedName, Error, RootCertStore, Sig
 use rustls_pki_types::{CertificateDer, UnixTime};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// A client as its certificate names it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct User {
-    /// The common name.
-    pub name: String,
-    /// Every organization.
-    pub groups: Vec<String>,
-}
-
 /// The authority whose certificates are believed.
 #[derive(Clone, Debug)]
 pub struct ClientAuthority(Arc<dyn ClientCertVerifier>);
@@ -46,16 +37,14 @@ impl ClientAuthority {
         Ok(ClientAuthority(verifier))
     }
 
-    /// The user of a certificate chain, leaf first; none where this authority did not sign it or it is not valid at
+    /// The common name of a certificate chain's leaf; none where this authority did not sign it or it is not valid at
     /// that time.
-    pub fn user(&self, chain: &[CertificateDer<'_>], since_epoch: Duration) -> Option<User> {
+    pub fn common_name(&self, chain: &[CertificateDer<'_>], since_epoch: Duration) -> Option<String> {
         let (leaf, rest) = chain.split_first()?;
         self.0.verify_client_cert(leaf, rest, UnixTime::since_unix_epoch(since_epoch)).ok()?;
         let (_, certificate) = X509Certificate::from_der(leaf).ok()?;
-        let subject = certificate.subject();
-        let name = subject.iter_common_name().next()?.as_str().ok()?.to_owned();
-        let groups = subject.iter_organization().filter_map(|group| group.as_str().ok());
-        Some(User { name, groups: groups.map(str::to_owned).collect() }).filter(|user| !user.name.is_empty())
+        let name = certificate.subject().iter_common_name().next()?.as_str().ok()?;
+        Some(name.to_owned()).filter(|name| !name.is_empty())
     }
 }
 

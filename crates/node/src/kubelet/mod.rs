@@ -1,7 +1,6 @@
 //! A kubelet's HTTP paths: logs, exec, attach, port-forward.
 
 pub mod attach;
-pub mod authorize;
 pub mod channels;
 pub mod client_certificate;
 pub mod exec;

@@ -1,4 +1,4 @@
-//! The kubelet's paths at an address of this host, over TLS, for who shows a certificate of the API server's authority.
+//! The kubelet's paths at an address of this host, over TLS, for the API server alone.
 
 use std::convert::Infallible;
 use std::io;
@@ -13,17 +13,15 @@ use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, KeyPair, SanType};
 use rustls::ServerConfig;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
-use setpoint::{Client, Error};
+use setpoint::Error;
 use setpoint_api::Clock;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use super::authorize::{Authorizer, Wish};
-use super::client_certificate::{Asked, ClientAuthority, User};
-use super::service::{Body, Service, text};
-use crate::host::NodePods;
+use super::client_certificate::{Asked, ClientAuthority};
+use super::service::{Body, Host, Service, text};
 use crate::node;
 use crate::options::NodeOptions;
 use crate::pods::Pods;
@@ -33,15 +31,29 @@ const CONNECTIONS: usize = 1024;
 /// How long a client may take for the handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
+/// The common name of the certificate with which an API server comes, where nothing else is said: kubeadm's, and that
+/// of our own API server.
+pub const API_SERVER: &str = "kube-apiserver-kubelet-client";
+
 /// With what the paths are served.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct ServingOptions {
     /// The first node's port, the others' follow; 0 takes free ones.
     pub port: u16,
     /// The authority (PEM) of the certificate with which the API server comes.
     pub client_authority: String,
+    /// The common names under which the API server may come; any other certificate of that authority is refused.
+    pub client_names: Vec<String>,
     /// Certificate and key (PEM); a self-signed one when absent, as a kubelet makes it.
     pub identity: Option<(String, String)>,
+}
+
+impl ServingOptions {
+    /// Free ports for the API server whose certificate this authority signed.
+    pub fn new(client_authority: impl Into<String>) -> Self {
+        let client_names = vec![API_SERVER.to_owned()];
+        ServingOptions { port: 0, client_authority: client_authority.into(), client_names, identity: None }
+    }
 }
 
 /// Why the paths cannot be served.
@@ -70,7 +82,7 @@ pub enum ServingError {
 pub struct Serving {
     listeners: Vec<std::net::TcpListener>,
     tls: Arc<ServerConfig>,
-    authority: ClientAuthority,
+    door: Door,
 }
 
 impl Serving {
@@ -99,7 +111,8 @@ impl Serving {
             let port = if options.port == 0 { 0 } else { options.port.saturating_add(at) };
             listeners.push(listen(SocketAddr::new(nodes.address, port))?);
         }
-        Ok(Serving { listeners, tls: Arc::new(tls), authority })
+        let names = options.client_names.as_slice().into();
+        Ok(Serving { listeners, tls: Arc::new(tls), door: Door { authority, names } })
     }
 
     /// The port of each node.
@@ -110,25 +123,12 @@ impl Serving {
     }
 
     /// Serves until told to stop.
-    pub(crate) async fn run(
-        self,
-        pods: Pods,
-        client: Client,
-        clock: Clock,
-        stop: CancellationToken,
-    ) -> Result<(), Error> {
-        let authorizer = Authorizer::new(client.kube().clone());
+    pub(crate) async fn run(self, pods: Pods, clock: Clock, stop: CancellationToken) -> Result<(), Error> {
         let mut nodes = JoinSet::new();
         for (index, listener) in pods.options().indices().zip(self.listeners) {
             let name = node::name(index);
             let Some(service) = pods.kubelet(&name) else { continue };
-            let one = OneNode {
-                name,
-                service,
-                authority: self.authority.clone(),
-                authorizer: authorizer.clone(),
-                clock: clock.clone(),
-            };
+            let one = OneNode { name, service, door: self.door.clone(), clock: clock.clone() };
             let listener = TcpListener::from_std(listener).map_err(Error::boxed)?;
             nodes.spawn(one.accept(listener, TlsAcceptor::from(self.tls.clone())));
         }
@@ -154,17 +154,51 @@ fn self_signed(nodes: &NodeOptions) -> Result<(String, String), rcgen::Error> {
     Ok((params.self_signed(&key)?.pem(), key.serialize_pem()))
 }
 
+/// Whom the paths are for.
+#[derive(Clone)]
+struct Door {
+    authority: ClientAuthority,
+    names: Arc<[String]>,
+}
+
+/// Why a client may not use the paths.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum Turned {
+    /// It shows no certificate of the authority.
+    #[error("Unauthorized")]
+    Unknown,
+    /// It does, and is not the API server.
+    #[error("Forbidden (user={0}): this node answers its API server only")]
+    Other(String),
+}
+
+impl Turned {
+    fn status(&self) -> StatusCode {
+        match self {
+            Turned::Unknown => StatusCode::UNAUTHORIZED,
+            Turned::Other(_) => StatusCode::FORBIDDEN,
+        }
+    }
+}
+
+impl Door {
+    fn admit(&self, chain: Option<&[CertificateDer<'_>]>, since_epoch: Duration) -> Result<(), Turned> {
+        let name = chain.and_then(|chain| self.authority.common_name(chain, since_epoch));
+        let name = name.ok_or(Turned::Unknown)?;
+        if self.names.contains(&name) { Ok(()) } else { Err(Turned::Other(name)) }
+    }
+}
+
 /// One node's server.
 #[derive(Clone)]
-struct OneNode {
+struct OneNode<H> {
     name: String,
-    service: Service<NodePods>,
-    authority: ClientAuthority,
-    authorizer: Authorizer,
+    service: Service<H>,
+    door: Door,
     clock: Clock,
 }
 
-impl OneNode {
+impl<H: Host> OneNode<H> {
     async fn accept(self, listener: TcpListener, acceptor: TlsAcceptor) {
         let mut connections = JoinSet::new();
         loop {
@@ -189,10 +223,10 @@ impl OneNode {
         let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, acceptor.accept(socket)).await else { return };
         let (_, session) = stream.get_ref();
         let since_epoch = Duration::try_from(self.clock.now().as_duration()).unwrap_or_default();
-        let user = session.peer_certificates().and_then(|chain| self.authority.user(chain, since_epoch));
+        let admitted = self.door.admit(session.peer_certificates(), since_epoch);
         let answer = hyper::service::service_fn(|request| {
-            let (node, user) = (self.clone(), user.clone());
-            async move { Ok::<_, Infallible>(node.answer(user, request).await) }
+            let answer = self.answer(&admitted, request);
+            async move { Ok::<_, Infallible>(answer) }
         });
         let connection =
             hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), answer);
@@ -200,25 +234,13 @@ impl OneNode {
         let _ = connection.with_upgrades().await;
     }
 
-    async fn answer(self, user: Option<User>, request: Request<Incoming>) -> Response<Body> {
-        let Some(user) = user else { return text(StatusCode::UNAUTHORIZED, "Unauthorized") };
-        let wish = Wish::of(&self.name, request.method(), request.uri().path());
-        match self.authorizer.allows(&user, &wish).await {
-            Ok(true) => self.service.handle(request),
-            Ok(false) => {
-                let message = format!(
-                    "Forbidden (user={}, verb={}, resource=nodes, subresource({})={:?})",
-                    user.name,
-                    wish.verb,
-                    wish.subresources.len(),
-                    wish.subresources
-                );
-                text(StatusCode::FORBIDDEN, &message)
-            }
-            Err(error) => {
-                tracing::warn!(node = self.name, %error, "the API server does not say who may use the node");
-                text(StatusCode::INTERNAL_SERVER_ERROR, "Authorization error")
-            }
+    fn answer(&self, admitted: &Result<(), Turned>, request: Request<Incoming>) -> Response<Body> {
+        match admitted {
+            Ok(()) => self.service.handle(request),
+            Err(turned) => text(turned.status(), &turned.to_string()),
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

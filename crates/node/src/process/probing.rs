@@ -53,8 +53,7 @@ impl Prober {
         let mut eager = Some(EAGER);
         loop {
             turns.next(eager).await;
-            let success = self.ask(schedule, "Readiness").await;
-            let changed = verdict.take(success, schedule);
+            let changed = self.ask(schedule, "Readiness").await.is_some_and(|it| verdict.take(it, schedule));
             let ready = verdict.good == Some(true);
             if changed {
                 self.watch.pods.change(&self.watch.key, &self.watch.name, |runs| runs.ready = ready);
@@ -70,7 +69,7 @@ impl Prober {
         loop {
             turns.next(None).await;
             let success = self.ask(schedule, "Liveness").await;
-            if verdict.take(success, schedule) {
+            if success.is_some_and(|success| verdict.take(success, schedule)) {
                 return self.kill(schedule, "failed liveness probe").await;
             }
         }
@@ -81,8 +80,9 @@ impl Prober {
         let mut turns = Turns::new(schedule);
         loop {
             turns.next(None).await;
-            let success = self.ask(schedule, "Startup").await;
-            verdict.take(success, schedule);
+            if let Some(success) = self.ask(schedule, "Startup").await {
+                verdict.take(success, schedule);
+            }
             if let Some(good) = verdict.good {
                 return good;
             }
@@ -94,15 +94,24 @@ impl Prober {
         self.watch.pods.kill(&self.watch.key, &self.watch.name, why, grace).await;
     }
 
-    async fn ask(&self, schedule: &Schedule, kind: &str) -> bool {
+    /// Whether it answered well; none where it could not be asked, which a kubelet counts for neither side.
+    async fn ask(&self, schedule: &Schedule, kind: &str) -> Option<bool> {
         let answer = match &schedule.check {
+            Check::Impossible(why) => {
+                self.unhealthy(format!("{kind} probe errored and resulted in unknown state: {why}"));
+                return None;
+            }
             Check::Exec { command } => self.exec(command, schedule.timeout).await,
             check => attempt(check, &self.ports, schedule.timeout).await,
         };
-        let Err(message) = answer else { return true };
-        let message = format!("{kind} probe failed: {message}");
+        if let Err(message) = &answer {
+            self.unhealthy(format!("{kind} probe failed: {message}"));
+        }
+        Some(answer.is_ok())
+    }
+
+    fn unhealthy(&self, message: String) {
         self.watch.pods.tell(&self.watch.key, |recorder, pod| recorder.warning(pod, "Unhealthy", message));
-        false
     }
 
     async fn exec(&self, command: &[String], timeout: Duration) -> Result<(), String> {

@@ -13,7 +13,7 @@ use setpoint::{Client, Context, Error, Key};
 
 use super::container::Input;
 use super::environment::{References, environment, expand};
-use super::image::{Image, ImageTable};
+use super::image::{Image, ImageError, ImageTable};
 use super::init::Launch;
 use super::mounts::{self, Tokens};
 use super::plan::{ProcessPlan, is_sidecar, plan};
@@ -245,7 +245,8 @@ impl Look<'_> {
             once: container.stdin_once == Some(true),
             terminal: container.tty == Some(true),
         };
-        let probes = Box::new(Probes { grace: grace(pod), ..probes(container, entry) });
+        let probes = probes(container, entry).map_err(|error| ("CreateContainerError", error.to_string()))?;
+        let probes = Box::new(Probes { grace: grace(pod), ..probes });
         Ok(StartWhat::Process { launch: Box::new(launch), input, probes, message })
     }
 
@@ -278,22 +279,21 @@ fn find<'a>(pod: &'a Pod, name: &str) -> Option<&'a Container> {
 }
 
 /// The probes of a container; what an exec probe names resolves among the image's programs only.
-fn probes(container: &Container, image: &Image) -> Probes {
-    let read = |probe: &Option<k8s_openapi::api::core::v1::Probe>| -> Option<Schedule> {
-        let mut schedule = schedule(probe.as_ref()?, container)?;
+fn probes(container: &Container, image: &Image) -> Result<Probes, ImageError> {
+    let read = |probe: &Option<k8s_openapi::api::core::v1::Probe>| -> Result<Option<Schedule>, ImageError> {
+        let Some(probe) = probe else { return Ok(None) };
+        let mut schedule = schedule(probe, container);
         if let Check::Exec { command } = &schedule.check {
-            // A program that is not in the table cannot be run, so the probe fails, as it would without the program.
-            let command = image.command(command, &[]).unwrap_or_default();
-            schedule.check = Check::Exec { command };
+            schedule.check = Check::Exec { command: image.command(command, &[])? };
         }
-        Some(schedule)
+        Ok(Some(schedule))
     };
-    Probes {
-        startup: read(&container.startup_probe),
-        readiness: read(&container.readiness_probe),
-        liveness: read(&container.liveness_probe),
+    Ok(Probes {
+        startup: read(&container.startup_probe)?,
+        readiness: read(&container.readiness_probe)?,
+        liveness: read(&container.liveness_probe)?,
         ..Probes::default()
-    }
+    })
 }
 
 async fn request_token(

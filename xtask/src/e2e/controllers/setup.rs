@@ -42,6 +42,7 @@ impl Controllers {
     pub fn start(setpoint: &Path, kubeconfig: &Path, folder: &Path, flags: &[&str]) -> Result<Controllers> {
         let log = File::create(folder.join("controllers.log"))?;
         let child = Command::new(setpoint)
+            .current_dir(folder)
             .args(["controllers", "--no-leader-election", "--kubeconfig"])
             .arg(kubeconfig)
             .args(flags)

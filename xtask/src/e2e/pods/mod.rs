@@ -1,13 +1,18 @@
 //! Pods that run programs, as kubectl sees them: logs, exec, attach, port-forward, each with the oldest and the
 //! newest kubectl, on `setpoint up` and through the real kube-apiserver.
 
+mod forward;
+mod left;
+mod two_processes;
+
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+
+pub use forward::echo;
 
 use super::Setup;
 use super::cluster::{Cluster, Kubectl};
@@ -45,14 +50,11 @@ pub fn run(setup: &Setup) -> Result<()> {
     for program in &kubectls {
         session(&cluster.kubectl(program)).with_context(|| program.display().to_string())?;
     }
-    many_at_once(&kubectl)?;
+    forward::many_at_once(&kubectl)?;
     simulated(&kubectl)?;
-    let processes = processes_of(cluster.folder.path())?;
-    ensure!(!processes.is_empty(), "no program runs");
-    let folder = cluster.kill()?;
-    nothing_left(&processes)?;
-    drop(folder);
-    Ok(())
+    two_processes::run(setup, &cluster, &kubectls)?;
+    left::of_memory(setup, cluster)?;
+    left::of_folder(setup, &kubectls[0])
 }
 
 /// The table with the programs of this machine.
@@ -79,9 +81,7 @@ pub fn session(kubectl: &Kubectl) -> Result<()> {
     exec(kubectl)?;
     terminal(kubectl)?;
     attach(kubectl)?;
-    forward(kubectl, "pod", "3001:7")?;
-    forward(kubectl, "service", "3001:80")?;
-    Ok(())
+    forward::pod_and_service(kubectl)
 }
 
 fn logs(kubectl: &Kubectl) -> Result<()> {
@@ -213,104 +213,6 @@ fn attach(kubectl: &Kubectl) -> Result<()> {
     Ok(())
 }
 
-/// A forwarded port carries many bytes unharmed, several connections at once, and lets each side finish first.
-fn forward(kubectl: &Kubectl, kind: &str, ports: &str) -> Result<()> {
-    let target = match kind {
-        "pod" => kubectl
-            .ok(&["get", "pods", "-l", "app=echo", "-o", "name"])?
-            .lines()
-            .next()
-            .unwrap_or("")
-            .to_owned(),
-        _ => "service/echo".to_owned(),
-    };
-    let remote = ports.split(':').next_back().unwrap_or_default();
-    let forward = PortForward::start(kubectl, &target, remote)?;
-    exchange(forward.port).with_context(|| format!("port-forward to {target}"))
-}
-
-/// A running `kubectl port-forward`; killed when dropped.
-struct PortForward {
-    child: Child,
-    port: u16,
-    /// Held, because kubectl ends when nobody reads what it says.
-    output: std::io::BufReader<std::process::ChildStdout>,
-}
-
-impl Drop for PortForward {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl PortForward {
-    /// On a free port.
-    fn start(kubectl: &Kubectl, target: &str, remote: &str) -> Result<PortForward> {
-        use std::io::BufRead;
-        let mut child = kubectl
-            .command(&["port-forward", target, &format!(":{remote}")])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let output = std::io::BufReader::new(child.stdout.take().context("no output")?);
-        let mut forward = PortForward { child, port: 0, output };
-        let mut line = String::new();
-        forward.output.read_line(&mut line)?;
-        let port =
-            line.split_whitespace().nth(2).and_then(|address| address.rsplit(':').next()?.parse().ok());
-        forward.port = port.with_context(|| format!("kubectl port-forward said {line:?}"))?;
-        Ok(forward)
-    }
-}
-
-fn exchange(port: u16) -> Result<()> {
-    let sent = pattern(BIG / 3);
-    let mut connections = Vec::new();
-    for _ in 0..3 {
-        let sent = sent.clone();
-        connections.push(std::thread::spawn(move || -> Result<bool> {
-            let mut stream = TcpStream::connect(("127.0.0.1", port))?;
-            let mut writer = stream.try_clone()?;
-            let wanted = sent.clone();
-            let typing = std::thread::spawn(move || -> std::io::Result<()> {
-                writer.write_all(&sent)?;
-                writer.shutdown(Shutdown::Write)
-            });
-            let mut got = Vec::new();
-            stream.read_to_end(&mut got)?;
-            typing.join().ok().context("writing broke")??;
-            // The program adds a word when it has seen the end of what it got.
-            Ok(got.strip_suffix(b"end") == Some(&wanted))
-        }));
-    }
-    for connection in connections {
-        ensure!(connection.join().ok().context("a connection broke")??, "not the bytes that were sent");
-    }
-    Ok(())
-}
-
-/// Three replicas of one program, two Deployments of it, all on the same port, and forwards to each at once.
-fn many_at_once(kubectl: &Kubectl) -> Result<()> {
-    kubectl.prints(&["get", "deployment", "echo"], "3/3")?;
-    kubectl.prints(&["get", "deployment", "other"], "1/1")?;
-    let pods = kubectl.ok(&["get", "pods", "-l", "program=echo", "-o", "name"])?;
-    let addresses =
-        kubectl.ok(&["get", "pods", "-l", "program=echo", "-o", "jsonpath={.items[*].status.podIP}"])?;
-    let mut unique: Vec<&str> = addresses.split_whitespace().collect();
-    unique.sort_unstable();
-    unique.dedup();
-    ensure!(
-        unique.len() == 4 && unique.iter().all(|ip| ip.starts_with("10.244.0.")),
-        "addresses {addresses}"
-    );
-    let mut forwards = Vec::new();
-    for pod in pods.lines() {
-        forwards.push(PortForward::start(kubectl, pod, "7")?);
-    }
-    forwards.iter().try_for_each(|forward| exchange(forward.port))
-}
-
 fn simulated(kubectl: &Kubectl) -> Result<()> {
     let run = |name: &str, annotations: &str| {
         let pod = format!(
@@ -327,52 +229,5 @@ fn simulated(kubectl: &Kubectl) -> Result<()> {
     kubectl.prints(&["get", "node", "setpoint-0"], "Ready")?;
     kubectl.prints(&["get", "lease", "-n", "kube-node-lease", "setpoint-0"], "setpoint-0")?;
     kubectl.ok(&["delete", "pod", "done", "fails", "slow", "--timeout=30s"])?;
-    Ok(())
-}
-
-/// The programs whose environment says that they are of this cluster.
-fn processes_of(folder: &Path) -> Result<Vec<u32>> {
-    let kubeconfig = std::fs::read_to_string(folder.join("k.yaml"))?;
-    let port = kubeconfig.split("https://127.0.0.1:").nth(1).unwrap_or_default();
-    let port: String = port.chars().take_while(char::is_ascii_digit).collect();
-    let wanted = format!("KUBERNETES_SERVICE_PORT={port}\0");
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir("/proc")?.flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
-        if String::from_utf8_lossy(&environment).contains(&wanted) {
-            found.push(pid);
-        }
-    }
-    Ok(found)
-}
-
-/// After `kill -9` of the server: no program, and at the next start no folder.
-fn nothing_left(processes: &[u32]) -> Result<()> {
-    let deadline = Instant::now() + SOON;
-    let alive = |pid: &u32| Path::new(&format!("/proc/{pid}/environ")).exists();
-    while processes.iter().any(alive) {
-        ensure!(Instant::now() < deadline, "programs outlived their node: {processes:?}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    Ok(())
-}
-
-/// What `e2e-echo` does: sends back what it gets on port 7 of the address that the node tells, and adds a word at
-/// the end.
-pub fn echo() -> Result<()> {
-    let host = std::env::var("SETPOINT_HOST").unwrap_or_else(|_| "127.0.0.1".into());
-    let port = std::env::var("SETPOINT_PORT_7").ok().and_then(|port| port.parse().ok()).unwrap_or(7u16);
-    let listener = std::net::TcpListener::bind((host.as_str(), port))?;
-    println!("listening on {host}:{port}");
-    for stream in listener.incoming() {
-        let mut stream = stream?;
-        std::thread::spawn(move || -> std::io::Result<()> {
-            let mut reader = stream.try_clone()?;
-            std::io::copy(&mut reader, &mut stream)?;
-            stream.write_all(b"end")?;
-            stream.shutdown(Shutdown::Write)
-        });
-    }
     Ok(())
 }

@@ -1,40 +1,58 @@
 //! Probes: one attempt at a time, and a verdict from thresholds.
 
-use std::net::SocketAddr;
+mod attempt;
+mod grpc;
+mod http_get;
+pub mod tls;
+
 use std::time::Duration;
 
-use bytes::Bytes;
-use http_body_util::Empty;
-use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::{Container, Probe};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use tokio::net::TcpStream;
-use tokio::task::JoinSet;
 
-use crate::address::PodPorts;
+pub use attempt::attempt;
 
 /// What an attempt asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Check {
     /// A GET whose answer must be 200 to 399.
-    Http {
-        /// The container's port.
-        port: u16,
-        /// The path.
-        path: String,
-        /// Extra headers.
-        headers: Vec<(String, String)>,
-    },
+    Http(HttpGet),
     /// A connection that must be accepted.
     Tcp {
+        /// Another host than the pod, where the probe names one.
+        host: Option<String>,
         /// The container's port.
         port: u16,
+    },
+    /// gRPC's health check, whose answer must be that it serves.
+    Grpc {
+        /// The container's port.
+        port: u16,
+        /// The service that is asked about; empty for the whole server.
+        service: String,
     },
     /// A program beside the container's that must exit with 0.
     Exec {
         /// Its command line.
         command: Vec<String>,
     },
+    /// It cannot be asked, and this is why: no answer, neither good nor bad.
+    Impossible(String),
+}
+
+/// What an HTTP probe asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpGet {
+    /// Over TLS, whatever certificate the program has.
+    pub tls: bool,
+    /// Another host than the pod, where the probe names one.
+    pub host: Option<String>,
+    /// The container's port.
+    pub port: u16,
+    /// The path.
+    pub path: String,
+    /// Extra headers.
+    pub headers: Vec<(String, String)>,
 }
 
 /// When to ask, and how many answers make a verdict.
@@ -56,30 +74,13 @@ pub struct Schedule {
     pub grace: Option<Duration>,
 }
 
-/// Reads a probe; none where it asks something that only a real kubelet can (gRPC).
-pub fn schedule(probe: &Probe, container: &Container) -> Option<Schedule> {
-    let port = |port: &IntOrString| match port {
-        IntOrString::Int(number) => u16::try_from(*number).ok(),
-        IntOrString::String(name) => {
-            let ports = container.ports.iter().flatten();
-            ports
-                .into_iter()
-                .find(|port| port.name.as_ref() == Some(name))
-                .and_then(|port| u16::try_from(port.container_port).ok())
-        }
-    };
-    let check = if let Some(get) = &probe.http_get {
-        let headers = get.http_headers.iter().flatten().map(|h| (h.name.clone(), h.value.clone())).collect();
-        Check::Http { port: port(&get.port)?, path: get.path.clone().unwrap_or_else(|| "/".into()), headers }
-    } else if let Some(tcp) = &probe.tcp_socket {
-        Check::Tcp { port: port(&tcp.port)? }
-    } else {
-        Check::Exec { command: probe.exec.as_ref()?.command.clone()? }
-    };
+/// Reads a probe.
+pub fn schedule(probe: &Probe, container: &Container) -> Schedule {
+    let check = check(probe, container).unwrap_or_else(Check::Impossible);
     let seconds = |value: Option<i32>, default: u64| {
         Duration::from_secs(value.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(default))
     };
-    Some(Schedule {
+    Schedule {
         check,
         initial_delay: seconds(probe.initial_delay_seconds, 0),
         period: seconds(probe.period_seconds, 10).max(Duration::from_secs(1)),
@@ -90,7 +91,48 @@ pub fn schedule(probe: &Probe, container: &Container) -> Option<Schedule> {
             .termination_grace_period_seconds
             .and_then(|seconds| u64::try_from(seconds).ok())
             .map(Duration::from_secs),
-    })
+    }
+}
+
+fn check(probe: &Probe, container: &Container) -> Result<Check, String> {
+    let named = |host: &Option<String>| host.clone().filter(|host| !host.is_empty());
+    if let Some(get) = &probe.http_get {
+        let path = get.path.clone().filter(|path| !path.is_empty()).unwrap_or_else(|| "/".into());
+        return Ok(Check::Http(HttpGet {
+            tls: get.scheme.as_deref() == Some("HTTPS"),
+            host: named(&get.host),
+            port: port(&get.port, container)?,
+            path: if path.starts_with('/') { path } else { format!("/{path}") },
+            headers: get.http_headers.iter().flatten().map(|h| (h.name.clone(), h.value.clone())).collect(),
+        }));
+    }
+    if let Some(tcp) = &probe.tcp_socket {
+        return Ok(Check::Tcp { host: named(&tcp.host), port: port(&tcp.port, container)? });
+    }
+    if let Some(grpc) = &probe.grpc {
+        let port = port(&IntOrString::Int(grpc.port), container)?;
+        return Ok(Check::Grpc { port, service: grpc.service.clone().unwrap_or_default() });
+    }
+    let command = probe.exec.as_ref().and_then(|exec| exec.command.clone());
+    Ok(Check::Exec { command: command.ok_or("missing probe handler")? })
+}
+
+/// The number of a port that may be named; the texts are a kubelet's.
+fn port(port: &IntOrString, container: &Container) -> Result<u16, String> {
+    let number = match port {
+        IntOrString::Int(number) => *number,
+        IntOrString::String(name) => {
+            let mut ports = container.ports.iter().flatten();
+            match ports.find(|port| port.name.as_ref() == Some(name)) {
+                Some(port) => port.container_port,
+                None => name.parse().map_err(|_| format!("couldn't find port: {name:?}"))?,
+            }
+        }
+    };
+    u16::try_from(number)
+        .ok()
+        .filter(|number| *number > 0)
+        .ok_or_else(|| format!("invalid port number: {number}"))
 }
 
 /// Counts answers; the verdict changes when a threshold is reached.
@@ -133,42 +175,6 @@ impl Verdict {
     }
 }
 
-/// Makes one HTTP or TCP attempt; exec is its owner's to run.
-pub async fn attempt(check: &Check, ports: &PodPorts, timeout: Duration) -> Result<(), String> {
-    let place = |port: u16| ports.place(port).map_err(|error| error.to_string());
-    let made = async {
-        match check {
-            Check::Http { port, path, headers } => get(place(*port)?, path, headers).await,
-            Check::Tcp { port } => {
-                TcpStream::connect(place(*port)?).await.map(drop).map_err(|error| error.to_string())
-            }
-            Check::Exec { .. } => Err("exec probes run beside the container".into()),
-        }
-    };
-    tokio::time::timeout(timeout, made).await.unwrap_or_else(|_| Err("timed out".into()))
-}
-
-async fn get(address: SocketAddr, path: &str, headers: &[(String, String)]) -> Result<(), String> {
-    let text = |error: &dyn std::fmt::Display| error.to_string();
-    let stream = TcpStream::connect(address).await.map_err(|error| text(&error))?;
-    let (mut send, connection) =
-        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| text(&error))?;
-    let mut driver = JoinSet::new();
-    driver.spawn(async move { drop(connection.await) });
-    let mut request =
-        http::Request::get(path).header("host", address.to_string()).header("user-agent", "kube-probe/1.37");
-    for (name, value) in headers {
-        request = request.header(name, value);
-    }
-    let request = request.body(Empty::<Bytes>::new()).map_err(|error| text(&error))?;
-    let status = send.send_request(request).await.map_err(|error| text(&error))?.status().as_u16();
-    if (200..400).contains(&status) {
-        Ok(())
-    } else {
-        Err(format!("HTTP probe failed with statuscode: {status}"))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,14 +185,28 @@ mod tests {
             "name": "main", "ports": [{"name": "http", "containerPort": 3000}],
         }))
         .unwrap();
-        schedule(&serde_json::from_value(probe).unwrap(), &container).unwrap()
+        schedule(&serde_json::from_value(probe).unwrap(), &container)
     }
 
     #[test]
     fn a_named_port_is_the_containers() {
         let schedule = schedule_of(json!({"httpGet": {"port": "http", "path": "/x"}}));
-        assert_eq!(schedule.check, Check::Http { port: 3000, path: "/x".into(), headers: vec![] });
+        let wanted = HttpGet { tls: false, host: None, port: 3000, path: "/x".into(), headers: vec![] };
+        assert_eq!(schedule.check, Check::Http(wanted));
         assert_eq!((schedule.period, schedule.failure_threshold), (Duration::from_secs(10), 3));
+    }
+
+    #[test]
+    fn a_probe_that_cannot_be_asked_says_why() {
+        let check = |probe| schedule_of(probe).check;
+        let nameless = check(json!({"tcpSocket": {"port": "web"}}));
+        assert_eq!(nameless, Check::Impossible("couldn't find port: \"web\"".into()));
+        assert_eq!(check(json!({})), Check::Impossible("missing probe handler".into()));
+        let https = check(json!({"httpGet": {"port": 1, "path": "live", "scheme": "HTTPS", "host": "h"}}));
+        let Check::Http(https) = https else { panic!("{https:?}") };
+        assert_eq!((https.tls, https.path.as_str(), https.host.as_deref()), (true, "/live", Some("h")));
+        let grpc = check(json!({"grpc": {"port": 5000, "service": "s"}}));
+        assert_eq!(grpc, Check::Grpc { port: 5000, service: "s".into() });
     }
 
     #[test]
@@ -198,15 +218,5 @@ mod tests {
         let changed: Vec<bool> = answers.iter().map(|answer| verdict.take(*answer, &schedule)).collect();
         assert_eq!(changed, [false, true, false, false, false, true]);
         assert_eq!(verdict.good, Some(false));
-    }
-
-    #[tokio::test]
-    async fn a_port_where_nobody_listens_fails_the_attempt() {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = free.local_addr().unwrap().port();
-        let host = PodPorts::Own(std::net::Ipv4Addr::LOCALHOST);
-        assert!(attempt(&Check::Tcp { port }, &host, Duration::from_secs(5)).await.is_ok());
-        drop(free);
-        assert!(attempt(&Check::Tcp { port }, &host, Duration::from_secs(5)).await.is_err());
     }
 }

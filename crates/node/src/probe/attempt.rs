@@ -1,0 +1,49 @@
+//! One attempt of a probe over the network.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+
+use super::{Check, grpc, http_get};
+use crate::address::PodPorts;
+
+/// Makes one attempt; exec is its owner's to run.
+///
+/// # Errors
+/// With what was wrong.
+pub async fn attempt(check: &Check, ports: &PodPorts, timeout: Duration) -> Result<(), String> {
+    let made = async {
+        match check {
+            Check::Http(get) => http_get::get(place(get.host.as_deref(), get.port, ports).await?, get).await,
+            Check::Tcp { host, port } => {
+                connect(place(host.as_deref(), *port, ports).await?).await.map(drop).map_err(text)
+            }
+            Check::Grpc { port, service } => grpc::check(place(None, *port, ports).await?, service).await,
+            Check::Exec { .. } => Err("exec probes run beside the container".into()),
+            Check::Impossible(why) => Err(why.clone()),
+        }
+    };
+    tokio::time::timeout(timeout, made).await.unwrap_or_else(|_| Err("timed out".into()))
+}
+
+/// Where a port of the pod, or of the host that the probe names instead, really is.
+async fn place(host: Option<&str>, port: u16, ports: &PodPorts) -> Result<SocketAddr, String> {
+    let Some(host) = host else { return ports.place(port).map_err(text) };
+    let mut found = tokio::net::lookup_host((host, port)).await.map_err(text)?;
+    found.next().ok_or_else(|| format!("no address for {host}"))
+}
+
+pub(super) async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(address).await?;
+    let _ = stream.set_nodelay(true);
+    Ok(stream)
+}
+
+pub(super) fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+//! gRPC's health check (`grpc.health.v1.Health/Check`), as a probe asks it: in clear text.
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::task::JoinSet;
+
+use super::attempt::{connect, text};
+
+/// More than a health check ever answers; longer answers are failures.
+const ANSWER: usize = 16 * 1024;
+/// `HealthCheckResponse.SERVING`.
+const SERVING: u8 = 1;
+
+/// Asks whether the service serves.
+pub(super) async fn check(address: SocketAddr, service: &str) -> Result<(), String> {
+    let stream = TokioIo::new(connect(address).await.map_err(text)?);
+    let (mut send, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), stream).await.map_err(text)?;
+    let mut driver = JoinSet::new();
+    driver.spawn(async move { drop(connection.await) });
+    let request = Request::post(format!("http://{address}/grpc.health.v1.Health/Check"))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .header("user-agent", "kube-probe/1.37")
+        .body(Full::new(question(service)))
+        .map_err(text)?;
+    let answer = send.send_request(request).await.map_err(text)?;
+    // An answer without a body has its status among the headers.
+    let early = status(answer.headers());
+    let body = Limited::new(answer.into_body(), ANSWER).collect().await.map_err(text)?;
+    match body.trailers().and_then(status).or(early) {
+        Some((0, _)) => verdict(&body.to_bytes()),
+        Some((code, message)) => Err(format!("gRPC status {code}: {message}")),
+        None => Err("the answer is not gRPC's".into()),
+    }
+}
+
+fn status(headers: &http::HeaderMap) -> Option<(u32, String)> {
+    let code = headers.get("grpc-status")?.to_str().ok()?.parse().ok()?;
+    let message = headers.get("grpc-message").and_then(|message| message.to_str().ok());
+    Some((code, message.unwrap_or_default().to_owned()))
+}
+
+/// `HealthCheckRequest { service = 1 }` in gRPC's frame.
+fn question(service: &str) -> Bytes {
+    let mut message = Vec::new();
+    if !service.is_empty() {
+        message.push(0x0a);
+        let mut length = service.len();
+        while length >= 0x80 {
+            message.push((length & 0x7f) as u8 | 0x80);
+            length >>= 7;
+        }
+        message.push(length as u8);
+        message.extend(service.as_bytes());
+    }
+    let mut frame = vec![0];
+    frame.extend((message.len() as u32).to_be_bytes());
+    frame.extend(message);
+    frame.into()
+}
+
+/// `HealthCheckResponse { status = 1 }`: one small number after the frame's five bytes.
+fn verdict(answer: &[u8]) -> Result<(), String> {
+    match answer {
+        [0, _, _, _, _, 0x08, SERVING] => Ok(()),
+        [0, _, _, _, _, 0x08, status] => Err(format!("service unhealthy (responded with status {status})")),
+        [0, 0, 0, 0, 0] => Err("service unhealthy (responded with UNKNOWN)".into()),
+        _ => Err("the answer is not a health check's".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_question_names_the_service_in_a_frame() {
+        assert_eq!(&question("")[..], [0, 0, 0, 0, 0]);
+        assert_eq!(&question("ab")[..], [0, 0, 0, 0, 4, 0x0a, 2, b'a', b'b']);
+        assert_eq!(&question(&"x".repeat(200))[..8], [0, 0, 0, 0, 203, 0x0a, 0xc8, 1]);
+    }
+
+    #[test]
+    fn only_serving_is_healthy() {
+        assert!(verdict(&[0, 0, 0, 0, 2, 8, 1]).is_ok());
+        assert!(verdict(&[0, 0, 0, 0, 2, 8, 2]).unwrap_err().contains("status 2"));
+        assert!(verdict(&[0, 0, 0, 0, 0]).is_err() && verdict(b"hello").is_err());
+    }
+}
