@@ -14,7 +14,7 @@ use crate::pair::{Pair, Workload};
 use crate::watch::Watch;
 
 const JSON: &str = "application/json";
-const MERGE_PATCH: &str = "application/merge-patch+json";
+const JSON_PATCH: &str = "application/json-patch+json";
 /// Deployments of the first case, and the replicas of each.
 const DEPLOYMENTS: (usize, usize) = (200, 10);
 /// Nodes, Deployments and replicas of the large cluster.
@@ -188,11 +188,12 @@ async fn rollout(pair: &Pair) -> Result<Figures> {
     let mut deployments = Watch::open(&pair.target, path).await?;
     let mut sets = Watch::open(&pair.target, "/apis/apps/v1/namespaces/default/replicasets").await?;
     while !deployments.next().await?.object.is_rolled_out(ROLLED) {}
-    let patch = json!({ "spec": { "template": { "metadata": { "annotations": { "version": "2" } } } } });
+    let image = "/spec/template/spec/containers/0/image";
+    let patch = json!([{ "op": "replace", "path": image, "value": "nginx:1.29" }]);
     let change = Call {
         method: Method::PATCH,
         path: format!("{path}/rolled"),
-        content_type: Some(MERGE_PATCH),
+        content_type: Some(JSON_PATCH),
         accept: JSON,
         body: patch.to_string().into(),
     };

@@ -117,6 +117,7 @@ pub struct Kubectl {
     program: PathBuf,
     kubeconfig: PathBuf,
     folder: PathBuf,
+    spdy: bool,
 }
 
 impl Kubectl {
@@ -128,7 +129,12 @@ impl Kubectl {
     /// On any cluster.
     pub fn on(program: &Path, kubeconfig: &Path) -> Kubectl {
         let folder = kubeconfig.parent().unwrap_or(Path::new("/")).to_path_buf();
-        Kubectl { program: program.to_path_buf(), kubeconfig: kubeconfig.to_path_buf(), folder }
+        Kubectl { program: program.to_path_buf(), kubeconfig: kubeconfig.to_path_buf(), folder, spdy: false }
+    }
+
+    /// The same, but exec, attach and port-forward speak SPDY/3.1 and not websocket.
+    pub fn over_spdy(self) -> Kubectl {
+        Kubectl { spdy: true, ..self }
     }
 
     pub fn command(&self, words: &[&str]) -> Command {
@@ -136,6 +142,10 @@ impl Kubectl {
         command.current_dir(&self.folder).arg("--kubeconfig").arg(&self.kubeconfig);
         // Discovery is cached per host and port, and ports come again.
         command.arg("--cache-dir").arg(self.folder.join("cache")).args(words);
+        if self.spdy {
+            command.env("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "false");
+            command.env("KUBECTL_PORT_FORWARD_WEBSOCKETS", "false");
+        }
         command
     }
 

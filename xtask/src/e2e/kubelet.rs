@@ -41,6 +41,7 @@ pub fn run(setup: &Setup) -> Result<()> {
         pods::session(&Kubectl::new(program, folder.path()))
             .with_context(|| program.display().to_string())?;
     }
+    pods::over_spdy(&Kubectl::new(&kubectls[0], folder.path()).over_spdy())?;
     strangers_are_refused(&kubectl, folder.path())
 }
 

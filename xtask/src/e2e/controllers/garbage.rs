@@ -54,7 +54,7 @@ pub fn background(place: &Place<'_>) -> Result<Value> {
     config(place, &child("of-both", &[&first, &second], false))?;
     let middle = config(place, &child("middle", &[&first], false))?;
     config(place, &child("grandchild", &[&middle], false))?;
-    // An owner that never was, and one in another place.
+    // An owner that never was.
     let mut absent = plain("absent");
     absent["metadata"]["uid"] = json!("11111111-2222-3333-4444-555555555555");
     config(place, &child("of-absent", &[&absent], false))?;
@@ -73,6 +73,45 @@ pub fn background(place: &Place<'_>) -> Result<Value> {
         Ok((both["metadata"]["ownerReferences"].as_array().map(Vec::len) == Some(1)).then_some(()))
     })?;
     Ok(Value::Null)
+}
+
+/// Owners of the wrong scope: one in another namespace is none, and an object outside all namespaces that names a
+/// namespaced owner is left alone; both are told.
+pub fn misplaced(place: &Place<'_>) -> Result<Value> {
+    let classes = "/apis/scheduling.k8s.io/v1/priorityclasses";
+    let owner = config(place, &plain("owner"))?;
+    let class = place.api.create(classes, &json!({ "metadata": { "name": "e2e-owner" }, "value": 1 }))?;
+    let class_owner = json!({ "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+        "metadata": class["metadata"] });
+    config(place, &child("of-class", &[&class_owner], false))?;
+    let elsewhere = until("the bundle of another namespace", || {
+        place.api.find("/api/v1/namespaces/default/configmaps/kube-root-ca.crt")
+    })?;
+    config(place, &child("of-elsewhere", &[&elsewhere], false))?;
+    let mut outside = child("e2e-misplaced", &[&owner], false);
+    outside["value"] = json!(1);
+    place.api.create(classes, &outside)?;
+    gone(place, &place.core("configmaps", "of-elsewhere"))?;
+    let told = until("both are told", || {
+        let mut told = Vec::new();
+        for namespace in ["default", &place.namespace] {
+            let events = place.api.items(&format!("/api/v1/namespaces/{namespace}/events"))?;
+            let invalid = |event: &&Value| event["reason"] == "OwnerRefInvalidNamespace";
+            let Some(event) = events.iter().find(invalid) else { return Ok(None) };
+            let message = event["message"].as_str().unwrap_or_default();
+            let message: Vec<&str> = message.split(", ").filter(|part| !part.starts_with("uid")).collect();
+            told.push(json!([event["type"], event["involvedObject"]["name"], message]));
+        }
+        Ok(Some(told))
+    })?;
+    let left = place.api.find(&format!("{classes}/e2e-misplaced"))?;
+    ensure!(left.is_some_and(|left| left["metadata"]["deletionTimestamp"].is_null()), "it is not left alone");
+    // One outside all namespaces is a good owner.
+    place.api.get(&place.core("configmaps", "of-class"))?;
+    place.api.delete(&format!("{classes}/e2e-owner"), &Value::Null)?;
+    gone(place, &place.core("configmaps", "of-class"))?;
+    place.api.delete(&format!("{classes}/e2e-misplaced"), &Value::Null)?;
+    Ok(json!(told))
 }
 
 pub fn foreground(place: &Place<'_>) -> Result<Value> {

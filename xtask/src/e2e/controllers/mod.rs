@@ -38,6 +38,7 @@ const SCENARIOS: &[Scenario] = &[
     Scenario { name: "namespace", run: namespace::deletion },
     Scenario { name: "background", run: garbage::background },
     Scenario { name: "foreground", run: garbage::foreground },
+    Scenario { name: "misplaced", run: garbage::misplaced },
     Scenario { name: "orphan", run: garbage::orphan },
     Scenario { name: "custom-owner", run: garbage::custom_owner },
     Scenario { name: "accounts", run: namespace::accounts },
@@ -67,27 +68,46 @@ pub fn run(setup: &Setup) -> Result<()> {
     Ok(())
 }
 
-/// All scenarios at once, each in its namespace.
+/// All scenarios at once, each in its namespace; then, once no more events come, what each left.
 fn play(api: &Proxy) -> Result<BTreeMap<&'static str, Value>> {
+    let played = at_once(SCENARIOS, |scenario| {
+        let place = Place::make(api, scenario.name)?;
+        let told = (scenario.run)(&place).with_context(|| format!("scenario {}", scenario.name))?;
+        Ok((scenario.name, place, told))
+    })?;
+    events_rest(api)?;
+    let states = at_once(&played, |(name, place, told)| Ok((*name, place.settled(told.clone())?)))?;
+    Ok(states.into_iter().collect())
+}
+
+/// Does something with each, all at the same time.
+fn at_once<T: Sync, R: Send>(all: &[T], each: impl Fn(&T) -> Result<R> + Sync) -> Result<Vec<R>> {
+    let each = &each;
     std::thread::scope(|scope| {
-        let running: Vec<_> = SCENARIOS
-            .iter()
-            .map(|scenario| {
-                let played = scope.spawn(move || {
-                    let place = Place::make(api, scenario.name)?;
-                    let told = (scenario.run)(&place)?;
-                    place.settled(told)
-                });
-                (scenario.name, played)
+        let running: Vec<_> = all.iter().map(|one| scope.spawn(move || each(one))).collect();
+        running
+            .into_iter()
+            .map(|running| {
+                running.join().map_err(|_| anyhow::anyhow!("it panicked")).and_then(|result| result)
             })
-            .collect();
-        let join = |(name, played): (&'static str, std::thread::ScopedJoinHandle<'_, Result<Value>>)| {
-            let state = played.join().map_err(|_| anyhow::anyhow!("it panicked"));
-            Ok((name, state.and_then(|state| state).with_context(|| format!("scenario {name}"))?))
-        };
-        running.into_iter().map(join).collect()
+            .collect()
     })
 }
+
+/// Events are written behind what they tell of; waits until there are no new ones.
+fn events_rest(api: &Proxy) -> Result<()> {
+    let (mut before, mut same) = (0, 0);
+    until("events come to rest", || {
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        let count = api.items("/api/v1/events")?.len();
+        same = if count == before { same + 1 } else { 0 };
+        before = count;
+        Ok((same >= EVENTS_REST).then_some(()))
+    })
+}
+
+/// So many looks in a row must find no new event.
+const EVENTS_REST: usize = 4;
 
 /// A namespace of a cluster.
 pub struct Place<'a> {

@@ -3,6 +3,7 @@
 
 mod forward;
 mod left;
+mod surroundings;
 mod two_processes;
 
 use std::io::{Read, Write};
@@ -50,11 +51,13 @@ pub fn run(setup: &Setup) -> Result<()> {
     for program in &kubectls {
         session(&cluster.kubectl(program)).with_context(|| program.display().to_string())?;
     }
+    over_spdy(&cluster.kubectl(&kubectls[0]).over_spdy())?;
     forward::many_at_once(&kubectl)?;
     simulated(&kubectl)?;
     two_processes::run(setup, &cluster, &kubectls)?;
     left::of_memory(setup, cluster)?;
-    left::of_folder(setup, &kubectls[0])
+    left::of_folder(setup, &kubectls[0])?;
+    surroundings::run(setup, &kubectls[0])
 }
 
 /// The table with the programs of this machine.
@@ -78,10 +81,22 @@ pub fn begin(kubectl: &Kubectl) -> Result<()> {
 /// Everything that one kubectl can ask of a running program.
 pub fn session(kubectl: &Kubectl) -> Result<()> {
     logs(kubectl)?;
+    streams(kubectl)
+}
+
+fn streams(kubectl: &Kubectl) -> Result<()> {
     exec(kubectl)?;
     terminal(kubectl)?;
     attach(kubectl)?;
     forward::pod_and_service(kubectl)
+}
+
+/// kubectl speaks websocket unless it is told, or the server makes it, to speak the older protocol.
+pub fn over_spdy(kubectl: &Kubectl) -> Result<()> {
+    let spoken = kubectl.command(&["exec", "sh", "-v=9", "--", "sh", "-c", "true"]).output()?;
+    let said = String::from_utf8_lossy(&spoken.stderr);
+    ensure!(said.contains("SPDY/3.1") || said.contains("X-Stream-Protocol-Version"), "not SPDY: {said}");
+    streams(kubectl).context("over SPDY")
 }
 
 fn logs(kubectl: &Kubectl) -> Result<()> {
@@ -187,6 +202,7 @@ fn terminal(kubectl: &Kubectl) -> Result<()> {
     if let Some(folder) = command.get_current_dir() {
         script.current_dir(folder);
     }
+    script.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let output = script.spawn().context("script (of bsdutils)")?.wait_with_output()?;
     let shown = String::from_utf8_lossy(&output.stdout);
     ensure!(shown.contains("/dev/pts/") && shown.contains("17 91"), "no terminal of that size in {shown:?}");
