@@ -1,7 +1,7 @@
 //! Discovery: what is served, aggregated (with ETag) and in the older form of one document a group-version.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use bytes::Bytes;
 use http::header::{ACCEPT, ETAG, IF_NONE_MATCH, VARY};
@@ -11,7 +11,7 @@ use setpoint_api::schema::builtin;
 
 use crate::error::Result;
 use crate::negotiate::{JSON, Offer, PROTOBUF, YAML, accept_clauses, negotiate};
-use crate::registry::Resource;
+use crate::registry::{CustomTable, Resource};
 use crate::request::Query;
 use crate::respond;
 use crate::server::{Body, Server};
@@ -44,8 +44,12 @@ struct Group {
 }
 
 fn groups(server: &Server) -> Vec<Group> {
+    groups_with(&server.0.registry.custom())
+}
+
+fn groups_with(custom: &CustomTable) -> Vec<Group> {
     let mut by_group: BTreeMap<String, BTreeMap<String, Vec<Arc<Resource>>>> = BTreeMap::new();
-    for resource in server.0.registry.all() {
+    for resource in custom.with_builtins() {
         let versions = by_group.entry(resource.group.clone()).or_default();
         versions.entry(resource.version.clone()).or_default().push(resource);
     }
@@ -197,16 +201,27 @@ fn legacy_rows(resource: &Resource) -> Vec<Value> {
 }
 
 fn cached(server: &Server) -> Cached {
-    let revision = server.0.registry.custom().revision;
+    let custom = server.0.registry.custom();
+    let revision = custom.revision;
     let mut slot = server.0.discovery.0.lock().expect("no holder of this lock panics");
     if let Some(cached) = slot.as_ref().filter(|cached| cached.revision == revision) {
         return cached.clone();
     }
-    let groups = groups(server);
-    let (core, others): (Vec<&Group>, Vec<&Group>) = groups.iter().partition(|group| group.name.is_empty());
-    let cached = Cached { revision, core: aggregated(&core), groups: aggregated(&others) };
+    // Without custom kinds every server of the process says the same.
+    static BUILT_IN: OnceLock<Cached> = OnceLock::new();
+    let cached = if custom.resources.is_empty() {
+        Cached { revision, ..BUILT_IN.get_or_init(|| described(&custom)).clone() }
+    } else {
+        described(&custom)
+    };
     *slot = Some(cached.clone());
     cached
+}
+
+fn described(custom: &CustomTable) -> Cached {
+    let groups = groups_with(custom);
+    let (core, others): (Vec<&Group>, Vec<&Group>) = groups.iter().partition(|group| group.name.is_empty());
+    Cached { revision: custom.revision, core: aggregated(&core), groups: aggregated(&others) }
 }
 
 fn aggregated(groups: &[&Group]) -> (Bytes, String) {

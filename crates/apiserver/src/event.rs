@@ -43,7 +43,7 @@ struct Shared {
 
 /// Writes events in the form that one watcher asked for.
 pub(crate) struct Lines {
-    ask: Ask,
+    ask: Arc<Ask>,
     resource: Arc<Resource>,
     negotiated: Negotiated,
     /// Whether the bytes of the store are the bytes of the answer.
@@ -55,7 +55,7 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    pub(crate) fn new(ask: &Ask) -> Result<Self> {
+    pub(crate) fn new(ask: &Arc<Ask>) -> Result<Self> {
         let resource = ask.resource.clone();
         let negotiated = ask.negotiated;
         if negotiated.format == Format::Yaml {

@@ -162,6 +162,13 @@ pub struct CustomTable {
     pub revision: u64,
 }
 
+impl CustomTable {
+    /// Everything that is served with these, built-in first.
+    pub fn with_builtins(&self) -> Vec<Arc<Resource>> {
+        kinds::builtins().values().chain(self.resources.values()).cloned().collect()
+    }
+}
+
 /// What one server serves.
 #[derive(Default)]
 pub struct Registry {
@@ -205,8 +212,7 @@ impl Registry {
 
     /// Everything that is served, built-in first.
     pub fn all(&self) -> Vec<Arc<Resource>> {
-        let custom = self.custom();
-        kinds::builtins().values().chain(custom.resources.values()).cloned().collect()
+        self.custom().with_builtins()
     }
 
     /// The resource that serves a kind.

@@ -64,7 +64,9 @@ pub(crate) async fn watch(ask: &Ask) -> Result<Response<Body>> {
         Some(seconds) if seconds > 0 => u64::try_from(seconds).unwrap_or(SHORTEST_DEFAULT),
         _ => SHORTEST_DEFAULT + ask.server.options().random.below(SHORTEST_DEFAULT),
     };
-    let lines = Lines::new(ask)?;
+    // Kept for as long as the watch lasts: once, and without the headers, which are answered by now.
+    let ask = Arc::new(Ask { headers: http::HeaderMap::new(), ..ask.clone() });
+    let lines = Lines::new(&ask)?;
     let content_type = lines.content_type();
     let mut run = Run {
         selection,
@@ -76,7 +78,7 @@ pub(crate) async fn watch(ask: &Ask) -> Result<Response<Body>> {
         ends: Instant::now() + Duration::from_secs(timeout),
         next_bookmark: Instant::now() + BOOKMARK_EVERY,
         last_bookmark_sent: Duration::from_secs(timeout) < BOOKMARK_BEFORE_END,
-        ask: ask.clone(),
+        ask,
     };
     run.begin(range).await?;
     let frames = stream::unfold(run, |mut run| async move {
@@ -92,7 +94,7 @@ pub(crate) async fn watch(ask: &Ask) -> Result<Response<Body>> {
 
 /// A watch under way.
 struct Run {
-    ask: Ask,
+    ask: Arc<Ask>,
     selection: Selection,
     bookmarks: bool,
     lines: Lines,

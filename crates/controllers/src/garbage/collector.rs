@@ -98,8 +98,9 @@ impl Collector {
     pub(super) async fn work(self: Arc<Self>) {
         while let Some(item) = self.queue.get().await {
             let done = match item.key() {
-                Work::Delete(uid) => self.attempt_to_delete(uid).await,
-                Work::Orphan(uid) => self.attempt_to_orphan(uid).await,
+                // Boxed, so that an idle worker holds no space for them.
+                Work::Delete(uid) => Box::pin(self.attempt_to_delete(uid)).await,
+                Work::Orphan(uid) => Box::pin(self.attempt_to_orphan(uid)).await,
             };
             match done {
                 Ok(()) => self.queue.forget(item.key()),

@@ -160,7 +160,8 @@ impl Work {
                 return;
             }
             self.metrics.active.inc();
-            self.process(&item, &stopping).await;
+            // Boxed, so that an idle worker holds no space for a reconcile.
+            Box::pin(self.process(&item, &stopping)).await;
             self.metrics.active.dec();
         }
     }

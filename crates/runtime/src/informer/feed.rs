@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use setpoint_api::Random;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -28,11 +30,11 @@ pub(crate) struct FeedOptions {
 }
 
 /// Keeps one informer fed until it is dropped.
-pub(super) async fn run(core: Arc<Core>, options: FeedOptions) {
+pub(super) fn run(core: Arc<Core>, options: FeedOptions) -> BoxFuture<'static, ()> {
     match core.target.namespaces.clone() {
-        Namespaces::All => watch_scope(core, options, Scope::All).await,
-        Namespaces::Named(names) => watch_named(core, options, names).await,
-        Namespaces::Labelled(_) => watch_labelled(core, options).await,
+        Namespaces::All => watch_scope(core, options, Scope::All).boxed(),
+        Namespaces::Named(names) => watch_named(core, options, names).boxed(),
+        Namespaces::Labelled(_) => watch_labelled(core, options).boxed(),
     }
 }
 
@@ -92,7 +94,8 @@ async fn watch_labelled(core: Arc<Core>, options: FeedOptions) {
     }
 }
 
-async fn watch_scope(core: Arc<Core>, options: FeedOptions, scope: Scope) {
+/// Not an `async fn`: what it takes to open a watch would be held for as long as the watch runs.
+fn watch_scope(core: Arc<Core>, options: FeedOptions, scope: Scope) -> impl Future<Output = ()> {
     core.store.add_scope(&scope);
     let namespace = match &scope {
         Scope::All => None,
@@ -102,15 +105,17 @@ async fn watch_scope(core: Arc<Core>, options: FeedOptions, scope: Scope) {
     let FeedOptions { reflector, random, ingest, .. } = options;
     let reflector = Reflector::with(lister_watcher, reflector, random.clone(), ingest, core.metrics.clone());
     let pump = Pump::new(reflector, random);
-    pump.run(|deltas| {
-        let began = Instant::now();
-        let replaced = core.process(&scope, deltas);
-        core.metrics.processing.observe(began.elapsed().as_secs_f64());
-        if replaced {
-            core.mark_synced_if_complete();
-        }
-    })
-    .await;
+    async move {
+        pump.run(|deltas| {
+            let began = Instant::now();
+            let replaced = core.process(&scope, deltas);
+            core.metrics.processing.observe(began.elapsed().as_secs_f64());
+            if replaced {
+                core.mark_synced_if_complete();
+            }
+        })
+        .await;
+    }
 }
 
 /// What the objects of a target are written as when a list leaves their types out.

@@ -31,8 +31,9 @@ use machine::{Command, Machine, WatchEvent};
 /// a time, so it needs one connection.
 pub struct Reflector {
     lister_watcher: Arc<dyn ListerWatcher>,
-    machine: Machine,
-    ingest: Ingest,
+    // Boxed, because a future that owns a reflector holds the space for it at each step of its way.
+    machine: Box<Machine>,
+    ingest: Box<Ingest>,
     request_deadline: Duration,
     metrics: Arc<InformerMetrics>,
     last_version: Arc<Mutex<Option<String>>>,
@@ -54,8 +55,8 @@ impl Reflector {
         Reflector {
             lister_watcher,
             request_deadline: options.request_deadline,
-            machine: Machine::new(options, random),
-            ingest: Ingest::new(ingest),
+            machine: Box::new(Machine::new(options, random)),
+            ingest: Box::new(Ingest::new(ingest)),
             metrics,
             last_version: Arc::default(),
         }
