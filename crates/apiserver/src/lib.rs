@@ -39,6 +39,6 @@ mod write;
 mod yaml;
 
 pub use auth::{Caller, UserInfo};
-pub use options::{Admission, Authorization, Options, ServiceAccountKeys, StaticToken};
+pub use options::{Admission, Authorization, KubeletTls, Options, ServiceAccountKeys, StaticToken};
 pub use server::{Body, BoxError, Server, StartError};
 pub use subresource::node::{Dialing, Io, Nodes, NodesHandle};

@@ -1,7 +1,7 @@
 //! What a server is started with.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use setpoint_api::{Clock, Random};
@@ -9,6 +9,7 @@ use setpoint_store::Store;
 
 use crate::auth::UserInfo;
 use crate::auth::jwt::{SigningKey, VerifyingKey};
+use crate::pki::PkiError;
 use crate::subresource::node::NodesHandle;
 
 /// What a server is started with. [`Options::new`] fills in kube-apiserver's defaults.
@@ -41,10 +42,14 @@ pub struct Options {
     /// Nodes inside this process; others are reached at the address in their Node status.
     pub nodes: Option<NodesHandle>,
     /// TLS towards nodes at an address: our client certificate and whom we trust.
-    pub kubelet_tls: Option<Arc<rustls::ClientConfig>>,
+    pub kubelet_tls: Option<KubeletTls>,
     /// The PEM of the authority that signed the serving certificate, for `kube-root-ca.crt` and its like.
     pub ca_certificate: Option<String>,
 }
+
+/// Made when the first node at an address is reached: most servers reach none.
+pub type KubeletTls = Arc<LazyLock<Result<Arc<rustls::ClientConfig>, PkiError>, MakeKubeletTls>>;
+type MakeKubeletTls = Box<dyn FnOnce() -> Result<Arc<rustls::ClientConfig>, PkiError> + Send>;
 
 impl Options {
     /// kube-apiserver's defaults on that store.

@@ -1,7 +1,7 @@
 //! One cluster: its store, its server, its controllers and nodes, and the order in which they start and stop.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use kube::Client;
@@ -10,7 +10,7 @@ use setpoint_api::{Clock, Random};
 use setpoint_apiserver::auth::jwt::{SigningKey, VerifyingKey};
 use setpoint_apiserver::pki::{Identity, PkiError, ServingTls, kubelet_client_config};
 use setpoint_apiserver::{
-    Authorization, Options as ServerOptions, Server, ServiceAccountKeys, StartError, UserInfo,
+    Authorization, KubeletTls, Options as ServerOptions, Server, ServiceAccountKeys, StartError, UserInfo,
 };
 use setpoint_store::{Directory, OpenError, Recovery, Store};
 use tokio::net::TcpListener;
@@ -90,9 +90,7 @@ impl Cluster {
         server.admission.service_account = options.service_account_admission;
         let nodes = LocalNodes::default();
         server.nodes = Some(Arc::new(nodes.clone()));
-        let kubelet_client =
-            credentials.authority.client(KUBELET_CLIENT, &["system:masters"], clock.now())?;
-        server.kubelet_tls = Some(kubelet_client_config(&kubelet_client)?);
+        server.kubelet_tls = Some(kubelet_tls(&credentials, &clock));
         let server = Server::start(server).await?;
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
@@ -210,6 +208,15 @@ impl Cluster {
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.tasks.lock().expect("no holder of this lock panics").spawn(task);
     }
+}
+
+/// What the server shows to nodes of other processes.
+fn kubelet_tls(credentials: &Arc<Credentials>, clock: &Clock) -> KubeletTls {
+    let (credentials, clock) = (credentials.clone(), clock.clone());
+    Arc::new(LazyLock::new(Box::new(move || {
+        let client = credentials.authority.client(KUBELET_CLIENT, &["system:masters"], clock.now())?;
+        kubelet_client_config(&client)
+    })))
 }
 
 /// The cluster's own key signs, unless the options bring one that can.

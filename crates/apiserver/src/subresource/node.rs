@@ -65,9 +65,10 @@ async fn dial(ask: &Ask, node: &str) -> io::Result<Box<dyn Io>> {
     }
     let (address, port) =
         endpoint(&ask.server, node).ok_or_else(|| io::Error::other(format!("no such host: {node}")))?;
-    let Some(tls) = ask.server.options().kubelet_tls.clone() else {
+    let Some(tls) = &ask.server.options().kubelet_tls else {
         return Err(io::Error::other("this server has no client certificate for nodes"));
     };
+    let tls = (***tls).as_ref().map_err(|error| io::Error::other(error.to_string()))?.clone();
     let socket = TcpStream::connect((address.as_str(), port)).await?;
     let name = ServerName::try_from(address).map_err(io::Error::other)?;
     let stream = tokio_rustls::TlsConnector::from(tls).connect(name, socket).await?;

@@ -84,7 +84,7 @@ async fn run(manager: Manager, definitions: Target, stopping: CancellationToken)
 struct Monitors {
     manager: Manager,
     collector: Arc<Collector>,
-    kinds: BTreeMap<(String, String), (Target, AbortHandle)>,
+    kinds: BTreeMap<(String, String), (Arc<ServerResource>, AbortHandle)>,
     tasks: JoinSet<()>,
 }
 
@@ -109,10 +109,10 @@ impl Monitors {
         let gone: Vec<_> =
             self.kinds.keys().filter(|name| complete && !wanted.contains_key(*name)).cloned().collect();
         for name in gone {
-            if let Some((target, task)) = self.kinds.remove(&name) {
+            if let Some((resource, task)) = self.kinds.remove(&name) {
                 task.abort();
-                self.manager.forget(&target);
-                self.collector.vanish_kind(&target.resource.api_version, &target.resource.kind);
+                self.manager.forget(&target(&resource));
+                self.collector.vanish_kind(&resource.resource.api_version, &resource.resource.kind);
             }
         }
         let mut synced = Vec::new();
@@ -127,14 +127,13 @@ impl Monitors {
         synced
     }
 
-    fn watch(&mut self, name: (String, String), resource: &ServerResource) -> SyncHandle {
-        let target = Target::resource(resource.resource.clone()).metadata_only();
-        let informer = self.manager.informer_of(target.clone());
+    fn watch(&mut self, name: (String, String), resource: &Arc<ServerResource>) -> SyncHandle {
+        let informer = self.manager.informer_of(target(resource));
         let mut subscription = informer.subscribe(&SubscribeOptions::default());
         let synced = subscription.sync_handle();
         let collector = Arc::clone(&self.collector);
-        let api_version: Arc<str> = target.resource.api_version.as_str().into();
-        let kind: Arc<str> = target.resource.kind.as_str().into();
+        let api_version: Arc<str> = resource.resource.api_version.as_str().into();
+        let kind: Arc<str> = resource.resource.kind.as_str().into();
         let task = self.tasks.spawn(async move {
             // Held, so that the informer lives as long as its monitor.
             let _informer = informer;
@@ -143,9 +142,13 @@ impl Monitors {
                 tokio::task::coop::consume_budget().await;
             }
         });
-        self.kinds.insert(name, (target, task));
+        self.kinds.insert(name, (Arc::clone(resource), task));
         synced
     }
+}
+
+fn target(resource: &ServerResource) -> Target {
+    Target::resource(resource.resource.clone()).metadata_only()
 }
 
 fn name_of(resource: &ServerResource) -> (String, String) {
