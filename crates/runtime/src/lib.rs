@@ -107,6 +107,7 @@
 #![deny(missing_docs)]
 
 mod key;
+mod latch;
 mod revision;
 
 mod watch;

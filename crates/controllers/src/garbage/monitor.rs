@@ -65,7 +65,7 @@ async fn run(manager: Manager, definitions: Target, stopping: CancellationToken)
         let synced = monitors.refresh().await;
         if workers.is_empty() {
             let wait = async {
-                for mut handle in synced {
+                for handle in synced {
                     handle.wait().await;
                 }
             };

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 use super::decode::DecodeCache;
 use super::index::{Index, IndexConflict, IndexState};
@@ -30,8 +30,8 @@ pub struct Store(Arc<Shared>);
 struct Shared {
     state: RwLock<Arc<State>>,
     writer: Mutex<Writer>,
-    /// Counts the changes that were published; waiters look again when it moves.
-    published: watch::Sender<u64>,
+    /// Wakes those who wait, after each change that was published.
+    published: Notify,
     bytes: AtomicU64,
     stale_events: AtomicU64,
     decoded: DecodeCache,
@@ -42,7 +42,7 @@ impl Default for Shared {
         Shared {
             state: RwLock::default(),
             writer: Mutex::default(),
-            published: watch::Sender::new(0),
+            published: Notify::new(),
             bytes: AtomicU64::new(0),
             stale_events: AtomicU64::new(0),
             decoded: DecodeCache::default(),
@@ -242,9 +242,9 @@ impl Store {
         }
     }
 
-    /// A receiver that moves whenever the store changed: look, then wait for the next move.
-    pub fn observe(&self) -> watch::Receiver<u64> {
-        self.0.published.subscribe()
+    /// Ends at the first change after this call: call it, look, then await it.
+    pub fn next_change(&self) -> impl Future<Output = ()> + Send + '_ {
+        self.0.published.notified()
     }
 
     pub(crate) fn decoded(&self) -> &DecodeCache {
@@ -252,14 +252,13 @@ impl Store {
     }
 
     async fn wait(&self, check: impl Fn(&State) -> Option<Waited>) -> Waited {
-        let mut published = self.0.published.subscribe();
         loop {
-            published.borrow_and_update();
+            let changed = self.next_change();
             let outcome = check(&self.0.state.read().expect("no holder of this lock panics"));
             if let Some(outcome) = outcome {
                 return outcome;
             }
-            published.changed().await.expect("the store itself holds the sender");
+            changed.await;
         }
     }
 
@@ -271,7 +270,7 @@ impl Store {
         let old = std::mem::replace(&mut *self.0.state.write().expect("no holder of this lock panics"), next);
         drop(writer);
         drop(old);
-        self.0.published.send_modify(|count| *count += 1);
+        self.0.published.notify_waiters();
     }
 
     /// Writes in place: readers wait, so this is for little.
@@ -281,7 +280,7 @@ impl Store {
         // Copies the roots, not the trees, and only when a snapshot of the present state is held by someone.
         let result = change(&mut writer, Arc::make_mut(&mut state));
         drop(state);
-        self.0.published.send_modify(|count| *count += 1);
+        self.0.published.notify_waiters();
         result
     }
 }

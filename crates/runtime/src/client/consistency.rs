@@ -74,12 +74,12 @@ impl Expected {
 
     /// Waits for it, without a deadline of its own.
     async fn wait(&self, store: &Store, key: &Key) {
-        let mut moved = store.observe();
         loop {
-            moved.borrow_and_update();
-            if self.fulfilled(&store.snapshot(), key) || moved.changed().await.is_err() {
+            let changed = store.next_change();
+            if self.fulfilled(&store.snapshot(), key) {
                 return;
             }
+            changed.await;
         }
     }
 }

@@ -86,7 +86,7 @@ impl Work {
             for informer in &work.informers {
                 informer.wait_synced().await;
             }
-            for handle in &mut synced {
+            for handle in &synced {
                 handle.wait().await;
             }
         };

@@ -57,7 +57,7 @@ async fn watch_labelled(core: Arc<Core>, options: FeedOptions) {
     let Some(namespaces) = options.namespaces.clone() else { return };
     namespaces.start();
     let mut subscription = namespaces.subscribe(&SubscribeOptions::default());
-    let mut initial = subscription.sync_handle();
+    let initial = subscription.sync_handle();
     let mut running: BTreeMap<String, JoinSet<()>> = BTreeMap::new();
     core.await_namespaces();
     let mut told = false;

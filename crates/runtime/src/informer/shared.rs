@@ -4,7 +4,6 @@ use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::event::Event;
@@ -14,6 +13,7 @@ use super::metrics::InformerMetrics;
 use super::subscription::{HandlerLag, Postbox, Subscription, SyncHandle};
 use crate::cache::{Index, IndexConflict, Lister, Scope, Store, Training};
 use crate::delta::Delta;
+use crate::latch::Latch;
 use crate::watch::Target;
 
 /// An informer that everyone in the process shares who watches the same target.
@@ -36,7 +36,7 @@ pub(crate) struct Core {
     pub training: Arc<Training>,
     /// Held while a change is applied and delivered, so that a late handler gets each change exactly once.
     subscribers: Mutex<Vec<Weak<Postbox>>>,
-    synced: watch::Sender<bool>,
+    synced: Latch,
     /// The set of namespaces is not known yet, so nothing is complete.
     awaits_namespaces: AtomicBool,
 }
@@ -49,7 +49,7 @@ impl Core {
             metrics: Arc::default(),
             training: Arc::default(),
             subscribers: Mutex::default(),
-            synced: watch::Sender::new(false),
+            synced: Latch::default(),
             awaits_namespaces: AtomicBool::new(false),
         }
     }
@@ -89,7 +89,7 @@ impl Core {
             return;
         }
         let subscribers = self.subscribers.lock().expect("no holder of this lock panics");
-        if self.synced.send_replace(true) {
+        if !self.synced.set() {
             return;
         }
         self.training.synced();
@@ -103,7 +103,7 @@ impl Core {
         let postbox = Postbox::new(options.capacity);
         let present = self.store.snapshot();
         postbox.deliver(present.iter().map(|object| Event::Add { object: object.clone(), is_initial: true }));
-        if *self.synced.borrow() {
+        if self.synced.is_set() {
             postbox.mark_upstream_synced();
         }
         let subscription = Subscription::new(postbox, self.store.clone(), options);
@@ -166,13 +166,12 @@ impl SharedInformer {
 
     /// Whether the cache holds a full state, in every namespace that is watched.
     pub fn has_synced(&self) -> bool {
-        *self.0.core.synced.borrow()
+        self.0.core.synced.is_set()
     }
 
     /// Waits until [`SharedInformer::has_synced`].
     pub async fn wait_synced(&self) {
-        let mut synced = self.0.core.synced.subscribe();
-        synced.wait_for(|synced| *synced).await.expect("the informer itself holds the sender");
+        self.0.core.synced.wait().await;
     }
 
     /// The resourceVersion that the cache has reached, or nothing before the first sync.

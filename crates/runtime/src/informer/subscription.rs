@@ -4,13 +4,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::event::Event;
 use super::mailbox::{Mailbox, SubscribeOptions};
 use crate::cache::{Snapshot, Store};
 use crate::key::Key;
+use crate::latch::Latch;
 
 /// A resync more often than this is no resync but a poll.
 const SHORTEST_RESYNC: Duration = Duration::from_secs(1);
@@ -30,7 +31,7 @@ pub(super) struct Postbox {
     arrived: Notify,
     upstream_synced: AtomicBool,
     closed: AtomicBool,
-    synced: watch::Sender<bool>,
+    synced: Arc<Latch>,
     lag: AtomicU64,
     merged: AtomicU64,
 }
@@ -44,17 +45,17 @@ struct Resync {
 
 /// Tells whether a handler has been given everything that was there when it began; cheap to clone.
 #[derive(Debug, Clone)]
-pub struct SyncHandle(watch::Receiver<bool>);
+pub struct SyncHandle(Arc<Latch>);
 
 impl SyncHandle {
     /// Whether the handler has finished with the initial additions.
     pub fn has_synced(&self) -> bool {
-        *self.0.borrow()
+        self.0.is_set()
     }
 
     /// Waits for it. False when the subscription ended before.
-    pub async fn wait(&mut self) -> bool {
-        self.0.wait_for(|synced| *synced).await.is_ok()
+    pub async fn wait(&self) -> bool {
+        self.0.wait().await
     }
 }
 
@@ -67,6 +68,13 @@ pub struct HandlerLag {
     pub merged: u64,
 }
 
+impl Drop for Postbox {
+    /// Whoever waits for the handler need not wait any more.
+    fn drop(&mut self) {
+        self.synced.abandon();
+    }
+}
+
 impl Postbox {
     pub fn new(capacity: usize) -> Arc<Self> {
         Arc::new(Postbox {
@@ -74,7 +82,7 @@ impl Postbox {
             arrived: Notify::new(),
             upstream_synced: AtomicBool::new(false),
             closed: AtomicBool::new(false),
-            synced: watch::Sender::new(false),
+            synced: Arc::default(),
             lag: AtomicU64::new(0),
             merged: AtomicU64::new(0),
         })
@@ -116,7 +124,7 @@ impl Postbox {
         let mut mailbox = self.mailbox.lock().expect("no holder of this lock panics");
         // The handler asks for more, so it is done with what it got before.
         if upstream_synced && mailbox.initial == 0 {
-            self.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
+            self.synced.set();
         }
         let event = mailbox.pop();
         self.count(&mailbox);
@@ -159,12 +167,12 @@ impl Subscription {
 
     /// Whether everything that was there when the subscription began has been delivered and done with.
     pub fn has_synced(&self) -> bool {
-        *self.shared.synced.borrow()
+        self.shared.synced.is_set()
     }
 
     /// A handle that others can wait on while a task owns the subscription.
     pub fn sync_handle(&self) -> SyncHandle {
-        SyncHandle(self.shared.synced.subscribe())
+        SyncHandle(self.shared.synced.clone())
     }
 
     /// How far this handler is behind.
@@ -182,7 +190,7 @@ impl Subscription {
         let resync = self.resync.as_mut()?;
         if resync.running.is_none() && Instant::now() >= resync.due {
             resync.due = Instant::now() + resync.period;
-            resync.running = self.shared.synced.borrow().then(|| (self.store.snapshot(), None));
+            resync.running = self.shared.synced.is_set().then(|| (self.store.snapshot(), None));
         }
         let (snapshot, last) = resync.running.as_mut()?;
         while let Some(object) = snapshot.after(last.as_ref()).cloned() {
