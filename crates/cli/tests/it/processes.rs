@@ -200,6 +200,18 @@ async fn init_containers_run_before_the_others_and_share_their_volumes() {
 }
 
 #[tokio::test]
+async fn an_init_container_may_be_the_only_program() {
+    let world = World::start().await;
+    let init = json!({"name": "first", "image": "shell", "command": ["sh", "-c", "echo made ready; exit 0"]});
+    let spec = json!({"initContainers": [init], "containers": [{"name": "main", "image": "nginx"}]});
+    world.pod("p", spec).await;
+    let pod = world.until_ready("p").await;
+    assert_eq!(container(&pod, "main").image_id, "simulated://nginx");
+    let of_first = LogParams { container: Some("first".into()), ..LogParams::default() };
+    assert_eq!(world.logs("p", &of_first).await.unwrap(), "made ready\n");
+}
+
+#[tokio::test]
 async fn programs_and_simulated_containers_share_a_pod() {
     let world = World::start().await;
     let spec = json!({"containers": [

@@ -144,6 +144,8 @@ async fn logs_are_followed_until_the_container_ends() {
     let stamped = LogParams { timestamps: true, limit_bytes: Some(34), ..LogParams::default() };
     let text = world.logs("p", &stamped).await.unwrap();
     assert!(text.len() == 34 && text.starts_with("20") && text.contains("Z "), "{text}");
+    let recent = LogParams { since_seconds: Some(3600), tail_lines: Some(1), ..LogParams::default() };
+    assert_eq!(world.logs("p", &recent).await.unwrap(), "three");
     // Lines of the two streams may pass each other, as with any runtime that has a pipe for each.
     assert!(world.logs("p", &LogParams::default()).await.unwrap().contains("error\n"));
 }

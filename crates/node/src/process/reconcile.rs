@@ -30,7 +30,8 @@ use crate::status::Addresses;
 
 /// Whether any container of the pod runs as a process.
 pub fn is_process(pod: &Pod, images: &ImageTable) -> bool {
-    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    let containers =
+        pod.spec.iter().flat_map(|spec| spec.containers.iter().chain(spec.init_containers.iter().flatten()));
     containers.filter_map(|container| container.image.as_deref()).any(|image| images.find(image).is_some())
 }
 

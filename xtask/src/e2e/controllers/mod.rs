@@ -1,6 +1,7 @@
 //! The same scenarios on our server and the real one, with our controllers and the real ones: each must come to the
 //! same end state. The differences that remain are listed in [`known`], with their reasons.
 
+pub mod election;
 mod garbage;
 mod known;
 mod namespace;

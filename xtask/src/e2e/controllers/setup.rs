@@ -39,11 +39,23 @@ impl Drop for Controllers {
 }
 
 impl Controllers {
+    /// They act at once.
     pub fn start(setpoint: &Path, kubeconfig: &Path, folder: &Path, flags: &[&str]) -> Result<Controllers> {
-        let log = File::create(folder.join("controllers.log"))?;
+        let flags = [&["--no-leader-election"], flags].concat();
+        Controllers::start_elected(setpoint, kubeconfig, folder, &flags)
+    }
+
+    /// They act while they hold the lease.
+    pub fn start_elected(
+        setpoint: &Path,
+        kubeconfig: &Path,
+        folder: &Path,
+        flags: &[&str],
+    ) -> Result<Controllers> {
+        let log = File::options().create(true).append(true).open(folder.join("controllers.log"))?;
         let child = Command::new(setpoint)
             .current_dir(folder)
-            .args(["controllers", "--no-leader-election", "--kubeconfig"])
+            .args(["controllers", "--kubeconfig"])
             .arg(kubeconfig)
             .args(flags)
             .stdin(Stdio::null())

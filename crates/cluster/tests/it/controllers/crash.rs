@@ -20,6 +20,9 @@ const CRASHES: u64 = 5;
 /// Writes between two crashes, at most.
 const APART: u64 = 25;
 
+/// The pod that ends the witness's watch: what came before it was seen.
+const END: &str = "end";
+
 /// Watches the pods and checks the two promises of a rolling update at every change.
 async fn witness(pods: Api<Pod>, from: String) {
     let mut stream = Box::pin(pods.watch(&WatchParams::default(), &from).await.unwrap());
@@ -27,6 +30,7 @@ async fn witness(pods: Api<Pod>, from: String) {
     let mut complete = false;
     while let Some(event) = stream.try_next().await.unwrap() {
         match event {
+            WatchEvent::Added(pod) if pod.metadata.name.as_deref() == Some(END) => return,
             WatchEvent::Added(pod) | WatchEvent::Modified(pod) => {
                 let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
                 let ready =
@@ -47,6 +51,7 @@ async fn witness(pods: Api<Pod>, from: String) {
             "{available} pods available: too few"
         );
     }
+    panic!("the watch ended early");
 }
 
 async fn rollout_with_crashes(seed: u64) {
@@ -56,11 +61,8 @@ async fn rollout_with_crashes(seed: u64) {
     world.create::<Deployment>(manifest).await;
     world.rolled_out("web").await;
     let mut witnesses = JoinSet::new();
-    let before = world.api::<Pod>().list(&Default::default()).await.unwrap();
-    let pods = world.api::<Pod>();
     // From the beginning: the witness must know the pods that are there.
-    witnesses.spawn(witness(pods, "0".to_owned()));
-    drop(before);
+    witnesses.spawn(witness(world.api::<Pod>(), "0".to_owned()));
     world.patch::<Deployment>("web", image("web:2")).await;
     let random = Random::from_seed(seed);
     for _ in 0..CRASHES {
@@ -93,7 +95,10 @@ async fn rollout_with_crashes(seed: u64) {
         );
         assert_eq!(pod.spec.unwrap().containers[0].image.as_deref(), Some("web:2"));
     }
-    if let Some(Err(failed)) = witnesses.try_join_next() {
+    let end = json!({ "metadata": { "name": END, "namespace": "default" },
+        "spec": { "containers": [{ "name": "c", "image": "end" }] } });
+    world.create::<Pod>(end).await;
+    if let Some(Err(failed)) = witnesses.join_next().await {
         panic!("seed {seed}: {failed}");
     }
 }
