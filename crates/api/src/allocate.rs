@@ -3,9 +3,15 @@
 //! The functions are pure: whoever calls them says what is taken, inside the transaction that stores the
 //! service, so that no two services get the same.
 
+mod ports;
+
 use std::net::Ipv4Addr;
 
 use serde_json::{Value, json};
+
+use ports::{
+    Draw, first_node_ports, health_port, keep_node_ports, more_node_ports, needs_health_port, needs_ports,
+};
 
 use crate::access::{at, copy, int, items, items_mut, remove, set, text};
 use crate::cause::{Cause, Path, Shown};
@@ -95,7 +101,7 @@ pub fn create(
     }
     families(service, &Value::Null)?;
     cluster_ip(service, ranges, taken, random)?;
-    node_ports(service, &[], ranges, taken, random)?;
+    first_node_ports(service, Draw { ranges, taken, random, given: Vec::new() })?;
     health_port(service, &[], ranges, taken, random)
 }
 
@@ -114,7 +120,9 @@ pub fn update(
         cluster_ip(service, ranges, taken, random)?;
     }
     let mine = claims(old);
-    node_ports(service, &mine, ranges, taken, random)?;
+    // What it gives back is free once the change is stored, not before.
+    let held = |claim: Claim| mine.contains(&claim) || taken(claim);
+    more_node_ports(service, old, Draw { ranges, taken: &held, random, given: Vec::new() })?;
     if needs_health_port(old) {
         // It has one, which does not change.
         return Ok(());
@@ -124,14 +132,6 @@ pub fn update(
 
 fn needs_ip(service: &Value) -> bool {
     text(service, "spec.type") != "ExternalName"
-}
-
-fn needs_ports(service: &Value) -> bool {
-    matches!(text(service, "spec.type"), "NodePort" | "LoadBalancer")
-}
-
-fn needs_health_port(service: &Value) -> bool {
-    text(service, "spec.type") == "LoadBalancer" && text(service, "spec.externalTrafficPolicy") == "Local"
 }
 
 fn keep_allocated(service: &mut Value, old: &Value) {
@@ -157,22 +157,6 @@ fn keep_allocated(service: &mut Value, old: &Value) {
     let same_list = at(service, "spec.clusterIPs") == at(old, "spec.clusterIPs");
     if new_ip != old_ip && !new_ip.is_empty() && same_list {
         set(service, "spec.clusterIPs", json!([new_ip]));
-    }
-}
-
-fn keep_node_ports(service: &mut Value, old: &Value) {
-    let given: Vec<i64> =
-        items(service, "spec.ports").iter().filter_map(|port| int(port, "nodePort")).collect();
-    for port in items_mut(service, "spec.ports") {
-        if int(port, "nodePort").unwrap_or_default() != 0 {
-            continue;
-        }
-        let name = text(port, "name").to_owned();
-        let before = items(old, "spec.ports").iter().rfind(|one| text(one, "name") == name);
-        let before = before.and_then(|one| int(one, "nodePort")).unwrap_or_default();
-        if before != 0 && !given.contains(&before) {
-            set(port, "nodePort", before.into());
-        }
     }
 }
 
@@ -273,9 +257,6 @@ fn cluster_ip(
     }
 }
 
-/// The first port that a dry run shows.
-const DRY_PORT: u16 = 32769;
-
 /// A free address: first from the upper part of the range, since people pick from the lower.
 fn draw_ip(ranges: &Ranges, taken: &dyn Fn(Claim) -> bool, random: &Random) -> Option<Ipv4Addr> {
     if ranges.dry {
@@ -297,115 +278,6 @@ fn draw(range: std::ops::Range<u32>, random: &Random, free: impl Fn(u32) -> bool
     }
     let start = random.below(u64::from(count)) as u32;
     (0..count).map(|step| range.start + (start + step) % count).find(|at| free(*at))
-}
-
-fn draw_port(
-    ranges: &Ranges,
-    given: &[u16],
-    taken: &dyn Fn(Claim) -> bool,
-    random: &Random,
-) -> Result<u16, Status> {
-    if ranges.dry {
-        return Ok(given.iter().max().map_or(DRY_PORT, |last| last.saturating_add(1)));
-    }
-    let (first, last) = (u32::from(ranges.first_port), u32::from(ranges.last_port) + 1);
-    let lower = first + ((last - first) / 32).clamp(16, 128).min(last - first);
-    let free = |port: u32| !given.contains(&(port as u16)) && !taken(Claim::Port(port as u16));
-    draw(lower..last, random, free)
-        .or_else(|| draw(first..lower, random, free))
-        .map(|port| port as u16)
-        .ok_or_else(|| Status::internal("failed to allocate a nodePort: range is full"))
-}
-
-fn port_is_free(ranges: &Ranges, port: i64, taken: &dyn Fn(Claim) -> bool) -> Result<u16, String> {
-    let (first, last) = (ranges.first_port, ranges.last_port);
-    match u16::try_from(port) {
-        Ok(port) if (first..=last).contains(&port) => {
-            if taken(Claim::Port(port)) {
-                Err("provided port is already allocated".to_owned())
-            } else {
-                Ok(port)
-            }
-        }
-        _ => Err(format!(
-            "provided port is not in the valid range. The range of valid ports is {first}-{last}"
-        )),
-    }
-}
-
-fn node_ports(
-    service: &mut Value,
-    mine: &[Claim],
-    ranges: &Ranges,
-    taken: &dyn Fn(Claim) -> bool,
-    random: &Random,
-) -> Result<(), Status> {
-    let taken = |claim: Claim| !mine.contains(&claim) && taken(claim);
-    let is_mine = |port: u16| mine.contains(&Claim::Port(port));
-    let mut given: Vec<u16> = Vec::new();
-    if needs_ports(service) {
-        let draw_more = at(service, "spec.allocateLoadBalancerNodePorts").as_bool() != Some(false)
-            || text(service, "spec.type") == "NodePort";
-        for index in 0..items(service, "spec.ports").len() {
-            let path = Path::new("spec.ports").index(index).child("nodePort");
-            let port = &items(service, "spec.ports")[index];
-            let wanted = int(port, "nodePort").unwrap_or_default();
-            let shared = shared_port(service, index);
-            let port = match (wanted, shared) {
-                (0, Some(shared)) => shared,
-                (0, None) if !draw_more => continue,
-                (0, None) => draw_port(ranges, &given, &taken, random)?,
-                (wanted, _) => port_is_free(ranges, wanted, &taken)
-                    .map_err(|why| refuse(service, Cause::invalid(&path, wanted, &why)))?,
-            };
-            if !(ranges.dry && is_mine(port)) {
-                given.push(port);
-            }
-            set(&mut items_mut(service, "spec.ports")[index], "nodePort", port.into());
-        }
-    }
-    Ok(())
-}
-
-fn health_port(
-    service: &mut Value,
-    mine: &[Claim],
-    ranges: &Ranges,
-    taken: &dyn Fn(Claim) -> bool,
-    random: &Random,
-) -> Result<(), Status> {
-    if !needs_health_port(service) {
-        return Ok(());
-    }
-    let taken = |claim: Claim| !mine.contains(&claim) && taken(claim);
-    let given: Vec<u16> = claims(service)
-        .into_iter()
-        .filter_map(|claim| match claim {
-            Claim::Port(port) => Some(port),
-            Claim::Ip(_) => None,
-        })
-        .filter(|port| !(ranges.dry && mine.contains(&Claim::Port(*port))))
-        .collect();
-    let wanted = int(service, "spec.healthCheckNodePort").unwrap_or_default();
-    let port = if wanted == 0 {
-        draw_port(ranges, &given, &taken, random)?
-    } else {
-        port_is_free(ranges, wanted, &taken).map_err(|why| {
-            Status::internal(format!("failed to allocate requested HealthCheck NodePort {wanted}: {why}"))
-        })?
-    };
-    set(service, "spec.healthCheckNodePort", port.into());
-    Ok(())
-}
-
-/// Two protocols on one port share a node port.
-fn shared_port(service: &Value, index: usize) -> Option<u16> {
-    let ports = items(service, "spec.ports");
-    let number = int(&ports[index], "port");
-    let same = ports.iter().enumerate().filter(|(at, port)| *at != index && int(port, "port") == number);
-    same.filter_map(|(_, port)| int(port, "nodePort"))
-        .find(|port| *port != 0)
-        .and_then(|port| port.try_into().ok())
 }
 
 /// Forgets what a dry run or a clone must not hold.
@@ -475,5 +347,23 @@ mod tests {
         let mut new = service(json!({"type": "NodePort", "ports": [{"name": "a", "port": 2}]}));
         update(&mut new, &old, &Ranges::default(), &|_| true, &random).unwrap();
         assert_eq!(claims(&new), claims(&old));
+    }
+
+    #[test]
+    fn a_changed_service_shares_no_node_ports() {
+        let random = Random::from_seed(3);
+        let ranges = Ranges { dry: true, ..Ranges::default() };
+        let port = |name: &str, number: i64| json!({"name": name, "port": number, "protocol": "TCP"});
+        let mut old = service(json!({"type": "NodePort", "ports": [port("web", 80)]}));
+        create(&mut old, &Ranges::default(), &|_| false, &random).unwrap();
+        let given = int(&items(&old, "spec.ports")[0], "nodePort").unwrap();
+        let mut new = service(json!({"type": "NodePort", "ports": [port("tls", 443), port("tls", 443)]}));
+        update(&mut new, &old, &ranges, &|_| false, &random).unwrap();
+        let ports: Vec<i64> =
+            items(&new, "spec.ports").iter().filter_map(|port| int(port, "nodePort")).collect();
+        assert_eq!(ports, [32769, 32770]);
+        let mut new = service(json!({"type": "NodePort", "ports": [port("web", 80), port("web", 80)]}));
+        let status = update(&mut new, &old, &ranges, &|_| false, &random).unwrap_err();
+        assert_eq!((status.code, status.message), (500, format!("duplicate nodePort: {{TCP {given}}}")));
     }
 }

@@ -8,9 +8,14 @@ use crate::error::{ApiError, Result};
 use crate::object;
 use crate::write::Writer;
 
-fn judge(writer: &Writer<'_>, object: &Value, causes: Vec<Cause>) -> Result<()> {
+fn judge(writer: &Writer<'_>, object: &Value, mut causes: Vec<Cause>) -> Result<()> {
     if causes.is_empty() {
         return Ok(());
+    }
+    for cause in causes.iter_mut().filter(|cause| writer.sent_empty.contains(&cause.field.as_str())) {
+        if let Some(detail) = cause.message.strip_prefix("Invalid value: null: ") {
+            cause.message = format!("Invalid value: {{}}: {detail}");
+        }
     }
     Err(ApiError::invalid(&writer.ask.resource, object::name(object), causes))
 }

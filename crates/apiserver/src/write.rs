@@ -43,9 +43,11 @@ pub(crate) struct Writer<'a> {
     pub(crate) yaml_faults: Vec<String>,
     /// The namespace that an applied configuration names.
     pub(crate) config_namespace: String,
-    /// Maps that were sent empty and are read as absent, which what is immutable notices.
+    /// Maps that were sent empty and are read as absent: what is immutable notices, and refusals show them as sent.
     pub(crate) sent_empty: Vec<&'static str>,
 }
+
+const TEMPLATE_LABELS: &str = "spec.template.metadata.labels";
 
 /// Longest name of a field manager.
 const MAX_MANAGER: usize = 128;
@@ -143,7 +145,11 @@ impl<'a> Writer<'a> {
             .map_err(|error| self.unhandled(&error.to_string()))?;
         self.judge_fields(&read.strict)?;
         let mut stored = self.finish_stored(read.value)?;
-        if resource.is("", "configmaps") || resource.is("", "secrets") {
+        let bare = |template: &Value| template.pointer("/metadata/labels").is_none();
+        if resource.is("", "configmaps")
+            || resource.is("", "secrets")
+            || stored.pointer("/spec/template").is_some_and(bare)
+        {
             self.note_empty(&serde_json::from_slice(bytes).unwrap_or_default());
         }
         if stored.pointer("/metadata/managedFields").is_none()
@@ -186,8 +192,10 @@ impl<'a> Writer<'a> {
 
     fn note_empty(&mut self, sent: &Value) {
         let field = if self.ask.resource.plural == "secrets" { "data" } else { "binaryData" };
-        let is_empty = sent.get(field).and_then(Value::as_object).is_some_and(serde_json::Map::is_empty);
-        self.sent_empty = is_empty.then_some(field).into_iter().collect();
+        let is_empty = |pointer: &str| sent.pointer(pointer).is_some_and(|value| value == &json!({}));
+        let own = is_empty(&format!("/{field}")).then_some(field);
+        let labels = is_empty("/spec/template/metadata/labels").then_some(TEMPLATE_LABELS);
+        self.sent_empty = own.into_iter().chain(labels).collect();
     }
 
     /// The result of a patch is no object of the kind.

@@ -207,6 +207,9 @@ impl Normaliser {
         for phrase in ["current: ", "too old resource version: ", "precondition (", "record ("] {
             new = replace_number_after(&new, phrase);
         }
+        for phrase in ["duplicate nodePort: {TCP ", "duplicate nodePort: {UDP ", "Duplicate value: "] {
+            new = replace_port_after(&new, phrase, &mut self.ports);
+        }
         // A patch that makes no object is answered with the whole object as text.
         if new.contains("managedFields\\\"") {
             for (value, token) in self.addresses.iter().chain(&self.ports) {
@@ -352,6 +355,23 @@ fn replace_number_after(text: &str, phrase: &str) -> String {
         return text.to_owned();
     }
     format!("{}<version>{}", &text[..at], &text[at + digits..])
+}
+
+/// Every drawn port that follows the phrase.
+fn replace_port_after(text: &str, phrase: &str, ports: &mut BTreeMap<String, String>) -> String {
+    let mut parts = text.split(phrase);
+    let mut new = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let digits = part.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, rest) = part.split_at(digits);
+        new += phrase;
+        match number.parse::<u32>() {
+            Ok(port) if (30000..=32999).contains(&port) => new += &token(ports, number, "port"),
+            _ => new += number,
+        }
+        new += rest;
+    }
+    new
 }
 
 #[cfg(test)]

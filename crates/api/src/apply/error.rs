@@ -52,6 +52,15 @@ impl ApplyError {
         ApplyError::Untyped(format!("failed to create typed live object ({whose}): {}", describe(errors)))
     }
 
+    /// Whoever wrote before the first apply becomes a manager of what is there, before the configuration is looked at.
+    pub(super) fn untyped_unmanaged(live: &Value, kind: &GroupVersionKind, errors: &[TypeMismatch]) -> Self {
+        let whose = object_text(live, kind);
+        ApplyError::Untyped(format!(
+            "failed to create manager for existing fields: failed to convert new object ({whose}) to smd typed: {}",
+            describe(errors)
+        ))
+    }
+
     /// The causes of the Status: message and field of each conflict. Their reason is `FieldManagerConflict`.
     pub fn causes(&self) -> Vec<(String, String)> {
         let ApplyError::Conflicts(conflicts) = self else { return Vec::new() };

@@ -213,9 +213,9 @@ pub fn server_side_apply(
 ) -> Result<Applied, ApplyError> {
     check_config(config, context)?;
     let ty = Type::root(context.schema);
-    typed::check(config, ty, false)
-        .map_err(|errors| ApplyError::untyped_config(config, context.kind, &errors))?;
-    if let Some(live) = live.filter(|live| is_settled(live, config, context)) {
+    let fits = typed::check(config, ty, false)
+        .map_err(|errors| ApplyError::untyped_config(config, context.kind, &errors));
+    if let Some(live) = live.filter(|live| fits.is_ok() && is_settled(live, config, context)) {
         return Ok(Applied { object: live.clone(), changed: false });
     }
     let stored = Managers::decode(live.and_then(managed_fields)).map_err(ApplyError::ManagedFields)?;
@@ -224,10 +224,12 @@ pub fn server_side_apply(
         Some(live) => without_managed_fields(live),
         None => zero::empty_object(context.schema),
     };
-    let ty = Type::root(context.schema);
-    typed::check(config, ty, false)
-        .map_err(|errors| ApplyError::untyped_config(config, context.kind, &errors))?;
-    typed::check(&base, ty, true).map_err(|errors| ApplyError::untyped_live(&base, context.kind, &errors))?;
+    let live_fits = typed::check(&base, ty, true);
+    if let (true, Err(errors)) = (managers.0.is_empty(), &live_fits) {
+        return Err(ApplyError::untyped_unmanaged(&base, context.kind, errors));
+    }
+    fits?;
+    live_fits.map_err(|errors| ApplyError::untyped_live(&base, context.kind, &errors))?;
     if managers.0.is_empty() {
         let empty = zero::empty_object(context.schema);
         let noted = context.note_update(&empty, &base, &mut managers, "before-first-apply");

@@ -323,6 +323,14 @@ fn refusals_carry_the_servers_texts() {
         text(world.try_apply("a", json!({"replicas": "x"}), false)),
         "failed to create typed patch object (/x; example.com/v1, Kind=Thing): .spec.replicas: expected numeric (int or float), got string"
     );
+    let mut unmanaged = World::config(json!({"replicas": []}));
+    unmanaged["metadata"]["namespace"] = "n".into();
+    world.live = Some(unmanaged);
+    assert_eq!(
+        text(world.try_apply("a", json!({"nope": 1}), false)),
+        "failed to create manager for existing fields: failed to convert new object (n/x; example.com/v1, Kind=Thing) to \
+         smd typed: .spec.replicas: expected numeric (int or float), got &value.valueUnstructured{Value:[]interface {}{}}"
+    );
     let mut config = World::config(json!({}));
     config["metadata"]["managedFields"] = json!([]);
     assert_eq!(

@@ -163,8 +163,8 @@ fn decide(
         Sent::Whole(scale) => tracked(writer, &current, scale.clone()),
         Sent::Patch(bytes) => patched(writer, &current, bytes)?,
     };
-    crate::verb::patch::judge_doubled(writer)?;
-    check(ask, &wanted, &live, entry)?;
+    let doubled = crate::verb::patch::judge_doubled(writer)?;
+    check(ask, &wanted, &live, entry).map_err(|error| error.with_warnings(&doubled))?;
     let mut new = update::seen(&ask.resource, &live).unwrap_or_else(|| live.clone());
     let replicas = wanted.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
     set_pointer(&mut new, &paths(ask).spec, json!(replicas));
@@ -174,7 +174,8 @@ fn decide(
         Some(entries) => new["metadata"]["managedFields"] = entries,
         None => drop(object::metadata_mut(&mut new).remove("managedFields")),
     }
-    let decided = update::change_applied(writer, snapshot, txn, entry, live, new)?;
+    let decided = update::change_applied(writer, snapshot, txn, entry, live, new);
+    let decided = decided.map_err(|error| error.with_warnings(&doubled))?;
     Ok((decided.object, decided.warnings))
 }
 

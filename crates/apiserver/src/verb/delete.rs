@@ -14,7 +14,7 @@ use setpoint_store::{Entry, Snapshot, Txn};
 use crate::error::{ApiError, Result};
 use crate::negotiate::{Format, Offer, body_format};
 use crate::server::{Ask, Body};
-use crate::verb::update::may_go;
+use crate::verb::update::{may_go, seen};
 use crate::write::{Outcome, Writer, commit, put};
 use crate::{admission, body, form, object, registry, respond};
 
@@ -215,7 +215,8 @@ pub(crate) fn decide(
     let live = registry::value(entry);
     options.check_preconditions(ask, &live, entry)?;
     let key = entry.key.to_vec();
-    let mut new = live.clone();
+    // What waits is written as the version of the request has it.
+    let mut new = seen(&ask.resource, &live).unwrap_or_else(|| live.clone());
     set_finalizers(&mut new, options.finalizers(ask, &live));
     let grace = prepare::grace_period(&ask.resource.facts, &live, options.grace_period_seconds);
     let was_terminating = object::is_terminating(&live);
@@ -232,6 +233,9 @@ pub(crate) fn decide(
     if may_go(ask, &new) {
         txn.delete(key);
         return Ok(Deleted::Gone(if ask.resource.facts.graceful { new } else { live }));
+    }
+    if let Some(custom) = &ask.resource.custom {
+        custom.to_storage(&ask.resource.version, &mut new);
     }
     if new != live {
         put(ask, txn, key.clone(), &new, writer.now);

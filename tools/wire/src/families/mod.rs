@@ -3,6 +3,7 @@
 pub mod apply;
 pub mod apply_special;
 pub mod definitions;
+pub mod found;
 pub mod objects;
 pub mod pieces;
 pub mod rich;
@@ -17,6 +18,7 @@ pub fn all() -> Vec<(String, Vec<Scenario>)> {
     vec![
         ("apply".to_owned(), apply::scenarios()),
         ("apply-special".to_owned(), apply_special::scenarios()),
+        ("found".to_owned(), found::scenarios()),
         ("definitions".to_owned(), definitions::scenarios()),
         ("values".to_owned(), values::scenarios()),
         ("views".to_owned(), views::scenarios()),

@@ -141,6 +141,7 @@ fn deployment() -> (Vec<Value>, Vec<Value>) {
         json!({"spec": {"minReadySeconds": 3}}),
         json!({"spec": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "30%"}}}}),
         json!({"spec": {"template": {"metadata": {"labels": {"t": "1"}}}}}),
+        json!({"spec": {"template": {"metadata": {"labels": {}, "annotations": {}}}}}),
         json!({"status": {"replicas": 1}}),
     ]);
     wrong.extend([

@@ -1,0 +1,139 @@
+//! What the fuzzer found, so that it stays mended.
+
+use serde_json::{Value, json};
+
+use super::objects::{Kind, config_map, deployment, install_definition, overlay, service};
+use super::rich::{definition, rich};
+use crate::scenario::{Scenario, Step};
+
+const GROUP: &str = "found.wire";
+
+pub fn scenarios() -> Vec<Scenario> {
+    let mut all = vec![install_definition("riches", definition(GROUP), GROUP)];
+    let named = [
+        ("misfit-without-managers", misfit_without_managers()),
+        ("empty-template-labels", empty_template_labels()),
+        ("doubled-finalizers", doubled_finalizers()),
+        ("doubled-node-ports", doubled_node_ports()),
+        ("delete-by-another-version", delete_by_another_version()),
+        ("doubled-keys-of-a-scale", doubled_keys_of_a_scale()),
+    ];
+    all.extend(named.into_iter().map(|(name, steps)| Scenario { name: format!("found-{name}"), steps }));
+    all
+}
+
+fn at(kind: &Kind, rest: &str) -> String {
+    format!("{}/o{rest}", kind.path)
+}
+
+fn post(kind: &Kind, fields: &Value) -> Step {
+    Step::with(format!("POST {}?fieldManager=m1", kind.path), overlay(&kind.least("o"), fields))
+}
+
+fn apply(kind: &Kind, fields: &Value) -> Step {
+    Step::patch(at(kind, "?fieldManager=m2"), "apply", kind.object("o", fields))
+}
+
+/// The object that is there does not fit its type, which is told before anything about the configuration.
+fn misfit_without_managers() -> Vec<Step> {
+    let kind = rich(GROUP, "v1");
+    vec![
+        post(&kind, &json!({"spec": {"raw": []}})),
+        apply(&kind, &json!({})),
+        apply(&kind, &json!({"spec": {"replicas": "x", "nope": 1}})),
+        Step::patch(at(&kind, "?fieldManager=m3"), "merge", json!({"spec": {"raw": null}})),
+        apply(&kind, &json!({"spec": {"raw": "AQID"}})),
+        Step::patch(at(&kind, "?fieldManager=m3"), "merge", json!({"spec": {"raw": []}})),
+        apply(&kind, &json!({"spec": {"replicas": 2}})),
+    ]
+}
+
+/// A refusal tells empty labels from none.
+fn empty_template_labels() -> Vec<Step> {
+    let kind = deployment();
+    let labels = |labels: Value| json!({"spec": {"template": {"metadata": {"labels": labels}}}});
+    let mut empty = kind.least("o");
+    empty["spec"]["template"]["metadata"] = json!({"labels": {}});
+    let mut without = kind.least("o");
+    without["spec"]["template"]["metadata"] = json!({});
+    vec![
+        Step::with(format!("POST {}", kind.path), empty.clone()),
+        Step::with(format!("POST {}", kind.path), without.clone()),
+        Step::patch(at(&kind, "?fieldManager=m2"), "apply", empty.clone()),
+        Step::patch(at(&kind, "?fieldManager=m2"), "apply", without),
+        post(&kind, &json!({})),
+        Step::with(format!("PUT {}", at(&kind, "")), empty),
+        Step::patch(at(&kind, ""), "merge", labels(json!({"a": null}))),
+        Step::patch(at(&kind, ""), "merge", labels(json!(null))),
+        Step::patch(at(&kind, ""), "strategic", labels(json!({"a": null}))),
+        Step::patch(at(&kind, ""), "strategic", labels(json!({"$patch": "replace"}))),
+        Step::patch(
+            at(&kind, ""),
+            "json-patch",
+            json!([{"op": "remove", "path": "/spec/template/metadata/labels/a"}]),
+        ),
+    ]
+}
+
+/// A text that is added to a list in which another stands twice comes first, as everything that is added.
+fn doubled_finalizers() -> Vec<Step> {
+    let kind = config_map();
+    let add = json!({"metadata": {"finalizers": ["e.com/c"]}});
+    vec![
+        post(&kind, &json!({"metadata": {"finalizers": ["e.com/b", "e.com/a", "e.com/a"]}})),
+        Step::patch(at(&kind, "?dryRun=All"), "strategic", add.clone()),
+        Step::patch(at(&kind, ""), "strategic", add),
+    ]
+}
+
+/// Node ports are kept by name: two ports of one name would get one.
+fn doubled_node_ports() -> Vec<Step> {
+    let kind = service();
+    let ports = |name: &str, port: u16| json!({"spec": {"ports": [{"name": name, "port": port}, {"name": name, "port": port}]}});
+    vec![
+        post(&kind, &json!({"spec": {"type": "NodePort"}})),
+        Step::patch(at(&kind, ""), "merge", ports("web", 80)),
+        Step::patch(at(&kind, "?dryRun=All"), "merge", ports("web", 80)),
+        Step::patch(at(&kind, "?dryRun=All"), "merge", ports("tls", 443)),
+        Step::patch(at(&kind, ""), "merge", ports("tls", 443)),
+        Step::patch(
+            at(&kind, ""),
+            "merge",
+            json!({"spec": {"ports": [
+                {"name": "web", "port": 80}, {"name": "udp", "port": 80, "protocol": "UDP"}]}}),
+        ),
+    ]
+}
+
+/// What waits for its finalizers is written as the version of the deletion has it.
+fn delete_by_another_version() -> Vec<Step> {
+    let (first, second) = (rich(GROUP, "v1"), rich(GROUP, "v2"));
+    vec![
+        post(&first, &json!({"metadata": {"finalizers": ["e.com/a"]}, "spec": {"numbers": [1]}})),
+        Step::patch(at(&second, "?fieldManager=m2"), "merge", json!({"metadata": {"labels": {"a": "1"}}})),
+        Step::patch(at(&first, "?fieldManager=m1"), "merge", json!({"spec": {"numbers": [1, 2]}})),
+        Step::new(format!("DELETE {}", at(&second, ""))),
+        Step::new(format!("GET {}", at(&first, ""))),
+        Step::patch(
+            at(&first, "?fieldManager=m3"),
+            "apply",
+            first.object("o", &json!({"spec": {"flag": true}})),
+        ),
+    ]
+}
+
+/// A refused scale warns too.
+fn doubled_keys_of_a_scale() -> Vec<Step> {
+    let kind = deployment();
+    let scale = |replicas: i64| {
+        let text = format!(
+            "apiVersion: autoscaling/v1\nkind: Scale\nmetadata:\n  name: o\nspec:\n  replicas: 2\n  replicas: {replicas}\n"
+        );
+        Step {
+            text: Some(text),
+            content_type: Some("apply".to_owned()),
+            ..Step::new(format!("PATCH {}", at(&kind, "/scale?fieldManager=m2&force=true")))
+        }
+    };
+    vec![post(&kind, &json!({})), scale(-1), scale(3)]
+}
