@@ -8,7 +8,7 @@ use super::table::Table;
 
 /// Adds that wait to be taken into the queue, at most. Whoever fills the inbox empties it into the queue.
 pub(super) const INBOX: usize = 256;
-/// Numbers that are fetched at once for keys that are still to come.
+/// Numbers that are fetched at once for keys that are still to come, at most: never more than are in use already.
 pub(super) const RESERVE: usize = 64;
 
 /// Numbers by key: what whoever adds looks up, and no worker ever does.
@@ -39,6 +39,6 @@ pub(super) struct Inbox<T> {
 
 impl<T> Inbox<T> {
     pub(super) fn new() -> Self {
-        Inbox { adds: Vec::with_capacity(INBOX), fresh: Vec::new(), waiting: 0, closed: false }
+        Inbox { adds: Vec::new(), fresh: Vec::new(), waiting: 0, closed: false }
     }
 }

@@ -45,7 +45,7 @@ const LINGER: usize = 64;
 /// ```
 pub struct WorkQueue<T>(Arc<Shared<T>>);
 
-struct Shared<T> {
+pub(super) struct Shared<T> {
     name: Arc<str>,
     start: Instant,
     names: Mutex<Names<T>>,
@@ -102,8 +102,7 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
             waiting: 0,
             timekeeper: false,
             draining: false,
-            // As much room as the inbox has, so that no add makes room.
-            adds: Vec::with_capacity(INBOX),
+            adds: Vec::new(),
             fresh: Vec::new(),
         };
         WorkQueue(Arc::new(Shared {
@@ -178,7 +177,8 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
             state.queue.forget_idle(|key| {
                 names.ids.remove(&key);
             });
-            names.reserve.extend((0..RESERVE).map(|_| state.queue.reserve()));
+            let more = state.queue.known().clamp(1, RESERVE);
+            names.reserve.extend((0..more).map(|_| state.queue.reserve()));
             // Taken from the end: keys that come one after the other lie side by side.
             names.reserve.reverse();
         }

@@ -189,3 +189,10 @@ async fn no_add_is_lost_between_threads_and_no_key_runs_twice() {
         assert_eq!(added, worked, "the last add of {key} had no run");
     }
 }
+
+/// A process may have a hundred controllers with nothing to do.
+#[test]
+fn an_idle_queue_holds_little() {
+    let size = size_of::<shell::Shared<crate::reconcile::Request>>();
+    assert!(size < 1280, "{size}");
+}
