@@ -9,6 +9,7 @@ use kube_cel::cel::objects::OptionalValue;
 use kube_cel::cel::parser::Parser;
 use kube_cel::cel::{Context, ExecutionError, ResolveResult, Value};
 
+use super::budget::{self, Budget};
 use super::{macros, more};
 
 /// The functions, and the names of types. Shared by all evaluations.
@@ -24,6 +25,7 @@ static FUNCTIONS: LazyLock<Context<'static>> = LazyLock::new(|| {
         context.add_variable_from_value(name, marker(name));
     }
     more::register(&mut context);
+    budget::register(&mut context);
     context
 });
 
@@ -106,6 +108,7 @@ pub(super) fn prepare(expr: &mut IdedExpr, over_maps: &BTreeSet<u64>) {
             more::rename(call);
             call.target.iter_mut().for_each(|target| prepare(target, over_maps));
             call.args.iter_mut().for_each(|arg| prepare(arg, over_maps));
+            budget::weigh(call);
         }
         Expr::Select(select) => prepare(&mut select.operand, over_maps),
         Expr::List(list) => list.elements.iter_mut().for_each(|element| prepare(element, over_maps)),
@@ -127,22 +130,30 @@ pub(super) fn prepare(expr: &mut IdedExpr, over_maps: &BTreeSet<u64>) {
             ] {
                 prepare(part, over_maps);
             }
+            budget::meter(comprehension);
         }
         Expr::Ident(_) | Expr::Literal(_) | Expr::Struct(_) | Expr::Unspecified => {}
     }
 }
 
-/// Runs an expression on a value and, for transition rules, the old one.
+/// Runs an expression on a value and, for transition rules, the old one. What it costs is taken from the budget.
 ///
 /// # Errors
 /// The error as cel-go words it.
-pub(super) fn run(expr: &IdedExpr, own: &Value, old: Option<&Value>) -> Result<Value, String> {
+pub(super) fn run(
+    expr: &IdedExpr,
+    own: &Value,
+    old: Option<&Value>,
+    budget: &Budget,
+) -> Result<Value, String> {
     let mut context = FUNCTIONS.new_inner_scope();
+    context.set_variable_resolver(budget);
     context.add_variable_from_value("self", own.clone());
     if let Some(old) = old {
         context.add_variable_from_value("oldSelf", old.clone());
     }
-    Value::resolve(expr, &context).map_err(|error| describe(&error))
+    let result = Value::resolve(expr, &context).map_err(|error| describe(&error));
+    if budget.is_exceeded() { Err(budget::EXCEEDED.to_owned()) } else { result }
 }
 
 /// An optional old value.

@@ -2,8 +2,10 @@
 //! is.
 //!
 //! What a rule may cost is estimated from the bounds in the schema, and a rule that may cost too much is refused. The
-//! estimate is approximate ([docs/cel.md](../../../../docs/cel.md)). What an evaluation costs is not counted.
+//! estimate is approximate ([docs/cel.md](../../../../docs/cel.md)). What an evaluation costs is
+//! counted while it runs, and ends one that costs too much.
 
+mod budget;
 mod check;
 mod cost;
 mod evaluate;

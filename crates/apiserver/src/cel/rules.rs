@@ -9,6 +9,7 @@ use setpoint_api::cause::{CauseType, Shown};
 use setpoint_api::structural::{Props, Rule, Structural, field_path, old_item, unchanged};
 use setpoint_api::{Cause, Path};
 
+use super::budget::{self, Budget};
 use super::check::check;
 use super::source::Source;
 use super::ty::Ty;
@@ -39,6 +40,8 @@ struct Node {
 struct Compiled {
     rule: Rule,
     expr: IdedExpr,
+    /// What it costs to run at least, beside its loops.
+    cost: u64,
     message: Option<IdedExpr>,
     uses_old_self: bool,
 }
@@ -92,6 +95,9 @@ impl Rules {
 struct Found {
     refused: Vec<Cause>,
     tolerated: Vec<Cause>,
+    budget: Budget,
+    /// Too much was spent: no further rule is run.
+    is_over: bool,
 }
 
 #[derive(Default)]
@@ -240,7 +246,8 @@ impl Compiler {
             }
             _ => {}
         }
-        Some(Compiled { rule: rule.clone(), expr, message, uses_old_self: checked.uses_old_self })
+        let cost = budget::least(&expr);
+        Some(Compiled { rule: rule.clone(), expr, cost, message, uses_old_self: checked.uses_old_self })
     }
 
     fn message(&mut self, rule: &Rule, variables: &[(&str, Ty)], path: &Path) -> Option<IdedExpr> {
@@ -327,7 +334,7 @@ impl Node {
         path: &Path,
         causes: &mut Found,
     ) {
-        if value.is_null() {
+        if value.is_null() || causes.is_over {
             return;
         }
         self.run_rules(value, old, ratchet, path, causes);
@@ -381,7 +388,15 @@ impl Node {
             }
             let old = if optional { Some(evaluate::optional(old.clone())) } else { old.clone() };
             let described = described(&compiled.rule);
-            match evaluate::run(&compiled.expr, &own, old.as_ref()) {
+            causes.budget.begin(compiled.cost);
+            let result = evaluate::run(&compiled.expr, &own, old.as_ref(), &causes.budget);
+            if !causes.budget.settle() {
+                let detail = "validation failed due to running out of cost budget, no further validation rules will be run";
+                causes.refused.push(Cause::invalid(path, self.props.kind.as_str(), detail));
+                causes.is_over = true;
+                return;
+            }
+            match result {
                 Ok(Cel::Bool(true)) => {}
                 Ok(_) => {
                     let cause = self.cause(compiled, value, &own, old.as_ref(), path);
@@ -396,10 +411,18 @@ impl Node {
                         format!(
                             "'{error}': call arguments did not match a supported operator, function or macro signature for rule: {described}"
                         )
+                    } else if error == budget::EXCEEDED {
+                        causes.is_over = true;
+                        format!(
+                            "'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {described}"
+                        )
                     } else {
                         format!("{error} evaluating rule: {described}")
                     };
                     causes.refused.push(Cause::invalid(path, self.props.kind.as_str(), &detail));
+                    if causes.is_over {
+                        return;
+                    }
                 }
             }
         }
@@ -450,7 +473,9 @@ fn described(rule: &Rule) -> String {
 
 /// The computed message, if it is usable.
 fn computed_message(message: &IdedExpr, own: &Cel, old: Option<&Cel>) -> Option<String> {
-    let Ok(Cel::String(text)) = evaluate::run(message, own, old) else { return None };
+    let budget = Budget::default();
+    budget.begin(budget::least(message));
+    let Ok(Cel::String(text)) = evaluate::run(message, own, old, &budget) else { return None };
     let text = text.trim();
     let usable = !text.is_empty() && text.len() <= MAX_MESSAGE_BYTES && !text.contains(['\n', '\r']);
     usable.then(|| text.to_owned())

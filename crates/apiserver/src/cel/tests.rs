@@ -230,3 +230,56 @@ fn a_rule_that_may_cost_too_much_is_refused() {
     let item = json!({"type": "string", "x-kubernetes-validations": [{"rule": "self.matches('^[a-z]+$')"}]});
     assert!(check(json!({"type": "array", "items": item}))[0].contains("estimated rule cost exceeds"));
 }
+
+#[test]
+fn zones_have_names() {
+    let rule = "timestamp('2020-07-01T00:30:00Z').getHours('America/New_York') == 20";
+    let unknown = "unknown time zone America/New_York evaluating rule";
+    let found = causes(json!([{"rule": rule}]), json!({}), None);
+    if std::path::Path::new("/usr/share/zoneinfo/America/New_York").exists() {
+        assert!(found.is_empty(), "{found:?}");
+    } else {
+        assert!(found[0].contains(unknown), "{found:?}");
+    }
+    for name in ["No/Where", "../zoneinfo/UTC", "/usr/share/zoneinfo/UTC", "./UTC"] {
+        let rule = format!("timestamp('2020-01-01T00:30:00Z').getHours('{name}') == 0");
+        let found = causes(json!([{"rule": rule}]), json!({}), None);
+        assert!(found[0].contains(&format!("unknown time zone {name}")), "{found:?}");
+    }
+}
+
+#[test]
+fn an_evaluation_that_costs_too_much_is_ended() {
+    let each_with_each = "self.l.all(x, self.l.exists(y, [[x], [x], [y], [y]] == []) || true)";
+    let rules = json!([{"rule": each_with_each}, {"rule": "false"}]);
+    let items = |count: usize| json!({"l": vec!["a"; count]});
+    // 10,000 turns of the inner loop cost less than 1,000,000.
+    let found = causes(rules.clone(), items(100), None);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].contains("failed rule: false"), "{found:?}");
+    let found = causes(rules, items(2000), None);
+    assert_eq!(
+        found,
+        [format!(
+            "spec: Invalid value: \"object\": 'operation cancelled: actual cost limit exceeded': no further \
+             validation rules will be run due to call cost exceeds limit for rule: {each_with_each}"
+        )]
+    );
+}
+
+#[test]
+fn what_is_long_costs_by_its_length() {
+    let rule = "self.l.all(x, !self.s.contains(x))";
+    let spec = |length: usize| json!({"l": vec!["b"; 100], "s": "a".repeat(length)});
+    assert!(causes(json!([{"rule": rule}]), spec(10_000), None).is_empty());
+    assert!(causes(json!([{"rule": rule}]), spec(200_000), None)[0].contains("actual cost limit exceeded"));
+}
+
+#[test]
+fn all_rules_of_an_object_share_a_budget() {
+    let rules: Vec<Value> = (0..20).map(|_| json!({"rule": "self.l.all(x, !self.s.contains(x))"})).collect();
+    let spec = json!({"l": vec!["b"; 100], "s": "a".repeat(90_000)});
+    let found = causes(json!(rules), spec, None);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].contains("running out of cost budget"), "{found:?}");
+}

@@ -1,0 +1,168 @@
+//! What an evaluation costs while it runs, in the units of kube-apiserver: 1,000,000 a rule, 10,000,000 an object.
+//!
+//! The evaluator tells nobody what it does, but it asks for the values of variables: [`meter`] makes every turn of a
+//! loop ask for one that no rule can name, whose name says what the turn costs. When the budget is spent its value is
+//! false, which ends the loop and so, soon, the evaluation. The figures are lower bounds: an evaluation that
+//! kube-apiserver finishes is finished here.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, operators};
+use kube_cel::cel::context::VariableResolver;
+use kube_cel::cel::{Context, ExecutionError, FunctionContext, ResolveResult, Value};
+
+/// What one evaluation may cost.
+const CALL_LIMIT: u64 = 1_000_000;
+/// What all evaluations on one object may cost together.
+const OBJECT_LIMIT: u64 = 10_000_000;
+
+/// The beginning of the variables that stand for costs.
+const SPEND: &str = "@spend:";
+/// The function that takes the size of its argument from the budget.
+const SIZED: &str = "@sized";
+
+/// The error of an evaluation that costs too much, as cel-go words it.
+pub(super) const EXCEEDED: &str = "operation cancelled: actual cost limit exceeded";
+
+/// What may still be spent on one object, and on the evaluation that runs.
+#[derive(Debug)]
+pub(super) struct Budget {
+    object: AtomicU64,
+    call: AtomicU64,
+    exceeded: AtomicBool,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Budget {
+            object: AtomicU64::new(OBJECT_LIMIT),
+            call: AtomicU64::new(CALL_LIMIT),
+            exceeded: AtomicBool::new(false),
+        }
+    }
+}
+
+impl Budget {
+    /// An evaluation begins, which costs this much beside its loops.
+    pub(super) fn begin(&self, cost: u64) {
+        self.call.store(CALL_LIMIT, Ordering::Relaxed);
+        self.exceeded.store(false, Ordering::Relaxed);
+        self.spend(cost);
+    }
+
+    /// Whether the evaluation spent more than it may.
+    pub(super) fn is_exceeded(&self) -> bool {
+        self.exceeded.load(Ordering::Relaxed)
+    }
+
+    /// The evaluation is over: whether the object's budget held.
+    pub(super) fn settle(&self) -> bool {
+        let spent = CALL_LIMIT - self.call.load(Ordering::Relaxed);
+        let left = self.object.load(Ordering::Relaxed).checked_sub(spent);
+        self.object.store(left.unwrap_or(0), Ordering::Relaxed);
+        left.is_some()
+    }
+
+    fn spend(&self, cost: u64) -> bool {
+        let left = self.call.load(Ordering::Relaxed).checked_sub(cost);
+        self.call.store(left.unwrap_or(0), Ordering::Relaxed);
+        if left.is_none() {
+            self.exceeded.store(true, Ordering::Relaxed);
+        }
+        left.is_some()
+    }
+}
+
+impl VariableResolver for Budget {
+    fn resolve(&self, variable: &str) -> Option<Value> {
+        let cost = variable.strip_prefix(SPEND)?.parse().ok()?;
+        Some(Value::Bool(self.spend(cost)))
+    }
+}
+
+pub(super) fn register(context: &mut Context<'_>) {
+    context.add_function(SIZED, |call: &FunctionContext<'_, '_>, value: Value| -> ResolveResult {
+        let cost = match &value {
+            Value::String(text) => text.len() as u64 / 10,
+            Value::Bytes(bytes) => bytes.len() as u64 / 10,
+            Value::List(items) => items.len() as u64,
+            _ => 0,
+        };
+        // Where no budget is set nobody answers to the name.
+        let answer = if cost > 0 { call.ptx.get_variable(format!("{SPEND}{cost}")) } else { None };
+        let within = answer.is_none_or(|answer| Value::try_from(&*answer).ok() != Some(Value::Bool(false)));
+        if within { Ok(value) } else { Err(ExecutionError::function_error("cost", EXCEEDED)) }
+    });
+}
+
+/// Lets every turn of a loop pay for itself.
+pub(super) fn meter(comprehension: &mut ComprehensionExpr) {
+    let turn = least(&comprehension.loop_cond) + least(&comprehension.loop_step);
+    let condition = std::mem::take(&mut comprehension.loop_cond);
+    let spend = IdedExpr { id: 0, expr: Expr::Ident(format!("{SPEND}{turn}")) };
+    comprehension.loop_cond = IdedExpr {
+        id: condition.id,
+        expr: Expr::Call(CallExpr {
+            func_name: operators::LOGICAL_AND.to_owned(),
+            target: None,
+            args: vec![spend, condition],
+        }),
+    };
+}
+
+/// Lets a call that reads a text or a list to its end pay for its length.
+pub(super) fn weigh(call: &mut CallExpr) {
+    let read = match (call.func_name.as_str(), call.args.len()) {
+        ("contains", 1)
+        | ("matches" | "find" | "findAll" | "replace" | "split" | "indexOf" | "lastIndexOf" | "join", _)
+        | (
+            "lowerAscii" | "upperAscii" | "trim" | "isSorted" | "sum" | "min" | "max" | "sort" | "distinct",
+            0,
+        ) => match &mut call.target {
+            Some(target) => &mut **target,
+            None => match call.args.first_mut() {
+                Some(text) => text,
+                None => return,
+            },
+        },
+        (operators::IN, 2) => &mut call.args[1],
+        _ => return,
+    };
+    let value = std::mem::take(read);
+    *read = IdedExpr {
+        id: value.id,
+        expr: Expr::Call(CallExpr { func_name: SIZED.to_owned(), target: None, args: vec![value] }),
+    };
+}
+
+/// What running an expression costs at least, without the turns of its loops: of two branches the cheaper one, and
+/// no right side of `&&` and `||`.
+pub(super) fn least(expr: &IdedExpr) -> u64 {
+    let each = |all: &[IdedExpr]| all.iter().map(least).sum::<u64>();
+    match &expr.expr {
+        Expr::Ident(name) => u64::from(!name.starts_with(SPEND)),
+        Expr::Select(select) => 1 + least(&select.operand),
+        Expr::List(list) => 10 + each(&list.elements),
+        Expr::Map(map) => {
+            let entries = map.entries.iter().map(|entry| match &entry.expr {
+                EntryExpr::MapEntry(entry) => least(&entry.key) + least(&entry.value),
+                EntryExpr::StructField(_) => 0,
+            });
+            30 + entries.sum::<u64>()
+        }
+        Expr::Comprehension(inner) => {
+            least(&inner.iter_range) + least(&inner.accu_init) + least(&inner.result)
+        }
+        Expr::Call(call) => match (call.func_name.as_str(), call.args.as_slice()) {
+            (operators::LOGICAL_AND | operators::LOGICAL_OR, [left, right]) => match &left.expr {
+                // What a loop has come to so far: the right side is its body, which runs.
+                Expr::Ident(_) => least(left) + least(right),
+                _ => least(left),
+            },
+            (operators::CONDITIONAL, [condition, yes, no]) => least(condition) + least(yes).min(least(no)),
+            (SIZED, [value]) => least(value),
+            (_, args) => 1 + call.target.as_deref().map_or(0, least) + each(args),
+        },
+        Expr::Literal(_) | Expr::Struct(_) | Expr::Unspecified => 0,
+    }
+}
