@@ -1,12 +1,13 @@
 //! Request bodies: read within the limit, decoded from their format.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::Value;
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
 
 use crate::error::ApiError;
 use crate::server::Body;
@@ -50,6 +51,79 @@ async fn read_all(mut body: Body) -> Result<Bytes, ApiError> {
 /// As Go's reader has it: of a key that stands twice the last value counts.
 fn last_wins() -> serde_saphyr::Options {
     serde_saphyr::options! { duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::LastWins }
+}
+
+/// JSON text as a value, and whether a key stands twice in one of its objects.
+pub fn json_with_doubled(bytes: &[u8]) -> serde_json::Result<(Value, bool)> {
+    let doubled = Cell::new(false);
+    let mut text = serde_json::Deserializer::from_slice(bytes);
+    let value = Noting(&doubled).deserialize(&mut text)?;
+    text.end()?;
+    Ok((value, doubled.get()))
+}
+
+/// Builds the value that serde_json builds, and notes a key that stands twice.
+struct Noting<'n>(&'n Cell<bool>);
+
+impl<'de> DeserializeSeed<'de> for Noting<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Noting<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("any valid JSON value")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut fields = Map::new();
+        while let Some(key) = map.next_key::<String>()? {
+            let before = fields.insert(key, map.next_value_seed(Noting(self.0))?);
+            self.0.set(self.0.get() || before.is_some());
+        }
+        Ok(Value::Object(fields))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = list.next_element_seed(Noting(self.0))? {
+            items.push(item);
+        }
+        Ok(Value::Array(items))
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
+        Ok(Value::from(text))
+    }
+
+    fn visit_string<E>(self, text: String) -> Result<Value, E> {
+        Ok(Value::String(text))
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
 }
 
 /// What Go's strict reader says of each key that stands twice in a map of a YAML text: what is below a value comes
@@ -141,6 +215,19 @@ pub fn yaml_to_json(bytes: &[u8]) -> Result<Cow<'_, [u8]>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_is_what_serde_makes_of_it_and_doubled_keys_are_noticed() {
+        let text =
+            br#"{"a":[1,-2,3.5,1e3,18446744073709551615,true,null,"\u00e9\n"],"b":{"a":{},"c":[{"d":1}]}}"#;
+        assert_eq!(json_with_doubled(text).unwrap(), (serde_json::from_slice(text).unwrap(), false));
+        let (value, doubled) = json_with_doubled(br#"{"a":[{"b":1,"\u0062":2}]}"#).unwrap();
+        assert_eq!((value, doubled), (serde_json::json!({"a": [{"b": 2}]}), true));
+        for wrong in ["", "{", "{} {}", "{1:2}"] {
+            let error = |text: &[u8]| serde_json::from_slice::<Value>(text).unwrap_err().to_string();
+            assert_eq!(json_with_doubled(wrong.as_bytes()).unwrap_err().to_string(), error(wrong.as_bytes()));
+        }
+    }
 
     #[test]
     fn doubled_keys_come_as_go_finds_them() {

@@ -1,5 +1,6 @@
 //! The form of an answer: whole objects, tables, or metadata only; one or a list.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -74,6 +75,14 @@ pub(crate) fn present_value(resource: &Resource, mut value: Value) -> Value {
         custom.present(&resource.version, &mut value);
     }
     value
+}
+
+/// As [`present_value`], borrowed where the version that is asked for is the stored one.
+pub(crate) fn presented_value<'v>(resource: &Resource, value: &'v Value) -> Cow<'v, Value> {
+    if resource.custom.is_none() && !crate::convert::is_other_view(resource) {
+        return Cow::Borrowed(value);
+    }
+    Cow::Owned(present_value(resource, value.clone()))
 }
 
 /// Answers with one stored object.

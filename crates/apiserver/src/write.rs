@@ -117,8 +117,8 @@ impl<'a> Writer<'a> {
                 self.decode_json(&json)
             }
             Format::Protobuf => {
-                let value = crate::protobuf::decode(bytes, &resource)?;
-                self.stored_form(value)
+                // It is decoded as its JSON would be read, and cannot have an empty map or an unknown field.
+                self.finish_stored(crate::protobuf::decode(bytes, &resource)?)
             }
         }
     }
@@ -369,9 +369,9 @@ fn manager_of(ask: &Ask) -> String {
 
 /// What a write came to.
 pub(crate) enum Outcome {
-    /// Written: the new entry.
+    /// The entry that was written, or that there was no need to write.
     Stored(Arc<Entry>),
-    /// Nothing to write, or only asked what would be: the object as it is or would be.
+    /// Only asked what would be, or gone: the object as it would be or was.
     Value(Value),
 }
 
@@ -379,6 +379,8 @@ pub(crate) enum Outcome {
 pub(crate) struct Decided {
     pub(crate) object: Value,
     pub(crate) key: Vec<u8>,
+    /// What is stored is left as it is.
+    pub(crate) unchanged: Option<Arc<Entry>>,
     /// What the writer is told besides.
     pub(crate) warnings: Vec<String>,
 }
@@ -406,7 +408,7 @@ pub(crate) async fn commit<T>(
 /// The entry that a transaction wrote under the decided key, or the decided object.
 pub(crate) fn outcome(decided: Decided, events: &[Arc<Event>]) -> Outcome {
     let written = events.iter().find(|event| event.key == decided.key).and_then(|event| event.new.clone());
-    match written {
+    match written.or(decided.unchanged) {
         Some(entry) => Outcome::Stored(entry),
         None => Outcome::Value(decided.object),
     }

@@ -28,6 +28,7 @@ pub use typed::TypeMismatch;
 pub use updater::Conflict;
 pub use versions::{OneVersion, Versions};
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use jiff::Timestamp;
@@ -75,9 +76,9 @@ pub struct WriteContext<'c> {
 
 /// What an apply came to.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Applied {
-    /// The new object, managedFields included. It is not normalised or defaulted yet.
-    pub object: Value,
+pub struct Applied<'l> {
+    /// The new object, managedFields included. It is not normalised or defaulted yet. The live one if nothing changed.
+    pub object: Cow<'l, Value>,
     /// Whether it differs from the live object in anything but timestamps of managedFields.
     pub changed: bool,
 }
@@ -205,18 +206,18 @@ fn without_managed_fields(object: &Value) -> Value {
 ///
 /// # Errors
 /// See [`ApplyError`].
-pub fn server_side_apply(
-    live: Option<&Value>,
+pub fn server_side_apply<'l>(
+    live: Option<&'l Value>,
     config: &Value,
     force: bool,
     context: &WriteContext<'_>,
-) -> Result<Applied, ApplyError> {
+) -> Result<Applied<'l>, ApplyError> {
     check_config(config, context)?;
     let ty = Type::root(context.schema);
     let fits = typed::check(config, ty, false)
         .map_err(|errors| ApplyError::untyped_config(config, context.kind, &errors));
     if let Some(live) = live.filter(|live| fits.is_ok() && is_settled(live, config, context)) {
-        return Ok(Applied { object: live.clone(), changed: false });
+        return Ok(Applied { object: Cow::Borrowed(live), changed: false });
     }
     let stored = Managers::decode(live.and_then(managed_fields)).map_err(ApplyError::ManagedFields)?;
     let mut managers = stored.clone();
@@ -254,10 +255,10 @@ pub fn server_side_apply(
     let annotated = context.manager == last_applied::KUBECTL && last_applied::renew(&mut object, config);
     let changed = live.is_none() || object_changed || annotated || !same_owners(&managers, &stored);
     if let (Some(live), false) = (live, changed) {
-        return Ok(Applied { object: live.clone(), changed });
+        return Ok(Applied { object: Cow::Borrowed(live), changed });
     }
     set_managed_fields(&mut object, managers.encode());
-    Ok(Applied { object, changed })
+    Ok(Applied { object: Cow::Owned(object), changed })
 }
 
 /// Whether the manager owns just what the configuration says and the object has it: most applies are like that, and

@@ -16,7 +16,26 @@ use crate::schema::{Codec, Field, ProtoSlot, Scalar, Schema, Shape, Struct, buil
 /// # Errors
 /// When the bytes are malformed or the type has no protobuf form.
 pub fn decode_message(data: &[u8], schema: &Schema) -> Result<Value, DecodeError> {
-    body(data, None, schema, 0)
+    body(data, None, schema, Place { depth: 0, nulls: true })
+}
+
+/// As [`decode_message`], as reading the JSON of the object gives it: a pointer to a zero time is none.
+pub(super) fn read_message(data: &[u8], schema: &Schema) -> Result<Value, DecodeError> {
+    body(data, None, schema, Place { depth: 0, nulls: false })
+}
+
+/// Where in the object a message stands.
+#[derive(Clone, Copy)]
+struct Place {
+    depth: usize,
+    /// Whether a pointer that Go prints as `null` is kept.
+    nulls: bool,
+}
+
+impl Place {
+    fn below(self, levels: usize) -> Self {
+        Place { depth: self.depth + levels, ..self }
+    }
 }
 
 fn wrong<T>(field: &str, wire: u8) -> Result<T, DecodeError> {
@@ -24,8 +43,8 @@ fn wrong<T>(field: &str, wire: u8) -> Result<T, DecodeError> {
 }
 
 /// The content of a type that is a message. Go reads the second message of a field over the first.
-fn body(data: &[u8], before: Option<Value>, ty: &Schema, depth: usize) -> Result<Value, DecodeError> {
-    if depth > DEPTH {
+fn body(data: &[u8], before: Option<Value>, ty: &Schema, place: Place) -> Result<Value, DecodeError> {
+    if place.depth > DEPTH {
         return Err(DecodeError::Depth);
     }
     match (&ty.shape, ty.codec) {
@@ -35,7 +54,7 @@ fn body(data: &[u8], before: Option<Value>, ty: &Schema, depth: usize) -> Result
                 Some(Value::Object(map)) => map,
                 _ => Map::new(),
             };
-            slots(data, &mut out, fields, &fields.proto, 0, depth)?;
+            slots(data, &mut out, fields, &fields.proto, 0, place)?;
             fill(fields, &mut out);
             Ok(Value::Object(out))
         }
@@ -44,7 +63,7 @@ fn body(data: &[u8], before: Option<Value>, ty: &Schema, depth: usize) -> Result
             let mut wire = Wire(data);
             while let Some((number, kind)) = wire.tag()? {
                 match number {
-                    1 => items.push(single(&mut wire, kind, None, item.get(), "items", depth + 1)?),
+                    1 => items.push(single(&mut wire, kind, None, item.get(), "items", place.below(1))?),
                     _ => wire.skip(number, kind)?,
                 }
             }
@@ -52,33 +71,29 @@ fn body(data: &[u8], before: Option<Value>, ty: &Schema, depth: usize) -> Result
         }
         (Shape::Scalar(scalar), _) => leaf_message(data, *scalar),
         (_, Codec::PropsOrBool(props) | Codec::PropsOrArray(props) | Codec::PropsOrStringArray(props)) => {
-            alternatives(data, ty.codec, builtin().type_at(props), depth)
+            alternatives(data, ty.codec, builtin().type_at(props), place)
         }
         _ => match only_bytes(data)? {
-            Some(bytes) if !bytes.is_empty() => raw(bytes, depth),
+            Some(bytes) if !bytes.is_empty() => raw(bytes, place),
             _ => Ok(Value::Null),
         },
     }
 }
 
 /// JSON within a message, or another envelope.
-fn raw(bytes: &[u8], depth: usize) -> Result<Value, DecodeError> {
+fn raw(bytes: &[u8], place: Place) -> Result<Value, DecodeError> {
     if bytes.starts_with(&MAGIC) {
-        if depth > 0 && depth + 10 > DEPTH {
+        if place.depth > 0 && place.depth + 10 > DEPTH {
             return Err(DecodeError::Depth);
         }
         let envelope = super::open(bytes)?;
-        let schema = super::schema_of(&envelope.api_version, &envelope.kind).ok_or_else(|| {
-            DecodeError::Kind { api_version: envelope.api_version.clone(), kind: envelope.kind.clone() }
-        })?;
-        let mut value = body(envelope.raw, None, schema, depth + 10)?;
-        super::stamp(&mut value, envelope);
-        return Ok(value);
+        let value = body(envelope.raw, None, super::known(&envelope)?, place.below(10))?;
+        return Ok(super::stamped(value, envelope));
     }
     untyped_json(bytes).map_err(|error| DecodeError::Value(error.to_string()))
 }
 
-fn alternatives(data: &[u8], codec: Codec, props: &Schema, depth: usize) -> Result<Value, DecodeError> {
+fn alternatives(data: &[u8], codec: Codec, props: &Schema, place: Place) -> Result<Value, DecodeError> {
     let (mut allows, mut schema, mut items) = (false, None, Vec::new());
     let mut wire = Wire(data);
     while let Some((number, kind)) = wire.tag()? {
@@ -86,9 +101,11 @@ fn alternatives(data: &[u8], codec: Codec, props: &Schema, depth: usize) -> Resu
             (Codec::PropsOrBool(_), 1, VARINT) => allows = wire.varint()? != 0,
             (Codec::PropsOrBool(_), 2, BYTES)
             | (Codec::PropsOrArray(_) | Codec::PropsOrStringArray(_), 1, BYTES) => {
-                schema = Some(body(wire.bytes()?, schema.take(), props, depth + 1)?);
+                schema = Some(body(wire.bytes()?, schema.take(), props, place.below(1))?);
             }
-            (Codec::PropsOrArray(_), 2, BYTES) => items.push(body(wire.bytes()?, None, props, depth + 2)?),
+            (Codec::PropsOrArray(_), 2, BYTES) => {
+                items.push(body(wire.bytes()?, None, props, place.below(2))?)
+            }
             (Codec::PropsOrStringArray(_), 2, BYTES) => items.push(text(wire.bytes()?)),
             (_, 1 | 2, wire) => return wrong("schema", wire),
             _ => wire.skip(number, kind)?,
@@ -109,7 +126,7 @@ fn slots(
     fields: &Struct,
     slots: &[ProtoSlot],
     level: usize,
-    depth: usize,
+    place: Place,
 ) -> Result<(), DecodeError> {
     let mut wire = Wire(data);
     // Fields come in the order of their numbers: the next one is most often at or behind the last one.
@@ -128,13 +145,40 @@ fn slots(
                 return wrong(&fields.fields[usize::from(slot.field)].name, kind);
             }
             let behind = slots.partition_point(|slot| u64::from(slot.path[level]) <= number);
-            self::slots(wire.bytes()?, out, fields, &slots[first..behind], level + 1, depth)?;
+            self::slots(wire.bytes()?, out, fields, &slots[first..behind], level + 1, place)?;
             hint = behind;
             continue;
         }
         let field = &fields.fields[usize::from(slot.field)];
-        self::field(&mut wire, kind, out, field, depth)?;
-        hint = first + usize::from(!matches!(field.ty.get().shape, Shape::List { .. } | Shape::Map { .. }));
+        hint = first + 1;
+        match (&field.ty.get().shape, field.ty.get().codec) {
+            (Shape::List { item, .. }, codec) if codec != Codec::WrappedList => {
+                let mut items = match out.remove(&*field.name) {
+                    Some(Value::Array(items)) => items,
+                    _ => Vec::new(),
+                };
+                wire.run(number, kind, |wire, kind| {
+                    list_item(wire, kind, &mut items, item.get(), &field.name, place.below(2))
+                })?;
+                out.insert(field.name.to_string(), Value::Array(items));
+            }
+            (Shape::Map { value, .. }, _) => {
+                let mut entries = match out.remove(&*field.name) {
+                    Some(Value::Object(entries)) => entries,
+                    _ => Map::new(),
+                };
+                wire.run(number, kind, |wire, kind| {
+                    if kind != BYTES {
+                        return wrong(&field.name, kind);
+                    }
+                    let (key, value) = entry(wire.bytes()?, value.get(), &field.name, place.below(2))?;
+                    entries.insert(key, value);
+                    Ok(())
+                })?;
+                out.insert(field.name.to_string(), Value::Object(entries));
+            }
+            _ => self::field(&mut wire, kind, out, field, place)?,
+        }
     }
     Ok(())
 }
@@ -144,35 +188,12 @@ fn field(
     kind: u8,
     out: &mut Map<String, Value>,
     field: &Field,
-    depth: usize,
+    place: Place,
 ) -> Result<(), DecodeError> {
     let (ty, name) = (field.ty.get(), &*field.name);
-    match (&ty.shape, ty.codec) {
-        (Shape::List { item, .. }, codec) if codec != Codec::WrappedList => {
-            if !matches!(out.get(name), Some(Value::Array(_))) {
-                out.insert(name.to_owned(), Value::Array(Vec::new()));
-            }
-            let Some(Value::Array(items)) = out.get_mut(name) else { return wrong(name, kind) };
-            return list_item(wire, kind, items, item.get(), name, depth + 2);
-        }
-        (Shape::Map { value, .. }, _) => {
-            if kind != BYTES {
-                return wrong(name, kind);
-            }
-            let (key, value) = entry(wire.bytes()?, value.get(), name, depth + 2)?;
-            if !matches!(out.get(name), Some(Value::Object(_))) {
-                out.insert(name.to_owned(), Value::Object(Map::new()));
-            }
-            if let Some(Value::Object(entries)) = out.get_mut(name) {
-                entries.insert(key, value);
-            }
-            return Ok(());
-        }
-        _ => {}
-    }
     let before = if matches!(ty.shape, Shape::Struct(_)) { out.remove(name) } else { None };
-    let value = single(wire, kind, before, ty, name, depth + 1)?;
-    if written(field, ty, &value) {
+    let value = single(wire, kind, before, ty, name, place.below(1))?;
+    if written(field, ty, &value) && (place.nulls || !value.is_null()) {
         out.insert(name.to_owned(), value);
     } else {
         out.remove(name);
@@ -186,7 +207,7 @@ fn list_item(
     items: &mut Vec<Value>,
     ty: &Schema,
     name: &str,
-    depth: usize,
+    place: Place,
 ) -> Result<(), DecodeError> {
     // Numbers may stand in one run without tags between them.
     let number =
@@ -195,21 +216,21 @@ fn list_item(
         let mut run = Wire(wire.bytes()?);
         let each = if matches!(ty.shape, Shape::Scalar(Scalar::Double)) { FIXED64 } else { VARINT };
         while !run.0.is_empty() {
-            items.push(single(&mut run, each, None, ty, name, depth)?);
+            items.push(single(&mut run, each, None, ty, name, place)?);
         }
         return Ok(());
     }
-    items.push(single(wire, kind, None, ty, name, depth)?);
+    items.push(single(wire, kind, None, ty, name, place)?);
     Ok(())
 }
 
-fn entry(data: &[u8], ty: &Schema, name: &str, depth: usize) -> Result<(String, Value), DecodeError> {
+fn entry(data: &[u8], ty: &Schema, name: &str, place: Place) -> Result<(String, Value), DecodeError> {
     let (mut key, mut value) = (String::new(), None);
     let mut wire = Wire(data);
     while let Some((number, kind)) = wire.tag()? {
         match (number, kind) {
             (1, BYTES) => key = String::from_utf8_lossy(wire.bytes()?).into_owned(),
-            (2, _) => value = Some(single(&mut wire, kind, None, ty, name, depth)?),
+            (2, _) => value = Some(single(&mut wire, kind, None, ty, name, place)?),
             _ => wire.skip(number, kind)?,
         }
     }
@@ -227,10 +248,10 @@ fn single(
     before: Option<Value>,
     ty: &Schema,
     name: &str,
-    depth: usize,
+    place: Place,
 ) -> Result<Value, DecodeError> {
     let Shape::Scalar(scalar) = &ty.shape else {
-        return if kind == BYTES { body(wire.bytes()?, before, ty, depth) } else { wrong(name, kind) };
+        return if kind == BYTES { body(wire.bytes()?, before, ty, place) } else { wrong(name, kind) };
     };
     match (scalar, kind) {
         (Scalar::String, BYTES) => Ok(text(wire.bytes()?)),

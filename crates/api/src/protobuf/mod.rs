@@ -7,12 +7,15 @@ mod back;
 mod decode;
 mod encode;
 mod envelope;
+mod forward;
+mod layout;
 mod transcode;
 mod wire;
 
 pub use decode::decode_message;
 pub use encode::encode_message;
 pub use envelope::{Envelope, MAGIC, open, seal};
+pub(crate) use layout::Layout;
 pub use transcode::transcode_message;
 
 use serde_json::Value;
@@ -123,10 +126,13 @@ fn schema_of(api_version: &str, kind: &str) -> Option<&'static Schema> {
 /// # Errors
 /// When the bytes are malformed or the kind is not known.
 pub fn decode(data: &[u8]) -> Result<Value, DecodeError> {
-    decode_as(data, "", "")
+    let envelope = open(data)?;
+    let value = decode_message(envelope.raw, known(&envelope)?)?;
+    Ok(stamped(value, envelope))
 }
 
-/// As [`decode`]; an envelope that does not say what it holds holds that kind.
+/// As [`decode`], as reading the JSON of the object gives it: a pointer to a zero time is none. An envelope that does not
+/// say what it holds holds that kind.
 ///
 /// # Errors
 /// When the bytes are malformed or the kind is not known.
@@ -137,22 +143,27 @@ pub fn decode_as(data: &[u8], api_version: &str, kind: &str) -> Result<Value, De
             usual.clone_into(said);
         }
     }
-    let schema = schema_of(&envelope.api_version, &envelope.kind).ok_or_else(|| DecodeError::Kind {
-        api_version: envelope.api_version.clone(),
-        kind: envelope.kind.clone(),
-    })?;
-    let mut value = decode_message(envelope.raw, schema)?;
-    stamp(&mut value, envelope);
-    Ok(value)
+    let value = decode::read_message(envelope.raw, known(&envelope)?)?;
+    Ok(stamped(value, envelope))
 }
 
-fn stamp(value: &mut Value, envelope: Envelope<'_>) {
-    let Value::Object(map) = value else { return };
-    for (name, text) in [("apiVersion", envelope.api_version), ("kind", envelope.kind)] {
-        if !text.is_empty() {
-            map.insert(name.to_owned(), Value::String(text));
+/// The schema of what an envelope says that it holds.
+fn known(envelope: &Envelope<'_>) -> Result<&'static Schema, DecodeError> {
+    schema_of(&envelope.api_version, &envelope.kind).ok_or_else(|| DecodeError::Kind {
+        api_version: envelope.api_version.clone(),
+        kind: envelope.kind.clone(),
+    })
+}
+
+fn stamped(mut value: Value, envelope: Envelope<'_>) -> Value {
+    if let Value::Object(map) = &mut value {
+        for (name, text) in [("apiVersion", envelope.api_version), ("kind", envelope.kind)] {
+            if !text.is_empty() {
+                map.insert(name.to_owned(), Value::String(text));
+            }
         }
     }
+    value
 }
 
 /// Encodes an object of a built-in kind, with its envelope.

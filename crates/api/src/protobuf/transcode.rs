@@ -1,16 +1,20 @@
 //! Stored JSON to the message that Go writes, without a value in between: what most protobuf answers are made of.
 //!
 //! The text is read once. A struct's fields are encoded in the order in which they stand, then put in the order of
-//! their numbers.
+//! their numbers where that is another.
+
+use std::borrow::Cow;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::EncodeError;
-use super::wire::{BYTES, FIXED64, VARINT};
+use super::forward::{bytes, close, close_with, open, tag, varint};
+use super::layout::{missing, ordered, zero};
+use super::wire::{FIXED64, VARINT, Wire};
 use crate::schema::instant::Instant;
 use crate::schema::syntax::{self, Scanner};
-use crate::schema::{Codec, Field, ProtoSlot, Scalar, Schema, Shape, Struct, builtin};
+use crate::schema::{Codec, Field, Scalar, Schema, Shape, Struct, builtin};
 
 /// The message of an object from its JSON text, as [`super::encode_message`] makes it of a value. The text must be
 /// what reading by the same schema gave.
@@ -18,21 +22,24 @@ use crate::schema::{Codec, Field, ProtoSlot, Scalar, Schema, Shape, Struct, buil
 /// # Errors
 /// When it is not JSON, the type has no protobuf form, or a value does not fit its type.
 pub fn transcode_message(json: &[u8], schema: &Schema) -> Result<Vec<u8>, EncodeError> {
-    let mut writer = Writer { out: Vec::with_capacity(json.len()), json: Scanner::new(json) };
-    writer.body(schema, "")?;
+    let mut writer =
+        Writer { out: Vec::with_capacity(json.len()), scratch: Vec::new(), json: Scanner::new(json) };
+    writer.body(schema, "", None)?;
     writer.json.end().map_err(malformed)?;
     Ok(writer.out)
 }
 
-/// The largest struct whose fields are kept apart on the stack.
+/// The largest struct whose fields are kept apart on the stack. The largest built-in type has 44.
 const FIELDS: usize = 64;
 
 type Done = Result<(), EncodeError>;
 
+#[cold]
 fn malformed(error: syntax::Error) -> EncodeError {
     EncodeError::Malformed(error.0)
 }
 
+#[cold]
 fn misfit<T>(field: &str, ty: &Schema) -> Result<T, EncodeError> {
     let ty = ty.go.as_deref().unwrap_or("interface {}").to_owned();
     Err(EncodeError::Value { field: field.to_owned(), ty })
@@ -40,54 +47,18 @@ fn misfit<T>(field: &str, ty: &Schema) -> Result<T, EncodeError> {
 
 struct Writer<'a> {
     out: Vec<u8>,
+    /// The fields of one struct on their way into another order.
+    scratch: Vec<u8>,
     json: Scanner<'a>,
 }
 
-impl Writer<'_> {
+impl<'a> Writer<'a> {
     fn next(&mut self) -> Result<u8, EncodeError> {
         self.json.begin_value().map_err(malformed)
     }
 
-    fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.out.push(value as u8 | 0x80);
-            value >>= 7;
-        }
-        self.out.push(value as u8);
-    }
-
-    fn tag(&mut self, number: u16, wire: u8) {
-        self.varint(u64::from(number) << 3 | u64::from(wire));
-    }
-
-    fn bytes(&mut self, number: u16, bytes: &[u8]) {
-        self.tag(number, BYTES);
-        self.varint(bytes.len() as u64);
-        self.out.extend_from_slice(bytes);
-    }
-
-    /// Begins a message; [`Writer::close`] fills in its length.
-    fn open(&mut self, number: u16) -> usize {
-        self.tag(number, BYTES);
-        self.out.push(0);
-        self.out.len()
-    }
-
-    fn close(&mut self, start: usize) {
-        let length = self.out.len() - start;
-        if length < 0x80 {
-            self.out[start - 1] = length as u8;
-            return;
-        }
-        let more = (length.ilog2() / 7) as usize;
-        self.out.extend([0; 9].iter().take(more));
-        self.out.copy_within(start..start + length, start + more);
-        let mut rest = length;
-        for slot in &mut self.out[start - 1..start + more] {
-            *slot = rest as u8 | 0x80;
-            rest >>= 7;
-        }
-        self.out[start + more - 1] &= 0x7f;
+    fn text(&mut self) -> Result<Cow<'a, [u8]>, EncodeError> {
+        self.json.utf8().map_err(malformed)
     }
 
     /// Takes `null`, if it stands next.
@@ -99,28 +70,41 @@ impl Writer<'_> {
         Ok(true)
     }
 
-    /// The content of a type that is a message, from the value that stands next.
-    fn body(&mut self, ty: &Schema, field: &str) -> Done {
+    /// A message with its tag and length, from the value that stands next.
+    fn message(&mut self, number: u16, ty: &Schema, field: &str) -> Done {
+        let start = open(&mut self.out, number);
+        self.body(ty, field, Some(start))
+    }
+
+    /// The content of a type that is a message, from the value that stands next; the length of one that was opened is
+    /// filled in.
+    fn body(&mut self, ty: &Schema, field: &str, opened: Option<usize>) -> Done {
         match (&ty.shape, ty.codec) {
-            (_, Codec::JsonOnly) => Err(EncodeError::NoForm(ty.go.as_deref().unwrap_or_default().to_owned())),
-            (Shape::Struct(fields), _) => match self.next()? {
-                b'{' if fields.fields.len() <= FIELDS => self.structure(fields),
-                _ => misfit(field, ty),
-            },
-            (Shape::List { item, .. }, _) => self.list(1, item.get(), field, ty),
-            (Shape::Scalar(scalar), _) => self.leaf_message(*scalar, ty, field),
+            (_, Codec::JsonOnly) => {
+                return Err(EncodeError::NoForm(ty.go.as_deref().unwrap_or_default().to_owned()));
+            }
+            (Shape::Struct(fields), _) => {
+                return match self.next()? {
+                    b'{' if fields.fields.len() <= FIELDS => self.structure(fields, opened),
+                    _ => misfit(field, ty),
+                };
+            }
+            (Shape::List { item, .. }, _) => self.list(1, item.get(), field, ty)?,
+            (Shape::Scalar(scalar), _) => self.leaf_message(*scalar, ty, field)?,
             (
                 _,
                 Codec::PropsOrBool(props) | Codec::PropsOrArray(props) | Codec::PropsOrStringArray(props),
-            ) => self.alternatives(ty, builtin().type_at(props), field),
+            ) => self.alternatives(ty, builtin().type_at(props), field)?,
             _ => {
                 let start = self.json.position();
                 self.json.skip_value().map_err(malformed)?;
-                let raw = self.json.since(start);
-                self.bytes(1, raw);
-                Ok(())
+                bytes(&mut self.out, 1, self.json.since(start));
             }
         }
+        if let Some(start) = opened {
+            close(&mut self.out, start);
+        }
+        Ok(())
     }
 
     fn alternatives(&mut self, ty: &Schema, props: &Schema, field: &str) -> Done {
@@ -128,13 +112,9 @@ impl Writer<'_> {
         match self.next()? {
             b'{' => {
                 if boolean {
-                    self.tag(1, VARINT);
-                    self.out.push(1);
+                    self.boolean(1, true);
                 }
-                let start = self.open(if boolean { 2 } else { 1 });
-                self.body(props, field)?;
-                self.close(start);
-                Ok(())
+                self.message(if boolean { 2 } else { 1 }, props, field)
             }
             b'[' => self.list(
                 2,
@@ -144,116 +124,76 @@ impl Writer<'_> {
             ),
             first @ (b't' | b'f') => {
                 self.json.word().map_err(malformed)?;
-                self.tag(1, VARINT);
-                self.out.push(u8::from(first == b't'));
+                self.boolean(1, first == b't');
                 Ok(())
             }
             _ => misfit(field, ty),
         }
     }
 
-    fn structure(&mut self, fields: &Struct) -> Done {
+    fn boolean(&mut self, number: u16, value: bool) {
+        tag(&mut self.out, number, VARINT);
+        self.out.push(u8::from(value));
+    }
+
+    fn structure(&mut self, fields: &Struct, opened: Option<usize>) -> Done {
+        let layout = fields.layout();
         let base = self.out.len();
         let mut spans = [(0, 0); FIELDS];
+        let (mut from, mut next, mut absent, mut in_order) = (0, 0, layout.always, layout.flat);
         self.json.enter().map_err(malformed)?;
         let mut more = self.json.first_key().map_err(malformed)?;
         while more {
-            let key = self.json.string().map_err(malformed)?;
+            let key = self.text()?;
             self.json.colon().map_err(malformed)?;
-            match fields.index(&key).map(|at| (at, &fields.fields[at])) {
-                Some((at, field)) if field.proto.is_some() => {
-                    let start = self.out.len();
-                    self.field(field)?;
-                    spans[at] = (start, self.out.len());
-                }
-                _ => {
-                    self.next()?;
-                    self.json.skip_value().map_err(malformed)?;
-                }
+            let found = fields.index_from(&key, from).map(|at| (at, layout.places[at]));
+            if let Some((at, place)) = found.filter(|(_, place)| place.number != 0) {
+                let start = self.out.len();
+                self.field(place.number, &fields.fields[at])?;
+                spans[usize::from(place.slot)] = (start, self.out.len());
+                in_order &= place.slot >= next;
+                absent = absent.saturating_sub(u16::from(place.always));
+                (from, next) = (at + 1, place.slot + 1);
+            } else {
+                self.next()?;
+                self.json.skip_value().map_err(malformed)?;
             }
             more = self.json.next_key().map_err(malformed)?;
         }
         self.json.leave();
-        let end = self.out.len();
-        self.ordered(fields, &fields.proto, 0, &spans)?;
-        let length = self.out.len() - end;
-        self.out.copy_within(end.., base);
-        self.out.truncate(base + length);
-        Ok(())
-    }
-
-    /// Copies the encoded fields in the order of their numbers, with what Go writes for those that are missing.
-    fn ordered(
-        &mut self,
-        fields: &Struct,
-        mut slots: &[ProtoSlot],
-        depth: usize,
-        spans: &[(usize, usize); FIELDS],
-    ) -> Done {
-        while let Some(first) = slots.first() {
-            let number = first.path[depth];
-            if depth < 2 && first.path[depth + 1] != 0 {
-                let behind = slots.partition_point(|slot| slot.path[depth] <= number);
-                let start = self.open(number);
-                self.ordered(fields, &slots[..behind], depth + 1, spans)?;
-                self.close(start);
-                slots = &slots[behind..];
-                continue;
+        if in_order && absent == 0 {
+            if let Some(start) = opened {
+                close(&mut self.out, start);
             }
-            match spans[usize::from(first.field)] {
-                (0, 0) => self.missing(number, &fields.fields[usize::from(first.field)])?,
-                // The number of a field in an embedded message is the same in its span.
-                (start, end) => self.out.extend_from_within(start..end),
-            }
-            slots = &slots[1..];
-        }
-        Ok(())
-    }
-
-    /// What Go writes for a field that nobody set.
-    fn missing(&mut self, number: u16, field: &Field) -> Done {
-        let ty = field.ty.get();
-        if field.pointer || matches!(ty.shape, Shape::List { .. } | Shape::Map { .. }) {
             return Ok(());
         }
-        match ty.shape {
-            Shape::Scalar(Scalar::Bytes) => Ok(()),
-            _ => self.zero(number, ty),
+        let Writer { out, scratch, .. } = self;
+        scratch.clear();
+        let mut write = |scratch: &mut Vec<u8>, slot: usize| match spans[slot] {
+            (0, 0) => scratch.extend_from_slice(&layout.zeros[slot]),
+            (start, end) => scratch.extend_from_slice(&out[start..end]),
+        };
+        if layout.flat {
+            (0..layout.zeros.len()).for_each(|slot| write(scratch, slot));
+        } else {
+            ordered(scratch, fields, 0, layout.zeros.len(), 0, &mut write);
         }
-    }
-
-    /// A zero value with its tag.
-    fn zero(&mut self, number: u16, ty: &Schema) -> Done {
-        match &ty.shape {
-            Shape::Scalar(Scalar::String | Scalar::Bytes) => self.bytes(number, b""),
-            Shape::Scalar(Scalar::Bool | Scalar::Int32 | Scalar::Int64) => {
-                self.tag(number, VARINT);
-                self.out.push(0);
+        match opened {
+            Some(start) => close_with(out, start, scratch),
+            None => {
+                out.truncate(base);
+                out.extend_from_slice(scratch);
             }
-            Shape::Scalar(Scalar::Double) => {
-                self.tag(number, FIXED64);
-                self.out.extend_from_slice(&[0; 8]);
-            }
-            Shape::Scalar(Scalar::Quantity) => self.bytes(number, b"\x0a\x010"),
-            Shape::Scalar(Scalar::IntOrString) => self.bytes(number, &[0x08, 0, 0x10, 0, 0x1a, 0]),
-            Shape::Struct(fields) => {
-                let start = self.open(number);
-                self.ordered(fields, &fields.proto, 0, &[(0, 0); FIELDS])?;
-                self.close(start);
-            }
-            _ if matches!(ty.codec, Codec::PropsOrBool(_)) => self.bytes(number, &[0x08, 0]),
-            _ => self.bytes(number, b""),
         }
         Ok(())
     }
 
     /// A struct's field from the value that stands next, with the number that it has in its message.
-    fn field(&mut self, field: &Field) -> Done {
-        let path = field.proto.map_or([0; 3], |proto| proto.path);
-        let number = path.into_iter().rfind(|number| *number != 0).unwrap_or_default();
+    fn field(&mut self, number: u16, field: &Field) -> Done {
         let ty = field.ty.get();
         if self.null()? {
-            return if field.pointer { Ok(()) } else { self.missing(number, field) };
+            missing(&mut self.out, number, field);
+            return Ok(());
         }
         match (&ty.shape, ty.codec) {
             (Shape::List { item, .. }, codec) if codec != Codec::WrappedList => {
@@ -272,7 +212,7 @@ impl Writer<'_> {
         let mut more = self.json.first_item().map_err(malformed)?;
         while more {
             if self.null()? {
-                self.zero(number, item)?;
+                zero(&mut self.out, number, item);
             } else {
                 self.single(number, item, field)?;
             }
@@ -287,76 +227,67 @@ impl Writer<'_> {
             return misfit(field, ty);
         }
         // Entries go by their keys, which stand in order in what was read; where they do not, they are sorted.
-        let base = self.out.len();
-        let mut entries: Vec<(String, usize, usize)> = Vec::new();
+        let (base, mut in_order, mut before) = (self.out.len(), true, Cow::Borrowed(&b""[..]));
         self.json.enter().map_err(malformed)?;
         let mut more = self.json.first_key().map_err(malformed)?;
         while more {
-            let key = self.json.string().map_err(malformed)?.into_owned();
+            let key = self.text()?;
             self.json.colon().map_err(malformed)?;
-            let from = self.out.len();
-            let start = self.open(number);
-            self.bytes(1, key.as_bytes());
+            let start = open(&mut self.out, number);
+            bytes(&mut self.out, 1, &key);
             if !self.null()? {
                 self.single(2, item, field)?;
             } else if !matches!(item.shape, Shape::Scalar(Scalar::Bytes)) {
-                self.zero(2, item)?;
+                zero(&mut self.out, 2, item);
             }
-            self.close(start);
-            entries.push((key, from, self.out.len()));
+            close(&mut self.out, start);
+            in_order &= before <= key;
+            before = key;
             more = self.json.next_key().map_err(malformed)?;
         }
         self.json.leave();
-        if !entries.is_sorted_by(|a, b| a.0 < b.0) {
-            let end = self.out.len();
-            entries.sort();
-            for (_, start, end) in &entries {
-                self.out.extend_from_within(*start..*end);
-            }
-            self.out.drain(base..end);
+        if !in_order {
+            sort_entries(&mut self.out, base);
         }
         Ok(())
     }
 
     /// One value, which is not null, with its tag.
     fn single(&mut self, number: u16, ty: &Schema, field: &str) -> Done {
-        let Shape::Scalar(scalar) = &ty.shape else {
-            let start = self.open(number);
-            self.body(ty, field)?;
-            self.close(start);
-            return Ok(());
-        };
+        let Shape::Scalar(scalar) = &ty.shape else { return self.message(number, ty, field) };
         match (scalar, self.next()?) {
             (Scalar::String, b'"') => {
-                let text = self.json.string().map_err(malformed)?;
-                self.bytes(number, text.as_bytes());
+                let text = self.text()?;
+                bytes(&mut self.out, number, &text);
             }
             (Scalar::Bytes, b'"') => {
-                let text = self.json.string().map_err(malformed)?;
-                let Ok(bytes) = STANDARD.decode(&*text) else { return misfit(field, ty) };
-                self.bytes(number, &bytes);
+                let text = self.text()?;
+                let start = open(&mut self.out, number);
+                if STANDARD.decode_vec(&*text, &mut self.out).is_err() {
+                    return misfit(field, ty);
+                }
+                close(&mut self.out, start);
             }
             (Scalar::Bool, first @ (b't' | b'f')) => {
                 self.json.word().map_err(malformed)?;
-                self.tag(number, VARINT);
-                self.out.push(u8::from(first == b't'));
+                self.boolean(number, first == b't');
             }
             (Scalar::Int32 | Scalar::Int64, b'-' | b'0'..=b'9') => {
                 let text = self.json.numeral().map_err(malformed)?;
                 let Ok(value) = text.parse::<i64>() else { return misfit(field, ty) };
-                self.tag(number, VARINT);
-                self.varint(value.cast_unsigned());
+                tag(&mut self.out, number, VARINT);
+                varint(&mut self.out, value.cast_unsigned());
             }
             (Scalar::Double, b'-' | b'0'..=b'9') => {
                 let text = self.json.numeral().map_err(malformed)?;
                 let value: f64 = text.parse().unwrap_or_default();
-                self.tag(number, FIXED64);
+                tag(&mut self.out, number, FIXED64);
                 self.out.extend_from_slice(&value.to_bits().to_le_bytes());
             }
             (Scalar::Time | Scalar::MicroTime | Scalar::Quantity | Scalar::IntOrString, _) => {
-                let start = self.open(number);
+                let start = open(&mut self.out, number);
                 self.leaf_message(*scalar, ty, field)?;
-                self.close(start);
+                close(&mut self.out, start);
             }
             _ => return misfit(field, ty),
         }
@@ -365,37 +296,57 @@ impl Writer<'_> {
 
     fn leaf_message(&mut self, scalar: Scalar, ty: &Schema, field: &str) -> Done {
         let text = match self.next()? {
-            b'"' => self.json.string().map_err(malformed)?,
+            b'"' => self.text()?,
             b'-' | b'0'..=b'9' if scalar == Scalar::IntOrString => {
                 let Ok(number) = self.json.numeral().map_err(malformed)?.parse::<i64>() else {
                     return misfit(field, ty);
                 };
                 self.out.extend_from_slice(&[0x08, 0, 0x10]);
-                self.varint(number.cast_unsigned());
-                self.bytes(3, b"");
+                varint(&mut self.out, number.cast_unsigned());
+                bytes(&mut self.out, 3, b"");
                 return Ok(());
             }
             _ => return misfit(field, ty),
         };
         match scalar {
-            Scalar::Quantity => self.bytes(1, text.as_bytes()),
+            Scalar::Quantity => bytes(&mut self.out, 1, &text),
             Scalar::IntOrString => {
                 self.out.extend_from_slice(&[0x08, 1, 0x10, 0]);
-                self.bytes(3, text.as_bytes());
+                bytes(&mut self.out, 3, &text);
             }
             _ => {
+                let text = String::from_utf8_lossy(&text);
                 let Ok(instant) = Instant::parse(&text, false) else { return misfit(field, ty) };
                 if !instant.is_zero() {
-                    self.tag(1, VARINT);
-                    self.varint(instant.seconds.cast_unsigned());
-                    self.tag(2, VARINT);
+                    tag(&mut self.out, 1, VARINT);
+                    varint(&mut self.out, instant.seconds.cast_unsigned());
+                    tag(&mut self.out, 2, VARINT);
                     let micros = if scalar == Scalar::MicroTime { instant.nanos / 1000 * 1000 } else { 0 };
-                    self.varint(u64::from(micros));
+                    varint(&mut self.out, u64::from(micros));
                 }
             }
         }
         Ok(())
     }
+}
+
+/// Sorts the entries of a map, which stand from `base` on, by their keys.
+fn sort_entries(out: &mut Vec<u8>, base: usize) {
+    let written = out.split_off(base);
+    let mut rest = Wire(&written);
+    let mut entries = Vec::new();
+    let mut entry = || -> Option<(&[u8], &[u8])> {
+        let whole = rest.0;
+        rest.tag().ok()??;
+        let mut within = Wire(rest.bytes().ok()?);
+        within.tag().ok()??;
+        Some((within.bytes().ok()?, &whole[..whole.len() - rest.0.len()]))
+    };
+    while let Some(found) = entry() {
+        entries.push(found);
+    }
+    entries.sort_by_key(|(key, _)| *key);
+    entries.iter().for_each(|(_, entry)| out.extend_from_slice(entry));
 }
 
 /// Plain text, for the lists that have no item type of their own.

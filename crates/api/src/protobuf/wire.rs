@@ -56,6 +56,23 @@ impl<'a> Wire<'a> {
         Ok(u64::from_le_bytes(bytes))
     }
 
+    /// Takes a field with `each`, and all that follow with the same number.
+    pub(super) fn run(
+        &mut self,
+        number: u64,
+        mut kind: u8,
+        mut each: impl FnMut(&mut Self, u8) -> Result<(), DecodeError>,
+    ) -> Result<(), DecodeError> {
+        loop {
+            each(self, kind)?;
+            let mut ahead = Wire(self.0);
+            match ahead.tag()? {
+                Some((next, wire)) if next == number => (self.0, kind) = (ahead.0, wire),
+                _ => return Ok(()),
+            }
+        }
+    }
+
     /// Passes by a field that the message does not have.
     pub(super) fn skip(&mut self, number: u64, wire: u8) -> Result<(), DecodeError> {
         match wire {

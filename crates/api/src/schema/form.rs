@@ -1,9 +1,11 @@
 //! The form itself: plain data, cheap to clone.
 
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
+
+use crate::protobuf::Layout;
 
 /// A resolved type. Clones share the node.
 #[derive(Clone, Debug)]
@@ -170,15 +172,20 @@ pub struct Struct {
     /// The first bytes of the fields' names ([`prefix`]), which find a field without touching most names; may be
     /// left empty.
     pub prefixes: Vec<u64>,
+    /// How a message of it is put together; made when one first is.
+    pub(crate) layout: OnceLock<Layout>,
 }
 
 /// The first eight bytes of a name as a number that sorts as the name does.
 pub fn prefix(name: &str) -> u64 {
-    let bytes = name.as_bytes();
-    let mut first = [0; 8];
-    let count = bytes.len().min(8);
-    first[..count].copy_from_slice(&bytes[..count]);
-    u64::from_be_bytes(first)
+    prefix_of(name.as_bytes())
+}
+
+fn prefix_of(name: &[u8]) -> u64 {
+    match name.first_chunk() {
+        Some(first) => u64::from_be_bytes(*first),
+        None => (0..8).fold(0, |number, at| number << 8 | name.get(at).copied().map_or(0, u64::from)),
+    }
 }
 
 impl Struct {
@@ -189,13 +196,30 @@ impl Struct {
 
     /// Where the field of that name stands in [`Struct::fields`].
     pub fn index(&self, name: &str) -> Option<usize> {
+        self.index_from(name.as_bytes(), self.fields.len())
+    }
+
+    /// As [`Struct::index`], where names mostly come in their order: `from` is where the one before ended.
+    pub(crate) fn index_from(&self, name: &[u8], from: usize) -> Option<usize> {
         if self.prefixes.len() != self.fields.len() {
-            return self.fields.binary_search_by(|field| (*field.name).cmp(name)).ok();
+            return self.fields.binary_search_by(|field| field.name.as_bytes().cmp(name)).ok();
         }
-        let wanted = prefix(name);
-        let first = self.prefixes.partition_point(|prefix| *prefix < wanted);
-        let same = self.prefixes[first..].iter().take_while(|prefix| **prefix == wanted).count();
-        (first..first + same).find(|at| *self.fields[*at].name == *name)
+        let wanted = prefix_of(name);
+        let mut at = match self.prefixes.get(from) {
+            Some(prefix) if *prefix <= wanted => from,
+            _ => self.prefixes.partition_point(|prefix| *prefix < wanted),
+        };
+        while let Some(prefix) = self.prefixes.get(at).filter(|prefix| **prefix <= wanted) {
+            if *prefix == wanted && self.fields[at].name.as_bytes() == name {
+                return Some(at);
+            }
+            at += 1;
+        }
+        // One of two with the same first bytes may stand before `from`.
+        if from > 0 && from < self.prefixes.len() && self.prefixes[from - 1] == wanted {
+            return self.index_from(name, self.fields.len());
+        }
+        None
     }
 }
 

@@ -289,7 +289,9 @@ fn patched(writer: &Writer<'_>, current: &Value, bytes: &[u8]) -> Result<Value> 
             let (force, kind) = (ask.info.query.flag("force"), scale_kind());
             let applied =
                 apply::server_side_apply(Some(current), &patch, force, &context(writer, &schema, &kind));
-            return applied.map(|applied| applied.object).map_err(crate::verb::patch::apply_refused);
+            return applied
+                .map(|applied| applied.object.into_owned())
+                .map_err(crate::verb::patch::apply_refused);
         }
         _ => return Err(ApiError::unsupported_patch()),
     };

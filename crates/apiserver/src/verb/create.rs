@@ -139,7 +139,7 @@ fn admit(
     if !sent_version.is_empty() {
         object::set_meta_text(&mut object, "resourceVersion", sent_version);
     }
-    Ok(Decided { object, key, warnings })
+    Ok(Decided { object, key, unchanged: None, warnings })
 }
 
 /// Draws a name where only its beginning is given, and returns the key.

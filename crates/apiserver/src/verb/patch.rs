@@ -1,5 +1,6 @@
 //! `PATCH` of one object: JSON patch, merge patch, strategic merge, server-side apply.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use http::{Response, StatusCode};
@@ -25,7 +26,7 @@ enum Patch {
     Json(Value),
     Merge(Value),
     Strategic(Value),
-    Apply { config: Value, force: bool },
+    Apply { config: Value, force: bool, doubled: bool },
 }
 
 const JSON_PATCH: &str = "application/json-patch+json";
@@ -68,7 +69,8 @@ fn note_faults(writer: &mut Writer<'_>, patch: &Patch, bytes: &[u8]) {
             writer.merged = Some(setpoint_api::gostyle::plain(merge));
         }
         Patch::Json(operations) => writer.patch_faults = operation_faults(operations, doubled()),
-        Patch::Apply { .. } => writer.yaml_faults = body::doubled_keys(bytes),
+        Patch::Apply { doubled: true, .. } => writer.yaml_faults = body::doubled_keys(bytes),
+        Patch::Apply { .. } => {}
     }
 }
 
@@ -163,9 +165,11 @@ fn parse(ask: &Ask, bytes: &[u8]) -> Result<Patch> {
         _ => {
             let text = body::yaml_to_json(bytes)
                 .map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))?;
-            let config: Value = serde_json::from_slice(&text)
+            let (config, doubled) = body::json_with_doubled(&text)
                 .map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))?;
-            Ok(Patch::Apply { config, force: ask.info.query.flag("force") })
+            // Of a key that stands twice in YAML only the last is left in what it was turned into.
+            let doubled = doubled || matches!(text, Cow::Owned(_));
+            Ok(Patch::Apply { config, force: ask.info.query.flag("force"), doubled })
         }
     }
 }
@@ -207,7 +211,7 @@ fn decide(
     let key = ask.resource.key(&ask.info.namespace, &ask.info.name);
     let entry = snapshot.get(&key);
     match (patch, entry) {
-        (Patch::Apply { config, force }, entry) => applied(writer, snapshot, txn, config, *force, entry),
+        (Patch::Apply { config, force, .. }, entry) => applied(writer, snapshot, txn, config, *force, entry),
         (_, None) => Err(ApiError::not_found(&ask.resource, &ask.info.name)),
         (patch, Some(entry)) => {
             let live = registry::value(&entry);
@@ -281,25 +285,30 @@ fn applied(
 ) -> Result<(Decided, bool)> {
     let ask = writer.ask;
     writer.applied = true;
-    let config = configuration(writer, config)?;
-    object::meta_text(&config, "namespace").clone_into(&mut writer.config_namespace);
+    check_configuration(ask, config)?;
+    object::meta_text(config, "namespace").clone_into(&mut writer.config_namespace);
     if entry.is_none() && !ask.info.subresource.is_empty() && !ask.resource.facts.create_on_update {
         return Err(ApiError::not_found(&ask.resource, &ask.info.name));
     }
     let live = entry.as_ref().map(|entry| registry::value(entry));
-    let shown = live.clone().map(|live| form::present_value(&ask.resource, live));
+    let shown = live.as_ref().map(|live| form::presented_value(&ask.resource, live));
     let knowledge = managed::Knowledge::new(&ask.resource, &ask.info.subresource);
-    let result = apply::server_side_apply(shown.as_ref(), &config, force, &knowledge.context(writer));
-    let mut merged = result.map_err(apply_refused)?;
-    object::set_meta_text(&mut merged.object, "name", &ask.info.name);
+    let result = apply::server_side_apply(shown.as_deref(), config, force, &knowledge.context(writer));
+    let applied = result.map_err(apply_refused)?;
+    let merged = applied.changed.then(|| {
+        let mut merged = applied.object.into_owned();
+        object::set_meta_text(&mut merged, "name", &ask.info.name);
+        merged
+    });
+    drop(shown);
     let (Some(entry), Some(live)) = (entry, live) else {
-        if !object::meta_text(&config, "uid").is_empty() {
+        if !object::meta_text(config, "uid").is_empty() {
             let text = "uid mismatch: the provided object specified uid ".to_owned()
-                + object::meta_text(&config, "uid")
+                + object::meta_text(config, "uid")
                 + ", and no existing object was found";
             return Err(ApiError::conflict(&ask.resource, &ask.info.name, &text));
         }
-        let stored = writer.stored_form(merged.object)?;
+        let stored = writer.stored_form(merged.unwrap_or_default())?;
         warn_of_doubled(writer)?;
         let mut new = create::place(ask, stored)?;
         writer.warnings.extend(single_owners(&mut new, true));
@@ -307,14 +316,15 @@ fn applied(
         authz::authorize_create(ask.server.options(), snapshot, &ask.user, &ask.info)?;
         return Ok((decided, true));
     };
-    if !merged.changed {
+    let Some(merged) = merged else {
         warn_of_doubled(writer)?;
         let warnings = update::warnings_about(writer, &live);
-        return Ok((Decided { object: live, key: entry.key.to_vec(), warnings }, false));
-    }
-    let mut new = checked(writer, merged.object)?;
+        let key = entry.key.to_vec();
+        return Ok((Decided { object: live, key, unchanged: Some(entry), warnings }, false));
+    };
+    let mut new = checked(writer, merged)?;
     writer.warnings.extend(single_owners(&mut new, true));
-    update::check_resource_version(writer, &with_version(new.clone(), &config), &entry)?;
+    update::check_resource_version(writer, &with_version(new.clone(), config), &entry)?;
     update::change_applied(writer, snapshot, txn, &entry, live, new).map(|decided| (decided, false))
 }
 
@@ -346,21 +356,19 @@ fn with_version(mut new: Value, config: &Value) -> Value {
     new
 }
 
-/// The configuration with its unknown fields judged; its own shape is kept, since it says what is owned.
-fn configuration(writer: &mut Writer<'_>, config: &Value) -> Result<Value> {
-    let ask = writer.ask;
-    let config = config.clone();
+/// A configuration is an object, and of the object that the path names.
+fn check_configuration(ask: &Ask, config: &Value) -> Result<()> {
     if !config.is_object() {
         return Err(ApiError::bad_request("error decoding YAML: the configuration is not an object"));
     }
-    let sent = object::name(&config);
+    let sent = object::name(config);
     if !sent.is_empty() && sent != ask.info.name {
         return Err(ApiError::bad_request(format!(
             "the name of the object ({sent}) does not match the name on the URL ({})",
             ask.info.name
         )));
     }
-    Ok(config)
+    Ok(())
 }
 
 pub(crate) fn apply_refused(error: ApplyError) -> ApiError {

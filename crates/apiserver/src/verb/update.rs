@@ -237,13 +237,13 @@ pub(crate) fn finish(
     object::set_meta_text(&mut new, "resourceVersion", sent_version(live));
     if may_go(writer.ask, &new) {
         txn.delete(key.clone());
-        return Ok(Decided { object: new, key, warnings: Vec::new() });
+        return Ok(Decided { object: new, key, unchanged: None, warnings: Vec::new() });
     }
     if !only_timestamps_differ(live, &new) {
         put(writer.ask, txn, key.clone(), &new, writer.now);
-        return Ok(Decided { object: new, key, warnings: Vec::new() });
+        return Ok(Decided { object: new, key, unchanged: None, warnings: Vec::new() });
     }
-    Ok(Decided { object: live.clone(), key, warnings: Vec::new() })
+    Ok(Decided { object: live.clone(), key, unchanged: Some(entry.clone()), warnings: Vec::new() })
 }
 
 /// A terminating object without finalizers and without time left is gone.

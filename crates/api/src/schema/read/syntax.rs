@@ -202,45 +202,80 @@ impl<'a> Scanner<'a> {
 
     /// Takes a string; bytes that are not UTF-8 become U+FFFD, as in Go.
     pub(crate) fn string(&mut self) -> Scan<Cow<'a, str>> {
-        self.at += 1;
-        let start = self.at;
-        let rest = &self.data[start..];
-        let length = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..=0x1f));
-        self.at = start + length.unwrap_or(rest.len());
+        let start = self.at + 1;
+        match self.plain_string()? {
+            Some(bytes) => Ok(match std::str::from_utf8(bytes) {
+                Ok(text) => Cow::Borrowed(text),
+                Err(_) => String::from_utf8_lossy(bytes),
+            }),
+            None => self.escaped(start).map(Cow::Owned),
+        }
+    }
+
+    /// As [`Scanner::string`], for text that is known to be UTF-8.
+    pub(crate) fn utf8(&mut self) -> Scan<Cow<'a, [u8]>> {
+        let start = self.at + 1;
+        match self.plain_string()? {
+            Some(bytes) => Ok(Cow::Borrowed(bytes)),
+            None => self.escaped(start).map(|text| Cow::Owned(text.into_bytes())),
+        }
+    }
+
+    /// Takes a string that stands for itself; of any other only what comes before its first escape.
+    fn plain_string(&mut self) -> Scan<Option<&'a [u8]>> {
+        let start = self.at + 1;
+        self.at = start + plain(&self.data[start..]);
         match self.data.get(self.at) {
             Some(b'"') => {
-                let bytes = &self.data[start..self.at];
                 self.at += 1;
-                Ok(match std::str::from_utf8(bytes) {
-                    Ok(text) => Cow::Borrowed(text),
-                    Err(_) => String::from_utf8_lossy(bytes),
-                })
+                Ok(Some(&self.data[start..self.at - 1]))
             }
-            Some(b'\\') => self.escaped(start).map(Cow::Owned),
+            Some(b'\\') => Ok(None),
             _ => self.invalid("in string literal"),
         }
     }
 
+    /// Takes a string without keeping it.
+    fn skip_string(&mut self) -> Scan<()> {
+        self.at += 1;
+        loop {
+            self.at += plain(&self.data[self.at..]);
+            match self.data.get(self.at) {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                Some(b'\\') => {
+                    self.at += 1;
+                    self.escape()?;
+                }
+                _ => return self.invalid("in string literal"),
+            }
+        }
+    }
+
+    /// The rest of a string that has escapes, from its start.
     fn escaped(&mut self, start: usize) -> Scan<String> {
         let mut text = Vec::with_capacity(self.at - start + 16);
         text.extend_from_slice(&self.data[start..self.at]);
         loop {
+            let run = self.at;
+            self.at += plain(&self.data[run..]);
+            text.extend_from_slice(&self.data[run..self.at]);
             match self.data.get(self.at) {
                 Some(b'"') => {
                     self.at += 1;
-                    return Ok(String::from_utf8_lossy(&text).into_owned());
+                    let lossy = |wrong: std::string::FromUtf8Error| {
+                        String::from_utf8_lossy(wrong.as_bytes()).into_owned()
+                    };
+                    return Ok(String::from_utf8(text).unwrap_or_else(lossy));
                 }
                 Some(b'\\') => {
                     self.at += 1;
                     let c = self.escape()?;
                     text.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
                 }
-                Some(0..=0x1f) => return self.invalid("in string literal"),
-                Some(byte) => {
-                    text.push(*byte);
-                    self.at += 1;
-                }
-                None => return self.invalid(""),
+                _ => return self.invalid("in string literal"),
             }
         }
     }
@@ -297,13 +332,13 @@ impl<'a> Scanner<'a> {
     /// Takes whatever stands next.
     pub(crate) fn skip_value(&mut self) -> Scan<()> {
         match self.begin_value()? {
-            b'"' => self.string().map(drop),
+            b'"' => self.skip_string(),
             b't' | b'f' | b'n' => self.word(),
             b'{' => {
                 self.enter()?;
                 let mut more = self.first_key()?;
                 while more {
-                    self.string()?;
+                    self.skip_string()?;
                     self.colon()?;
                     self.skip_value()?;
                     more = self.next_key()?;
@@ -330,6 +365,25 @@ impl<'a> Scanner<'a> {
         self.space();
         if self.at < self.data.len() { self.invalid("after top-level value") } else { Ok(()) }
     }
+}
+
+/// How many bytes stand for themselves in a string: up to a quote, a backslash or a control character. Eight at a time.
+fn plain(text: &[u8]) -> usize {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    const HIGH: u64 = ONES << 7;
+    let is_zero = |word: u64| word.wrapping_sub(ONES) & !word;
+    let mut at = 0;
+    while let Some(chunk) = text[at..].first_chunk() {
+        let word = u64::from_le_bytes(*chunk);
+        let control = word.wrapping_sub(ONES * 0x20) & !word;
+        let found = (is_zero(word ^ (ONES * 0x22)) | is_zero(word ^ (ONES * 0x5c)) | control) & HIGH;
+        if found != 0 {
+            return at + found.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    let rest = &text[at..];
+    at + rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..=0x1f)).unwrap_or(rest.len())
 }
 
 /// Whether the whole is one JSON value.
