@@ -127,7 +127,7 @@ impl InformerFactory {
                 types: Some(types(&core.target)),
                 field_owners: options.field_owners.clone(),
                 transform: own.transform.clone(),
-                ill_typed: Some(core.metrics.ill_typed.clone()),
+                metrics: Some(core.metrics.clone()),
                 training: options.compress.then(|| core.training.clone()),
             },
             namespaces,

@@ -39,7 +39,7 @@ pub struct Pump {
 
 impl Pump {
     /// A pump for what `reflector` learns.
-    pub fn new(reflector: Reflector, random: Random) -> Self {
+    pub fn new(mut reflector: Reflector, random: Random) -> Self {
         Pump {
             last_version: reflector.last_version(),
             reflector: Mutex::new(Some(reflector)),

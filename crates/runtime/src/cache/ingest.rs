@@ -1,7 +1,7 @@
 //! Turns the bytes of one object into a cached [`Object`].
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
 use jiff::Timestamp;
@@ -16,6 +16,7 @@ use super::metadata::Metadata;
 use super::object::{Entry, ManagedFields, Object, ObjectError, Uid};
 use super::scan::{Malformed, Text};
 use super::training::Training;
+use crate::informer::InformerMetrics;
 use crate::key::Key;
 use crate::revision::parse_revision_bytes;
 
@@ -76,12 +77,12 @@ pub fn remove_paths<const N: usize>(paths: [&'static str; N]) -> Transform {
 /// What one kind's objects are read with.
 #[derive(Clone, Default)]
 pub(crate) struct IngestOptions {
-    /// Written into objects that lists give without their types.
-    pub types: Option<(String, String)>,
+    /// What objects begin with that lists give without their types: a brace, kind, apiVersion, a comma.
+    pub types: Option<Cow<'static, str>>,
     pub field_owners: FieldOwners,
     pub transform: Option<Transform>,
     /// Counts objects whose metadata is not what Kubernetes defines.
-    pub ill_typed: Option<Arc<AtomicU64>>,
+    pub metrics: Option<Arc<InformerMetrics>>,
     /// Gives the dictionary to compress with; without it objects stay raw.
     pub training: Option<Arc<Training>>,
 }
@@ -112,6 +113,12 @@ impl Ingest {
             scratch: Vec::new(),
             key: String::new(),
         }
+    }
+
+    /// Gives back what the reading of one object leaves to the next.
+    pub fn rest(&mut self) {
+        self.scratch = Vec::new();
+        self.key = String::new();
     }
 
     /// Reads an object that reaches to the end of `json`.
@@ -151,8 +158,8 @@ impl Ingest {
             managed: self.managed_fields(metadata.managed_fields),
             body: self.body(json, offset, metadata),
         };
-        if let (true, Some(counter)) = (ill_typed, &self.options.ill_typed) {
-            counter.fetch_add(1, Ordering::Relaxed);
+        if let (true, Some(metrics)) = (ill_typed, &self.options.metrics) {
+            metrics.ill_typed.add(1);
         }
         let object = Object(Arc::new(entry));
         if let Some(training) = &self.options.training {
@@ -164,11 +171,8 @@ impl Ingest {
     fn body(&mut self, json: &[u8], offset: usize, metadata: &Metadata<'_>) -> Body {
         self.scratch.clear();
         let mut rest = 0;
-        if let (Some((api_version, kind)), None, None) =
-            (&self.options.types, metadata.api_version, metadata.kind)
-        {
+        if let (Some(types), None, None) = (&self.options.types, metadata.api_version, metadata.kind) {
             rest = memchr::memchr(b'{', json).map_or(0, |brace| brace + 1);
-            let types = format!(r#"{{"kind":"{kind}","apiVersion":"{api_version}","#);
             self.scratch.extend_from_slice(types.as_bytes());
         }
         if let Some(cut) = &metadata.managed_fields_cut {

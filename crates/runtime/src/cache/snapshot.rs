@@ -1,6 +1,5 @@
 //! The whole cache at one moment.
 
-use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -53,7 +52,41 @@ pub struct Progress {
 pub(super) struct State {
     pub objects: OrdMap<Key, Object>,
     pub indexes: Vec<IndexState>,
-    pub scopes: BTreeMap<Scope, Progress>,
+    pub scopes: Scopes,
+}
+
+/// How far each scope has got, sorted by scope. Most stores have one, for which a tree's node would be far too large.
+#[derive(Clone, Default)]
+pub(super) struct Scopes(Vec<(Scope, Progress)>);
+
+impl Scopes {
+    pub fn get(&self, scope: &Scope) -> Option<&Progress> {
+        self.place(scope).ok().map(|place| &self.0[place].1)
+    }
+
+    /// The progress of `scope`, declared now if it is new.
+    pub fn entry(&mut self, scope: &Scope) -> &mut Progress {
+        let place = self.place(scope).unwrap_or_else(|place| {
+            self.0.reserve_exact(1);
+            self.0.insert(place, (scope.clone(), Progress::default()));
+            place
+        });
+        &mut self.0[place].1
+    }
+
+    pub fn remove(&mut self, scope: &Scope) {
+        if let Ok(place) = self.place(scope) {
+            self.0.remove(place);
+        }
+    }
+
+    pub fn values(&self) -> impl Iterator<Item = &Progress> {
+        self.0.iter().map(|(_, progress)| progress)
+    }
+
+    fn place(&self, scope: &Scope) -> Result<usize, usize> {
+        self.0.binary_search_by(|(known, _)| known.cmp(scope))
+    }
 }
 
 impl State {

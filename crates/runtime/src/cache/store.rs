@@ -186,7 +186,7 @@ impl Store {
     /// Declares a scope, not yet synced: the store's revision is zero until it is.
     pub fn add_scope(&self, scope: &Scope) {
         self.write(|_, state| {
-            state.scopes.entry(scope.clone()).or_default();
+            state.scopes.entry(scope);
         });
     }
 
@@ -302,7 +302,7 @@ impl Change<'_> {
             Delta::Replaced { revision, objects } => return self.replace(scope, revision, objects),
             Delta::Sync => return,
         }
-        let progress = self.state.scopes.entry(scope.clone()).or_default();
+        let progress = self.state.scopes.entry(scope);
         progress.revision = progress.revision.max(revision);
     }
 
@@ -333,7 +333,7 @@ impl Change<'_> {
     }
 
     fn replace(&mut self, scope: &Scope, revision: Revision, objects: Vec<Object>) {
-        let progress = self.state.scopes.entry(scope.clone()).or_default();
+        let progress = self.state.scopes.entry(scope);
         let first = !progress.synced;
         let reset = progress.synced && revision < progress.revision;
         *progress = Progress { revision, synced: true, epoch: progress.epoch + u64::from(reset) };

@@ -28,7 +28,11 @@ pub(crate) struct Training {
     version: AtomicU64,
     sampler: Mutex<Sampler>,
     due: Notify,
+    /// Begins the task that trains. Few kinds are ever large enough for one.
+    begin: Mutex<Option<Begin>>,
 }
+
+type Begin = Box<dyn FnOnce() + Send>;
 
 /// Every n-th object, n doubling as they become many, so that samples cover all namespaces evenly.
 struct Sampler {
@@ -78,9 +82,18 @@ impl Training {
         self.current.read().expect("no holder of this lock panics").clone().and_then(Packer::new)
     }
 
+    /// Calls `begin` once the kind may be worth a dictionary: it must see to it that [`Training::run`] runs.
+    pub fn when_due(&self, begin: impl FnOnce() + Send + 'static) {
+        *self.begin.lock().expect("no holder of this lock panics") = Some(Box::new(begin));
+    }
+
     /// Takes note of an object that was read.
     pub fn offer(&self, object: &Object) {
         if self.sampler.lock().expect("no holder of this lock panics").offer(object) {
+            let begin = self.begin.lock().expect("no holder of this lock panics").take();
+            if let Some(begin) = begin {
+                begin();
+            }
             self.due.notify_one();
         }
     }

@@ -1,7 +1,6 @@
 //! The informers' numbers as Prometheus metrics.
 
 use std::fmt;
-use std::sync::atomic::Ordering;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -108,7 +107,7 @@ const SERIES: [Series; 21] = [
         informer.metrics().undecodable.get()
     }),
     counter("setpoint_informer_ill_typed", "Objects with metadata of another type.", |informer| {
-        informer.metrics().ill_typed.load(Ordering::Relaxed)
+        informer.metrics().ill_typed.get()
     }),
     counter("setpoint_informer_decode_errors", "Typed reads of objects of another shape.", |informer| {
         informer.store().decode_counts().2
@@ -137,7 +136,7 @@ impl Collector for InformerCollector {
         let name = "informer_processing_latency_seconds";
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
         for informer in &informers {
-            informer.metrics().processing.encode(family.encode_family(&labels(informer))?)?;
+            informer.metrics().processing.encode(&mut family.encode_family(&labels(informer))?)?;
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! The watches of one informer: one for all namespaces, or one for each.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -13,9 +14,9 @@ use super::event::Event;
 use super::mailbox::SubscribeOptions;
 use super::shared::{Core, SharedInformer};
 use crate::cache::{IngestOptions, Scope};
+use crate::delta::Delta;
 use crate::factory::Connect;
-use crate::pump::Pump;
-use crate::reflector::{Reflector, ReflectorOptions};
+use crate::reflector::{Reflector, ReflectorOptions, Sink};
 use crate::watch::{Namespaces, Target};
 
 /// What it takes to open a watch.
@@ -103,25 +104,33 @@ fn watch_scope(core: Arc<Core>, options: FeedOptions, scope: Scope) -> impl Futu
     };
     let lister_watcher = (options.connect)(&core.target, namespace);
     let FeedOptions { reflector, random, ingest, .. } = options;
-    let reflector = Reflector::with(lister_watcher, reflector, random.clone(), ingest, core.metrics.clone());
-    let pump = Pump::new(reflector, random);
-    async move {
-        pump.run(|deltas| {
-            let began = Instant::now();
-            let replaced = core.process(&scope, deltas);
-            core.metrics.processing.observe(began.elapsed().as_secs_f64());
-            if replaced {
-                core.mark_synced_if_complete();
-            }
-        })
-        .await;
+    let reflector = Reflector::with(lister_watcher, reflector, random, ingest, core.metrics.clone());
+    reflector.run_into(Apply { core, scope })
+}
+
+/// Brings what a reflector learns straight into the cache and to the handlers' mailboxes: a queue between them would
+/// be emptied by the same task.
+struct Apply {
+    core: Arc<Core>,
+    scope: Scope,
+}
+
+impl Sink for Apply {
+    async fn take(&mut self, deltas: &mut Vec<Delta>) {
+        let began = Instant::now();
+        let replaced = self.core.process(&self.scope, deltas.drain(..));
+        self.core.metrics.processing.observe(began.elapsed());
+        if replaced {
+            self.core.mark_synced_if_complete();
+        }
     }
 }
 
-/// What the objects of a target are written as when a list leaves their types out.
-pub(crate) fn types(target: &Target) -> (String, String) {
+/// What an object of a target begins with; lists leave it out.
+pub(crate) fn types(target: &Target) -> Cow<'static, str> {
     if target.metadata_only {
-        return ("meta.k8s.io/v1".to_owned(), "PartialObjectMetadata".to_owned());
+        return Cow::Borrowed(r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","#);
     }
-    (target.resource.api_version.clone(), target.resource.kind.clone())
+    let (kind, api_version) = (&target.resource.kind, &target.resource.api_version);
+    Cow::Owned(format!(r#"{{"kind":"{kind}","apiVersion":"{api_version}","#))
 }

@@ -1,17 +1,18 @@
 //! Numbers of one informer, for whoever publishes metrics.
 
+use std::fmt;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::encoding::{MetricEncoder, NoLabelSet};
 use tokio::time::Instant;
 
 /// Bounds of `informer_processing_latency_seconds`, as Kubernetes has them.
 const PROCESSING_SECONDS: [f64; 12] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
 /// Counters of one informer. Plain numbers: the manager's metrics registry reads them when it is scraped.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct InformerMetrics {
     /// List requests sent (each page counts).
     pub lists: Counter,
@@ -32,35 +33,14 @@ pub struct InformerMetrics {
     /// Objects that could not be cached, because they do not say which object they are.
     pub undecodable: Counter,
     /// Objects that are cached although their metadata is not what Kubernetes defines.
-    pub ill_typed: Arc<AtomicU64>,
+    pub ill_typed: Counter,
     /// Deltas that wait between reflector and cache.
     pub queued: Counter,
     /// Events that a handler panicked on.
     pub handler_panics: Counter,
     /// How long it takes to bring deltas into the cache and to the handlers' mailboxes.
-    pub(crate) processing: Histogram,
+    pub(crate) processing: Processing,
     heard: Mutex<Option<Instant>>,
-}
-
-impl Default for InformerMetrics {
-    fn default() -> Self {
-        InformerMetrics {
-            lists: Counter::default(),
-            watches: Counter::default(),
-            short_watches: Counter::default(),
-            replaces: Counter::default(),
-            watch_errors: Counter::default(),
-            events: Counter::default(),
-            bookmarks: Counter::default(),
-            received_bytes: Counter::default(),
-            undecodable: Counter::default(),
-            ill_typed: Arc::default(),
-            queued: Counter::default(),
-            handler_panics: Counter::default(),
-            processing: Histogram::new(PROCESSING_SECONDS),
-            heard: Mutex::default(),
-        }
-    }
 }
 
 impl InformerMetrics {
@@ -91,5 +71,31 @@ impl Counter {
 
     pub(crate) fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
+    }
+}
+
+/// Durations by bucket. A third of the size of prometheus-client's histogram, and a cluster has many informers.
+#[derive(Debug, Default)]
+pub(crate) struct Processing {
+    /// The last one counts what is above every bound.
+    buckets: [AtomicU64; PROCESSING_SECONDS.len() + 1],
+    nanos: AtomicU64,
+}
+
+impl Processing {
+    pub fn observe(&self, duration: Duration) {
+        let seconds = duration.as_secs_f64();
+        let bucket = PROCESSING_SECONDS.iter().take_while(|bound| seconds > **bound).count();
+        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
+        self.nanos.fetch_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    pub fn encode(&self, encoder: &mut MetricEncoder<'_>) -> fmt::Result {
+        let bounds = PROCESSING_SECONDS.iter().copied().chain([f64::INFINITY]);
+        let counts = self.buckets.iter().map(|count| count.load(Ordering::Relaxed));
+        let buckets: Vec<(f64, u64)> = bounds.zip(counts).collect();
+        let count = buckets.iter().map(|(_, count)| count).sum();
+        let seconds = Duration::from_nanos(self.nanos.load(Ordering::Relaxed)).as_secs_f64();
+        encoder.encode_histogram::<NoLabelSet>(seconds, count, &buckets, None)
     }
 }

@@ -2,9 +2,9 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 use super::event::Event;
 use super::feed::FeedOptions;
@@ -24,8 +24,7 @@ pub struct SharedInformer(Arc<Inner>);
 
 struct Inner {
     core: Arc<Core>,
-    feed: Mutex<Option<FeedOptions>>,
-    tasks: Mutex<JoinSet<()>>,
+    feed: Mutex<Option<Box<FeedOptions>>>,
 }
 
 /// What an informer's tasks and its handles share.
@@ -39,6 +38,8 @@ pub(crate) struct Core {
     synced: Latch,
     /// The set of namespaces is not known yet, so nothing is complete.
     awaits_namespaces: AtomicBool,
+    /// None once the informer has ended.
+    tasks: Mutex<Option<JoinSet<()>>>,
 }
 
 impl Core {
@@ -51,7 +52,17 @@ impl Core {
             subscribers: Mutex::default(),
             synced: Latch::default(),
             awaits_namespaces: AtomicBool::new(false),
+            tasks: Mutex::new(Some(JoinSet::new())),
         }
+    }
+
+    /// Runs `task` for as long as the informer lives; `None` when it has ended.
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> Option<AbortHandle> {
+        let mut tasks = self.tasks.lock().expect("no holder of this lock panics");
+        let tasks = tasks.as_mut()?;
+        // Handlers that were removed meanwhile leave their ended tasks behind.
+        while tasks.try_join_next().is_some() {}
+        Some(tasks.spawn(task))
     }
 
     /// Applies changes to the cache, then tells the handlers. Tells whether one of them was a full state.
@@ -115,6 +126,9 @@ impl Core {
 impl Drop for Inner {
     /// The tasks end with their set; subscriptions learn that nothing more comes.
     fn drop(&mut self) {
+        // Whoever starts an informer outside a runtime panics with this lock held; a drop must not panic again.
+        let tasks = self.core.tasks.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(tasks);
         let subscribers = self.core.subscribers.lock().expect("no holder of this lock panics");
         for postbox in subscribers.iter().filter_map(Weak::upgrade) {
             postbox.close();
@@ -137,7 +151,7 @@ fn deliver(subscribers: &mut Vec<Weak<Postbox>>, events: &[Event]) {
 
 impl SharedInformer {
     pub(crate) fn new(core: Core, feed: FeedOptions) -> Self {
-        let inner = Inner { core: Arc::new(core), feed: Mutex::new(Some(feed)), tasks: Mutex::default() };
+        let inner = Inner { core: Arc::new(core), feed: Mutex::new(Some(Box::new(feed))) };
         SharedInformer(Arc::new(inner))
     }
 
@@ -207,10 +221,7 @@ impl SharedInformer {
         let synced = subscription.sync_handle();
         let postbox = subscription.postbox();
         let metrics = self.0.core.metrics.clone();
-        let mut tasks = self.0.tasks.lock().expect("no holder of this lock panics");
-        // Handlers that were removed meanwhile leave their ended tasks behind.
-        while tasks.try_join_next().is_some() {}
-        let task = tasks.spawn(async move {
+        let task = self.0.core.spawn(async move {
             while let Some(event) = subscription.recv().await {
                 // A handler's own state may be torn by its panic; that is for its author to mend, and one bad event
                 // must not silence all others.
@@ -221,7 +232,7 @@ impl SharedInformer {
                 tokio::task::coop::consume_budget().await;
             }
         });
-        drop(tasks);
+        let task = task.expect("an informer lives while it is called");
         HandlerRegistration { task, synced, postbox }
     }
 
@@ -229,11 +240,15 @@ impl SharedInformer {
     pub fn start(&self) {
         let feed = self.0.feed.lock().expect("no holder of this lock panics").take();
         if let Some(options) = feed {
-            let core = self.0.core.clone();
-            let mut tasks = self.0.tasks.lock().expect("no holder of this lock panics");
-            let trained = core.clone();
-            tasks.spawn(async move { trained.training.run(&trained.store).await });
-            tasks.spawn(super::feed::run(core, options));
+            let core = &self.0.core;
+            let trained = Arc::downgrade(core);
+            core.training.when_due(move || {
+                if let Some(core) = trained.upgrade() {
+                    let own = core.clone();
+                    core.spawn(async move { own.training.run(&own.store).await });
+                }
+            });
+            core.spawn(super::feed::run(core.clone(), *options));
         }
     }
 
@@ -244,7 +259,7 @@ impl SharedInformer {
 
 /// A handler that was added; dropping it removes the handler.
 pub struct HandlerRegistration {
-    task: tokio::task::AbortHandle,
+    task: AbortHandle,
     synced: SyncHandle,
     postbox: Weak<Postbox>,
 }

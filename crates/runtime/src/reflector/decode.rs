@@ -133,7 +133,7 @@ mod tests {
     use crate::cache::IngestOptions;
 
     fn ingest() -> Ingest {
-        let types = Some(("v1".to_owned(), "Pod".to_owned()));
+        let types = Some(r#"{"kind":"Pod","apiVersion":"v1","#.into());
         Ingest::new(IngestOptions { types, ..IngestOptions::default() })
     }
 

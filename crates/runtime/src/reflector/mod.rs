@@ -10,7 +10,7 @@ mod machine_tests;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use setpoint_api::Random;
 use tokio::time::{Instant, timeout};
 
@@ -23,20 +23,63 @@ use crate::watch::{ListRequest, ListerWatcher, WatchFailure, WatchRequest, Watch
 use lines::Lines;
 use machine::{Command, Machine, WatchEvent};
 
+/// Deltas that are handed over as one at most, when the server tells more than that at once.
+const BATCH: usize = 64;
+
+/// Takes what a reflector learns, in order.
+pub(crate) trait Sink: Send {
+    /// Takes all of `deltas`; may wait until there is room for them.
+    fn take(&mut self, deltas: &mut Vec<Delta>) -> impl Future<Output = ()> + Send;
+
+    /// How many deltas wait on the far side.
+    fn waiting(&self) -> usize {
+        0
+    }
+
+    /// Whether nobody wants any more.
+    fn is_closed(&self) -> bool {
+        false
+    }
+}
+
+impl Sink for &DeltaQueue {
+    async fn take(&mut self, deltas: &mut Vec<Delta>) {
+        self.push(deltas.drain(..)).await;
+    }
+
+    fn waiting(&self) -> usize {
+        self.len()
+    }
+
+    fn is_closed(&self) -> bool {
+        DeltaQueue::is_closed(self)
+    }
+}
+
 /// Lists and watches one collection and puts what it learns into a [`DeltaQueue`], for ever.
 ///
 /// It asks for the first state as a stream (WatchList) and falls back to a paged list. A watch that ends is opened
 /// again from the last version seen; only a version that the server no longer has makes it ask for the whole state
 /// again. Failures are waited out alone, without holding up any other watch. One reflector has one request open at
 /// a time, so it needs one connection.
-pub struct Reflector {
+// Boxed, because a future that owns a reflector holds the space for it at each step of its way.
+pub struct Reflector(Box<State>);
+
+struct State {
     lister_watcher: Arc<dyn ListerWatcher>,
-    // Boxed, because a future that owns a reflector holds the space for it at each step of its way.
-    machine: Box<Machine>,
-    ingest: Box<Ingest>,
+    machine: Machine,
+    ingest: Ingest,
     request_deadline: Duration,
     metrics: Arc<InformerMetrics>,
-    last_version: Arc<Mutex<Option<String>>>,
+    /// Where the version reached is written for others to read, if anyone asked.
+    last_version: Option<Arc<Mutex<Option<String>>>>,
+}
+
+/// How the reading of a watch ended.
+enum End {
+    Closed,
+    Failed(WatchFailure),
+    Next(Command),
 }
 
 impl Reflector {
@@ -52,37 +95,52 @@ impl Reflector {
         ingest: IngestOptions,
         metrics: Arc<InformerMetrics>,
     ) -> Self {
-        Reflector {
+        Reflector(Box::new(State {
             lister_watcher,
             request_deadline: options.request_deadline,
-            machine: Box::new(Machine::new(options, random)),
-            ingest: Box::new(Ingest::new(ingest)),
+            machine: Machine::new(options, random),
+            ingest: Ingest::new(ingest),
             metrics,
-            last_version: Arc::default(),
-        }
+            last_version: None,
+        }))
     }
 
     /// Where the version can be read that was reached last.
-    pub(crate) fn last_version(&self) -> Arc<Mutex<Option<String>>> {
-        self.last_version.clone()
+    pub(crate) fn last_version(&mut self) -> Arc<Mutex<Option<String>>> {
+        self.0.last_version.get_or_insert_default().clone()
     }
 
     /// Runs until the queue is closed, or the future dropped.
-    pub async fn run(mut self, queue: &DeltaQueue) {
-        let mut command = self.machine.begin(Instant::now());
-        while !queue.is_closed() {
-            command = match command {
-                Command::Sleep(delay) => {
-                    tokio::time::sleep(delay).await;
-                    self.machine.woke(Instant::now())
-                }
-                Command::List(request) => self.list(request, queue).await,
-                Command::Watch(request) => self.watch(request, queue).await,
-            };
-        }
+    pub async fn run(self, queue: &DeltaQueue) {
+        self.run_into(queue).await;
     }
 
-    async fn list(&mut self, request: ListRequest, queue: &DeltaQueue) -> Command {
+    /// Runs until the sink is closed, or the future dropped.
+    pub(crate) fn run_into<S: Sink>(self, sink: S) -> impl Future<Output = ()> + Send + use<S> {
+        let Reflector(state) = self;
+        run(state, sink)
+    }
+}
+
+async fn run<S: Sink>(mut state: Box<State>, mut sink: S) {
+    let mut command = state.machine.begin(Instant::now());
+    while !sink.is_closed() {
+        command = match command {
+            Command::Sleep(delay) => {
+                tokio::time::sleep(delay).await;
+                state.machine.woke(Instant::now())
+            }
+            Command::List(request) => state.list(request, &mut sink).await,
+            Command::Watch(request) => match state.open(request).await {
+                Ok(stream) => state.read(stream, &mut sink).await,
+                Err(command) => command,
+            },
+        };
+    }
+}
+
+impl State {
+    async fn list<S: Sink>(&mut self, request: ListRequest, sink: &mut S) -> Command {
         self.metrics.lists.add(1);
         let answer = timeout(self.request_deadline, self.lister_watcher.list(request)).await;
         let page = answer.unwrap_or(Err(WatchFailure::Deadline(self.request_deadline))).and_then(|body| {
@@ -94,63 +152,75 @@ impl Reflector {
         }
         let mut deltas = Vec::new();
         let command = self.machine.page(page, Instant::now(), &mut deltas);
-        self.hand_over(&mut deltas, queue).await;
+        self.hand_over(&mut deltas, sink).await;
         command
     }
 
-    async fn watch(&mut self, request: WatchRequest, queue: &DeltaQueue) -> Command {
+    /// A watch to read, or what to do instead.
+    async fn open(&mut self, request: WatchRequest) -> Result<WatchStream, Command> {
         self.metrics.watches.add(1);
         let answer = timeout(self.request_deadline, self.lister_watcher.watch(request)).await;
-        let answer = answer.unwrap_or(Err(WatchFailure::Deadline(self.request_deadline)));
-        if let Err(failure) = &answer {
-            self.note_failure("watch", failure);
-        }
-        match answer {
+        let now = Instant::now();
+        match answer.unwrap_or(Err(WatchFailure::Deadline(self.request_deadline))) {
             Err(failure) => {
-                let command = self.machine.opened(Err(failure), Instant::now());
-                command.expect("a watch that did not open is followed by another command")
+                self.note_failure("watch", &failure);
+                let command = self.machine.opened(Err(failure), now);
+                Err(command.expect("a watch that did not open is followed by another command"))
             }
-            Ok(stream) => match self.machine.opened(Ok(()), Instant::now()) {
-                Some(command) => command,
-                None => self.read(stream, queue).await,
+            Ok(stream) => match self.machine.opened(Ok(()), now) {
+                Some(command) => Err(command),
+                None => Ok(stream),
             },
         }
     }
 
-    async fn read(&mut self, mut stream: WatchStream, queue: &DeltaQueue) -> Command {
+    async fn read<S: Sink>(&mut self, mut stream: WatchStream, sink: &mut S) -> Command {
         let mut lines = Lines::default();
         let mut deltas = Vec::new();
-        loop {
-            let failure = match self.chunk(&mut stream).await {
-                Ok(Some(chunk)) => {
-                    let command = self.lines(&chunk, &mut lines, &mut deltas);
-                    self.hand_over(&mut deltas, queue).await;
-                    // A stream that never runs dry must not keep other tasks of this thread from running.
-                    tokio::task::coop::consume_budget().await;
-                    match command {
-                        Ok(None) => continue,
-                        Ok(Some(command)) => return command,
-                        Err(failure) => Some(failure),
-                    }
+        let end = loop {
+            // What the server says at once is handed over as one.
+            let ready = if deltas.len() < BATCH { stream.next().now_or_never() } else { None };
+            let chunk = match ready {
+                Some(chunk) => chunk.transpose(),
+                None => {
+                    self.hand_over(&mut deltas, sink).await;
+                    // A watch may be silent for long: what a burst needed is not kept meanwhile.
+                    deltas = Vec::new();
+                    self.ingest.rest();
+                    self.chunk(&mut stream).await
                 }
-                Ok(None) => None,
-                Err(failure) => Some(failure),
             };
-            if let Some(failure) = &failure {
-                self.note_failure("watch", failure);
+            match chunk {
+                Ok(Some(chunk)) => match self.lines(&chunk, &mut lines, &mut deltas) {
+                    Ok(None) => {}
+                    Ok(Some(command)) => break End::Next(command),
+                    Err(failure) => break End::Failed(failure),
+                },
+                Ok(None) => break End::Closed,
+                Err(failure) => break End::Failed(failure),
             }
-            let now = Instant::now();
-            self.metrics.short_watches.add(u64::from(self.machine.was_short(now)));
-            return self.machine.closed(failure.as_ref(), now);
+            // A stream that never runs dry must not keep other tasks of this thread from running.
+            tokio::task::coop::consume_budget().await;
+        };
+        self.hand_over(&mut deltas, sink).await;
+        let failure = match end {
+            End::Next(command) => return command,
+            End::Failed(failure) => Some(failure),
+            End::Closed => None,
+        };
+        if let Some(failure) = &failure {
+            self.note_failure("watch", failure);
         }
+        let now = Instant::now();
+        self.metrics.short_watches.add(u64::from(self.machine.was_short(now)));
+        self.machine.closed(failure.as_ref(), now)
     }
 
     async fn chunk(&mut self, stream: &mut WatchStream) -> Result<Option<bytes::Bytes>, WatchFailure> {
         let Some(deadline) = self.machine.deadline() else { return Ok(None) };
         let begun = Instant::now();
         match tokio::time::timeout_at(deadline, stream.next()).await {
-            Ok(Some(chunk)) => chunk.map(Some),
-            Ok(None) => Ok(None),
+            Ok(chunk) => chunk.transpose(),
             Err(_) => Err(WatchFailure::Deadline(deadline.duration_since(begun))),
         }
     }
@@ -184,15 +254,17 @@ impl Reflector {
         Ok(command)
     }
 
-    async fn hand_over(&mut self, deltas: &mut Vec<Delta>, queue: &DeltaQueue) {
+    async fn hand_over<S: Sink>(&mut self, deltas: &mut Vec<Delta>, sink: &mut S) {
         if deltas.is_empty() {
             return;
         }
         let replaced = deltas.iter().filter(|delta| matches!(delta, Delta::Replaced { .. })).count();
         self.metrics.replaces.add(replaced as u64);
-        *self.last_version.lock().expect("no holder of this lock panics") = self.machine.last_version();
-        queue.push(deltas.drain(..)).await;
-        self.metrics.queued.set(queue.len() as u64);
+        if let Some(reached) = &self.last_version {
+            *reached.lock().expect("no holder of this lock panics") = self.machine.last_version();
+        }
+        sink.take(deltas).await;
+        self.metrics.queued.set(sink.waiting() as u64);
     }
 
     fn note_failure(&self, verb: &'static str, failure: &WatchFailure) {

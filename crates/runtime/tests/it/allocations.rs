@@ -1,7 +1,20 @@
-//! What the work queue must not do: allocate for a key that it knows.
+//! What may be allocated: nothing by a work queue for a key that it knows, little by an informer that has nothing to do.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt};
+use k8s_openapi::api::core::v1::ConfigMap;
 use setpoint::queue::{QueueOptions, WorkQueue};
-use setpoint::{Priority, Reason, Request, Trigger};
+use setpoint::{
+    FactoryOptions, InformerFactory, ListRequest, ListerWatcher, Priority, Reason, Request, SharedInformer,
+    SubscribeOptions, Subscription, Target, Trigger, WatchFailure, WatchRequest, WatchStream,
+};
+
+/// What one informer of metadata may take that has synced, has a handler and holds nothing. A cluster in one's own
+/// process has one for each kind.
+const IDLE_INFORMER: i64 = 4000;
 
 #[test]
 fn adding_a_known_key_allocates_nothing() {
@@ -30,4 +43,45 @@ fn adding_a_known_key_allocates_nothing() {
     round();
     let known = allocation_counter::measure(round);
     assert_eq!(known.count_total, 0, "{known:?}");
+}
+
+/// A collection without objects.
+struct Empty;
+
+impl ListerWatcher for Empty {
+    fn list(&self, _: ListRequest) -> BoxFuture<'static, Result<Bytes, WatchFailure>> {
+        futures::future::pending().boxed()
+    }
+
+    fn watch(&self, _: WatchRequest) -> BoxFuture<'static, Result<WatchStream, WatchFailure>> {
+        let line = Bytes::from_static(
+            br#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"1","annotations":{"k8s.io/initial-events-end":"true"}}}}
+"#,
+        );
+        let stream = futures::stream::iter([Ok(line)]).chain(futures::stream::pending()).boxed();
+        async move { Ok(stream) }.boxed()
+    }
+}
+
+#[test]
+fn an_idle_informer_is_small() {
+    const INFORMERS: i64 = 50;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let factory = InformerFactory::with_connect(Arc::new(|_, _| Arc::new(Empty)), FactoryOptions::default());
+    let idle = |number: i64| -> (SharedInformer, Subscription) {
+        let target = Target::of::<ConfigMap>().labels(&format!("n={number}")).metadata_only();
+        let informer = factory.informer(target);
+        runtime.block_on(async {
+            informer.start();
+            informer.wait_synced().await;
+        });
+        let subscription = informer.subscribe(&SubscribeOptions::default());
+        (informer, subscription)
+    };
+    let first = idle(-1);
+    let mut informers = Vec::with_capacity(INFORMERS as usize);
+    let taken = allocation_counter::measure(|| informers.extend((0..INFORMERS).map(idle)));
+    let each = taken.bytes_current / INFORMERS;
+    assert!(each <= IDLE_INFORMER, "{each} bytes each in {} pieces", taken.count_current / INFORMERS);
+    drop((first, informers));
 }
