@@ -15,6 +15,7 @@ use setpoint_store::Entry;
 
 use crate::error::{ApiError, Result};
 use crate::negotiate::{Form, Format, JSON};
+use crate::protobuf::Messages;
 use crate::registry::Resource;
 use crate::server::{Ask, Body};
 use crate::{object, respond, table};
@@ -45,6 +46,8 @@ impl Listed {
 const STREAM_FROM: usize = 256 * 1024;
 /// The size of such a piece.
 const PIECE: usize = 128 * 1024;
+/// So many messages are made before other requests have their turn.
+const TURN: usize = 256;
 
 /// The stored bytes in the version that is asked for.
 pub(crate) fn presented(resource: &Resource, bytes: &Bytes) -> Bytes {
@@ -130,12 +133,12 @@ pub(crate) fn partial(value: &Value, version: &str, typed: bool) -> Value {
 }
 
 /// Answers with a page.
-pub(crate) fn list(ask: &Ask, listed: Listed) -> Result<Response<Body>> {
+pub(crate) async fn list(ask: &Ask, listed: Listed) -> Result<Response<Body>> {
     let plain = ask.negotiated.format == Format::Json && !ask.negotiated.pretty;
     let value = match ask.negotiated.form {
         Form::Whole if plain => return Ok(whole_list(ask, listed)),
         Form::Whole if ask.negotiated.format == Format::Protobuf => {
-            return protobuf_list(ask, &listed);
+            return protobuf_list(ask, &listed).await;
         }
         Form::Whole => whole_value(ask, &listed),
         Form::Metadata(_) => {
@@ -154,10 +157,17 @@ pub(crate) fn list(ask: &Ask, listed: Listed) -> Result<Response<Body>> {
     respond::value_compressed(StatusCode::OK, &ask.negotiated, &value, respond::takes_gzip(&ask.headers))
 }
 
-/// A protobuf list is its head, the messages of its items, and its tail.
-fn protobuf_list(ask: &Ask, listed: &Listed) -> Result<Response<Body>> {
-    let items = listed.entries.iter().map(|entry| crate::protobuf::message(entry, &ask.resource));
-    let items: Vec<Bytes> = items.collect::<Result<_>>()?;
+/// A protobuf list is its head, the messages of its items, and its tail. The head has the length of all, so that none is
+/// sent before the last is there.
+async fn protobuf_list(ask: &Ask, listed: &Listed) -> Result<Response<Body>> {
+    let messages = Messages::new(&ask.resource);
+    let mut items: Vec<Bytes> = Vec::with_capacity(listed.entries.len());
+    for (at, entry) in listed.entries.iter().enumerate() {
+        if at % TURN == TURN - 1 {
+            tokio::task::yield_now().await;
+        }
+        items.push(messages.of(entry)?);
+    }
     let (version, kind) = (ask.resource.api_version(), &ask.resource.list_kind);
     let total = items.iter().map(|item| protobuf::item_length(item)).sum();
     let metadata = listed.metadata(false);

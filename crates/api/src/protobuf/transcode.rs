@@ -22,15 +22,17 @@ use crate::schema::{Codec, Field, Scalar, Schema, Shape, Struct, builtin};
 /// # Errors
 /// When it is not JSON, the type has no protobuf form, or a value does not fit its type.
 pub fn transcode_message(json: &[u8], schema: &Schema) -> Result<Vec<u8>, EncodeError> {
-    let mut writer =
-        Writer { out: Vec::with_capacity(json.len()), scratch: Vec::new(), json: Scanner::new(json) };
-    writer.body(schema, "", None)?;
+    let mut writer = Writer {
+        out: Vec::with_capacity(json.len()),
+        scratch: Vec::new(),
+        spans: Vec::new(),
+        json: Scanner::new(json),
+    };
+    let first = writer.next()?;
+    writer.body(first, schema, "", None)?;
     writer.json.end().map_err(malformed)?;
     Ok(writer.out)
 }
-
-/// The largest struct whose fields are kept apart on the stack. The largest built-in type has 44.
-const FIELDS: usize = 64;
 
 type Done = Result<(), EncodeError>;
 
@@ -49,6 +51,8 @@ struct Writer<'a> {
     out: Vec<u8>,
     /// The fields of one struct on their way into another order.
     scratch: Vec<u8>,
+    /// Where the fields of the open structs stand, by slot; those of the innermost are the last.
+    spans: Vec<(usize, usize)>,
     json: Scanner<'a>,
 }
 
@@ -58,46 +62,39 @@ impl<'a> Writer<'a> {
     }
 
     fn text(&mut self) -> Result<Cow<'a, [u8]>, EncodeError> {
-        self.json.utf8().map_err(malformed)
+        self.json.known_string().map_err(malformed)
     }
 
-    /// Takes `null`, if it stands next.
-    fn null(&mut self) -> Result<bool, EncodeError> {
-        if self.next()? != b'n' {
-            return Ok(false);
-        }
-        self.json.word().map_err(malformed)?;
-        Ok(true)
+    /// Takes `true`, `false` or `null`.
+    fn word(&mut self) -> Done {
+        self.json.word().map_err(malformed)
     }
 
-    /// A message with its tag and length, from the value that stands next.
-    fn message(&mut self, number: u16, ty: &Schema, field: &str) -> Done {
+    /// A message with its tag and length, from the value that begins so.
+    fn message(&mut self, first: u8, number: u16, ty: &Schema, field: &str) -> Done {
         let start = open(&mut self.out, number);
-        self.body(ty, field, Some(start))
+        self.body(first, ty, field, Some(start))
     }
 
-    /// The content of a type that is a message, from the value that stands next; the length of one that was opened is
+    /// The content of a type that is a message, from the value that begins so; the length of one that was opened is
     /// filled in.
-    fn body(&mut self, ty: &Schema, field: &str, opened: Option<usize>) -> Done {
+    fn body(&mut self, first: u8, ty: &Schema, field: &str, opened: Option<usize>) -> Done {
         match (&ty.shape, ty.codec) {
             (_, Codec::JsonOnly) => {
                 return Err(EncodeError::NoForm(ty.go.as_deref().unwrap_or_default().to_owned()));
             }
             (Shape::Struct(fields), _) => {
-                return match self.next()? {
-                    b'{' if fields.fields.len() <= FIELDS => self.structure(fields, opened),
-                    _ => misfit(field, ty),
-                };
+                return if first == b'{' { self.structure(fields, opened) } else { misfit(field, ty) };
             }
-            (Shape::List { item, .. }, _) => self.list(1, item.get(), field, ty)?,
-            (Shape::Scalar(scalar), _) => self.leaf_message(*scalar, ty, field)?,
+            (Shape::List { item, .. }, _) => self.list(first, 1, item.get(), field, ty)?,
+            (Shape::Scalar(scalar), _) => self.leaf_message(first, *scalar, ty, field)?,
             (
                 _,
                 Codec::PropsOrBool(props) | Codec::PropsOrArray(props) | Codec::PropsOrStringArray(props),
-            ) => self.alternatives(ty, builtin().type_at(props), field)?,
+            ) => self.alternatives(first, ty, builtin().type_at(props), field)?,
             _ => {
                 let start = self.json.position();
-                self.json.skip_value().map_err(malformed)?;
+                self.json.skip_known().map_err(malformed)?;
                 bytes(&mut self.out, 1, self.json.since(start));
             }
         }
@@ -107,23 +104,24 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    fn alternatives(&mut self, ty: &Schema, props: &Schema, field: &str) -> Done {
+    fn alternatives(&mut self, first: u8, ty: &Schema, props: &Schema, field: &str) -> Done {
         let boolean = matches!(ty.codec, Codec::PropsOrBool(_));
-        match self.next()? {
+        match first {
             b'{' => {
                 if boolean {
                     self.boolean(1, true);
                 }
-                self.message(if boolean { 2 } else { 1 }, props, field)
+                self.message(first, if boolean { 2 } else { 1 }, props, field)
             }
             b'[' => self.list(
+                first,
                 2,
                 if matches!(ty.codec, Codec::PropsOrArray(_)) { props } else { text_type() },
                 field,
                 ty,
             ),
-            first @ (b't' | b'f') => {
-                self.json.word().map_err(malformed)?;
+            b't' | b'f' => {
+                self.word()?;
                 self.boolean(1, first == b't');
                 Ok(())
             }
@@ -139,7 +137,8 @@ impl<'a> Writer<'a> {
     fn structure(&mut self, fields: &Struct, opened: Option<usize>) -> Done {
         let layout = fields.layout();
         let base = self.out.len();
-        let mut spans = [(0, 0); FIELDS];
+        let outer = self.spans.len();
+        self.spans.resize(outer + layout.zeros.len(), (0, 0));
         let (mut from, mut next, mut absent, mut in_order) = (0, 0, layout.always, layout.flat);
         self.json.enter().map_err(malformed)?;
         let mut more = self.json.first_key().map_err(malformed)?;
@@ -150,13 +149,13 @@ impl<'a> Writer<'a> {
             if let Some((at, place)) = found.filter(|(_, place)| place.number != 0) {
                 let start = self.out.len();
                 self.field(place.number, &fields.fields[at])?;
-                spans[usize::from(place.slot)] = (start, self.out.len());
+                self.spans[outer + usize::from(place.slot)] = (start, self.out.len());
                 in_order &= place.slot >= next;
                 absent = absent.saturating_sub(u16::from(place.always));
                 (from, next) = (at + 1, place.slot + 1);
             } else {
                 self.next()?;
-                self.json.skip_value().map_err(malformed)?;
+                self.json.skip_known().map_err(malformed)?;
             }
             more = self.json.next_key().map_err(malformed)?;
         }
@@ -165,11 +164,20 @@ impl<'a> Writer<'a> {
             if let Some(start) = opened {
                 close(&mut self.out, start);
             }
-            return Ok(());
+        } else {
+            self.reorder(fields, outer, base, opened);
         }
-        let Writer { out, scratch, .. } = self;
+        self.spans.truncate(outer);
+        Ok(())
+    }
+
+    /// Puts the fields of a struct, which stand from `base` on, in the order of their numbers, with what Go writes for
+    /// those that are missing.
+    fn reorder(&mut self, fields: &Struct, outer: usize, base: usize, opened: Option<usize>) {
+        let layout = fields.layout();
+        let Writer { out, scratch, spans, .. } = self;
         scratch.clear();
-        let mut write = |scratch: &mut Vec<u8>, slot: usize| match spans[slot] {
+        let mut write = |scratch: &mut Vec<u8>, slot: usize| match spans[outer + slot] {
             (0, 0) => scratch.extend_from_slice(&layout.zeros[slot]),
             (start, end) => scratch.extend_from_slice(&out[start..end]),
         };
@@ -185,36 +193,38 @@ impl<'a> Writer<'a> {
                 out.extend_from_slice(scratch);
             }
         }
-        Ok(())
     }
 
     /// A struct's field from the value that stands next, with the number that it has in its message.
     fn field(&mut self, number: u16, field: &Field) -> Done {
         let ty = field.ty.get();
-        if self.null()? {
+        let first = self.next()?;
+        if first == b'n' {
             missing(&mut self.out, number, field);
-            return Ok(());
+            return self.word();
         }
         match (&ty.shape, ty.codec) {
             (Shape::List { item, .. }, codec) if codec != Codec::WrappedList => {
-                self.list(number, item.get(), &field.name, ty)
+                self.list(first, number, item.get(), &field.name, ty)
             }
-            (Shape::Map { value, .. }, _) => self.map(number, value.get(), &field.name, ty),
-            _ => self.single(number, ty, &field.name),
+            (Shape::Map { value, .. }, _) => self.map(first, number, value.get(), &field.name, ty),
+            _ => self.single(first, number, ty, &field.name),
         }
     }
 
-    fn list(&mut self, number: u16, item: &Schema, field: &str, ty: &Schema) -> Done {
-        if self.next()? != b'[' {
+    fn list(&mut self, first: u8, number: u16, item: &Schema, field: &str, ty: &Schema) -> Done {
+        if first != b'[' {
             return misfit(field, ty);
         }
         self.json.enter().map_err(malformed)?;
         let mut more = self.json.first_item().map_err(malformed)?;
         while more {
-            if self.null()? {
-                zero(&mut self.out, number, item);
-            } else {
-                self.single(number, item, field)?;
+            match self.next()? {
+                b'n' => {
+                    zero(&mut self.out, number, item);
+                    self.word()?;
+                }
+                first => self.single(first, number, item, field)?,
             }
             more = self.json.next_item().map_err(malformed)?;
         }
@@ -222,8 +232,8 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    fn map(&mut self, number: u16, item: &Schema, field: &str, ty: &Schema) -> Done {
-        if self.next()? != b'{' {
+    fn map(&mut self, first: u8, number: u16, item: &Schema, field: &str, ty: &Schema) -> Done {
+        if first != b'{' {
             return misfit(field, ty);
         }
         // Entries go by their keys, which stand in order in what was read; where they do not, they are sorted.
@@ -235,10 +245,14 @@ impl<'a> Writer<'a> {
             self.json.colon().map_err(malformed)?;
             let start = open(&mut self.out, number);
             bytes(&mut self.out, 1, &key);
-            if !self.null()? {
-                self.single(2, item, field)?;
-            } else if !matches!(item.shape, Shape::Scalar(Scalar::Bytes)) {
-                zero(&mut self.out, 2, item);
+            match self.next()? {
+                b'n' => {
+                    self.word()?;
+                    if !matches!(item.shape, Shape::Scalar(Scalar::Bytes)) {
+                        zero(&mut self.out, 2, item);
+                    }
+                }
+                first => self.single(first, 2, item, field)?,
             }
             close(&mut self.out, start);
             in_order &= before <= key;
@@ -253,9 +267,9 @@ impl<'a> Writer<'a> {
     }
 
     /// One value, which is not null, with its tag.
-    fn single(&mut self, number: u16, ty: &Schema, field: &str) -> Done {
-        let Shape::Scalar(scalar) = &ty.shape else { return self.message(number, ty, field) };
-        match (scalar, self.next()?) {
+    fn single(&mut self, first: u8, number: u16, ty: &Schema, field: &str) -> Done {
+        let Shape::Scalar(scalar) = &ty.shape else { return self.message(first, number, ty, field) };
+        match (scalar, first) {
             (Scalar::String, b'"') => {
                 let text = self.text()?;
                 bytes(&mut self.out, number, &text);
@@ -268,8 +282,8 @@ impl<'a> Writer<'a> {
                 }
                 close(&mut self.out, start);
             }
-            (Scalar::Bool, first @ (b't' | b'f')) => {
-                self.json.word().map_err(malformed)?;
+            (Scalar::Bool, b't' | b'f') => {
+                self.word()?;
                 self.boolean(number, first == b't');
             }
             (Scalar::Int32 | Scalar::Int64, b'-' | b'0'..=b'9') => {
@@ -286,7 +300,7 @@ impl<'a> Writer<'a> {
             }
             (Scalar::Time | Scalar::MicroTime | Scalar::Quantity | Scalar::IntOrString, _) => {
                 let start = open(&mut self.out, number);
-                self.leaf_message(*scalar, ty, field)?;
+                self.leaf_message(first, *scalar, ty, field)?;
                 close(&mut self.out, start);
             }
             _ => return misfit(field, ty),
@@ -294,8 +308,8 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    fn leaf_message(&mut self, scalar: Scalar, ty: &Schema, field: &str) -> Done {
-        let text = match self.next()? {
+    fn leaf_message(&mut self, first: u8, scalar: Scalar, ty: &Schema, field: &str) -> Done {
+        let text = match first {
             b'"' => self.text()?,
             b'-' | b'0'..=b'9' if scalar == Scalar::IntOrString => {
                 let Ok(number) = self.json.numeral().map_err(malformed)?.parse::<i64>() else {

@@ -184,7 +184,13 @@ pub fn prefix(name: &str) -> u64 {
 fn prefix_of(name: &[u8]) -> u64 {
     match name.first_chunk() {
         Some(first) => u64::from_be_bytes(*first),
-        None => (0..8).fold(0, |number, at| number << 8 | name.get(at).copied().map_or(0, u64::from)),
+        None => match (name.first_chunk(), name.last_chunk()) {
+            (Some(first), Some(last)) => {
+                let last = u64::from(u32::from_be_bytes(*last)) << (64 - 8 * name.len());
+                u64::from(u32::from_be_bytes(*first)) << 32 | (last & u64::from(u32::MAX))
+            }
+            _ => (0..8).fold(0, |number, at| number << 8 | name.get(at).copied().map_or(0, u64::from)),
+        },
     }
 }
 
@@ -210,7 +216,7 @@ impl Struct {
             _ => self.prefixes.partition_point(|prefix| *prefix < wanted),
         };
         while let Some(prefix) = self.prefixes.get(at).filter(|prefix| **prefix <= wanted) {
-            if *prefix == wanted && self.fields[at].name.as_bytes() == name {
+            if *prefix == wanted && is_same(self.fields[at].name.as_bytes(), name) {
                 return Some(at);
             }
             at += 1;
@@ -221,6 +227,11 @@ impl Struct {
         }
         None
     }
+}
+
+/// Whether two names are the same whose first eight bytes are.
+fn is_same(left: &[u8], right: &[u8]) -> bool {
+    left.len() == right.len() && left.get(8..) == right.get(8..)
 }
 
 /// One named field.

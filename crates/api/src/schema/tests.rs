@@ -126,3 +126,21 @@ fn meta_kinds_are_found_in_every_group() {
     }
     assert!(builtin().kind("apps", "v1", "Deploymen").is_none());
 }
+
+#[test]
+fn fields_are_found_by_their_names_whatever_came_before() {
+    let naive = |name: &str| {
+        (0..8).fold(0u64, |sum, at| sum << 8 | name.as_bytes().get(at).map_or(0, |b| u64::from(*b)))
+    };
+    for id in 0..builtin().type_count() {
+        let Shape::Struct(fields) = &builtin().type_at(id).shape else { continue };
+        for (at, field) in fields.fields.iter().enumerate() {
+            assert_eq!(prefix(&field.name), naive(&field.name), "{}", field.name);
+            for from in 0..=fields.fields.len() {
+                assert_eq!(fields.index_from(field.name.as_bytes(), from), Some(at), "{} {from}", field.name);
+                let other = format!("{}x", field.name);
+                assert_eq!(fields.index_from(other.as_bytes(), from), fields.index(&other), "{other} {from}");
+            }
+        }
+    }
+}

@@ -31,9 +31,22 @@ pub struct Meta {
     /// What a reader of this kind computed: rules of a role, claims of a Service.
     #[serde(skip)]
     decoded: OnceLock<Box<dyn Any + Send + Sync>>,
-    /// The object as a protobuf message.
-    #[serde(skip)]
-    pub(crate) protobuf: OnceLock<Kept>,
+}
+
+/// What is kept with a stored object once somebody asked for it.
+#[derive(Debug, Default)]
+struct Memo {
+    meta: OnceLock<Meta>,
+    protobuf: OnceLock<Kept>,
+}
+
+fn memo(entry: &Entry) -> &Memo {
+    entry.memo(|_| Memo::default())
+}
+
+/// The object as a protobuf message.
+pub(crate) fn protobuf(entry: &Entry) -> &OnceLock<Kept> {
+    &memo(entry).protobuf
 }
 
 impl Meta {
@@ -64,7 +77,8 @@ struct OnlyMeta {
 
 /// The metadata of a stored object.
 pub fn meta(entry: &Entry) -> &Meta {
-    entry.memo(|entry| early(&entry.value).or_else(|| whole(&entry.value)).unwrap_or_default())
+    let read = || early(&entry.value).or_else(|| whole(&entry.value)).unwrap_or_default();
+    memo(entry).meta.get_or_init(read)
 }
 
 /// Of an object that begins as ours do, whose rest need not be looked at.

@@ -15,8 +15,8 @@ use setpoint_api::schema::{Schema, builtin};
 use setpoint_store::Snapshot;
 
 use crate::crd::Custom;
-pub(crate) use meta::decoded;
 pub use meta::{Meta, meta, value};
+pub(crate) use meta::{decoded, protobuf};
 pub use rules::Rules;
 
 /// One served resource in one version.
@@ -128,7 +128,10 @@ impl Resource {
 
     /// Whether the bytes in the store are in this very version.
     pub fn is_stored_form(&self) -> bool {
-        self.storage_api_version == self.api_version()
+        match self.storage_api_version.split_once('/') {
+            Some((group, version)) => group == self.group && version == self.version,
+            None => self.group.is_empty() && self.storage_api_version == self.version,
+        }
     }
 
     /// The type of the stored objects.

@@ -34,5 +34,5 @@ pub(crate) async fn deletecollection(ask: &Ask, bytes: &[u8]) -> Result<Response
         commit(ask, options.is_dry(), decide).await?;
     }
     let revision = ask.server.store().revision();
-    form::list(ask, Listed { revision, entries: selected, next: String::new(), remaining: None })
+    form::list(ask, Listed { revision, entries: selected, next: String::new(), remaining: None }).await
 }

@@ -201,7 +201,7 @@ pub(crate) async fn list(ask: &Ask) -> Result<Response<Body>> {
     let limit = usize::try_from(limit).unwrap_or(0);
     let place = place(ask).await?;
     let listed = page(ask, &place, &selection, limit);
-    form::list(ask, listed)
+    form::list(ask, listed).await
 }
 
 fn page(ask: &Ask, place: &Place, selection: &Selection, limit: usize) -> Listed {

@@ -37,6 +37,7 @@ impl<'a> Scanner<'a> {
         &self.data[position..self.at]
     }
 
+    #[inline]
     fn space(&mut self) {
         while let Some(b' ' | b'\t' | b'\r' | b'\n') = self.data.get(self.at) {
             self.at += 1;
@@ -44,11 +45,16 @@ impl<'a> Scanner<'a> {
     }
 
     /// The next byte that is no space, without taking it.
+    #[inline]
     fn peek(&mut self) -> Scan<u8> {
         self.space();
-        self.data.get(self.at).copied().ok_or_else(|| Error("unexpected end of JSON input".to_owned()))
+        match self.data.get(self.at) {
+            Some(byte) => Ok(*byte),
+            None => self.invalid(""),
+        }
     }
 
+    #[cold]
     fn invalid<T>(&self, context: &str) -> Scan<T> {
         let Some(byte) = self.data.get(self.at) else {
             return Err(Error("unexpected end of JSON input".to_owned()));
@@ -57,6 +63,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// The first byte of the value that stands next.
+    #[inline]
     pub(crate) fn begin_value(&mut self) -> Scan<u8> {
         match self.peek()? {
             byte @ (b'{' | b'[' | b'"' | b't' | b'f' | b'n' | b'-' | b'0'..=b'9') => Ok(byte),
@@ -65,6 +72,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Steps into the object or array that stands next.
+    #[inline]
     pub(crate) fn enter(&mut self) -> Scan<()> {
         self.depth += 1;
         if self.depth > DEPTH {
@@ -79,6 +87,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Whether the object just entered has a key; takes the end when not.
+    #[inline]
     pub(crate) fn first_key(&mut self) -> Scan<bool> {
         if self.peek()? == b'}' {
             self.at += 1;
@@ -87,6 +96,7 @@ impl<'a> Scanner<'a> {
         self.key()
     }
 
+    #[inline]
     fn key(&mut self) -> Scan<bool> {
         match self.peek()? {
             b'"' => Ok(true),
@@ -95,6 +105,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Whether another key follows; takes the comma or the end.
+    #[inline]
     pub(crate) fn next_key(&mut self) -> Scan<bool> {
         match self.peek()? {
             b',' => {
@@ -109,6 +120,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    #[inline]
     pub(crate) fn colon(&mut self) -> Scan<()> {
         match self.peek()? {
             b':' => {
@@ -120,6 +132,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Whether the array just entered has an item; takes the end when not.
+    #[inline]
     pub(crate) fn first_item(&mut self) -> Scan<bool> {
         if self.peek()? == b']' {
             self.at += 1;
@@ -129,6 +142,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Whether another item follows; takes the comma or the end.
+    #[inline]
     pub(crate) fn next_item(&mut self) -> Scan<bool> {
         match self.peek()? {
             b',' => {
@@ -212,16 +226,57 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// As [`Scanner::string`], for text that is known to be UTF-8.
-    pub(crate) fn utf8(&mut self) -> Scan<Cow<'a, [u8]>> {
+    /// As [`Scanner::string`], of a document that is known to be JSON and UTF-8.
+    #[inline]
+    pub(crate) fn known_string(&mut self) -> Scan<Cow<'a, [u8]>> {
         let start = self.at + 1;
-        match self.plain_string()? {
-            Some(bytes) => Ok(Cow::Borrowed(bytes)),
-            None => self.escaped(start).map(|text| Cow::Owned(text.into_bytes())),
+        match memchr::memchr2(b'"', b'\\', &self.data[start..]) {
+            Some(length) if self.data[start + length] == b'"' => {
+                self.at = start + length + 1;
+                Ok(Cow::Borrowed(&self.data[start..start + length]))
+            }
+            _ => {
+                self.at = start;
+                self.escaped(start).map(|text| Cow::Owned(text.into_bytes()))
+            }
         }
     }
 
+    /// As [`Scanner::skip_value`], of a document that is known to be JSON: brackets are counted, nothing is looked at.
+    pub(crate) fn skip_known(&mut self) -> Scan<()> {
+        if !matches!(self.begin_value()?, b'{' | b'[') {
+            return self.skip_value();
+        }
+        let mut open = 0usize;
+        while let Some(byte) = self.data.get(self.at) {
+            self.at += 1;
+            match byte {
+                b'"' => self.pass_known_string(),
+                b'{' | b'[' => open += 1,
+                b'}' | b']' if open == 1 => return Ok(()),
+                b'}' | b']' => open -= 1,
+                _ => {}
+            }
+        }
+        self.invalid("")
+    }
+
+    /// Goes behind the string whose quote was just taken.
+    #[inline]
+    fn pass_known_string(&mut self) {
+        while let Some(length) = memchr::memchr2(b'"', b'\\', &self.data[self.at..]) {
+            self.at += length + 1;
+            if self.data[self.at - 1] == b'"' {
+                return;
+            }
+            // What follows a backslash is no quote that ends the string.
+            self.at = (self.at + 1).min(self.data.len());
+        }
+        self.at = self.data.len();
+    }
+
     /// Takes a string that stands for itself; of any other only what comes before its first escape.
+    #[inline]
     fn plain_string(&mut self) -> Scan<Option<&'a [u8]>> {
         let start = self.at + 1;
         self.at = start + plain(&self.data[start..]);

@@ -45,12 +45,13 @@ impl Reader {
         at: &At<'_>,
     ) -> Result<Value, Stop> {
         let go = ty.go.as_deref().unwrap_or_default();
-        let (mut out, mut seen) = (Map::new(), Seen::default());
+        let (mut out, mut seen, mut from) = (Map::new(), Seen::default(), 0);
         input.object(&mut |input, key| {
-            let Some(index) = fields.index(key) else {
+            let Some(index) = fields.index_from(key.as_bytes(), from) else {
                 self.strict(Fault::Unknown, at, key);
                 return input.skip();
             };
+            from = index + 1;
             if seen.again(index) {
                 self.strict(Fault::Duplicate, at, key);
             }
