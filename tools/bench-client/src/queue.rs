@@ -54,7 +54,7 @@ fn shell(requests: Arc<Vec<Request>>, rounds: u64) -> Result<Duration> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let keys = requests.len() as u64;
     Ok(runtime.block_on(async {
-        let queue = WorkQueue::new("bench", options(false));
+        let queue = WorkQueue::new("bench", QueueOptions::default());
         let done = Arc::new(AtomicU64::new(0));
         let finished = Arc::new(Notify::new());
         let mut tasks = tokio::task::JoinSet::new();

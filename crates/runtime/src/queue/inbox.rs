@@ -1,44 +1,123 @@
 //! The way of an add to the queue: past the lock that the workers hold.
 
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
-use super::core::KeyId;
 use super::reason::Reason;
-use super::table::Table;
 
 /// Adds that wait to be taken into the queue, at most. Whoever fills the inbox empties it into the queue.
 pub(super) const INBOX: usize = 256;
-/// Numbers that are fetched at once for keys that are still to come, at most: never more than are in use already.
-pub(super) const RESERVE: usize = 64;
-
-/// Numbers by key: what whoever adds looks up, and no worker ever does.
-pub(super) struct Names<T> {
-    pub(super) ids: Table<T>,
-    pub(super) reserve: Vec<KeyId>,
-}
 
 /// One add.
-#[derive(Clone, Copy)]
-pub(super) struct Add {
-    pub(super) id: KeyId,
+pub(super) struct Add<T> {
+    pub(super) key: T,
+    pub(super) hash: u32,
     pub(super) priority: i32,
     pub(super) reason: Reason,
-    pub(super) at: Duration,
+    pub(super) at: u64,
 }
 
-/// Adds that the queue does not know yet, and how many workers sleep until one comes.
+/// Adds that the queue does not know yet, and how many workers sleep until one comes. On cache lines of its own: whoever
+/// adds writes here, and nowhere that the workers write for each key.
+#[repr(align(64))]
 pub(super) struct Inbox<T> {
-    pub(super) adds: Vec<Add>,
-    /// Keys that are added for the first time, with their numbers.
-    pub(super) fresh: Vec<(KeyId, T)>,
+    inside: Mutex<Inside<T>>,
+    /// It holds something. Written with the inbox locked.
+    pending: AtomicBool,
+    /// A worker was woken and has not looked yet. Until it does nobody else is: it wakes the next one itself if there
+    /// is more than one key. Written with the inbox locked, cleared with the state locked too.
+    woken: AtomicBool,
+}
+
+struct Inside<T> {
+    adds: Vec<Add<T>>,
     /// Workers that wait.
-    pub(super) waiting: usize,
+    waiting: usize,
     /// The queue is shut down: nothing is taken any more.
-    pub(super) closed: bool,
+    closed: bool,
+}
+
+/// What is left to do for who has added.
+pub(super) enum Added {
+    Nothing,
+    /// Wake a worker.
+    Wake,
+    /// Empty the inbox.
+    Full,
 }
 
 impl<T> Inbox<T> {
     pub(super) fn new() -> Self {
-        Inbox { adds: Vec::new(), fresh: Vec::new(), waiting: 0, closed: false }
+        Inbox {
+            inside: Mutex::new(Inside { adds: Vec::new(), waiting: 0, closed: false }),
+            pending: AtomicBool::new(false),
+            woken: AtomicBool::new(false),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inside<T>> {
+        self.inside.lock().expect("no holder of this lock panics")
+    }
+
+    pub(super) fn push(&self, add: Add<T>) -> Added {
+        let mut inside = self.lock();
+        if inside.closed {
+            return Added::Nothing;
+        }
+        inside.adds.push(add);
+        if inside.adds.len() == 1 {
+            self.pending.store(true, Ordering::Release);
+        }
+        if inside.waiting > 0 && self.claim(&inside) {
+            Added::Wake
+        } else if inside.adds.len() >= INBOX {
+            Added::Full
+        } else {
+            Added::Nothing
+        }
+    }
+
+    /// Whether there is something to [take](Inbox::take).
+    pub(super) fn pending(&self) -> bool {
+        self.pending.load(Ordering::Acquire)
+    }
+
+    /// Changes what waits for `empty`.
+    pub(super) fn take(&self, empty: &mut Vec<Add<T>>) {
+        let mut inside = self.lock();
+        std::mem::swap(&mut inside.adds, empty);
+        self.pending.store(false, Ordering::Relaxed);
+    }
+
+    /// Counts one more waiting worker, unless something has come meanwhile.
+    pub(super) fn begin_waiting(&self) -> bool {
+        let mut inside = self.lock();
+        let waits = inside.adds.is_empty();
+        inside.waiting += usize::from(waits);
+        waits
+    }
+
+    /// A wake-up that a leaving worker did not use goes to another one, so looking once too often is the worst.
+    pub(super) fn end_waiting(&self) {
+        let mut inside = self.lock();
+        inside.waiting -= 1;
+        self.woken.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether the caller, who knows of a waiting worker, is to wake one.
+    pub(super) fn claim_waking(&self) -> bool {
+        !self.woken.load(Ordering::Relaxed) && self.claim(&self.lock())
+    }
+
+    fn claim(&self, _inside: &Inside<T>) -> bool {
+        let wake = !self.woken.load(Ordering::Relaxed);
+        if wake {
+            self.woken.store(true, Ordering::Relaxed);
+        }
+        wake
+    }
+
+    pub(super) fn close(&self) {
+        self.lock().closed = true;
     }
 }

@@ -4,9 +4,10 @@ use std::hash::Hash;
 use std::time::Duration;
 
 use super::Priority;
-use super::core::{KeyId, Run};
+use super::core::Run;
 use super::reason::{Reason, Reasons};
 use super::shell::WorkQueue;
+use super::slots::KeyId;
 
 /// A key in the hands of a worker. Dropping it gives the key back ([`super::Queue::done`]), also when the worker
 /// panics.

@@ -22,34 +22,38 @@
 //!
 //! # Shape
 //!
-//! [`Queue`] is the pure core: time is an argument, nothing locks, waits or spawns. Keys are interned: adding a
-//! key that the queue knows allocates nothing, and every step except the delays' heap costs the same whatever
-//! the length of the queue. [`WorkQueue`] is the thin async shell that workers share: who adds looks the key up and
-//! leaves its number in an inbox, who works empties the inbox, so that neither waits for the other; a worker is woken
-//! only if it sleeps, and wakes the next one itself.
+//! [`Queue`] is the pure core: time is an argument, nothing locks, waits or spawns. What it knows of a key lies in a place
+//! that is used again as soon as nothing is left to do for the key, so that adding allocates nothing and a short queue
+//! stays in the processor's cache whatever the number of keys; every step except the delays' heap costs the same whatever
+//! the length of the queue. [`WorkQueue`] is the thin async shell that workers share: who adds hashes the key and leaves
+//! it in an inbox, who works empties the inbox, so that neither waits for the other; a worker is woken only if it sleeps,
+//! and wakes the next one itself.
 
 mod core;
 mod delay;
 mod hash;
 mod inbox;
 mod item;
+mod keys;
 mod limiter;
 mod ready;
 mod reason;
 mod shell;
 #[cfg(test)]
 mod shell_tests;
+mod slots;
 mod stats;
 mod table;
 #[cfg(test)]
 mod tests;
 
-pub use self::core::{AGEING, IDLE_KEYS, KeyId, Queue, QueueOptions, Run};
+pub use self::core::{AGEING, Queue, QueueOptions, Run};
 pub use item::Item;
 pub use limiter::{BASE_DELAY, MAX_DELAY, RateLimiter, TokenBucket};
 pub use ready::{AGED_SHARE, MAX_LEVELS};
 pub use reason::{REASONS_PER_KEY, Reason, Reasons, Source, Trigger};
 pub use shell::WorkQueue;
+pub use slots::KeyId;
 pub use stats::{BUCKETS, Histogram, Stats};
 
 pub(crate) use hash::FoldState;

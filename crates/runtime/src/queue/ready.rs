@@ -4,9 +4,7 @@
 
 use std::collections::VecDeque;
 
-use slotmap::{Key, SlotMap};
-
-use super::core::{KeyId, Slot};
+use super::slots::{NONE, Slots};
 
 /// How many distinct priorities are told apart. A further one joins the nearest level that exists.
 pub const MAX_LEVELS: usize = 32;
@@ -18,10 +16,11 @@ pub const AGED_SHARE: u32 = 4;
 /// Where a key stands among the ready ones.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Links {
-    flow_previous: KeyId,
-    flow_next: KeyId,
-    age_previous: KeyId,
-    age_next: KeyId,
+    flow_previous: u32,
+    /// Of a free slot: the next free one.
+    pub(super) flow_next: u32,
+    age_previous: u32,
+    age_next: u32,
     pub(super) since: u64,
     priority: i32,
 }
@@ -29,10 +28,10 @@ pub(super) struct Links {
 impl Default for Links {
     fn default() -> Self {
         Links {
-            flow_previous: KeyId::null(),
-            flow_next: KeyId::null(),
-            age_previous: KeyId::null(),
-            age_next: KeyId::null(),
+            flow_previous: NONE,
+            flow_next: NONE,
+            age_previous: NONE,
+            age_next: NONE,
             since: 0,
             priority: 0,
         }
@@ -41,14 +40,14 @@ impl Default for Links {
 
 #[derive(Clone, Copy, Debug)]
 struct FlowList {
-    head: KeyId,
-    tail: KeyId,
+    head: u32,
+    tail: u32,
     in_ring: bool,
 }
 
 impl Default for FlowList {
     fn default() -> Self {
-        FlowList { head: KeyId::null(), tail: KeyId::null(), in_ring: false }
+        FlowList { head: NONE, tail: NONE, in_ring: false }
     }
 }
 
@@ -57,21 +56,14 @@ struct Level {
     priority: i32,
     flows: Vec<FlowList>,
     ring: VecDeque<u32>,
-    oldest: KeyId,
-    newest: KeyId,
+    oldest: u32,
+    newest: u32,
     len: usize,
 }
 
 impl Level {
     fn new(priority: i32) -> Self {
-        Level {
-            priority,
-            flows: Vec::new(),
-            ring: VecDeque::new(),
-            oldest: KeyId::null(),
-            newest: KeyId::null(),
-            len: 0,
-        }
+        Level { priority, flows: Vec::new(), ring: VecDeque::new(), oldest: NONE, newest: NONE, len: 0 }
     }
 }
 
@@ -113,13 +105,7 @@ impl Ready {
         if distance(above) <= distance(below) { above } else { below }
     }
 
-    pub(super) fn push<T>(
-        &mut self,
-        slots: &mut SlotMap<KeyId, Slot<T>>,
-        id: KeyId,
-        priority: i32,
-        now: u64,
-    ) {
+    pub(super) fn push<T>(&mut self, slots: &mut Slots<T>, id: u32, priority: i32, now: u64) {
         let place = self.level_for(priority);
         let level = &mut self.levels[place];
         let flow = slots[id].flow;
@@ -129,9 +115,9 @@ impl Ready {
         let list = &mut level.flows[flow as usize];
         let links = Links {
             flow_previous: list.tail,
-            flow_next: KeyId::null(),
+            flow_next: NONE,
             age_previous: level.newest,
-            age_next: KeyId::null(),
+            age_next: NONE,
             since: now,
             priority: level.priority,
         };
@@ -157,12 +143,12 @@ impl Ready {
     }
 
     /// Takes `id` out of wherever it stands.
-    pub(super) fn remove<T>(&mut self, slots: &mut SlotMap<KeyId, Slot<T>>, id: KeyId) {
+    pub(super) fn remove<T>(&mut self, slots: &mut Slots<T>, id: u32) {
         let place = self.level_for(slots[id].links.priority);
         self.unlink(slots, place, id);
     }
 
-    fn unlink<T>(&mut self, slots: &mut SlotMap<KeyId, Slot<T>>, place: usize, id: KeyId) {
+    fn unlink<T>(&mut self, slots: &mut Slots<T>, place: usize, id: u32) {
         let level = &mut self.levels[place];
         let Links { flow_previous, flow_next, age_previous, age_next, .. } = slots[id].links;
         let list = &mut level.flows[slots[id].flow as usize];
@@ -187,7 +173,7 @@ impl Ready {
     }
 
     /// The next key to run.
-    pub(super) fn pop<T>(&mut self, slots: &mut SlotMap<KeyId, Slot<T>>, now: u64) -> Option<KeyId> {
+    pub(super) fn pop<T>(&mut self, slots: &mut Slots<T>, now: u64) -> Option<u32> {
         let top = self.levels.iter().position(|level| level.len > 0)?;
         if let Some((place, id)) = self.aged(slots, top, now) {
             self.since_aged += 1;
@@ -202,11 +188,11 @@ impl Ready {
             let flow = level.ring.pop_front().expect("a level with keys has a flow in its ring");
             let list = &mut level.flows[flow as usize];
             let id = list.head;
-            if id.is_null() {
+            if id == NONE {
                 list.in_ring = false;
                 continue;
             }
-            if slots[id].links.flow_next.is_null() {
+            if slots[id].links.flow_next == NONE {
                 list.in_ring = false;
             } else {
                 level.ring.push_back(flow);
@@ -217,7 +203,7 @@ impl Ready {
     }
 
     /// The key below `top` that has waited longest, if it has waited for longer than the ageing time.
-    fn aged<T>(&self, slots: &SlotMap<KeyId, Slot<T>>, top: usize, now: u64) -> Option<(usize, KeyId)> {
+    fn aged<T>(&self, slots: &Slots<T>, top: usize, now: u64) -> Option<(usize, u32)> {
         self.levels
             .iter()
             .enumerate()

@@ -1,14 +1,13 @@
 //! The async shell around the pure queue: locks, a clock and wake-ups.
 //!
-//! Three locks, taken in this order: the names (who adds looks a key's number up), the state (the pure queue: who
-//! works), the inbox (adds on their way from one to the other, held for a moment only). Whoever adds never waits for
-//! the workers' lock and they never for a lookup. Whoever looks at the state takes in first what the inbox holds, so
-//! that it sees every add that has returned.
+//! Two locks, taken in this order: the state (the pure queue: who works) and the inbox (adds on their way there, held for
+//! a moment only). Whoever adds hashes the key, leaves it in the inbox and never waits for the workers' lock. Whoever
+//! looks at the state takes in first what the inbox holds, so that it sees every add that has returned.
 
 use std::fmt;
 use std::hash::Hash;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -16,17 +15,23 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::Priority;
-use super::core::{KeyId, Queue, QueueOptions};
+use super::core::{Queue, QueueOptions, Run, nanos};
 use super::hash::FoldState;
-use super::inbox::{Add, INBOX, Inbox, Names, RESERVE};
+use super::inbox::{Add, Added, Inbox};
 use super::item::Item;
+use super::keys::hash;
 use super::reason::Reason;
+use super::slots::KeyId;
 use super::stats::Stats;
-use super::table::Table;
 
 /// How often a worker that has just finished a key looks for the next add before it goes to sleep: about as long as
 /// waking it would take.
 const LINGER: usize = 64;
+
+/// How often a worker tries to get a lock that another worker has, before it waits for it. After each time it lets
+/// other tasks run for twice as long as before: keys that are worked off faster than a lock goes from one core to the
+/// other are worked off by one core.
+const ATTEMPTS: u32 = 7;
 
 /// A work queue that any number of producers and workers share. Cheap to clone.
 ///
@@ -48,14 +53,9 @@ pub struct WorkQueue<T>(Arc<Shared<T>>);
 pub(super) struct Shared<T> {
     name: Arc<str>,
     start: Instant,
-    names: Mutex<Names<T>>,
+    hasher: FoldState,
+    inbox: Inbox<T>,
     state: Mutex<State<T>>,
-    inbox: Mutex<Inbox<T>>,
-    /// The inbox holds something. Written with the inbox locked.
-    pending: AtomicBool,
-    /// A worker was woken and has not looked yet. Until it does nobody else is: it wakes the next one itself if there
-    /// is more than one key. Written with the inbox locked, cleared with the state locked too.
-    woken: AtomicBool,
     ready: Notify,
     earlier: Notify,
     drained: Notify,
@@ -63,13 +63,12 @@ pub(super) struct Shared<T> {
 
 struct State<T> {
     queue: Queue<T>,
-    /// As in the inbox; both change with both locked.
+    /// As in the inbox; both change with this locked.
     waiting: usize,
     timekeeper: bool,
     draining: bool,
-    /// Emptied; they change places with the inbox's.
-    adds: Vec<Add>,
-    fresh: Vec<(KeyId, T)>,
+    /// Empty; it changes places with the inbox's.
+    adds: Vec<Add<T>>,
 }
 
 /// What a scrape reads of a queue.
@@ -96,23 +95,19 @@ impl<T> fmt::Debug for WorkQueue<T> {
 impl<T: Clone + Eq + Hash> WorkQueue<T> {
     /// An empty queue; `name` is the label of its metrics.
     pub fn new(name: &str, options: QueueOptions<T>) -> Self {
-        let ids = Table::new(FoldState(options.seed));
-        let state = State {
-            queue: Queue::interned_elsewhere(options),
-            waiting: 0,
-            timekeeper: false,
-            draining: false,
-            adds: Vec::new(),
-            fresh: Vec::new(),
-        };
+        let queue = Queue::new(options);
         WorkQueue(Arc::new(Shared {
             name: name.into(),
             start: Instant::now(),
-            names: Mutex::new(Names { ids, reserve: Vec::new() }),
-            state: Mutex::new(state),
-            inbox: Mutex::new(Inbox::new()),
-            pending: AtomicBool::new(false),
-            woken: AtomicBool::new(false),
+            hasher: queue.keys.hasher,
+            inbox: Inbox::new(),
+            state: Mutex::new(State {
+                queue,
+                waiting: 0,
+                timekeeper: false,
+                draining: false,
+                adds: Vec::new(),
+            }),
             ready: Notify::new(),
             earlier: Notify::new(),
             drained: Notify::new(),
@@ -124,38 +119,30 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
         &self.0.name
     }
 
-    fn names(&self) -> MutexGuard<'_, Names<T>> {
-        self.0.names.lock().expect("hashing and comparing keys does not panic")
-    }
-
-    fn inbox(&self) -> MutexGuard<'_, Inbox<T>> {
-        self.0.inbox.lock().expect("no holder of this lock panics")
-    }
-
     /// The state with every add in it that has returned.
     fn lock(&self) -> MutexGuard<'_, State<T>> {
-        let mut state = self.0.state.lock().expect("the queue's core does not panic");
-        if self.0.pending.load(Ordering::Acquire) {
-            self.collect(&mut state);
+        self.up_to_date(self.0.state.lock().expect("the queue's core does not panic"))
+    }
+
+    /// As [`WorkQueue::lock`], unless another has it.
+    fn try_lock(&self) -> Option<MutexGuard<'_, State<T>>> {
+        match self.0.state.try_lock() {
+            Err(TryLockError::WouldBlock) => None,
+            tried => Some(self.up_to_date(tried.expect("the queue's core does not panic"))),
         }
-        state
     }
 
     /// Takes what the inbox holds into the queue.
-    fn collect(&self, state: &mut State<T>) {
-        let State { queue, adds, fresh, .. } = state;
-        {
-            let mut inbox = self.inbox();
-            std::mem::swap(&mut inbox.adds, adds);
-            std::mem::swap(&mut inbox.fresh, fresh);
-            self.0.pending.store(false, Ordering::Relaxed);
+    fn up_to_date<'a>(&self, mut state: MutexGuard<'a, State<T>>) -> MutexGuard<'a, State<T>> {
+        if self.0.inbox.pending() {
+            let State { queue, adds, .. } = &mut *state;
+            self.0.inbox.take(adds);
+            queue.keys.warm(adds.iter().map(|add| add.hash));
+            for Add { key, hash, priority, reason, at } in adds.drain(..) {
+                queue.add_hashed(key, hash, priority, reason, at);
+            }
         }
-        for (id, key) in fresh.drain(..) {
-            queue.fill(id, key);
-        }
-        for add in adds.drain(..) {
-            queue.add_id(add.id, add.priority, add.reason, add.at);
-        }
+        state
     }
 
     fn now(&self) -> Duration {
@@ -164,81 +151,31 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
 
     /// Queues a key at the default priority.
     pub fn add(&self, key: T) {
-        self.add_with(&key, Priority::DEFAULT, Reason::MANUAL);
-    }
-
-    /// The number of a key, valid while the names are locked; `None` for an unknown key of a queue that is shut down.
-    fn number(&self, names: &mut Names<T>, key: &T) -> Option<KeyId> {
-        if let Some(id) = names.ids.get(key) {
-            return Some(id);
-        }
-        if names.reserve.is_empty() {
-            let mut state = self.lock();
-            state.queue.forget_idle(|key| {
-                names.ids.remove(&key);
-            });
-            let more = state.queue.known().clamp(1, RESERVE);
-            names.reserve.extend((0..more).map(|_| state.queue.reserve()));
-            // Taken from the end: keys that come one after the other lie side by side.
-            names.reserve.reverse();
-        }
-        let mut inbox = self.inbox();
-        if inbox.closed {
-            return None;
-        }
-        let id = names.reserve.pop()?;
-        inbox.fresh.push((id, key.clone()));
-        self.0.pending.store(true, Ordering::Release);
-        drop(inbox);
-        names.ids.insert(key.clone(), id);
-        Some(id)
+        self.add_owned(key, Priority::DEFAULT, Reason::MANUAL);
     }
 
     /// Queues a key.
     pub fn add_with(&self, key: &T, priority: Priority, reason: Reason) {
-        let at = self.now();
-        let mut names = self.names();
-        let Some(id) = self.number(&mut names, key) else { return };
-        let (wake, full) = {
-            let mut inbox = self.inbox();
-            if inbox.closed {
-                return;
-            }
-            inbox.adds.push(Add { id, priority: priority.0, reason, at });
-            if inbox.adds.len() == 1 {
-                self.0.pending.store(true, Ordering::Release);
-            }
-            (inbox.waiting > 0 && self.claim_waking(), inbox.adds.len() >= INBOX)
-        };
-        drop(names);
-        if wake {
-            self.0.ready.notify_one();
-        } else if full {
-            drop(self.lock());
-        }
+        self.add_owned(key.clone(), priority, reason);
     }
 
-    /// Whether the caller, who holds the inbox and knows of a waiting worker, is to wake one.
-    fn claim_waking(&self) -> bool {
-        let wake = !self.0.woken.load(Ordering::Relaxed);
-        if wake {
-            self.0.woken.store(true, Ordering::Relaxed);
+    fn add_owned(&self, key: T, priority: Priority, reason: Reason) {
+        let (at, hash) = (nanos(self.now()), hash(self.0.hasher, &key));
+        match self.0.inbox.push(Add { key, hash, priority: priority.0, reason, at }) {
+            Added::Nothing => {}
+            Added::Wake => self.0.ready.notify_one(),
+            Added::Full => drop(self.lock()),
         }
-        wake
     }
 
     /// Queues a key after `delay`; the earliest of several counts.
     pub fn add_after(&self, key: &T, delay: Duration, priority: Priority, reason: Reason) {
-        let mut names = self.names();
-        let Some(id) = self.number(&mut names, key) else { return };
-        self.delay(|queue, now| queue.add_id_after(id, delay, priority.0, reason, now));
+        self.delay(|queue, now| queue.add_after(key, delay, priority.0, reason, now));
     }
 
     /// Queues a key after what the limiter says. Says how long.
     pub fn add_rate_limited(&self, key: &T, priority: Priority, reason: Reason) -> Duration {
-        let mut names = self.names();
-        let Some(id) = self.number(&mut names, key) else { return Duration::ZERO };
-        self.delay(|queue, now| queue.add_id_rate_limited(id, priority.0, reason, now))
+        self.delay(|queue, now| queue.add_rate_limited(key, priority.0, reason, now))
     }
 
     pub(super) fn delay<R>(&self, add: impl FnOnce(&mut Queue<T>, Duration) -> R) -> R {
@@ -257,13 +194,7 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
     fn wake(&self, state: MutexGuard<'_, State<T>>) {
         let unkept = state.queue.delayed() > 0 && !state.timekeeper;
         let needed = state.waiting > 0 && (unkept || !state.queue.is_empty());
-        if !needed || self.0.woken.load(Ordering::Relaxed) {
-            return;
-        }
-        let wake = {
-            let _inbox = self.inbox();
-            self.claim_waking()
-        };
+        let wake = needed && self.0.inbox.claim_waking();
         drop(state);
         if wake {
             self.0.ready.notify_one();
@@ -272,10 +203,7 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
 
     /// Forgets the failures of a key.
     pub fn forget(&self, key: &T) {
-        let names = self.names();
-        if let Some(id) = names.ids.get(key) {
-            self.forget_id(id);
-        }
+        self.lock().queue.forget(key);
     }
 
     pub(super) fn forget_id(&self, id: KeyId) {
@@ -284,8 +212,7 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
 
     /// How often the key was rate-limited since it was forgotten.
     pub fn num_requeues(&self, key: &T) -> u32 {
-        let names = self.names();
-        names.ids.get(key).map_or(0, |id| self.lock().queue.failures_of(id))
+        self.lock().queue.num_requeues(key)
     }
 
     /// How many keys are ready.
@@ -336,11 +263,9 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
 
     /// Counts the caller as waiting, unless something has come meanwhile.
     fn begin_waiting(&self, state: &mut State<T>) -> Option<Waiter<'_, T>> {
-        let mut inbox = self.inbox();
-        if !inbox.adds.is_empty() {
+        if !self.0.inbox.begin_waiting() {
             return None;
         }
-        inbox.waiting += 1;
         state.waiting += 1;
         let timekeeper = state.queue.delayed() > 0 && !state.timekeeper;
         state.timekeeper |= timekeeper;
@@ -349,20 +274,43 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
 
     /// Gives a key back and takes the next one: [`Item::done`] and [`WorkQueue::get`] in one step.
     pub async fn next(mut finished: Item<T>) -> Option<Item<T>> {
-        let queue = finished.queue.take()?;
-        {
-            let mut state = queue.lock();
-            let now = queue.now();
-            state.queue.done(finished.id, now);
-            if let Some(run) = state.queue.get(now) {
-                let key = state.queue.key(run.id).expect("a running key is known").clone();
-                queue.wake(state);
-                return Some(Item::new(queue, key, &run));
+        let mut attempts = 0;
+        loop {
+            match finished.queue.as_ref()?.exchange(finished.id, attempts == ATTEMPTS) {
+                Poll::Pending => {
+                    for _ in 0..1 << attempts {
+                        tokio::task::yield_now().await;
+                    }
+                    attempts += 1;
+                }
+                Poll::Ready(taken) => {
+                    // Given back already: nothing is left for its drop to do.
+                    let queue = finished.queue.take()?;
+                    if let Some((key, run)) = taken {
+                        return Some(Item::new(queue, key, &run));
+                    }
+                    queue.linger();
+                    return queue.get().await;
+                }
             }
-            queue.settle(state);
         }
-        queue.linger();
-        queue.get().await
+    }
+
+    /// Gives a key back and takes the next one, if there is one. Pending: another worker has the lock, so that a thread
+    /// has better things to do than to fight for it. `insist` waits.
+    fn exchange(&self, finished: KeyId, insist: bool) -> Poll<Option<(T, Run)>> {
+        let Some(mut state) = (if insist { Some(self.lock()) } else { self.try_lock() }) else {
+            return Poll::Pending;
+        };
+        let now = self.now();
+        state.queue.done(finished, now);
+        let Some(run) = state.queue.get(now) else {
+            self.settle(state);
+            return Poll::Ready(None);
+        };
+        let key = state.queue.key(run.id).expect("a running key is known").clone();
+        self.wake(state);
+        Poll::Ready(Some((key, run)))
     }
 
     /// Looks for an add that is about to come, where another thread may be making one.
@@ -373,7 +321,7 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
             return;
         }
         for _ in 0..LINGER {
-            if self.0.pending.load(Ordering::Relaxed) {
+            if self.0.inbox.pending() {
                 return;
             }
             std::hint::spin_loop();
@@ -394,7 +342,7 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
 
     /// Refuses adds from now on; workers finish what is queued. Ends the wait of a drain.
     pub fn shut_down(&self) {
-        self.inbox().closed = true;
+        self.0.inbox.close();
         let mut state = self.lock();
         state.queue.shut_down();
         state.draining = false;
@@ -470,12 +418,7 @@ impl<T: Clone + Eq + Hash> Drop for Waiter<'_, T> {
         let mut state = self.queue.lock();
         state.waiting -= 1;
         state.timekeeper &= !self.timekeeper;
-        {
-            let mut inbox = self.queue.inbox();
-            inbox.waiting -= 1;
-            // A wake-up that a leaving worker did not use goes to another one, so looking once too often is the worst.
-            self.queue.0.woken.store(false, Ordering::Relaxed);
-        }
+        self.queue.0.inbox.end_waiting();
         if self.gave_up {
             self.queue.wake(state);
         }

@@ -41,14 +41,10 @@ impl Histogram {
     }
 }
 
+/// The bounds are the powers of ten from ten nanoseconds on.
 fn bucket(nanos: u64) -> usize {
-    let mut bound = 10;
-    let mut place = 0;
-    while place < BUCKETS.len() && nanos > bound {
-        bound *= 10;
-        place += 1;
-    }
-    place
+    let place = nanos.saturating_sub(1).max(1).ilog10() as usize;
+    place.min(BUCKETS.len())
 }
 
 #[cfg(test)]

@@ -418,3 +418,24 @@ async fn a_worker_that_gives_up_waiting_hands_its_duties_on() {
     assert!(quit.is_err());
     assert_eq!(*kept.unwrap().key(), 1);
 }
+
+#[test]
+fn a_long_queue_forgets_its_keys_and_gives_its_room_back_once_it_is_short() {
+    let mut queue: Queue<u32> = Queue::new(QueueOptions::default());
+    let mut work = |keys: u32, now: Duration| {
+        for key in 0..keys {
+            queue.add(&key, 0, Reason::MANUAL, now);
+        }
+        for key in 0..keys {
+            let run = queue.get(now).unwrap();
+            assert_eq!(queue.key(run.id), Some(&key));
+            queue.done(run.id, now);
+            assert!(queue.known() <= (keys - key) as usize + 31);
+        }
+        (queue.known(), queue.keys.slots.room() > 0)
+    };
+    assert_eq!(work(10_000, Duration::ZERO), (0, true));
+    assert_eq!(work(1, Duration::from_millis(500)), (0, true), "such load may come again");
+    assert_eq!(work(1, Duration::from_secs(2)), (0, false));
+    assert_eq!(work(10_000, Duration::from_secs(3)), (0, true));
+}

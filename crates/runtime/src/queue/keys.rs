@@ -1,0 +1,177 @@
+//! The keys that the queue knows: found by text or by number, each in the flow that it belongs to.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, Hash};
+use std::time::Duration;
+
+use super::hash::FoldState;
+use super::slots::Slots;
+use super::table::Table;
+
+/// A table of so many keys is near: looking into it takes no time worth saving.
+const NEAR: usize = 4096;
+
+/// With more keys than that, idle ones are forgotten so many at a time.
+const FORGOTTEN_AT_ONCE: usize = 32;
+
+/// An empty queue gives back the room that it has not filled a quarter of for so long. That of a first state is given
+/// back so, that of load which comes again and again stays.
+const ROOM_KEPT: Duration = Duration::from_secs(1);
+
+/// All keys that are queued, running, delayed or failing, and some idle ones.
+#[derive(Debug)]
+pub(super) struct Keys<T> {
+    pub(super) slots: Slots<T>,
+    pub(super) hasher: FoldState,
+    table: Table,
+    fairness: Option<fn(&T) -> u64>,
+    flows: HashMap<u64, (u32, u32), FoldState>,
+    free_flows: Vec<u32>,
+    flow_hashes: Vec<u64>,
+    idle: VecDeque<u32>,
+    idle_keys: usize,
+    /// The most keys that were known since none was.
+    peak: usize,
+    /// When they last filled a quarter of their room.
+    filled_at: Duration,
+    now: Duration,
+}
+
+/// The part of a key's hash that the table looks at.
+pub(super) fn hash<T: Hash>(hasher: FoldState, key: &T) -> u32 {
+    hasher.hash_one(key) as u32
+}
+
+impl<T: Clone + Eq + Hash> Keys<T> {
+    pub(super) fn new(seed: u64, fairness: Option<fn(&T) -> u64>, idle_keys: usize) -> Self {
+        let hasher = FoldState(seed);
+        Keys {
+            slots: Slots::new(),
+            hasher,
+            table: Table::default(),
+            fairness,
+            flows: HashMap::with_hasher(hasher),
+            free_flows: Vec::new(),
+            flow_hashes: Vec::new(),
+            idle: VecDeque::new(),
+            idle_keys,
+            peak: 0,
+            filled_at: Duration::ZERO,
+            now: Duration::ZERO,
+        }
+    }
+
+    /// What time it is, for what is kept for a while.
+    pub(super) fn tick(&mut self, now: Duration) {
+        self.now = now;
+    }
+
+    pub(super) fn find(&self, key: &T) -> Option<u32> {
+        self.table.find(hash(self.hasher, key), |place| self.slots[place].key() == key)
+    }
+
+    pub(super) fn place(&mut self, key: &T) -> u32 {
+        let hash = hash(self.hasher, key);
+        match self.table.find(hash, |place| self.slots[place].key() == key) {
+            Some(place) => place,
+            None => self.insert(key.clone(), hash),
+        }
+    }
+
+    /// As [`Keys::place`], for who has hashed the key already and has no more use for it.
+    pub(super) fn place_of(&mut self, key: T, hash: u32) -> u32 {
+        match self.table.find(hash, |place| *self.slots[place].key() == key) {
+            Some(place) => place,
+            None => self.insert(key, hash),
+        }
+    }
+
+    /// Brings near what [`Keys::place_of`] is about to look up.
+    pub(super) fn warm(&self, hashes: impl Iterator<Item = u32>) {
+        self.table.warm(hashes);
+    }
+
+    fn insert(&mut self, key: T, hash: u32) -> u32 {
+        let flow = self.fairness.map_or(0, |fairness| self.join_flow(fairness(&key)));
+        let place = self.slots.insert(key, hash, flow);
+        self.peak = self.peak.max(self.slots.len());
+        self.table.insert(hash, place);
+        place
+    }
+
+    fn join_flow(&mut self, hash: u64) -> u32 {
+        if let Some((flow, members)) = self.flows.get_mut(&hash) {
+            *members += 1;
+            return *flow;
+        }
+        let flow = self.free_flows.pop().unwrap_or_else(|| {
+            self.flow_hashes.push(0);
+            (self.flow_hashes.len() - 1) as u32
+        });
+        self.flow_hashes[flow as usize] = hash;
+        self.flows.insert(hash, (flow, 1));
+        flow
+    }
+
+    fn leave_flow(&mut self, flow: u32) {
+        let hash = self.flow_hashes[flow as usize];
+        let (_, members) = self.flows.get_mut(&hash).expect("a slot's flow is known");
+        *members -= 1;
+        if *members == 0 {
+            self.flows.remove(&hash);
+            self.free_flows.push(flow);
+        }
+    }
+
+    /// A key that nothing is left to do for is forgotten, together with others.
+    pub(super) fn rest(&mut self, place: u32) {
+        let slot = &mut self.slots[place];
+        if !slot.idle() || slot.in_idle {
+            return;
+        }
+        slot.in_idle = true;
+        self.idle.push_back(place);
+        let patience = if self.slots.len() > NEAR { FORGOTTEN_AT_ONCE } else { 0 };
+        if self.idle.len() > self.idle_keys.saturating_add(patience) {
+            self.forget_idle();
+        }
+    }
+
+    /// Forgets the keys that were idle longest, unless they are busy again: then they only leave the idle ones.
+    fn forget_idle(&mut self) {
+        let many = self.idle.len().saturating_sub(self.idle_keys);
+        self.table.warm(self.idle.iter().take(many).map(|place| self.slots[*place].hash));
+        for _ in 0..many {
+            let Some(oldest) = self.idle.pop_front() else { return };
+            let slot = &mut self.slots[oldest];
+            slot.in_idle = false;
+            if slot.idle() {
+                self.remove(oldest);
+            }
+        }
+        if self.slots.len() == 0 {
+            self.give_back();
+        }
+    }
+
+    /// Gives back room; no key is known.
+    fn give_back(&mut self) {
+        if self.peak >= self.slots.room() / 4 {
+            self.filled_at = self.now;
+        } else if self.now.saturating_sub(self.filled_at) > ROOM_KEPT {
+            self.slots.clear();
+            self.table.clear();
+        }
+        self.peak = 0;
+    }
+
+    fn remove(&mut self, place: u32) {
+        let slot = &self.slots[place];
+        let flow = slot.flow;
+        self.table.remove(slot.hash, place);
+        if self.fairness.is_some() {
+            self.leave_flow(flow);
+        }
+        self.slots.remove(place);
+    }
+}
