@@ -1,4 +1,4 @@
-//! `cargo xtask soak`: runs that are too long for every change.
+//! `cargo xtask soak [NAME]`: runs that are too long for every change, one or all of them.
 
 use std::time::Duration;
 
@@ -24,7 +24,10 @@ pub fn run(words: &[String]) -> Result<()> {
             store("crash", CRASH_SEEDS)?;
             store("kill", STORE_KILLS)?;
             kill(&[])?;
-            watch(WATCH_SEEDS)
+            watch(WATCH_SEEDS)?;
+            crate::rollout::soak(&[])?;
+            steady(STEADY_OBJECTS)?;
+            e2e::all_suites()
         }
         Some("crash") => store("crash", first(CRASH_SEEDS)),
         Some("store-kill") => store("kill", first(STORE_KILLS)),
@@ -33,17 +36,19 @@ pub fn run(words: &[String]) -> Result<()> {
             watch(words.iter().skip(1).find(|word| *word != "--seeds").map_or(WATCH_SEEDS, String::as_str))
         }
         Some("rollout") => crate::rollout::soak(&words[1..]),
-        Some("steady") => {
-            let count = words.get(1).map_or(Ok(STEADY_OBJECTS), |word| word.parse())?;
-            let setup = crate::e2e::Setup { setpoint: crate::e2e::build()? };
-            crate::e2e::steady::at_rest(&setup, count, STEADY_FOR)
-        }
+        Some("steady") => steady(words.get(1).map_or(Ok(STEADY_OBJECTS), |word| word.parse())?),
         Some("controller-runtime") => e2e::all_suites(),
         Some(other) => bail!(
             "no soak `{other}`; there are `crash [SEEDS]`, `store-kill [TIMES]`, `kill [--times N] [--seed S]`, \
              `watch [--seeds N]`, `rollout`, `steady [OBJECTS]` and `controller-runtime`"
         ),
     }
+}
+
+/// Operators that have nothing to do ask nothing.
+fn steady(objects: usize) -> Result<()> {
+    let setup = e2e::Setup { setpoint: e2e::build()? };
+    e2e::steady::at_rest(&setup, objects, STEADY_FOR)
 }
 
 /// One of the store's own programs.
