@@ -56,10 +56,10 @@ impl ApiError {
         &self.1
     }
 
-    /// With what the request was warned of.
+    /// With what the request was warned of before whatever the error knows already.
     #[must_use]
     pub fn with_warnings(mut self, warnings: &[String]) -> Self {
-        self.1.extend_from_slice(warnings);
+        self.1.splice(..0, warnings.iter().cloned());
         self
     }
 

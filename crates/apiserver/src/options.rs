@@ -9,6 +9,7 @@ use setpoint_store::Store;
 
 use crate::auth::UserInfo;
 use crate::auth::jwt::{SigningKey, VerifyingKey};
+use crate::openapi::Prose;
 use crate::pki::PkiError;
 use crate::subresource::node::NodesHandle;
 
@@ -45,6 +46,8 @@ pub struct Options {
     pub kubelet_tls: Option<KubeletTls>,
     /// The PEM of the authority that signed the serving certificate, for `kube-root-ca.crt` and its like.
     pub ca_certificate: Option<String>,
+    /// Descriptions of built-in types, for `kubectl explain`. They are asked for when a document is made.
+    pub prose: Option<Prose>,
 }
 
 /// Made when the first node at an address is reached: most servers reach none.
@@ -70,6 +73,7 @@ impl Options {
             nodes: None,
             kubelet_tls: None,
             ca_certificate: None,
+            prose: None,
         }
     }
 }

@@ -87,6 +87,7 @@ impl Cluster {
         server.ca_certificate = Some(credentials.authority.identity().certificate.clone());
         server.service_accounts = service_account_keys(&options, &credentials)?;
         server.authorization = if options.rbac { Authorization::Rbac } else { Authorization::AlwaysAllow };
+        server.prose = options.prose;
         server.admission.service_account = options.service_account_admission;
         let nodes = LocalNodes::default();
         server.nodes = Some(Arc::new(nodes.clone()));

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use setpoint_api::Clock;
+use setpoint_apiserver::openapi::Prose;
 use setpoint_node::NodeOptions;
 
 /// What a cluster is started with. The default is what tests want: in memory, every controller, one simulated node.
@@ -34,6 +35,8 @@ pub struct Options {
     pub service_account_signing_key: Option<String>,
     /// More keys (PEM) whose tokens are accepted.
     pub service_account_keys: Vec<String>,
+    /// Descriptions of built-in types, which `kubectl explain` shows; without them it shows fields and types.
+    pub prose: Option<Prose>,
 }
 
 impl Default for Options {
@@ -51,6 +54,7 @@ impl Default for Options {
             service_account_issuer: None,
             service_account_signing_key: None,
             service_account_keys: Vec::new(),
+            prose: None,
         }
     }
 }

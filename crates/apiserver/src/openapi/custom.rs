@@ -18,6 +18,7 @@ pub(super) fn add(models: &mut Models, resource: &Resource, published: Option<&V
     type_meta(&mut model, models);
     stamp(&mut model, group, version, kind);
     let item = models.reference(&name);
+    models.custom.push(name.clone());
     models.done.insert(name, model);
 
     let list_meta = builtin().schema("", "v1", "ConfigMapList").and_then(|list| list.child("metadata"));
@@ -33,7 +34,9 @@ pub(super) fn add(models: &mut Models, resource: &Resource, published: Option<&V
         }
     });
     stamp(&mut list, group, version, list_kind);
-    models.done.insert(model_name(group, version, list_kind, false), list);
+    let name = model_name(group, version, list_kind, false);
+    models.custom.push(name.clone());
+    models.done.insert(name, list);
 }
 
 fn stamp(model: &mut Value, group: &str, version: &str, kind: &str) {

@@ -25,15 +25,28 @@ const VERSION: &str = "1.37";
 /// What a definition publishes for one version of a custom resource: `schema.openAPIV3Schema`, where it has one.
 pub type Published<'a> = &'a dyn Fn(&Resource) -> Option<Value>;
 
+/// Tells all that is said about built-in types: for each text the published name of the type
+/// (`io.k8s.api.core.v1.Container`), the field that it is about (empty for the type itself), and the text.
+pub type Prose = fn(&mut dyn FnMut(&str, &str, &str));
+
+/// What documents contain beside the schema table.
+#[derive(Clone, Copy)]
+pub struct Sources<'a> {
+    /// The schemas of custom resources.
+    pub published: Published<'a>,
+    /// Descriptions of built-in types, where somebody has them.
+    pub prose: Option<Prose>,
+}
+
 /// The OpenAPI 3 document of one group-version, of its resources.
-pub fn v3(resources: &[&Resource], published: Published<'_>) -> Value {
-    let models = models(Flavor::V3, resources, published);
+pub fn v3(resources: &[&Resource], sources: Sources<'_>) -> Value {
+    let models = models(Flavor::V3, resources, sources);
     v3::document(&paths::paths(resources.iter().copied()), models)
 }
 
 /// The OpenAPI 2 document of everything: of all resources, by group-version.
-pub fn v2(resources: &[&Resource], published: Published<'_>) -> Value {
-    let models = models(Flavor::V2, resources, published);
+pub fn v2(resources: &[&Resource], sources: Sources<'_>) -> Value {
+    let models = models(Flavor::V2, resources, sources);
     let mut all = Vec::new();
     let same = |a: &&Resource, b: &&Resource| a.group == b.group && a.version == b.version;
     for chunk in resources.chunk_by(same) {
@@ -43,21 +56,28 @@ pub fn v2(resources: &[&Resource], published: Published<'_>) -> Value {
 }
 
 /// The models that the paths of these resources name, with all that those contain.
-fn models(flavor: Flavor, resources: &[&Resource], published: Published<'_>) -> Models {
+fn models(flavor: Flavor, resources: &[&Resource], sources: Sources<'_>) -> Models {
     let mut models = Models::new(flavor);
-    let any_builtin = resources.iter().any(|resource| resource.custom.is_none());
-    let shared: &[&str] = if any_builtin {
-        &["APIResourceList", "DeleteOptions", "Status", "WatchEvent"]
-    } else {
-        &["DeleteOptions", "Status"]
-    };
-    for kind in shared {
+    let built_in = || resources.iter().filter(|resource| resource.custom.is_none());
+    for kind in ["DeleteOptions", "WatchEvent"] {
+        models.in_each(kind, |group, version| {
+            built_in().any(|resource| resource.group == group && resource.version == version)
+        });
+    }
+    let deletes = resources.iter().any(|resource| resource.has_verb("delete"));
+    let shared = [
+        ("APIResourceList", built_in().next().is_some()),
+        ("DeleteOptions", deletes),
+        ("Status", deletes),
+        ("WatchEvent", built_in().any(|resource| resource.has_verb("watch"))),
+    ];
+    for (kind, _) in shared.into_iter().filter(|(_, is_used)| *is_used) {
         models.kind("", "v1", kind);
     }
     for resource in resources {
         let (group, version) = (&resource.group, &resource.version);
         if resource.custom.is_some() {
-            custom::add(&mut models, resource, published(resource).as_ref());
+            custom::add(&mut models, resource, (sources.published)(resource).as_ref());
         } else {
             models.kind(group, version, &resource.kind);
             models.kind(group, version, &resource.list_kind);
@@ -69,6 +89,9 @@ fn models(flavor: Flavor, resources: &[&Resource], published: Published<'_>) -> 
                 models.kind(&group, &version, &sub.kind);
             }
         }
+    }
+    if let Some(prose) = sources.prose {
+        models.describe(prose);
     }
     models
 }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 use setpoint_api::schema::{Codec, Field, ListKind, Scalar, Schema, Shape, Struct, builtin};
 
+use super::Prose;
+
 /// Which OpenAPI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flavor {
@@ -18,9 +20,16 @@ pub(super) struct Models {
     pub(super) done: BTreeMap<String, Value>,
     /// Group, version and kind by model: kinds say which they are.
     kinds: BTreeMap<&'static str, Vec<[&'static str; 3]>>,
+    /// The models of custom kinds.
+    pub(super) custom: Vec<String>,
     /// Fields whose type is not atomic where they stand: model, field, type.
     granular: Vec<[String; 3]>,
 }
+
+/// What is said of these fields is said of every kind.
+const OF_OBJECTS: [&str; 3] = ["apiVersion", "kind", "metadata"];
+/// A kind that has them.
+const OBJECT: &str = "io.k8s.api.core.v1.ConfigMap";
 
 const MAP_TYPE: &str = "x-kubernetes-map-type";
 
@@ -38,7 +47,46 @@ impl Models {
                 kinds.entry(name).or_default().push([group, version, kind]);
             }
         }
-        Models { flavor, done: BTreeMap::new(), kinds, granular: Vec::new() }
+        Models { flavor, done: BTreeMap::new(), kinds, custom: Vec::new(), granular: Vec::new() }
+    }
+
+    /// The type is a kind of every group-version that is served.
+    pub(super) fn in_each(&mut self, kind: &'static str, served: impl Fn(&str, &str) -> bool) {
+        let name = builtin().kind("", "v1", kind).and_then(|schema| schema.name.as_deref());
+        let Some(kinds) = name.and_then(|name| self.kinds.get_mut(name)) else { return };
+        for (group, version, _) in builtin().kinds() {
+            let own = [group, version, kind];
+            if served(group, version) && !kinds.contains(&own) {
+                kinds.push(own);
+            }
+        }
+    }
+
+    /// Says of the models and their fields what is known about them.
+    pub(super) fn describe(&mut self, prose: Prose) {
+        let mut of_objects: Vec<(String, String)> = Vec::new();
+        prose(&mut |model, field, text| {
+            if model == OBJECT && OF_OBJECTS.contains(&field) {
+                of_objects.push((field.to_owned(), text.to_owned()));
+            }
+            let Some(model) = self.done.get_mut(model) else { return };
+            let place = if field.is_empty() {
+                Some(model)
+            } else {
+                model.pointer_mut(&format!("/properties/{field}"))
+            };
+            if let Some(Value::Object(place)) = place {
+                place.insert("description".to_owned(), Value::from(text));
+            }
+        });
+        for name in &self.custom {
+            for (field, text) in &of_objects {
+                let property = self.done.get_mut(name).and_then(|model| model["properties"].get_mut(field));
+                if let Some(Value::Object(property)) = property {
+                    property.entry("description").or_insert_with(|| Value::from(text.as_str()));
+                }
+            }
+        }
     }
 
     /// A reference to a model by its name. Custom models are added by their definitions.
@@ -135,7 +183,7 @@ impl Models {
             self.granular.push([owner.to_owned(), field.name.to_string(), name.to_string()]);
         }
         if self.flavor == Flavor::V3 {
-            if property.get("$ref").is_some() {
+            if property.get("$ref").is_some() && !undescribed(owner, &field.name) {
                 property = json!({"allOf": [property]});
             }
             if let Some(default) = &field.default {
@@ -188,7 +236,9 @@ impl Models {
                     ListKind::Set => ("set", None),
                     ListKind::Map(keys) => ("map", Some(keys)),
                 };
-                list["x-kubernetes-list-type"] = json!(name);
+                if ty.codec != Codec::WrappedList {
+                    list["x-kubernetes-list-type"] = json!(name);
+                }
                 if let Some(keys) = keys {
                     let keys: Vec<&str> = keys.iter().map(|key| &**key).collect();
                     list["x-kubernetes-list-map-keys"] = json!(keys);
@@ -197,6 +247,11 @@ impl Models {
             }
         }
     }
+}
+
+/// Whether a field that is a reference has nothing said about it where it stands, so that the reference stands alone.
+fn undescribed(owner: &str, field: &str) -> bool {
+    owner.ends_with(".JSONSchemaProps") && field != "default"
 }
 
 fn leaf(scalar: Scalar, flavor: Flavor) -> Value {

@@ -2,6 +2,7 @@
 
 use setpoint_api::schema::builtin;
 
+use super::parameter;
 use crate::registry::{Resource, Subresource};
 
 /// A path and what may be done with it.
@@ -47,6 +48,8 @@ pub(super) enum Answer {
     Events,
     Status,
     Text,
+    /// What a container wrote.
+    Log,
 }
 
 const LIST: [&str; 11] = [
@@ -134,7 +137,19 @@ pub(super) fn paths<'a>(resources: impl Iterator<Item = &'a Resource>) -> Vec<Pa
         }
         watches(resource, &names, &mut out);
     }
+    out.iter_mut().for_each(share);
     out
+}
+
+/// What all operations of a path take stands at the path.
+fn share(item: &mut PathItem) {
+    let Some((first, others)) = item.operations.split_first() else { return };
+    let mut common = first.parameters.clone();
+    common.retain(|name| others.iter().all(|other| other.parameters.contains(name)));
+    for operation in &mut item.operations {
+        operation.parameters.retain(|name| !common.contains(name));
+    }
+    item.parameters = with(&item.parameters, &common);
 }
 
 /// A group-version's spelling in paths, ids and models.
@@ -355,14 +370,14 @@ fn subresource(resource: &Resource, sub: &Subresource, names: &Names, out: &mut 
     let mut found = if sub.kind.ends_with("Options") {
         parameters.retain(|name| *name != "pretty");
         parameters = with(&parameters, connect_parameters(&sub.name));
-        connect(resource, names, &verbs, &rest)
+        connect(resource, names, sub, &rest)
     } else {
         let is_builtin = names.builtin || sub.kind == "Scale";
         operations(resource, names, &verbs, &rest, model_name(&group, &version, &sub.kind, is_builtin))
     };
     if sub.name == "log" {
         parameters = with(&parameters, &LOG);
-        found.iter_mut().for_each(|operation| operation.answer = Answer::Text);
+        found.iter_mut().for_each(|operation| operation.answer = Answer::Log);
     }
     if verbs.contains(&"create") && !sub.kind.ends_with("Options") {
         let model = model_name(&group, &version, &sub.kind, true);
@@ -374,12 +389,19 @@ fn subresource(resource: &Resource, sub: &Subresource, names: &Names, out: &mut 
         found.push(create);
     }
     // A custom resource's scale goes by the resource's own kind.
-    if names.builtin {
-        for operation in &mut found {
+    let of_kind = |mut operation: Operation| {
+        if names.builtin {
             operation.kind = Some([group.clone(), version.clone(), sub.kind.clone()]);
         }
+        operation
+    };
+    if sub.name == PROXY {
+        let operations = connect(resource, names, sub, "ProxyWithPath").into_iter().map(of_kind).collect();
+        let parameters = with(&parameters, &[parameter::REST]);
+        out.push(PathItem { path: format!("{path}/{{path}}"), parameters, operations });
     }
-    out.push(PathItem { path, parameters, operations: found });
+    let operations = found.into_iter().map(of_kind).collect();
+    out.push(PathItem { path, parameters, operations });
 }
 
 fn connect_parameters(name: &str) -> &'static [&'static str] {
@@ -391,17 +413,25 @@ fn connect_parameters(name: &str) -> &'static [&'static str] {
     }
 }
 
+/// Takes every method, also those that are no verb.
+const PROXY: &str = "proxy";
+
 /// Connections: one operation a method.
-fn connect(resource: &Resource, names: &Names, verbs: &[&str], rest: &str) -> Vec<Operation> {
+fn connect(resource: &Resource, names: &Names, sub: &Subresource, rest: &str) -> Vec<Operation> {
     let methods = [
         ("get", "get", "Get"),
         ("create", "post", "Post"),
         ("update", "put", "Put"),
         ("patch", "patch", "Patch"),
         ("delete", "delete", "Delete"),
+        ("", "head", "Head"),
+        ("", "options", "Options"),
     ];
     let scope = if resource.namespaced { "Namespaced" } else { "" };
-    let wanted = methods.into_iter().filter(|(verb, ..)| verbs.contains(verb));
+    let wanted = methods.into_iter().filter(|(verb, ..)| match *verb {
+        "" => sub.name == PROXY,
+        verb => sub.verbs.iter().any(|has| has == verb),
+    });
     wanted
         .map(|(_, method, word)| {
             let id = format!("connect{}{word}{scope}{}{rest}", names.id, resource.kind);

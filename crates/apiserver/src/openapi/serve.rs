@@ -25,6 +25,7 @@ const YEAR: i64 = 365 * 24 * 60 * 60;
 /// What is served now, by group and version.
 struct View {
     snapshot: Snapshot,
+    prose: Option<super::Prose>,
     resources: Vec<Arc<Resource>>,
 }
 
@@ -32,7 +33,7 @@ impl View {
     fn of(server: &Server) -> View {
         let mut resources = server.0.registry.all();
         resources.sort_by(|a, b| (&a.group, &a.version, &a.plural).cmp(&(&b.group, &b.version, &b.plural)));
-        View { snapshot: server.store().snapshot(), resources }
+        View { snapshot: server.store().snapshot(), prose: server.options().prose, resources }
     }
 
     /// The definition's spec behind a custom resource.
@@ -50,10 +51,15 @@ impl View {
         Some(version["schema"]["openAPIV3Schema"].take()).filter(Value::is_object)
     }
 
+    fn sources<'a>(&self, published: super::Published<'a>) -> super::Sources<'a> {
+        super::Sources { published, prose: self.prose }
+    }
+
     /// Changes when, and only when, what is served or the program does.
     fn hash(&self, resources: &[&Resource]) -> String {
         let mut context = ring::digest::Context::new(&ring::digest::SHA512);
         context.update(table_hash());
+        context.update(&[u8::from(self.prose.is_some())]);
         for resource in resources {
             context
                 .update(format!("{}/{}/{};", resource.group, resource.version, resource.plural).as_bytes());
@@ -132,7 +138,7 @@ pub(crate) fn answer_v3(
     let mut response = if matches(headers, &hash) {
         empty(StatusCode::NOT_MODIFIED)
     } else {
-        let document = super::v3(&resources, &|resource| view.published(resource));
+        let document = super::v3(&resources, view.sources(&|resource| view.published(resource)));
         body(JSON, document.to_string().into_bytes(), headers)
     };
     if asked.is_some() {
@@ -154,7 +160,7 @@ pub(crate) fn answer_v2(server: &Server, headers: &HeaderMap) -> Response<Body> 
     if matches(headers, &hash) {
         return tagged(empty(StatusCode::NOT_MODIFIED), &hash);
     }
-    let document = super::v2(&resources, &|resource| view.published(resource));
+    let document = super::v2(&resources, view.sources(&|resource| view.published(resource)));
     let response = match form {
         Form::Json => body(JSON, document.to_string().into_bytes(), headers),
         Form::Protobuf => body(PROTOBUF_ANSWER, super::v2_protobuf(&document), headers),

@@ -41,7 +41,7 @@ pub(super) fn document(paths: &[PathItem], mut models: Models) -> Value {
 
 fn parameter(name: &str) -> Value {
     let (place, ty) = parameter::of(name);
-    let mut out = json!({"name": name, "in": place, "type": ty, "uniqueItems": true});
+    let mut out = json!({"name": parameter::sent(name), "in": place, "type": ty, "uniqueItems": true});
     if place == "path" {
         out["required"] = json!(true);
     }
@@ -73,6 +73,8 @@ fn operation(operation: &Operation, models: &mut Models) -> Value {
                 "application/apply-patch+yaml",
             ]
         }
+        // What a version holds is asked for in the types in which it is answered.
+        (_, true) if operation.kind.is_none() => produces.clone(),
         (_, true) => vec!["*/*"],
         (_, false) => JSON.to_vec(),
     };
@@ -95,7 +97,14 @@ fn operation(operation: &Operation, models: &mut Models) -> Value {
             models.reference(&meta("WatchEvent"))
         }
         Answer::Status => models.reference(&meta("Status")),
-        Answer::Text => json!({"type": "string"}),
+        Answer::Text => {
+            produces = vec!["*/*"];
+            json!({"type": "string"})
+        }
+        Answer::Log => {
+            produces.insert(0, "text/plain");
+            json!({"type": "string"})
+        }
     };
     let mut out = json!({
         "consumes": consumes,

@@ -46,7 +46,7 @@ fn parameters(names: &[&str]) -> Value {
         .map(|name| {
             let (place, ty) = parameter::of(name);
             let mut parameter =
-                json!({"name": name, "in": place, "schema": {"type": ty, "uniqueItems": true}});
+                json!({"name": parameter::sent(name), "in": place, "schema": {"type": ty, "uniqueItems": true}});
             if place == "path" {
                 parameter["required"] = json!(true);
             }
@@ -124,6 +124,10 @@ fn responses(operation: &Operation, models: &Models) -> Value {
         Answer::Status => models.reference(&meta("Status")),
         Answer::Text => {
             types = vec!["*/*"];
+            json!({"type": "string"})
+        }
+        Answer::Log => {
+            types.push("text/plain");
             json!({"type": "string"})
         }
     };

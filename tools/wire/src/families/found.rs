@@ -17,6 +17,7 @@ pub fn scenarios() -> Vec<Scenario> {
         ("doubled-node-ports", doubled_node_ports()),
         ("delete-by-another-version", delete_by_another_version()),
         ("doubled-keys-of-a-scale", doubled_keys_of_a_scale()),
+        ("warnings-of-a-refused-patch", warnings_of_a_refused_patch()),
     ];
     all.extend(named.into_iter().map(|(name, steps)| Scenario { name: format!("found-{name}"), steps }));
     all
@@ -136,4 +137,25 @@ fn doubled_keys_of_a_scale() -> Vec<Step> {
         }
     };
     vec![post(&kind, &json!({})), scale(-1), scale(3)]
+}
+
+/// A refusal warns in the order in which things were noticed.
+fn warnings_of_a_refused_patch() -> Vec<Step> {
+    let kind = config_map();
+    let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u1"});
+    let patch = json!({"binaryData": {}, "unknownAtTop": 1, "metadata": {"ownerReferences": [owner, owner]}});
+    vec![
+        post(&kind, &json!({"immutable": true})),
+        Step::patch(at(&kind, ""), "merge", patch.clone()),
+        Step::patch(
+            at(&kind, ""),
+            "merge",
+            json!({"immutable": null, "unknownAtTop": 1, "metadata": patch["metadata"]}),
+        ),
+        Step::patch(
+            at(&kind, ""),
+            "strategic",
+            json!({"immutable": null, "unknownAtTop": 1, "metadata": patch["metadata"]}),
+        ),
+    ]
 }

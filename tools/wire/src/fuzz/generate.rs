@@ -261,11 +261,15 @@ impl Life<'_> {
     }
 }
 
-/// kube-apiserver stores empty labels of custom objects that an apply makes, shows them to nobody and drops them at the
-/// next write, whatever it is about.
+/// kube-apiserver stores empty labels and lists of custom objects that an apply makes, shows them to nobody and drops them
+/// at the next write, whatever it is about.
 fn without_empty(fields: &mut Value) {
     if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.retain(|_, value| value.as_object().is_none_or(|map| !map.is_empty()));
+        metadata.retain(|_, value| match value {
+            Value::Object(map) => !map.is_empty(),
+            Value::Array(list) => !list.is_empty(),
+            _ => true,
+        });
     }
 }
 
