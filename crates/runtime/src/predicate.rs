@@ -51,7 +51,8 @@ impl<'a> Change<'a> {
 pub struct Predicate(Arc<dyn Fn(&Change<'_>) -> bool + Send + Sync>);
 
 impl Predicate {
-    /// A predicate of one's own.
+    /// A predicate of one's own. It must be quick and must not wait: most events are tested where they come in, before the
+    /// next one is read.
     pub fn new(test: impl Fn(&Change<'_>) -> bool + Send + Sync + 'static) -> Self {
         Predicate(Arc::new(test))
     }

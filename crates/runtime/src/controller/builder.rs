@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::handle::ControllerHandle;
-use super::source::{Map, Origin, Source, map_objects, map_owner, map_self};
+use super::source::{Map, Origin, Source, map_changes, map_objects, map_owner, map_self};
 use super::worker::Work;
 use crate::cache::Object;
 use crate::client::{HeldInformer, Kind};
@@ -195,7 +195,7 @@ impl Controller {
     ) -> Self {
         let name = Reporter::named(&target.resource.kind);
         let informer = self.manager.hold(target);
-        self.push(name, informer, Arc::new(move |change, requests| requests.extend(map(change))));
+        self.push(name, informer, map_changes(map));
         self
     }
 

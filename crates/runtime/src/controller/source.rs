@@ -1,5 +1,6 @@
 //! Sources: events on their way to the queue.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -12,8 +13,22 @@ use crate::predicate::{Change, Predicate};
 use crate::queue::{Priority, Reason, Trigger, WorkQueue};
 use crate::reconcile::Request;
 
+/// Appends the requests that a change asks for.
+type Requests = dyn Fn(&Change<'_>, &mut Vec<Request>) + Send + Sync;
+
 /// From an event to the requests that it queues.
-pub(super) type Map = Arc<dyn Fn(&Change<'_>, &mut Vec<Request>) + Send + Sync>;
+#[derive(Clone)]
+pub(super) struct Map {
+    requests: Arc<Requests>,
+    /// Takes less time than to wake a task that does it.
+    quick: bool,
+}
+
+impl Map {
+    fn quick(requests: impl Fn(&Change<'_>, &mut Vec<Request>) + Send + Sync + 'static) -> Self {
+        Map { requests: Arc::new(requests), quick: true }
+    }
+}
 
 /// Where events come from.
 pub(super) enum Origin {
@@ -56,14 +71,18 @@ impl Source {
         match &self.origin {
             Origin::Informer { informer, map } => {
                 let options = SubscribeOptions { resync, ..SubscribeOptions::default() };
-                let mut subscription = informer.subscribe(&options);
-                let synced = Some(subscription.sync_handle());
-                let map = Arc::clone(map);
                 let predicates: Vec<Predicate> = self.predicates.iter().chain(all).cloned().collect();
+                let way = Arc::new(Way { name, predicates, map: map.clone(), queue });
+                let mut subscription = if map.quick {
+                    let way = Arc::clone(&way);
+                    informer.subscribe_directly(&options, Box::new(move |event| way.take(event)))
+                } else {
+                    informer.subscribe(&options)
+                };
+                let synced = Some(subscription.sync_handle());
                 let task = Box::pin(async move {
-                    let mut requests = Vec::new();
                     while let Some(event) = subscription.recv().await {
-                        deliver(&event, name, &predicates, &map, &queue, &mut requests);
+                        way.take(&event);
                         tokio::task::coop::consume_budget().await;
                     }
                 });
@@ -83,27 +102,42 @@ impl Source {
     }
 }
 
-fn deliver(
-    event: &Event,
+/// The way from an informer to the queue.
+struct Way {
     name: crate::queue::Source,
-    predicates: &[Predicate],
-    map: &Map,
-    queue: &WorkQueue<Request>,
-    requests: &mut Vec<Request>,
-) {
-    let change = change(event);
-    if !predicates.iter().all(|predicate| predicate.test(&change)) {
-        return;
+    predicates: Vec<Predicate>,
+    map: Map,
+    queue: WorkQueue<Request>,
+}
+
+impl Way {
+    /// Queues what an event asks for. One event that a predicate or a mapping panics on must not silence all others.
+    fn take(&self, event: &Event) {
+        if std::panic::catch_unwind(AssertUnwindSafe(|| self.queue(event))).is_err() {
+            tracing::error!(
+                controller = self.queue.name(),
+                source = self.name.name(),
+                "a predicate or a mapping panicked"
+            );
+        }
     }
-    let priority = match change.trigger {
-        Trigger::Initial | Trigger::Resync => Priority::LOW,
-        _ => Priority::DEFAULT,
-    };
-    map(&change, requests);
-    requests.sort_unstable();
-    requests.dedup();
-    for request in requests.drain(..) {
-        queue.add_with(&request, priority, Reason::new(name, change.trigger));
+
+    fn queue(&self, event: &Event) {
+        let change = change(event);
+        if !self.predicates.iter().all(|predicate| predicate.test(&change)) {
+            return;
+        }
+        let priority = match change.trigger {
+            Trigger::Initial | Trigger::Resync => Priority::LOW,
+            _ => Priority::DEFAULT,
+        };
+        let mut requests = Vec::new();
+        (self.map.requests)(&change, &mut requests);
+        requests.sort_unstable();
+        requests.dedup();
+        for request in requests {
+            self.queue.add_with(&request, priority, Reason::new(self.name, change.trigger));
+        }
     }
 }
 
@@ -123,7 +157,7 @@ fn change(event: &Event) -> Change<'_> {
 
 /// The object itself.
 pub(super) fn map_self() -> Map {
-    Arc::new(|change, requests| {
+    Map::quick(|change, requests| {
         if let Some(object) = change.object() {
             requests.push(Request::from(object.key().clone()));
         }
@@ -132,7 +166,7 @@ pub(super) fn map_self() -> Map {
 
 /// The owners of a kind, of the old and the new object: the controller only, or all.
 pub(super) fn map_owner(group: String, kind: String, namespaced: bool, every: bool) -> Map {
-    Arc::new(move |change, requests| {
+    Map::quick(move |change, requests| {
         let mut old_owners: Option<&[k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference]> = None;
         for object in change.objects() {
             let owners = object.owner_references();
@@ -156,9 +190,10 @@ pub(super) fn map_owner(group: String, kind: String, namespaced: bool, every: bo
 
 /// What a function of one object says, for the old and the new one.
 pub(super) fn map_objects(map: impl Fn(&Object) -> Vec<Request> + Send + Sync + 'static) -> Map {
-    Arc::new(move |change, requests| {
-        for object in change.objects() {
-            requests.extend(map(object));
-        }
-    })
+    map_changes(move |change| change.objects().flat_map(&map).collect())
+}
+
+/// What a function of an author says: it may take its time, on a task of its own.
+pub(super) fn map_changes(map: impl Fn(&Change<'_>) -> Vec<Request> + Send + Sync + 'static) -> Map {
+    Map { requests: Arc::new(move |change, requests| requests.extend(map(change))), quick: false }
 }

@@ -10,7 +10,7 @@ use super::event::Event;
 use super::feed::FeedOptions;
 use super::mailbox::SubscribeOptions;
 use super::metrics::InformerMetrics;
-use super::subscription::{HandlerLag, Postbox, Subscription, SyncHandle};
+use super::subscription::{Direct, HandlerLag, Postbox, Subscription, SyncHandle};
 use crate::cache::{Index, IndexConflict, Lister, Scope, Store, Training};
 use crate::delta::Delta;
 use crate::latch::Latch;
@@ -109,9 +109,9 @@ impl Core {
         }
     }
 
-    fn subscribe(&self, options: &SubscribeOptions) -> Subscription {
+    fn subscribe(&self, options: &SubscribeOptions, direct: Option<Direct>) -> Subscription {
         let mut subscribers = self.subscribers.lock().expect("no holder of this lock panics");
-        let postbox = Postbox::new(options.capacity);
+        let postbox = Postbox::new(options.capacity, direct);
         let present = self.store.snapshot();
         postbox.deliver(present.iter().map(|object| Event::Add { object: object.clone(), is_initial: true }));
         if self.synced.is_set() {
@@ -142,7 +142,7 @@ fn deliver(subscribers: &mut Vec<Weak<Postbox>>, events: &[Event]) {
     }
     subscribers.retain(|postbox| match postbox.upgrade() {
         Some(postbox) => {
-            postbox.deliver(events.iter().cloned());
+            postbox.hand_over(events);
             true
         }
         None => false,
@@ -208,7 +208,12 @@ impl SharedInformer {
 
     /// Begins a subscription. What is cached already comes first, as additions that are marked initial.
     pub fn subscribe(&self, options: &SubscribeOptions) -> Subscription {
-        self.0.core.subscribe(options)
+        self.0.core.subscribe(options, None)
+    }
+
+    /// As [`SharedInformer::subscribe`]; `direct` handles some events before the subscription could tell of them.
+    pub(crate) fn subscribe_directly(&self, options: &SubscribeOptions, direct: Direct) -> Subscription {
+        self.0.core.subscribe(options, Some(direct))
     }
 
     /// Calls `handler` for each event, one at a time, on a task of this informer, until the registration is dropped

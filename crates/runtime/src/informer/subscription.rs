@@ -16,6 +16,13 @@ use crate::latch::Latch;
 /// A resync more often than this is no resync but a poll.
 const SHORTEST_RESYNC: Duration = Duration::from_secs(1);
 
+/// Events that are handed over at once without a mailbox, at most: more of them would hold up the informer.
+const AT_ONCE: usize = 16;
+
+/// Handles an event where it comes in, instead of waiting in a mailbox for a task to be run. It must be quick, must not
+/// panic and must not call the informer. Not every event comes this way, so their order must not matter to it.
+pub(crate) type Direct = Box<dyn Fn(&Event) + Send + Sync>;
+
 /// The events of one informer for one handler, in order. Dropping it ends the subscription.
 ///
 /// What waits is bounded: see [`SubscribeOptions::capacity`].
@@ -28,6 +35,7 @@ pub struct Subscription {
 /// Where an informer leaves events for one handler.
 pub(super) struct Postbox {
     mailbox: Mutex<Mailbox>,
+    direct: Option<Direct>,
     arrived: Notify,
     upstream_synced: AtomicBool,
     closed: AtomicBool,
@@ -76,9 +84,10 @@ impl Drop for Postbox {
 }
 
 impl Postbox {
-    pub fn new(capacity: usize) -> Arc<Self> {
+    pub fn new(capacity: usize, direct: Option<Direct>) -> Arc<Self> {
         Arc::new(Postbox {
             mailbox: Mutex::new(Mailbox::new(capacity)),
+            direct,
             arrived: Notify::new(),
             upstream_synced: AtomicBool::new(false),
             closed: AtomicBool::new(false),
@@ -86,6 +95,16 @@ impl Postbox {
             lag: AtomicU64::new(0),
             merged: AtomicU64::new(0),
         })
+    }
+
+    /// Has the events handled at once if that is quick, or leaves them in the mailbox.
+    pub fn hand_over(&self, events: &[Event]) {
+        match &self.direct {
+            Some(direct) if events.len() <= AT_ONCE && self.lag.load(Ordering::Relaxed) == 0 => {
+                events.iter().for_each(direct);
+            }
+            _ => self.deliver(events.iter().cloned()),
+        }
     }
 
     pub fn deliver(&self, events: impl IntoIterator<Item = Event>) {
