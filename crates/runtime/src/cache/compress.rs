@@ -1,9 +1,12 @@
-//! The bytes of an object at rest: raw, or compressed with the dictionary of its kind.
+//! The bytes of an object at rest: raw, compressed with the dictionary of its kind, or what differs from another.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 
 use zstd::bulk::{Compressor, Decompressor};
+
+use super::bases::Base;
+use super::difference::apply;
 
 /// Where zstd begins to trade speed for size; the dictionary gives most of the gain already.
 const LEVEL: i32 = 1;
@@ -16,6 +19,7 @@ const IDLE_EXPANDERS: usize = 8;
 pub(crate) enum Body {
     Raw(Box<[u8]>),
     Packed { dictionary: Arc<Dictionary>, length: u32, bytes: Box<[u8]> },
+    Derived { base: Arc<Base>, length: u32, patch: Box<[u8]> },
 }
 
 impl Body {
@@ -25,12 +29,17 @@ impl Body {
             Body::Packed { dictionary, length, bytes } => {
                 Cow::Owned(dictionary.expand(bytes, *length as usize))
             }
+            Body::Derived { base, length, patch } => {
+                let text = base.read(|base| apply(base, patch, *length as usize));
+                Cow::Owned(text.expect("a base never changes what it says"))
+            }
         }
     }
 
+    /// Bytes of its own: what it shares with others is not counted.
     pub fn stored_bytes(&self) -> usize {
         match self {
-            Body::Raw(bytes) | Body::Packed { bytes, .. } => bytes.len(),
+            Body::Raw(bytes) | Body::Packed { bytes, .. } | Body::Derived { patch: bytes, .. } => bytes.len(),
         }
     }
 

@@ -9,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::bases::Bases;
 use super::compress::{Body, Packer};
 use super::intern::{Interner, hash_bytes};
 use super::labels::{Labels, Packed};
@@ -94,6 +95,7 @@ pub(crate) struct Ingest {
     owners: Interner<[OwnerReference]>,
     finalizers: Interner<[String]>,
     managed: Interner<[ManagedFields]>,
+    bases: Bases,
     packer: Option<Packer>,
     packer_version: u64,
     scratch: Vec<u8>,
@@ -108,6 +110,7 @@ impl Ingest {
             owners: Interner::new(),
             finalizers: Interner::new(),
             managed: Interner::new(),
+            bases: Bases::new(),
             packer: None,
             packer_version: 0,
             scratch: Vec::new(),
@@ -119,6 +122,7 @@ impl Ingest {
     pub fn rest(&mut self) {
         self.scratch = Vec::new();
         self.key = String::new();
+        self.bases.rest();
     }
 
     /// Reads an object that reaches to the end of `json`.
@@ -182,16 +186,16 @@ impl Ingest {
         self.scratch.extend_from_slice(&json[rest..]);
         let transformed = self.options.transform.as_ref().and_then(|transform| transform(&self.scratch));
         let json = transformed.as_deref().unwrap_or(&self.scratch);
-        if let Some(training) = &self.options.training
-            && training.version() != self.packer_version
-        {
+        let Some(training) = &self.options.training else { return Body::Raw(json.into()) };
+        if training.version() != self.packer_version {
             self.packer_version = training.version();
             self.packer = training.packer();
         }
-        match &mut self.packer {
+        let derived = self.bases.derive(json, metadata, self.packer.as_mut(), training.base_bytes());
+        derived.unwrap_or_else(|| match &mut self.packer {
             Some(packer) => packer.pack(json),
             None => Body::Raw(json.into()),
-        }
+        })
     }
 
     fn managed_fields(&mut self, json: Option<&[u8]>) -> Option<Arc<[ManagedFields]>> {

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use crate::queue::FoldState;
 
 /// Of the hashes here; fixed, so that a run can be repeated.
-const SEED: u64 = 0x1b87_3593;
+pub(super) const SEED: u64 = 0x1b87_3593;
 /// Sweep at least after this many new values.
-const SWEEP_FLOOR: usize = 1024;
+pub(super) const SWEEP_FLOOR: usize = 1024;
 
 /// A table from the JSON of a value to the shared value. Bounded by what is alive: values that nobody else holds
 /// are dropped whenever the table has doubled.

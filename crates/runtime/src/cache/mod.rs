@@ -1,7 +1,9 @@
 //! The cache of one kind: objects as bytes with decoded metadata, indexes, snapshots, typed reads.
 
+mod bases;
 mod compress;
 mod decode;
+mod difference;
 mod index;
 mod ingest;
 mod intern;

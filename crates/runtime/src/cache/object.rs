@@ -247,7 +247,7 @@ impl Object {
         decoded.map(|value| (value, json.len()))
     }
 
-    /// Bytes this object holds in memory, its share of interned parts not counted.
+    /// Bytes this object holds in memory; what it shares with others of its workload is not counted.
     pub fn heap_bytes(&self) -> usize {
         size_of::<Entry>() + 16 + self.0.key.as_str().len() + 16 + self.0.body.stored_bytes()
     }
@@ -258,9 +258,21 @@ impl Object {
         self.0.body.stored_bytes()
     }
 
+    /// Raw bytes that it brought into memory: its own, or those of the base that was made of it.
+    pub(super) fn raw_bytes(&self) -> usize {
+        match &self.0.body {
+            Body::Raw(bytes) => bytes.len(),
+            Body::Packed { .. } | Body::Derived { .. } => 0,
+        }
+    }
+
     /// The same object compressed, or `None` when that gains nothing.
     pub(super) fn packed_with(&self, packer: &mut Packer) -> Option<Object> {
         let entry = &*self.0;
+        if let Body::Derived { base, .. } = &entry.body {
+            base.pack(packer);
+            return None;
+        }
         if packer.has_packed(&entry.body) {
             return None;
         }

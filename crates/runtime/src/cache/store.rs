@@ -33,6 +33,8 @@ struct Shared {
     /// Wakes those who wait, after each change that was published.
     published: Notify,
     bytes: AtomicU64,
+    /// Bytes of the texts that objects are kept as differences from.
+    base_bytes: Arc<AtomicU64>,
     stale_events: AtomicU64,
     decoded: DecodeCache,
 }
@@ -44,6 +46,7 @@ impl Default for Shared {
             writer: Mutex::default(),
             published: Notify::new(),
             bytes: AtomicU64::new(0),
+            base_bytes: Arc::default(),
             stale_events: AtomicU64::new(0),
             decoded: DecodeCache::default(),
         }
@@ -94,9 +97,14 @@ impl Store {
         self.len() == 0
     }
 
-    /// Bytes that the objects hold, interned parts not counted.
+    /// Bytes that the objects hold, with the texts that many are kept as differences from. Interned labels and owners
+    /// are not counted.
     pub fn bytes(&self) -> u64 {
-        self.0.bytes.load(Ordering::Relaxed)
+        self.0.bytes.load(Ordering::Relaxed) + self.0.base_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn base_bytes(&self) -> &Arc<AtomicU64> {
+        &self.0.base_bytes
     }
 
     /// Events dropped because the cache had seen a newer state of the object already.

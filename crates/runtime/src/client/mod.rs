@@ -28,6 +28,7 @@ use crate::error::ClientError;
 use crate::key::Key;
 use crate::lease::LeaderClock;
 
+pub(crate) use connect::Host;
 pub use connect::{connect, connect_with};
 pub use consistency::CONSISTENCY_TIMEOUT;
 pub use delete::{DeleteOptions, Preconditions, Propagation};

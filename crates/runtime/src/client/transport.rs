@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
-use http::{Method, Request, Response, StatusCode};
+use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use kube::client::Body;
 use setpoint_api::status::{Reason, Status};
@@ -103,7 +103,7 @@ impl Transport {
             return Err(ClientError::NotLeader);
         }
         let answer = self.client.send(request).await;
-        self.metrics.answered(&call.method, answer.as_ref().ok().map(Response::status));
+        self.metrics.answered(&call.method, answer.as_ref().ok());
         let (parts, body) = answer.map_err(|error| transport(error.into()))?.into_parts();
         let retry_after = parts.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
         let body = body.collect().await.map_err(|error| transport(error.into()))?.to_bytes();

@@ -46,9 +46,9 @@ impl Core {
     pub fn new(target: Target, store: Store) -> Self {
         Core {
             target,
+            training: Arc::new(Training::new(store.base_bytes().clone())),
             store,
             metrics: Arc::default(),
-            training: Arc::default(),
             subscribers: Mutex::default(),
             synced: Latch::default(),
             awaits_namespaces: AtomicBool::new(false),

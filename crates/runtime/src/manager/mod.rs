@@ -132,7 +132,7 @@ impl Manager {
     /// would hide from this crate what it must see.
     pub fn new(client: kube::Client, options: ManagerOptions) -> Self {
         let metrics = options.metrics.clone().unwrap_or_default();
-        let client_metrics = Arc::new(metrics.client(""));
+        let client_metrics = Arc::new(metrics.client());
         let transport = Transport::new(client.clone(), Arc::clone(&client_metrics), options.request_timeout);
         let caches = Caches::default();
         let writes = Writes::new(caches.clone(), client_metrics, options.consistency_timeout);

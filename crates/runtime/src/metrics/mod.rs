@@ -25,9 +25,9 @@ mod queues;
 
 use std::fmt;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use http::{Method, StatusCode};
+use http::{Method, Response};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -35,6 +35,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use crate::client::Host;
 use crate::queue::WorkQueue;
 
 use queues::Queues;
@@ -126,14 +127,14 @@ impl Metrics {
         ControllerMetrics::new(&self.0.families, controller)
     }
 
-    pub(crate) fn client(&self, host: &str) -> ClientMetrics {
+    pub(crate) fn client(&self) -> ClientMetrics {
         let families = &self.0.families;
         ClientMetrics {
             requests: families.requests.clone(),
             retries: families.request_retries.clone(),
             stale_reads_prevented: families.stale_reads_prevented.clone(),
             consistency_timeouts: families.consistency_timeouts.clone(),
-            host: host.to_owned(),
+            host: OnceLock::new(),
         }
     }
 
@@ -290,18 +291,27 @@ pub(crate) struct ClientMetrics {
     retries: Family<Labels, Counter>,
     stale_reads_prevented: Family<Labels, Counter>,
     consistency_timeouts: Family<Labels, Counter>,
-    host: String,
+    /// Known from the first answer of a client that was made by [`crate::connect_with`]; empty for others.
+    host: OnceLock<Host>,
 }
 
 impl ClientMetrics {
-    pub(crate) fn answered(&self, method: &Method, status: Option<StatusCode>) {
-        let code = status.map_or_else(|| "<error>".to_owned(), |status| status.as_u16().to_string());
-        let labels = vec![("code", code), ("host", self.host.clone()), ("method", method.to_string())];
+    /// `None` for a request without an answer.
+    pub(crate) fn answered<B>(&self, method: &Method, answer: Option<&Response<B>>) {
+        if let Some(host) = answer.and_then(|answer| answer.extensions().get::<Host>()) {
+            self.host.get_or_init(|| host.clone());
+        }
+        let code = answer.map_or_else(|| "<error>".to_owned(), |answer| answer.status().as_u16().to_string());
+        let labels = vec![("code", code), ("host", self.host()), ("method", method.to_string())];
         self.requests.get_or_create(&labels).inc();
     }
 
+    fn host(&self) -> String {
+        self.host.get().map(|host| host.0.to_string()).unwrap_or_default()
+    }
+
     pub(crate) fn retried(&self, method: &Method) {
-        self.retries.get_or_create(&vec![("host", self.host.clone()), ("method", method.to_string())]).inc();
+        self.retries.get_or_create(&vec![("host", self.host()), ("method", method.to_string())]).inc();
     }
 
     pub(crate) fn stale_read_prevented(&self, kind: &str) {
