@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods)]
 
 mod command;
+mod prose;
 mod standin;
 
 use std::process::ExitCode;

@@ -87,6 +87,7 @@ pub async fn run(arguments: Arguments, began: Instant) -> Result<()> {
         history_events: arguments.history_events,
         controllers,
         nodes,
+        prose: Some(crate::prose::tell),
         ..Options::default()
     })
     .await?;

@@ -99,6 +99,7 @@ pub async fn run(flags: Flags, controllers: Option<String>) -> Result<()> {
             .flat_map(|names| names.split(','))
             .any(|name| name == "ServiceAccount"),
         service_account_issuer: flags.service_account_issuer.clone(),
+        prose: Some(crate::prose::tell),
         ..Options::default()
     };
     if let Some(range) = &flags.service_cluster_ip_range {
