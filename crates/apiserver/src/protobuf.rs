@@ -1,5 +1,6 @@
 //! Protobuf on the wire: the envelope and watch frames, by the schema table.
 
+use std::cell::OnceCell;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -44,13 +45,14 @@ impl Drop for Kept {
 /// The messages of a resource's stored objects.
 pub(crate) struct Messages<'r> {
     resource: &'r Resource,
-    schema: Schema,
+    /// Looked up for the first message that has to be made.
+    schema: OnceCell<Schema>,
     is_stored_form: bool,
 }
 
 impl<'r> Messages<'r> {
     pub(crate) fn new(resource: &'r Resource) -> Self {
-        Messages { resource, schema: resource.schema(), is_stored_form: resource.is_stored_form() }
+        Messages { resource, schema: OnceCell::new(), is_stored_form: resource.is_stored_form() }
     }
 
     /// The message of one object: made by its first reader, shared by the others.
@@ -71,7 +73,8 @@ impl<'r> Messages<'r> {
     }
 
     fn make(&self, json: &[u8]) -> Result<Bytes> {
-        let mut message = protobuf::transcode_message(json, &self.schema).map_err(ApiError::internal)?;
+        let schema = self.schema.get_or_init(|| self.resource.schema());
+        let mut message = protobuf::transcode_message(json, schema).map_err(ApiError::internal)?;
         // What is kept takes no more room than it needs.
         message.shrink_to_fit();
         Ok(Bytes::from(message))

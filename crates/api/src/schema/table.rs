@@ -141,7 +141,10 @@ impl Table {
 
     /// Every kind of the table as (group, version, kind), sorted.
     pub fn kinds(&self) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> + '_ {
-        (0..self.header[KINDS] as usize).map(|row| self.kind_row(row).0)
+        (0..self.header[KINDS] as usize).map(|row| {
+            let [group, version, kind, _] = self.kind_numbers(row).map(u32::from);
+            (self.text(group), self.text(version), self.text(kind))
+        })
     }
 
     /// How many types the table has: [`Table::type_at`] takes the numbers below.
@@ -170,30 +173,31 @@ impl Table {
         let (mut low, mut high) = (0, self.header[KINDS] as usize);
         while low < high {
             let middle = low.midpoint(high);
-            let (row, id) = self.kind_row(middle);
-            match row.cmp(&(group, version, kind)) {
+            let row = self.kind_numbers(middle);
+            let order = |at: usize, wanted: &str| self.text_bytes(row[at].into()).cmp(wanted.as_bytes());
+            match order(0, group).then_with(|| order(1, version)).then_with(|| order(2, kind)) {
                 std::cmp::Ordering::Less => low = middle + 1,
                 std::cmp::Ordering::Greater => high = middle,
-                std::cmp::Ordering::Equal => return Some(id),
+                std::cmp::Ordering::Equal => return Some(row[3]),
             }
         }
         None
     }
 
-    fn kind_row(&self, row: usize) -> ((&'static str, &'static str, &'static str), u16) {
+    /// The texts of a row's group, version and kind, and its type, by number.
+    fn kind_numbers(&self, row: usize) -> [u16; 4] {
         let at = self.header[KIND_ROWS] as usize + row * 8;
-        let short = |column: usize| {
-            let from = at + column * 2;
-            u16::from_le_bytes([self.blob[from], self.blob[from + 1]])
-        };
-        let text = |column| self.text(short(column).into());
-        ((text(0), text(1), text(2)), short(3))
+        let row: &[u8; 8] = self.blob[at..].first_chunk().expect("the embedded table is whole");
+        [0, 2, 4, 6].map(|at| u16::from_le_bytes([row[at], row[at + 1]]))
+    }
+
+    fn text_bytes(&self, number: u32) -> &'static [u8] {
+        let at = self.header[STRING_INDEX] as usize + number as usize * 4;
+        &self.blob[word(self.blob, at) as usize..word(self.blob, at + 4) as usize]
     }
 
     pub(super) fn text(&self, number: u32) -> &'static str {
-        let at = self.header[STRING_INDEX] as usize + number as usize * 4;
-        let bytes = &self.blob[word(self.blob, at) as usize..word(self.blob, at + 4) as usize];
-        std::str::from_utf8(bytes).expect("the embedded table's texts are UTF-8")
+        std::str::from_utf8(self.text_bytes(number)).expect("the embedded table's texts are UTF-8")
     }
 
     /// A text that all types share.
