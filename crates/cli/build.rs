@@ -23,8 +23,13 @@ fn main() {
     fs::write(path, out).expect("cargo's folder can be written");
 }
 
-/// Where cargo keeps the crate.
+/// Where cargo keeps the crate. It cannot say before it has fetched what other members of the workspace need, which a
+/// first build of the program does not: then the crate is where crates of the registry are.
 fn source() -> Option<PathBuf> {
+    told_by_cargo().or_else(in_registry)
+}
+
+fn told_by_cargo() -> Option<PathBuf> {
     let mut cargo = Command::new(env::var_os("CARGO")?);
     cargo
         .args(["metadata", "--format-version=1", "--offline", "--filter-platform"])
@@ -34,6 +39,18 @@ fn source() -> Option<PathBuf> {
     let (_, rest) = rest.split_once("\"manifest_path\":\"")?;
     let (manifest, _) = rest.split_once('"')?;
     Path::new(manifest).parent().map(Path::to_owned)
+}
+
+fn in_registry() -> Option<PathBuf> {
+    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo")))?;
+    let registries = fs::read_dir(home.join("registry/src")).ok()?;
+    let crates = registries.filter_map(|registry| fs::read_dir(registry.ok()?.path()).ok()).flatten();
+    let found = crates.filter_map(|one| Some(one.ok()?.path())).filter(|path| {
+        let name = path.file_name().map(|name| name.to_string_lossy());
+        name.is_some_and(|name| name.starts_with("k8s-openapi-")) && path.join(RELEASE).is_dir()
+    });
+    found.max()
 }
 
 fn collect(folder: &Path, out: &mut String) {
