@@ -184,6 +184,10 @@ impl Life<'_> {
         if self.one_in(8) {
             damage(self.random, &mut status);
         }
+        if let Some(fields) = status.as_object_mut().filter(|_| !kind.built_in) {
+            // Stored as it is where an apply makes it, like metadata that is null.
+            fields.retain(|_, value| !value.is_null());
+        }
         let at = format!("{path}/status{query}");
         match self.random.below(4) {
             0 => self.patch(&format!("{at}&force=true"), "apply", kind.object("o", &status)),

@@ -31,7 +31,7 @@ pub enum Look {
     All,
     Sorted,
     FirstLine,
-    /// Names and types of an explanation: its prose is nobody's to compare.
+    /// Names and types of an explanation that lists what single values of an enumeration mean, which ours does not.
     Fields,
     Status,
     Nothing,

@@ -9,6 +9,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
     vec![
         Scenario { name: "definition-life".to_owned(), steps: life() },
         Scenario { name: "definition-ratcheting".to_owned(), steps: ratcheting() },
+        Scenario { name: "definition-costs".to_owned(), steps: costs() },
     ]
 }
 
@@ -95,5 +96,29 @@ fn ratcheting() -> Vec<Step> {
             format!("POST {collection}"),
             overlay(&head, &json!({"metadata": {"name": "p"}, "spec": {"a": "long"}})),
         ),
+    ]
+}
+
+/// A rule that may be written, and costs too much when it meets a long list: no further rule is run.
+fn costs() -> Vec<Step> {
+    let name = "things.costs.wire.example.com";
+    let texts = json!({"type": "array", "maxItems": 1000, "items": {"type": "string", "maxLength": 1}});
+    let mut spec = object(json!({"l": texts}));
+    spec["x-kubernetes-validations"] = json!([
+        {"rule": "self.l.all(x, self.l.all(y, x != y || true))"},
+        {"rule": "self.l.size() < 3", "message": "too many"}]);
+    let schema = object(json!({"spec": spec}));
+    let collection = "/apis/costs.wire.example.com/v1/namespaces/{{ns}}/things";
+    let post = |name: &str, count: usize| {
+        let object = json!({"apiVersion": "costs.wire.example.com/v1", "kind": "Thing",
+            "metadata": {"name": name}, "spec": {"l": vec!["a"; count]}});
+        Step::with(format!("POST {collection}"), object)
+    };
+    vec![
+        Step::with(format!("POST {CRDS}"), definition(name, json!({"schema": {"openAPIV3Schema": schema}}))),
+        ready("/apis/costs.wire.example.com/v1/things"),
+        post("few", 2),
+        post("some", 20),
+        post("many", 900),
     ]
 }
