@@ -14,6 +14,20 @@ const REACH: usize = 2048;
 const ALPHABETS: [&[u8; 16]; 2] = [b"0123456789abcdef", b"0123456789.:-TZ/"];
 /// Shorter texts are not worth it.
 const SHORTEST_PACKED: usize = 4;
+/// The place of each character in each alphabet.
+const DIGITS: [[u8; 256]; 2] = [digits(ALPHABETS[0]), digits(ALPHABETS[1])];
+/// No character of an alphabet.
+const FOREIGN: u8 = 0xff;
+
+const fn digits(alphabet: &[u8; 16]) -> [u8; 256] {
+    let mut digits = [FOREIGN; 256];
+    let mut digit = 0;
+    while digit < alphabet.len() {
+        digits[alphabet[digit] as usize] = digit as u8;
+        digit += 1;
+    }
+    digits
+}
 
 /// Appends to `patch` what makes `new` out of `base`; false when that takes more than `limit` bytes, and `patch` is of
 /// no use then.
@@ -97,10 +111,9 @@ fn agree_again(base: &[u8], new: &[u8]) -> (usize, usize) {
 }
 
 fn write_step(patch: &mut Vec<u8>, equal: usize, skip: usize, insert: &[u8]) {
-    let fits = |alphabet: &[u8; 16]| {
-        insert.len() >= SHORTEST_PACKED && insert.iter().all(|byte| alphabet.contains(byte))
-    };
-    let alphabet = ALPHABETS.iter().position(|alphabet| fits(alphabet));
+    let fits = |digits: &[u8; 256]| insert.iter().all(|byte| digits[usize::from(*byte)] != FOREIGN);
+    let alphabet =
+        if insert.len() < SHORTEST_PACKED { None } else { DIGITS.iter().position(|digits| fits(digits)) };
     let same = skip == insert.len();
     write_number(patch, equal);
     write_number(
@@ -112,13 +125,13 @@ fn write_step(patch: &mut Vec<u8>, equal: usize, skip: usize, insert: &[u8]) {
     }
     match alphabet {
         None => patch.extend_from_slice(insert),
-        Some(alphabet) => pack(ALPHABETS[alphabet], insert, patch),
+        Some(alphabet) => pack(&DIGITS[alphabet], insert, patch),
     }
 }
 
-fn pack(alphabet: &[u8; 16], text: &[u8], patch: &mut Vec<u8>) {
-    let digit = |byte: &u8| memchr(*byte, alphabet).unwrap_or(0) as u8;
-    patch.extend(text.chunks(2).map(|pair| digit(&pair[0]) << 4 | pair.get(1).map_or(0, digit)));
+fn pack(digits: &[u8; 256], text: &[u8], patch: &mut Vec<u8>) {
+    let digit = |byte: &u8| digits[usize::from(*byte)];
+    patch.extend(text.chunks(2).map(|pair| (digit(&pair[0]) << 4) | pair.get(1).map_or(0, digit)));
 }
 
 fn unpack(alphabet: &[u8; 16], bytes: &[u8], length: usize, text: &mut Vec<u8>) {
