@@ -125,10 +125,15 @@ impl<T: Clone + Eq + Hash> Keys<T> {
 
     /// A key that nothing is left to do for is forgotten, together with others.
     pub(super) fn rest(&mut self, place: u32) {
-        let slot = &mut self.slots[place];
+        let slot = &self.slots[place];
         if !slot.idle() || slot.in_idle {
             return;
         }
+        if self.idle_keys == 0 && self.idle.is_empty() && self.slots.len() <= NEAR {
+            self.remove(place);
+            return;
+        }
+        let slot = &mut self.slots[place];
         slot.in_idle = true;
         self.idle.push_back(place);
         let patience = if self.slots.len() > NEAR { FORGOTTEN_AT_ONCE } else { 0 };
@@ -148,9 +153,6 @@ impl<T: Clone + Eq + Hash> Keys<T> {
             if slot.idle() {
                 self.remove(oldest);
             }
-        }
-        if self.slots.len() == 0 {
-            self.give_back();
         }
     }
 
@@ -173,5 +175,8 @@ impl<T: Clone + Eq + Hash> Keys<T> {
             self.leave_flow(flow);
         }
         self.slots.remove(place);
+        if self.slots.len() == 0 {
+            self.give_back();
+        }
     }
 }

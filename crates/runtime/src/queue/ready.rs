@@ -185,17 +185,17 @@ impl Ready {
         }
         let level = &mut self.levels[top];
         loop {
-            let flow = level.ring.pop_front().expect("a level with keys has a flow in its ring");
+            let flow = *level.ring.front().expect("a level with keys has a flow in its ring");
             let list = &mut level.flows[flow as usize];
             let id = list.head;
-            if id == NONE {
+            if id == NONE || slots[id].links.flow_next == NONE {
                 list.in_ring = false;
-                continue;
+                level.ring.pop_front();
+            } else if level.ring.len() > 1 {
+                level.ring.rotate_left(1);
             }
-            if slots[id].links.flow_next == NONE {
-                list.in_ring = false;
-            } else {
-                level.ring.push_back(flow);
+            if id == NONE {
+                continue;
             }
             self.unlink(slots, top, id);
             return Some(id);
