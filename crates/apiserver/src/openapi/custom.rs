@@ -17,6 +17,7 @@ pub(super) fn add(models: &mut Models, resource: &Resource, published: Option<&V
     };
     type_meta(&mut model, models);
     stamp(&mut model, group, version, kind);
+    selectable(&mut model, resource);
     let item = models.reference(&name);
     models.custom.push(name.clone());
     models.done.insert(name, model);
@@ -34,6 +35,7 @@ pub(super) fn add(models: &mut Models, resource: &Resource, published: Option<&V
         }
     });
     stamp(&mut list, group, version, list_kind);
+    selectable(&mut list, resource);
     let name = model_name(group, version, list_kind, false);
     models.custom.push(name.clone());
     models.done.insert(name, list);
@@ -41,6 +43,15 @@ pub(super) fn add(models: &mut Models, resource: &Resource, published: Option<&V
 
 fn stamp(model: &mut Value, group: &str, version: &str, kind: &str) {
     model["x-kubernetes-group-version-kind"] = json!([{"group": group, "version": version, "kind": kind}]);
+}
+
+/// The fields by which objects may be selected.
+fn selectable(model: &mut Value, resource: &Resource) {
+    let fields = resource.custom.as_ref().map_or(&[][..], |custom| custom.selectable(&resource.version));
+    if !fields.is_empty() {
+        let fields: Vec<Value> = fields.iter().map(|path| json!({"fieldPath": path})).collect();
+        model["x-kubernetes-selectable-fields"] = Value::Array(fields);
+    }
 }
 
 fn property(reference: Value, flavor: Flavor) -> Value {

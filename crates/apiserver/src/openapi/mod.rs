@@ -41,7 +41,14 @@ pub struct Sources<'a> {
 /// The OpenAPI 3 document of one group-version, of its resources.
 pub fn v3(resources: &[&Resource], sources: Sources<'_>) -> Value {
     let models = models(Flavor::V3, resources, sources);
-    v3::document(&paths::paths(resources.iter().copied()), models)
+    let mut document = v3::document(&paths::paths(resources.iter().copied()), models);
+    if resources.iter().all(|resource| resource.custom.is_some()) {
+        document["info"] = serde_json::json!({"title": "Kubernetes CRD Swagger", "version": "v0.1.0"});
+        if let Some(components) = document["components"].as_object_mut() {
+            components.remove("securitySchemes");
+        }
+    }
+    document
 }
 
 /// The OpenAPI 2 document of everything: of all resources, by group-version.

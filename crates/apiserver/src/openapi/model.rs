@@ -81,8 +81,13 @@ impl Models {
         });
         for name in &self.custom {
             for (field, text) in &of_objects {
-                let property = self.done.get_mut(name).and_then(|model| model["properties"].get_mut(field));
-                if let Some(Value::Object(property)) = property {
+                let model = self.done.get_mut(name);
+                // The metadata of a list is another type, of which something else is said.
+                let model =
+                    model.filter(|model| field != "metadata" || model["properties"].get("items").is_none());
+                if let Some(Value::Object(property)) =
+                    model.and_then(|model| model["properties"].get_mut(field))
+                {
                     property.entry("description").or_insert_with(|| Value::from(text.as_str()));
                 }
             }

@@ -191,7 +191,7 @@ mod served {
     const DEFINITION: &str = r#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
         "metadata":{"name":"foos.example.com"},"spec":{"group":"example.com","scope":"Namespaced",
         "names":{"plural":"foos","singular":"foo","kind":"Foo","listKind":"FooList"},
-        "versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object",
+        "versions":[{"name":"v1","served":true,"storage":true,"selectableFields":[{"jsonPath":".spec.text"}],"schema":{"openAPIV3Schema":{"type":"object",
         "properties":{"spec":{"type":"object","description":"What is wanted.","properties":{
         "port":{"x-kubernetes-int-or-string":true},"text":{"type":"string","default":"x"}}}}}}}]}}"#;
 
@@ -226,6 +226,11 @@ mod served {
         let (status, document) = ask(&server, Method::GET, &here, "").await;
         assert_eq!(status, StatusCode::OK);
         references_lead_somewhere(&document);
+        assert_eq!(document["info"]["title"], "Kubernetes CRD Swagger");
+        for model in ["Foo", "FooList"] {
+            let model = &document["components"]["schemas"][format!("com.example.v1.{model}")];
+            assert_eq!(model["x-kubernetes-selectable-fields"], json!([{"fieldPath": "spec.text"}]));
+        }
         let spec = &document["components"]["schemas"]["com.example.v1.Foo"]["properties"]["spec"];
         assert_eq!(spec["description"], "What is wanted.");
         assert_eq!(spec["properties"]["port"]["anyOf"], json!([{"type": "integer"}, {"type": "string"}]));
