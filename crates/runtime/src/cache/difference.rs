@@ -112,8 +112,7 @@ fn agree_again(base: &[u8], new: &[u8]) -> (usize, usize) {
 
 fn write_step(patch: &mut Vec<u8>, equal: usize, skip: usize, insert: &[u8]) {
     let fits = |digits: &[u8; 256]| insert.iter().all(|byte| digits[usize::from(*byte)] != FOREIGN);
-    let alphabet =
-        if insert.len() < SHORTEST_PACKED { None } else { DIGITS.iter().position(fits) };
+    let alphabet = if insert.len() < SHORTEST_PACKED { None } else { DIGITS.iter().position(fits) };
     let same = skip == insert.len();
     write_number(patch, equal);
     write_number(
