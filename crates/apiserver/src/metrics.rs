@@ -19,19 +19,47 @@ const BUCKETS: [f64; 17] =
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Series {
     verb: &'static str,
-    group: String,
-    version: String,
-    resource: String,
-    subresource: String,
+    group: Box<str>,
+    version: Box<str>,
+    resource: Box<str>,
+    subresource: Box<str>,
     scope: &'static str,
 }
 
+/// An idle cluster has a hundred of these, most with one status and one bucket: both grow on demand.
 #[derive(Default)]
 struct Tally {
-    codes: BTreeMap<u16, u64>,
-    buckets: [u64; BUCKETS.len()],
+    codes: Vec<(u16, u64)>,
+    /// How many took longer than the bound before and no longer than this one; up to the slowest that there was.
+    buckets: Vec<u64>,
     count: u64,
     sum: f64,
+}
+
+impl Tally {
+    fn add(&mut self, code: u16, seconds: f64) {
+        match self.codes.binary_search_by_key(&code, |(code, _)| *code) {
+            Ok(at) => self.codes[at].1 += 1,
+            Err(at) => self.codes.insert(at, (code, 1)),
+        }
+        self.count += 1;
+        self.sum += seconds;
+        let Some(bucket) = BUCKETS.iter().position(|bound| seconds <= *bound) else { return };
+        if self.buckets.len() <= bucket {
+            self.buckets.resize(bucket + 1, 0);
+        }
+        self.buckets[bucket] += 1;
+    }
+
+    /// How many took no longer than each bound.
+    fn cumulative(&self) -> impl Iterator<Item = (u64, f64)> {
+        let own = self.buckets.iter().copied().chain(std::iter::repeat(0));
+        let sums = own.scan(0, |sum, count| {
+            *sum += count;
+            Some(*sum)
+        });
+        sums.zip(BUCKETS)
+    }
 }
 
 /// Counts of what was asked and how it went. One row a verb and resource: bounded by what is served.
@@ -70,7 +98,7 @@ fn series(info: &RequestInfo, found: bool) -> Series {
         (true, true, false) => "namespace",
         (true, true, true) => "cluster",
     };
-    let known = |text: &str| if found { text.to_owned() } else { String::new() };
+    let known = |text: &str| Box::from(if found { text } else { "" });
     Series {
         verb,
         group: known(&info.group),
@@ -92,15 +120,8 @@ impl Metrics {
     /// Counts an answer; `served` says whether the resource is one that is served.
     pub(crate) fn record(&self, info: &RequestInfo, served: bool, status: StatusCode, took: Duration) {
         let series = series(info, served);
-        let seconds = took.as_secs_f64();
         let mut tallies = self.tallies.lock().expect("no holder of this lock panics");
-        let tally = tallies.entry(series).or_default();
-        *tally.codes.entry(status.as_u16()).or_default() += 1;
-        tally.count += 1;
-        tally.sum += seconds;
-        for (bucket, bound) in tally.buckets.iter_mut().zip(BUCKETS) {
-            *bucket += u64::from(seconds <= bound);
-        }
+        tallies.entry(series).or_default().add(status.as_u16(), took.as_secs_f64());
     }
 
     /// Answers `/metrics`.
@@ -118,7 +139,7 @@ impl Metrics {
         out.push_str("# HELP apiserver_request_duration_seconds Time from request to answer, in seconds.\n# TYPE apiserver_request_duration_seconds histogram\n");
         for (series, tally) in tallies.iter() {
             let labels = labels(series);
-            for (count, bound) in tally.buckets.iter().zip(BUCKETS) {
+            for (count, bound) in tally.cumulative() {
                 let _ = writeln!(
                     out,
                     "apiserver_request_duration_seconds_bucket{{dry_run=\"\",{labels},le=\"{bound}\"}} {count}"
@@ -154,4 +175,22 @@ fn labels(series: &Series) -> String {
         "component=\"apiserver\",group=\"{group}\",resource=\"{resource}\",scope=\"{scope}\",\
          subresource=\"{subresource}\",verb=\"{verb}\",version=\"{version}\""
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_count_what_took_no_longer() {
+        let mut tally = Tally::default();
+        for (code, seconds) in [(200, 0.001), (409, 0.03), (200, 0.025), (200, 100.0)] {
+            tally.add(code, seconds);
+        }
+        assert_eq!(tally.codes, [(200, 3), (409, 1)]);
+        let told: Vec<(u64, f64)> = tally.cumulative().collect();
+        assert_eq!(told[..3], [(1, 0.005), (2, 0.025), (3, 0.05)]);
+        assert_eq!((told.len(), told[16]), (BUCKETS.len(), (3, 60.0)));
+        assert_eq!(tally.count, 4);
+    }
 }

@@ -91,7 +91,10 @@ impl Encoded {
 
     /// The bytes with their revision in place.
     pub fn at(mut self, revision: u64) -> Bytes {
-        self.before.extend_from_slice(revision.to_string().as_bytes());
+        let revision = revision.to_string();
+        // Exactly: what is stored stays, and growing by doubling would leave room behind it for as long.
+        self.before.reserve_exact(revision.len() + self.after.len());
+        self.before.extend_from_slice(revision.as_bytes());
         self.before.extend_from_slice(&self.after);
         self.before.into()
     }

@@ -27,7 +27,8 @@ pub struct ControllerHandle {
     /// The controller's own kind, and whether it lives in namespaces.
     pub(super) primary: Option<(ApiResource, bool)>,
     /// As many may wait as watches were added before the controller runs.
-    pub(super) added: mpsc::UnboundedSender<Added>,
+    /// Boxed: a channel has room for many from the start, and few controllers are ever sent one.
+    pub(super) added: mpsc::UnboundedSender<Box<Added>>,
     pub(super) stop: CancellationToken,
 }
 
@@ -92,7 +93,7 @@ impl ControllerHandle {
         let informer = self.manager.hold(target);
         let source = Source { origin: Origin::Informer { informer, map }, name, predicates: Vec::new() };
         let ends = CancellationToken::new();
-        let added = Added { source, ends: ends.clone() };
+        let added = Box::new(Added { source, ends: ends.clone() });
         self.added.send(added).map_err(|_| SetupError::Stopped)?;
         Ok(AddedWatch { _ends: ends.drop_guard() })
     }

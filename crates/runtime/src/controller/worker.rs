@@ -3,12 +3,13 @@
 use std::any::Any;
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::FutureExt;
 use setpoint_api::{Clock, Random};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -43,7 +44,7 @@ pub(crate) struct Work {
     #[expect(dead_code, reason = "held for its drop")]
     pub(super) reads: Vec<HeldInformer>,
     /// Sources that are added while it runs.
-    pub(super) arriving: Mutex<Option<mpsc::UnboundedReceiver<Added>>>,
+    pub(super) arriving: Mutex<Option<mpsc::UnboundedReceiver<Box<Added>>>>,
     /// Ends this controller alone.
     pub(super) stop: CancellationToken,
     /// Held, so that no other controller takes the name.
@@ -61,6 +62,14 @@ pub(crate) struct Work {
     pub(super) cache_sync_timeout: Duration,
     pub(super) resync: Option<Duration>,
     pub(super) unseen: Mutex<HashMap<Request, Vec<Pending>>>,
+}
+
+/// The workers of a controller. One stands by at first, and another is started when none does, up to the concurrency:
+/// most controllers never need all of theirs, and a process may have hundreds of controllers.
+#[derive(Default)]
+struct Crew {
+    idle: AtomicUsize,
+    all_busy: Notify,
 }
 
 impl Work {
@@ -102,10 +111,9 @@ impl Work {
         }
         tracing::info!(controller = %work.name, workers = work.concurrency, "starting workers");
         work.metrics.max_concurrent.set(i64::try_from(work.concurrency).unwrap_or(i64::MAX));
+        let crew = Arc::new(Crew::default());
         let mut workers = JoinSet::new();
-        for _ in 0..work.concurrency {
-            workers.spawn(Arc::clone(&work).worker(stopping.clone()));
-        }
+        workers.spawn(Arc::clone(&work).worker(stopping.clone(), Arc::clone(&crew)));
         let mut arriving = work.arriving.lock().expect("no holder of this lock panics").take();
         loop {
             tokio::select! {
@@ -113,6 +121,9 @@ impl Work {
                 () = work.stop.cancelled(), if !stopping.is_cancelled() => stopping.cancel(),
                 Some(added) = next(arriving.as_mut()) => {
                     sources.spawn(Arc::clone(&work).listen(added));
+                }
+                () = crew.all_busy.notified(), if workers.len() < work.concurrency => {
+                    workers.spawn(Arc::clone(&work).worker(stopping.clone(), Arc::clone(&crew)));
                 }
                 ended = workers.join_next() => if ended.is_none() {
                     return Ok(());
@@ -124,7 +135,8 @@ impl Work {
     }
 
     /// Feeds the queue from a source that was added while the controller runs.
-    async fn listen(self: Arc<Self>, Added { source, ends }: Added) {
+    async fn listen(self: Arc<Self>, added: Box<Added>) {
+        let Added { source, ends } = *added;
         let begun = source.begin(&self.queue, &self.predicates, self.resync);
         tokio::select! {
             biased;
@@ -148,14 +160,18 @@ impl Work {
         ))
     }
 
-    async fn worker(self: Arc<Self>, stopping: CancellationToken) {
+    async fn worker(self: Arc<Self>, stopping: CancellationToken, crew: Arc<Crew>) {
         loop {
+            crew.idle.fetch_add(1, Ordering::Relaxed);
             let item = tokio::select! {
                 biased;
                 () = stopping.cancelled() => return,
                 item = self.queue.get() => item,
             };
             let Some(item) = item else { return };
+            if crew.idle.fetch_sub(1, Ordering::Relaxed) == 1 {
+                crew.all_busy.notify_one();
+            }
             if !self.may_act() {
                 return;
             }
@@ -284,7 +300,7 @@ impl Work {
 }
 
 /// The next source that is added; never, once nobody can add one.
-async fn next(arriving: Option<&mut mpsc::UnboundedReceiver<Added>>) -> Option<Added> {
+async fn next(arriving: Option<&mut mpsc::UnboundedReceiver<Box<Added>>>) -> Option<Box<Added>> {
     match arriving {
         Some(arriving) => match arriving.recv().await {
             Some(added) => Some(added),
