@@ -55,10 +55,11 @@ pub(crate) struct Shared {
     pub(crate) log: Option<Log>,
 }
 
-/// What a commit wrote, and the state that it made.
+/// What a commit wrote, at which revision, and when that is durable.
 struct Appended {
     events: Vec<Arc<Event>>,
-    basis: Basis,
+    revision: Revision,
+    wait: Wait,
 }
 
 /// Dropped with the last handle.
@@ -222,12 +223,12 @@ impl Store {
         // Also lets go of the snapshot: an index that nobody else holds is changed in place.
         let reads = snapshot.into_reads();
         let gate = gate.take().unwrap_or_else(|| self.shared.gate());
-        let Some(Appended { events, basis }) = self.shared.commit(&gate, Some((basis, &reads)), txn)? else {
+        let Some(appended) = self.shared.commit(&gate, Some((basis, &reads)), txn)? else {
             return Ok(Attempt::Overtaken);
         };
         drop(gate);
-        let wait = self.shared.state().wait_for(basis);
-        Ok(Attempt::Decided(Ok(Committed { value, revision: basis.revision, events }), wait))
+        let Appended { events, revision, wait } = appended;
+        Ok(Attempt::Decided(Ok(Committed { value, revision, events }), wait))
     }
 
     /// The events of `range` after `after`.
@@ -269,22 +270,22 @@ impl Store {
     fn expire_some(&self, now: Millis) -> Result<(usize, Wait), WriteError> {
         let gate = self.shared.gate();
         let (keys, mut last) = {
-            let state = self.shared.state();
+            let mut state = self.shared.state();
             state.check_writable()?;
             let keys: Vec<_> = state.tip().expired(now).take(EXPIRE_KEYS).cloned().collect();
-            (keys, state.basis())
+            let basis = state.basis();
+            (keys, state.wait_for(basis))
         };
         let count = keys.len();
         for key in keys {
             let mut txn = Txn::default();
             txn.delete(key);
-            if let Some(Appended { basis, .. }) = self.shared.commit(&gate, None, txn)? {
-                last = basis;
+            if let Some(Appended { wait, .. }) = self.shared.commit(&gate, None, txn)? {
+                last = wait;
             }
         }
         drop(gate);
-        let wait = self.shared.state().wait_for(last);
-        Ok((count, wait))
+        Ok((count, last))
     }
 
     /// When the next key expires.
@@ -341,29 +342,34 @@ impl Shared {
         txn: Txn,
     ) -> Result<Option<Appended>, WriteError> {
         let (revision, staged) = {
-            let state = self.state();
+            let mut state = self.state();
             state.check_writable()?;
             if reads.is_some_and(|(basis, reads)| state.outdated(basis, reads)) {
                 return Ok(None);
             }
             let (revision, staged) = state.stage(txn.into_ops(), reads.map(|(_, reads)| reads));
             if staged.is_empty() {
-                return Ok(Some(Appended { events: Vec::new(), basis: state.basis() }));
+                let basis = state.basis();
+                let wait = state.wait_for(basis);
+                return Ok(Some(Appended { events: Vec::new(), revision: basis.revision, wait }));
             }
             (revision, staged)
         };
         let events = materialise(revision, staged);
-        let (published, basis) = {
+        let (published, wait) = {
             let mut state = self.state();
             // It may have been closed since; nobody would write what comes after.
             state.check_writable()?;
-            (state.append(revision, &events), state.basis())
+            let published = state.append(revision, &events);
+            let basis = state.basis();
+            // Under the same lock: once written, and the store closed, nothing would tell it from what was given up.
+            (published, state.wait_for(basis))
         };
         self.announce(published);
         if let Some(log) = &self.log {
             log.ring();
         }
-        Ok(Some(Appended { events, basis }))
+        Ok(Some(Appended { events, revision, wait }))
     }
 
     /// Tells everyone whom a publication concerns.
