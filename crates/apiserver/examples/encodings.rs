@@ -1,5 +1,6 @@
 //! What the same requests cost in JSON and in protobuf, in the server alone: `cargo run --release -p
-//! setpoint-apiserver --example encodings`. Microseconds of this thread's processor time an operation.
+//! setpoint-apiserver --example encodings`: written and read in JSON on a server that nobody has asked for protobuf, the
+//! same on one that somebody has, written and read in protobuf, and written in JSON and read in protobuf.
 
 #![allow(clippy::disallowed_methods, reason = "a measurement reads the real clock")]
 #![allow(clippy::unwrap_used, reason = "a program that measures ends when it cannot")]
@@ -56,21 +57,44 @@ fn pod(name: &str, note: &str) -> Value {
             "tolerations": [{"key": "dedicated", "operator": "Equal", "value": "web", "effect": "NoSchedule"}]}})
 }
 
+/// Who comes to a server.
+struct Clients {
+    name: &'static str,
+    writes: Encoding,
+    reads: Encoding,
+    /// Whether somebody has asked for protobuf before.
+    asked: bool,
+}
+
+const CLIENTS: [Clients; 4] = {
+    use Encoding::{Json, Protobuf};
+    [
+        Clients { name: "json", writes: Json, reads: Json, asked: false },
+        Clients { name: "json, asked", writes: Json, reads: Json, asked: true },
+        Clients { name: "protobuf", writes: Protobuf, reads: Protobuf, asked: true },
+        Clients { name: "json, read", writes: Json, reads: Protobuf, asked: true },
+    ]
+};
+
 struct Bench {
     server: Server,
-    encoding: Encoding,
+    clients: &'static Clients,
 }
 
 impl Bench {
-    async fn start(encoding: Encoding) -> Bench {
+    async fn start(clients: &'static Clients) -> Bench {
         let store = Store::memory(setpoint_store::Options::default());
         let mut options = Options::new(store, Clock::new(jiff::Timestamp::now), Random::from_seed(1));
         options.admission.service_account = false;
-        Bench { server: Server::start(options).await.unwrap(), encoding }
+        let bench = Bench { server: Server::start(options).await.unwrap(), clients };
+        if clients.asked {
+            bench.send(Method::GET, "/api/v1/namespaces/default", Encoding::Protobuf, Bytes::new()).await;
+        }
+        bench
     }
 
-    async fn send(&self, method: Method, path: &str, body: Bytes) -> Bytes {
-        let media_type = self.encoding.media_type();
+    async fn send(&self, method: Method, path: &str, encoding: Encoding, body: Bytes) -> Bytes {
+        let media_type = encoding.media_type();
         let request = Request::builder()
             .method(method)
             .uri(path)
@@ -87,33 +111,34 @@ impl Bench {
 
     /// Microseconds for each of: create, update, first get, get, first list, list, watch from the start.
     async fn run(&self) -> [f64; 7] {
+        let Clients { writes, reads, .. } = *self.clients;
         let path = |at: usize| format!("/api/v1/namespaces/default/pods/pod-{at}");
         let bodies = |note: &str| -> Vec<Bytes> {
-            (0..OBJECTS).map(|at| self.encoding.bytes(&pod(&format!("pod-{at}"), note))).collect()
+            (0..OBJECTS).map(|at| writes.bytes(&pod(&format!("pod-{at}"), note))).collect()
         };
         let (first, second) = (bodies("first"), bodies("second"));
         let began = Instant::now();
         for body in first {
-            self.send(Method::POST, "/api/v1/namespaces/default/pods", body).await;
+            self.send(Method::POST, "/api/v1/namespaces/default/pods", writes, body).await;
         }
         let create = per_object(began);
         let began = Instant::now();
         for (at, body) in second.into_iter().enumerate() {
-            self.send(Method::PUT, &path(at), body).await;
+            self.send(Method::PUT, &path(at), writes, body).await;
         }
         let update = per_object(began);
         let mut gets = [0.0; 2];
         for get in &mut gets {
             let began = Instant::now();
             for at in 0..OBJECTS {
-                self.send(Method::GET, &path(at), Bytes::new()).await;
+                self.send(Method::GET, &path(at), reads, Bytes::new()).await;
             }
             *get = per_object(began);
         }
         let mut lists = [0.0; 2];
         for list in &mut lists {
             let began = Instant::now();
-            self.send(Method::GET, "/api/v1/pods", Bytes::new()).await;
+            self.send(Method::GET, "/api/v1/pods", reads, Bytes::new()).await;
             *list = per_object(began);
         }
         let began = Instant::now();
@@ -127,14 +152,14 @@ impl Bench {
     async fn watch(&self, path: &str, events: usize) {
         let request = Request::builder()
             .uri(path)
-            .header("accept", self.encoding.media_type())
+            .header("accept", self.clients.reads.media_type())
             .body(full(Bytes::new()));
         let response = self.server.handle(Caller::Trusted(UserInfo::admin("admin")), request.unwrap()).await;
         assert!(response.status().is_success());
         let (mut body, mut seen, mut rest) = (response.into_body(), 0, Vec::new());
         while seen < events {
             let data = body.frame().await.expect("more events").unwrap().into_data().unwrap();
-            match self.encoding {
+            match self.clients.reads {
                 Encoding::Json => seen += data.iter().filter(|byte| **byte == b'\n').count(),
                 Encoding::Protobuf => {
                     rest.extend_from_slice(&data);
@@ -172,20 +197,18 @@ fn per_object(began: Instant) -> f64 {
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let names = ["create", "update", "first get", "get", "first list", "list", "watch"];
-    let mut best = [[f64::MAX; 7]; 2];
+    let mut best = [[f64::MAX; 7]; CLIENTS.len()];
     for _ in 0..ROUNDS {
-        for (at, encoding) in [Encoding::Json, Encoding::Protobuf].into_iter().enumerate() {
-            let figures = Bench::start(encoding).await.run().await;
-            for (best, figure) in best[at].iter_mut().zip(figures) {
+        for (best, clients) in best.iter_mut().zip(&CLIENTS) {
+            let figures = Bench::start(clients).await.run().await;
+            for (best, figure) in best.iter_mut().zip(figures) {
                 *best = best.min(figure);
             }
         }
     }
-    println!(
-        "{:12} {:>10} {:>10}   µs an object, the best of {ROUNDS} rounds of {OBJECTS} pods",
-        "", "json", "protobuf"
-    );
+    println!("µs an object, the best of {ROUNDS} rounds of {OBJECTS} pods");
+    println!("{:12}{}", "", CLIENTS.map(|clients| format!("{:>13}", clients.name)).concat());
     for (at, name) in names.iter().enumerate() {
-        println!("{name:12} {:10.2} {:10.2}", best[0][at], best[1][at]);
+        println!("{name:12}{}", best.map(|best| format!("{:13.2}", best[at])).concat());
     }
 }

@@ -88,7 +88,7 @@ impl Lines {
             return Some(stored_line(kind, &entry.value));
         }
         if self.plain_protobuf {
-            return crate::protobuf::stored_frame(kind.name(), entry, &self.resource);
+            return crate::protobuf::stored_frame(&self.ask.server, &self.resource, kind.name(), entry);
         }
         self.value(kind.name(), crate::registry::value(entry))
     }
@@ -97,7 +97,10 @@ impl Lines {
     pub(crate) fn event(&mut self, kind: Kind, event: &Event) -> Option<Bytes> {
         if self.plain_protobuf {
             let shared: &Shared = event.memo(|_| Shared::default());
-            let there = || crate::protobuf::stored_frame(kind.name(), event.new.as_ref()?, &self.resource);
+            let there = || {
+                let entry = event.new.as_ref()?;
+                crate::protobuf::stored_frame(&self.ask.server, &self.resource, kind.name(), entry)
+            };
             let frame = match kind {
                 Kind::Added => shared.added_frame.get_or_init(there),
                 Kind::Modified => shared.modified_frame.get_or_init(there),

@@ -14,8 +14,8 @@ use setpoint_api::protobuf;
 use setpoint_store::Entry;
 
 use crate::error::{ApiError, Result};
+use crate::message::{Message, Messages};
 use crate::negotiate::{Form, Format, JSON};
-use crate::protobuf::Messages;
 use crate::registry::Resource;
 use crate::server::{Ask, Body};
 use crate::{object, respond, table};
@@ -91,7 +91,7 @@ pub(crate) fn presented_value<'v>(resource: &Resource, value: &'v Value) -> Cow<
 /// Answers with one stored object.
 pub(crate) fn one_entry(ask: &Ask, status: StatusCode, entry: &Entry) -> Result<Response<Body>> {
     if ask.negotiated.form == Form::Whole && ask.negotiated.format == Format::Protobuf {
-        let body = crate::protobuf::stored(entry, &ask.resource)?;
+        let body = crate::protobuf::stored(&ask.server, &ask.resource, entry)?;
         return Ok(respond::bytes(status, Format::Protobuf.media_type(), body));
     }
     let bytes = presented(&ask.resource, &entry.value);
@@ -160,8 +160,8 @@ pub(crate) async fn list(ask: &Ask, listed: Listed) -> Result<Response<Body>> {
 /// A protobuf list is its head, the messages of its items, and its tail. The head has the length of all, so that none is
 /// sent before the last is there.
 async fn protobuf_list(ask: &Ask, listed: &Listed) -> Result<Response<Body>> {
-    let messages = Messages::new(&ask.resource);
-    let mut items: Vec<Bytes> = Vec::with_capacity(listed.entries.len());
+    let messages = Messages::new(&ask.server, &ask.resource);
+    let mut items: Vec<Arc<Message>> = Vec::with_capacity(listed.entries.len());
     for (at, entry) in listed.entries.iter().enumerate() {
         if at % TURN == TURN - 1 {
             tokio::task::yield_now().await;

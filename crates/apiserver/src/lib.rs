@@ -17,6 +17,7 @@ mod event;
 mod form;
 mod health;
 mod managed;
+mod message;
 mod metrics;
 pub mod negotiate;
 mod object;

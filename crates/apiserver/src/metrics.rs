@@ -165,6 +165,12 @@ impl Metrics {
         }
         let revision = server.store().revision();
         let _ = writeln!(out, "# TYPE setpoint_store_revision gauge\nsetpoint_store_revision {revision}");
+        let kept = server.0.kept.bytes();
+        let _ = writeln!(
+            out,
+            "# HELP setpoint_protobuf_kept_bytes Protobuf messages kept with stored objects.\n\
+             # TYPE setpoint_protobuf_kept_bytes gauge\nsetpoint_protobuf_kept_bytes {kept}"
+        );
         respond::bytes(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", out)
     }
 }

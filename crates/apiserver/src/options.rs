@@ -13,6 +13,9 @@ use crate::openapi::Prose;
 use crate::pki::PkiError;
 use crate::subresource::node::NodesHandle;
 
+/// The default of [`Options::kept_protobuf`].
+pub const KEPT_PROTOBUF: usize = 256 * 1024 * 1024;
+
 /// What a server is started with. [`Options::new`] fills in kube-apiserver's defaults.
 #[derive(Clone)]
 pub struct Options {
@@ -40,6 +43,9 @@ pub struct Options {
     pub advertise: Option<SocketAddr>,
     /// How long Events are kept.
     pub event_ttl: Duration,
+    /// The most bytes of protobuf messages that are kept with the objects they were made of. While there is no room they
+    /// are made for each reader.
+    pub kept_protobuf: usize,
     /// Nodes inside this process; others are reached at the address in their Node status.
     pub nodes: Option<NodesHandle>,
     /// TLS towards nodes at an address: our client certificate and whom we trust.
@@ -70,6 +76,7 @@ impl Options {
             admission: Admission::default(),
             advertise: None,
             event_ttl: Duration::from_secs(3600),
+            kept_protobuf: KEPT_PROTOBUF,
             nodes: None,
             kubelet_tls: None,
             ca_certificate: None,

@@ -4,11 +4,11 @@ use http::{Method, Request, Response};
 
 use crate::auth::UserInfo;
 use crate::error::{ApiError, Result};
-use crate::negotiate::{Form, Offer, negotiate};
+use crate::negotiate::{Form, Format, Offer, negotiate};
 use crate::registry::Resource;
 use crate::request::RequestInfo;
 use crate::server::{Ask, Body, Server};
-use crate::{body, discovery, health, openapi, respond, subresource, verb, version};
+use crate::{body, discovery, health, message, openapi, respond, subresource, verb, version};
 
 /// Answers an authorized request.
 pub(crate) async fn route(
@@ -38,6 +38,9 @@ pub(crate) async fn route(
     let negotiated = negotiate(request.headers(), &info.query, offer)?;
     if matches!(negotiated.form, Form::Table(_)) {
         table_options(&info)?;
+    }
+    if (negotiated.format, negotiated.form) == (Format::Protobuf, Form::Whole) && !resource.rules.ephemeral {
+        message::wanted(server);
     }
     let (parts, request_body) = request.into_parts();
     let ask =

@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use crate::auth::{Caller, UserInfo, authn, authz, impersonate};
 use crate::error::{ApiError, Result};
+use crate::message::Kept;
 use crate::metrics::Metrics;
 use crate::negotiate::{Format, Offer, negotiate};
 use crate::options::Options;
@@ -49,11 +50,12 @@ pub(crate) struct Inner {
     pub(crate) registry: Registry,
     pub(crate) metrics: Metrics,
     pub(crate) discovery: crate::discovery::Cache,
+    pub(crate) kept: Kept,
     /// Where it listens, as the Service `kubernetes` says.
     pub(crate) advertised: OnceLock<SocketAddr>,
     /// Set once the store has failed to write for good.
     pub(crate) write_failed: AtomicBool,
-    /// Relayed streams: they end with the server.
+    /// Relayed streams and what is done beside requests: they end with the server.
     sessions: Mutex<JoinSet<()>>,
 }
 
@@ -65,6 +67,7 @@ impl Server {
         let registry = Registry::default();
         registry.reload(&options.store.snapshot());
         Ok(Server(Arc::new(Inner {
+            kept: Kept::new(options.kept_protobuf),
             options,
             registry,
             metrics: Metrics::default(),
@@ -142,7 +145,7 @@ impl Server {
         }
     }
 
-    /// Runs a relayed stream until it or the server ends.
+    /// Runs something until it or the server ends.
     pub(crate) fn own(&self, session: impl Future<Output = ()> + Send + 'static) {
         let mut sessions = self.0.sessions.lock().expect("no holder of this lock panics");
         while sessions.try_join_next().is_some() {}

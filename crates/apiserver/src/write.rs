@@ -397,6 +397,7 @@ pub(crate) async fn commit<T>(
         return Ok((value, Vec::new()));
     }
     let committed = store.transact(decide).await.map_err(|error| ask.server.refused(error))?;
+    crate::message::written(&ask.server, &ask.resource, &committed.events);
     if ask.resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
         crate::crd::settle_after(&ask.server, &committed.events).await;
     } else if ask.resource.custom.is_some() {

@@ -39,35 +39,46 @@ pub struct Outcome {
     pub elapsed: Duration,
 }
 
-impl Outcome {
-    pub fn rate(&self) -> f64 {
-        self.operations as f64 / self.elapsed.as_secs_f64()
-    }
-}
-
 /// Sends every call once, spread over the connections. Requests are made before the clock starts.
 pub async fn drive(target: &Target, calls: Vec<Call>) -> Result<Outcome> {
-    let mut connections = Vec::new();
-    for _ in 0..CONNECTIONS {
-        connections.push(Connection::open(target).await?);
+    Load::open(target).await?.drive(calls).await
+}
+
+/// Connections that stay open between loads.
+pub struct Load {
+    target: Target,
+    connections: Vec<Connection>,
+}
+
+impl Load {
+    pub async fn open(target: &Target) -> Result<Load> {
+        let mut connections = Vec::new();
+        for _ in 0..CONNECTIONS {
+            connections.push(Connection::open(target).await?);
+        }
+        Ok(Load { target: target.clone(), connections })
     }
-    let operations = calls.len();
-    let mut shares: Vec<Vec<Request<Full<Bytes>>>> = (0..CONNECTIONS).map(|_| Vec::new()).collect();
-    for (at, call) in calls.iter().enumerate() {
-        shares[at % CONNECTIONS].push(target.request(call)?);
+
+    /// As the function [`drive`].
+    pub async fn drive(&mut self, calls: Vec<Call>) -> Result<Outcome> {
+        let operations = calls.len();
+        let mut shares: Vec<Vec<Request<Full<Bytes>>>> = (0..CONNECTIONS).map(|_| Vec::new()).collect();
+        for (at, call) in calls.iter().enumerate() {
+            shares[at % CONNECTIONS].push(self.target.request(call)?);
+        }
+        let start = Instant::now();
+        let mut workers = JoinSet::new();
+        for (mut connection, share) in self.connections.drain(..).zip(shares) {
+            workers.spawn(async move {
+                for request in share {
+                    connection.exchange(request).await?;
+                }
+                anyhow::Ok(connection)
+            });
+        }
+        while let Some(worker) = workers.join_next().await {
+            self.connections.push(worker??);
+        }
+        Ok(Outcome { operations, elapsed: start.elapsed() })
     }
-    let start = Instant::now();
-    let mut workers = JoinSet::new();
-    for (mut connection, share) in connections.into_iter().zip(shares) {
-        workers.spawn(async move {
-            for request in share {
-                connection.exchange(request).await?;
-            }
-            anyhow::Ok(connection)
-        });
-    }
-    while let Some(worker) = workers.join_next().await {
-        worker??;
-    }
-    Ok(Outcome { operations, elapsed: start.elapsed() })
 }

@@ -8,8 +8,8 @@ use super::wire::{BYTES, FIXED64, VARINT, Wire, only_bytes};
 use super::{DEPTH, DecodeError, MAGIC};
 use crate::schema::amount::canonical;
 use crate::schema::instant::Instant;
-use crate::schema::zero::{fill, float, written, zero};
-use crate::schema::{Codec, Field, ProtoSlot, Scalar, Schema, Shape, Struct, builtin, untyped_json};
+use crate::schema::zero::{absent, float, written, zero};
+use crate::schema::{Codec, ProtoSlot, Scalar, Schema, Shape, Struct, builtin, untyped_json};
 
 /// The object of a message without an envelope; without `apiVersion` and `kind`, which messages do not have.
 ///
@@ -50,13 +50,9 @@ fn body(data: &[u8], before: Option<Value>, ty: &Schema, place: Place) -> Result
     match (&ty.shape, ty.codec) {
         (_, Codec::JsonOnly) => Err(DecodeError::NoForm(ty.go.as_deref().unwrap_or_default().to_owned())),
         (Shape::Struct(fields), _) => {
-            let mut out = match before {
-                Some(Value::Object(map)) => map,
-                _ => Map::new(),
-            };
-            slots(data, &mut out, fields, &fields.proto, 0, place)?;
-            fill(fields, &mut out);
-            Ok(Value::Object(out))
+            let mut out = Object::new(fields, before);
+            slots(data, &mut out, &fields.proto, 0, place)?;
+            Ok(out.finish())
         }
         (Shape::List { item, .. }, _) => {
             let mut items = Vec::new();
@@ -119,11 +115,54 @@ fn alternatives(data: &[u8], codec: Codec, props: &Schema, place: Place) -> Resu
     })
 }
 
+/// An object on its way. Most fields come once: what it has is known without looking for names.
+struct Object<'f> {
+    fields: &'f Struct,
+    map: Map<String, Value>,
+    /// Which of the first 64 fields may be there, by bit.
+    has: u64,
+}
+
+impl<'f> Object<'f> {
+    fn new(fields: &'f Struct, before: Option<Value>) -> Self {
+        match before {
+            Some(Value::Object(map)) => Object { fields, map, has: u64::MAX },
+            _ => Object { fields, map: Map::new(), has: 0 },
+        }
+    }
+
+    fn may_have(&self, at: u16) -> bool {
+        self.has.checked_shr(at.into()).is_none_or(|bits| bits & 1 == 1)
+    }
+
+    fn take(&mut self, at: u16) -> Option<Value> {
+        if !self.may_have(at) {
+            return None;
+        }
+        self.map.remove(&*self.fields.fields[usize::from(at)].name)
+    }
+
+    fn put(&mut self, at: u16, value: Value) {
+        self.has |= 1u64.checked_shl(at.into()).unwrap_or(0);
+        self.map.insert(self.fields.fields[usize::from(at)].name.to_string(), value);
+    }
+
+    /// With what Go writes even when nobody set it.
+    fn finish(mut self) -> Value {
+        for at in &self.fields.always {
+            let field = &self.fields.fields[usize::from(*at)];
+            if !self.may_have(*at) || !self.map.contains_key(&*field.name) {
+                self.map.insert(field.name.to_string(), absent(field));
+            }
+        }
+        Value::Object(self.map)
+    }
+}
+
 /// Reads a message's fields into the object; embedded messages are the same object in JSON.
 fn slots(
     data: &[u8],
-    out: &mut Map<String, Value>,
-    fields: &Struct,
+    out: &mut Object<'_>,
     slots: &[ProtoSlot],
     level: usize,
     place: Place,
@@ -140,30 +179,30 @@ fn slots(
             wire.skip(number, kind)?;
             continue;
         };
+        let field = &out.fields.fields[usize::from(slot.field)];
         if level < 2 && slot.path[level + 1] != 0 {
             if kind != BYTES {
-                return wrong(&fields.fields[usize::from(slot.field)].name, kind);
+                return wrong(&field.name, kind);
             }
             let behind = slots.partition_point(|slot| u64::from(slot.path[level]) <= number);
-            self::slots(wire.bytes()?, out, fields, &slots[first..behind], level + 1, place)?;
+            self::slots(wire.bytes()?, out, &slots[first..behind], level + 1, place)?;
             hint = behind;
             continue;
         }
-        let field = &fields.fields[usize::from(slot.field)];
         hint = first + 1;
         match (&field.ty.get().shape, field.ty.get().codec) {
             (Shape::List { item, .. }, codec) if codec != Codec::WrappedList => {
-                let mut items = match out.remove(&*field.name) {
+                let mut items = match out.take(slot.field) {
                     Some(Value::Array(items)) => items,
                     _ => Vec::new(),
                 };
                 wire.run(number, kind, |wire, kind| {
                     list_item(wire, kind, &mut items, item.get(), &field.name, place.below(2))
                 })?;
-                out.insert(field.name.to_string(), Value::Array(items));
+                out.put(slot.field, Value::Array(items));
             }
             (Shape::Map { value, .. }, _) => {
-                let mut entries = match out.remove(&*field.name) {
+                let mut entries = match out.take(slot.field) {
                     Some(Value::Object(entries)) => entries,
                     _ => Map::new(),
                 };
@@ -175,9 +214,9 @@ fn slots(
                     entries.insert(key, value);
                     Ok(())
                 })?;
-                out.insert(field.name.to_string(), Value::Object(entries));
+                out.put(slot.field, Value::Object(entries));
             }
-            _ => self::field(&mut wire, kind, out, field, place)?,
+            _ => self::field(&mut wire, kind, out, slot.field, place)?,
         }
     }
     Ok(())
@@ -186,17 +225,18 @@ fn slots(
 fn field(
     wire: &mut Wire<'_>,
     kind: u8,
-    out: &mut Map<String, Value>,
-    field: &Field,
+    out: &mut Object<'_>,
+    at: u16,
     place: Place,
 ) -> Result<(), DecodeError> {
-    let (ty, name) = (field.ty.get(), &*field.name);
-    let before = if matches!(ty.shape, Shape::Struct(_)) { out.remove(name) } else { None };
-    let value = single(wire, kind, before, ty, name, place.below(1))?;
+    let field = &out.fields.fields[usize::from(at)];
+    let ty = field.ty.get();
+    let before = if matches!(ty.shape, Shape::Struct(_)) { out.take(at) } else { None };
+    let value = single(wire, kind, before, ty, &field.name, place.below(1))?;
     if written(field, ty, &value) && (place.nulls || !value.is_null()) {
-        out.insert(name.to_owned(), value);
+        out.put(at, value);
     } else {
-        out.remove(name);
+        out.take(at);
     }
     Ok(())
 }

@@ -16,7 +16,7 @@ pub use decode::decode_message;
 pub use encode::encode_message;
 pub use envelope::{Envelope, MAGIC, open, seal};
 pub(crate) use layout::Layout;
-pub use transcode::transcode_message;
+pub use transcode::{transcode_into, transcode_message};
 
 use serde_json::Value;
 

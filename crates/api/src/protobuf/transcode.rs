@@ -22,16 +22,26 @@ use crate::schema::{Codec, Field, Scalar, Schema, Shape, Struct, builtin};
 /// # Errors
 /// When it is not JSON, the type has no protobuf form, or a value does not fit its type.
 pub fn transcode_message(json: &[u8], schema: &Schema) -> Result<Vec<u8>, EncodeError> {
-    let mut writer = Writer {
-        out: Vec::with_capacity(json.len()),
-        scratch: Vec::new(),
-        spans: Vec::new(),
-        json: Scanner::new(json),
-    };
+    let mut out = Vec::new();
+    transcode_into(&mut out, json, schema)?;
+    Ok(out)
+}
+
+/// As [`transcode_message`], into a buffer whose former content is lost.
+///
+/// # Errors
+/// As [`transcode_message`]; the buffer is then empty.
+pub fn transcode_into(out: &mut Vec<u8>, json: &[u8], schema: &Schema) -> Result<(), EncodeError> {
+    let mut buffer = std::mem::take(out);
+    buffer.clear();
+    buffer.reserve(json.len());
+    let json = Scanner::new(json);
+    let mut writer = Writer { out: buffer, scratch: Vec::new(), spans: Vec::new(), json };
     let first = writer.next()?;
     writer.body(first, schema, "", None)?;
     writer.json.end().map_err(malformed)?;
-    Ok(writer.out)
+    *out = writer.out;
+    Ok(())
 }
 
 type Done = Result<(), EncodeError>;

@@ -30,10 +30,14 @@ pub(crate) fn fill(fields: &Struct, out: &mut Map<String, Value>) {
     for at in &fields.always {
         let field = &fields.fields[usize::from(*at)];
         if !out.contains_key(&*field.name) {
-            let value = if field.pointer { Value::Null } else { zero(field.ty.get()) };
-            out.insert(field.name.to_string(), value);
+            out.insert(field.name.to_string(), absent(field));
         }
     }
+}
+
+/// What Go writes for a field that it always writes and nobody set.
+pub(crate) fn absent(field: &Field) -> Value {
+    if field.pointer { Value::Null } else { zero(field.ty.get()) }
 }
 
 /// Whether Go writes a field that was set to this value.

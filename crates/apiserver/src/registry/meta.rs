@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use setpoint_store::Entry;
 
-use crate::protobuf::Kept;
+use crate::message::Slot;
 
 /// What selectors and authorization need of an object.
 #[derive(Debug, Default, Deserialize)]
@@ -37,15 +37,15 @@ pub struct Meta {
 #[derive(Debug, Default)]
 struct Memo {
     meta: OnceLock<Meta>,
-    protobuf: OnceLock<Kept>,
+    protobuf: Slot,
 }
 
 fn memo(entry: &Entry) -> &Memo {
     entry.memo(|_| Memo::default())
 }
 
-/// The object as a protobuf message.
-pub(crate) fn protobuf(entry: &Entry) -> &OnceLock<Kept> {
+/// Where the object's protobuf message is kept.
+pub(crate) fn protobuf(entry: &Entry) -> &Slot {
     &memo(entry).protobuf
 }
 

@@ -1,0 +1,219 @@
+//! Protobuf messages of stored objects: made once, kept with the objects, ready before readers come.
+//!
+//! Until a client asks for protobuf nothing is made. From then on every write makes the message of what it wrote, and
+//! those of what was stored before are made beside other work, so that a reader finds them.
+
+use std::cell::{Cell, OnceCell};
+use std::ops::Deref;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use setpoint_api::protobuf::{encode_message, transcode_into};
+use setpoint_api::schema::Schema;
+use setpoint_store::{Entry, Event, KeyRange};
+
+use crate::error::{ApiError, Result};
+use crate::form;
+use crate::registry::{self, Resource};
+use crate::server::{Inner, Server};
+
+/// So many stored objects get their messages before other work has its turn.
+const SLICE: usize = 32;
+
+/// What a server keeps for its readers of protobuf.
+pub(crate) struct Kept {
+    wanted: AtomicBool,
+    budget: Arc<Budget>,
+}
+
+/// How much may be kept, and is.
+#[derive(Debug)]
+struct Budget {
+    most: usize,
+    used: AtomicUsize,
+}
+
+impl Budget {
+    fn has_room(&self, size: usize) -> bool {
+        self.used.load(Relaxed) + size <= self.most
+    }
+
+    fn take(&self, size: usize) -> bool {
+        let more = |used: usize| (used + size <= self.most).then_some(used + size);
+        self.used.fetch_update(Relaxed, Relaxed, more).is_ok()
+    }
+}
+
+impl Kept {
+    pub(crate) fn new(most: usize) -> Self {
+        Kept { wanted: AtomicBool::new(false), budget: Arc::new(Budget { most, used: AtomicUsize::new(0) }) }
+    }
+
+    /// How many bytes of messages there are.
+    pub(crate) fn bytes(&self) -> usize {
+        self.budget.used.load(Relaxed)
+    }
+}
+
+/// An object's message. One that is kept counts until its last reader is done with it.
+#[derive(Debug)]
+pub(crate) struct Message {
+    bytes: Box<[u8]>,
+    /// Whose room it takes; none for one that is made for a single reader.
+    budget: Option<Arc<Budget>>,
+}
+
+impl Deref for Message {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Message {
+    fn drop(&mut self) {
+        if let Some(budget) = &self.budget {
+            budget.used.fetch_sub(self.bytes.len(), Relaxed);
+        }
+    }
+}
+
+/// Where an object's message is kept. An object never changes, so neither does its message.
+#[derive(Debug, Default)]
+pub(crate) struct Slot(Mutex<Option<Arc<Message>>>);
+
+impl Slot {
+    /// The message, made by the first who wants it. Who comes meanwhile waits for it rather than make it again.
+    fn get_or_make(&self, make: impl FnOnce() -> Result<Arc<Message>>) -> Result<Arc<Message>> {
+        // A panic while it was made left nothing in it.
+        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(message) = &*slot {
+            return Ok(message.clone());
+        }
+        let message = make()?;
+        if message.budget.is_some() {
+            *slot = Some(message.clone());
+        }
+        Ok(message)
+    }
+
+    fn get(&self) -> Option<Arc<Message>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// The messages of a resource's stored objects.
+pub(crate) struct Messages<'r> {
+    budget: &'r Arc<Budget>,
+    resource: &'r Resource,
+    /// Looked up for the first message that has to be made.
+    schema: OnceCell<Schema>,
+    /// Where messages are written, one after the other.
+    buffer: Cell<Vec<u8>>,
+    is_stored_form: bool,
+}
+
+impl<'r> Messages<'r> {
+    pub(crate) fn new(server: &'r Server, resource: &'r Resource) -> Self {
+        Messages::within(&server.0.kept, resource)
+    }
+
+    fn within(kept: &'r Kept, resource: &'r Resource) -> Self {
+        let is_stored_form = resource.is_stored_form();
+        let (schema, buffer) = (OnceCell::new(), Cell::default());
+        Messages { budget: &kept.budget, resource, schema, buffer, is_stored_form }
+    }
+
+    /// The message of one object.
+    pub(crate) fn of(&self, entry: &Entry) -> Result<Arc<Message>> {
+        if !self.is_stored_form {
+            let shown = form::present_value(self.resource, registry::value(entry));
+            let bytes = encode_message(&shown, self.schema()).map_err(ApiError::internal)?;
+            return Ok(Arc::new(Message { bytes: bytes.into(), budget: None }));
+        }
+        let slot = registry::protobuf(entry);
+        if self.budget.has_room(entry.value.len()) {
+            return slot.get_or_make(|| self.make(entry));
+        }
+        // Nobody waits for a message that is not going to be shared.
+        slot.get().map_or_else(|| self.make(entry), Ok)
+    }
+
+    fn make(&self, entry: &Entry) -> Result<Arc<Message>> {
+        let mut buffer = self.buffer.take();
+        transcode_into(&mut buffer, &entry.value, self.schema()).map_err(ApiError::internal)?;
+        let budget = self.budget.take(buffer.len()).then(|| self.budget.clone());
+        // What is kept takes no more room than it needs.
+        let message = Message { bytes: Box::from(&*buffer), budget };
+        self.buffer.set(buffer);
+        Ok(Arc::new(message))
+    }
+
+    fn schema(&self) -> &Schema {
+        self.schema.get_or_init(|| self.resource.schema())
+    }
+}
+
+/// A client reads protobuf. The first one makes the server ready for the others.
+pub(crate) fn wanted(server: &Server) {
+    let wanted = &server.0.kept.wanted;
+    if !wanted.load(Relaxed) && !wanted.swap(true, Relaxed) {
+        server.own(fill(Arc::downgrade(&server.0)));
+    }
+}
+
+/// Makes the messages of what was written, where somebody reads protobuf.
+pub(crate) fn written(server: &Server, resource: &Resource, events: &[Arc<Event>]) {
+    let is_kept = resource.custom.is_none() && resource.is_stored_form();
+    if !is_kept || !server.0.kept.wanted.load(Relaxed) {
+        return;
+    }
+    let messages = Messages::new(server, resource);
+    let own = events.iter().filter(|event| event.key.starts_with(&resource.prefix));
+    for entry in own.filter_map(|event| event.new.as_ref()) {
+        ready(&messages, entry);
+    }
+}
+
+/// Sees to it that a message is there, if there is room for it.
+fn ready(messages: &Messages<'_>, entry: &Entry) {
+    if messages.budget.has_room(entry.value.len()) {
+        // A kind without messages has none to be ready; its readers are told.
+        let _ = messages.of(entry);
+    }
+}
+
+/// Makes the messages of everything that is stored, a little at a time. Ends early with the server.
+async fn fill(server: Weak<Inner>) {
+    let resources = match server.upgrade() {
+        Some(inner) => inner.registry.all(),
+        None => return,
+    };
+    let kept = |resource: &&Arc<Resource>| resource.custom.is_none() && resource.is_stored_form();
+    for resource in resources.iter().filter(kept) {
+        let range = KeyRange::prefix(&resource.prefix);
+        let mut from = Some(resource.prefix.clone());
+        while let Some(next) = from {
+            let Some(inner) = server.upgrade() else { return };
+            from = fill_slice(&inner, resource, &range, &next);
+            drop(inner);
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// The messages of some objects; returns where the next slice begins. The state is let go in between: an index that
+/// nobody holds is written in place.
+fn fill_slice(inner: &Inner, resource: &Resource, range: &KeyRange, from: &[u8]) -> Option<Vec<u8>> {
+    let messages = Messages::within(&inner.kept, resource);
+    let snapshot = inner.options.store.snapshot();
+    let mut entries = snapshot.range(range, Some(from));
+    for entry in entries.by_ref().take(SLICE) {
+        ready(&messages, entry);
+    }
+    entries.next().map(|entry| entry.key.to_vec())
+}
+
+#[cfg(test)]
+mod tests;
