@@ -5,12 +5,18 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{e2e, run};
+use crate::{e2e, flags, run};
 
 pub fn run(words: &[String]) -> Result<()> {
-    let Some((name, flags)) = words.split_first() else {
+    let Some((name, words)) = words.split_first() else {
         bail!("usage: cargo xtask bench apiserver|controllers|runtime [FLAGS]")
     };
+    match name.as_str() {
+        "apiserver" => flags::check(words, &["--objects=", "--pods=", "--watchers=", "--alone"])?,
+        "controllers" => flags::check(words, &["--only=", "--alone"])?,
+        "runtime" => flags::check(words, &["--only=", "--pods="])?,
+        other => bail!("no bench `{other}`; there are apiserver, controllers and runtime"),
+    }
     let mut command = run::cargo();
     command.current_dir(run::root()).args([
         "run",
@@ -28,7 +34,7 @@ pub fn run(words: &[String]) -> Result<()> {
             command.arg("--setpoint").arg(e2e::build()?)
         }
     };
-    run::check(command.args(flags))
+    run::check(command.args(words))
 }
 
 /// Builds what the runtime is compared with, and its own side, and gives the folder with all of them.

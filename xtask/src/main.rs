@@ -5,6 +5,7 @@
 
 mod bench;
 mod e2e;
+mod flags;
 mod rollout;
 mod run;
 mod schema;
@@ -29,10 +30,16 @@ cargo xtask COMMAND
   soak steady [N]   N objects of each example operator at rest for a minute: nothing may be asked
   soak controller-runtime
                     every suite of controller-runtime that needs no webhooks, on setpoint assets
-  bench NAME        ours beside the peers: apiserver, runtime, controllers [--only CASE]
+  bench apiserver [--objects N] [--pods N] [--watchers N] [--alone]
+  bench controllers [--only CASE] [--alone]
+  bench runtime [--only informer,queue,latency,operator] [--pods N]
+                    ours beside the peers; `--alone` leaves the peers out
   peers             build kube-apiserver, kube-controller-manager, kubectl and etcd into the cache folder
   schema            generate the table of built-in kinds from the Go modules of Kubernetes (needs Go)
-  wire NAME         the real server's answers beside ours: record, verify, replay, fuzz --seconds N --seed S
+  wire record|verify|replay [--only FILE]
+                    the real server's answers: record them, ask it again, ask ours
+  wire fuzz [--seconds N] [--seed S] [--keep-going]
+                    random requests to both: stops at the first difference, or lists every distinct one
 ";
 
 fn main() -> ExitCode {
@@ -47,6 +54,10 @@ fn main() -> ExitCode {
 }
 
 fn dispatch(words: &[String]) -> Result<()> {
+    if words.iter().any(|word| word == "--help" || word == "-h") {
+        print!("{HELP}");
+        return Ok(());
+    }
     match words.first().map(String::as_str) {
         Some("tidy") => tidy::run(),
         Some("e2e") => e2e::run(&words[1..]),
@@ -59,7 +70,7 @@ fn dispatch(words: &[String]) -> Result<()> {
         }
         Some("wire") => wire::run(&words[1..]),
         Some("schema") => schema::generate(),
-        Some("help" | "--help" | "-h") | None => {
+        Some("help") | None => {
             print!("{HELP}");
             Ok(())
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use crate::{e2e, run};
+use crate::{e2e, flags, run};
 
 /// Seeds of the disk that loses what was not synced.
 const CRASH_SEEDS: &str = "1000";
@@ -31,11 +31,17 @@ pub fn run(words: &[String]) -> Result<()> {
         }
         Some("crash") => store("crash", first(CRASH_SEEDS)),
         Some("store-kill") => store("kill", first(STORE_KILLS)),
-        Some("kill") => kill(&words[1..]),
+        Some("kill") => {
+            flags::check(&words[1..], &["--times=", "--seed="])?;
+            kill(&words[1..])
+        }
         Some("watch") => {
             watch(words.iter().skip(1).find(|word| *word != "--seeds").map_or(WATCH_SEEDS, String::as_str))
         }
-        Some("rollout") => crate::rollout::soak(&words[1..]),
+        Some("rollout") => {
+            flags::check(&words[1..], &["--times=", "--seed="])?;
+            crate::rollout::soak(&words[1..])
+        }
         Some("steady") => steady(words.get(1).map_or(Ok(STEADY_OBJECTS), |word| word.parse())?),
         Some("controller-runtime") => e2e::all_suites(),
         Some(other) => bail!(

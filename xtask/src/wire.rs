@@ -2,11 +2,18 @@
 
 use anyhow::{Result, bail};
 
-use crate::run;
+use crate::{flags, run};
 
 pub fn run(words: &[String]) -> Result<()> {
-    if words.is_empty() {
-        bail!("usage: cargo xtask wire record|verify|replay|fuzz [--only FILE] [--seconds N] [--seed S]")
+    match words.split_first() {
+        Some((name, rest)) if matches!(name.as_str(), "record" | "verify" | "replay") => {
+            flags::check(rest, &["--only="])?;
+        }
+        Some((name, rest)) if name == "fuzz" => {
+            flags::check(rest, &["--seconds=", "--seed=", "--keep-going"])?;
+        }
+        Some((other, _)) => bail!("no command `{other}`; there are record, verify, replay and fuzz"),
+        None => bail!("usage: cargo xtask wire record|verify|replay|fuzz [FLAGS]"),
     }
     run::check(run::cargo().args(["run", "--quiet", "--package", "setpoint-wire", "--"]).args(words))
 }
