@@ -88,6 +88,18 @@ impl DecodeCache {
         }
     }
 
+    /// Hands what was decoded from `old` on to `new`, which says the same in another form.
+    pub fn hand_on(&self, old: &Object, new: &Object) {
+        let mut inner = self.inner.lock().expect("no holder of this lock panics");
+        let Some(mut kept) = inner.objects.remove(&address(old)) else { return };
+        for decoded in &mut kept {
+            decoded._object = new.clone();
+            inner.order.push_back((address(new), decoded.type_id));
+        }
+        inner.objects.insert(address(new), kept);
+        inner.shrink(self.limit);
+    }
+
     /// Bytes that the kept objects are estimated to take.
     pub fn bytes(&self) -> usize {
         self.inner.lock().expect("no holder of this lock panics").bytes
@@ -163,6 +175,22 @@ mod tests {
         cache.forget(&object);
         assert_eq!(cache.bytes(), 0);
         assert!(!Arc::ptr_eq(&first, &cache.decode::<Value>(&object).unwrap()));
+    }
+
+    #[test]
+    fn an_object_in_another_form_keeps_what_was_decoded_from_it() {
+        let cache = DecodeCache::new(1 << 20);
+        let (raw, packed) = (object("a"), object("a"));
+        let first = cache.decode::<Value>(&raw).unwrap();
+        let bytes = cache.bytes();
+        cache.hand_on(&raw, &packed);
+        assert_eq!(Arc::strong_count(&raw.0), 1, "the old form is not held any more");
+        assert!(Arc::ptr_eq(&first, &cache.decode::<Value>(&packed).unwrap()));
+        assert_eq!(cache.bytes(), bytes);
+        cache.forget(&packed);
+        assert_eq!(cache.bytes(), 0);
+        cache.hand_on(&packed, &raw);
+        assert_eq!(cache.bytes(), 0, "nothing was decoded");
     }
 
     #[test]

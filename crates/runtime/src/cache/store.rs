@@ -245,6 +245,7 @@ impl Store {
             {
                 self.0.bytes.fetch_add(packed.heap_bytes() as u64, Ordering::Relaxed);
                 self.0.bytes.fetch_sub(raw.heap_bytes() as u64, Ordering::Relaxed);
+                self.0.decoded.hand_on(&raw, &packed);
                 *cached = packed;
             }
         }
