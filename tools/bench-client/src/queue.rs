@@ -61,13 +61,15 @@ fn shell(requests: Arc<Vec<Request>>, rounds: u64) -> Result<Duration> {
         for _ in 0..WORKERS {
             let (queue, done, finished) = (queue.clone(), Arc::clone(&done), Arc::clone(&finished));
             tasks.spawn(async move {
-                let mut next = queue.get().await;
-                while let Some(item) = next {
+                let Some(mut item) = queue.get().await else { return };
+                loop {
                     // Before it is given back: that waits for the next one.
                     if (done.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(keys) {
                         finished.notify_one();
                     }
-                    next = WorkQueue::next(item).await;
+                    if !item.advance().await {
+                        return;
+                    }
                 }
             });
         }

@@ -4,8 +4,9 @@ use std::hash::Hash;
 use std::time::Duration;
 
 use super::delay::{Delays, NOWHERE};
-use super::keys::Keys;
+use super::keys::{Keys, NEAR, Rest};
 use super::limiter::RateLimiter;
+use super::line::Entry;
 use super::ready::Ready;
 use super::reason::{Reason, Reasons};
 use super::slots::KeyId;
@@ -59,6 +60,16 @@ pub struct Run {
     pub waited: Duration,
 }
 
+/// A key that is with a worker.
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    place: u32,
+    since: u64,
+}
+
+/// So many of the keys that are next are brought near at a time.
+const AHEAD: u32 = 16;
+
 /// The pure work queue. See the [module's](super) contract. Times are durations since any fixed start and must
 /// not run backwards.
 #[derive(Debug)]
@@ -66,7 +77,9 @@ pub struct Queue<T> {
     pub(super) keys: Keys<T>,
     ready: Ready,
     delays: Delays<u32>,
-    processing: Vec<u32>,
+    processing: Vec<Running>,
+    /// Gets until the next keys are brought near.
+    until_far: u32,
     limiter: RateLimiter,
     shutting_down: bool,
     pub(super) stats: Stats,
@@ -81,9 +94,10 @@ impl<T: Clone + Eq + Hash> Queue<T> {
     pub fn new(options: QueueOptions<T>) -> Self {
         Queue {
             keys: Keys::new(options.seed, options.fairness, options.idle_keys),
-            ready: Ready::new(nanos(options.ageing)),
+            ready: Ready::new(nanos(options.ageing), options.fairness.is_some()),
             delays: Delays::new(),
             processing: Vec::new(),
+            until_far: 0,
             limiter: options.limiter,
             shutting_down: false,
             stats: Stats::default(),
@@ -95,7 +109,7 @@ impl<T: Clone + Eq + Hash> Queue<T> {
     pub fn intern(&mut self, key: &T) -> KeyId {
         let place = self.keys.place(key);
         let id = self.keys.slots.id(place);
-        self.keys.rest(place);
+        self.rest(place);
         id
     }
 
@@ -133,24 +147,18 @@ impl<T: Clone + Eq + Hash> Queue<T> {
         self.stats.adds += 1;
         let slot = &mut self.keys.slots[place];
         slot.reasons.note(reason);
-        if slot.dirty {
-            if priority > slot.priority {
-                slot.priority = priority;
-                if !slot.processing {
-                    let since = slot.links.since;
-                    self.ready.remove(&mut self.keys.slots, place);
-                    self.ready.push(&mut self.keys.slots, place, priority, now);
-                    // The wait is measured from the first add, whatever the key's priority became since.
-                    self.keys.slots[place].links.since = since;
-                }
-            }
+        let known = slot.priority;
+        if slot.dirty && priority <= known {
             return;
         }
-        slot.dirty = true;
         slot.priority = priority;
-        if !slot.processing {
-            self.ready.push(&mut self.keys.slots, place, priority, now);
+        let queued = std::mem::replace(&mut slot.dirty, true);
+        if slot.processing {
+            return;
         }
+        // The wait is measured from the first add, whatever the key's priority became since.
+        let since = if queued { self.ready.remove(&mut self.keys.slots, place, known) } else { now };
+        self.ready.push(&mut self.keys.slots, place, priority, since);
     }
 
     /// Queues a key after `delay`. Of several delays of one key the earliest end counts.
@@ -176,17 +184,12 @@ impl<T: Clone + Eq + Hash> Queue<T> {
         }
         let at = nanos(now.saturating_add(delay));
         let slots = &mut self.keys.slots;
-        let slot = &mut slots[place];
-        let waits_at = slot.delayed_at;
+        let waits_at = slots[place].delayed_at;
+        let moved = |place, waits_at| slots[place].delayed_at = waits_at;
         if waits_at == NOWHERE {
-            (slot.delayed_priority, slot.delayed_reason) = (priority, reason);
-            self.delays.push(at, place, |place, waits_at| slots[place].delayed_at = waits_at);
+            self.delays.push(at, place, priority, reason, moved);
         } else {
-            slot.delayed_priority = slot.delayed_priority.max(priority);
-            if at < self.delays.at(waits_at) {
-                slot.delayed_reason = reason;
-                self.delays.hasten(waits_at, at, |place, waits_at| slots[place].delayed_at = waits_at);
-            }
+            self.delays.join(waits_at, at, priority, reason, moved);
         }
     }
 
@@ -226,7 +229,7 @@ impl<T: Clone + Eq + Hash> Queue<T> {
     pub fn forget(&mut self, key: &T) {
         if let Some(place) = self.keys.find(key) {
             self.keys.slots[place].failures = 0;
-            self.keys.rest(place);
+            self.rest(place);
         }
     }
 
@@ -234,7 +237,7 @@ impl<T: Clone + Eq + Hash> Queue<T> {
     pub fn forget_id(&mut self, id: KeyId) {
         if let Some(place) = self.keys.slots.place(id) {
             self.keys.slots[place].failures = 0;
-            self.keys.rest(place);
+            self.rest(place);
         }
     }
 
@@ -255,9 +258,7 @@ impl<T: Clone + Eq + Hash> Queue<T> {
             let slots = &mut self.keys.slots;
             let due = self.delays.pop(|place, waits_at| slots[place].delayed_at = waits_at);
             let due = due.expect("there is an earliest");
-            let slot = &slots[due.id];
-            let (priority, reason) = (slot.delayed_priority, slot.delayed_reason);
-            self.add_at(due.id, priority, reason, due.at);
+            self.add_at(due.id, due.priority, due.reason, due.at);
         }
     }
 
@@ -268,21 +269,39 @@ impl<T: Clone + Eq + Hash> Queue<T> {
 
     /// Takes the next key. It stays with its taker until [`Queue::done`].
     pub fn get(&mut self, now: Duration) -> Option<Run> {
-        self.keys.tick(now);
-        let now = nanos(now);
-        self.fire_until(now);
-        let place = self.ready.pop(&mut self.keys.slots, now)?;
+        let (place, waited) = self.take(now)?;
         let id = self.keys.slots.id(place);
+        let slot = &mut self.keys.slots[place];
+        let reasons = std::mem::take(&mut slot.reasons);
+        Some(Run { id, priority: slot.priority, reasons, failures: slot.failures, waited })
+    }
+
+    /// As [`Queue::get`], for who takes the reasons out of the key's slot: where it lies and how long it was ready.
+    pub(super) fn take(&mut self, now: Duration) -> Option<(u32, Duration)> {
+        let now = nanos(now);
+        self.keys.tick(now);
+        self.fire_until(now);
+        self.approach();
+        let Entry { place, since } = self.ready.pop(&mut self.keys.slots, now)?;
         let slot = &mut self.keys.slots[place];
         slot.dirty = false;
         slot.processing = true;
-        slot.running_since = now;
-        slot.running_place = self.processing.len() as u32;
-        self.processing.push(place);
-        let waited = Duration::from_nanos(now.saturating_sub(slot.links.since));
+        slot.stands_at = self.processing.len() as u32;
+        self.processing.push(Running { place, since: now });
+        let waited = Duration::from_nanos(now.saturating_sub(since));
         self.stats.waited.observe(waited);
-        let reasons = std::mem::take(&mut slot.reasons);
-        Some(Run { id, priority: slot.priority, reasons, failures: slot.failures, waited })
+        Some((place, waited))
+    }
+
+    /// Brings near what the next gets will look at. Of a long queue each key is far away, and the processor waits for
+    /// many of them together here, for one after the other later.
+    fn approach(&mut self) {
+        if self.until_far > 0 {
+            self.until_far -= 1;
+        } else if self.ready.len() > NEAR {
+            self.until_far = AHEAD - 1;
+            self.keys.approach(self.ready.ahead(AHEAD as usize));
+        }
     }
 
     /// Gives a key back. If it was added meanwhile it is queued again, once. Says whether it was.
@@ -294,11 +313,11 @@ impl<T: Clone + Eq + Hash> Queue<T> {
         }
         let now = nanos(now);
         slot.processing = false;
-        self.stats.worked.observe(Duration::from_nanos(now.saturating_sub(slot.running_since)));
-        let ran_at = slot.running_place as usize;
-        self.processing.swap_remove(ran_at);
+        let ran_at = slot.stands_at as usize;
+        let ran = self.processing.swap_remove(ran_at);
+        self.stats.worked.observe(Duration::from_nanos(now.saturating_sub(ran.since)));
         if let Some(moved) = self.processing.get(ran_at) {
-            self.keys.slots[*moved].running_place = ran_at as u32;
+            self.keys.slots[moved.place].stands_at = ran_at as u32;
         }
         let slot = &self.keys.slots[place];
         if slot.dirty {
@@ -306,8 +325,15 @@ impl<T: Clone + Eq + Hash> Queue<T> {
             self.ready.push(&mut self.keys.slots, place, priority, now);
             return true;
         }
-        self.keys.rest(place);
+        self.rest(place);
         false
+    }
+
+    /// After something for a key has ended.
+    fn rest(&mut self, place: u32) {
+        if self.keys.rest(place) == Rest::RoomGivenBack {
+            self.ready.clear();
+        }
     }
 
     /// Refuses adds from now on and drops what is delayed. What is queued is still handed out.
@@ -320,7 +346,7 @@ impl<T: Clone + Eq + Hash> Queue<T> {
             freed.push(place);
         });
         for place in freed {
-            self.keys.rest(place);
+            self.rest(place);
         }
     }
 
@@ -364,6 +390,6 @@ impl<T: Clone + Eq + Hash> Queue<T> {
     }
 
     pub(super) fn running_since(&self) -> impl Iterator<Item = Duration> + '_ {
-        self.processing.iter().map(|place| Duration::from_nanos(self.keys.slots[*place].running_since))
+        self.processing.iter().map(|running| Duration::from_nanos(running.since))
     }
 }

@@ -1,5 +1,7 @@
 //! The waiting room of delayed keys: an indexed binary heap with one place per key.
 
+use super::reason::Reason;
+
 /// A place in the heap that no entry has.
 pub(super) const NOWHERE: u32 = u32::MAX;
 
@@ -15,6 +17,8 @@ pub(super) struct Delayed<Id> {
     pub(super) at: u64,
     sequence: u64,
     pub(super) id: Id,
+    pub(super) priority: i32,
+    pub(super) reason: Reason,
 }
 
 impl<Id: Copy> Delays<Id> {
@@ -30,22 +34,36 @@ impl<Id: Copy> Delays<Id> {
         self.heap.first().map(|first| first.at)
     }
 
-    pub(super) fn at(&self, place: u32) -> u64 {
-        self.heap[place as usize].at
-    }
-
     /// `moved` learns the new place of every entry that moves.
-    pub(super) fn push(&mut self, at: u64, id: Id, moved: impl FnMut(Id, u32)) {
-        let entry = Delayed { at, sequence: self.sequence, id };
+    pub(super) fn push(
+        &mut self,
+        at: u64,
+        id: Id,
+        priority: i32,
+        reason: Reason,
+        moved: impl FnMut(Id, u32),
+    ) {
+        self.heap.push(Delayed { at, sequence: self.sequence, id, priority, reason });
         self.sequence += 1;
-        self.heap.push(entry);
         self.rise(self.heap.len() - 1, moved);
     }
 
-    /// Gives the entry at `place` an earlier time.
-    pub(super) fn hasten(&mut self, place: u32, at: u64, moved: impl FnMut(Id, u32)) {
-        self.heap[place as usize].at = at;
-        self.rise(place as usize, moved);
+    /// Joins another delay of the same key to the entry at `place`: the earlier end counts, with its reason, and the
+    /// higher priority.
+    pub(super) fn join(
+        &mut self,
+        place: u32,
+        at: u64,
+        priority: i32,
+        reason: Reason,
+        moved: impl FnMut(Id, u32),
+    ) {
+        let entry = &mut self.heap[place as usize];
+        entry.priority = entry.priority.max(priority);
+        if at < entry.at {
+            (entry.at, entry.reason) = (at, reason);
+            self.rise(place as usize, moved);
+        }
     }
 
     pub(super) fn pop(&mut self, mut moved: impl FnMut(Id, u32)) -> Option<Delayed<Id>> {

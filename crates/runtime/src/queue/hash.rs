@@ -20,6 +20,15 @@ fn fold(a: u64, b: u64) -> u64 {
     (wide as u64) ^ ((wide >> 64) as u64)
 }
 
+/// The bytes behind the last whole word. Of a text that has one they are read together with those before them; its
+/// length, which is hashed too, says how many are new.
+fn last(bytes: &[u8], rest: &[u8]) -> u64 {
+    match bytes.last_chunk::<8>() {
+        Some(word) => u64::from_le_bytes(*word),
+        None => rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
+    }
+}
+
 impl BuildHasher for FoldState {
     type Hasher = FoldHasher;
 
@@ -36,9 +45,7 @@ impl Hasher for FoldHasher {
             state = fold(state ^ u64::from_le_bytes(*word), MULTIPLIER | 1);
         }
         if !rest.is_empty() {
-            let mut last = [0u8; 8];
-            last[..rest.len()].copy_from_slice(rest);
-            state = fold(state ^ u64::from_le_bytes(last), MULTIPLIER | 1);
+            state = fold(state ^ last(bytes, rest), MULTIPLIER | 1);
         }
         self.0 = state;
     }

@@ -59,6 +59,7 @@ impl<T> Inbox<T> {
         self.inside.lock().expect("no holder of this lock panics")
     }
 
+    #[inline]
     pub(super) fn push(&self, add: Add<T>) -> Added {
         let mut inside = self.lock();
         if inside.closed {

@@ -15,11 +15,11 @@ pub struct Item<T: Clone + Eq + Hash> {
     /// Empty once the key was given back.
     pub(super) queue: Option<WorkQueue<T>>,
     pub(super) id: KeyId,
-    key: T,
-    priority: Priority,
-    reasons: Reasons,
-    failures: u32,
-    waited: Duration,
+    pub(super) key: T,
+    pub(super) priority: Priority,
+    pub(super) reasons: Reasons,
+    pub(super) failures: u32,
+    pub(super) waited: Duration,
 }
 
 impl<T: Clone + Eq + Hash> Item<T> {

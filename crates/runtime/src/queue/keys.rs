@@ -2,21 +2,27 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash};
-use std::time::Duration;
 
 use super::hash::FoldState;
 use super::slots::Slots;
 use super::table::Table;
 
 /// A table of so many keys is near: looking into it takes no time worth saving.
-const NEAR: usize = 4096;
+pub(super) const NEAR: usize = 4096;
 
 /// With more keys than that, idle ones are forgotten so many at a time.
 const FORGOTTEN_AT_ONCE: usize = 32;
 
 /// An empty queue gives back the room that it has not filled a quarter of for so long. That of a first state is given
 /// back so, that of load which comes again and again stays.
-const ROOM_KEPT: Duration = Duration::from_secs(1);
+const ROOM_KEPT_NANOS: u64 = 1_000_000_000;
+
+/// What [`Keys::rest`] did with the room of the keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rest {
+    RoomKept,
+    RoomGivenBack,
+}
 
 /// All keys that are queued, running, delayed or failing, and some idle ones.
 #[derive(Debug)]
@@ -33,8 +39,8 @@ pub(super) struct Keys<T> {
     /// The most keys that were known since none was.
     peak: usize,
     /// When they last filled a quarter of their room.
-    filled_at: Duration,
-    now: Duration,
+    filled_at: u64,
+    now: u64,
 }
 
 /// The part of a key's hash that the table looks at.
@@ -56,13 +62,13 @@ impl<T: Clone + Eq + Hash> Keys<T> {
             idle: VecDeque::new(),
             idle_keys,
             peak: 0,
-            filled_at: Duration::ZERO,
-            now: Duration::ZERO,
+            filled_at: 0,
+            now: 0,
         }
     }
 
-    /// What time it is, for what is kept for a while.
-    pub(super) fn tick(&mut self, now: Duration) {
+    /// What time it is in nanoseconds, for what is kept for a while.
+    pub(super) fn tick(&mut self, now: u64) {
         self.now = now;
     }
 
@@ -87,8 +93,15 @@ impl<T: Clone + Eq + Hash> Keys<T> {
     }
 
     /// Brings near what [`Keys::place_of`] is about to look up.
-    pub(super) fn warm(&self, hashes: impl Iterator<Item = u32>) {
+    pub(super) fn warm(&self, hashes: impl ExactSizeIterator<Item = u32>) {
+        self.slots.warm(hashes.len());
         self.table.warm(hashes);
+    }
+
+    /// Brings near what lies at these places.
+    pub(super) fn approach(&self, places: impl Iterator<Item = u32>) {
+        let seen = places.fold(0, |seen, place| seen ^ self.slots[place].hash);
+        std::hint::black_box(seen);
     }
 
     fn insert(&mut self, key: T, hash: u32) -> u32 {
@@ -124,14 +137,14 @@ impl<T: Clone + Eq + Hash> Keys<T> {
     }
 
     /// A key that nothing is left to do for is forgotten, together with others.
-    pub(super) fn rest(&mut self, place: u32) {
+    pub(super) fn rest(&mut self, place: u32) -> Rest {
         let slot = &self.slots[place];
         if !slot.idle() || slot.in_idle {
-            return;
+            return Rest::RoomKept;
         }
         if self.idle_keys == 0 && self.idle.is_empty() && self.slots.len() <= NEAR {
             self.remove(place);
-            return;
+            return self.give_back();
         }
         let slot = &mut self.slots[place];
         slot.in_idle = true;
@@ -140,6 +153,7 @@ impl<T: Clone + Eq + Hash> Keys<T> {
         if self.idle.len() > self.idle_keys.saturating_add(patience) {
             self.forget_idle();
         }
+        self.give_back()
     }
 
     /// Forgets the keys that were idle longest, unless they are busy again: then they only leave the idle ones.
@@ -156,15 +170,20 @@ impl<T: Clone + Eq + Hash> Keys<T> {
         }
     }
 
-    /// Gives back room; no key is known.
-    fn give_back(&mut self) {
-        if self.peak >= self.slots.room() / 4 {
+    /// Gives back room if no key is known.
+    fn give_back(&mut self) -> Rest {
+        if self.slots.len() > 0 {
+            return Rest::RoomKept;
+        }
+        let peak = std::mem::take(&mut self.peak);
+        if peak >= self.slots.room() / 4 {
             self.filled_at = self.now;
-        } else if self.now.saturating_sub(self.filled_at) > ROOM_KEPT {
+        } else if self.now.saturating_sub(self.filled_at) > ROOM_KEPT_NANOS {
             self.slots.clear();
             self.table.clear();
+            return Rest::RoomGivenBack;
         }
-        self.peak = 0;
+        Rest::RoomKept
     }
 
     fn remove(&mut self, place: u32) {
@@ -175,8 +194,5 @@ impl<T: Clone + Eq + Hash> Keys<T> {
             self.leave_flow(flow);
         }
         self.slots.remove(place);
-        if self.slots.len() == 0 {
-            self.give_back();
-        }
     }
 }

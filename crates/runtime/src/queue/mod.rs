@@ -24,7 +24,8 @@
 //!
 //! [`Queue`] is the pure core: time is an argument, nothing locks, waits or spawns. What it knows of a key lies in a place
 //! that is used again as soon as nothing is left to do for the key, so that adding allocates nothing and a short queue
-//! stays in the processor's cache whatever the number of keys; every step except the delays' heap costs the same whatever
+//! stays in the processor's cache whatever the number of keys; the order of a long one lies in memory in that order, and
+//! the next keys are brought near together; every step except the delays' heap costs the same whatever
 //! the length of the queue. [`WorkQueue`] is the thin async shell that workers share: who adds hashes the key and leaves
 //! it in an inbox, who works empties the inbox, so that neither waits for the other; a worker is woken only if it sleeps,
 //! and wakes the next one itself.
@@ -36,6 +37,7 @@ mod inbox;
 mod item;
 mod keys;
 mod limiter;
+mod line;
 mod ready;
 mod reason;
 mod shell;

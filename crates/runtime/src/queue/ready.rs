@@ -1,10 +1,10 @@
 //! The keys that may run now: levels by priority, in each level a ring of flows (namespaces), in each flow a
-//! first-in-first-out list. Everything is linked through the keys' slots, so that no step allocates and every
-//! step costs the same whatever the length of the queue.
+//! line. Every step costs the same whatever the length of the queue, and allocates only when it is longer than ever.
 
 use std::collections::VecDeque;
 
-use super::slots::{NONE, Slots};
+use super::line::{Entry, Line};
+use super::slots::Slots;
 
 /// How many distinct priorities are told apart. A further one joins the nearest level that exists.
 pub const MAX_LEVELS: usize = 32;
@@ -13,57 +13,30 @@ pub const MAX_LEVELS: usize = 32;
 /// that has waited longest.
 pub const AGED_SHARE: u32 = 4;
 
-/// Where a key stands among the ready ones.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Links {
-    flow_previous: u32,
-    /// Of a free slot: the next free one.
-    pub(super) flow_next: u32,
-    age_previous: u32,
-    age_next: u32,
-    pub(super) since: u64,
-    priority: i32,
-}
-
-impl Default for Links {
-    fn default() -> Self {
-        Links {
-            flow_previous: NONE,
-            flow_next: NONE,
-            age_previous: NONE,
-            age_next: NONE,
-            since: 0,
-            priority: 0,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-struct FlowList {
-    head: u32,
-    tail: u32,
+/// The keys of one flow, and whether it has a turn.
+#[derive(Debug, Default)]
+struct Flow {
+    line: Line,
     in_ring: bool,
-}
-
-impl Default for FlowList {
-    fn default() -> Self {
-        FlowList { head: NONE, tail: NONE, in_ring: false }
-    }
 }
 
 #[derive(Debug)]
 struct Level {
     priority: i32,
-    flows: Vec<FlowList>,
+    flows: Vec<Flow>,
     ring: VecDeque<u32>,
-    oldest: u32,
-    newest: u32,
+    /// All keys of the level. With one flow that is the flow's line, and this one stays empty.
+    ages: Line,
     len: usize,
 }
 
 impl Level {
     fn new(priority: i32) -> Self {
-        Level { priority, flows: Vec::new(), ring: VecDeque::new(), oldest: NONE, newest: NONE, len: 0 }
+        Level { priority, flows: Vec::new(), ring: VecDeque::new(), ages: Line::default(), len: 0 }
+    }
+
+    fn oldest(&self, fair: bool) -> Option<Entry> {
+        if fair { self.ages.front() } else { self.flows.first()?.line.front() }
     }
 }
 
@@ -71,14 +44,16 @@ impl Level {
 #[derive(Debug)]
 pub(super) struct Ready {
     levels: Vec<Level>,
+    /// There may be more than one flow.
+    fair: bool,
     ageing: u64,
     since_aged: u32,
     len: usize,
 }
 
 impl Ready {
-    pub(super) fn new(ageing: u64) -> Self {
-        Ready { levels: Vec::new(), ageing, since_aged: 0, len: 0 }
+    pub(super) fn new(ageing: u64, fair: bool) -> Self {
+        Ready { levels: Vec::new(), fair, ageing, since_aged: 0, len: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -105,35 +80,19 @@ impl Ready {
         if distance(above) <= distance(below) { above } else { below }
     }
 
-    pub(super) fn push<T>(&mut self, slots: &mut Slots<T>, id: u32, priority: i32, now: u64) {
-        let place = self.level_for(priority);
-        let level = &mut self.levels[place];
-        let flow = slots[id].flow;
+    pub(super) fn push<T>(&mut self, slots: &mut Slots<T>, place: u32, priority: i32, since: u64) {
+        let level = self.level_for(priority);
+        let level = &mut self.levels[level];
+        let slot = &mut slots[place];
+        let flow = slot.flow;
         if level.flows.len() <= flow as usize {
-            level.flows.resize(flow as usize + 1, FlowList::default());
+            level.flows.resize_with(flow as usize + 1, Flow::default);
         }
         let list = &mut level.flows[flow as usize];
-        let links = Links {
-            flow_previous: list.tail,
-            flow_next: NONE,
-            age_previous: level.newest,
-            age_next: NONE,
-            since: now,
-            priority: level.priority,
-        };
-        if let Some(tail) = slots.get_mut(list.tail) {
-            tail.links.flow_next = id;
-        } else {
-            list.head = id;
+        slot.stands_at = list.line.push(Entry { place, since });
+        if self.fair {
+            slot.ages_at = level.ages.push(Entry { place, since });
         }
-        list.tail = id;
-        if let Some(newest) = slots.get_mut(level.newest) {
-            newest.links.age_next = id;
-        } else {
-            level.oldest = id;
-        }
-        level.newest = id;
-        slots[id].links = links;
         if !list.in_ring {
             list.in_ring = true;
             level.ring.push_back(flow);
@@ -142,77 +101,91 @@ impl Ready {
         self.len += 1;
     }
 
-    /// Takes `id` out of wherever it stands.
-    pub(super) fn remove<T>(&mut self, slots: &mut Slots<T>, id: u32) {
-        let place = self.level_for(slots[id].links.priority);
-        self.unlink(slots, place, id);
+    /// Takes a key out that was pushed with this priority. Says since when it was ready.
+    pub(super) fn remove<T>(&mut self, slots: &mut Slots<T>, place: u32, priority: i32) -> u64 {
+        let level = self.level_for(priority);
+        self.leave(slots, level, place).since
     }
 
-    fn unlink<T>(&mut self, slots: &mut Slots<T>, place: usize, id: u32) {
-        let level = &mut self.levels[place];
-        let Links { flow_previous, flow_next, age_previous, age_next, .. } = slots[id].links;
-        let list = &mut level.flows[slots[id].flow as usize];
-        match slots.get_mut(flow_previous) {
-            Some(previous) => previous.links.flow_next = flow_next,
-            None => list.head = flow_next,
-        }
-        match slots.get_mut(flow_next) {
-            Some(next) => next.links.flow_previous = flow_previous,
-            None => list.tail = flow_previous,
-        }
-        match slots.get_mut(age_previous) {
-            Some(previous) => previous.links.age_next = age_next,
-            None => level.oldest = age_next,
-        }
-        match slots.get_mut(age_next) {
-            Some(next) => next.links.age_previous = age_previous,
-            None => level.newest = age_previous,
+    fn leave<T>(&mut self, slots: &mut Slots<T>, level: usize, place: u32) -> Entry {
+        let slot = &slots[place];
+        let (number, flow) = (slot.stands_at, slot.flow);
+        let line = &mut self.levels[level].flows[flow as usize].line;
+        let left = line.leave(number, |place, number| slots[place].stands_at = number);
+        self.left(slots, level, place);
+        left.expect("a ready key stands in the line of its flow")
+    }
+
+    /// After a key has left the line of its flow.
+    fn left<T>(&mut self, slots: &mut Slots<T>, level: usize, place: u32) {
+        let level = &mut self.levels[level];
+        if self.fair {
+            let number = slots[place].ages_at;
+            level.ages.leave(number, |place, number| slots[place].ages_at = number);
         }
         level.len -= 1;
         self.len -= 1;
     }
 
-    /// The next key to run.
-    pub(super) fn pop<T>(&mut self, slots: &mut Slots<T>, now: u64) -> Option<u32> {
+    /// The next key to run, and since when it was ready.
+    pub(super) fn pop<T>(&mut self, slots: &mut Slots<T>, now: u64) -> Option<Entry> {
         let top = self.levels.iter().position(|level| level.len > 0)?;
-        if let Some((place, id)) = self.aged(slots, top, now) {
+        if let Some((level, place)) = self.aged(top, now) {
             self.since_aged += 1;
             if self.since_aged >= AGED_SHARE {
                 self.since_aged = 0;
-                self.unlink(slots, place, id);
-                return Some(id);
+                return Some(self.leave(slots, level, place));
             }
         }
         let level = &mut self.levels[top];
         loop {
             let flow = *level.ring.front().expect("a level with keys has a flow in its ring");
             let list = &mut level.flows[flow as usize];
-            let id = list.head;
-            if id == NONE || slots[id].links.flow_next == NONE {
+            let entry = list.line.pop();
+            if list.line.is_empty() {
                 list.in_ring = false;
                 level.ring.pop_front();
             } else if level.ring.len() > 1 {
-                level.ring.rotate_left(1);
+                level.ring.pop_front();
+                level.ring.push_back(flow);
             }
-            if id == NONE {
-                continue;
+            if let Some(entry) = entry {
+                self.left(slots, top, entry.place);
+                return Some(entry);
             }
-            self.unlink(slots, top, id);
-            return Some(id);
         }
     }
 
     /// The key below `top` that has waited longest, if it has waited for longer than the ageing time.
-    fn aged<T>(&self, slots: &Slots<T>, top: usize, now: u64) -> Option<(usize, u32)> {
+    fn aged(&self, top: usize, now: u64) -> Option<(usize, u32)> {
         self.levels
             .iter()
             .enumerate()
             .skip(top + 1)
             .filter_map(|(place, level)| {
-                let since = slots.get(level.oldest)?.links.since;
-                (now.saturating_sub(since) >= self.ageing).then_some((since, place, level.oldest))
+                let Entry { place: oldest, since } = level.oldest(self.fair)?;
+                (now.saturating_sub(since) >= self.ageing).then_some((since, place, oldest))
             })
             .min_by_key(|(since, place, _)| (*since, *place))
             .map(|(_, place, id)| (place, id))
+    }
+
+    /// Where about `many` of the keys lie that are next.
+    pub(super) fn ahead(&self, many: usize) -> impl Iterator<Item = u32> + '_ {
+        let level = self.levels.iter().find(|level| level.len > 0);
+        level.into_iter().flat_map(move |level| {
+            let each = many.div_ceil(level.ring.len().max(1));
+            level.ring.iter().take(many).flat_map(move |flow| {
+                let line = &level.flows[*flow as usize].line;
+                line.places().take(each)
+            })
+        })
+    }
+
+    /// Gives back all room; nothing is ready.
+    pub(super) fn clear(&mut self) {
+        for level in &mut self.levels {
+            *level = Level::new(level.priority);
+        }
     }
 }

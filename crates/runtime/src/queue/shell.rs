@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::Priority;
-use super::core::{Queue, QueueOptions, Run, nanos};
+use super::core::{Queue, QueueOptions, nanos};
 use super::hash::FoldState;
 use super::inbox::{Add, Added, Inbox};
 use super::item::Item;
@@ -274,43 +274,7 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
 
     /// Gives a key back and takes the next one: [`Item::done`] and [`WorkQueue::get`] in one step.
     pub async fn next(mut finished: Item<T>) -> Option<Item<T>> {
-        let mut attempts = 0;
-        loop {
-            match finished.queue.as_ref()?.exchange(finished.id, attempts == ATTEMPTS) {
-                Poll::Pending => {
-                    for _ in 0..1 << attempts {
-                        tokio::task::yield_now().await;
-                    }
-                    attempts += 1;
-                }
-                Poll::Ready(taken) => {
-                    // Given back already: nothing is left for its drop to do.
-                    let queue = finished.queue.take()?;
-                    if let Some((key, run)) = taken {
-                        return Some(Item::new(queue, key, &run));
-                    }
-                    queue.linger();
-                    return queue.get().await;
-                }
-            }
-        }
-    }
-
-    /// Gives a key back and takes the next one, if there is one. Pending: another worker has the lock, so that a thread
-    /// has better things to do than to fight for it. `insist` waits.
-    fn exchange(&self, finished: KeyId, insist: bool) -> Poll<Option<(T, Run)>> {
-        let Some(mut state) = (if insist { Some(self.lock()) } else { self.try_lock() }) else {
-            return Poll::Pending;
-        };
-        let now = self.now();
-        state.queue.done(finished, now);
-        let Some(run) = state.queue.get(now) else {
-            self.settle(state);
-            return Poll::Ready(None);
-        };
-        let key = state.queue.key(run.id).expect("a running key is known").clone();
-        self.wake(state);
-        Poll::Ready(Some((key, run)))
+        finished.advance().await.then_some(finished)
     }
 
     /// Looks for an add that is about to come, where another thread may be making one.
@@ -402,6 +366,60 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
             // Workers that wait for a key that was running learn that none will come.
             self.0.ready.notify_waiters();
         }
+    }
+}
+
+impl<T: Clone + Eq + Hash> Item<T> {
+    /// Gives the key back and becomes the next one, in its place: [`WorkQueue::next`] without moving anything. Says
+    /// whether there is one; if not, the queue is shut down and empty.
+    pub async fn advance(&mut self) -> bool {
+        let mut attempts = 0;
+        let taken = loop {
+            match self.exchange(attempts == ATTEMPTS) {
+                Poll::Ready(taken) => break taken,
+                Poll::Pending => {
+                    for _ in 0..1 << attempts {
+                        tokio::task::yield_now().await;
+                    }
+                    attempts += 1;
+                }
+            }
+        };
+        if taken {
+            return true;
+        }
+        // Given back already: nothing is left for its drop to do.
+        let Some(queue) = self.queue.take() else { return false };
+        queue.linger();
+        match queue.get().await {
+            Some(next) => *self = next,
+            None => return false,
+        }
+        true
+    }
+
+    /// Gives the key back and becomes the next one, if there is one. Pending: another worker has the lock, so that a
+    /// thread has better things to do than to fight for it. `insist` waits.
+    fn exchange(&mut self, insist: bool) -> Poll<bool> {
+        let Item { queue, id, key, priority, reasons, failures, waited } = self;
+        let Some(queue) = queue else { return Poll::Ready(false) };
+        let Some(mut state) = (if insist { Some(queue.lock()) } else { queue.try_lock() }) else {
+            return Poll::Pending;
+        };
+        let now = queue.now();
+        state.queue.done(*id, now);
+        let Some((place, wait)) = state.queue.take(now) else {
+            queue.settle(state);
+            return Poll::Ready(false);
+        };
+        let slots = &mut state.queue.keys.slots;
+        *id = slots.id(place);
+        let slot = &mut slots[place];
+        (*priority, *failures, *waited) = (Priority(slot.priority), slot.failures, wait);
+        *reasons = std::mem::take(&mut slot.reasons);
+        key.clone_from(slot.key());
+        queue.wake(state);
+        Poll::Ready(true)
     }
 }
 

@@ -1,14 +1,16 @@
 //! What the queue knows of each key, in places that are used again.
 
 use super::delay::NOWHERE;
-use super::ready::Links;
-use super::reason::{Reason, Reasons};
+use super::reason::Reasons;
 
 /// No place.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// Places that an empty queue always keeps.
 const KEPT_PLACES: usize = 256;
+
+/// So many places lie together. A longer queue gets further ones and moves nothing.
+const CHUNK: usize = 1024;
 
 /// A key that the queue knows, as a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,20 +23,19 @@ pub struct KeyId {
 /// What the queue knows of one key.
 #[derive(Debug)]
 pub(super) struct Slot<T> {
-    /// Nothing while the place is free; `links` then lead to the next free one.
+    /// Nothing while the place is free.
     key: Option<T>,
     generation: u32,
     pub(super) hash: u32,
-    pub(super) links: Links,
+    /// Its number in the line of its flow if it is ready, among the running keys if it runs.
+    pub(super) stands_at: u32,
+    /// Its number among all ready keys of its level, where there are flows.
+    pub(super) ages_at: u32,
     pub(super) flow: u32,
     pub(super) priority: i32,
     pub(super) failures: u32,
     pub(super) delayed_at: u32,
-    pub(super) delayed_priority: i32,
-    pub(super) delayed_reason: Reason,
     pub(super) reasons: Reasons,
-    pub(super) running_since: u64,
-    pub(super) running_place: u32,
     pub(super) dirty: bool,
     pub(super) processing: bool,
     pub(super) in_idle: bool,
@@ -46,16 +47,13 @@ impl<T> Slot<T> {
             key: Some(key),
             generation,
             hash,
-            links: Links::default(),
+            stands_at: 0,
+            ages_at: 0,
             flow,
             priority: 0,
             failures: 0,
             delayed_at: NOWHERE,
-            delayed_priority: 0,
-            delayed_reason: Reason::MANUAL,
             reasons: Reasons::default(),
-            running_since: 0,
-            running_place: 0,
             dirty: false,
             processing: false,
             in_idle: false,
@@ -74,73 +72,76 @@ impl<T> Slot<T> {
 /// All slots.
 #[derive(Debug)]
 pub(super) struct Slots<T> {
-    slots: Vec<Slot<T>>,
-    /// The place that was freed last: it is still in the processor's cache.
-    free: u32,
-    live: usize,
+    chunks: Vec<Vec<Slot<T>>>,
+    /// Places that were freed. The last one is used first: it is still in the processor's cache.
+    free: Vec<u32>,
     generation: u32,
 }
 
 impl<T> Slots<T> {
     pub(super) fn new() -> Self {
-        Slots { slots: Vec::new(), free: NONE, live: 0, generation: 0 }
+        Slots { chunks: Vec::new(), free: Vec::new(), generation: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.live
+        self.places() - self.free.len()
+    }
+
+    /// Places, free ones included.
+    fn places(&self) -> usize {
+        self.chunks.last().map_or(0, |last| (self.chunks.len() - 1) * CHUNK + last.len())
     }
 
     pub(super) fn insert(&mut self, key: T, hash: u32, flow: u32) -> u32 {
-        self.live += 1;
         self.generation = self.generation.wrapping_add(1);
-        let slot = Slot::new(key, hash, flow, self.generation);
-        if let Some(free) = self.slots.get_mut(self.free as usize) {
-            let place = self.free;
-            self.free = free.links.flow_next;
-            *free = slot;
+        let generation = self.generation;
+        if let Some(place) = self.free.pop() {
+            let slot = &mut self[place];
+            slot.key = Some(key);
+            (slot.generation, slot.hash, slot.flow) = (generation, hash, flow);
             return place;
         }
-        self.slots.push(slot);
-        u32::try_from(self.slots.len() - 1).expect("fewer keys than a process has memory for")
+        let place = self.places();
+        if place.is_multiple_of(CHUNK) {
+            // The first places come one by one: most queues are short.
+            let room = if place == 0 { 0 } else { CHUNK };
+            self.chunks.push(Vec::with_capacity(room));
+        }
+        self.chunks[place / CHUNK].push(Slot::new(key, hash, flow, generation));
+        u32::try_from(place).expect("fewer keys than a process has memory for")
     }
 
+    /// Of a key that is idle: but for the key itself its place is as new.
     pub(super) fn remove(&mut self, place: u32) {
-        let slot = &mut self.slots[place as usize];
-        slot.key = None;
-        slot.links.flow_next = self.free;
-        self.free = place;
-        self.live -= 1;
+        self[place].key = None;
+        self.free.push(place);
+    }
+
+    /// Brings near the places that the next `many` keys will take.
+    pub(super) fn warm(&self, many: usize) {
+        let next = self.free.iter().rev().take(many);
+        std::hint::black_box(next.fold(0, |seen, place| seen ^ self[*place].generation));
     }
 
     /// How many fit without making room, beyond those that are always kept.
     pub(super) fn room(&self) -> usize {
-        self.slots.len().saturating_sub(KEPT_PLACES)
+        self.places().saturating_sub(KEPT_PLACES)
     }
 
     /// Gives back all room; nothing is live.
     pub(super) fn clear(&mut self) {
-        (self.slots, self.free) = (Vec::new(), NONE);
+        (self.chunks, self.free) = (Vec::new(), Vec::new());
     }
 
     /// The number of what lies at a place.
     pub(super) fn id(&self, place: u32) -> KeyId {
-        KeyId { place, generation: self.slots[place as usize].generation }
+        KeyId { place, generation: self[place].generation }
     }
 
     /// Where a key lies, unless it was forgotten.
     pub(super) fn place(&self, id: KeyId) -> Option<u32> {
-        let slot = self.slots.get(id.place as usize)?;
+        let slot = self.chunks.get(id.place as usize / CHUNK)?.get(id.place as usize % CHUNK)?;
         (slot.generation == id.generation && slot.key.is_some()).then_some(id.place)
-    }
-
-    /// Nothing at [`NONE`].
-    pub(super) fn get_mut(&mut self, place: u32) -> Option<&mut Slot<T>> {
-        self.slots.get_mut(place as usize)
-    }
-
-    /// Nothing at [`NONE`].
-    pub(super) fn get(&self, place: u32) -> Option<&Slot<T>> {
-        self.slots.get(place as usize)
     }
 }
 
@@ -148,12 +149,12 @@ impl<T> std::ops::Index<u32> for Slots<T> {
     type Output = Slot<T>;
 
     fn index(&self, place: u32) -> &Slot<T> {
-        &self.slots[place as usize]
+        &self.chunks[place as usize / CHUNK][place as usize % CHUNK]
     }
 }
 
 impl<T> std::ops::IndexMut<u32> for Slots<T> {
     fn index_mut(&mut self, place: u32) -> &mut Slot<T> {
-        &mut self.slots[place as usize]
+        &mut self.chunks[place as usize / CHUNK][place as usize % CHUNK]
     }
 }

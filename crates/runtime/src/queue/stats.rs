@@ -41,10 +41,37 @@ impl Histogram {
     }
 }
 
-/// The bounds are the powers of ten from ten nanoseconds on.
+/// The bounds in nanoseconds: the powers of ten from ten on.
+const BOUNDS: [u64; BUCKETS.len()] = {
+    let mut bounds = [10; BUCKETS.len()];
+    let mut place = 1;
+    while place < bounds.len() {
+        bounds[place] = bounds[place - 1] * 10;
+        place += 1;
+    }
+    bounds
+};
+
+/// By its number of binary digits: the first bucket that a duration may be in. No power of two lies between the bounds
+/// of more than two.
+const FIRST_BUCKETS: [u8; 65] = {
+    let mut first = [0; 65];
+    let mut digits = 1;
+    while digits < first.len() {
+        let least = 1 << (digits - 1);
+        let mut place = first[digits - 1];
+        while (place as usize) < BOUNDS.len() && BOUNDS[place as usize] < least {
+            place += 1;
+        }
+        first[digits] = place;
+        digits += 1;
+    }
+    first
+};
+
 fn bucket(nanos: u64) -> usize {
-    let place = nanos.saturating_sub(1).max(1).ilog10() as usize;
-    place.min(BUCKETS.len())
+    let first = usize::from(FIRST_BUCKETS[(u64::BITS - nanos.leading_zeros()) as usize]);
+    first + usize::from(BOUNDS.get(first).is_some_and(|bound| nanos > *bound))
 }
 
 #[cfg(test)]
@@ -59,5 +86,11 @@ mod tests {
         }
         assert_eq!(histogram.buckets, [2, 1, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 1]);
         assert_eq!(histogram.count(), 6);
+        for exponent in 1..20 {
+            let bound = 10u64.pow(exponent);
+            let below = (exponent as usize - 1).min(BUCKETS.len());
+            assert_eq!((bucket(bound), bucket(bound + 1)), (below, (below + 1).min(BUCKETS.len())));
+        }
+        assert_eq!(bucket(u64::MAX), BUCKETS.len());
     }
 }
