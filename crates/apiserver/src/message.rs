@@ -4,12 +4,13 @@
 //! those of what was stored before are made beside other work, so that a reader finds them.
 
 use std::cell::{Cell, OnceCell};
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use setpoint_api::protobuf::{encode_message, transcode_into};
+use bytes::Bytes;
+use setpoint_api::protobuf::{self, encode_message, transcode_into};
 use setpoint_api::schema::Schema;
 use setpoint_store::{Entry, Event, KeyRange};
 
@@ -56,25 +57,41 @@ impl Kept {
     }
 }
 
-/// An object's message. One that is kept counts until its last reader is done with it.
+/// An object's message, in the envelope in which a single object is answered.
 #[derive(Debug)]
 pub(crate) struct Message {
-    bytes: Box<[u8]>,
+    sealed: Bytes,
+    /// Where in the envelope it stands.
+    at: Range<usize>,
     /// Whose room it takes; none for one that is made for a single reader.
     budget: Option<Arc<Budget>>,
+}
+
+impl Message {
+    fn new(resource: &Resource, bytes: &[u8], budget: Option<&Arc<Budget>>) -> Self {
+        let sealed = Bytes::from(protobuf::seal(&resource.api_version(), &resource.kind, bytes));
+        let end = sealed.len() - protobuf::LIST_END.len();
+        let budget = budget.filter(|budget| budget.take(sealed.len())).cloned();
+        Message { sealed, at: end - bytes.len()..end, budget }
+    }
+
+    /// With its envelope, which is not copied.
+    pub(crate) fn sealed(&self) -> Bytes {
+        self.sealed.clone()
+    }
 }
 
 impl Deref for Message {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        &self.bytes
+        &self.sealed[self.at.clone()]
     }
 }
 
 impl Drop for Message {
     fn drop(&mut self) {
         if let Some(budget) = &self.budget {
-            budget.used.fetch_sub(self.bytes.len(), Relaxed);
+            budget.used.fetch_sub(self.sealed.len(), Relaxed);
         }
     }
 }
@@ -130,7 +147,7 @@ impl<'r> Messages<'r> {
         if !self.is_stored_form {
             let shown = form::present_value(self.resource, registry::value(entry));
             let bytes = encode_message(&shown, self.schema()).map_err(ApiError::internal)?;
-            return Ok(Arc::new(Message { bytes: bytes.into(), budget: None }));
+            return Ok(Arc::new(Message::new(self.resource, &bytes, None)));
         }
         let slot = registry::protobuf(entry);
         if self.budget.has_room(entry.value.len()) {
@@ -143,9 +160,7 @@ impl<'r> Messages<'r> {
     fn make(&self, entry: &Entry) -> Result<Arc<Message>> {
         let mut buffer = self.buffer.take();
         transcode_into(&mut buffer, &entry.value, self.schema()).map_err(ApiError::internal)?;
-        let budget = self.budget.take(buffer.len()).then(|| self.budget.clone());
-        // What is kept takes no more room than it needs.
-        let message = Message { bytes: Box::from(&*buffer), budget };
+        let message = Message::new(self.resource, &buffer, Some(self.budget));
         self.buffer.set(buffer);
         Ok(Arc::new(message))
     }

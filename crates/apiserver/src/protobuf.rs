@@ -16,15 +16,14 @@ pub(crate) fn encode(value: &Value) -> Result<Vec<u8>> {
 }
 
 /// A stored object in its envelope.
-pub(crate) fn stored(server: &Server, resource: &Resource, entry: &Entry) -> Result<Vec<u8>> {
-    let message = Messages::new(server, resource).of(entry)?;
-    Ok(protobuf::seal(&resource.api_version(), &resource.kind, &message))
+pub(crate) fn stored(server: &Server, resource: &Resource, entry: &Entry) -> Result<Bytes> {
+    Ok(Messages::new(server, resource).of(entry)?.sealed())
 }
 
 /// A watch event of a stored object.
 pub(crate) fn stored_frame(server: &Server, resource: &Resource, kind: &str, entry: &Entry) -> Option<Bytes> {
-    let message = Messages::new(server, resource).of(entry).ok()?;
-    Some(protobuf::watch_message(kind, &resource.api_version(), &resource.kind, &message).into())
+    let sealed = stored(server, resource, entry).ok()?;
+    Some(protobuf::watch_frame(kind, &sealed).into())
 }
 
 /// A watch event: length, then the envelope.

@@ -108,7 +108,7 @@ fn type_meta_length(api_version: &str, kind: &str) -> usize {
 }
 
 /// How long an envelope is whose message has that length.
-pub(super) fn sealed_length(api_version: &str, kind: &str, message: usize) -> usize {
+fn sealed_length(api_version: &str, kind: &str, message: usize) -> usize {
     MAGIC.len() + delimited(type_meta_length(api_version, kind)) + delimited(message) + TAIL.len()
 }
 

@@ -258,16 +258,6 @@ pub fn watch_frame(event: &str, object: &[u8]) -> Vec<u8> {
     out
 }
 
-/// As [`watch_frame`], of an object whose message is at hand without its envelope.
-pub fn watch_message(event: &str, api_version: &str, kind: &str, message: &[u8]) -> Vec<u8> {
-    let sealed = envelope::sealed_length(api_version, kind, message.len());
-    let mut out = open_frame(event, sealed);
-    envelope::open_envelope(&mut out, api_version, kind, message.len());
-    out.extend_from_slice(message);
-    out.extend_from_slice(&envelope::TAIL);
-    out
-}
-
 /// Everything of a watch event that stands before an object of that length.
 fn open_frame(event: &str, object: usize) -> Vec<u8> {
     let raw = envelope::delimited(object);

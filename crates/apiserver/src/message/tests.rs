@@ -1,11 +1,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::{Method, Request};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
-use setpoint_api::{Clock, Random, protobuf};
+use setpoint_api::{Clock, Random};
 use setpoint_store::Store;
 
 use super::*;
@@ -117,7 +116,7 @@ async fn what_was_stored_before_the_first_reader_of_protobuf_is_made_ready_unrea
     }
     cluster.read("/api/v1/namespaces/default", PROTOBUF).await;
     cluster.filled().await;
-    let sizes = |entry: &Arc<Entry>| registry::protobuf(entry).get().unwrap().len();
+    let sizes = |entry: &Arc<Entry>| registry::protobuf(entry).get().unwrap().sealed().len();
     let stored: usize = cluster.0.store().snapshot().range(&KeyRange::all(), None).map(sizes).sum();
     assert_eq!(cluster.kept(), stored);
     assert_eq!(cluster.read(MAPS, PROTOBUF).await["items"].as_array().unwrap().len(), 3 * SLICE);
