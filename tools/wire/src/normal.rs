@@ -207,7 +207,10 @@ impl Normaliser {
         for phrase in ["current: ", "too old resource version: ", "precondition (", "record ("] {
             new = replace_number_after(&new, phrase);
         }
-        for phrase in ["duplicate nodePort: {TCP ", "duplicate nodePort: {UDP ", "Duplicate value: "] {
+        // The last one: a map as Go prints it.
+        let phrases =
+            ["duplicate nodePort: {TCP ", "duplicate nodePort: {UDP ", "Duplicate value: ", " nodePort:"];
+        for phrase in phrases {
             new = replace_port_after(&new, phrase, &mut self.ports);
         }
         // A patch that makes no object is answered with the whole object as text.
