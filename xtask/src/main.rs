@@ -28,6 +28,7 @@ cargo xtask COMMAND
   soak rollout [--times N] [--seed S]
                     controllers that are killed in the middle of a rollout
   soak steady [N]   N objects of each example operator at rest for a minute: nothing may be asked
+  soak oldest       the runtime's scenarios on kube-apiserver 1.32, which is built from its Go module first
   soak controller-runtime
                     every suite of controller-runtime that needs no webhooks, on setpoint assets
   bench apiserver [--objects N] [--pods N] [--watchers N] [--alone]

@@ -27,6 +27,7 @@ pub fn run(words: &[String]) -> Result<()> {
             watch(WATCH_SEEDS)?;
             crate::rollout::soak(&[])?;
             steady(STEADY_OBJECTS)?;
+            e2e::runtime::oldest()?;
             e2e::all_suites()
         }
         Some("crash") => store("crash", first(CRASH_SEEDS)),
@@ -43,10 +44,11 @@ pub fn run(words: &[String]) -> Result<()> {
             crate::rollout::soak(&words[1..])
         }
         Some("steady") => steady(words.get(1).map_or(Ok(STEADY_OBJECTS), |word| word.parse())?),
+        Some("oldest") => e2e::runtime::oldest(),
         Some("controller-runtime") => e2e::all_suites(),
         Some(other) => bail!(
             "no soak `{other}`; there are `crash [SEEDS]`, `store-kill [TIMES]`, `kill [--times N] [--seed S]`, \
-             `watch [--seeds N]`, `rollout`, `steady [OBJECTS]` and `controller-runtime`"
+             `watch [--seeds N]`, `rollout`, `steady [OBJECTS]`, `oldest` and `controller-runtime`"
         ),
     }
 }

@@ -21,6 +21,8 @@ pub struct Options {
     pub fsync: bool,
     /// Which controllers kube-controller-manager runs (`*` for all); without it there is no controller manager.
     pub controller_manager: Option<Vec<String>>,
+    /// kube-apiserver 1.32, the oldest that the runtime promises to work with, instead of the one whose API is served.
+    pub oldest: bool,
     /// More flags for kube-apiserver.
     pub apiserver_flags: Vec<String>,
 }
@@ -151,7 +153,8 @@ fn etcd(folder: &Path, client: u16, member: u16, options: &Options) -> Result<Pr
 fn apiserver(folder: &Path, etcd: u16, port: u16, options: &Options) -> Result<Process> {
     let tokens = "token-of-admin,admin,admin,system:masters\ntoken-of-alice,alice,alice,dev\n";
     std::fs::write(folder.join("tokens.csv"), tokens)?;
-    let mut apiserver = Command::new(program("kube-apiserver")?);
+    let name = if options.oldest { "kube-apiserver-1.32" } else { "kube-apiserver" };
+    let mut apiserver = Command::new(program(name)?);
     apiserver
         .current_dir(folder)
         .args(["--etcd-servers", &format!("http://127.0.0.1:{etcd}"), "--secure-port", &port.to_string()])

@@ -46,6 +46,14 @@ const PEERS: &[Peer] = &[
     },
 ];
 
+/// The oldest API server that the runtime promises to work with. Few need it, so it is built only for who asks.
+const OLDEST: Peer = Peer {
+    program: "kube-apiserver-1.32",
+    module: "kube-apiserver-1.32",
+    package: "k8s.io/kubernetes/cmd/kube-apiserver",
+    version: "v1.32.2",
+};
+
 /// Where the programs are kept.
 pub fn folder() -> Result<PathBuf> {
     if let Some(folder) = std::env::var_os("SETPOINT_PEERS") {
@@ -59,7 +67,7 @@ pub fn folder() -> Result<PathBuf> {
     Ok(cache.join("setpoint-peers/bin"))
 }
 
-/// Builds what is missing and returns the folder.
+/// Builds what is missing of what tests and benchmarks use, and returns the folder.
 pub fn build_all() -> Result<PathBuf> {
     for peer in PEERS {
         build(peer)?;
@@ -69,7 +77,7 @@ pub fn build_all() -> Result<PathBuf> {
 
 /// The path of one program, built first when it is missing.
 pub fn program(name: &str) -> Result<PathBuf> {
-    match PEERS.iter().find(|peer| peer.program == name) {
+    match PEERS.iter().chain([&OLDEST]).find(|peer| peer.program == name) {
         Some(peer) => build(peer),
         None => bail!("{name} is not a peer"),
     }

@@ -20,7 +20,7 @@ pub mod pods;
 pub mod proxy;
 mod restart;
 mod rollout;
-mod runtime;
+pub mod runtime;
 mod sample_controller;
 pub mod steady;
 mod tour;

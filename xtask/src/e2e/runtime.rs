@@ -24,6 +24,15 @@ pub fn run(setup: &Setup) -> Result<()> {
     play(&tests, &real.kubeconfig()).context("on kube-apiserver")
 }
 
+/// The same on the oldest kube-apiserver that the runtime promises to work with.
+pub fn oldest() -> Result<()> {
+    let tests = build()?;
+    let folder = tempfile::tempdir()?;
+    let options = setpoint_peers::Options { oldest: true, ..setpoint_peers::Options::default() };
+    let real = setpoint_peers::ControlPlane::start(folder.path(), &options)?;
+    play(&tests, &real.kubeconfig()).context("on kube-apiserver 1.32")
+}
+
 /// The test program, built as `cargo test --workspace` builds it, so that nothing is built twice.
 fn build() -> Result<PathBuf> {
     let mut command = run::cargo();
