@@ -28,7 +28,7 @@ pub fn run(words: &[String]) -> Result<()> {
         name,
     ]);
     match name.as_str() {
-        "runtime" => like_the_peer(&mut command).arg("--programs").arg(runtime_programs()?),
+        "runtime" => command.arg("--programs").arg(runtime_programs()?),
         _ => {
             setpoint_peers::build_all()?;
             command.arg("--setpoint").arg(e2e::build()?)
