@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::props::Props;
 use crate::cause::{Cause, Path};
 use crate::name;
-use crate::schema::{Schema, Shape, builtin};
+use crate::schema::{Schema, Shape, builtin, read_value};
 
 /// What is wrong with the meta fields of embedded resources.
 pub(super) fn check(value: &Value, props: &Props, path: &Path, is_resource: bool) -> Vec<Cause> {
@@ -132,15 +132,19 @@ pub(super) fn object_meta() -> Schema {
     of_pod.unwrap_or_else(Schema::any)
 }
 
-/// Drops what `metadata` of embedded resources does not know, and returns the paths.
+/// Makes `metadata` of embedded resources what Go would write of it, and returns the paths that it does not know.
 pub(super) fn coerce(value: &mut Value, props: &Props, path: &str, dropped: &mut Vec<String>) {
     let join = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
     match value {
         Value::Object(fields) => {
             for (name, value) in fields.iter_mut() {
                 if props.embedded_resource && name == "metadata" {
-                    drop_unknown(value, &object_meta(), &join(name), dropped);
-                    no_null_texts(value);
+                    let meta = object_meta();
+                    drop_unknown(value, &meta, &join(name), dropped);
+                    // As Go writes what it read. What does not decode is refused later.
+                    if let Ok(read) = read_value(value.clone(), &meta) {
+                        *value = read.value;
+                    }
                 } else if let Some(below) = props.child(name) {
                     coerce(value, below, &join(name), dropped);
                 }
@@ -153,16 +157,6 @@ pub(super) fn coerce(value: &mut Value, props: &Props, path: &str, dropped: &mut
             }
         }
         _ => {}
-    }
-}
-
-/// A null among labels or annotations reads as no text.
-fn no_null_texts(metadata: &mut Value) {
-    for field in ["labels", "annotations"] {
-        let texts = metadata.get_mut(field).and_then(Value::as_object_mut);
-        for text in texts.into_iter().flat_map(|texts| texts.values_mut()).filter(|text| text.is_null()) {
-            *text = Value::String(String::new());
-        }
     }
 }
 

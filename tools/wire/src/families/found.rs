@@ -18,6 +18,7 @@ pub fn scenarios() -> Vec<Scenario> {
         ("delete-by-another-version", delete_by_another_version()),
         ("doubled-keys-of-a-scale", doubled_keys_of_a_scale()),
         ("warnings-of-a-refused-patch", warnings_of_a_refused_patch()),
+        ("metadata-of-an-embedded-resource", metadata_of_an_embedded_resource()),
     ];
     all.extend(named.into_iter().map(|(name, steps)| Scenario { name: format!("found-{name}"), steps }));
     all
@@ -46,6 +47,29 @@ fn misfit_without_managers() -> Vec<Step> {
         apply(&kind, &json!({"spec": {"raw": "AQID"}})),
         Step::patch(at(&kind, "?fieldManager=m3"), "merge", json!({"spec": {"raw": []}})),
         apply(&kind, &json!({"spec": {"replicas": 2}})),
+    ]
+}
+
+/// It is written as Go writes what it read: without what is empty.
+fn metadata_of_an_embedded_resource() -> Vec<Step> {
+    let kind = rich(GROUP, "v1");
+    let pod = |metadata: Value| json!({"spec": {"embedded": {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}}});
+    let empty = json!({"name": "e", "generateName": "", "labels": {}, "annotations": {}, "finalizers": [],
+        "ownerReferences": [], "managedFields": [], "generation": 0, "uid": "", "creationTimestamp": null});
+    let merge = |fields: Value| Step::patch(at(&kind, "?fieldManager=m3"), "merge", fields);
+    vec![
+        post(&kind, &pod(empty.clone())),
+        merge(pod(json!({"labels": {"a": null}, "annotations": {"a": ""}}))),
+        merge(pod(json!({"annotations": {"a": null}, "finalizers": []}))),
+        merge(pod(json!(null))),
+        merge(pod(json!({}))),
+        apply(&kind, &pod(empty)),
+        apply(&kind, &pod(json!({"labels": {"a": null, "b": "1"}, "generation": 0}))),
+        apply(&kind, &pod(json!(null))),
+        merge(pod(
+            json!({"creationTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0, "name": "f"}),
+        )),
+        merge(pod(json!({"labels": [], "name": "f"}))),
     ]
 }
 
