@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::objects::{Kind, config_map, deployment, install_definition, overlay, service};
+use super::objects::{Kind, config_map, deployment, install_definition, overlay, pod, service};
 use super::rich::{definition, rich};
 use crate::scenario::{Scenario, Step};
 
@@ -19,6 +19,7 @@ pub fn scenarios() -> Vec<Scenario> {
         ("doubled-keys-of-a-scale", doubled_keys_of_a_scale()),
         ("warnings-of-a-refused-patch", warnings_of_a_refused_patch()),
         ("metadata-of-an-embedded-resource", metadata_of_an_embedded_resource()),
+        ("addresses-of-a-pod", addresses_of_a_pod()),
     ];
     all.extend(named.into_iter().map(|(name, steps)| Scenario { name: format!("found-{name}"), steps }));
     all
@@ -70,6 +71,25 @@ fn metadata_of_an_embedded_resource() -> Vec<Step> {
             json!({"creationTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0, "name": "f"}),
         )),
         merge(pod(json!({"labels": [], "name": "f"}))),
+    ]
+}
+
+/// One address and the list of all are set together, the list with one of each family.
+fn addresses_of_a_pod() -> Vec<Step> {
+    let kind = pod();
+    let status =
+        |status: Value| Step::patch(at(&kind, "/status?fieldManager=m3"), "merge", json!({"status": status}));
+    vec![
+        post(&kind, &json!({})),
+        status(json!({"podIPs": [{}]})),
+        status(json!({"podIPs": [{"ip": "x"}, {"ip": "1.2.3.4"}]})),
+        status(json!({"podIPs": [{"ip": "1.2.3.4"}, {"ip": "5.6.7.8"}, {}]})),
+        status(json!({"podIPs": [{"ip": "1.2.3.4"}, {"ip": "1.2.3.4"}]})),
+        status(json!({"hostIPs": [{}]})),
+        status(json!({"hostIP": "1.2.3.4", "hostIPs": [{"ip": "1.2.3.4"}, {"ip": "1.2.3.5"}, {"ip": "y"}]})),
+        status(json!({"podIP": "1.2.3.4", "podIPs": [{}, {}]})),
+        status(json!({"podIP": null, "podIPs": [{"ip": "fd00::1"}, {"ip": "1.2.3.4"}]})),
+        status(json!({"podIPs": null})),
     ]
 }
 

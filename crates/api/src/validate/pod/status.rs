@@ -1,9 +1,11 @@
 //! The status of a pod.
 
-use serde_json::Value;
+use std::net::IpAddr;
+
+use serde_json::{Value, json};
 
 use crate::access::{at, int, items, text};
-use crate::cause::{Path, Shown};
+use crate::cause::{Cause, Path, Shown};
 use crate::name;
 use crate::validate::check::Causes;
 use crate::validate::meta::IMMUTABLE;
@@ -39,6 +41,11 @@ pub(in crate::validate) fn update_status(causes: &mut Causes, pod: &Value, old: 
         transitions(causes, pod, old, list, &path.child(list));
     }
     addresses(causes, pod, old, "podIPs", &path);
+    let pod_ips = items(pod, "status.podIPs");
+    if text(pod, "status.podIP").is_empty() != pod_ips.is_empty() {
+        let detail = "podIP and podIPs must either both be set or both be unset";
+        causes.invalid(&path.child("podIPs"), shown_addresses(pod_ips), detail);
+    }
     let first = items(pod, "status.hostIPs").first().map(|ip| text(ip, "ip"));
     if let Some(first) = first.filter(|first| *first != text(pod, "status.hostIP")) {
         causes.invalid(&path.child("hostIPs").index(0).child("ip"), first, "must be equal to `hostIP`");
@@ -56,16 +63,25 @@ fn addresses(causes: &mut Causes, pod: &Value, old: &Value, field: &str, path: &
             causes.ip(&path.child(field).index(index), ip);
         }
     }
-    let families: Vec<bool> = all
-        .iter()
-        .filter_map(|ip| text(ip, "ip").parse().ok())
-        .map(|ip: std::net::IpAddr| ip.is_ipv4())
-        .collect();
-    if all.len() > 1 && families.len() == all.len() && (all.len() > 2 || families[0] == families[1]) {
-        let shown: Vec<String> = all.iter().map(|ip| format!("{{\"IP\":{}}}", at(ip, "ip"))).collect();
-        let shown = Shown::raw(format!("[{}]", shown.join(",")));
-        causes.invalid(&path.child(field), shown, "may specify no more than one IP for each IP family");
+    if all.len() < 2 {
+        return;
     }
+    let is_ipv4 = |ip: &Value| text(ip, "ip").parse().ok().map(|ip: IpAddr| ip.is_ipv4());
+    let families: Vec<Option<bool>> = all.iter().map(is_ipv4).collect();
+    if let Some(index) = families.iter().position(Option::is_none) {
+        let wrong = text(&all[index], "ip");
+        let detail = format!("failed to check for dual stack with error:invalid IP[{index}]: {wrong}");
+        causes.push(Cause::internal(&path.child(field), &detail));
+    }
+    if families.contains(&None) || families.len() > 2 || families[0] == families[1] {
+        let detail = "may specify no more than one IP for each IP family";
+        causes.invalid(&path.child(field), shown_addresses(all), detail);
+    }
+}
+
+fn shown_addresses(all: &[Value]) -> Shown {
+    let shown: Vec<Value> = all.iter().map(|ip| json!({"IP": text(ip, "ip")})).collect();
+    Shown::raw(Value::from(shown).to_string())
 }
 
 /// A container that ended for good does not run again.
