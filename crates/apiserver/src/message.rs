@@ -178,10 +178,14 @@ pub(crate) fn wanted(server: &Server) {
     }
 }
 
+/// Whether messages of this resource are kept: it has a protobuf form, and is stored as it is shown.
+fn is_kept(resource: &Resource) -> bool {
+    resource.custom.is_none() && resource.is_stored_form()
+}
+
 /// Makes the messages of what was written, where somebody reads protobuf.
 pub(crate) fn written(server: &Server, resource: &Resource, events: &[Arc<Event>]) {
-    let is_kept = resource.custom.is_none() && resource.is_stored_form();
-    if !is_kept || !server.0.kept.wanted.load(Relaxed) {
+    if !is_kept(resource) || !server.0.kept.wanted.load(Relaxed) {
         return;
     }
     let messages = Messages::new(server, resource);
@@ -205,8 +209,7 @@ async fn fill(server: Weak<Inner>) {
         Some(inner) => inner.registry.all(),
         None => return,
     };
-    let kept = |resource: &&Arc<Resource>| resource.custom.is_none() && resource.is_stored_form();
-    for resource in resources.iter().filter(kept) {
+    for resource in resources.iter().filter(|resource| is_kept(resource)) {
         let range = KeyRange::prefix(&resource.prefix);
         let mut from = Some(resource.prefix.clone());
         while let Some(next) = from {

@@ -160,7 +160,7 @@ async fn compare(pair: &Pair, name: &str, steps: &[Step]) -> Result<Option<Found
             // From here on the versions of the two differ.
             return Ok(None);
         }
-        if real.status < 300 && !step.split().1.contains("dryRun=All") {
+        if real.status < 300 && !is_dry(step) {
             stored = real.body.clone();
         }
         if !differences.is_empty() {
@@ -214,7 +214,11 @@ fn hides_an_empty_part(object: &Value) -> bool {
 
 /// `docs/differences.md` under dry-run-order.
 fn is_dry_merge(step: &Step) -> bool {
-    step.content_type.as_deref() == Some("strategic") && step.split().1.contains("dryRun=All")
+    step.content_type.as_deref() == Some("strategic") && is_dry(step)
+}
+
+fn is_dry(step: &Step) -> bool {
+    step.split().1.contains("dryRun=All")
 }
 
 fn finalizers(body: &Value) -> Vec<&str> {
