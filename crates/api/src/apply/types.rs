@@ -113,7 +113,9 @@ impl<'s> MapType<'s> {
     /// The declared field of that name.
     pub(super) fn declared(&self, name: &str) -> Option<(&'s Arc<str>, Type<'s>)> {
         let field = self.fields?.field(name)?;
-        Some((&field.name, Type::Known(field.ty.get(), self.preserve)))
+        let ty = field.ty.get();
+        // What preserves unknown fields does so in all that stands in it, not in what has a name of its own: metadata.
+        Some((&field.name, Type::Known(ty, self.preserve && ty.name.is_none())))
     }
 
     /// The type below `name`: the declared field's or that of all other entries; none if there may be none.

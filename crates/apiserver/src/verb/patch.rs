@@ -295,7 +295,10 @@ fn applied(
     let knowledge = managed::Knowledge::new(&ask.resource, &ask.info.subresource);
     let result = apply::server_side_apply(shown.as_deref(), config, force, &knowledge.context(writer));
     let applied = result.map_err(apply_refused)?;
-    let merged = applied.changed.then(|| {
+    // Another version may not have all that is stored: then even what changes nothing is written.
+    let is_as_stored =
+        ask.resource.custom.as_ref().is_none_or(|custom| custom.is_as_stored(&ask.resource.version));
+    let merged = (applied.changed || !is_as_stored).then(|| {
         let mut merged = applied.object.into_owned();
         object::set_meta_text(&mut merged, "name", &ask.info.name);
         merged

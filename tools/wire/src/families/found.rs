@@ -16,6 +16,8 @@ pub fn scenarios() -> Vec<Scenario> {
         ("doubled-finalizers", doubled_finalizers()),
         ("doubled-node-ports", doubled_node_ports()),
         ("delete-by-another-version", delete_by_another_version()),
+        ("apply-nothing-by-another-version", apply_nothing_by_another_version()),
+        ("apply-metadata-of-embedded", apply_metadata_of_embedded()),
         ("doubled-keys-of-a-scale", doubled_keys_of_a_scale()),
         ("warnings-of-a-refused-patch", warnings_of_a_refused_patch()),
         ("metadata-of-an-embedded-resource", metadata_of_an_embedded_resource()),
@@ -164,6 +166,49 @@ fn delete_by_another_version() -> Vec<Step> {
             "apply",
             first.object("o", &json!({"spec": {"flag": true}})),
         ),
+    ]
+}
+
+/// What the other version does not have is gone after an apply that says nothing.
+fn apply_nothing_by_another_version() -> Vec<Step> {
+    let (first, second) = (rich(GROUP, "v1"), rich(GROUP, "v2"));
+    let nothing = |name: &str| second.object(name, &json!({})).as_object().cloned().unwrap_or_default();
+    let mut bare = nothing("o");
+    bare.remove("spec");
+    let apply = |path: &str| Step::patch(at(&second, path), "apply", Value::Object(bare.clone()));
+    vec![
+        post(&first, &json!({"spec": {"numbers": []}})),
+        apply("/status?fieldManager=m2"),
+        Step::new(format!("GET {}", at(&first, ""))),
+        apply("/status?fieldManager=m2"),
+        Step::patch(at(&first, ""), "merge", json!({"spec": {"numbers": [1]}})),
+        apply("/status?fieldManager=m2"),
+        Step::new(format!("GET {}", at(&first, ""))),
+        Step::patch(at(&first, ""), "merge", json!({"spec": {"numbers": []}})),
+        apply("?fieldManager=m2"),
+        Step::new(format!("GET {}", at(&first, ""))),
+    ]
+}
+
+/// An embedded resource keeps what nobody knows, its metadata does not.
+fn apply_metadata_of_embedded() -> Vec<Step> {
+    let kind = rich(GROUP, "v1");
+    let apply = |metadata: Value| {
+        let embedded =
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "unknownHere": {"x": 1}});
+        let object = kind.object("o", &json!({"spec": {"embedded": embedded}}));
+        Step::patch(at(&kind, "?fieldManager=m1"), "apply", object)
+    };
+    vec![
+        post(&kind, &json!({})),
+        apply(json!({"name": "e", "unknownHere": "x"})),
+        apply(json!({"name": 5})),
+        apply(json!({"name": "e", "labels": {"a": 1}})),
+        apply(
+            json!({"name": "e", "labels": {"a": "1"}, "ownerReferences": [{"uid": "u", "unknownHere": 1}]}),
+        ),
+        apply(json!({"name": "e", "labels": {"a": "1"}, "finalizers": ["e.com/a", "e.com/b"]})),
+        apply(json!({"name": "e", "finalizers": ["e.com/b"]})),
     ]
 }
 
