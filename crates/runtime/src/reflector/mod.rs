@@ -177,7 +177,14 @@ impl State {
     async fn read<S: Sink>(&mut self, mut stream: WatchStream, sink: &mut S) -> Command {
         let mut lines = Lines::default();
         let mut deltas = Vec::new();
+        let mut waited = false;
         let end = loop {
+            if std::mem::take(&mut waited) && !deltas.is_empty() {
+                // The first word after a silence is handed over before more is asked for, and whoever was told goes
+                // first: asking would wake the connection, which would come between them.
+                self.hand_over(&mut deltas, sink).await;
+                tokio::task::yield_now().await;
+            }
             // What the server says at once is handed over as one.
             let ready = if deltas.len() < BATCH { stream.next().now_or_never() } else { None };
             let chunk = match ready {
@@ -187,6 +194,7 @@ impl State {
                     // A watch may be silent for long: what a burst needed is not kept meanwhile.
                     deltas = Vec::new();
                     self.ingest.rest();
+                    waited = true;
                     self.chunk(&mut stream).await
                 }
             };

@@ -51,20 +51,27 @@ fn measure(options: &Options, server: &Replay, side: Side) -> Result<Vec<f64>> {
     let mut client = Client::start(options, side, &arguments)?;
     client.expect("idle")?;
     let (mut watcher, form) = server.watcher()?;
-    let mut sent = BTreeMap::new();
-    for step in 0..EVENTS {
-        let number = server.data().shuffled(step);
-        let mut bytes = Vec::new();
-        event(&mut bytes, form, "MODIFIED", &pods::pod(number, 1, IDLE + step + 1));
+    // Made before: what the server does after its write must not take the processor from who is woken by it.
+    let events: Vec<(String, Vec<u8>)> = (0..EVENTS)
+        .map(|step| {
+            let number = server.data().shuffled(step);
+            let mut bytes = Vec::new();
+            event(&mut bytes, form, "MODIFIED", &pods::pod(number, 1, IDLE + step + 1));
+            (pods::key(number), bytes)
+        })
+        .collect();
+    let mut sent = Vec::with_capacity(events.len());
+    for (_, bytes) in &events {
         std::thread::sleep(PAUSE);
-        sent.insert(pods::key(number), now());
-        watcher.write_all(&bytes)?;
+        sent.push(now());
+        watcher.write_all(bytes)?;
     }
+    let sent: BTreeMap<&str, f64> = events.iter().map(|(key, _)| key.as_str()).zip(sent).collect();
     std::thread::sleep(PATIENCE);
     client.go()?;
     let mut times = Vec::new();
     while let Some((key, started)) = client.start_of_reconcile()? {
-        let begun = sent.get(&key).with_context(|| format!("{key} was not sent"))?;
+        let begun = sent.get(key.as_str()).with_context(|| format!("{key} was not sent"))?;
         times.push(started - begun);
     }
     client.finish()?;

@@ -18,6 +18,7 @@ pub fn scenarios() -> Vec<Scenario> {
         ("delete-by-another-version", delete_by_another_version()),
         ("apply-nothing-by-another-version", apply_nothing_by_another_version()),
         ("apply-metadata-of-embedded", apply_metadata_of_embedded()),
+        ("empty-data-of-what-is-immutable", empty_data_of_what_is_immutable()),
         ("doubled-keys-of-a-scale", doubled_keys_of_a_scale()),
         ("warnings-of-a-refused-patch", warnings_of_a_refused_patch()),
         ("metadata-of-an-embedded-resource", metadata_of_an_embedded_resource()),
@@ -246,5 +247,18 @@ fn warnings_of_a_refused_patch() -> Vec<Step> {
             "strategic",
             json!({"immutable": null, "unknownAtTop": 1, "metadata": patch["metadata"]}),
         ),
+    ]
+}
+
+/// What may not change is told before what is wrong with it.
+fn empty_data_of_what_is_immutable() -> Vec<Step> {
+    let kind = config_map();
+    let put = |part: Value| Step::with(format!("PUT {}", at(&kind, "")), kind.object("o", &part));
+    vec![
+        post(&kind, &json!({"immutable": true})),
+        put(json!({"binaryData": {}, "data": {"bad key!": "1"}})),
+        put(json!({"binaryData": {}, "data": {"bad key!": "1"}, "immutable": true})),
+        put(json!({"binaryData": {}, "immutable": true, "metadata": {"labels": {"bad key!": "1"}}})),
+        put(json!({"data": {}, "immutable": true})),
     ]
 }
