@@ -15,6 +15,7 @@ mod logging;
 mod managing;
 mod misdeed;
 mod own_writes;
+mod promptness;
 mod pump;
 mod recording;
 mod serving;

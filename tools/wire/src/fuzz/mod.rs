@@ -236,7 +236,11 @@ fn is_dry_merge(step: &Step) -> bool {
 fn placeless(value: Option<&Value>) -> Option<String> {
     let mut parts = value?.as_str()?.split("metadata.finalizers[");
     let first = parts.next()?.to_owned();
-    Some(parts.fold(first, |text, part| text + "metadata.finalizers" + part.trim_start_matches(char::is_numeric)))
+    Some(
+        parts.fold(first, |text, part| {
+            text + "metadata.finalizers" + part.trim_start_matches(char::is_numeric)
+        }),
+    )
 }
 
 fn is_dry(step: &Step) -> bool {

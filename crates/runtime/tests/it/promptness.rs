@@ -1,0 +1,75 @@
+//! How soon an event is told.
+
+use std::sync::{Arc, Mutex, OnceLock};
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt};
+use k8s_openapi::api::core::v1::ConfigMap;
+use setpoint::{
+    FactoryOptions, InformerFactory, ListRequest, ListerWatcher, SharedInformer, SubscribeOptions, Target,
+    WatchFailure, WatchRequest, WatchStream,
+};
+use tokio::sync::mpsc;
+
+const SYNCED: &str = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"1","annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
+
+/// What a watch says, and how many objects were cached each time that it was asked for more.
+#[derive(Default)]
+struct Talk {
+    lines: Mutex<Option<mpsc::UnboundedReceiver<String>>>,
+    informer: OnceLock<SharedInformer>,
+    /// The objects cached, and whether there was an answer.
+    asked: Mutex<Vec<(usize, bool)>>,
+}
+
+struct Watched(Arc<Talk>);
+
+impl ListerWatcher for Watched {
+    fn list(&self, _: ListRequest) -> BoxFuture<'static, Result<Bytes, WatchFailure>> {
+        futures::future::pending().boxed()
+    }
+
+    fn watch(&self, _: WatchRequest) -> BoxFuture<'static, Result<WatchStream, WatchFailure>> {
+        let talk = Arc::clone(&self.0);
+        let mut lines = talk.lines.lock().unwrap().take().expect("one watch does it all");
+        let stream = futures::stream::poll_fn(move |context| {
+            let answer = lines.poll_recv(context);
+            let cached = talk.informer.get().unwrap().store().len();
+            talk.asked.lock().unwrap().push((cached, answer.is_ready()));
+            answer.map(|line| line.map(|line| Ok(Bytes::from(line + "\n"))))
+        });
+        async move { Ok(stream.boxed()) }.boxed()
+    }
+}
+
+fn added(name: &str, version: u32) -> String {
+    let metadata = format!(r#"{{"namespace":"a","name":"{name}","resourceVersion":"{version}"}}"#);
+    format!(r#"{{"type":"ADDED","object":{{"kind":"ConfigMap","apiVersion":"v1","metadata":{metadata}}}}}"#)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_event_after_a_silence_is_told_before_more_is_asked_for() {
+    let (say, lines) = mpsc::unbounded_channel();
+    let talk = Arc::new(Talk { lines: Mutex::new(Some(lines)), ..Talk::default() });
+    let watched = Arc::clone(&talk);
+    let factory = InformerFactory::with_connect(
+        Arc::new(move |_, _| Arc::new(Watched(Arc::clone(&watched)))),
+        FactoryOptions::default(),
+    );
+    let informer = factory.informer(Target::of::<ConfigMap>());
+    assert!(talk.informer.set(informer.clone()).is_ok());
+    let mut events = informer.subscribe(&SubscribeOptions::default());
+    informer.start();
+    say.send(SYNCED.to_owned()).unwrap();
+    informer.wait_synced().await;
+    for (number, name) in ["x", "y"].into_iter().enumerate() {
+        say.send(added(name, number as u32 + 2)).unwrap();
+        assert_eq!(events.recv().await.unwrap().key().as_str(), format!("a/{name}"));
+    }
+    let asked = talk.asked.lock().unwrap();
+    let answered: Vec<usize> = (0..asked.len()).filter(|at| asked[*at].1).collect();
+    let first_event = answered[1];
+    assert_eq!(asked[first_event].0, 0, "{asked:?}");
+    assert_eq!(asked[first_event + 1].0, 1, "asked for more before it was told: {asked:?}");
+}
