@@ -317,6 +317,26 @@ mod tests {
     }
 
     #[test]
+    fn where_no_port_is_left_the_error_says_what_for() {
+        let full = |spec: Value| {
+            let taken = |claim: Claim| matches!(claim, Claim::Port(_));
+            let ranges = Ranges::default();
+            create(&mut service(spec), &ranges, &taken, &Random::from_seed(3)).unwrap_err().message
+        };
+        let ports = json!([{"port": 80}]);
+        assert_eq!(
+            full(json!({"type": "NodePort", "ports": ports})),
+            "Internal error occurred: failed to allocate a nodePort: range is full"
+        );
+        let policy = json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local",
+            "allocateLoadBalancerNodePorts": false, "ports": ports});
+        assert_eq!(
+            full(policy),
+            "Internal error occurred: failed to allocate a HealthCheck NodePort 0: range is full"
+        );
+    }
+
+    #[test]
     fn what_is_asked_for_must_be_free_and_in_range() {
         let random = Random::from_seed(3);
         let ask = |spec: Value| {

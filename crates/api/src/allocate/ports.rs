@@ -37,22 +37,14 @@ pub(super) fn keep_node_ports(service: &mut Value, old: &Value) {
     }
 }
 
-fn draw_port(
-    ranges: &Ranges,
-    given: &[u16],
-    taken: &dyn Fn(Claim) -> bool,
-    random: &Random,
-) -> Result<u16, Status> {
+fn draw_port(ranges: &Ranges, given: &[u16], taken: &dyn Fn(Claim) -> bool, random: &Random) -> Option<u16> {
     if ranges.dry {
-        return Ok(given.iter().max().map_or(DRY_PORT, |last| last.saturating_add(1)));
+        return Some(given.iter().max().map_or(DRY_PORT, |last| last.saturating_add(1)));
     }
     let (first, last) = (u32::from(ranges.first_port), u32::from(ranges.last_port) + 1);
     let lower = first + ((last - first) / 32).clamp(16, 128).min(last - first);
     let free = |port: u32| !given.contains(&(port as u16)) && !taken(Claim::Port(port as u16));
-    draw(lower..last, random, free)
-        .or_else(|| draw(first..lower, random, free))
-        .map(|port| port as u16)
-        .ok_or_else(|| Status::internal("failed to allocate a nodePort: range is full"))
+    draw(lower..last, random, free).or_else(|| draw(first..lower, random, free)).map(|port| port as u16)
 }
 
 fn port_is_free(ranges: &Ranges, port: i64, taken: &dyn Fn(Claim) -> bool) -> Result<u16, String> {
@@ -94,7 +86,8 @@ impl Draw<'_> {
 
     /// Any port.
     fn any(&mut self) -> Result<i64, Status> {
-        let port = draw_port(self.ranges, &self.given, self.taken, self.random)?;
+        let port = draw_port(self.ranges, &self.given, self.taken, self.random)
+            .ok_or_else(|| Status::internal("failed to allocate a nodePort: range is full"))?;
         self.given.push(port);
         Ok(port.into())
     }
@@ -206,7 +199,8 @@ pub(super) fn health_port(
         .collect();
     let wanted = int(service, "spec.healthCheckNodePort").unwrap_or_default();
     let port = if wanted == 0 {
-        draw_port(ranges, &given, &taken, random)?
+        draw_port(ranges, &given, &taken, random)
+            .ok_or_else(|| Status::internal("failed to allocate a HealthCheck NodePort 0: range is full"))?
     } else {
         port_is_free(ranges, wanted, &taken).map_err(|why| {
             Status::internal(format!("failed to allocate requested HealthCheck NodePort {wanted}: {why}"))

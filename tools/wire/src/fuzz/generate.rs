@@ -37,6 +37,9 @@ pub(super) fn sequence(random: &Random, length: u64) -> Vec<Step> {
     while u64::try_from(steps.len()).unwrap_or(u64::MAX) < length {
         life.next(&mut steps);
     }
+    if name == "Service" {
+        life.end(&mut steps);
+    }
     steps
 }
 
@@ -108,6 +111,13 @@ impl Life<'_> {
     fn patch(&self, path: &str, kind: &str, body: Value) -> Step {
         let step = Step { content_type: Some(kind.to_owned()), ..Step::new(format!("PATCH {path}")) };
         self.with_body(step, body)
+    }
+
+    /// There are only so many ports and addresses.
+    fn end(&self, steps: &mut Vec<Step>) {
+        let path = format!("{}/o", self.kinds[0].path);
+        steps.push(Step::patch(&path, "merge", json!({"metadata": {"finalizers": null}})));
+        steps.push(Step::new(format!("DELETE {path}")));
     }
 
     fn first(&self) -> Step {
