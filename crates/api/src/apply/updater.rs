@@ -167,9 +167,12 @@ impl<'c> Updater<'c> {
         merge_into(&mut merged, config, self.ty());
         let time = last.as_ref().and_then(|last| last.time);
         let owned = Owned { set, api_version: self.api_version.into(), time };
-        // What the manager applies still cannot be pruned, whoever else owns it.
+        // What the manager applies still cannot be pruned, whoever else owns it. A manager of another version may be
+        // unable to see the result, which pruning is the first to notice.
         let pruning = last.as_ref().is_some_and(|last| {
-            !last.set.is_empty() && (last.api_version != self.api_version || !last.set.is_subset(&owned.set))
+            let of_another_version = |owned: &Owned| owned.api_version != self.api_version;
+            !last.set.is_empty()
+                && (managers.0.values().any(of_another_version) || !last.set.is_subset(&owned.set))
         });
         managers.0.insert(own.clone(), owned);
         if let (Some(last), true) = (&last, pruning) {

@@ -17,6 +17,7 @@ pub fn scenarios() -> Vec<Scenario> {
         ("doubled-node-ports", doubled_node_ports()),
         ("delete-by-another-version", delete_by_another_version()),
         ("apply-nothing-by-another-version", apply_nothing_by_another_version()),
+        ("apply-what-another-version-lacks", apply_what_another_version_lacks()),
         ("apply-metadata-of-embedded", apply_metadata_of_embedded()),
         ("empty-data-of-what-is-immutable", empty_data_of_what_is_immutable()),
         ("doubled-keys-of-a-scale", doubled_keys_of_a_scale()),
@@ -188,6 +189,25 @@ fn apply_nothing_by_another_version() -> Vec<Step> {
         Step::patch(at(&first, ""), "merge", json!({"spec": {"numbers": []}})),
         apply("?fieldManager=m2"),
         Step::new(format!("GET {}", at(&first, ""))),
+    ]
+}
+
+/// Pruning is the first to notice that a manager of another version cannot see the result, also where there is nothing
+/// to prune.
+fn apply_what_another_version_lacks() -> Vec<Step> {
+    let (first, second) = (rich(GROUP, "v1"), rich(GROUP, "v2"));
+    let apply = |manager: &str, spec: Value| {
+        let path = at(&first, &format!("?fieldManager={manager}&force=true"));
+        Step::patch(path, "apply", first.object("o", &json!({"spec": spec})))
+    };
+    vec![
+        post(&first, &json!({})),
+        apply("m2", json!({"either": {"right": "odd"}})),
+        Step::patch(at(&second, "?fieldManager=m2"), "merge", json!({"spec": {"flag": true}})),
+        apply("m2", json!({"either": {"right": "r"}, "numbers": [2]})),
+        apply("m2", json!({"numbers": [2]})),
+        apply("m3", json!({"numbers": [2]})),
+        apply("m2", json!({"either": {"right": "r"}})),
     ]
 }
 
