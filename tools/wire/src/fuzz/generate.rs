@@ -275,12 +275,16 @@ impl Life<'_> {
     }
 }
 
-/// kube-apiserver stores labels and lists that are empty, null or of nulls alone of custom objects that an apply makes,
-/// shows them to nobody and drops them at the next write, whatever it is about.
+/// kube-apiserver stores labels and lists that are empty or null of custom objects that an apply makes, shows them to
+/// nobody and drops them at the next write, whatever it is about. A label that is null it shows as empty; the next write
+/// makes it so.
 fn without_empty(fields: &mut Value) {
     if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.retain(|_, value| match value {
-            Value::Object(map) => map.values().any(|value| !value.is_null()),
+            Value::Object(map) => {
+                map.retain(|_, value| !value.is_null());
+                !map.is_empty()
+            }
             Value::Array(list) => !list.is_empty(),
             other => !other.is_null(),
         });
