@@ -71,7 +71,7 @@ impl Lines {
         let plain = negotiated.format == Format::Json
             && negotiated.form == Form::Whole
             && resource.is_stored_form()
-            && resource.custom.as_ref().is_none_or(|custom| custom.is_as_stored(&resource.version));
+            && resource.has_all_that_is_stored();
         Ok(Lines { ask: ask.clone(), resource, negotiated, plain, plain_protobuf, columns_sent: false })
     }
 

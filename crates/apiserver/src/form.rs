@@ -51,7 +51,7 @@ const TURN: usize = 256;
 
 /// The stored bytes in the version that is asked for.
 pub(crate) fn presented(resource: &Resource, bytes: &Bytes) -> Bytes {
-    let as_stored = resource.custom.as_ref().is_none_or(|custom| custom.is_as_stored(&resource.version));
+    let as_stored = resource.has_all_that_is_stored();
     if resource.is_stored_form() && as_stored {
         return bytes.clone();
     }

@@ -48,11 +48,10 @@ fn said_again(causes: &[Cause]) -> Vec<Cause> {
     second.chain(causes.iter().filter(|cause| thrice(cause))).cloned().collect()
 }
 
-const FROZEN: &str = "field is immutable when `immutable` is set";
-
 /// Where the causes end that are about the change of an immutable object. What is wrong with its data comes after them.
 fn behind_what_is_frozen(causes: &[Cause]) -> usize {
-    let frozen = causes.iter().rposition(|cause| cause.message.ends_with(FROZEN)).map(|last| last + 1);
+    let frozen =
+        causes.iter().rposition(|cause| cause.message.ends_with(validate::FROZEN)).map(|last| last + 1);
     frozen.unwrap_or_else(|| {
         causes.iter().take_while(|cause| cause.field.starts_with("metadata") || cause.field == "type").count()
     })
@@ -70,7 +69,8 @@ pub(crate) fn update(writer: &Writer<'_>, new: &Value, live: &Value) -> Result<V
     };
     if live.get("immutable").is_some_and(|immutable| immutable == true) {
         let empty = writer.sent_empty.iter().filter(|field| live.get(**field).is_none());
-        let empty: Vec<Cause> = empty.map(|field| Cause::forbidden(&Path::new(*field), FROZEN)).collect();
+        let empty: Vec<Cause> =
+            empty.map(|field| Cause::forbidden(&Path::new(*field), validate::FROZEN)).collect();
         let place = behind_what_is_frozen(&causes);
         causes.splice(place..place, empty);
     }

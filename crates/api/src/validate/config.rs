@@ -11,6 +11,9 @@ use crate::cause::{Cause, Path};
 use crate::name;
 use crate::prepare::semantically_equal;
 
+/// What is said of a change to an immutable ConfigMap or Secret.
+pub const FROZEN: &str = "field is immutable when `immutable` is set";
+
 /// What one object may hold.
 const DATA_MAX: usize = 1024 * 1024;
 
@@ -49,15 +52,14 @@ fn frozen(causes: &mut Causes, new: &Value, old: &Value, fields: &[&str]) {
     if !truth(old, "immutable") {
         return;
     }
-    let detail = "field is immutable when `immutable` is set";
     if !truth(new, "immutable") {
-        causes.forbidden(&Path::new("immutable"), detail);
+        causes.forbidden(&Path::new("immutable"), FROZEN);
     }
     for field in fields {
         let same =
             semantically_equal(at(new, field), at(old, field)) || (empty(new, field) && empty(old, field));
         if !same {
-            causes.forbidden(&Path::new(*field), detail);
+            causes.forbidden(&Path::new(*field), FROZEN);
         }
     }
 }

@@ -24,6 +24,7 @@ mod workload;
 
 use serde_json::Value;
 
+pub use config::FROZEN;
 pub use crd::same_in_all_versions;
 pub use meta::{annotations, label_selector, labels};
 

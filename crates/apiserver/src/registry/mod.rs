@@ -134,6 +134,12 @@ impl Resource {
         }
     }
 
+    /// Whether what is stored is all that this version has of it: of custom kinds a version may lack fields, or fill in
+    /// others.
+    pub(crate) fn has_all_that_is_stored(&self) -> bool {
+        self.custom.as_ref().is_none_or(|custom| custom.is_as_stored(&self.version))
+    }
+
     /// The type of the stored objects.
     pub fn stored_schema(&self) -> Schema {
         let stored = self.stored_kind();

@@ -296,9 +296,7 @@ fn applied(
     let result = apply::server_side_apply(shown.as_deref(), config, force, &knowledge.context(writer));
     let applied = result.map_err(apply_refused)?;
     // Another version may not have all that is stored: then even what changes nothing is written.
-    let is_as_stored =
-        ask.resource.custom.as_ref().is_none_or(|custom| custom.is_as_stored(&ask.resource.version));
-    let merged = (applied.changed || !is_as_stored).then(|| {
+    let merged = (applied.changed || !ask.resource.has_all_that_is_stored()).then(|| {
         let mut merged = applied.object.into_owned();
         object::set_meta_text(&mut merged, "name", &ask.info.name);
         merged

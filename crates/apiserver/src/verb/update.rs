@@ -216,8 +216,7 @@ fn admit(
 
 /// The stored object as the version of the request has it, where that is another.
 pub(crate) fn seen(resource: &Resource, live: &Value) -> Option<Value> {
-    let custom = resource.custom.as_ref()?;
-    if custom.is_as_stored(&resource.version) {
+    if resource.has_all_that_is_stored() {
         return None;
     }
     let mut seen = form::present_value(resource, live.clone());

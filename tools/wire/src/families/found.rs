@@ -174,10 +174,8 @@ fn delete_by_another_version() -> Vec<Step> {
 /// What the other version does not have is gone after an apply that says nothing.
 fn apply_nothing_by_another_version() -> Vec<Step> {
     let (first, second) = (rich(GROUP, "v1"), rich(GROUP, "v2"));
-    let nothing = |name: &str| second.object(name, &json!({})).as_object().cloned().unwrap_or_default();
-    let mut bare = nothing("o");
-    bare.remove("spec");
-    let apply = |path: &str| Step::patch(at(&second, path), "apply", Value::Object(bare.clone()));
+    let bare = json!({"apiVersion": second.api_version, "kind": second.kind, "metadata": {"name": "o"}});
+    let apply = |path: &str| Step::patch(at(&second, path), "apply", bare.clone());
     vec![
         post(&first, &json!({"spec": {"numbers": []}})),
         apply("/status?fieldManager=m2"),
