@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use setpoint::Request;
+use setpoint::metrics::Metrics;
 use setpoint::queue::{KeyId, Queue, QueueOptions, Reason, WorkQueue};
 use tokio::sync::Notify;
 
@@ -20,8 +21,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let requests: Vec<Request> = (0..keys)
         .map(|number| Request::namespaced(&format!("team-{}", number % 50), &format!("object-{number}")))
         .collect();
-    let time = shell(Arc::new(requests.clone()), rounds)?;
-    rate("shell", rounds * keys, time)?;
+    for (name, metrics) in [("shell", None), ("measured", Some(Metrics::new()))] {
+        let time = shell(Arc::new(requests.clone()), rounds, metrics.as_ref())?;
+        rate(name, rounds * keys, time)?;
+    }
     for fair in [false, true] {
         let (by_number, by_text) = core(&requests, rounds, fair);
         let name = if fair { "core_fair" } else { "core" };
@@ -49,12 +52,14 @@ fn namespace(request: &Request) -> u64 {
     name.bytes().fold(0, |sum, byte| sum * 31 + u64::from(byte))
 }
 
-/// One producer adds every key, four workers take and finish them; a round ends when all are done.
-fn shell(requests: Arc<Vec<Request>>, rounds: u64) -> Result<Duration> {
+/// One producer adds every key, four workers take and finish them; a round ends when all are done. Without metrics, as the
+/// peer's queue has none; or with.
+fn shell(requests: Arc<Vec<Request>>, rounds: u64, metrics: Option<&Metrics>) -> Result<Duration> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let keys = requests.len() as u64;
     Ok(runtime.block_on(async {
         let queue = WorkQueue::new("bench", QueueOptions::default());
+        metrics.inspect(|metrics| metrics.watch_queue(&queue));
         let done = Arc::new(AtomicU64::new(0));
         let finished = Arc::new(Notify::new());
         let mut tasks = tokio::task::JoinSet::new();

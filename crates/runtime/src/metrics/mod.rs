@@ -155,8 +155,10 @@ impl Metrics {
     }
 
     /// Publishes the numbers of a queue of one's own under its name; a [`Controller`](crate::Controller)'s queue is
-    /// published already.
+    /// published already. From now on the queue reads the clock for every key, to measure how long it waits and is worked
+    /// on.
     pub fn watch_queue<T: Clone + Eq + Hash + Send + 'static>(&self, queue: &WorkQueue<T>) {
+        queue.measure();
         self.0.queues.add(queue);
     }
 }

@@ -67,6 +67,14 @@ struct Running {
     since: u64,
 }
 
+/// A time that was not read: whoever reads the clock for every key spends a third of the queue's time on it.
+pub(super) const UNKNOWN: u64 = u64::MAX;
+
+/// From `since` to `now`, where both are known.
+fn between(since: u64, now: u64) -> Option<Duration> {
+    (since != UNKNOWN && now != UNKNOWN).then(|| Duration::from_nanos(now.saturating_sub(since)))
+}
+
 /// So many of the keys that are next are brought near at a time.
 const AHEAD: u32 = 16;
 
@@ -86,7 +94,7 @@ pub struct Queue<T> {
 }
 
 pub(super) fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+    u64::try_from(time.as_nanos()).unwrap_or(UNKNOWN - 1)
 }
 
 impl<T: Clone + Eq + Hash> Queue<T> {
@@ -127,7 +135,7 @@ impl<T: Clone + Eq + Hash> Queue<T> {
         self.add_at(place, priority, reason, nanos(now));
     }
 
-    /// As [`Queue::add`], for who has hashed the key already and has no more use for it.
+    /// As [`Queue::add`], for who has hashed the key already and has no more use for it. The time may be [`UNKNOWN`].
     pub(super) fn add_hashed(&mut self, key: T, hash: u32, priority: i32, reason: Reason, now: u64) {
         if self.shutting_down {
             return;
@@ -267,20 +275,29 @@ impl<T: Clone + Eq + Hash> Queue<T> {
         self.delays.earliest().map(Duration::from_nanos)
     }
 
+    /// Whether what [`Queue::take`] and [`Queue::finish`] do depends on the time though all keys are alike: some may be
+    /// due, or nothing is left to do, so that room may be given back.
+    pub(super) fn asks_for_the_time(&self) -> bool {
+        self.ready.len() == 0 || self.delays.len() > 0
+    }
+
     /// Takes the next key. It stays with its taker until [`Queue::done`].
     pub fn get(&mut self, now: Duration) -> Option<Run> {
-        let (place, waited) = self.take(now)?;
+        let (place, waited) = self.take(nanos(now))?;
         let id = self.keys.slots.id(place);
         let slot = &mut self.keys.slots[place];
         let reasons = std::mem::take(&mut slot.reasons);
+        let waited = waited.unwrap_or_default();
         Some(Run { id, priority: slot.priority, reasons, failures: slot.failures, waited })
     }
 
-    /// As [`Queue::get`], for who takes the reasons out of the key's slot: where it lies and how long it was ready.
-    pub(super) fn take(&mut self, now: Duration) -> Option<(u32, Duration)> {
-        let now = nanos(now);
-        self.keys.tick(now);
-        self.fire_until(now);
+    /// As [`Queue::get`], for who takes the reasons out of the key's slot: where it lies and how long it was ready. The
+    /// time may be [`UNKNOWN`], unless the queue [asks for it](Queue::asks_for_the_time).
+    pub(super) fn take(&mut self, now: u64) -> Option<(u32, Option<Duration>)> {
+        if now != UNKNOWN {
+            self.keys.tick(now);
+            self.fire_until(now);
+        }
         self.approach();
         let Entry { place, since } = self.ready.pop(&mut self.keys.slots, now)?;
         let slot = &mut self.keys.slots[place];
@@ -288,8 +305,10 @@ impl<T: Clone + Eq + Hash> Queue<T> {
         slot.processing = true;
         slot.stands_at = self.processing.len() as u32;
         self.processing.push(Running { place, since: now });
-        let waited = Duration::from_nanos(now.saturating_sub(since));
-        self.stats.waited.observe(waited);
+        let waited = between(since, now);
+        if let Some(waited) = waited {
+            self.stats.waited.observe(waited);
+        }
         Some((place, waited))
     }
 
@@ -306,16 +325,25 @@ impl<T: Clone + Eq + Hash> Queue<T> {
 
     /// Gives a key back. If it was added meanwhile it is queued again, once. Says whether it was.
     pub fn done(&mut self, id: KeyId, now: Duration) -> bool {
+        self.finish(id, nanos(now))
+    }
+
+    /// As [`Queue::done`]. The time may be [`UNKNOWN`], unless the queue [asks for it](Queue::asks_for_the_time).
+    pub(super) fn finish(&mut self, id: KeyId, now: u64) -> bool {
         let Some(place) = self.keys.slots.place(id) else { return false };
         let slot = &mut self.keys.slots[place];
         if !slot.processing {
             return false;
         }
-        let now = nanos(now);
         slot.processing = false;
         let ran_at = slot.stands_at as usize;
         let ran = self.processing.swap_remove(ran_at);
-        self.stats.worked.observe(Duration::from_nanos(now.saturating_sub(ran.since)));
+        if now != UNKNOWN {
+            self.keys.tick(now);
+        }
+        if let Some(worked) = between(ran.since, now) {
+            self.stats.worked.observe(worked);
+        }
         if let Some(moved) = self.processing.get(ran_at) {
             self.keys.slots[moved.place].stands_at = ran_at as u32;
         }
@@ -390,6 +418,7 @@ impl<T: Clone + Eq + Hash> Queue<T> {
     }
 
     pub(super) fn running_since(&self) -> impl Iterator<Item = Duration> + '_ {
-        self.processing.iter().map(|running| Duration::from_nanos(running.since))
+        let known = self.processing.iter().filter(|running| running.since != UNKNOWN);
+        known.map(|running| Duration::from_nanos(running.since))
     }
 }

@@ -5,8 +5,12 @@ use std::sync::{Mutex, MutexGuard};
 
 use super::reason::Reason;
 
-/// Adds that wait to be taken into the queue, at most. Whoever fills the inbox empties it into the queue.
-pub(super) const INBOX: usize = 256;
+/// After so many adds that nobody has taken into the queue, whoever adds does it, unless a worker is at it.
+pub(super) const BATCH: usize = 256;
+
+/// Adds that wait to be taken into the queue, at most. To wait for the workers' lock takes longer than to work on a key,
+/// so that happens to who is far ahead of them only.
+const ROOM: usize = 16 * BATCH;
 
 /// One add.
 pub(super) struct Add<T> {
@@ -42,6 +46,8 @@ pub(super) enum Added {
     Nothing,
     /// Wake a worker.
     Wake,
+    /// Empty the inbox unless somebody else may be about to.
+    Batch,
     /// Empty the inbox.
     Full,
 }
@@ -71,8 +77,10 @@ impl<T> Inbox<T> {
         }
         if inside.waiting > 0 && self.claim(&inside) {
             Added::Wake
-        } else if inside.adds.len() >= INBOX {
+        } else if inside.adds.len() >= ROOM {
             Added::Full
+        } else if inside.adds.len().is_multiple_of(BATCH) {
+            Added::Batch
         } else {
             Added::Nothing
         }
@@ -94,6 +102,7 @@ impl<T> Inbox<T> {
     pub(super) fn begin_waiting(&self) -> bool {
         let mut inside = self.lock();
         let waits = inside.adds.is_empty();
+        inside.adds.shrink_to(BATCH);
         inside.waiting += usize::from(waits);
         waits
     }

@@ -4,7 +4,6 @@ use std::hash::Hash;
 use std::time::Duration;
 
 use super::Priority;
-use super::core::Run;
 use super::reason::{Reason, Reasons};
 use super::shell::WorkQueue;
 use super::slots::KeyId;
@@ -19,22 +18,9 @@ pub struct Item<T: Clone + Eq + Hash> {
     pub(super) priority: Priority,
     pub(super) reasons: Reasons,
     pub(super) failures: u32,
-    pub(super) waited: Duration,
 }
 
 impl<T: Clone + Eq + Hash> Item<T> {
-    pub(super) fn new(queue: WorkQueue<T>, key: T, run: &Run) -> Self {
-        Item {
-            queue: Some(queue),
-            id: run.id,
-            key,
-            priority: Priority(run.priority),
-            reasons: run.reasons,
-            failures: run.failures,
-            waited: run.waited,
-        }
-    }
-
     /// The key.
     pub fn key(&self) -> &T {
         &self.key
@@ -55,11 +41,6 @@ impl<T: Clone + Eq + Hash> Item<T> {
         self.failures
     }
 
-    /// How long it was ready before a worker took it.
-    pub fn waited(&self) -> Duration {
-        self.waited
-    }
-
     /// Forgets its failures.
     pub fn forget(&self) {
         if let Some(queue) = &self.queue {
@@ -70,14 +51,14 @@ impl<T: Clone + Eq + Hash> Item<T> {
     /// Queues it again after `delay`, without looking it up.
     pub fn add_after(&self, delay: Duration, priority: Priority, reason: Reason) {
         if let Some(queue) = &self.queue {
-            queue.delay(|queue, now| queue.add_id_after(self.id, delay, priority.0, reason, now));
+            queue.delay(priority, |queue, now| queue.add_id_after(self.id, delay, priority.0, reason, now));
         }
     }
 
     /// Queues it again after what the limiter says, without looking it up. Says how long.
     pub fn add_rate_limited(&self, priority: Priority, reason: Reason) -> Duration {
         let Some(queue) = &self.queue else { return Duration::ZERO };
-        queue.delay(|queue, now| queue.add_id_rate_limited(self.id, priority.0, reason, now))
+        queue.delay(priority, |queue, now| queue.add_id_rate_limited(self.id, priority.0, reason, now))
     }
 
     /// Gives the key back.

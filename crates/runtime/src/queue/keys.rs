@@ -5,13 +5,10 @@ use std::hash::{BuildHasher, Hash};
 
 use super::hash::FoldState;
 use super::slots::Slots;
-use super::table::Table;
+use super::table::{Lies, Room, Table};
 
 /// A table of so many keys is near: looking into it takes no time worth saving.
 pub(super) const NEAR: usize = 4096;
-
-/// With more keys than that, idle ones are forgotten so many at a time.
-const FORGOTTEN_AT_ONCE: usize = 32;
 
 /// An empty queue gives back the room that it has not filled a quarter of for so long. That of a first state is given
 /// back so, that of load which comes again and again stays.
@@ -73,22 +70,33 @@ impl<T: Clone + Eq + Hash> Keys<T> {
     }
 
     pub(super) fn find(&self, key: &T) -> Option<u32> {
-        self.table.find(hash(self.hasher, key), |place| self.slots[place].key() == key)
+        self.look_up(key, hash(self.hasher, key)).ok()
+    }
+
+    fn look_up(&self, key: &T, hash: u32) -> Result<u32, Room> {
+        self.table.find(hash, |place| {
+            let slot = &self.slots[place];
+            match slot.known() {
+                Some(there) if there == key => Lies::Here,
+                Some(_) if slot.hash == hash => Lies::Another,
+                _ => Lies::Nothing,
+            }
+        })
     }
 
     pub(super) fn place(&mut self, key: &T) -> u32 {
         let hash = hash(self.hasher, key);
-        match self.table.find(hash, |place| self.slots[place].key() == key) {
-            Some(place) => place,
-            None => self.insert(key.clone(), hash),
+        match self.look_up(key, hash) {
+            Ok(place) => place,
+            Err(room) => self.insert(key.clone(), hash, room),
         }
     }
 
     /// As [`Keys::place`], for who has hashed the key already and has no more use for it.
     pub(super) fn place_of(&mut self, key: T, hash: u32) -> u32 {
-        match self.table.find(hash, |place| *self.slots[place].key() == key) {
-            Some(place) => place,
-            None => self.insert(key, hash),
+        match self.look_up(&key, hash) {
+            Ok(place) => place,
+            Err(room) => self.insert(key, hash, room),
         }
     }
 
@@ -104,11 +112,15 @@ impl<T: Clone + Eq + Hash> Keys<T> {
         std::hint::black_box(seen);
     }
 
-    fn insert(&mut self, key: T, hash: u32) -> u32 {
+    fn insert(&mut self, key: T, hash: u32, room: Room) -> u32 {
         let flow = self.fairness.map_or(0, |fairness| self.join_flow(fairness(&key)));
         let place = self.slots.insert(key, hash, flow);
         self.peak = self.peak.max(self.slots.len());
-        self.table.insert(hash, place);
+        if self.table.is_full() {
+            self.table.make_room(self.slots.len(), self.slots.known());
+        } else {
+            self.table.insert(room, hash, place);
+        }
         place
     }
 
@@ -136,37 +148,31 @@ impl<T: Clone + Eq + Hash> Keys<T> {
         }
     }
 
-    /// A key that nothing is left to do for is forgotten, together with others.
+    /// A key that nothing is left to do for is forgotten, or the one that was idle longest instead of it.
     pub(super) fn rest(&mut self, place: u32) -> Rest {
-        let slot = &self.slots[place];
+        let slot = &mut self.slots[place];
         if !slot.idle() || slot.in_idle {
             return Rest::RoomKept;
         }
-        if self.idle_keys == 0 && self.idle.is_empty() && self.slots.len() <= NEAR {
+        if self.idle_keys == 0 {
             self.remove(place);
             return self.give_back();
         }
-        let slot = &mut self.slots[place];
         slot.in_idle = true;
         self.idle.push_back(place);
-        let patience = if self.slots.len() > NEAR { FORGOTTEN_AT_ONCE } else { 0 };
-        if self.idle.len() > self.idle_keys.saturating_add(patience) {
+        if self.idle.len() > self.idle_keys {
             self.forget_idle();
         }
         self.give_back()
     }
 
-    /// Forgets the keys that were idle longest, unless they are busy again: then they only leave the idle ones.
+    /// Forgets the key that was idle longest, unless it is busy again: then it only leaves the idle ones.
     fn forget_idle(&mut self) {
-        let many = self.idle.len().saturating_sub(self.idle_keys);
-        self.table.warm(self.idle.iter().take(many).map(|place| self.slots[*place].hash));
-        for _ in 0..many {
-            let Some(oldest) = self.idle.pop_front() else { return };
-            let slot = &mut self.slots[oldest];
-            slot.in_idle = false;
-            if slot.idle() {
-                self.remove(oldest);
-            }
+        let Some(oldest) = self.idle.pop_front() else { return };
+        let slot = &mut self.slots[oldest];
+        slot.in_idle = false;
+        if slot.idle() {
+            self.remove(oldest);
         }
     }
 
@@ -175,6 +181,7 @@ impl<T: Clone + Eq + Hash> Keys<T> {
         if self.slots.len() > 0 {
             return Rest::RoomKept;
         }
+        self.table.all_forgotten();
         let peak = std::mem::take(&mut self.peak);
         if peak >= self.slots.room() / 4 {
             self.filled_at = self.now;
@@ -187,9 +194,7 @@ impl<T: Clone + Eq + Hash> Keys<T> {
     }
 
     fn remove(&mut self, place: u32) {
-        let slot = &self.slots[place];
-        let flow = slot.flow;
-        self.table.remove(slot.hash, place);
+        let flow = self.slots[place].flow;
         if self.fairness.is_some() {
             self.leave_flow(flow);
         }

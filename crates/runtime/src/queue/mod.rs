@@ -25,10 +25,12 @@
 //! [`Queue`] is the pure core: time is an argument, nothing locks, waits or spawns. What it knows of a key lies in a place
 //! that is used again as soon as nothing is left to do for the key, so that adding allocates nothing and a short queue
 //! stays in the processor's cache whatever the number of keys; the order of a long one lies in memory in that order, and
-//! the next keys are brought near together; every step except the delays' heap costs the same whatever
-//! the length of the queue. [`WorkQueue`] is the thin async shell that workers share: who adds hashes the key and leaves
-//! it in an inbox, who works empties the inbox, so that neither waits for the other; a worker is woken only if it sleeps,
-//! and wakes the next one itself.
+//! the next keys are brought near together; the table that keys are found by learns of forgotten ones when it comes by;
+//! every step except the delays' heap costs the same whatever the length of the queue, but for making room now and then.
+//! [`WorkQueue`] is the thin async shell that workers share: who adds hashes the key and leaves it in an inbox, who works
+//! empties the inbox, so that neither waits for the other; a worker is woken only if it sleeps, and wakes the next one
+//! itself. The clock is read for every key only where somebody [measures](crate::metrics::Metrics::watch_queue) the queue
+//! or keys have priorities: it costs as much as half of all the rest.
 
 mod core;
 mod delay;

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use super::core::UNKNOWN;
 use super::line::{Entry, Line};
 use super::slots::Slots;
 
@@ -49,11 +50,14 @@ pub(super) struct Ready {
     ageing: u64,
     since_aged: u32,
     len: usize,
+    /// When the last priority was first seen. A key that came at an unknown time counts as old as that: it came before
+    /// there was a priority that could go before it.
+    levelled: u64,
 }
 
 impl Ready {
     pub(super) fn new(ageing: u64, fair: bool) -> Self {
-        Ready { levels: Vec::new(), fair, ageing, since_aged: 0, len: 0 }
+        Ready { levels: Vec::new(), fair, ageing, since_aged: 0, len: 0, levelled: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -81,7 +85,11 @@ impl Ready {
     }
 
     pub(super) fn push<T>(&mut self, slots: &mut Slots<T>, place: u32, priority: i32, since: u64) {
+        let levels = self.levels.len();
         let level = self.level_for(priority);
+        if self.levels.len() > levels && since != UNKNOWN {
+            self.levelled = since;
+        }
         let level = &mut self.levels[level];
         let slot = &mut slots[place];
         let flow = slot.flow;
@@ -164,6 +172,7 @@ impl Ready {
             .skip(top + 1)
             .filter_map(|(place, level)| {
                 let Entry { place: oldest, since } = level.oldest(self.fair)?;
+                let since = if since == UNKNOWN { self.levelled } else { since };
                 (now.saturating_sub(since) >= self.ageing).then_some((since, place, oldest))
             })
             .min_by_key(|(since, place, _)| (*since, *place))

@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::hash::Hash;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::task::Poll;
 use std::time::Duration;
@@ -15,9 +16,9 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::Priority;
-use super::core::{Queue, QueueOptions, nanos};
+use super::core::{Queue, QueueOptions, UNKNOWN, nanos};
 use super::hash::FoldState;
-use super::inbox::{Add, Added, Inbox};
+use super::inbox::{Add, Added, BATCH, Inbox};
 use super::item::Item;
 use super::keys::hash;
 use super::reason::Reason;
@@ -54,6 +55,8 @@ pub(super) struct Shared<T> {
     name: Arc<str>,
     start: Instant,
     hasher: FoldState,
+    /// The time of every step is read: somebody measures, or keys age because they are not all alike.
+    timed: AtomicBool,
     inbox: Inbox<T>,
     state: Mutex<State<T>>,
     ready: Notify,
@@ -64,7 +67,7 @@ pub(super) struct Shared<T> {
 struct State<T> {
     queue: Queue<T>,
     /// As in the inbox; both change with this locked.
-    waiting: usize,
+    waiting: u32,
     timekeeper: bool,
     draining: bool,
     /// Empty; it changes places with the inbox's.
@@ -100,6 +103,7 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
             name: name.into(),
             start: Instant::now(),
             hasher: queue.keys.hasher,
+            timed: AtomicBool::new(false),
             inbox: Inbox::new(),
             state: Mutex::new(State {
                 queue,
@@ -149,6 +153,27 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
         self.0.start.elapsed()
     }
 
+    fn timed(&self) -> bool {
+        self.0.timed.load(Ordering::Relaxed)
+    }
+
+    /// The time if anything depends on it.
+    fn time_for(&self, queue: &Queue<T>) -> u64 {
+        if self.timed() || queue.asks_for_the_time() { nanos(self.now()) } else { UNKNOWN }
+    }
+
+    /// With a second priority keys age: whoever comes from now on says when.
+    fn prepare_for(&self, priority: Priority) {
+        if priority != Priority::DEFAULT && !self.timed() {
+            self.measure();
+        }
+    }
+
+    /// Measures from now on how long keys wait and are worked on.
+    pub(crate) fn measure(&self) {
+        self.0.timed.store(true, Ordering::Relaxed);
+    }
+
     /// Queues a key at the default priority.
     pub fn add(&self, key: T) {
         self.add_owned(key, Priority::DEFAULT, Reason::MANUAL);
@@ -160,25 +185,29 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
     }
 
     fn add_owned(&self, key: T, priority: Priority, reason: Reason) {
-        let (at, hash) = (nanos(self.now()), hash(self.0.hasher, &key));
+        self.prepare_for(priority);
+        let at = if self.timed() { nanos(self.now()) } else { UNKNOWN };
+        let hash = hash(self.0.hasher, &key);
         match self.0.inbox.push(Add { key, hash, priority: priority.0, reason, at }) {
             Added::Nothing => {}
             Added::Wake => self.0.ready.notify_one(),
+            Added::Batch => drop(self.try_lock()),
             Added::Full => drop(self.lock()),
         }
     }
 
     /// Queues a key after `delay`; the earliest of several counts.
     pub fn add_after(&self, key: &T, delay: Duration, priority: Priority, reason: Reason) {
-        self.delay(|queue, now| queue.add_after(key, delay, priority.0, reason, now));
+        self.delay(priority, |queue, now| queue.add_after(key, delay, priority.0, reason, now));
     }
 
     /// Queues a key after what the limiter says. Says how long.
     pub fn add_rate_limited(&self, key: &T, priority: Priority, reason: Reason) -> Duration {
-        self.delay(|queue, now| queue.add_rate_limited(key, priority.0, reason, now))
+        self.delay(priority, |queue, now| queue.add_rate_limited(key, priority.0, reason, now))
     }
 
-    pub(super) fn delay<R>(&self, add: impl FnOnce(&mut Queue<T>, Duration) -> R) -> R {
+    pub(super) fn delay<R>(&self, priority: Priority, add: impl FnOnce(&mut Queue<T>, Duration) -> R) -> R {
+        self.prepare_for(priority);
         let mut state = self.lock();
         let before = state.queue.next_due();
         let result = add(&mut state.queue, self.now());
@@ -266,6 +295,7 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
         if !self.0.inbox.begin_waiting() {
             return None;
         }
+        state.adds.shrink_to(BATCH);
         state.waiting += 1;
         let timekeeper = state.queue.delayed() > 0 && !state.timekeeper;
         state.timekeeper |= timekeeper;
@@ -299,9 +329,19 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
     }
 
     fn take(&self, state: &mut State<T>) -> Option<Item<T>> {
-        let run = state.queue.get(self.now())?;
-        let key = state.queue.key(run.id).expect("a running key is known").clone();
-        Some(Item::new(self.clone(), key, &run))
+        let now = self.time_for(&state.queue);
+        let (place, _) = state.queue.take(now)?;
+        let slots = &mut state.queue.keys.slots;
+        let id = slots.id(place);
+        let slot = &mut slots[place];
+        Some(Item {
+            queue: Some(self.clone()),
+            id,
+            key: slot.key().clone(),
+            priority: Priority(slot.priority),
+            reasons: std::mem::take(&mut slot.reasons),
+            failures: slot.failures,
+        })
     }
 
     /// Refuses adds from now on; workers finish what is queued. Ends the wait of a drain.
@@ -353,7 +393,8 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
 
     pub(super) fn done(&self, id: KeyId) {
         let mut state = self.lock();
-        state.queue.done(id, self.now());
+        let now = self.time_for(&state.queue);
+        state.queue.finish(id, now);
         self.settle(state);
     }
 
@@ -401,21 +442,21 @@ impl<T: Clone + Eq + Hash> Item<T> {
     /// Gives the key back and becomes the next one, if there is one. Pending: another worker has the lock, so that a
     /// thread has better things to do than to fight for it. `insist` waits.
     fn exchange(&mut self, insist: bool) -> Poll<bool> {
-        let Item { queue, id, key, priority, reasons, failures, waited } = self;
+        let Item { queue, id, key, priority, reasons, failures } = self;
         let Some(queue) = queue else { return Poll::Ready(false) };
         let Some(mut state) = (if insist { Some(queue.lock()) } else { queue.try_lock() }) else {
             return Poll::Pending;
         };
-        let now = queue.now();
-        state.queue.done(*id, now);
-        let Some((place, wait)) = state.queue.take(now) else {
+        let now = queue.time_for(&state.queue);
+        state.queue.finish(*id, now);
+        let Some((place, _)) = state.queue.take(now) else {
             queue.settle(state);
             return Poll::Ready(false);
         };
         let slots = &mut state.queue.keys.slots;
         *id = slots.id(place);
         let slot = &mut slots[place];
-        (*priority, *failures, *waited) = (Priority(slot.priority), slot.failures, wait);
+        (*priority, *failures) = (Priority(slot.priority), slot.failures);
         *reasons = std::mem::take(&mut slot.reasons);
         key.clone_from(slot.key());
         queue.wake(state);

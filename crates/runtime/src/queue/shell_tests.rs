@@ -44,9 +44,12 @@ fn options(idle_keys: usize) -> QueueOptions<u64> {
 }
 
 /// The shell gives what the core gives, whatever lies in between.
-async fn play(steps: &[Step], idle_keys: usize) {
+async fn play(steps: &[Step], idle_keys: usize, measured: bool) {
     let start = tokio::time::Instant::now();
     let shell = WorkQueue::new("test", options(idle_keys));
+    if measured {
+        shell.measure();
+    }
     // The core forgets nothing, so that forgetting too much shows.
     let mut core = Queue::new(options(usize::MAX));
     let mut running: BTreeMap<u64, (Item<u64>, KeyId)> = BTreeMap::new();
@@ -95,6 +98,10 @@ async fn play(steps: &[Step], idle_keys: usize) {
             assert_eq!(shell.num_requeues(&key), core.num_requeues(&key));
         }
     }
+    if measured {
+        let stats = shell.report().stats;
+        assert_eq!((stats.waited, stats.worked), (core.stats.waited, core.stats.worked));
+    }
 }
 
 fn took(
@@ -104,8 +111,8 @@ fn took(
     running: &mut BTreeMap<u64, (Item<u64>, KeyId)>,
 ) {
     let run = core.get(now);
-    let expected = run.map(|run| (*core.key(run.id).unwrap(), run.priority, run.failures, run.waited));
-    let got = item.as_ref().map(|item| (*item.key(), item.priority().0, item.failures(), item.waited()));
+    let expected = run.map(|run| (*core.key(run.id).unwrap(), run.priority, run.failures));
+    let got = item.as_ref().map(|item| (*item.key(), item.priority().0, item.failures()));
     assert_eq!(got, expected);
     if let (Some(item), Some(run)) = (item, run) {
         assert!(running.insert(*item.key(), (item, run.id)).is_none(), "a key is with two workers");
@@ -116,11 +123,72 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_shell_does_what_the_core_does(steps in prop::collection::vec(step(), 1..160), idle in 0..6usize) {
+    fn the_shell_does_what_the_core_does(
+        steps in prop::collection::vec(step(), 1..160),
+        idle in 0..6usize,
+        measured: bool,
+    ) {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-        runtime.block_on(play(&steps, idle));
+        runtime.block_on(play(&steps, idle, measured));
     }
+}
+
+/// Nobody reads the clock for keys that are all alike, yet they age once others go before them.
+#[tokio::test(start_paused = true)]
+async fn keys_that_came_before_there_were_priorities_age_too() {
+    const URGENT: Priority = Priority(7);
+    let queue = WorkQueue::new("test", QueueOptions::default());
+    queue.add(0);
+    tokio::time::advance(AGEING * 2).await;
+    for key in 1..20 {
+        queue.add_with(&key, URGENT, Reason::MANUAL);
+    }
+    for _ in 0..AGED_SHARE * 2 {
+        assert_ne!(*queue.try_get().unwrap().key(), 0, "it counts as old as the priorities");
+    }
+    tokio::time::advance(AGEING).await;
+    let mut taken = (0..AGED_SHARE).map(|_| *queue.try_get().unwrap().key());
+    assert!(taken.any(|key| key == 0), "it waits for longer than the ageing time");
+}
+
+/// How long a key of each priority waits is told by the time that it came at.
+#[tokio::test(start_paused = true)]
+async fn keys_age_by_their_own_time_once_there_are_priorities() {
+    let queue = WorkQueue::new("test", QueueOptions::default());
+    queue.add_with(&1, Priority(7), Reason::MANUAL);
+    queue.add_with(&2, Priority::LOW, Reason::MANUAL);
+    tokio::time::advance(AGEING / 2).await;
+    queue.add(0);
+    tokio::time::advance(AGEING / 2).await;
+    for key in 10..20 {
+        queue.add_with(&key, Priority(7), Reason::MANUAL);
+    }
+    let taken: Vec<u64> = (0..AGED_SHARE * 2).map(|_| *queue.try_get().unwrap().key()).collect();
+    assert!(taken.contains(&2), "{taken:?}");
+    assert!(!taken.contains(&0), "{taken:?}");
+}
+
+/// What is published is measured, from then on; what is not costs nothing and says nothing.
+#[tokio::test(start_paused = true)]
+async fn times_are_taken_for_who_measures() {
+    let queue = WorkQueue::new("test", QueueOptions::default());
+    let work = async || {
+        queue.add(1);
+        queue.add(2);
+        tokio::time::advance(std::time::Duration::from_secs(2)).await;
+        let (first, second) = (queue.try_get().unwrap(), queue.try_get().unwrap());
+        tokio::time::advance(std::time::Duration::from_secs(3)).await;
+        first.done();
+        second.done();
+    };
+    work().await;
+    assert_eq!(queue.report().stats.waited.count(), 0);
+    queue.measure();
+    work().await;
+    let stats = queue.report().stats;
+    assert_eq!((stats.waited.count(), stats.worked.count()), (2, 2));
+    assert_eq!((stats.waited.sum_nanos, stats.worked.sum_nanos), (4_000_000_000, 6_000_000_000));
 }
 
 /// One key: how often it was added and what the workers saw of it.

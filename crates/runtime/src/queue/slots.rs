@@ -64,6 +64,11 @@ impl<T> Slot<T> {
         self.key.as_ref().expect("whoever has a place of a key has not freed it")
     }
 
+    /// The key, unless the place is free.
+    pub(super) fn known(&self) -> Option<&T> {
+        self.key.as_ref()
+    }
+
     pub(super) fn idle(&self) -> bool {
         !self.dirty && !self.processing && self.delayed_at == NOWHERE && self.failures == 0
     }
@@ -115,6 +120,12 @@ impl<T> Slots<T> {
     pub(super) fn remove(&mut self, place: u32) {
         self[place].key = None;
         self.free.push(place);
+    }
+
+    /// Hash and place of every key.
+    pub(super) fn known(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let slots = self.chunks.iter().flatten().zip(0..);
+        slots.filter(|(slot, _)| slot.key.is_some()).map(|(slot, place)| (slot.hash, place))
     }
 
     /// Brings near the places that the next `many` keys will take.

@@ -19,7 +19,7 @@ pub struct Stats {
 }
 
 /// A histogram over [`BUCKETS`].
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
     /// Observations per bucket; the last one is everything above the highest bound.
     pub buckets: [u64; BUCKETS.len() + 1],
