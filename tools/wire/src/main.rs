@@ -11,10 +11,24 @@ use setpoint_wire::peer::Peer;
 use setpoint_wire::play::play;
 use setpoint_wire::target::Target;
 use setpoint_wire::{differences, families, fuzz, scenario, transcript};
+use tokio::signal::unix::{SignalKind, signal};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
+    // Whoever is stopped ends its servers: they are children that would stay.
+    let mut terminated = signal(SignalKind::terminate())?;
+    tokio::select! {
+        ended = run(&words) => ended,
+        interrupted = tokio::signal::ctrl_c() => {
+            interrupted?;
+            bail!("interrupted")
+        }
+        _ = terminated.recv() => bail!("terminated"),
+    }
+}
+
+async fn run(words: &[String]) -> Result<()> {
     let flag = |name: &str| words.iter().position(|word| word == name).and_then(|at| words.get(at + 1));
     let only = flag("--only").map(String::as_str);
     match words.first().map(String::as_str) {

@@ -1,8 +1,9 @@
 //! The async shell around the pure queue: locks, a clock and wake-ups.
 //!
 //! Two locks, taken in this order: the state (the pure queue: who works) and the inbox (adds on their way there, held for
-//! a moment only). Whoever adds hashes the key, leaves it in the inbox and never waits for the workers' lock. Whoever
-//! looks at the state takes in first what the inbox holds, so that it sees every add that has returned.
+//! a moment only). Whoever adds hashes the key and leaves it in the inbox; it waits for the workers' lock only when it is
+//! thousands of keys ahead of them. Whoever looks at the state takes in first what the inbox holds, so that it sees every
+//! add that has returned.
 
 use std::fmt;
 use std::hash::Hash;
