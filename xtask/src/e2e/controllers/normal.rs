@@ -149,7 +149,9 @@ impl Names {
             }
             Value::Object(fields) => {
                 let kept = fields.into_iter().filter(|(key, _)| !DROPPED.contains(&key.as_str()));
-                kept.map(|(key, value)| (self.replace(&key), self.plain(value))).collect()
+                let shown = kept.map(|(key, value)| (self.replace(&key), self.plain(value)));
+                // Whether there is an annotation that is not compared is not compared either.
+                shown.filter(|(key, value)| !(key == "annotations" && *value == json!({}))).collect()
             }
             other => other,
         }
