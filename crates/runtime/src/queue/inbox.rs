@@ -131,3 +131,48 @@ impl<T> Inbox<T> {
         self.lock().closed = true;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_adds_is_asked_to_empty_it_after_each_batch_and_must_when_it_is_full() {
+        let inbox = Inbox::new();
+        let push = || inbox.push(Add { key: (), hash: 0, priority: 0, reason: Reason::MANUAL, at: 0 });
+        for number in 1..=ROOM {
+            let asked = match push() {
+                Added::Nothing => "nothing",
+                Added::Wake => "wake",
+                Added::Batch => "batch",
+                Added::Full => "full",
+            };
+            let expected = match number {
+                ROOM => "full",
+                _ if number % BATCH == 0 => "batch",
+                _ => "nothing",
+            };
+            assert_eq!(asked, expected, "add {number}");
+        }
+        let mut taken = Vec::new();
+        inbox.take(&mut taken);
+        assert_eq!((taken.len(), inbox.pending()), (ROOM, false));
+        assert!(matches!(push(), Added::Nothing), "there is room again");
+    }
+
+    #[test]
+    fn who_goes_to_sleep_gives_back_the_room_of_a_burst() {
+        let inbox = Inbox::new();
+        let mut taken = Vec::new();
+        for _ in 0..2 {
+            for _ in 0..ROOM {
+                inbox.push(Add { key: (), hash: 0, priority: 0, reason: Reason::MANUAL, at: 0 });
+            }
+            inbox.take(&mut taken);
+            taken.clear();
+        }
+        assert!(inbox.lock().adds.capacity() >= ROOM);
+        assert!(inbox.begin_waiting());
+        assert!(inbox.lock().adds.capacity() < ROOM);
+    }
+}
