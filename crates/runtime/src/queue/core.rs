@@ -283,7 +283,12 @@ impl<T: Clone + Eq + Hash> Queue<T> {
 
     /// Takes the next key. It stays with its taker until [`Queue::done`].
     pub fn get(&mut self, now: Duration) -> Option<Run> {
-        let (place, waited) = self.take(nanos(now))?;
+        self.run_next(nanos(now))
+    }
+
+    /// As [`Queue::get`]. The time may be [`UNKNOWN`], unless the queue [asks for it](Queue::asks_for_the_time).
+    pub(super) fn run_next(&mut self, now: u64) -> Option<Run> {
+        let (place, waited) = self.take(now)?;
         let id = self.keys.slots.id(place);
         let slot = &mut self.keys.slots[place];
         let reasons = std::mem::take(&mut slot.reasons);
@@ -291,8 +296,7 @@ impl<T: Clone + Eq + Hash> Queue<T> {
         Some(Run { id, priority: slot.priority, reasons, failures: slot.failures, waited })
     }
 
-    /// As [`Queue::get`], for who takes the reasons out of the key's slot: where it lies and how long it was ready. The
-    /// time may be [`UNKNOWN`], unless the queue [asks for it](Queue::asks_for_the_time).
+    /// As [`Queue::run_next`], for who takes the reasons out of the key's slot: where it lies and how long it was ready.
     pub(super) fn take(&mut self, now: u64) -> Option<(u32, Option<Duration>)> {
         if now != UNKNOWN {
             self.keys.tick(now);

@@ -4,6 +4,7 @@ use std::hash::Hash;
 use std::time::Duration;
 
 use super::Priority;
+use super::core::Run;
 use super::reason::{Reason, Reasons};
 use super::shell::WorkQueue;
 use super::slots::KeyId;
@@ -21,6 +22,17 @@ pub struct Item<T: Clone + Eq + Hash> {
 }
 
 impl<T: Clone + Eq + Hash> Item<T> {
+    pub(super) fn new(queue: WorkQueue<T>, key: T, run: &Run) -> Self {
+        Item {
+            queue: Some(queue),
+            id: run.id,
+            key,
+            priority: Priority(run.priority),
+            reasons: run.reasons,
+            failures: run.failures,
+        }
+    }
+
     /// The key.
     pub fn key(&self) -> &T {
         &self.key

@@ -331,18 +331,9 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
 
     fn take(&self, state: &mut State<T>) -> Option<Item<T>> {
         let now = self.time_for(&state.queue);
-        let (place, _) = state.queue.take(now)?;
-        let slots = &mut state.queue.keys.slots;
-        let id = slots.id(place);
-        let slot = &mut slots[place];
-        Some(Item {
-            queue: Some(self.clone()),
-            id,
-            key: slot.key().clone(),
-            priority: Priority(slot.priority),
-            reasons: std::mem::take(&mut slot.reasons),
-            failures: slot.failures,
-        })
+        let run = state.queue.run_next(now)?;
+        let key = state.queue.key(run.id).expect("a running key is known").clone();
+        Some(Item::new(self.clone(), key, &run))
     }
 
     /// Refuses adds from now on; workers finish what is queued. Ends the wait of a drain.
