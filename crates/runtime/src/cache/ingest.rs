@@ -15,7 +15,7 @@ use super::intern::{Interner, hash_bytes};
 use super::labels::{Labels, Packed};
 use super::metadata::Metadata;
 use super::object::{Entry, ManagedFields, Object, ObjectError, Uid};
-use super::scan::{Malformed, Text};
+use super::scan::{Cursor, Malformed, Text};
 use super::training::Training;
 use crate::informer::InformerMetrics;
 use crate::key::Key;
@@ -36,12 +36,34 @@ impl FieldOwners {
         }
     }
 
-    fn contains(&self, manager: &str) -> bool {
-        self.0.read().expect("no holder of this lock panics").iter().any(|known| known == manager)
-    }
-
-    fn is_empty(&self) -> bool {
-        self.0.read().expect("no holder of this lock panics").is_empty()
+    /// What these managers own by `managed_fields`, as an object's JSON has it.
+    fn own(&self, managed_fields: &[u8]) -> Result<Vec<ManagedFields>, Malformed> {
+        let managers = self.0.read().expect("no holder of this lock panics");
+        let mut own = Vec::new();
+        if managers.is_empty() {
+            return Ok(own);
+        }
+        Cursor::new(managed_fields).elements(|cursor| {
+            let mut entry = *cursor;
+            let json = cursor.value()?;
+            let mut is_own = false;
+            // Most entries are somebody else's, and say so first.
+            entry.fields(|cursor, name| {
+                if name.raw != b"manager" {
+                    cursor.value()?;
+                    return Ok(true);
+                }
+                let manager = cursor.text()?.value();
+                is_own = manager.is_some_and(|manager| managers.iter().any(|known| *known == manager));
+                Ok(false)
+            })?;
+            if is_own {
+                let entry = serde_json::from_slice::<ManagedFieldsJson<'_>>(json);
+                own.push(entry.map_err(|_| cursor.malformed())?.compact());
+            }
+            Ok(())
+        })?;
+        Ok(own)
     }
 }
 
@@ -100,6 +122,10 @@ pub(crate) struct Ingest {
     packer_version: u64,
     scratch: Vec<u8>,
     key: String,
+    /// The next object is left as it is.
+    hurried: bool,
+    /// An object that was left as it is and is still to be packed.
+    unpacked: Option<Object>,
 }
 
 impl Ingest {
@@ -115,7 +141,25 @@ impl Ingest {
             packer_version: 0,
             scratch: Vec::new(),
             key: String::new(),
+            hurried: false,
+            unpacked: None,
         }
+    }
+
+    /// Leaves the next object as it is: somebody waits for it, and it can be [packed](Ingest::pack) after that.
+    pub fn hurry(&mut self) {
+        self.hurried = self.options.training.is_some();
+    }
+
+    /// The object that was left as it is, and what to keep instead.
+    pub fn pack(&mut self) -> Option<(Object, Object)> {
+        let raw = self.unpacked.take()?;
+        let json = raw.json();
+        let body = self.packed(&json, &Metadata::find(&json).ok()?);
+        let packed = raw.with_body(body);
+        self.offer(&packed);
+        drop(json);
+        (packed.heap_bytes() < raw.heap_bytes()).then_some((raw, packed))
     }
 
     /// Gives back what the reading of one object leaves to the next.
@@ -166,10 +210,18 @@ impl Ingest {
             metrics.ill_typed.add(1);
         }
         let object = Object(Arc::new(entry));
-        if let Some(training) = &self.options.training {
-            training.offer(&object);
+        if std::mem::take(&mut self.hurried) {
+            self.unpacked = Some(object.clone());
+        } else {
+            self.offer(&object);
         }
         Ok(object)
+    }
+
+    fn offer(&self, object: &Object) {
+        if let Some(training) = &self.options.training {
+            training.offer(object);
+        }
     }
 
     fn body(&mut self, json: &[u8], offset: usize, metadata: &Metadata<'_>) -> Body {
@@ -185,7 +237,16 @@ impl Ingest {
         }
         self.scratch.extend_from_slice(&json[rest..]);
         let transformed = self.options.transform.as_ref().and_then(|transform| transform(&self.scratch));
-        let json = transformed.as_deref().unwrap_or(&self.scratch);
+        if self.hurried || self.options.training.is_none() {
+            return Body::Raw(transformed.unwrap_or_else(|| self.scratch.clone()).into());
+        }
+        let scratch = std::mem::take(&mut self.scratch);
+        let body = self.packed(transformed.as_deref().unwrap_or(&scratch), metadata);
+        self.scratch = scratch;
+        body
+    }
+
+    fn packed(&mut self, json: &[u8], metadata: &Metadata<'_>) -> Body {
         let Some(training) = &self.options.training else { return Body::Raw(json.into()) };
         if training.version() != self.packer_version {
             self.packer_version = training.version();
@@ -199,16 +260,7 @@ impl Ingest {
     }
 
     fn managed_fields(&mut self, json: Option<&[u8]>) -> Option<Arc<[ManagedFields]>> {
-        let json = json?;
-        if self.options.field_owners.is_empty() {
-            return None;
-        }
-        let entries: Vec<ManagedFieldsJson<'_>> = serde_json::from_slice(json).ok()?;
-        let kept: Vec<ManagedFields> = entries
-            .into_iter()
-            .filter(|entry| self.options.field_owners.contains(&entry.manager))
-            .map(ManagedFieldsJson::compact)
-            .collect();
+        let kept = self.options.field_owners.own(json?).ok()?;
         if kept.is_empty() {
             return None;
         }
@@ -266,4 +318,38 @@ fn parse<T: Default + for<'de> Deserialize<'de>>(json: Option<&[u8]>, ill_typed:
 /// An unreadable time still says that the object is being deleted.
 fn seconds(text: &str) -> i64 {
     text.parse::<Timestamp>().map_or(0, Timestamp::as_second)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_entries_are_found_however_they_are_written() {
+        let owners = FieldOwners::default();
+        assert_eq!(owners.own(b"[{}]"), Ok(vec![]));
+        owners.add("mine");
+        owners.add("a \"quoted\" one");
+        let own = |json: &str| {
+            owners.own(json.as_bytes()).map(|own| {
+                let words = |entry: &ManagedFields| {
+                    format!("{} {}", entry.manager, String::from_utf8_lossy(&entry.fields))
+                };
+                own.iter().map(words).collect::<Vec<_>>()
+            })
+        };
+        let other = r#"{"manager":"other","fieldsV1":{"f:manager":{"k:{\"manager\":\"mine\"}":{}}}}"#;
+        let first = r#"{"manager":"mine","operation":"Apply","fieldsV1":{"f:a":{}}}"#;
+        let last = r#"{ "operation" : "Update", "fieldsV1" : {"f:b":{}}, "manager" : "m\u0069ne" }"#;
+        let quoted = r#"{"manager":"a \"quoted\" one"}"#;
+        let nameless = r#"{"operation":"Update"}"#;
+        assert_eq!(own(&format!("[{other},{nameless}]")), Ok(vec![]));
+        assert_eq!(
+            own(&format!("[{first},{other}, {last} ,{quoted}]")),
+            Ok(vec!["mine {\"f:a\":{}}".into(), "mine {\"f:b\":{}}".into(), "a \"quoted\" one {}".into()])
+        );
+        for broken in [r#"[{"manager":7}]"#, r#"[{"manager":"mine","operation":1}]"#, "[{", r#"["mine"]"#] {
+            assert!(own(broken).is_err(), "{broken}");
+        }
+    }
 }

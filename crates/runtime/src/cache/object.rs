@@ -277,18 +277,22 @@ impl Object {
             return None;
         }
         let body = packer.pack(&entry.body.expand());
-        (body.stored_bytes() < entry.body.stored_bytes()).then(|| {
-            Object(Arc::new(Entry {
-                key: entry.key.clone(),
-                uid: entry.uid.clone(),
-                labels: entry.labels.clone(),
-                owners: entry.owners.clone(),
-                finalizers: entry.finalizers.clone(),
-                managed: entry.managed.clone(),
-                body,
-                ..*entry
-            }))
-        })
+        (body.stored_bytes() < entry.body.stored_bytes()).then(|| self.with_body(body))
+    }
+
+    /// The same object with its JSON kept in another form.
+    pub(super) fn with_body(&self, body: Body) -> Object {
+        let entry = &*self.0;
+        Object(Arc::new(Entry {
+            key: entry.key.clone(),
+            uid: entry.uid.clone(),
+            labels: entry.labels.clone(),
+            owners: entry.owners.clone(),
+            finalizers: entry.finalizers.clone(),
+            managed: entry.managed.clone(),
+            body,
+            ..*entry
+        }))
     }
 
     /// Whether both are the same object in the same state.

@@ -232,7 +232,7 @@ impl Store {
 
     /// Exchanges objects for their compressed form, where they are still the cached ones. Nobody is told: nothing
     /// changed.
-    pub(super) fn swap_packed(&self, packed: Vec<(Object, Object)>) {
+    pub(crate) fn swap_packed(&self, packed: Vec<(Object, Object)>) {
         if packed.is_empty() {
             return;
         }

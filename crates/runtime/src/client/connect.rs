@@ -7,6 +7,8 @@ use kube::Config;
 use kube::client::ClientBuilder;
 use tower::util::MapResponseLayer;
 
+use crate::watch::ConnectionExecutor;
+
 /// The server that an answer came from, as metrics name it: `host:port`, or `host` where the URL has no port. Clients
 /// made here put it into the extensions of each answer, because kube's client does not tell its URL.
 #[derive(Clone, Debug)]
@@ -33,7 +35,7 @@ pub fn connect_with(mut config: Config) -> Result<kube::Client, kube::Error> {
         response.extensions_mut().insert(host.clone());
         response
     });
-    Ok(ClientBuilder::try_from(config)?.with_layer(&name).build())
+    Ok(ClientBuilder::try_from((config, ConnectionExecutor))?.with_layer(&name).build())
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::event::Event;
 use super::mailbox::SubscribeOptions;
 use super::shared::{Core, SharedInformer};
-use crate::cache::{IngestOptions, Scope};
+use crate::cache::{IngestOptions, Object, Scope};
 use crate::delta::Delta;
 use crate::factory::Connect;
 use crate::reflector::{Reflector, ReflectorOptions, Sink};
@@ -123,6 +123,10 @@ impl Sink for Apply {
         if replaced {
             self.core.mark_synced_if_complete();
         }
+    }
+
+    fn exchange(&mut self, raw: Object, packed: Object) {
+        self.core.store.swap_packed(vec![(raw, packed)]);
     }
 }
 

@@ -212,6 +212,11 @@ impl Machine {
         }
     }
 
+    /// Whether the first full state has come, so that each event is handed over by itself.
+    pub fn is_watching(&self) -> bool {
+        matches!(self.phase, Phase::Watching { .. })
+    }
+
     /// The watch ended: cleanly, or because the connection broke or our own deadline passed.
     pub fn closed(&mut self, failure: Option<&WatchFailure>, now: Instant) -> Command {
         match &self.phase {

@@ -16,10 +16,10 @@ use tokio::time::{Instant, timeout};
 
 pub use machine::ReflectorOptions;
 
-use crate::cache::{Ingest, IngestOptions};
+use crate::cache::{Ingest, IngestOptions, Object};
 use crate::delta::{Delta, DeltaQueue};
 use crate::informer::InformerMetrics;
-use crate::watch::{ListRequest, ListerWatcher, WatchFailure, WatchRequest, WatchStream};
+use crate::watch::{HeldBack, ListRequest, ListerWatcher, WatchFailure, WatchRequest, WatchStream};
 use lines::Lines;
 use machine::{Command, Machine, WatchEvent};
 
@@ -30,6 +30,9 @@ const BATCH: usize = 64;
 pub(crate) trait Sink: Send {
     /// Takes all of `deltas`; may wait until there is room for them.
     fn take(&mut self, deltas: &mut Vec<Delta>) -> impl Future<Output = ()> + Send;
+
+    /// Exchanges an object that was handed over for the same one in a smaller form.
+    fn exchange(&mut self, _raw: Object, _packed: Object) {}
 
     /// How many deltas wait on the far side.
     fn waiting(&self) -> usize {
@@ -177,25 +180,34 @@ impl State {
     async fn read<S: Sink>(&mut self, mut stream: WatchStream, sink: &mut S) -> Command {
         let mut lines = Lines::default();
         let mut deltas = Vec::new();
+        let mut connection = HeldBack::default();
         let mut waited = false;
         let end = loop {
             if std::mem::take(&mut waited) && !deltas.is_empty() {
                 // The first word after a silence is handed over before more is asked for, and whoever was told goes
-                // first: asking would wake the connection, which would come between them.
+                // first: the connection would come between them.
                 self.hand_over(&mut deltas, sink).await;
                 tokio::task::yield_now().await;
             }
+            connection.wake();
             // What the server says at once is handed over as one.
             let ready = if deltas.len() < BATCH { stream.next().now_or_never() } else { None };
             let chunk = match ready {
                 Some(chunk) => chunk.transpose(),
                 None => {
                     self.hand_over(&mut deltas, sink).await;
+                    if let Some((raw, packed)) = self.ingest.pack() {
+                        sink.exchange(raw, packed);
+                    }
                     // A watch may be silent for long: what a burst needed is not kept meanwhile.
                     deltas = Vec::new();
                     self.ingest.rest();
                     waited = true;
-                    self.chunk(&mut stream).await
+                    let chunk = connection.during(self.chunk(&mut stream)).await;
+                    if self.machine.is_watching() {
+                        self.ingest.hurry();
+                    }
+                    chunk
                 }
             };
             match chunk {

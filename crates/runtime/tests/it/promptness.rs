@@ -48,8 +48,8 @@ fn added(name: &str, version: u32) -> String {
     format!(r#"{{"type":"ADDED","object":{{"kind":"ConfigMap","apiVersion":"v1","metadata":{metadata}}}}}"#)
 }
 
-#[tokio::test(start_paused = true)]
-async fn the_first_event_after_a_silence_is_told_before_more_is_asked_for() {
+/// An informer that has synced with nothing in it, and what it hears from now on.
+async fn synced() -> (Arc<Talk>, SharedInformer, mpsc::UnboundedSender<String>) {
     let (say, lines) = mpsc::unbounded_channel();
     let talk = Arc::new(Talk { lines: Mutex::new(Some(lines)), ..Talk::default() });
     let watched = Arc::clone(&talk);
@@ -59,10 +59,16 @@ async fn the_first_event_after_a_silence_is_told_before_more_is_asked_for() {
     );
     let informer = factory.informer(Target::of::<ConfigMap>());
     assert!(talk.informer.set(informer.clone()).is_ok());
-    let mut events = informer.subscribe(&SubscribeOptions::default());
     informer.start();
     say.send(SYNCED.to_owned()).unwrap();
     informer.wait_synced().await;
+    (talk, informer, say)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_event_after_a_silence_is_told_before_more_is_asked_for() {
+    let (talk, informer, say) = synced().await;
+    let mut events = informer.subscribe(&SubscribeOptions::default());
     for (number, name) in ["x", "y"].into_iter().enumerate() {
         say.send(added(name, number as u32 + 2)).unwrap();
         assert_eq!(events.recv().await.unwrap().key().as_str(), format!("a/{name}"));
@@ -72,4 +78,34 @@ async fn the_first_event_after_a_silence_is_told_before_more_is_asked_for() {
     let first_event = answered[1];
     assert_eq!(asked[first_event].0, 0, "{asked:?}");
     assert_eq!(asked[first_event + 1].0, 1, "asked for more before it was told: {asked:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_comes_alone_is_told_as_it_came_and_made_small_after_that() {
+    const LONG: usize = 4000;
+    let (_, informer, say) = synced().await;
+    let mut events = informer.subscribe(&SubscribeOptions::default());
+    let long = format!(r#","data":{{"text":"{}"}}}}}}"#, "x".repeat(LONG));
+    for (version, names) in [(2, vec!["x"]), (3, vec!["y"]), (4, vec!["p", "q", "r"])] {
+        let line = |name| added(name, version).strip_suffix("}}").unwrap().to_owned() + &long;
+        // As one piece, as bursts are read.
+        let lines: Vec<String> = names.iter().map(|name| line(name)).collect();
+        say.send(lines.join("\n")).unwrap();
+        for (place, name) in names.into_iter().enumerate() {
+            let told = events.recv().await.unwrap();
+            assert_eq!(told.key().as_str(), format!("a/{name}"));
+            let is_long = told.object().heap_bytes() > LONG;
+            assert_eq!(is_long, place == 0, "only the first of a burst is in a hurry: {name}");
+            let small = async {
+                while informer.store().get(told.key().as_str()).unwrap().heap_bytes() > LONG / 4 {
+                    tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+                }
+            };
+            tokio::time::timeout(std::time::Duration::from_secs(60), small).await.expect("it is made small");
+            let kept = informer.store().get(told.key().as_str()).unwrap();
+            assert_eq!(kept.json(), told.object().json());
+        }
+    }
+    // Five objects, one text.
+    assert!(informer.store().bytes() < 2 * LONG as u64, "{}", informer.store().bytes());
 }
