@@ -161,11 +161,12 @@ impl Work {
     }
 
     async fn worker(self: Arc<Self>, stopping: CancellationToken, crew: Arc<Crew>) {
+        let mut stopped = std::pin::pin!(stopping.cancelled());
         loop {
             crew.idle.fetch_add(1, Ordering::Relaxed);
             let item = tokio::select! {
                 biased;
-                () = stopping.cancelled() => return,
+                () = &mut stopped => return,
                 item = self.queue.get() => item,
             };
             let Some(item) = item else { return };
@@ -241,7 +242,11 @@ impl Work {
 
     /// Does not begin before the caches show what the last reconcile of this object wrote.
     async fn wait_for_own_writes(&self, request: &Request) {
-        let unseen = self.unseen.lock().expect("no holder of this lock panics").remove(request);
+        let unseen = {
+            let mut unseen = self.unseen.lock().expect("no holder of this lock panics");
+            // Most reconciles wrote nothing: their requests need not be hashed.
+            if unseen.is_empty() { None } else { unseen.remove(request) }
+        };
         if let Some(unseen) = unseen {
             self.client.core.writes.wait(unseen).await;
         }

@@ -7,12 +7,13 @@ mod machine;
 #[cfg(test)]
 mod machine_tests;
 
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use setpoint_api::Random;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, Sleep, timeout};
 
 pub use machine::ReflectorOptions;
 
@@ -181,6 +182,8 @@ impl State {
         let mut lines = Lines::default();
         let mut deltas = Vec::new();
         let mut connection = HeldBack::default();
+        // One for the whole watch: to set one for each event takes longer than to read most events.
+        let mut alarm = std::pin::pin!(tokio::time::sleep_until(Instant::now()));
         let mut waited = false;
         let end = loop {
             if std::mem::take(&mut waited) && !deltas.is_empty() {
@@ -203,7 +206,7 @@ impl State {
                     deltas = Vec::new();
                     self.ingest.rest();
                     waited = true;
-                    let chunk = connection.during(self.chunk(&mut stream)).await;
+                    let chunk = connection.during(self.chunk(&mut stream, alarm.as_mut())).await;
                     if self.machine.is_watching() {
                         self.ingest.hurry();
                     }
@@ -236,12 +239,20 @@ impl State {
         self.machine.closed(failure.as_ref(), now)
     }
 
-    async fn chunk(&mut self, stream: &mut WatchStream) -> Result<Option<bytes::Bytes>, WatchFailure> {
+    async fn chunk(
+        &mut self,
+        stream: &mut WatchStream,
+        mut alarm: Pin<&mut Sleep>,
+    ) -> Result<Option<bytes::Bytes>, WatchFailure> {
         let Some(deadline) = self.machine.deadline() else { return Ok(None) };
+        if alarm.deadline() != deadline {
+            alarm.as_mut().reset(deadline);
+        }
         let begun = Instant::now();
-        match tokio::time::timeout_at(deadline, stream.next()).await {
-            Ok(chunk) => chunk.transpose(),
-            Err(_) => Err(WatchFailure::Deadline(deadline.duration_since(begun))),
+        tokio::select! {
+            biased;
+            chunk = stream.next() => chunk.transpose(),
+            () = alarm => Err(WatchFailure::Deadline(deadline.duration_since(begun))),
         }
     }
 
