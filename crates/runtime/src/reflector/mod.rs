@@ -27,6 +27,10 @@ use machine::{Command, Machine, WatchEvent};
 /// Deltas that are handed over as one at most, when the server tells more than that at once.
 const BATCH: usize = 64;
 
+/// After a wait as long as this an event is taken to come alone: it is told as fast as can be. What comes sooner is part
+/// of a burst, which is read as fast as can be.
+const SILENCE: Duration = Duration::from_micros(200);
+
 /// Takes what a reflector learns, in order.
 pub(crate) trait Sink: Send {
     /// Takes all of `deltas`; may wait until there is room for them.
@@ -184,11 +188,11 @@ impl State {
         let mut connection = HeldBack::default();
         // One for the whole watch: to set one for each event takes longer than to read most events.
         let mut alarm = std::pin::pin!(tokio::time::sleep_until(Instant::now()));
-        let mut waited = false;
+        let mut alone = false;
         let end = loop {
-            if std::mem::take(&mut waited) && !deltas.is_empty() {
-                // The first word after a silence is handed over before more is asked for, and whoever was told goes
-                // first: the connection would come between them.
+            if std::mem::take(&mut alone) && !deltas.is_empty() {
+                // Handed over before more is asked for, and whoever was told goes first: the connection would come
+                // between them.
                 self.hand_over(&mut deltas, sink).await;
                 tokio::task::yield_now().await;
             }
@@ -205,9 +209,11 @@ impl State {
                     // A watch may be silent for long: what a burst needed is not kept meanwhile.
                     deltas = Vec::new();
                     self.ingest.rest();
-                    waited = true;
-                    let chunk = connection.during(self.chunk(&mut stream, alarm.as_mut())).await;
-                    if self.machine.is_watching() {
+                    let begun = Instant::now();
+                    let silent = || begun.elapsed() >= SILENCE;
+                    let chunk = connection.during(silent, self.chunk(&mut stream, alarm.as_mut())).await;
+                    alone = silent() && self.machine.is_watching();
+                    if alone {
                         self.ingest.hurry();
                     }
                     chunk

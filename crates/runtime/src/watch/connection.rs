@@ -57,10 +57,13 @@ impl Wake for Connection {
 pub(crate) struct HeldBack(Vec<Arc<Connection>>);
 
 impl HeldBack {
-    /// Awaits `read`, and holds back the connections that its last poll wakes.
-    pub(crate) async fn during<F: Future>(&mut self, read: F) -> F::Output {
+    /// Awaits `read`, and holds back the connections that its last poll wakes, if `wanted` says so then.
+    pub(crate) async fn during<F: Future>(&mut self, wanted: impl Fn() -> bool, read: F) -> F::Output {
         let mut read = pin!(read);
         std::future::poll_fn(|context| {
+            if !wanted() {
+                return read.as_mut().poll(context);
+            }
             let hold = Hold::begin();
             let polled = read.as_mut().poll(context);
             // Who still waits has passed nothing on, and may wait for a connection that it woke.
@@ -151,13 +154,13 @@ mod tests {
         connection.wake();
         assert_eq!(connection.polls().await, 2, "nobody holds it back");
         let mut held = HeldBack::default();
-        held.during(async { connection.wake() }).await;
+        held.during(|| true, async { connection.wake() }).await;
         assert_eq!(connection.polls().await, 2, "held back");
         held.wake();
         assert_eq!(connection.polls().await, 3);
         held.wake();
         assert_eq!(connection.polls().await, 3, "once");
-        held.during(async { connection.wake() }).await;
+        held.during(|| true, async { connection.wake() }).await;
         drop(held);
         assert_eq!(connection.polls().await, 4, "at the latest with its end");
     }
@@ -167,7 +170,7 @@ mod tests {
         let connection = Watched::start();
         assert_eq!(connection.polls().await, 1);
         let mut held = HeldBack::default();
-        let waits = held.during(async {
+        let waits = held.during(|| true, async {
             connection.wake();
             std::future::pending::<()>().await;
         });
@@ -176,11 +179,20 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn nothing_is_held_back_that_the_reader_does_not_want_to_be() {
+        let connection = Watched::start();
+        assert_eq!(connection.polls().await, 1);
+        let mut held = HeldBack::default();
+        held.during(|| false, async { connection.wake() }).await;
+        assert_eq!(connection.polls().await, 2);
+    }
+
+    #[tokio::test]
     async fn what_others_wake_is_not_held_back() {
         let connection = Watched::start();
         assert_eq!(connection.polls().await, 1);
         let mut held = HeldBack::default();
-        held.during(async {
+        held.during(|| true, async {
             connection.wake();
             std::thread::scope(|scope| scope.spawn(|| connection.wake()).join().unwrap());
         })
@@ -193,7 +205,7 @@ mod tests {
         let connection = Watched::start();
         assert_eq!(connection.polls().await, 1);
         let mut held = HeldBack::default();
-        let panics = held.during(async {
+        let panics = held.during(|| true, async {
             connection.wake();
             panic!("as a reader may");
         });
