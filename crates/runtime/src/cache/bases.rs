@@ -73,6 +73,13 @@ impl Drop for Base {
     }
 }
 
+/// A number that objects of one workload have in common.
+pub(super) fn group(metadata: &Metadata<'_>) -> u64 {
+    // Pods of a StatefulSet differ in their labels, those of any owner agree in it.
+    let shared = metadata.owner_references.filter(|owners| owners.len() > 2);
+    hash_bytes(shared.or(metadata.labels).unwrap_or_default())
+}
+
 /// The bases of one kind for one writer.
 pub(super) struct Bases {
     // By the hash of what a workload's objects share: two that meet there only share a base badly.
@@ -96,11 +103,12 @@ impl Bases {
         self.patch = Vec::new();
     }
 
-    /// The object as what differs from others of its workload, or `None` when that is too much.
+    /// The object as what differs from others of its workload, which have the same `group`, or `None` when that is too
+    /// much.
     pub fn derive(
         &mut self,
         json: &[u8],
-        metadata: &Metadata<'_>,
+        group: u64,
         packer: Option<&mut Packer>,
         counter: &Arc<AtomicU64>,
     ) -> Option<Body> {
@@ -108,9 +116,6 @@ impl Bases {
         if json.len() < SHORTEST_TEXT {
             return None;
         }
-        // Pods of a StatefulSet differ in their labels, those of any owner agree in it.
-        let shared = metadata.owner_references.filter(|owners| owners.len() > 2);
-        let group = hash_bytes(shared.or(metadata.labels).unwrap_or_default());
         if let Some(group) = self.groups.get_mut(&group) {
             self.patch.clear();
             if group.base.difference(json, json.len() / LARGEST_PART, &mut self.patch) {
@@ -161,7 +166,7 @@ mod tests {
         packer: Option<&mut Packer>,
         counter: &Arc<AtomicU64>,
     ) -> Option<Body> {
-        let body = bases.derive(json, &Metadata::find(json).unwrap(), packer, counter);
+        let body = bases.derive(json, group(&Metadata::find(json).unwrap()), packer, counter);
         if let Some(body) = &body {
             assert_eq!(body.expand(), json);
         }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use serde::de::DeserializeOwned;
 
-use super::object::{DecodeError, Object};
+use super::object::{DecodeError, Object, StateId};
 
 /// Bytes of decoded objects that a store keeps when it is not told otherwise.
 pub const DEFAULT_DECODED_BYTES: usize = 32 * 1024 * 1024;
@@ -25,16 +25,14 @@ pub(crate) struct DecodeCache {
 
 #[derive(Default)]
 struct Inner {
-    /// By the address of the cached object; its order never shows.
-    objects: HashMap<usize, Vec<Decoded>, BuildHasherDefault<DefaultHasher>>,
+    /// By the state that was decoded; its order never shows.
+    objects: HashMap<StateId, Vec<Decoded>, BuildHasherDefault<DefaultHasher>>,
     /// What was decoded, oldest first; what was read again since gets a second round.
-    order: VecDeque<(usize, TypeId)>,
+    order: VecDeque<(StateId, TypeId)>,
     bytes: usize,
 }
 
 struct Decoded {
-    /// Keeps the address from being given to another object.
-    _object: Object,
     type_id: TypeId,
     value: Arc<dyn Any + Send + Sync>,
     bytes: usize,
@@ -64,7 +62,7 @@ impl DecodeCache {
         K: DeserializeOwned + Send + Sync + 'static,
     {
         let type_id = TypeId::of::<K>();
-        if let Some(value) = self.lookup(address(object), type_id) {
+        if let Some(value) = self.lookup(object.0.state, type_id) {
             self.hits.fetch_add(1, Ordering::Relaxed);
             return Ok(value.downcast::<K>().expect("a decoded value is found by its own type"));
         }
@@ -74,30 +72,16 @@ impl DecodeCache {
         })?;
         let value = Arc::new(value);
         let bytes = json_bytes * DECODED_FACTOR + size_of::<K>();
-        let decoded =
-            Decoded { _object: object.clone(), type_id, value: value.clone(), bytes, read_again: false };
-        self.keep(address(object), decoded);
+        self.keep(object.0.state, Decoded { type_id, value: value.clone(), bytes, read_again: false });
         Ok(value)
     }
 
     /// Drops what was decoded from an object that left the store.
     pub fn forget(&self, object: &Object) {
         let mut inner = self.inner.lock().expect("no holder of this lock panics");
-        if let Some(decoded) = inner.objects.remove(&address(object)) {
+        if let Some(decoded) = inner.objects.remove(&object.0.state) {
             inner.bytes -= decoded.iter().map(|decoded| decoded.bytes).sum::<usize>();
         }
-    }
-
-    /// Hands what was decoded from `old` on to `new`, which says the same in another form.
-    pub fn hand_on(&self, old: &Object, new: &Object) {
-        let mut inner = self.inner.lock().expect("no holder of this lock panics");
-        let Some(mut kept) = inner.objects.remove(&address(old)) else { return };
-        for decoded in &mut kept {
-            decoded._object = new.clone();
-            inner.order.push_back((address(new), decoded.type_id));
-        }
-        inner.objects.insert(address(new), kept);
-        inner.shrink(self.limit);
     }
 
     /// Bytes that the kept objects are estimated to take.
@@ -111,24 +95,26 @@ impl DecodeCache {
         (load(&self.hits), load(&self.misses), load(&self.errors))
     }
 
-    fn lookup(&self, address: usize, type_id: TypeId) -> Option<Arc<dyn Any + Send + Sync>> {
+    fn lookup(&self, state: StateId, type_id: TypeId) -> Option<Arc<dyn Any + Send + Sync>> {
         let mut inner = self.inner.lock().expect("no holder of this lock panics");
-        let decoded =
-            inner.objects.get_mut(&address)?.iter_mut().find(|decoded| decoded.type_id == type_id)?;
+        let decoded = inner.objects.get_mut(&state)?.iter_mut().find(|decoded| decoded.type_id == type_id)?;
         decoded.read_again = true;
         Some(decoded.value.clone())
     }
 
-    fn keep(&self, address: usize, decoded: Decoded) {
+    fn keep(&self, state: StateId, decoded: Decoded) {
+        if decoded.bytes > self.limit {
+            return;
+        }
         let mut inner = self.inner.lock().expect("no holder of this lock panics");
-        let kept = inner.objects.entry(address).or_default();
-        if decoded.bytes > self.limit || kept.iter().any(|known| known.type_id == decoded.type_id) {
+        let kept = inner.objects.entry(state).or_default();
+        if kept.iter().any(|known| known.type_id == decoded.type_id) {
             return;
         }
         let (bytes, type_id) = (decoded.bytes, decoded.type_id);
         kept.push(decoded);
         inner.bytes += bytes;
-        inner.order.push_back((address, type_id));
+        inner.order.push_back((state, type_id));
         inner.shrink(self.limit);
     }
 }
@@ -137,28 +123,25 @@ impl Inner {
     fn shrink(&mut self, limit: usize) {
         // Entries whose object left the store are only names by now; they must not pile up either.
         while self.bytes > limit || self.order.len() > 64 + 2 * self.objects.len() {
-            let Some((address, type_id)) = self.order.pop_front() else { return };
-            let Some(kept) = self.objects.get_mut(&address) else { continue };
+            let Some((state, type_id)) = self.order.pop_front() else { return };
+            let Some(kept) = self.objects.get_mut(&state) else { continue };
             let Some(index) = kept.iter().position(|decoded| decoded.type_id == type_id) else { continue };
             if std::mem::take(&mut kept[index].read_again) {
-                self.order.push_back((address, type_id));
+                self.order.push_back((state, type_id));
                 continue;
             }
             self.bytes -= kept.swap_remove(index).bytes;
             if kept.is_empty() {
-                self.objects.remove(&address);
+                self.objects.remove(&state);
             }
         }
     }
 }
 
-fn address(object: &Object) -> usize {
-    Arc::as_ptr(&object.0) as usize
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cache::compress::Body;
     use serde_json::Value;
 
     fn object(name: &str) -> Object {
@@ -180,17 +163,24 @@ mod tests {
     #[test]
     fn an_object_in_another_form_keeps_what_was_decoded_from_it() {
         let cache = DecodeCache::new(1 << 20);
-        let (raw, packed) = (object("a"), object("a"));
+        let raw = object("a");
+        let packed = raw.with_body(Body::Raw(raw.json().into()));
         let first = cache.decode::<Value>(&raw).unwrap();
         let bytes = cache.bytes();
-        cache.hand_on(&raw, &packed);
-        assert_eq!(Arc::strong_count(&raw.0), 1, "the old form is not held any more");
-        assert!(Arc::ptr_eq(&first, &cache.decode::<Value>(&packed).unwrap()));
+        for form in [&packed, &raw] {
+            assert!(Arc::ptr_eq(&first, &cache.decode::<Value>(form).unwrap()));
+        }
         assert_eq!(cache.bytes(), bytes);
+        assert_eq!(Arc::strong_count(&raw.0), 1, "neither form is held");
         cache.forget(&packed);
         assert_eq!(cache.bytes(), 0);
-        cache.hand_on(&packed, &raw);
-        assert_eq!(cache.bytes(), 0, "nothing was decoded");
+    }
+
+    #[test]
+    fn what_is_larger_than_the_limit_leaves_nothing_behind() {
+        let cache = DecodeCache::new(10);
+        cache.decode::<Value>(&object("a")).unwrap();
+        assert!(cache.inner.lock().unwrap().objects.is_empty());
     }
 
     #[test]

@@ -9,12 +9,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::bases::Bases;
+use super::bases::{Bases, group};
 use super::compress::{Body, Packer};
 use super::intern::{Interner, hash_bytes};
 use super::labels::{Labels, Packed};
 use super::metadata::Metadata;
-use super::object::{Entry, ManagedFields, Object, ObjectError, Uid};
+use super::object::{Entry, ManagedFields, Object, ObjectError, StateId, Uid};
 use super::scan::{Cursor, Malformed, Text};
 use super::training::Training;
 use crate::informer::InformerMetrics;
@@ -124,8 +124,8 @@ pub(crate) struct Ingest {
     key: String,
     /// The next object is left as it is.
     hurried: bool,
-    /// An object that was left as it is and is still to be packed.
-    unpacked: Option<Object>,
+    /// An object that was left as it is and is still to be packed, and the group of its workload.
+    unpacked: Option<(Object, u64)>,
 }
 
 impl Ingest {
@@ -147,18 +147,15 @@ impl Ingest {
     }
 
     /// Leaves the next object as it is: somebody waits for it, and it can be [packed](Ingest::pack) after that.
-    pub fn hurry(&mut self) {
-        self.hurried = self.options.training.is_some();
+    pub fn hurry(&mut self, hurried: bool) {
+        self.hurried = hurried && self.options.training.is_some();
     }
 
     /// The object that was left as it is, and what to keep instead.
     pub fn pack(&mut self) -> Option<(Object, Object)> {
-        let raw = self.unpacked.take()?;
-        let json = raw.json();
-        let body = self.packed(&json, &Metadata::find(&json).ok()?);
-        let packed = raw.with_body(body);
+        let (raw, group) = self.unpacked.take()?;
+        let packed = raw.with_body(self.packed(&raw.json(), group));
         self.offer(&packed);
-        drop(json);
         (packed.heap_bytes() < raw.heap_bytes()).then_some((raw, packed))
     }
 
@@ -187,6 +184,7 @@ impl Ingest {
         let namespace = metadata.namespace.and_then(Text::value);
         let mut ill_typed = metadata.ill_typed;
         let entry = Entry {
+            state: StateId::next(),
             key: Key::join_in(&mut self.key, namespace.as_deref(), &name),
             uid: Uid::new(&metadata.uid.and_then(Text::value).unwrap_or_default()),
             revision: metadata.resource_version.and_then(|text| parse_revision_bytes(text.raw)).unwrap_or(0),
@@ -211,7 +209,7 @@ impl Ingest {
         }
         let object = Object(Arc::new(entry));
         if std::mem::take(&mut self.hurried) {
-            self.unpacked = Some(object.clone());
+            self.unpacked = Some((object.clone(), group(metadata)));
         } else {
             self.offer(&object);
         }
@@ -241,18 +239,18 @@ impl Ingest {
             return Body::Raw(transformed.unwrap_or_else(|| self.scratch.clone()).into());
         }
         let scratch = std::mem::take(&mut self.scratch);
-        let body = self.packed(transformed.as_deref().unwrap_or(&scratch), metadata);
+        let body = self.packed(transformed.as_deref().unwrap_or(&scratch), group(metadata));
         self.scratch = scratch;
         body
     }
 
-    fn packed(&mut self, json: &[u8], metadata: &Metadata<'_>) -> Body {
+    fn packed(&mut self, json: &[u8], group: u64) -> Body {
         let Some(training) = &self.options.training else { return Body::Raw(json.into()) };
         if training.version() != self.packer_version {
             self.packer_version = training.version();
             self.packer = training.packer();
         }
-        let derived = self.bases.derive(json, metadata, self.packer.as_mut(), training.base_bytes());
+        let derived = self.bases.derive(json, group, self.packer.as_mut(), training.base_bytes());
         derived.unwrap_or_else(|| match &mut self.packer {
             Some(packer) => packer.pack(json),
             None => Body::Raw(json.into()),
@@ -323,6 +321,40 @@ fn seconds(text: &str) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::Ordering;
+
+    /// A pod as servers write it, and one that was transformed: decoding sorts its keys.
+    #[test]
+    fn an_object_that_is_packed_later_is_packed_as_if_it_had_been_at_once() {
+        for transform in [None, Some(remove_paths(["spec.secret"]))] {
+            let training = Arc::new(Training::default());
+            let mut ingest = Ingest::new(IngestOptions {
+                training: Some(Arc::clone(&training)),
+                transform: transform.clone(),
+                ..IngestOptions::default()
+            });
+            let filler = "a word of the workload ".repeat(50);
+            let owner = r#"{"kind":"ReplicaSet","name":"web","apiVersion":"apps/v1","uid":"o"}"#;
+            let mut pod = |name: &str, hurried: bool| {
+                let json = format!(
+                    r#"{{"metadata":{{"name":"{name}","ownerReferences":[{owner}]}},"spec":{{"x":"{filler}"}}}}"#
+                );
+                ingest.hurry(hurried);
+                let object = ingest.object(json.as_bytes()).unwrap();
+                (object, ingest.pack())
+            };
+            let (first, later) = pod("first", false);
+            assert!(later.is_none() && first.raw_bytes() == 0);
+            let one_base = training.base_bytes().load(Ordering::Relaxed);
+            let (raw, later) = pod("second", true);
+            let (old, packed) = later.expect("it was left as it is");
+            assert!(old.ptr_eq(&raw) && raw.raw_bytes() > filler.len());
+            assert_eq!((packed.json(), packed.raw_bytes()), (raw.json(), 0));
+            assert_eq!(training.base_bytes().load(Ordering::Relaxed), one_base, "one workload, one base");
+            let (third, later) = pod("third", false);
+            assert!(later.is_none() && third.raw_bytes() == 0);
+        }
+    }
 
     #[test]
     fn own_entries_are_found_however_they_are_written() {

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -33,6 +34,7 @@ use crate::revision::Revision;
 pub struct Object(pub(super) Arc<Entry>);
 
 pub(super) struct Entry {
+    pub state: StateId,
     pub key: Key,
     pub uid: Uid,
     /// Zero when the resourceVersion is no number; then it is read from the body.
@@ -46,6 +48,17 @@ pub(super) struct Entry {
     pub finalizers: Arc<[String]>,
     pub managed: Option<Arc<[ManagedFields]>>,
     pub body: Body,
+}
+
+/// Tells states of objects apart in this process. One state in two forms, raw and small, has one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct StateId(u64);
+
+impl StateId {
+    pub fn next() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        StateId(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
 }
 
 /// What one field manager owns of an object, without the time of its last change.

@@ -232,22 +232,19 @@ impl Store {
 
     /// Exchanges objects for their compressed form, where they are still the cached ones. Nobody is told: nothing
     /// changed.
-    pub(crate) fn swap_packed(&self, packed: Vec<(Object, Object)>) {
+    pub(crate) fn swap_packed(&self, mut packed: Vec<(Object, Object)>) {
+        let _writer = self.0.writer.lock().expect("no holder of this lock panics");
+        let mut state = self.0.state.write().expect("no holder of this lock panics");
+        // Looked up first: to change even one copies what a reader holds.
+        packed.retain(|(raw, _)| state.objects.get(raw.key()).is_some_and(|cached| cached.ptr_eq(raw)));
         if packed.is_empty() {
             return;
         }
-        let _writer = self.0.writer.lock().expect("no holder of this lock panics");
-        let mut state = self.0.state.write().expect("no holder of this lock panics");
         let objects = &mut Arc::make_mut(&mut state).objects;
         for (raw, packed) in packed {
-            if let Some(cached) = objects.get_mut(raw.key())
-                && cached.ptr_eq(&raw)
-            {
-                self.0.bytes.fetch_add(packed.heap_bytes() as u64, Ordering::Relaxed);
-                self.0.bytes.fetch_sub(raw.heap_bytes() as u64, Ordering::Relaxed);
-                self.0.decoded.hand_on(&raw, &packed);
-                *cached = packed;
-            }
+            self.0.bytes.fetch_add(packed.heap_bytes() as u64, Ordering::Relaxed);
+            self.0.bytes.fetch_sub(raw.heap_bytes() as u64, Ordering::Relaxed);
+            objects.insert(raw.key().clone(), packed);
         }
     }
 

@@ -190,7 +190,8 @@ impl State {
         let mut alarm = std::pin::pin!(tokio::time::sleep_until(Instant::now()));
         let mut alone = false;
         let end = loop {
-            if std::mem::take(&mut alone) && !deltas.is_empty() {
+            if alone && !deltas.is_empty() {
+                alone = false;
                 // Handed over before more is asked for, and whoever was told goes first: the connection would come
                 // between them.
                 self.hand_over(&mut deltas, sink).await;
@@ -210,21 +211,24 @@ impl State {
                     deltas = Vec::new();
                     self.ingest.rest();
                     let begun = Instant::now();
-                    let silent = || begun.elapsed() >= SILENCE;
+                    // The rest of an event that has begun belongs to it.
+                    let silent = || alone || begun.elapsed() >= SILENCE;
                     let chunk = connection.during(silent, self.chunk(&mut stream, alarm.as_mut())).await;
                     alone = silent() && self.machine.is_watching();
-                    if alone {
-                        self.ingest.hurry();
-                    }
                     chunk
                 }
             };
             match chunk {
-                Ok(Some(chunk)) => match self.lines(&chunk, &mut lines, &mut deltas) {
-                    Ok(None) => {}
-                    Ok(Some(command)) => break End::Next(command),
-                    Err(failure) => break End::Failed(failure),
-                },
+                Ok(Some(chunk)) => {
+                    self.ingest.hurry(alone);
+                    let read = self.lines(&chunk, &mut lines, &mut deltas);
+                    self.ingest.hurry(false);
+                    match read {
+                        Ok(None) => {}
+                        Ok(Some(command)) => break End::Next(command),
+                        Err(failure) => break End::Failed(failure),
+                    }
+                }
                 Ok(None) => break End::Closed,
                 Err(failure) => break End::Failed(failure),
             }

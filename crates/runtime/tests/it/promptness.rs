@@ -13,12 +13,15 @@ use setpoint::{
 };
 use tokio::sync::mpsc;
 
-const SYNCED: &str = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"1","annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
+const SYNCED: &str = concat!(
+    r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"1","annotations":{"k8s.io/initial-events-end":"true"}}}}"#,
+    "\n"
+);
 
 /// Longer than the events of a burst are apart.
 const SILENCE: Duration = Duration::from_millis(1);
 
-/// What a watch says, and how many objects were cached each time that it was asked for more.
+/// What the pieces of a watch say, and how many objects were cached each time that it was asked for more.
 #[derive(Default)]
 struct Talk {
     lines: Mutex<Option<mpsc::UnboundedReceiver<String>>>,
@@ -41,7 +44,7 @@ impl ListerWatcher for Watched {
             let answer = lines.poll_recv(context);
             let cached = talk.informer.get().unwrap().store().len();
             talk.asked.lock().unwrap().push((cached, answer.is_ready()));
-            answer.map(|line| line.map(|line| Ok(Bytes::from(line + "\n"))))
+            answer.map(|line| line.map(|line| Ok(Bytes::from(line))))
         });
         async move { Ok(stream.boxed()) }.boxed()
     }
@@ -50,6 +53,7 @@ impl ListerWatcher for Watched {
 fn added(name: &str, version: u32) -> String {
     let metadata = format!(r#"{{"namespace":"a","name":"{name}","resourceVersion":"{version}"}}"#);
     format!(r#"{{"type":"ADDED","object":{{"kind":"ConfigMap","apiVersion":"v1","metadata":{metadata}}}}}"#)
+        + "\n"
 }
 
 /// An informer that has synced with nothing in it, and what it hears from now on.
@@ -85,30 +89,47 @@ async fn the_first_event_after_a_silence_is_told_before_more_is_asked_for() {
     assert_eq!(asked[first_event + 1].0, 1, "asked for more before it was told: {asked:?}");
 }
 
+const LONG: usize = 4000;
+
+fn long(name: &str) -> String {
+    let text = "x".repeat(LONG);
+    let metadata =
+        format!(r#"{{"namespace":"a","name":"{name}","resourceVersion":"{}"}}"#, name.as_bytes()[0]);
+    let object =
+        format!(r#"{{"kind":"ConfigMap","apiVersion":"v1","metadata":{metadata},"data":{{"x":"{text}"}}}}"#);
+    format!(r#"{{"type":"ADDED","object":{object}}}"#) + "\n"
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_event_that_comes_alone_is_told_as_it_came_and_made_small_after_that() {
-    const LONG: usize = 4000;
+    let bookmark = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"101"}}}"#.to_owned() + "\n";
+    let e = long("e");
+    let (begun, rest) = e.split_at(e.len() / 2);
+    let (silence, none) = (SILENCE, Duration::ZERO);
+    let cases = [
+        (silence, vec![long("a")], vec![("a", true)]),
+        (silence, vec![long("b") + &long("c")], vec![("b", true), ("c", false)]),
+        (none, vec![long("d")], vec![("d", false)]),
+        (silence, vec![begun.to_owned(), rest.to_owned()], vec![("e", true)]),
+        (silence, vec![bookmark, long("f")], vec![("f", false)]),
+    ];
     let (_, informer, say) = synced().await;
     let mut events = informer.subscribe(&SubscribeOptions::default());
-    let long = format!(r#","data":{{"text":"{}"}}}}}}"#, "x".repeat(LONG));
-    let silence = SILENCE;
-    let none = Duration::ZERO;
-    let cases =
-        [(silence, vec!["x"]), (silence, vec!["y"]), (silence, vec!["p", "q", "r"]), (none, vec!["z"])];
-    for (version, (silence, names)) in (2..).zip(cases) {
-        let line = |name| added(name, version).strip_suffix("}}").unwrap().to_owned() + &long;
+    let pass = async || {
+        for _ in 0..1000 {
+            tokio::task::yield_now().await;
+        }
+    };
+    for (silence, pieces, names) in cases {
         tokio::time::sleep(silence).await;
-        // As one piece, as bursts are read.
-        let lines: Vec<String> = names.iter().map(|name| line(name)).collect();
-        say.send(lines.join("\n")).unwrap();
-        for (place, name) in names.into_iter().enumerate() {
+        for piece in pieces {
+            say.send(piece).unwrap();
+            pass().await;
+        }
+        for (name, as_it_came) in names {
             let told = events.recv().await.unwrap();
             assert_eq!(told.key().as_str(), format!("a/{name}"));
-            let is_long = told.object().heap_bytes() > LONG;
-            assert_eq!(is_long, place == 0 && !silence.is_zero(), "only the first of a burst: {name}");
-            for _ in 0..1000 {
-                tokio::task::yield_now().await;
-            }
+            assert_eq!(told.object().heap_bytes() > LONG, as_it_came, "{name}");
             let kept = informer.store().get(told.key().as_str()).unwrap();
             assert!(kept.heap_bytes() < LONG / 4, "it is made small: {name}");
             assert_eq!(kept.json(), told.object().json());
