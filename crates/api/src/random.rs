@@ -64,7 +64,7 @@ impl Random {
         let high = (self.next_u64() & !0xf000) | 0x4000;
         let low = (self.next_u64() & !(0xc << 60)) | (0x8 << 60);
         let digits = (u128::from(high) << 64) | u128::from(low);
-        // By hand: every reconcile and every object gets one, and the formatting machinery takes ten times as long.
+        // By hand: every reconcile and every object gets one, and waits for it.
         let mut text = String::with_capacity(36);
         for place in (0..32).rev() {
             text.push(char::from(b"0123456789abcdef"[(digits >> (place * 4)) as usize & 0xf]));

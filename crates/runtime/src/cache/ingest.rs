@@ -235,7 +235,7 @@ impl Ingest {
         }
         self.scratch.extend_from_slice(&json[rest..]);
         let transformed = self.options.transform.as_ref().and_then(|transform| transform(&self.scratch));
-        if self.hurried || self.options.training.is_none() {
+        if self.hurried {
             return Body::Raw(transformed.unwrap_or_else(|| self.scratch.clone()).into());
         }
         let scratch = std::mem::take(&mut self.scratch);

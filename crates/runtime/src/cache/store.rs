@@ -233,6 +233,10 @@ impl Store {
     /// Exchanges objects for their compressed form, where they are still the cached ones. Nobody is told: nothing
     /// changed.
     pub(crate) fn swap_packed(&self, mut packed: Vec<(Object, Object)>) {
+        // Most of what a sweep looks at is small already: readers need not wait for that.
+        if packed.is_empty() {
+            return;
+        }
         let _writer = self.0.writer.lock().expect("no holder of this lock panics");
         let mut state = self.0.state.write().expect("no holder of this lock panics");
         // Looked up first: to change even one copies what a reader holds.

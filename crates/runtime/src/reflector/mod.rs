@@ -186,7 +186,7 @@ impl State {
         let mut lines = Lines::default();
         let mut deltas = Vec::new();
         let mut connection = HeldBack::default();
-        // One for the whole watch: to set one for each event takes longer than to read most events.
+        // One for the whole watch: setting and clearing one takes the lock of the runtime's timers.
         let mut alarm = std::pin::pin!(tokio::time::sleep_until(Instant::now()));
         let mut alone = false;
         let end = loop {
@@ -213,8 +213,9 @@ impl State {
                     let begun = Instant::now();
                     // The rest of an event that has begun belongs to it.
                     let silent = || alone || begun.elapsed() >= SILENCE;
-                    let chunk = connection.during(silent, self.chunk(&mut stream, alarm.as_mut())).await;
-                    alone = silent() && self.machine.is_watching();
+                    let chunk = self.chunk(&mut stream, alarm.as_mut(), begun);
+                    let (chunk, silent) = connection.during(silent, chunk).await;
+                    alone = silent && self.machine.is_watching();
                     chunk
                 }
             };
@@ -253,12 +254,12 @@ impl State {
         &mut self,
         stream: &mut WatchStream,
         mut alarm: Pin<&mut Sleep>,
+        begun: Instant,
     ) -> Result<Option<bytes::Bytes>, WatchFailure> {
         let Some(deadline) = self.machine.deadline() else { return Ok(None) };
         if alarm.deadline() != deadline {
             alarm.as_mut().reset(deadline);
         }
-        let begun = Instant::now();
         tokio::select! {
             biased;
             chunk = stream.next() => chunk.transpose(),

@@ -57,20 +57,24 @@ impl Wake for Connection {
 pub(crate) struct HeldBack(Vec<Arc<Connection>>);
 
 impl HeldBack {
-    /// Awaits `read`, and holds back the connections that its last poll wakes, if `wanted` says so then.
-    pub(crate) async fn during<F: Future>(&mut self, wanted: impl Fn() -> bool, read: F) -> F::Output {
+    /// Awaits `read`, and holds back the connections that its last poll wakes, if `wanted` says so then. Tells whether
+    /// it did.
+    pub(crate) async fn during<F: Future>(
+        &mut self,
+        wanted: impl Fn() -> bool,
+        read: F,
+    ) -> (F::Output, bool) {
         let mut read = pin!(read);
         std::future::poll_fn(|context| {
-            if !wanted() {
-                return read.as_mut().poll(context);
-            }
-            let hold = Hold::begin();
+            let hold = wanted().then(Hold::begin);
             let polled = read.as_mut().poll(context);
-            // Who still waits has passed nothing on, and may wait for a connection that it woke.
-            if polled.is_ready() {
-                self.0.append(&mut hold.end());
-            }
-            polled
+            polled.map(|output| {
+                // Who still waits has passed nothing on, and may wait for a connection that it woke.
+                let held = hold.map(Hold::end);
+                let wanted = held.is_some();
+                self.0.extend(held.into_iter().flatten());
+                (output, wanted)
+            })
         })
         .await
     }
@@ -103,7 +107,7 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        HELD.take().into_iter().flatten().for_each(|connection| connection.0.wake());
+        drop(HeldBack(HELD.take().unwrap_or_default()));
     }
 }
 
@@ -125,7 +129,7 @@ mod tests {
     }
 
     impl Watched {
-        fn start() -> Arc<Self> {
+        async fn start() -> Arc<Self> {
             let watched = Arc::new(Watched::default());
             let own = Arc::clone(&watched);
             ConnectionExecutor.execute(Box::pin(std::future::poll_fn(move |context| {
@@ -133,6 +137,7 @@ mod tests {
                 *own.waker.lock().unwrap() = Some(context.waker().clone());
                 Poll::Pending
             })));
+            assert_eq!(watched.polls().await, 1);
             watched
         }
 
@@ -149,8 +154,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_that_its_reader_woke_is_held_back_until_the_reader_says_so() {
-        let connection = Watched::start();
-        assert_eq!(connection.polls().await, 1);
+        let connection = Watched::start().await;
         connection.wake();
         assert_eq!(connection.polls().await, 2, "nobody holds it back");
         let mut held = HeldBack::default();
@@ -167,8 +171,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_reader_that_still_waits_holds_nothing_back() {
-        let connection = Watched::start();
-        assert_eq!(connection.polls().await, 1);
+        let connection = Watched::start().await;
         let mut held = HeldBack::default();
         let waits = held.during(|| true, async {
             connection.wake();
@@ -180,8 +183,7 @@ mod tests {
 
     #[tokio::test]
     async fn nothing_is_held_back_that_the_reader_does_not_want_to_be() {
-        let connection = Watched::start();
-        assert_eq!(connection.polls().await, 1);
+        let connection = Watched::start().await;
         let mut held = HeldBack::default();
         held.during(|| false, async { connection.wake() }).await;
         assert_eq!(connection.polls().await, 2);
@@ -189,8 +191,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_others_wake_is_not_held_back() {
-        let connection = Watched::start();
-        assert_eq!(connection.polls().await, 1);
+        let connection = Watched::start().await;
         let mut held = HeldBack::default();
         held.during(|| true, async {
             connection.wake();
@@ -202,8 +203,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_reader_that_panics_holds_nothing_back() {
-        let connection = Watched::start();
-        assert_eq!(connection.polls().await, 1);
+        let connection = Watched::start().await;
         let mut held = HeldBack::default();
         let panics = held.during(|| true, async {
             connection.wake();
