@@ -223,23 +223,29 @@ impl Ingest {
     }
 
     fn body(&mut self, json: &[u8], offset: usize, metadata: &Metadata<'_>) -> Body {
-        self.scratch.clear();
-        let mut rest = 0;
-        if let (Some(types), None, None) = (&self.options.types, metadata.api_version, metadata.kind) {
-            rest = memchr::memchr(b'{', json).map_or(0, |brace| brace + 1);
-            self.scratch.extend_from_slice(types.as_bytes());
+        let (mut types, mut rest): (&[u8], _) = (b"", json);
+        if let (Some(known), None, None) = (&self.options.types, metadata.api_version, metadata.kind) {
+            types = known.as_bytes();
+            rest = &json[memchr::memchr(b'{', json).map_or(0, |brace| brace + 1)..];
         }
-        if let Some(cut) = &metadata.managed_fields_cut {
-            self.scratch.extend_from_slice(&json[rest..cut.start - offset]);
-            rest = cut.end - offset;
+        let (before, behind) = match &metadata.managed_fields_cut {
+            Some(cut) => {
+                let begin = json.len() - rest.len();
+                (&json[begin..cut.start - offset], &json[cut.end - offset..])
+            }
+            None => (rest, &b""[..]),
+        };
+        let parts = [types, before, behind];
+        if self.hurried && self.options.transform.is_none() {
+            return Body::Raw(parts.concat().into());
         }
-        self.scratch.extend_from_slice(&json[rest..]);
-        let transformed = self.options.transform.as_ref().and_then(|transform| transform(&self.scratch));
-        if self.hurried {
-            return Body::Raw(transformed.unwrap_or_else(|| self.scratch.clone()).into());
-        }
-        let scratch = std::mem::take(&mut self.scratch);
-        let body = self.packed(transformed.as_deref().unwrap_or(&scratch), group(metadata));
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.clear();
+        scratch.reserve(parts.iter().map(|part| part.len()).sum());
+        parts.iter().for_each(|part| scratch.extend_from_slice(part));
+        let transformed = self.options.transform.as_ref().and_then(|transform| transform(&scratch));
+        let kept = transformed.as_deref().unwrap_or(&scratch);
+        let body = if self.hurried { Body::Raw(kept.into()) } else { self.packed(kept, group(metadata)) };
         self.scratch = scratch;
         body
     }

@@ -1,6 +1,7 @@
 //! The cache of one kind: objects as bytes with decoded metadata, indexes, snapshots, typed reads.
 
 mod bases;
+mod brackets;
 mod compress;
 mod decode;
 mod difference;

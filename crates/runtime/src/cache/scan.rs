@@ -6,6 +6,8 @@ use std::borrow::Cow;
 
 use memchr::memchr2;
 
+use super::brackets::container;
+
 /// The text is no JSON, or ends too early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("malformed JSON at byte {at}")]
@@ -119,7 +121,7 @@ impl<'a> Cursor<'a> {
                 self.at += 1;
                 self.finish_string()?;
             }
-            b'{' | b'[' => self.skip_container()?,
+            b'{' | b'[' => self.at += container(&self.bytes[start..]).ok_or(self.malformed())?,
             _ => self.skip_scalar()?,
         }
         Ok(&self.bytes[start..self.at])
@@ -135,27 +137,6 @@ impl<'a> Cursor<'a> {
         }
         self.at += length;
         Ok(())
-    }
-
-    fn skip_container(&mut self) -> Result<(), Malformed> {
-        let mut depth = 0usize;
-        loop {
-            let Some(&byte) = self.bytes.get(self.at) else { return Err(self.malformed()) };
-            self.at += 1;
-            match STRUCTURE[byte as usize] {
-                PLAIN => {}
-                QUOTE => {
-                    self.finish_string()?;
-                }
-                OPEN => depth += 1,
-                _ => {
-                    depth -= 1;
-                    if depth == 0 {
-                        return Ok(());
-                    }
-                }
-            }
-        }
     }
 
     /// Calls `visit` for each field of the object that comes next; `visit` must consume the field's value. It says
@@ -198,21 +179,6 @@ impl<'a> Cursor<'a> {
         }
     }
 }
-
-const PLAIN: u8 = 0;
-const QUOTE: u8 = 1;
-const OPEN: u8 = 2;
-const CLOSE: u8 = 3;
-
-const STRUCTURE: [u8; 256] = {
-    let mut table = [PLAIN; 256];
-    table[b'"' as usize] = QUOTE;
-    table[b'{' as usize] = OPEN;
-    table[b'[' as usize] = OPEN;
-    table[b'}' as usize] = CLOSE;
-    table[b']' as usize] = CLOSE;
-    table
-};
 
 /// The value at a dotted path such as `spec.nodeName`; a step that is a number picks an element of an array.
 pub(crate) fn find_path<'a>(json: &'a [u8], path: &str) -> Option<&'a [u8]> {

@@ -70,7 +70,10 @@ pub(crate) struct Recorded {
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Recorder {
+pub struct Recorder(Arc<Desk>);
+
+/// What the clones of a recorder share.
+struct Desk {
     controller: Arc<str>,
     sender: mpsc::Sender<Recorded>,
     unsent: Unsent,
@@ -101,7 +104,7 @@ impl Unsent {
 
 impl fmt::Debug for Recorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Recorder").field("controller", &self.controller).finish_non_exhaustive()
+        f.debug_struct("Recorder").field("controller", &self.0.controller).finish_non_exhaustive()
     }
 }
 
@@ -114,7 +117,7 @@ impl Recorder {
         clock: Clock,
         leader: Option<LeaderClock>,
     ) -> Self {
-        Recorder { controller: controller.into(), sender, unsent, metrics, clock, leader }
+        Recorder(Arc::new(Desk { controller: controller.into(), sender, unsent, metrics, clock, leader }))
     }
 
     /// Records a normal event about `object`. `reason` is one word in CamelCase, for programs.
@@ -138,22 +141,23 @@ impl Recorder {
         action: &str,
         message: String,
     ) {
+        let Recorder(desk) = self;
         let event = Recorded {
-            controller: Arc::clone(&self.controller),
+            controller: Arc::clone(&desk.controller),
             kind,
             reason: reason.to_owned(),
             action: action.to_owned(),
             message,
             regarding,
             related,
-            time: self.clock.now(),
-            leader: self.leader.clone(),
+            time: desk.clock.now(),
+            leader: desk.leader.clone(),
         };
-        self.unsent.0.send_modify(|count| *count += 1);
-        if self.sender.try_send(event).is_err() {
-            self.unsent.sent();
-            self.metrics.event_dropped("queue-full");
-            tracing::debug!(controller = %self.controller, reason, "event dropped: too many wait");
+        desk.unsent.0.send_modify(|count| *count += 1);
+        if desk.sender.try_send(event).is_err() {
+            desk.unsent.sent();
+            desk.metrics.event_dropped("queue-full");
+            tracing::debug!(controller = %desk.controller, reason, "event dropped: too many wait");
         }
     }
 }

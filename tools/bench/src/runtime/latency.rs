@@ -1,7 +1,8 @@
 //! From the server's write of an event to the start of the reconcile, with many idle objects in the cache.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
+use std::net::TcpStream;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
@@ -15,18 +16,32 @@ use super::report::{Better, Line};
 
 /// Objects in the cache that nothing happens to.
 const IDLE: u64 = 10_000;
-/// Events that are timed, one after the other.
+/// Events that are timed on each side, one after the other.
 const EVENTS: u64 = 2_000;
+/// The sides take turns this often: how deep the machine sleeps between two events changes from second to second, and
+/// with it every figure.
+const TURNS: usize = 10;
 /// Time between two events: longer than any side needs for one.
 const PAUSE: Duration = Duration::from_millis(2);
+/// Time for a side to come to rest before the next one has its turn. The first event of a turn comes after a longer rest
+/// than the others, so it is not timed.
+const REST: Duration = Duration::from_millis(20);
 /// How long the last reconcile may take to start.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 pub fn run(options: &Options) -> Result<()> {
     let server = Replay::start(Data::new(IDLE))?;
-    let [ours, theirs, rust] = [Side::Setpoint, Side::ControllerRuntime, Side::KubeRuntime]
-        .map(|side| measure(options, &server, side));
-    let (ours, theirs, rust) = (ours?, theirs?, rust?);
+    let mut ours = Idle::start(options, &server, Side::Setpoint)?;
+    let mut theirs = Idle::start(options, &server, Side::ControllerRuntime)?;
+    let mut rust = Idle::start(options, &server, Side::KubeRuntime)?;
+    for turn in 0..TURNS {
+        for side in [&mut ours, &mut theirs, &mut rust] {
+            side.send(turn)?;
+            std::thread::sleep(REST);
+        }
+    }
+    std::thread::sleep(PATIENCE);
+    let (ours, theirs, rust) = (ours.finish()?, theirs.finish()?, rust.finish()?);
     for (name, share) in [("p50", 0.5), ("p99", 0.99)] {
         let at = |times: &[f64]| times[((times.len() - 1) as f64 * share) as usize] / 1e3;
         Line::new(&format!("event_to_reconcile_{name}"), "microseconds", Better::Less, at(&ours))
@@ -37,47 +52,77 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Nanoseconds from write to start, sorted.
-fn measure(options: &Options, server: &Replay, side: Side) -> Result<Vec<f64>> {
-    let dash = if side == Side::ControllerRuntime { "-" } else { "--" };
-    let arguments = [
-        "latency".to_owned(),
-        format!("{dash}server"),
-        server.url(),
-        format!("{dash}objects"),
-        IDLE.to_string(),
-    ];
-    server.reset();
-    let mut client = Client::start(options, side, &arguments)?;
-    client.expect("idle")?;
-    let (mut watcher, form) = server.watcher()?;
-    // Made before: what the server does after its write must not take the processor from who is woken by it.
-    let events: Vec<(String, Vec<u8>)> = (0..EVENTS)
-        .map(|step| {
+/// A side that has synced and waits for events.
+struct Idle {
+    side: Side,
+    client: Client,
+    watcher: TcpStream,
+    events: Vec<(String, Vec<u8>)>,
+    /// When each event was written.
+    sent: Vec<f64>,
+}
+
+impl Idle {
+    fn start(options: &Options, server: &Replay, side: Side) -> Result<Self> {
+        let dash = if side == Side::ControllerRuntime { "-" } else { "--" };
+        let arguments = [
+            "latency".to_owned(),
+            format!("{dash}server"),
+            server.url(),
+            format!("{dash}objects"),
+            IDLE.to_string(),
+        ];
+        server.reset();
+        let mut client = Client::start(options, side, &arguments)?;
+        client.expect("idle")?;
+        let (watcher, form) = server.watcher()?;
+        // Made before: what the server does after its write must not take the processor from who is woken by it.
+        let events = (0..EVENTS).map(|step| {
             let number = server.data().shuffled(step);
             let mut bytes = Vec::new();
             event(&mut bytes, form, "MODIFIED", &pods::pod(number, 1, IDLE + step + 1));
             (pods::key(number), bytes)
-        })
-        .collect();
-    let mut sent = Vec::with_capacity(events.len());
-    for (_, bytes) in &events {
-        std::thread::sleep(PAUSE);
-        sent.push(now());
-        watcher.write_all(bytes)?;
+        });
+        let events = events.collect();
+        Ok(Idle { side, client, watcher, events, sent: Vec::with_capacity(EVENTS as usize) })
     }
-    let sent: BTreeMap<&str, f64> = events.iter().map(|(key, _)| key.as_str()).zip(sent).collect();
-    std::thread::sleep(PATIENCE);
-    client.go()?;
-    let mut times = Vec::new();
-    while let Some((key, started)) = client.start_of_reconcile()? {
-        let begun = sent.get(key.as_str()).with_context(|| format!("{key} was not sent"))?;
-        times.push(started - begun);
+
+    /// Sends this turn's share of the events.
+    fn send(&mut self, turn: usize) -> Result<()> {
+        let share = self.events.len() / TURNS;
+        for (_, bytes) in &self.events[turn * share..][..share] {
+            std::thread::sleep(PAUSE);
+            self.sent.push(now());
+            self.watcher.write_all(bytes)?;
+            // Whoever is woken by it mostly runs on this processor, and would have to wait until the alarm of the next
+            // pause is set.
+            std::thread::yield_now();
+        }
+        Ok(())
     }
-    client.finish()?;
-    ensure!(times.len() as u64 == EVENTS, "{side:?} started {} reconciles for {EVENTS} events", times.len());
-    times.sort_by(f64::total_cmp);
-    Ok(times)
+
+    /// Nanoseconds from write to start, sorted.
+    fn finish(mut self) -> Result<Vec<f64>> {
+        let keys = self.events.iter().map(|(key, _)| key.as_str());
+        let sent: BTreeMap<&str, f64> = keys.zip(self.sent).collect();
+        self.client.go()?;
+        let first: BTreeSet<&str> =
+            self.events.iter().step_by(self.events.len() / TURNS).map(|(key, _)| key.as_str()).collect();
+        let mut started = 0;
+        let mut times = Vec::new();
+        while let Some((key, start)) = self.client.start_of_reconcile()? {
+            let begun = sent.get(key.as_str()).with_context(|| format!("{key} was not sent"))?;
+            started += 1;
+            if !first.contains(key.as_str()) {
+                times.push(start - begun);
+            }
+        }
+        self.client.finish()?;
+        let side = self.side;
+        ensure!(started == EVENTS, "{side:?} started {started} reconciles for {EVENTS} events");
+        times.sort_by(f64::total_cmp);
+        Ok(times)
+    }
 }
 
 /// Nanoseconds by the clock that all processes share.
