@@ -223,31 +223,32 @@ impl Ingest {
     }
 
     fn body(&mut self, json: &[u8], offset: usize, metadata: &Metadata<'_>) -> Body {
-        let (mut types, mut rest): (&[u8], _) = (b"", json);
+        let (mut types, mut begin): (&[u8], _) = (b"", 0);
         if let (Some(known), None, None) = (&self.options.types, metadata.api_version, metadata.kind) {
             types = known.as_bytes();
-            rest = &json[memchr::memchr(b'{', json).map_or(0, |brace| brace + 1)..];
+            begin = memchr::memchr(b'{', json).map_or(0, |brace| brace + 1);
         }
-        let (before, behind) = match &metadata.managed_fields_cut {
-            Some(cut) => {
-                let begin = json.len() - rest.len();
-                (&json[begin..cut.start - offset], &json[cut.end - offset..])
-            }
-            None => (rest, &b""[..]),
+        let (before, behind): (_, &[u8]) = match &metadata.managed_fields_cut {
+            Some(cut) => (&json[begin..cut.start - offset], &json[cut.end - offset..]),
+            None => (&json[begin..], b""),
         };
         let parts = [types, before, behind];
-        if self.hurried && self.options.transform.is_none() {
-            return Body::Raw(parts.concat().into());
+        if self.hurried {
+            let whole = parts.concat();
+            return Body::Raw(self.transformed(&whole).unwrap_or(whole).into());
         }
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.clear();
         scratch.reserve(parts.iter().map(|part| part.len()).sum());
         parts.iter().for_each(|part| scratch.extend_from_slice(part));
-        let transformed = self.options.transform.as_ref().and_then(|transform| transform(&scratch));
-        let kept = transformed.as_deref().unwrap_or(&scratch);
-        let body = if self.hurried { Body::Raw(kept.into()) } else { self.packed(kept, group(metadata)) };
+        let transformed = self.transformed(&scratch);
+        let body = self.packed(transformed.as_deref().unwrap_or(&scratch), group(metadata));
         self.scratch = scratch;
         body
+    }
+
+    fn transformed(&self, json: &[u8]) -> Option<Vec<u8>> {
+        self.options.transform.as_ref().and_then(|transform| transform(json))
     }
 
     fn packed(&mut self, json: &[u8], group: u64) -> Body {
