@@ -1,5 +1,5 @@
 // Command envtest is a Go program as operator suites are: it starts what KUBEBUILDER_ASSETS holds and uses it
-// through controller-runtime's client.
+// through controller-runtime's client and with its webhook server.
 package main
 
 import (
@@ -23,15 +23,23 @@ func main() {
 
 func run() error {
 	began := time.Now()
-	environment := &envtest.Environment{}
+	environment := &envtest.Environment{WebhookInstallOptions: hooks()}
 	config, err := environment.Start()
 	if err != nil {
 		return err
 	}
 	fmt.Printf("started in %d ms\n", time.Since(began).Milliseconds())
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
 	kube, err := client.New(config, client.Options{})
 	if err == nil {
 		err = use(kube)
+	}
+	if err == nil {
+		err = serve(ctx, environment.WebhookInstallOptions)
+	}
+	if err == nil {
+		err = judged(kube)
 	}
 	if stopped := environment.Stop(); err == nil {
 		err = stopped

@@ -41,6 +41,7 @@ cargo xtask COMMAND
                     the real server's answers: record them, ask it again, ask ours
   wire fuzz [--seconds N] [--seed S] [--keep-going]
                     random requests to both: stops at the first difference, or lists every distinct one
+  wire policy       the roles and bindings that a fresh kube-apiserver has, as ours begins with them
 ";
 
 fn main() -> ExitCode {

@@ -10,6 +10,7 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess
 use serde_json::{Map, Value};
 
 use crate::error::ApiError;
+use crate::object::READABLE;
 use crate::server::Body;
 
 /// The longest request body.
@@ -48,9 +49,21 @@ async fn read_all(mut body: Body) -> Result<Bytes, ApiError> {
     Ok(rest.map(BytesMut::freeze).or(first).unwrap_or_default())
 }
 
-/// As Go's reader has it: of a key that stands twice the last value counts.
-fn last_wins() -> serde_saphyr::Options {
-    serde_saphyr::options! { duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::LastWins }
+/// What that many levels of the YAML reader need, with its frames as large as a build without optimisation makes them.
+const YAML_STACK: usize = 64 * 1024 * 1024;
+
+/// Reads YAML as Go's reader does: of a key that stands twice the last value counts. The reader recurses with large frames,
+/// so it has a stack of its own: whoever sends a deep document is not to end the process.
+fn read_yaml<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
+    let mut budget = serde_saphyr::Budget::default();
+    budget.max_depth = READABLE;
+    budget.flow_nesting_limit = READABLE;
+    let options = serde_saphyr::options! {
+        duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::LastWins,
+        budget: Some(budget),
+    };
+    let read = || serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string());
+    stacker::grow(YAML_STACK, read)
 }
 
 /// JSON text as a value, and whether a key stands twice in one of its objects.
@@ -130,8 +143,7 @@ impl<'de> Visitor<'de> for Noting<'_> {
 /// first, and the line is that of the value.
 pub fn doubled_keys(bytes: &[u8]) -> Vec<String> {
     let Ok(text) = std::str::from_utf8(bytes) else { return Vec::new() };
-    let read = serde_saphyr::from_str_with_options::<Doubled>(text, last_wins());
-    read.map(|doubled| doubled.0).unwrap_or_default()
+    read_yaml::<Doubled>(text).map(|doubled| doubled.0).unwrap_or_default()
 }
 
 /// The doubled keys of a document.
@@ -207,8 +219,7 @@ pub fn yaml_to_json(bytes: &[u8]) -> Result<Cow<'_, [u8]>, String> {
         return Ok(Cow::Borrowed(bytes));
     }
     let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
-    let value: Value =
-        serde_saphyr::from_str_with_options(text, last_wins()).map_err(|error| error.to_string())?;
+    let value: Value = read_yaml(text)?;
     Ok(Cow::Owned(value.to_string().into_bytes()))
 }
 

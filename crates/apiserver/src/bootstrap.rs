@@ -1,9 +1,15 @@
 //! What every cluster has from its first moment: namespaces, the Service `kubernetes`, roles.
 
+use std::convert::Infallible;
+
 use serde_json::{Value, json};
 use setpoint_api::{clock, defaults};
 use setpoint_store::{Snapshot, Txn};
 
+use crate::auth::legacy;
+use crate::auth::policy::{self, Row};
+use crate::auth::reconcile::{self, Outcome};
+use crate::managed;
 use crate::object::{self, Encoded};
 use crate::options::Options;
 use crate::registry::key;
@@ -14,8 +20,17 @@ const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kub
 /// Writes what is missing, in one transaction.
 pub(crate) async fn run(options: &Options) -> Result<(), StartError> {
     let mut objects = places(options);
-    objects.extend(policies(options));
-    write(options, objects).await
+    objects.extend(priorities(options));
+    objects.extend(notes(options));
+    let rows = policy::rows();
+    let decide = |snapshot: &Snapshot, txn: &mut Txn| -> Result<bool, Infallible> {
+        put_missing(snapshot, txn, &objects);
+        // Not a fold that stops: every row is looked at.
+        Ok(rows.iter().filter(|row| put_row(options, snapshot, txn, row)).count() > 0)
+    };
+    // What was deleted to be made again is missing the second time.
+    while commit(options, decide).await? {}
+    Ok(())
 }
 
 /// Brings back the namespaces and the Service if somebody deleted them.
@@ -26,20 +41,56 @@ pub(crate) async fn restore(options: &Options) -> Result<(), StartError> {
     if keys.iter().chain([&service]).all(|key| snapshot.get(key).is_some()) {
         return Ok(());
     }
-    write(options, places(options)).await
+    let objects = places(options);
+    commit(options, |snapshot, txn| {
+        put_missing(snapshot, txn, &objects);
+        Ok(())
+    })
+    .await
 }
 
-async fn write(options: &Options, objects: Vec<(Vec<u8>, Value)>) -> Result<(), StartError> {
-    let decide = |snapshot: &Snapshot, txn: &mut Txn| -> Result<(), std::convert::Infallible> {
-        for (key, object) in &objects {
-            if snapshot.get(key).is_none() {
-                let encoded = Encoded::new(object);
-                txn.put_with(key.clone(), move |revision| encoded.at(revision));
+async fn commit<T>(
+    options: &Options,
+    decide: impl FnMut(&Snapshot, &mut Txn) -> Result<T, Infallible>,
+) -> Result<T, StartError> {
+    let committed = options.store.transact(decide).await;
+    committed.map(|done| done.value).map_err(|error| StartError::Bootstrap(error.to_string()))
+}
+
+fn put_missing(snapshot: &Snapshot, txn: &mut Txn, objects: &[(Vec<u8>, Value)]) {
+    for (key, object) in objects {
+        if snapshot.get(key).is_none() {
+            let encoded = Encoded::new(object);
+            txn.put_with(key.clone(), move |revision| encoded.at(revision));
+        }
+    }
+}
+
+/// Makes a role or binding of the table, or adds what it lacks; whether it was deleted, to be made again.
+fn put_row(options: &Options, snapshot: &Snapshot, txn: &mut Txn, row: &Row<'_>) -> bool {
+    let key = row.key();
+    let now = options.clock.now();
+    let encoded = match snapshot.get(&key) {
+        None => row.encoded(&clock::rfc3339_seconds(now), &options.random.uid()),
+        Some(entry) if row.is_stored_as(&entry.value) => return false,
+        Some(entry) => {
+            let stored = crate::registry::value(&entry);
+            match reconcile::reconcile(row, &stored) {
+                Outcome::Keep => return false,
+                Outcome::Recreate => {
+                    txn.delete(key);
+                    return true;
+                }
+                Outcome::Update(mut new) => {
+                    let kind = managed::builtin_kind("rbac.authorization.k8s.io", row.kind());
+                    managed::by_server(&kind, row.plural(), now, Some(&stored), &mut new);
+                    Encoded::new(&new)
+                }
             }
         }
-        Ok(())
     };
-    options.store.transact(decide).await.map(|_| ()).map_err(|error| StartError::Bootstrap(error.to_string()))
+    txn.put_with(key, move |revision| encoded.at(revision));
+    false
 }
 
 fn places(options: &Options) -> Vec<(Vec<u8>, Value)> {
@@ -55,13 +106,8 @@ fn places(options: &Options) -> Vec<(Vec<u8>, Value)> {
     objects
 }
 
-fn policies(options: &Options) -> Vec<(Vec<u8>, Value)> {
+fn priorities(options: &Options) -> Vec<(Vec<u8>, Value)> {
     let mut objects = Vec::new();
-    for (plural, mut object) in crate::auth::roles::bootstrap() {
-        system_fields(options, &mut object);
-        let key = key::object("rbac.authorization.k8s.io", plural, "", object::name(&object));
-        objects.push((key, object));
-    }
     for (name, value, text) in PRIORITIES {
         let mut class = json!({"kind": "PriorityClass", "apiVersion": "scheduling.k8s.io/v1",
             "metadata": {"name": name, "generation": 1}, "value": value, "description": text,
@@ -70,6 +116,28 @@ fn policies(options: &Options) -> Vec<(Vec<u8>, Value)> {
         objects.push((key::object("scheduling.k8s.io", "priorityclasses", "", name), class));
     }
     objects
+}
+
+/// What the server says about itself: the addresses that it gives to Services, and since when it notes on Secrets when
+/// their tokens were last used.
+fn notes(options: &Options) -> [(Vec<u8>, Value); 2] {
+    let now = options.clock.now();
+    let ranges = crate::admission::service::ranges(options);
+    let mut range = json!({"kind": "ServiceCIDR", "apiVersion": "networking.k8s.io/v1",
+        "metadata": {"name": "kubernetes"},
+        "spec": {"cidrs": [format!("{}/{}", ranges.network, ranges.prefix)]},
+        "status": {"conditions": [{"type": "Ready", "status": "True", "reason": "",
+            "message": "Kubernetes default Service CIDR is ready",
+            "lastTransitionTime": clock::rfc3339_seconds(now)}]}});
+    system_fields(options, &mut range);
+    let name = "kube-apiserver-legacy-service-account-token-tracking";
+    let mut since = json!({"kind": "ConfigMap", "apiVersion": "v1",
+        "metadata": {"name": name, "namespace": "kube-system"}, "data": {"since": legacy::day(now)}});
+    system_fields(options, &mut since);
+    [
+        (key::object("networking.k8s.io", "servicecidrs", "", "kubernetes"), range),
+        (key::object("", "configmaps", "kube-system", name), since),
+    ]
 }
 
 const PRIORITIES: [(&str, i64, &str); 2] = [

@@ -309,6 +309,7 @@ pub(crate) fn index(server: &Server) -> Response<Body> {
         "/openapi/v3/",
         "/openid/v1/jwks",
         "/readyz",
+        "/statusz",
         "/version",
     ]
     .map(str::to_owned)

@@ -8,20 +8,25 @@ use setpoint_api::status::{Details, OBJECT_MODIFIED, Reason, Status, StatusCause
 use setpoint_api::strategic;
 use setpoint_store::ReadError;
 
+use crate::admission::webhook::answer::Refusal;
+use crate::conversion::Unreadable;
 use crate::registry::Resource;
 use crate::request::RequestInfo;
 
 /// What a request failed with, as clients see it.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct ApiError(Box<Status>, Vec<String>);
+pub struct ApiError(Box<Status>, Vec<String>, Option<Box<str>>);
 
 /// The result of handling a request.
 pub type Result<T, E = ApiError> = std::result::Result<T, E>;
 
+/// For a path that is not escaped as it should be: the one error that is no `Status`, because Go's server says it.
+pub(crate) const BAD_PATH: StatusCode = StatusCode::BAD_REQUEST;
+
 impl From<Status> for ApiError {
     fn from(status: Status) -> Self {
-        ApiError(Box::new(status), Vec::new())
+        ApiError(Box::new(status), Vec::new(), None)
     }
 }
 
@@ -43,7 +48,11 @@ impl ApiError {
 
     /// The body as JSON.
     pub fn to_value(&self) -> Value {
-        self.0.to_value()
+        let mut status = self.0.to_value();
+        if let Some(reason) = &self.2 {
+            status["reason"] = Value::from(&**reason);
+        }
+        status
     }
 
     /// Seconds for the `Retry-After` header.
@@ -289,6 +298,60 @@ impl ApiError {
         Status::internal(error).into()
     }
 
+    /// A decision that waits for a webhook. Nobody sees it: it is decided again.
+    pub(crate) fn undecided() -> Self {
+        ApiError::internal_plain("a webhook has not been asked yet")
+    }
+
+    /// A request that took longer than it may.
+    pub(crate) fn timed_out() -> Self {
+        Status::timeout("request did not complete within requested timeout - context deadline exceeded", 0)
+            .into()
+    }
+
+    /// A webhook said no, in words of its own.
+    pub(crate) fn refused_by_webhook(refusal: &Refusal) -> Self {
+        let mut status = Status::failure(refusal.code, Reason::Unknown, &*refusal.message);
+        let details = refusal.details.clone().map(serde_json::from_value).and_then(Result::ok);
+        status.details = details.map(Box::new);
+        let reason = Some(refusal.reason.as_str()).filter(|reason| !reason.is_empty());
+        ApiError(Box::new(status), Vec::new(), reason.map(Into::into))
+    }
+
+    /// A decision that waits for a conversion. Nobody sees it: it is decided again.
+    pub(crate) fn not_converted() -> Self {
+        ApiError::internal_plain("the object is not converted yet")
+    }
+
+    /// A stored object that its webhook does not convert.
+    pub(crate) fn corrupt_object(failed: &Unreadable) -> Self {
+        let key = String::from_utf8_lossy(&failed.entry.key).into_owned();
+        ApiError::internal(corrupt(failed, key.strip_prefix("/registry").unwrap_or(&key)))
+    }
+
+    /// Stored objects of a list that their webhook does not convert.
+    pub(crate) fn unreadable_list(resource: &Resource, failed: &[Unreadable]) -> Self {
+        let causes = failed.iter().take(MAX_UNREADABLE).map(|one| {
+            let key = String::from_utf8_lossy(&one.entry.key).into_owned();
+            StatusCause::new("UnexpectedServerResponse", corrupt(one, &key), &key)
+        });
+        let causes: Vec<StatusCause> = causes.collect();
+        let first = causes.first().map_or("", |cause| cause.message.as_str());
+        let mut message =
+            format!("failed to read one or more {} from the storage: {first}", resource.group_resource());
+        if causes.len() > 1 {
+            message.push_str(&format!(" (and {} more)", causes.len() - 1));
+        }
+        let details = Details {
+            name: "list".to_owned(),
+            group: resource.group.clone(),
+            kind: resource.plural.clone(),
+            causes,
+            ..Details::default()
+        };
+        Status::failure(500, Reason::StoreReadError, message).with_details(details).into()
+    }
+
     /// The store cannot show that version.
     pub fn unreadable(error: &ReadError, wanted: u64) -> Self {
         match error {
@@ -296,6 +359,17 @@ impl ApiError {
             _ => ApiError::expired("The resourceVersion for the provided list is too old."),
         }
     }
+}
+
+/// The most objects that a list says it cannot read.
+const MAX_UNREADABLE: usize = 100;
+
+fn corrupt(failed: &Unreadable, key: &str) -> String {
+    format!(
+        "StorageError: corrupt object, Code: 7, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: object not decodable \
+         revision={}: {}",
+        failed.entry.mod_revision, failed.why
+    )
 }
 
 /// What Go's mux says about a path that nobody registered.

@@ -1,5 +1,6 @@
 //! `metadata.managedFields`: who owns what, noted on every write.
 
+use jiff::Timestamp;
 use serde_json::Value;
 use setpoint_api::apply::{self, ResetFields, Versions, WriteContext};
 use setpoint_api::kind::GroupVersionKind;
@@ -46,6 +47,7 @@ impl Knowledge {
 
     pub(crate) fn context<'c>(&'c self, writer: &'c Writer<'_>) -> WriteContext<'c> {
         let versions: &dyn Versions = match &writer.ask.resource.custom {
+            Some(_) if writer.ask.conversions.is_some() => writer.ask,
             Some(custom) => &**custom,
             None => &crate::convert::Views,
         };
@@ -78,6 +80,35 @@ pub(crate) fn updated(writer: &Writer<'_>, live: &Value, new: &mut Value) {
     }
     let shown = crate::form::present_value(resource, live.clone());
     in_own_version(resource, new, |new| apply::track_update(Some(&shown), new, &knowledge.context(writer)));
+}
+
+/// Under whose name the server itself writes.
+const SERVER: &str = "kube-apiserver";
+
+/// A built-in kind that is stored as `v1`.
+pub(crate) fn builtin_kind(group: &str, kind: &str) -> GroupVersionKind {
+    GroupVersionKind { group: group.to_owned(), version: "v1".to_owned(), kind: kind.to_owned() }
+}
+
+/// Notes what the server itself changes, without a request.
+pub(crate) fn by_server(
+    kind: &GroupVersionKind,
+    plural: &str,
+    now: Timestamp,
+    live: Option<&Value>,
+    new: &mut Value,
+) {
+    let schema = setpoint_api::schema::builtin().schema(&kind.group, &kind.version, &kind.kind);
+    let context = WriteContext {
+        schema: &schema.unwrap_or_else(Schema::any),
+        kind,
+        manager: SERVER,
+        subresource: "",
+        now,
+        reset_fields: &ResetFields::of(&kind.group, plural, "", false, false),
+        versions: &crate::convert::Views,
+    };
+    apply::track_update(live, new, &context);
 }
 
 /// Owners are noted in the version of the request; stored is another.

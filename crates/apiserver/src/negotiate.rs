@@ -164,7 +164,7 @@ fn clause_form(clause: &MediaType<'_>, offer: Offer) -> Option<Form> {
     }
 }
 
-fn wants_pretty(headers: &HeaderMap, query: &Query) -> bool {
+pub(crate) fn wants_pretty(headers: &HeaderMap, query: &Query) -> bool {
     if let Some(flag) = query.optional_flag("pretty") {
         return flag;
     }

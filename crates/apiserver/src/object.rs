@@ -46,8 +46,23 @@ pub fn is_terminating(object: &Value) -> bool {
     !meta_text(object, "deletionTimestamp").is_empty()
 }
 
+/// The deepest nesting that serde_json, and with it every client in Rust, reads.
+pub const READABLE: usize = 127;
+
+/// The deepest nesting of an object: in a list it stands two levels deeper.
+pub const MAX_DEPTH: usize = READABLE - 2;
+
+/// How many lists and maps stand inside each other.
+pub fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
 /// An object as stored, but for its own revision.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Encoded {
     before: Vec<u8>,
     after: Vec<u8>,
@@ -87,6 +102,11 @@ impl Encoded {
         }
         after.extend_from_slice(b"}\n");
         Encoded { before, after }
+    }
+
+    /// Of text that stands before and after the revision: what [`Encoded::new`] would have made.
+    pub(crate) fn from_parts(before: String, after: String) -> Self {
+        Encoded { before: before.into_bytes(), after: after.into_bytes() }
     }
 
     /// The bytes with their revision in place.

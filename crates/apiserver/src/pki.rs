@@ -145,6 +145,8 @@ fn parameters(common_name: &str, organizations: &[&str], now: Timestamp) -> Cert
 pub struct ServingTls {
     pub(crate) config: Arc<ServerConfig>,
     clients: Option<Arc<dyn ClientCertVerifier>>,
+    /// Their authority, as PEM.
+    pub(crate) client_ca: Option<Arc<str>>,
 }
 
 impl ServingTls {
@@ -162,7 +164,7 @@ impl ServingTls {
         let key = PrivateKeyDer::from_pem_slice(serving.key.as_bytes())?;
         let mut config = builder.with_single_cert(chain, key)?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(ServingTls { config: Arc::new(config), clients })
+        Ok(ServingTls { config: Arc::new(config), clients, client_ca: client_ca.map(Into::into) })
     }
 
     /// Whether the authority of clients vouches for the certificate that came with a handshake.

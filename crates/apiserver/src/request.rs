@@ -1,5 +1,7 @@
 //! What a request asks for: verb, resource, namespace, name and options, read off its method and URL.
 
+use std::num::{IntErrorKind, ParseIntError};
+
 use http::{Method, Uri};
 
 use crate::error::{ApiError, Result};
@@ -9,7 +11,7 @@ use crate::error::{ApiError, Result};
 pub struct RequestInfo {
     /// Kubernetes' verb for resources (`get`, `list`, …), the lower-case HTTP method elsewhere.
     pub verb: String,
-    /// The path as sent.
+    /// The path, unescaped.
     pub path: String,
     /// Whether the path names a resource.
     pub is_resource: bool,
@@ -38,7 +40,9 @@ pub struct Query(Vec<(String, String)>);
 impl Query {
     /// Parses `a=b&c=d`.
     pub fn parse(text: &str) -> Self {
-        let pairs = text.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+        // As Go's reader has it: what is not escaped as it should be is not there.
+        let readable = |pair: &&str| !pair.is_empty() && !pair.contains(';') && is_escaped_well(pair);
+        let pairs = text.split('&').filter(readable).map(|pair| {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             (percent_decode(key, true), percent_decode(value, true))
         });
@@ -74,10 +78,20 @@ impl Query {
     /// A whole number.
     pub fn number(&self, key: &str) -> Result<Option<i64>> {
         let Some(text) = self.get(key) else { return Ok(None) };
-        text.parse().map(Some).map_err(|_| {
-            ApiError::bad_request(format!("strconv.ParseInt: parsing \"{text}\": invalid syntax"))
+        text.parse().map(Some).map_err(|error: ParseIntError| {
+            let what = match error.kind() {
+                IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+                _ => "invalid syntax",
+            };
+            ApiError::bad_request(format!("strconv.ParseInt: parsing \"{text}\": {what}"))
         })
     }
+}
+
+/// Whether two digits follow each `%`.
+pub(crate) fn is_escaped_well(text: &str) -> bool {
+    let hex = |rest: &str| rest.as_bytes().get(..2).is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit));
+    text.split('%').skip(1).all(hex)
 }
 
 /// Undoes `%41` and, in queries, `+`.
@@ -116,9 +130,9 @@ impl RequestInfo {
     /// Reads method and URL.
     pub fn parse(method: &Method, uri: &Uri) -> Self {
         let query = Query::parse(uri.query().unwrap_or(""));
-        let path = uri.path().to_owned();
-        let parts: Vec<String> =
-            path.split('/').filter(|part| !part.is_empty()).map(|part| percent_decode(part, false)).collect();
+        // An escaped slash is a slash: no name has one.
+        let path = percent_decode(uri.path(), false);
+        let parts: Vec<String> = path.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect();
         let mut info =
             RequestInfo { verb: method.as_str().to_ascii_lowercase(), path, query, ..RequestInfo::default() };
         let rest: &[String] = match parts.first().map(String::as_str) {
@@ -239,10 +253,26 @@ mod tests {
     }
 
     #[test]
+    fn an_escaped_slash_is_a_slash() {
+        let info = parse(Method::GET, "/api/v1/namespaces/a/pods/x%2Flog");
+        assert_eq!((&*info.name, &*info.subresource), ("x", "log"));
+        assert!(is_escaped_well("/a%20b") && !is_escaped_well("/%zz") && !is_escaped_well("/a%2"));
+        let query = Query::parse("labelSelector=%zz&limit=1&a;b=2");
+        assert_eq!(
+            (query.get("labelSelector"), query.get("limit"), query.has("a;b")),
+            (None, Some("1"), false)
+        );
+    }
+
+    #[test]
     fn queries_decode() {
         let query = Query::parse("labelSelector=a%20in+(b,c)&limit=5&watch");
         assert_eq!(query.get("labelSelector"), Some("a in (b,c)"));
         assert_eq!(query.number("limit").unwrap(), Some(5));
+        for (text, what) in [("x", "invalid syntax"), ("99999999999999999999", "value out of range")] {
+            let error = Query::parse(&format!("limit={text}")).number("limit").unwrap_err();
+            assert_eq!(error.status().message, format!("strconv.ParseInt: parsing \"{text}\": {what}"));
+        }
         assert!(query.flag("watch"));
     }
 }

@@ -5,12 +5,14 @@ use std::io::Write;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use http::header::{ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, VARY};
+use http::header::{
+    ACCEPT_ENCODING, CACHE_CONTROL, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, VARY,
+};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use serde_json::Value;
 
-use crate::error::{ApiError, Result};
+use crate::error::{ApiError, BAD_PATH, Result};
 use crate::negotiate::{Format, JSON, Negotiated};
 use crate::server::Body;
 
@@ -85,15 +87,24 @@ pub fn protobuf(value: &Value) -> Result<Vec<u8>> {
     crate::protobuf::encode(value)
 }
 
+/// What Go's server says to a path that is not escaped as it should be, before anybody looks who asks.
+pub fn bad_path() -> Response<Body> {
+    let mut response = bytes(BAD_PATH, "text/plain; charset=utf-8", "400 Bad Request");
+    response.headers_mut().remove(CACHE_CONTROL);
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
 /// An error as its `Status`.
-pub fn error(error: &ApiError, format: Format) -> Response<Body> {
+pub fn error(error: &ApiError, negotiated: Negotiated) -> Response<Body> {
     let status = error.to_value();
-    let body = match format {
+    let body = match negotiated.format {
         Format::Protobuf => protobuf(&status).unwrap_or_else(|_| json_line(&status)),
         Format::Yaml => yaml(&status),
+        Format::Json if negotiated.pretty => pretty(&status),
         Format::Json => json_line(&status),
     };
-    let mut response = bytes(error.code(), format.media_type(), body);
+    let mut response = bytes(error.code(), negotiated.format.media_type(), body);
     if let Some(seconds) = error.retry_after() {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }

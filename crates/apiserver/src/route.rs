@@ -1,14 +1,17 @@
 //! From a path to what answers it.
 
+use std::sync::Arc;
+
 use http::{Method, Request, Response};
 
+use crate::admission::webhook::Reviews;
 use crate::auth::UserInfo;
 use crate::error::{ApiError, Result};
 use crate::negotiate::{Form, Format, Offer, negotiate};
 use crate::registry::Resource;
 use crate::request::RequestInfo;
 use crate::server::{Ask, Body, Server};
-use crate::{body, discovery, health, message, openapi, respond, subresource, verb, version};
+use crate::{body, discovery, health, message, openapi, respond, statusz, subresource, verb, version};
 
 /// Answers an authorized request.
 pub(crate) async fn route(
@@ -43,25 +46,51 @@ pub(crate) async fn route(
         message::wanted(server);
     }
     let (parts, request_body) = request.into_parts();
-    let ask =
-        Ask { server: server.clone(), info, resource, user, headers: parts.headers.clone(), negotiated };
+    let reviews = Reviews::begin(server, &resource, &info);
+    let converts = resource.custom.as_ref().is_some_and(|custom| custom.conversion().is_some());
+    let ask = Ask {
+        server: server.clone(),
+        info,
+        resource,
+        user,
+        headers: parts.headers.clone(),
+        negotiated,
+        conversions: converts.then(Arc::default),
+        reviews,
+    };
     check_scope(&ask)?;
-    if !ask.info.subresource.is_empty() {
-        let request = Request::from_parts(parts, request_body);
-        return subresource::route(ask, request).await;
-    }
+    let reviews = ask.reviews.clone();
+    let answered = if ask.info.subresource.is_empty() {
+        main(ask, request_body).await
+    } else {
+        subresource::route(ask, Request::from_parts(parts, request_body)).await
+    };
+    let Some(reviews) = reviews else { return answered };
+    let mut response = answered.map_err(|error| error.with_warnings(&reviews.warnings()))?;
+    respond::warn(response.headers_mut(), &reviews.warnings());
+    Ok(response)
+}
+
+async fn main(ask: Ask, request_body: Body) -> Result<Response<Body>> {
     if !ask.resource.has_verb(&ask.info.verb) {
         return Err(ApiError::method_not_allowed());
     }
     let deprecation = deprecation(&ask);
-    let mut response = dispatch(ask, request_body).await?;
+    let dispatched = dispatch(ask, request_body).await;
+    let mut response = dispatched.map_err(|error| error.with_warnings(&deprecation))?;
     respond::warn(response.headers_mut(), &deprecation);
     Ok(response)
 }
 
 fn deprecation(ask: &Ask) -> Vec<String> {
     let custom = ask.resource.custom.as_ref();
-    let warning = custom.and_then(|custom| custom.deprecation(&ask.resource.version));
+    let warning = match (ask.resource.group.as_str(), ask.resource.plural.as_str()) {
+        ("", "endpoints") => {
+            Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+        }
+        ("", "componentstatuses") => Some("v1 ComponentStatus is deprecated in v1.19+"),
+        _ => custom.and_then(|custom| custom.deprecation(&ask.resource.version)),
+    };
     warning.map(str::to_owned).into_iter().collect()
 }
 
@@ -135,6 +164,7 @@ fn other_path(server: &Server, info: &RequestInfo, request: &Request<Body>) -> R
         ["api", version] => discovery::group_version(server, "", version, request.headers()),
         ["apis", group] => discovery::group(server, group, request.headers()),
         ["apis", group, version] => discovery::group_version(server, group, version, request.headers()),
+        ["statusz"] => statusz::statusz(server, request.headers()),
         ["version"] => Ok(version::version()),
         ["openapi", "v2"] => Ok(openapi::answer_v2(server, request.headers())),
         ["openapi", "v3"] if info.path.ends_with('3') => Ok(openapi::index(server)),
@@ -155,6 +185,6 @@ fn other_path(server: &Server, info: &RequestInfo, request: &Request<Body>) -> R
 fn known_prefix(path: &str) -> bool {
     matches!(
         path.split('/').nth(1),
-        Some("api" | "apis" | "version" | "healthz" | "livez" | "readyz" | "metrics")
+        Some("api" | "apis" | "version" | "healthz" | "livez" | "readyz" | "metrics" | "statusz")
     )
 }

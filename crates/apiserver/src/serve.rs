@@ -50,6 +50,9 @@ impl Server {
     /// Serves a listener until `shutdown`: new connections are refused at once, answers under way are finished,
     /// watches end.
     pub async fn serve(&self, listener: TcpListener, tls: ServingTls, shutdown: CancellationToken) {
+        if let Some(authority) = &tls.client_ca {
+            self.trust_clients_of(authority);
+        }
         let mut connections: JoinSet<()> = JoinSet::new();
         let mut maintain = tokio::time::interval(MAINTAIN);
         loop {

@@ -8,20 +8,24 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt;
-use http::{HeaderValue, Request, Response};
+use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
+use setpoint_api::Random;
 use setpoint_store::{Store, TxnError, WriteError};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::auth::{Caller, UserInfo, authn, authz, impersonate};
+use crate::admission::webhook::{Configured, Reviews};
+use crate::auth::authn::Identity;
+use crate::auth::{Caller, UserInfo, authn, authz, impersonate, legacy};
+use crate::conversion::Conversions;
 use crate::error::{ApiError, Result};
 use crate::message::Kept;
 use crate::metrics::Metrics;
-use crate::negotiate::{Format, Offer, negotiate};
+use crate::negotiate::{Form, Format, Negotiated, Offer, negotiate, wants_pretty};
 use crate::options::Options;
 use crate::registry::Registry;
-use crate::request::{Query, RequestInfo};
+use crate::request::{Query, RequestInfo, is_escaped_well};
 use crate::{bootstrap, respond, route};
 
 /// What goes wrong inside a body while it is read or written.
@@ -48,11 +52,16 @@ pub struct Server(pub(crate) Arc<Inner>);
 pub(crate) struct Inner {
     pub(crate) options: Options,
     pub(crate) registry: Registry,
+    pub(crate) webhooks: Configured,
     pub(crate) metrics: Metrics,
     pub(crate) discovery: crate::discovery::Cache,
     pub(crate) kept: Kept,
+    /// When it was started.
+    pub(crate) started: jiff::Timestamp,
     /// Where it listens, as the Service `kubernetes` says.
     pub(crate) advertised: OnceLock<SocketAddr>,
+    /// Who vouches for clients, as PEM.
+    pub(crate) client_authority: OnceLock<Arc<str>>,
     /// Set once the store has failed to write for good.
     pub(crate) write_failed: AtomicBool,
     /// Relayed streams and what is done beside requests: they end with the server.
@@ -65,14 +74,20 @@ impl Server {
     pub async fn start(options: Options) -> Result<Server, StartError> {
         bootstrap::run(&options).await?;
         let registry = Registry::default();
-        registry.reload(&options.store.snapshot());
+        let webhooks = Configured::default();
+        let snapshot = options.store.snapshot();
+        registry.reload(&snapshot);
+        webhooks.reload(&snapshot);
         Ok(Server(Arc::new(Inner {
             kept: Kept::new(options.kept_protobuf),
+            started: options.clock.now(),
             options,
             registry,
+            webhooks,
             metrics: Metrics::default(),
             discovery: crate::discovery::Cache::default(),
             advertised: OnceLock::new(),
+            client_authority: OnceLock::new(),
             write_failed: AtomicBool::new(false),
             sessions: Mutex::default(),
         })))
@@ -91,19 +106,22 @@ impl Server {
     /// Answers one request.
     pub async fn handle(&self, caller: Caller, request: Request<Body>) -> Response<Body> {
         let began = Instant::now();
+        if !is_escaped_well(request.uri().path()) {
+            return respond::bad_path();
+        }
         let info = RequestInfo::parse(request.method(), request.uri());
         let audit_id = audit_id(&request, &self.0.options);
-        let accept = request.headers().get(http::header::ACCEPT).cloned();
+        let refusal = error_format(request.headers(), &info.query);
         let _in_flight = self.0.metrics.enter(&info);
-        let mut response = match self.identify(&caller, &info, &request) {
+        let mut response = match self.identify(&caller, &info, request.headers()).await {
             Ok(user) => {
                 // A defect in one request is one request's failure.
                 let routed = AssertUnwindSafe(route::route(self, user, info.clone(), request));
                 let routed = routed.catch_unwind().await.unwrap_or_else(|_| Err(ApiError::panicked(&info)));
-                routed.unwrap_or_else(|error| respond::error(&error, error_format(accept)))
+                routed.unwrap_or_else(|error| respond::error(&error, refusal))
             }
             Err(error) => {
-                let mut response = respond::error(&error, error_format(accept));
+                let mut response = respond::error(&error, refusal);
                 if error.is_forbidden() {
                     let value = HeaderValue::from_static("nosniff");
                     response.headers_mut().insert("x-content-type-options", value);
@@ -125,11 +143,15 @@ impl Server {
     }
 
     /// Who asks, on whose behalf, and whether they may.
-    fn identify(&self, caller: &Caller, info: &RequestInfo, request: &Request<Body>) -> Result<UserInfo> {
-        let snapshot = self.0.options.store.snapshot();
-        let user = authn::authenticate(&self.0.options, &snapshot, caller, request.headers())?;
-        let user = impersonate::impersonate(&self.0.options, &snapshot, user, request.headers(), info)?;
-        authz::authorize_request(&self.0.options, &snapshot, &user, info)?;
+    async fn identify(&self, caller: &Caller, info: &RequestInfo, headers: &HeaderMap) -> Result<UserInfo> {
+        let options = &self.0.options;
+        let snapshot = options.store.snapshot();
+        let Identity { user, secret } = authn::authenticate(options, &snapshot, caller, headers)?;
+        if let Some(secret) = &secret {
+            legacy::note_use(self, secret).await;
+        }
+        let user = impersonate::impersonate(options, &snapshot, user, headers, info)?;
+        authz::authorize_request(options, &snapshot, &user, info)?;
         Ok(user)
     }
 
@@ -170,6 +192,11 @@ impl Server {
         self.0.registry.reload(&self.0.options.store.snapshot());
     }
 
+    /// A change of a webhook's configuration: who is asked follows before the writer is answered.
+    pub(crate) fn webhooks_changed(&self) {
+        self.0.webhooks.reload(&self.0.options.store.snapshot());
+    }
+
     /// Forgets expired objects and old history, and brings back what every cluster has. Connections call it now and then; so may the owner.
     pub async fn maintain(&self) {
         let now = u64::try_from(self.0.options.clock.now().as_millisecond()).unwrap_or(0);
@@ -185,6 +212,11 @@ impl Server {
         {
             tracing::warn!(%error, "the Service kubernetes does not lead here yet");
         }
+        if let Some(authority) = self.0.client_authority.get()
+            && let Err(error) = crate::clients::keep(&self.0.options, authority).await
+        {
+            tracing::warn!(%error, "the authority of clients is not published yet");
+        }
     }
 }
 
@@ -196,12 +228,14 @@ fn audit_id(request: &Request<Body>, options: &Options) -> HeaderValue {
         .unwrap_or(HeaderValue::from_static(""))
 }
 
-/// Errors are answered in the client's encoding too, where it is one of ours.
-fn error_format(accept: Option<HeaderValue>) -> Format {
-    let Some(accept) = accept else { return Format::Json };
-    let headers = http::HeaderMap::from_iter([(http::header::ACCEPT, accept)]);
+/// Errors are answered in the client's encoding too, where it is one of ours, and indented for people.
+fn error_format(headers: &http::HeaderMap, query: &Query) -> Negotiated {
     let offer = Offer { protobuf: true, forms: true };
-    negotiate(&headers, &Query::default(), offer).map_or(Format::Json, |settled| settled.format)
+    negotiate(headers, query, offer).unwrap_or_else(|_| Negotiated {
+        format: Format::Json,
+        form: Form::Whole,
+        pretty: wants_pretty(headers, query),
+    })
 }
 
 impl From<TxnError<ApiError>> for ApiError {
@@ -224,4 +258,15 @@ pub(crate) struct Ask {
     pub(crate) user: UserInfo,
     pub(crate) headers: http::HeaderMap,
     pub(crate) negotiated: crate::negotiate::Negotiated,
+    /// What a webhook converted for this request; none where versions differ in name only.
+    pub(crate) conversions: Option<Arc<Conversions>>,
+    /// What admission webhooks said to this request; none where there is no webhook.
+    pub(crate) reviews: Option<Arc<Reviews>>,
+}
+
+impl Ask {
+    /// Where a decision draws from.
+    pub(crate) fn random(&self) -> Random {
+        self.reviews.as_ref().map_or_else(|| self.server.options().random.clone(), |reviews| reviews.random())
+    }
 }

@@ -4,6 +4,7 @@ use serde_json::Value;
 use setpoint_api::cause::{Cause, CauseType, Path};
 use setpoint_api::validate;
 
+use crate::admission::webhook;
 use crate::error::{ApiError, Result};
 use crate::object;
 use crate::write::Writer;
@@ -29,6 +30,9 @@ pub(crate) fn create(writer: &Writer<'_>, object: &Value) -> Result<()> {
     }
     if resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
         causes.extend(crate::crd::validate(object, None));
+    }
+    if resource.group == webhook::GROUP {
+        causes.extend(webhook::validate_configuration(object, None));
     }
     judge(writer, object, causes)
 }
@@ -85,6 +89,9 @@ pub(crate) fn update(writer: &Writer<'_>, new: &Value, live: &Value) -> Result<V
     }
     if resource.is("apiextensions.k8s.io", "customresourcedefinitions") && !status {
         causes.extend(crate::crd::validate(new, Some(live)));
+    }
+    if resource.group == webhook::GROUP {
+        causes.extend(webhook::validate_configuration(new, Some(live)));
     }
     let tolerated: Vec<String> = tolerated.iter().map(ToString::to_string).collect();
     judge(writer, new, causes).map_err(|error| error.with_warnings(&tolerated))?;

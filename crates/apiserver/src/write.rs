@@ -1,7 +1,7 @@
 //! What every write has in common: options, the body as an object, the transaction, the answer.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -10,11 +10,12 @@ use setpoint_api::prepare::Context;
 use setpoint_api::schema::{self, Strict, TypeMeta};
 use setpoint_store::{Entry, Event, Snapshot, Txn};
 
+use crate::admission::webhook;
 use crate::error::{ApiError, Result};
 use crate::negotiate::{Format, Offer, body_format, content_type};
 use crate::object::Encoded;
 use crate::server::Ask;
-use crate::{body, object};
+use crate::{body, conversion, object};
 
 /// How unknown and doubled fields are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +46,12 @@ pub(crate) struct Writer<'a> {
     pub(crate) config_namespace: String,
     /// Maps that were sent empty and are read as absent: what is immutable notices, and refusals show them as sent.
     pub(crate) sent_empty: Vec<&'static str>,
+    /// Metadata that a replacement left out, and that webhooks do not see before it counts.
+    pub(crate) unsent: Vec<&'static str>,
+    /// The uid of what is created: the same each time that it is decided.
+    pub(crate) uid: OnceLock<String>,
+    /// The name that was drawn last.
+    pub(crate) drawn: Mutex<Option<String>>,
 }
 
 const TEMPLATE_LABELS: &str = "spec.template.metadata.labels";
@@ -94,7 +101,15 @@ impl<'a> Writer<'a> {
             yaml_faults: Vec::new(),
             config_namespace: String::new(),
             sent_empty: Vec::new(),
+            unsent: Vec::new(),
+            uid: OnceLock::new(),
+            drawn: Mutex::default(),
         })
+    }
+
+    /// Whether that name was drawn for what is created.
+    pub(crate) fn has_drawn(&self, name: &str) -> bool {
+        self.drawn.lock().expect("no holder of this lock panics").as_deref() == Some(name)
     }
 
     /// What preparing an object needs.
@@ -385,24 +400,56 @@ pub(crate) struct Decided {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Runs a decision in a transaction, or on the newest state without consequences.
+/// Runs a decision in a transaction, or on the newest state without consequences; again, where it misses a
+/// conversion or the word of a webhook.
 pub(crate) async fn commit<T>(
     ask: &Ask,
     dry: bool,
     mut decide: impl FnMut(&Snapshot, &mut Txn) -> Result<T>,
 ) -> Result<(T, Vec<Arc<Event>>)> {
-    let store = ask.server.store();
+    let (value, events) = loop {
+        let attempted = attempt(ask, dry, &mut decide).await;
+        if let Some(conversions) = &ask.conversions
+            && conversions.settle(ask).await?
+        {
+            continue;
+        }
+        match &ask.reviews {
+            Some(reviews) if reviews.settle(ask).await? => {}
+            _ => break attempted?,
+        }
+    };
     if dry {
-        let value = decide(&store.snapshot(), &mut Txn::default())?;
-        return Ok((value, Vec::new()));
+        return Ok((value, events));
     }
-    let committed = store.transact(decide).await.map_err(|error| ask.server.refused(error))?;
-    crate::message::written(&ask.server, &ask.resource, &committed.events);
+    crate::message::written(&ask.server, &ask.resource, &events);
     if ask.resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
-        crate::crd::settle_after(&ask.server, &committed.events).await;
+        crate::crd::settle_after(&ask.server, &events).await;
+    } else if ask.resource.group == webhook::GROUP {
+        ask.server.webhooks_changed();
     } else if ask.resource.custom.is_some() {
-        crate::crd::cleanup_after(&ask.server, &committed.events).await;
+        crate::crd::cleanup_after(&ask.server, &events).await;
     }
+    Ok((value, events))
+}
+
+async fn attempt<T>(
+    ask: &Ask,
+    dry: bool,
+    decide: &mut impl FnMut(&Snapshot, &mut Txn) -> Result<T>,
+) -> Result<(T, Vec<Arc<Event>>)> {
+    let store = ask.server.store();
+    let mut complete = |snapshot: &Snapshot, txn: &mut Txn| {
+        let decided = decide(snapshot, txn);
+        match &ask.conversions {
+            Some(conversions) if conversions.is_missing() => Err(ApiError::not_converted()),
+            _ => decided,
+        }
+    };
+    if dry {
+        return Ok((complete(&store.snapshot(), &mut Txn::default())?, Vec::new()));
+    }
+    let committed = store.transact(complete).await.map_err(|error| ask.server.refused(error))?;
     Ok((committed.value, committed.events))
 }
 
@@ -415,9 +462,20 @@ pub(crate) fn outcome(decided: Decided, events: &[Arc<Event>]) -> Outcome {
     }
 }
 
-/// Puts an object under its key.
-pub(crate) fn put(ask: &Ask, txn: &mut Txn, key: Vec<u8>, object: &Value, now: Timestamp) {
-    let encoded = Encoded::new(object);
+/// Puts an object under its key, in the version that is stored.
+pub(crate) fn put(ask: &Ask, txn: &mut Txn, key: Vec<u8>, object: &Value, now: Timestamp) -> Result<()> {
+    let mut stored = conversion::stored(ask, object)?;
+    // Who owns what nests a little deeper than the object itself, and what is written must be readable.
+    if object::depth(&stored) > object::MAX_DEPTH {
+        object::metadata_mut(stored.to_mut()).remove("managedFields");
+        if object::depth(&stored) > object::MAX_DEPTH {
+            return Err(ApiError::bad_request(format!(
+                "the object nests deeper than {} levels",
+                object::MAX_DEPTH
+            )));
+        }
+    }
+    let encoded = Encoded::new(&stored);
     let put = txn.put_with(key, move |revision| encoded.at(revision));
     if let Some(seconds) = ask.resource.facts.ttl_seconds {
         let kept = if ask.resource.plural == "events" {
@@ -428,6 +486,7 @@ pub(crate) fn put(ask: &Ask, txn: &mut Txn, key: Vec<u8>, object: &Value, now: T
         let expires = now.as_millisecond() + i64::try_from(kept).unwrap_or(i64::MAX);
         put.expires_at(u64::try_from(expires).unwrap_or(0));
     }
+    Ok(())
 }
 
 /// The media type of the body, for patches.

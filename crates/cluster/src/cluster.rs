@@ -13,7 +13,7 @@ use setpoint_apiserver::{
     Authorization, KubeletTls, Options as ServerOptions, Server, ServiceAccountKeys, StartError, UserInfo,
 };
 use setpoint_store::{Directory, OpenError, Recovery, Store};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -242,8 +242,19 @@ fn service_account_keys(options: &Options, own: &Credentials) -> Result<ServiceA
 /// # Errors
 /// When the address is taken.
 pub async fn bind(address: SocketAddr) -> Result<TcpListener, ClusterError> {
-    TcpListener::bind(address).await.map_err(|source| ClusterError::Listen { address, source })
+    let listen = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        // A server that was stopped a moment ago leaves connections behind that keep its port.
+        #[cfg(unix)]
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
+    };
+    listen().map_err(|source| ClusterError::Listen { address, source })
 }
+
+/// How many connections may wait to be accepted; the kernel makes it `somaxconn` where that is less, as Go asks for.
+const BACKLOG: u32 = 65_535;
 
 /// An address of this host under which a socket on `address` answers, where that names no host.
 pub fn reachable(address: SocketAddr) -> SocketAddr {

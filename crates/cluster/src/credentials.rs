@@ -4,7 +4,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use setpoint_apiserver::auth::jwt::{KeyError, SigningKey};
 use setpoint_apiserver::pki::{Authority, Identity, PkiError};
-use setpoint_store::{Store, WriteError};
+use setpoint_store::{FIRST_REVISION, Store, WriteError};
 
 const AUTHORITY_CERTIFICATE: &str = "ca.crt";
 const AUTHORITY_KEY: &str = "ca.key";
@@ -27,6 +27,9 @@ pub enum CredentialsError {
     /// The key of service-account tokens.
     #[error("service-account key: {0}")]
     ServiceAccounts(#[from] KeyError),
+    /// A cluster that was written to has had them: others would make every kubeconfig and token worthless.
+    #[error("the data directory has objects, but its file blob-{0} is missing: put it back")]
+    Missing(&'static str),
     /// They could not be kept.
     #[error("keeping the cluster's keys: {0}")]
     Keep(#[from] WriteError),
@@ -42,6 +45,11 @@ impl Credentials {
             let authority = Authority::from_pem(Identity { certificate, key })?;
             return Ok(Credentials { authority, service_accounts: SigningKey::from_pkcs8(&signing)? });
         }
+        let names = [AUTHORITY_CERTIFICATE, AUTHORITY_KEY, SERVICE_ACCOUNT_KEY];
+        let missing = names.into_iter().find(|name| store.blob(name).is_none());
+        if let Some(missing) = missing.filter(|_| store.revision() > FIRST_REVISION) {
+            return Err(CredentialsError::Missing(missing));
+        }
         let authority = Authority::generate(now)?;
         let signing = SigningKey::generate_pkcs8()?;
         let identity = authority.identity();
@@ -49,5 +57,31 @@ impl Credentials {
         store.put_blob(AUTHORITY_KEY, Bytes::from(identity.key.clone())).await?;
         store.put_blob(SERVICE_ACCOUNT_KEY, Bytes::from(signing.clone())).await?;
         Ok(Credentials { authority, service_accounts: SigningKey::from_pkcs8(&signing)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn keys_are_made_for_a_new_cluster_only() {
+        let store = Store::memory(setpoint_store::Options::default());
+        // As after a crash between the first blob and the second.
+        store.put_blob(AUTHORITY_CERTIFICATE, Bytes::from_static(b"of another key")).await.unwrap();
+        let made = Credentials::of(&store, Timestamp::UNIX_EPOCH).await.unwrap();
+        let kept = Credentials::of(&store, Timestamp::UNIX_EPOCH).await.unwrap();
+        assert_eq!(made.authority.identity().certificate, kept.authority.identity().certificate);
+
+        let used = Store::memory(setpoint_store::Options::default());
+        let write = used.transact(|_, txn| {
+            txn.put("/registry/configmaps/default/a", "{}");
+            Ok::<_, Infallible>(())
+        });
+        write.await.unwrap();
+        let refused = Credentials::of(&used, Timestamp::UNIX_EPOCH).await;
+        assert!(matches!(refused, Err(CredentialsError::Missing("ca.crt"))));
     }
 }

@@ -1,19 +1,36 @@
 //! A Kubernetes cluster in one process: for tests, and for a laptop.
 //!
 //! ```
-//! use k8s_openapi::api::core::v1::Namespace;
+//! use k8s_openapi::api::core::v1::ConfigMap;
 //! use kube::Api;
+//! use serde_json::json;
+//! use setpoint::{Action, Context, Controller, Error, Manager, ManagerOptions, Request};
 //! use setpoint_cluster::{Cluster, Options};
 //!
-//! # #[tokio::main(flavor = "current_thread")]
+//! async fn label(ctx: Context, request: Request) -> Result<Action, Error> {
+//!     if ctx.client().get::<ConfigMap>(&request).await?.is_some() {
+//!         let metadata = json!({"name": request.name(), "namespace": request.namespace(), "labels": {"seen": "yes"}});
+//!         ctx.client().apply_partial::<ConfigMap>(&json!({"metadata": metadata})).await?;
+//!     }
+//!     Ok(Action::done())
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let cluster = Cluster::start(Options::default()).await?;
-//! let namespaces: Api<Namespace> = Api::all(cluster.client());
-//! assert!(namespaces.get_opt("default").await?.is_some());
+//! // `cluster.install::<MyKind>().await?` serves a derived type.
+//! let manager = Manager::new(cluster.client(), ManagerOptions::default());
+//! Controller::for_kind::<ConfigMap>(&manager).run(label)?;
+//! tokio::spawn(async move { manager.run(std::future::pending()).await });
+//! let maps: Api<ConfigMap> = Api::default_namespaced(cluster.client());
+//! let labelled = || async { maps.get_opt("kube-root-ca.crt").await.ok()??.metadata.labels?.remove("seen") };
+//! assert_eq!(cluster.eventually("the label", labelled).await?, "yes");
 //! cluster.shutdown().await;
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! In a test this is the body of a `#[tokio::test(start_paused = true)]`: hours of back-off then pass in no time.
 
 mod cluster;
 mod credentials;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use setpoint_apiserver::{Dialing, Io, Nodes};
+use setpoint_node::kubelet::port_forward::Dial;
 use setpoint_node::kubelet::service::Service;
 use setpoint_node::{NodePods, Pods};
 use tokio::task::JoinSet;
@@ -53,5 +54,10 @@ impl Nodes for LocalNodes {
             connections.spawn(async move { kubelet.serve(far).await });
             Ok(Box::new(near) as Box<dyn Io>)
         }))
+    }
+
+    fn dial_pod(&self, namespace: &str, pod: &str, port: u16) -> Option<Dialing> {
+        let ports = self.0.pods.get()?.ports(namespace, pod)?;
+        Some(Box::pin(async move { Ok(Box::new(ports.dial(port).await?) as Box<dyn Io>) }))
     }
 }

@@ -2,7 +2,9 @@
 
 use setpoint::{Manager, ManagerOptions, SetupError};
 use setpoint_api::{Clock, Random};
+use setpoint_apiserver::auth::jwt;
 use setpoint_apiserver::{Server, UserInfo};
+use setpoint_controllers::TokenSigner;
 use tokio_util::sync::CancellationToken;
 
 use crate::nodes::LocalNodes;
@@ -36,7 +38,9 @@ pub fn manager(
         Controllers::Only(names) => Some(names.iter().cloned().collect()),
     };
     let root_ca = server.options().ca_certificate.clone();
-    setpoint_controllers::register(&manager, &setpoint_controllers::Options { only, root_ca })?;
+    let key = server.options().service_accounts.signing.clone();
+    let token_signer = key.map(|key| TokenSigner::new(move |claims| jwt::sign(&key, claims)));
+    setpoint_controllers::register(&manager, &setpoint_controllers::Options { only, root_ca, token_signer })?;
     if options.nodes.count > 0 {
         nodes.serve(setpoint_node::register(&manager, options.nodes.clone())?);
     }

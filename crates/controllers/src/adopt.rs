@@ -65,6 +65,25 @@ pub async fn claim<O: Kind, K: Kind>(
     owner: &Owner<'_>,
     candidates: Vec<Arc<K>>,
 ) -> Result<Vec<Arc<K>>, ClientError> {
+    claim_with::<O, K>(client, owner, candidates, None).await
+}
+
+/// As [`claim`], and whoever is adopted gets a finalizer in the same write, which goes with the release.
+pub async fn claim_tracked<O: Kind, K: Kind>(
+    client: &Client,
+    owner: &Owner<'_>,
+    candidates: Vec<Arc<K>>,
+    finalizer: &str,
+) -> Result<Vec<Arc<K>>, ClientError> {
+    claim_with::<O, K>(client, owner, candidates, Some(finalizer)).await
+}
+
+async fn claim_with<O: Kind, K: Kind>(
+    client: &Client,
+    owner: &Owner<'_>,
+    candidates: Vec<Arc<K>>,
+    finalizer: Option<&str>,
+) -> Result<Vec<Arc<K>>, ClientError> {
     let mut claimed = Vec::with_capacity(candidates.len());
     let mut may_adopt = None;
     let mut failure = None;
@@ -72,13 +91,17 @@ pub async fn claim<O: Kind, K: Kind>(
         let adopted = match decide(&owner.claimant, child.meta()) {
             Claim::Ignore => Ok(None),
             Claim::Keep => Ok(Some(child)),
-            Claim::Release => release(client, owner, &*child).await.map(|()| None),
+            Claim::Release => release(client, owner, &*child, finalizer).await.map(|()| None),
             Claim::Adopt => {
                 // The cache may not know yet that the owner is gone or going: asked once, of the server.
                 if may_adopt.is_none() {
                     may_adopt = Some(is_alive::<O>(client, owner).await?);
                 }
-                if may_adopt == Some(true) { adopt(client, owner, &*child).await } else { Ok(None) }
+                if may_adopt == Some(true) {
+                    adopt(client, owner, &*child, finalizer).await
+                } else {
+                    Ok(None)
+                }
             }
         };
         match adopted {
@@ -105,21 +128,33 @@ async fn adopt<K: Kind>(
     client: &Client,
     owner: &Owner<'_>,
     child: &K,
+    finalizer: Option<&str>,
 ) -> Result<Option<Arc<K>>, ClientError> {
     let uid = child.meta().uid.as_deref().unwrap_or_default();
-    let patch = Patch::Strategic(adoption_patch(&owner.reference, uid));
-    match client.patch::<K>(key_of(child), &patch).await {
+    let mut patch = adoption_patch(&owner.reference, uid);
+    if let Some(finalizer) = finalizer {
+        patch["metadata"]["finalizers"] = [finalizer].into();
+    }
+    match client.patch::<K>(key_of(child), &Patch::Strategic(patch)).await {
         Ok(adopted) => Ok(Some(Arc::new(adopted))),
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-async fn release<K: Kind>(client: &Client, owner: &Owner<'_>, child: &K) -> Result<(), ClientError> {
+async fn release<K: Kind>(
+    client: &Client,
+    owner: &Owner<'_>,
+    child: &K,
+    finalizer: Option<&str>,
+) -> Result<(), ClientError> {
     debug_assert!(controller_of(child.meta()).is_some_and(|found| found.uid == owner.claimant.uid));
     let uid = child.meta().uid.as_deref().unwrap_or_default();
-    let patch = Patch::Strategic(release_patch(owner.claimant.uid, uid));
-    match client.patch::<K>(key_of(child), &patch).await {
+    let mut patch = release_patch(owner.claimant.uid, uid);
+    if let Some(finalizer) = finalizer {
+        patch["metadata"]["$deleteFromPrimitiveList/finalizers"] = [finalizer].into();
+    }
+    match client.patch::<K>(key_of(child), &Patch::Strategic(patch)).await {
         Ok(_) => Ok(()),
         // Gone, or no longer with our reference: released either way.
         Err(error) if error.is_not_found() || error.is_invalid() => Ok(()),

@@ -4,7 +4,8 @@
 use std::sync::LazyLock;
 
 use k8s_openapi::api::apps::v1::{
-    Deployment, DeploymentCondition, DeploymentSpec, ReplicaSet, ReplicaSetCondition, ReplicaSetSpec,
+    DaemonSet, DaemonSetSpec, Deployment, DeploymentCondition, DeploymentSpec, ReplicaSet,
+    ReplicaSetCondition, ReplicaSetSpec, StatefulSet, StatefulSetSpec,
 };
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 
@@ -60,6 +61,18 @@ pub fn deployment_spec(deployment: &Deployment) -> &DeploymentSpec {
 /// A ReplicaSet's spec; one without asks for nothing.
 pub fn replica_set_spec(set: &ReplicaSet) -> &ReplicaSetSpec {
     static NONE: LazyLock<ReplicaSetSpec> = LazyLock::new(ReplicaSetSpec::default);
+    set.spec.value().unwrap_or(&NONE)
+}
+
+/// A DaemonSet's spec; one without asks for nothing.
+pub fn daemon_set_spec(set: &DaemonSet) -> &DaemonSetSpec {
+    static NONE: LazyLock<DaemonSetSpec> = LazyLock::new(DaemonSetSpec::default);
+    set.spec.value().unwrap_or(&NONE)
+}
+
+/// A StatefulSet's spec; one without asks for nothing.
+pub fn stateful_set_spec(set: &StatefulSet) -> &StatefulSetSpec {
+    static NONE: LazyLock<StatefulSetSpec> = LazyLock::new(StatefulSetSpec::default);
     set.spec.value().unwrap_or(&NONE)
 }
 

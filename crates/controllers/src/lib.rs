@@ -8,26 +8,48 @@
 //! |---|---|
 //! | `deployment` | Deployments' ReplicaSets: rollouts, scaling, history |
 //! | `replicaset` | ReplicaSets' pods |
+//! | `statefulset` | StatefulSets' pods and claims, in order: rollouts, scaling, history |
+//! | `daemonset` | DaemonSets' pods, one on each node that should have one: rollouts, history |
+//! | `job` | Jobs' pods: parallel, indexed, counted once |
+//! | `cronjob` | CronJobs' Jobs: one at every time of the schedule |
+//! | `ttl-after-finished` | Jobs that ended, until their time is over |
 //! | `garbage` | objects whose owners are gone |
 //! | `namespace` | the content of namespaces that are being deleted |
 //! | `serviceaccount` | the `default` service account of every namespace |
+//! | `serviceaccount-token` | the tokens in Secrets, of accounts that exist |
 //! | `rootca` | `kube-root-ca.crt` in every namespace |
 //! | `endpoints`, `endpointslice` | the addresses of Services' pods |
-//! | `nodetaint` | the taint of cordoned nodes |
+//! | `nodelifecycle` | the taints of nodes, and the conditions of silent ones |
+//! | `podgc` | pods that no node will end |
+//! | `tainteviction` | the pods of nodes with NoExecute taints |
+//! | `disruption` | how many pods the PodDisruptionBudgets let go |
+//! | `persistentvolumeclaim-protection` | claims that pods use |
+//! | `persistentvolume-protection` | volumes that are bound |
+//! | `volumeattributesclass-protection` | classes that volumes or claims name |
+//! | `clusterrole-aggregation` | the rules of aggregated ClusterRoles |
 //! | `scheduler` | the node of every pod |
 
 mod adopt;
+mod aggregation;
 mod claim;
+mod cronjob;
+mod daemonset;
 mod deployment;
 mod discovery;
+mod disruption;
 mod endpoints;
 mod endpointslice;
 mod field;
 mod garbage;
+mod history;
+mod job;
 mod namespace;
-mod nodetaint;
+mod node;
+mod nodelifecycle;
 mod percent;
 mod pod;
+mod podgc;
+mod protection;
 mod quantity;
 mod register;
 mod replicaset;
@@ -36,9 +58,16 @@ mod scheduler;
 mod selector;
 mod service;
 mod serviceaccount;
+mod statefulset;
+mod tainteviction;
+mod token;
+mod trigger;
 mod triggertime;
+mod ttlafterfinished;
+mod write;
 
 pub use register::{NAMES, Options, UnknownName, parse_names, register};
+pub use token::TokenSigner;
 
 /// Under whose name the controllers own fields: tools know it from every cluster.
 const FIELD_OWNER: &str = "kube-controller-manager";

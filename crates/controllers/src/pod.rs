@@ -3,6 +3,8 @@
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 
+use crate::deployment::whole_seconds;
+
 /// The phase, empty if unset.
 pub fn phase(pod: &Pod) -> &str {
     pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
@@ -32,6 +34,25 @@ pub fn is_terminating(pod: &Pod) -> bool {
 pub fn condition<'a>(pod: &'a Pod, type_: &str) -> Option<&'a PodCondition> {
     pod.status.as_ref()?.conditions.as_ref()?.iter().find(|condition| condition.type_ == type_)
 }
+
+/// The condition that says why a pod is deleted from outside; none if the pod has it just so.
+pub fn disruption_target(pod: &Pod, reason: &str, message: &str, now: Timestamp) -> Option<PodCondition> {
+    let said = condition(pod, DISRUPTION_TARGET);
+    let since = said.filter(|said| said.status == "True").and_then(|said| said.last_transition_time.clone());
+    let wanted = PodCondition {
+        type_: DISRUPTION_TARGET.into(),
+        status: "True".into(),
+        reason: Some(reason.into()),
+        message: Some(message.into()),
+        observed_generation: pod.metadata.generation,
+        last_transition_time: Some(since.unwrap_or_else(|| whole_seconds(now))),
+        last_probe_time: None,
+    };
+    (said != Some(&wanted)).then_some(wanted)
+}
+
+/// Says that a pod is about to be deleted, and by whom.
+pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
 
 /// Whether the pod's Ready condition is true.
 pub fn is_ready(pod: &Pod) -> bool {

@@ -4,22 +4,37 @@ use std::collections::BTreeSet;
 
 use setpoint::{Manager, SetupError};
 
+use crate::token::TokenSigner;
 use crate::{
-    deployment, endpoints, endpointslice, garbage, namespace, nodetaint, replicaset, rootca, scheduler,
-    serviceaccount,
+    aggregation, cronjob, daemonset, deployment, disruption, endpoints, endpointslice, garbage, job,
+    namespace, nodelifecycle, podgc, protection, replicaset, rootca, scheduler, serviceaccount, statefulset,
+    tainteviction, token, ttlafterfinished,
 };
 
 /// The names of all controllers, as [`Options::only`] takes them.
 pub const NAMES: &[&str] = &[
     "deployment",
     "replicaset",
+    "statefulset",
+    "daemonset",
+    "job",
+    "cronjob",
+    "ttl-after-finished",
     "garbage",
     "namespace",
     "serviceaccount",
+    "serviceaccount-token",
     "rootca",
     "endpoints",
     "endpointslice",
-    "nodetaint",
+    "nodelifecycle",
+    "podgc",
+    "tainteviction",
+    "disruption",
+    "persistentvolumeclaim-protection",
+    "persistentvolume-protection",
+    "volumeattributesclass-protection",
+    "clusterrole-aggregation",
     "scheduler",
 ];
 
@@ -31,6 +46,8 @@ pub struct Options {
     pub only: Option<BTreeSet<String>>,
     /// The API server's CA certificate in PEM, which `rootca` publishes; without it that controller does not run.
     pub root_ca: Option<String>,
+    /// Signs the tokens in Secrets; without it `serviceaccount-token` does not run.
+    pub token_signer: Option<TokenSigner>,
 }
 
 /// A name that is no controller's.
@@ -67,21 +84,36 @@ type Register = fn(&Manager) -> Result<(), SetupError>;
 /// When the manager has stopped, or has controllers of the same names already.
 pub fn register(manager: &Manager, options: &Options) -> Result<(), SetupError> {
     let wanted = |name: &str| options.only.as_ref().is_none_or(|only| only.contains(name));
-    let plain: [(&str, Register); 9] = [
+    let plain: &[(&str, Register)] = &[
         ("deployment", deployment::register),
         ("replicaset", replicaset::register),
+        ("statefulset", statefulset::register),
+        ("daemonset", daemonset::register),
+        ("job", job::register),
+        ("cronjob", cronjob::register),
+        ("ttl-after-finished", ttlafterfinished::register),
         ("garbage", garbage::register),
         ("namespace", namespace::register),
         ("serviceaccount", serviceaccount::register),
         ("endpoints", endpoints::register),
         ("endpointslice", endpointslice::register),
-        ("nodetaint", nodetaint::register),
+        ("nodelifecycle", nodelifecycle::register),
+        ("podgc", podgc::register),
+        ("tainteviction", tainteviction::register),
+        ("disruption", disruption::register),
+        ("persistentvolumeclaim-protection", protection::register_claims),
+        ("persistentvolume-protection", protection::register_volumes),
+        ("volumeattributesclass-protection", protection::register_classes),
+        ("clusterrole-aggregation", aggregation::register),
         ("scheduler", scheduler::register),
     ];
-    for (name, register) in plain {
+    for (name, register) in plain.iter().copied() {
         if wanted(name) {
             register(manager)?;
         }
+    }
+    if let Some(signer) = options.token_signer.as_ref().filter(|_| wanted("serviceaccount-token")) {
+        token::register(manager, signer, options.root_ca.as_deref())?;
     }
     match &options.root_ca {
         Some(bundle) if wanted("rootca") => rootca::register(manager, bundle),

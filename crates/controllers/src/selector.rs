@@ -3,9 +3,15 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use setpoint::Object;
 
 /// Labels of an object, as metadata carries them.
 pub type Labels = BTreeMap<String, String>;
+
+/// The labels of a cached object.
+pub fn labels_of(object: &Object) -> Labels {
+    object.labels().iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
 
 /// Why a selector selects nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

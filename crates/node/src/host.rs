@@ -15,6 +15,7 @@ use crate::kubelet::service::{ContainerName, Host, HostError, LogSource};
 use crate::pods::Pods;
 use crate::process::image::Image;
 use crate::process::reconcile::is_process;
+use crate::status::last_end;
 
 impl Dial for PodPorts {
     type Io = TcpStream;
@@ -78,7 +79,7 @@ impl Host for NodePods {
                 name.container, name.pod
             ))
         };
-        if previous && status.as_ref().is_none_or(|status| status.last_state.is_none()) {
+        if previous && status.as_ref().is_none_or(|status| last_end(status).is_none()) {
             return Err(gone());
         }
         if let Some(processes) =
@@ -93,7 +94,7 @@ impl Host for NodePods {
             };
         }
         match status {
-            Some(status) if is_waiting(&status).is_some() && status.last_state.is_none() => {
+            Some(status) if is_waiting(&status).is_some() && last_end(&status).is_none() => {
                 Err(not_started(name, Some(&status)))
             }
             Some(status) => Ok(LogSource::Lines(lifecycle(&status, previous))),

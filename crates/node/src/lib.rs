@@ -3,6 +3,7 @@
 
 pub mod address;
 pub mod annotation;
+mod events;
 mod host;
 pub mod kubelet;
 pub mod log;

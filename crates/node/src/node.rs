@@ -1,6 +1,7 @@
 //! The Node object and its Lease.
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use serde_json::{Value, json};
 use setpoint_api::clock::{rfc3339_micros, rfc3339_seconds};
 
@@ -45,9 +46,16 @@ pub fn node(index: u32) -> Value {
     })
 }
 
-/// The status of a healthy node since `since`; `port` is where it serves the kubelet's paths, if it does.
-pub fn status(index: u32, options: &NodeOptions, port: Option<u16>, since: Timestamp) -> Value {
-    let time = rfc3339_seconds(since);
+/// The status of a healthy node, as it reports it now; `port` is where it serves the kubelet's paths, if it does, and
+/// `before` what its Node says now.
+pub fn status(
+    index: u32,
+    options: &NodeOptions,
+    port: Option<u16>,
+    before: Option<&Node>,
+    now: Timestamp,
+) -> Value {
+    let time = rfc3339_seconds(now);
     let resources = json!({
         "cpu": options.capacity.cpu,
         "memory": options.capacity.memory,
@@ -55,9 +63,11 @@ pub fn status(index: u32, options: &NodeOptions, port: Option<u16>, since: Times
         "pods": options.capacity.pods.to_string(),
     });
     let condition = |kind: &str, status: &str, reason: &str, message: &str| {
+        let said = before.and_then(|node| said(node, kind)).filter(|said| said.status == status);
+        let since = said.and_then(|said| said.last_transition_time.as_ref());
         json!({
-            "type": kind, "status": status, "reason": reason, "message": message,
-            "lastHeartbeatTime": time, "lastTransitionTime": time,
+            "type": kind, "status": status, "reason": reason, "message": message, "lastHeartbeatTime": time,
+            "lastTransitionTime": since.map_or_else(|| time.clone(), |since| rfc3339_seconds(since.0)),
         })
     };
     json!({
@@ -85,6 +95,15 @@ pub fn status(index: u32, options: &NodeOptions, port: Option<u16>, since: Times
             "osImage": "Setpoint",
         },
     })
+}
+
+/// Whether a Node says that it is ready.
+pub fn is_ready(node: &Node) -> bool {
+    said(node, "Ready").is_some_and(|ready| ready.status == "True")
+}
+
+fn said<'a>(node: &'a Node, kind: &str) -> Option<&'a NodeCondition> {
+    node.status.as_ref()?.conditions.as_ref()?.iter().find(|condition| condition.type_ == kind)
 }
 
 /// Kubernetes names architectures as Go does.

@@ -5,13 +5,14 @@ use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use setpoint::{Action, Clock, Context, DeleteOptions, Error, Key, Reconciler, Request, SharedInformer};
 
-use crate::address::PodAddresses;
+use crate::address::{PodAddresses, PodPorts};
 use crate::annotation::Script;
+use crate::events::{Voice, backing_off};
 use crate::host::NodePods;
 use crate::kubelet::service::Service;
 use crate::node;
@@ -91,6 +92,11 @@ impl Pods {
         Some(Service::new(NodePods { pods: self.clone(), node: index }, self.0.clock.clone()))
     }
 
+    /// Where the ports of a pod really are; none if it does not run here as processes.
+    pub fn ports(&self, namespace: &str, name: &str) -> Option<PodPorts> {
+        self.processes()?.ports(&Key::new(Some(namespace), name))
+    }
+
     pub(crate) fn processes(&self) -> Option<&ProcessPods> {
         self.0.processes.as_ref()
     }
@@ -136,16 +142,28 @@ impl Pods {
             ctx.client().delete_with::<Pod>(key_of(pod), &options).await?;
             return Ok(Action::done());
         }
-        if let Some(status) = plan.status {
-            let changed = Pod { status: Some(status), ..pod.clone() };
-            ctx.client().update_status(&changed).await?;
+        let mut again_at = plan.again_at;
+        match plan.status {
+            Some(status) => {
+                let changed = Pod { status: Some(status), ..pod.clone() };
+                ctx.client().update_status(&changed).await?;
+            }
+            // At each look that finds it so, as a kubelet tells it at each of its own.
+            None if pod.status.iter().any(|status| backing_off(status).next().is_some()) => {
+                Voice::of(ctx.recorder(), pod).back_off();
+                again_at = again_at.map(|at| at.min(now + BACK_OFF_LOOK));
+            }
+            None => {}
         }
-        Ok(match plan.again_at {
+        Ok(match again_at {
             Some(at) => Action::requeue_after(until(at, now)),
             None => Action::done(),
         })
     }
 }
+
+/// How often a node looks at a container that waits for its next start.
+const BACK_OFF_LOOK: SignedDuration = SignedDuration::from_secs(60);
 
 fn until(at: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(at.duration_since(now)).unwrap_or_default().max(Duration::from_millis(1))
@@ -167,7 +185,7 @@ impl Reconciler for Pods {
         let script = match Script::read(pod.annotations(), self.0.options.script) {
             Ok(script) => script,
             Err(error) => {
-                ctx.recorder().warning(&*pod, "Failed", error.to_string());
+                Voice::of(ctx.recorder(), &pod).warning("Failed", error.to_string());
                 self.0.options.script
             }
         };
@@ -175,12 +193,19 @@ impl Reconciler for Pods {
             return Err(Error::msg(format!("node {} has no address left", node::name(node))));
         };
         let plan = match &self.0.processes {
-            Some(processes) if is_process(&pod, &self.0.options.images) => {
+            // One that had a program keeps its place when its image becomes another: that program must end.
+            Some(processes) if is_process(&pod, &self.0.options.images) || processes.knows(request.key()) => {
                 let options = &self.0.options;
                 let look = Look { pods: processes, options, addresses: &addresses, script, now };
                 look.take(ctx, request.key(), &pod).await?
             }
-            _ => simulated::plan(&pod, &script, &addresses, now),
+            _ => {
+                let plan = simulated::plan(&pod, &script, &addresses, now);
+                for name in &plan.redefined {
+                    Voice::of(ctx.recorder(), &pod).redefined(name);
+                }
+                plan
+            }
         };
         self.carry_out(ctx, &pod, plan, now).await
     }

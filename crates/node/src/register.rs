@@ -1,15 +1,22 @@
 //! Adding nodes to a manager: they register, send heartbeats, and run the pods bound to them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret, Service};
 use kube::ResourceExt;
 use serde_json::{Value, json};
-use setpoint::{Client, ClientError, Controller, Error, Manager, Patch, Predicate, Request, SetupError};
+use setpoint::recorder::EventApi;
+use setpoint::{
+    Client, ClientError, Controller, Error, Manager, Patch, Predicate, Recorder, Request, SetupError,
+    SharedInformer,
+};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::events;
 use crate::kubelet::server::Serving;
 use crate::node;
 use crate::options::NodeOptions;
@@ -53,6 +60,7 @@ fn add(manager: &Manager, options: NodeOptions, ports: &[u16]) -> Result<Pods, S
         client: manager.client_without_lease("kubelet"),
         options: options.clone(),
         ports: ports.to_vec(),
+        seen: manager.informer::<Node>(),
         manager: manager.clone(),
     };
     manager.add_always("nodes", |stop| heart.beat(stop))?;
@@ -66,6 +74,7 @@ fn add(manager: &Manager, options: NodeOptions, ports: &[u16]) -> Result<Pods, S
     let mut controller = Controller::for_kind::<Pod>(manager)
         .with_predicate(ours)
         .named("kubelet")
+        .events("kubelet", EventApi::CoreV1)
         .leader_elected(false)
         .concurrency(CONCURRENCY)
         .channel("container", woken);
@@ -78,6 +87,7 @@ fn add(manager: &Manager, options: NodeOptions, ports: &[u16]) -> Result<Pods, S
         // A change of what a pod's files come from reaches the files.
         let (configs, secrets) = (processes.clone(), processes);
         controller = controller
+            .reads::<Service>()
             .watches::<ConfigMap>(move |config| {
                 let name = config.name().to_owned();
                 configs.readers(config.namespace().unwrap_or_default(), |names| {
@@ -106,25 +116,36 @@ fn process_pods(
         return None;
     }
     let helper = options.helper.clone()?;
-    let recorder = manager.recorder("kubelet");
+    let recorder = events::recorder(manager);
     Some(ProcessPods::new((folder, helper), manager.clock().clone(), recorder, wake))
 }
 
 /// The taint of a node that has not reported yet.
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
+/// How often a node reports its status though nothing changed.
+const REPORT: Duration = Duration::from_secs(300);
+
 struct Heart {
     client: Client,
     options: Arc<NodeOptions>,
     /// Where each node serves the kubelet's paths; empty where none does.
     ports: Vec<u16>,
+    /// The Nodes as the cache has them.
+    seen: SharedInformer,
     manager: Manager,
+}
+
+/// A node that is registered.
+struct Registered {
+    uid: String,
+    reported: Instant,
 }
 
 impl Heart {
     /// Registers every node, then renews their leases until told to stop.
     async fn beat(self, stop: CancellationToken) -> Result<(), Error> {
-        let mut uids: Vec<Option<String>> = vec![None; self.options.count as usize];
+        let mut nodes: Vec<Option<Registered>> = self.options.indices().map(|_| None).collect();
         let mut beat = tokio::time::interval(self.options.heartbeat);
         beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -133,41 +154,77 @@ impl Heart {
                 () = stop.cancelled() => return Ok(()),
                 _ = beat.tick() => {}
             }
-            for (index, uid) in self.options.indices().zip(&mut uids) {
+            for (index, registered) in self.options.indices().zip(&mut nodes) {
                 // One node's failure is not the others'; the next beat tries again.
-                if let Err(error) = self.one(index, uid).await {
+                if let Err(error) = self.one(index, registered).await {
                     tracing::warn!(node = node::name(index), %error, "the node could not report");
-                    *uid = None;
+                    *registered = None;
                 }
             }
         }
     }
 
-    async fn one(&self, index: u32, uid: &mut Option<String>) -> Result<(), ClientError> {
-        if uid.is_none() {
-            *uid = Some(self.register(index).await?);
-        }
-        let uid = uid.as_deref().unwrap_or_default();
-        let lease = node::lease(index, uid, self.manager.clock().now());
+    async fn one(&self, index: u32, registered: &mut Option<Registered>) -> Result<(), ClientError> {
+        let uid = match registered {
+            None => {
+                let uid = self.register(index).await?;
+                *registered = Some(Registered { uid: uid.clone(), reported: Instant::now() });
+                uid
+            }
+            Some(registered) => {
+                self.report_again(index, registered).await?;
+                registered.uid.clone()
+            }
+        };
+        let lease = node::lease(index, &uid, self.manager.clock().now());
         self.renew(index, lease).await
     }
 
     /// Makes the Node exist with a ready status; its uid.
     async fn register(&self, index: u32) -> Result<String, ClientError> {
-        let name = node::name(index);
         let wanted: Node = decode(node::node(index));
-        match self.client.create(&wanted).await {
-            Err(error) if !error.is_already_exists() => return Err(error),
-            _ => {}
-        }
-        let port = self.ports.get((index - self.options.first) as usize).copied();
-        let status = node::status(index, &self.options, port, self.manager.clock().now());
-        let node =
-            self.client.patch_status::<Node>(name.as_str(), &Patch::Merge(json!({"status": status}))).await?;
-        self.remove_taint(&node).await?;
-        let recorder = self.manager.recorder("kubelet");
-        recorder.normal(&node, "Starting", "Starting kubelet.");
+        let node = match self.client.create(&wanted).await {
+            Err(error) if error.is_already_exists() => {
+                self.client.live().get::<Node>(node::name(index).as_str()).await?
+            }
+            created => Some(created?),
+        };
+        let node = self.report(index, node.as_ref()).await?;
+        self.recorder(index).normal(&node, "Starting", "Starting kubelet.");
         Ok(node.uid().unwrap_or_default())
+    }
+
+    /// Reports once in a while, and at once when the Node does not say that it is ready: it was silent for too long, and
+    /// somebody noticed. A Node that was deleted stays so until the process starts again, as with a kubelet.
+    async fn report_again(&self, index: u32, registered: &mut Registered) -> Result<(), ClientError> {
+        let name = node::name(index);
+        let Ok(Some(node)) = self.seen.lister::<Node>().get(None, &name) else { return Ok(()) };
+        let was_ready = node::is_ready(&node);
+        if was_ready && registered.reported.elapsed() < REPORT {
+            return Ok(());
+        }
+        let node = self.report(index, Some(&node)).await?;
+        registered.reported = Instant::now();
+        if !was_ready {
+            let message = format!("Node {name} status is now: NodeReady");
+            self.recorder(index).normal(&node, "NodeReady", message);
+        }
+        Ok(())
+    }
+
+    fn recorder(&self, index: u32) -> Recorder {
+        events::recorder(&self.manager).with_host(&node::name(index))
+    }
+
+    async fn report(&self, index: u32, before: Option<&Node>) -> Result<Node, ClientError> {
+        let name = node::name(index);
+        let port = self.ports.get((index - self.options.first) as usize).copied();
+        let status = node::status(index, &self.options, port, before, self.manager.clock().now());
+        // Conditions of others stay.
+        let patch = Patch::Strategic(json!({"status": status}));
+        let node = self.client.patch_status::<Node>(name.as_str(), &patch).await?;
+        self.remove_taint(&node).await?;
+        Ok(node)
     }
 
     /// Admission taints every new node as not ready. Where no node-lifecycle controller runs, the node itself has to

@@ -23,6 +23,8 @@ pub const RESTART_BACKOFF_MOST: Duration = Duration::from_secs(300);
 pub struct Plan {
     /// The status to write, where it differs from what is stored.
     pub status: Option<PodStatus>,
+    /// The containers that ended because the image that they should run is another.
+    pub redefined: Vec<String>,
     /// All containers have stopped and the pod was to go: delete it for good.
     pub remove: bool,
     /// When to look again though nothing was written meanwhile.
@@ -43,6 +45,11 @@ pub fn plan(pod: &Pod, script: &Script, addresses: &Addresses, now: Timestamp) -
     let start_at = started + signed(script.start_delay);
     let containers = Containers { pod, spec, stored: &stored, script, start_at, now };
     let (statuses, container_again) = containers.advance();
+    let redefined = spec.containers.iter().filter(|container| {
+        let known = stored.container_statuses.iter().flatten().find(|known| known.name == container.name);
+        known.is_some_and(|known| is_redefined(known, container) && is_running(known))
+    });
+    let redefined = redefined.map(|container| container.name.clone()).collect();
     let mut next = stored.clone();
     next.start_time = Some(Time(started));
     next.container_statuses = Some(statuses);
@@ -50,10 +57,10 @@ pub fn plan(pod: &Pod, script: &Script, addresses: &Addresses, now: Timestamp) -
         next.init_container_statuses =
             Some(init.iter().map(|c| finished_init(c, &stored, started)).collect());
     }
-    status::addresses(&mut next, addresses);
+    status::reached_addresses(&mut next, addresses);
     status::phase(&mut next, spec);
     status::conditions(&mut next, pod, now);
-    Plan { status: (next != stored).then_some(next), remove: false, again_at: container_again }
+    Plan { status: (next != stored).then_some(next), redefined, remove: false, again_at: container_again }
 }
 
 /// A pod that is to go: its containers stop after the script's delay, but no later than the grace period.
@@ -62,11 +69,37 @@ fn terminate(pod: &Pod, script: &Script, now: Timestamp) -> Plan {
         Duration::from_secs(pod.metadata.deletion_grace_period_seconds.unwrap_or(0).max(0).unsigned_abs());
     let Some(deadline) = &pod.metadata.deletion_timestamp else { return Plan::default() };
     // deletionTimestamp is the moment of the deadline, not of the request.
-    let stop_at = deadline.0 - signed(grace) + signed(script.stop_delay.min(grace));
+    let left = signed(grace.saturating_sub(script.stop_delay));
+    let stop_at = deadline.0.checked_sub(left).unwrap_or(Timestamp::MIN);
     if now < stop_at {
         return Plan { again_at: Some(stop_at), ..Plan::default() };
     }
+    // Who holds it with a finalizer must see that it has ended; others see it go.
+    let held = pod.metadata.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty());
+    if let Some(stored) = pod.status.as_ref().filter(|_| held)
+        && !matches!(stored.phase.as_deref(), Some("Succeeded" | "Failed"))
+    {
+        return Plan { status: Some(stopped(pod, stored, stop_at)), ..Plan::default() };
+    }
     Plan { remove: true, ..Plan::default() }
+}
+
+/// The exit code of a program that was asked to end and knows no better: 128 and SIGTERM.
+const TERMINATED: i32 = 143;
+
+/// The status of a pod that was stopped.
+fn stopped(pod: &Pod, stored: &PodStatus, at: Timestamp) -> PodStatus {
+    let mut next = stored.clone();
+    for status in next.container_statuses.iter_mut().flatten() {
+        let running = status.state.as_ref().and_then(|state| state.running.as_ref());
+        if let Some(running) = running {
+            let since = running.started_at.as_ref().map_or(at, |time| time.0);
+            exit(status, since, at, TERMINATED);
+        }
+    }
+    next.phase = Some("Failed".into());
+    status::conditions(&mut next, pod, at);
+    next
 }
 
 struct Containers<'a> {
@@ -101,6 +134,9 @@ impl Containers<'_> {
         stored: Option<&ContainerStatus>,
     ) -> (ContainerStatus, Option<Timestamp>) {
         let mut status = stored.cloned().unwrap_or_else(|| created(container));
+        if is_redefined(&status, container) {
+            self.redefine(&mut status, container);
+        }
         // Each turn moves the container one state on; a script moves it through few.
         for _ in 0..8 {
             let state = status.state.clone().unwrap_or_default();
@@ -116,13 +152,13 @@ impl Containers<'_> {
                     back_off(&mut status, self.pod, &terminated);
                     return (status, Some(restart_at));
                 }
-                restart(&mut status, restart_at);
+                restart(&mut status, container, restart_at);
             } else if let Some(terminated) = backing_off(&status) {
                 let Some(restart_at) = self.restart_at(&status, &terminated) else { return (status, None) };
                 if restart_at > self.now {
                     return (status, Some(restart_at));
                 }
-                restart(&mut status, restart_at);
+                restart(&mut status, container, restart_at);
             } else {
                 if self.start_at > self.now {
                     return (status, Some(self.start_at));
@@ -131,6 +167,18 @@ impl Containers<'_> {
             }
         }
         (status, Some(self.now + SignedDuration::from_secs(1)))
+    }
+
+    /// A container whose image became another ends and starts again, whatever the restart policy; one that waits for its
+    /// next start waits no longer.
+    fn redefine(&self, status: &mut ContainerStatus, container: &Container) {
+        let since = status.state.as_ref().and_then(|state| state.running.as_ref());
+        if let Some(since) = since.map(|running| running.started_at.as_ref().map_or(self.now, |at| at.0)) {
+            exit(status, since, self.now, 0);
+            restart(status, container, self.now);
+        } else if backing_off(status).is_some() {
+            restart(status, container, self.now);
+        }
     }
 
     fn stay_running(
@@ -242,19 +290,27 @@ fn back_off(status: &mut ContainerStatus, pod: &Pod, ended: &ContainerStateTermi
     status.state = Some(waiting("CrashLoopBackOff", Some(message)));
 }
 
+/// Whether the container should run another image than it does.
+fn is_redefined(status: &ContainerStatus, container: &Container) -> bool {
+    container.image.as_deref().is_some_and(|image| status.image != image)
+}
+
+fn is_running(status: &ContainerStatus) -> bool {
+    status.state.as_ref().is_some_and(|state| state.running.is_some())
+}
+
 /// The end that a container in back-off waits after.
 fn backing_off(status: &ContainerStatus) -> Option<ContainerStateTerminated> {
     let reason = status.state.as_ref()?.waiting.as_ref()?.reason.as_deref();
     (reason == Some("CrashLoopBackOff")).then(|| status.last_state.as_ref()?.terminated.clone())?
 }
 
-fn restart(status: &mut ContainerStatus, at: Timestamp) {
+fn restart(status: &mut ContainerStatus, container: &Container, at: Timestamp) {
     if let Some(ended) = status.state.as_ref().and_then(|state| state.terminated.clone()) {
         status.last_state = Some(ContainerState { terminated: Some(ended), ..ContainerState::default() });
     }
     status.restart_count += 1;
-    status.container_id = Some(format!("simulated://{}-{}", status.name, status.restart_count));
-    status.state = Some(running(at));
+    run(status, container, at);
 }
 
 /// A simulated init container succeeds the moment that the pod starts.

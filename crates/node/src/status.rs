@@ -2,7 +2,8 @@
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
-    Container, ContainerStatus, HostIP, Pod, PodCondition, PodIP, PodSpec, PodStatus,
+    Container, ContainerStateTerminated, ContainerStatus, HostIP, Pod, PodCondition, PodIP, PodSpec,
+    PodStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -15,12 +16,36 @@ pub struct Addresses {
     pub pod: String,
 }
 
-/// Writes the addresses.
+/// Writes all addresses.
 pub fn addresses(status: &mut PodStatus, addresses: &Addresses) {
     status.host_ip = Some(addresses.host.clone());
     status.host_ips = Some(vec![HostIP { ip: addresses.host.clone() }]);
     status.pod_ip = Some(addresses.pod.clone());
     status.pod_ips = Some(vec![PodIP { ip: addresses.pod.clone() }]);
+}
+
+/// Writes the addresses that the pod has by now: its own only once its sandbox is up, unless that is the node's.
+pub fn reached_addresses(status: &mut PodStatus, given: &Addresses) {
+    let shown = status.pod_ip.is_some() || has_sandbox(status) || given.pod == given.host;
+    addresses(status, given);
+    if !shown {
+        (status.pod_ip, status.pod_ips) = (None, None);
+    }
+}
+
+/// Whether the pod's sandbox is up, which containers need: one of them got further than to wait for it.
+fn has_sandbox(status: &PodStatus) -> bool {
+    let all = status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
+    all.into_iter().any(|container| {
+        let waiting = container.state.as_ref().and_then(|state| state.waiting.as_ref());
+        let reason = waiting.map(|waiting| waiting.reason.as_deref().unwrap_or_default());
+        last_end(container).is_some() || !matches!(reason, Some("ContainerCreating" | "PodInitializing"))
+    })
+}
+
+/// How the run before the present one ended. Servers write a state without content where there was none.
+pub fn last_end(status: &ContainerStatus) -> Option<&ContainerStateTerminated> {
+    status.last_state.as_ref()?.terminated.as_ref()
 }
 
 /// The phase: a summary of the containers' states under the pod's restart policy.
@@ -30,7 +55,7 @@ pub fn phase(status: &mut PodStatus, spec: &PodSpec) {
     let always = !never && spec.restart_policy.as_deref() != Some("OnFailure");
     let ended = |status: &ContainerStatus| status.state.as_ref().and_then(|state| state.terminated.clone());
     let waiting_first = |status: &ContainerStatus| {
-        status.state.as_ref().is_none_or(|state| state.waiting.is_some()) && status.last_state.is_none()
+        status.state.as_ref().is_none_or(|state| state.waiting.is_some()) && last_end(status).is_none()
     };
     let phase = if containers.len() < spec.containers.len() || containers.iter().any(waiting_first) {
         "Pending"
@@ -63,7 +88,7 @@ pub fn conditions(status: &mut PodStatus, pod: &Pod, now: Timestamp) {
         let message = format!("containers with unready status: [{}]", unready.join(" "));
         (Some("ContainersNotReady".to_owned()), Some(message))
     };
-    let sandbox = !finished;
+    let sandbox = !finished && has_sandbox(status);
     let incomplete = uninitialised(status, pod);
     let (uninitialised, initialising) = match incomplete.as_slice() {
         [] => (None, None),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use setpoint_api::status::{Reason, Status};
 
-use crate::cache::DecodeError;
+use crate::cache::{DecodeError, SelectorError};
 use crate::key::Key;
 
 /// What went wrong in a call of the [`Client`](crate::Client).
@@ -68,6 +68,21 @@ pub enum ClientError {
         /// Where it was looked for.
         scope: String,
     },
+    /// There is no cache any more.
+    #[error("the manager has stopped, and its caches with it")]
+    Stopped,
+    /// Every informer of this kind keeps some namespaces only, and none is this client's rather than another's.
+    #[error(
+        "several informers keep {kind} of some namespaces each: list one namespace (`Query::namespace`), or declare an \
+         informer for all of them"
+    )]
+    PartialInformers {
+        /// The kind that was asked for.
+        kind: String,
+    },
+    /// A text that is no label selector.
+    #[error(transparent)]
+    Selector(#[from] SelectorError),
     /// A list asked for an index that nobody declared.
     #[error("{kind} has no index {index:?}: declare it with `manager.informer::<{kind}>().add_index(..)`")]
     NoIndex {
@@ -83,6 +98,16 @@ pub enum ClientError {
         kind: Cow<'static, str>,
         /// The field that is missing.
         field: &'static str,
+    },
+    /// A namespace was given for a kind that lives in none.
+    #[error(
+        "{kind} lives in no namespace, but {key} was asked for (a derived type lives in one with `#[kube(namespaced)]`)"
+    )]
+    ClusterScoped {
+        /// The kind that was asked for.
+        kind: Cow<'static, str>,
+        /// The key.
+        key: Key,
     },
     /// The object is controlled by somebody else.
     #[error("Object {object} is already owned by another {owner_kind} controller {owner_name}")]
@@ -185,7 +210,8 @@ impl<T> NotFoundExt<T> for Result<T, ClientError> {
     }
 }
 
-/// How a reconcile fails. Any error becomes one with `?`.
+/// How a reconcile fails. Any `std::error::Error` becomes one with `?`; what is boxed already, or an `anyhow::Error`,
+/// with [`Error::boxed`].
 ///
 /// The key is tried again after its back-off, unless the error is [terminal](Error::terminal). A lost write
 /// conflict is no failure to worry about: it is retried quietly.
@@ -214,7 +240,8 @@ impl Error {
         Error { source: source.into(), terminal: true }
     }
 
-    /// From a boxed error, such as `anyhow::Error` makes one.
+    /// From a boxed error, or from an `anyhow::Error`. The latter hides what it was made of from everyone but itself:
+    /// box it with `reallocate_into_boxed_dyn_error_without_backtrace`, or a lost write conflict is not seen as one.
     pub fn boxed(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Error { source: source.into(), terminal: false }
     }

@@ -1,9 +1,9 @@
 //! Finalizers as a lifecycle: present while the object lives, removed once `on_delete` has cleaned up.
 
-use std::future::Future;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use setpoint_api::status::{Reason, Status};
 
 use crate::client::{Client, Kind, Patch};
 use crate::error::{ClientError, Error, NotFoundExt};
@@ -52,7 +52,7 @@ impl Client {
     /// # async fn reconcile(ctx: &Context, request: Request) -> Result<Action, Error> {
     /// let lifecycle = ctx
     ///     .client()
-    ///     .lifecycle::<ConfigMap, _, _>(&request, "example.org/bucket", |config| async move {
+    ///     .lifecycle::<ConfigMap>(&request, "example.org/bucket", async |config| {
     ///         tracing::info!(name = ?config.metadata.name, "removing the bucket");
     ///         Ok(())
     ///     })
@@ -65,17 +65,12 @@ impl Client {
     ///
     /// # Errors
     /// What `on_delete` or the server says; after an error of `on_delete` the finalizer stays.
-    pub async fn lifecycle<K, F, R>(
+    pub async fn lifecycle<K: Kind>(
         &self,
         key: impl Into<Key>,
         finalizer: &str,
-        on_delete: F,
-    ) -> Result<Lifecycle<K>, Error>
-    where
-        K: Kind,
-        F: FnOnce(Arc<K>) -> R,
-        R: Future<Output = Result<(), Error>>,
-    {
+        on_delete: impl AsyncFnOnce(Arc<K>) -> Result<(), Error>,
+    ) -> Result<Lifecycle<K>, Error> {
         let key = key.into();
         let Some(object) = self.get::<K>(&key).await? else { return Ok(Lifecycle::Gone) };
         let present = has_finalizer(&*object, finalizer);
@@ -114,15 +109,20 @@ impl Client {
             },
         ]));
         match self.patch::<K>(key, &patch).await.ignore_not_found() {
-            // A failed test is answered as an invalid patch: somebody else wrote first.
-            Err(ClientError::Api(mut status)) if status.code == 422 => {
+            // A failed test is answered as an invalid patch: somebody else wrote first. What makes the object itself
+            // invalid is among the causes.
+            Err(ClientError::Api(mut status)) if status.code == 422 && !names_causes(&status) => {
                 status.code = 409;
-                status.reason = setpoint_api::status::Reason::Conflict;
+                status.reason = Reason::Conflict;
                 Err(ClientError::Api(status))
             }
             answer => answer,
         }
     }
+}
+
+fn names_causes(status: &Status) -> bool {
+    status.details.as_ref().is_some_and(|details| !details.causes.is_empty())
 }
 
 #[cfg(test)]

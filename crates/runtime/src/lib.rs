@@ -167,7 +167,8 @@ pub use watch::{
 };
 
 pub use client::{
-    Client, DeleteOptions, HeldInformer, Kind, Patch, Propagation, Query, Upserted, connect, connect_with,
+    Client, ConnectError, DeleteOptions, HeldInformer, Kind, Patch, Propagation, Query, Upserted, connect,
+    connect_with,
 };
 pub use clock::{system_clock, tokio_clock};
 pub use conditions::{Conditions, condition_of, is_true, set_condition};

@@ -59,9 +59,29 @@ impl Entry {
     pub fn memo<T: Any + Send + Sync>(&self, make: impl FnOnce(&Entry) -> T) -> &T {
         self.memo.get_or(|| make(self))
     }
+
+    /// This key at these revisions with another value: how a reader sees it in a form of its own. The store never holds
+    /// one.
+    #[must_use]
+    pub fn with_value(&self, value: Bytes) -> Entry {
+        Entry {
+            key: self.key.clone(),
+            value,
+            create_revision: self.create_revision,
+            mod_revision: self.mod_revision,
+            expires_at: self.expires_at,
+            memo: Memo::default(),
+        }
+    }
 }
 
 impl Event {
+    /// This change with its entries in a form of a reader's own.
+    #[must_use]
+    pub fn with_entries(&self, old: Option<Arc<Entry>>, new: Option<Arc<Entry>>) -> Event {
+        Event::new(self.revision, self.key.clone(), old, new)
+    }
+
     pub(crate) fn new(
         revision: Revision,
         key: Bytes,

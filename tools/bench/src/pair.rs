@@ -13,8 +13,9 @@ use crate::load::Call;
 use crate::server::{Usage, kubeconfig_data, ready, usage};
 
 /// What kube-controller-manager runs by default and our cluster has too, without scheduler and nodes.
-const CONTROLLERS: &str =
-    "deployment,replicaset,garbage,namespace,serviceaccount,rootca,endpoints,endpointslice,nodetaint";
+const CONTROLLERS: &str = "deployment,replicaset,statefulset,daemonset,garbage,namespace,serviceaccount,rootca,endpoints,\
+    endpointslice,nodelifecycle,tainteviction,podgc,disruption,persistentvolumeclaim-protection,persistentvolume-protection,\
+    volumeattributesclass-protection";
 
 /// What runs beside the controllers: nodes, and a scheduler that gives them pods.
 #[derive(Clone, Copy)]

@@ -9,6 +9,7 @@ pub mod fuzz;
 pub mod normal;
 pub mod peer;
 pub mod play;
+pub mod policy;
 pub mod scenario;
 pub mod target;
 pub mod transcript;

@@ -1,4 +1,4 @@
-//! `setpoint-wire record|verify|replay|fuzz`: see `cargo xtask wire`.
+//! `setpoint-wire record|verify|replay|fuzz|policy`: see `cargo xtask wire`.
 
 // This is a command line.
 #![allow(clippy::disallowed_methods)]
@@ -10,7 +10,7 @@ use setpoint_api::Clock;
 use setpoint_wire::peer::Peer;
 use setpoint_wire::play::play;
 use setpoint_wire::target::Target;
-use setpoint_wire::{differences, families, fuzz, scenario, transcript};
+use setpoint_wire::{differences, families, fuzz, policy, scenario, transcript};
 use tokio::signal::unix::{SignalKind, signal};
 
 #[tokio::main(flavor = "current_thread")]
@@ -38,6 +38,7 @@ async fn run(words: &[String]) -> Result<()> {
             replay(&target, only, false).await
         }
         Some("replay") => replay(&Target::ours(fixed_clock()).await?, only, true).await,
+        Some("policy") => policy::record(&Target::real(Arc::new(Peer::start()?))).await,
         Some("fuzz") => {
             let number = |name: &str, default: u64| match flag(name) {
                 Some(text) => text.parse::<u64>().with_context(|| format!("{name} {text}")),
@@ -53,7 +54,9 @@ async fn run(words: &[String]) -> Result<()> {
             let real = Target::real(Arc::new(Peer::start()?));
             fuzz::run(&fuzz::Pair { real, ours, seconds }, &plan).await
         }
-        _ => bail!("usage: setpoint-wire record|verify|replay|fuzz [--only FILE] [--seconds N] [--seed S]"),
+        _ => bail!(
+            "usage: setpoint-wire record|verify|replay|fuzz|policy [--only FILE] [--seconds N] [--seed S]"
+        ),
     }
 }
 

@@ -45,6 +45,7 @@ const PARTS: &[Part] = &[
     Part { name: "kubectl-compare", run: kubectl::compare::current },
     Part { name: "kubectl-1.32-compare", run: kubectl::compare::oldest },
     Part { name: "controllers", run: controllers::run },
+    Part { name: "daemons", run: controllers::daemons },
     Part { name: "controllers-leader", run: controllers::election::run },
     Part { name: "rollout", run: rollout::run },
     Part { name: "rollout-kill", run: crate::rollout::slice },

@@ -60,6 +60,10 @@ fn normalise(object: &mut Value) {
                 entries.iter_mut().for_each(normalise);
                 entries.sort_by_key(Value::to_string);
             }
+            // A condition that changes goes to the end of its list: the order tells which of two changed last.
+            if let Some(Value::Array(conditions)) = fields.get_mut("conditions") {
+                conditions.sort_by_key(|condition| condition["type"].to_string());
+            }
             // Owner references are known by uid in managedFields.
             let by_uid: Vec<String> =
                 fields.keys().filter(|key| key.starts_with("k:{\"uid\":")).cloned().collect();

@@ -9,6 +9,7 @@ use super::types::Type;
 use super::updater::Conflict;
 use super::{WriteContext, typed};
 use crate::fieldset::FieldSet;
+use crate::spelling::as_go_writes;
 
 /// The only manager this is done for.
 pub(super) const KUBECTL: &str = "kubectl";
@@ -57,7 +58,7 @@ pub(super) fn renew(object: &mut Value, config: &Value) -> bool {
     {
         annotations.remove(ANNOTATION);
     }
-    let text = html_escaped(&config.to_string()) + "\n";
+    let text = as_go_writes(&config.to_string()).into_owned() + "\n";
     let Some(Value::Object(annotations)) =
         object.get_mut("metadata").and_then(|it| it.get_mut("annotations"))
     else {
@@ -73,12 +74,4 @@ pub(super) fn renew(object: &mut Value, config: &Value) -> bool {
 
 fn annotations_bytes(annotations: &Map<String, Value>) -> usize {
     annotations.iter().map(|(name, value)| name.len() + value.as_str().map_or(0, str::len)).sum()
-}
-
-fn html_escaped(json: &str) -> String {
-    json.replace('<', "\\u003c")
-        .replace('>', "\\u003e")
-        .replace('&', "\\u0026")
-        .replace('\u{2028}', "\\u2028")
-        .replace('\u{2029}', "\\u2029")
 }

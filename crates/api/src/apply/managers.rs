@@ -165,6 +165,14 @@ pub(super) fn decode_own(entries: &Value, own: &ManagerId, api_version: &str) ->
     FieldSet::from_fields_v1(found?).ok()
 }
 
+/// Whether `metadata.managedFields` can be read.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_managers(entries: Option<&Value>) -> Result<(), ManagedFieldsError> {
+    Managers::decode(entries).map(|_| ())
+}
+
 impl Managers {
     pub(super) fn decode(entries: Option<&Value>) -> Result<Managers, ManagedFieldsError> {
         let mut managers = Managers::default();

@@ -22,7 +22,7 @@ mod versions;
 mod zero;
 
 pub use error::ApplyError;
-pub use managers::{ManagedFieldsError, ManagerId, Operation};
+pub use managers::{ManagedFieldsError, ManagerId, Operation, check_managers};
 pub use reset::{ResetFields, Step};
 pub use typed::TypeMismatch;
 pub use updater::Conflict;

@@ -52,7 +52,7 @@ impl<'c> Updater<'c> {
         if version == self.api_version {
             return Ok(Some((Cow::Borrowed(object), Cow::Borrowed(self.schema))));
         }
-        let Some((object, schema)) = self.versions.convert(object, version) else { return Ok(None) };
+        let Some((object, schema)) = self.versions.try_convert(object, version)? else { return Ok(None) };
         check(&object, Type::root(&schema), false).map_err(|errors| describe(&errors))?;
         Ok(Some((Cow::Owned(object), Cow::Owned(schema))))
     }
@@ -261,9 +261,10 @@ impl<'c> Updater<'c> {
         if from == to && to == self.api_version {
             return Ok(Some((object.clone(), self.schema.clone())));
         }
+        let converted = self.versions.try_convert(object, to)?;
         let converted = match to == self.api_version {
-            true => self.versions.convert(object, to).map(|(object, _)| (object, self.schema.clone())),
-            false => self.versions.convert(object, to),
+            true => converted.map(|(object, _)| (object, self.schema.clone())),
+            false => converted,
         };
         if let Some((object, schema)) = &converted {
             check(object, Type::root(schema), false).map_err(|errors| describe(&errors))?;

@@ -9,6 +9,12 @@ pub trait Versions {
     /// The object at `api_version`, with that version's type; none if the version is not served. The object may
     /// be at any version, the wanted one included.
     fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, Schema)>;
+
+    /// As [`Versions::convert`], for those who may fail to: the error says why. Owners are then not noted, and an apply
+    /// is refused.
+    fn try_convert(&self, object: &Value, api_version: &str) -> Result<Option<(Value, Schema)>, String> {
+        Ok(self.convert(object, api_version))
+    }
 }
 
 /// A kind that has one version.

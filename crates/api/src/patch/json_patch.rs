@@ -8,6 +8,9 @@ use crate::fieldset::values_equal;
 /// More operations in one patch are refused.
 pub const MAX_OPERATIONS: usize = 10_000;
 
+/// What the copies of one patch may add up to, as JSON: each can double the object, and then few would fill the memory.
+const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
+
 /// Why a patch was not applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
@@ -47,13 +50,14 @@ pub fn apply_json_patch(target: &mut Value, patch: &Value) -> Result<(), PatchEr
     if operations.len() > MAX_OPERATIONS {
         return Err(PatchError::TooManyOperations(operations.len()));
     }
+    let mut copied = 0;
     for operation in operations {
-        apply_operation(target, operation).map_err(PatchError::Unprocessable)?;
+        apply_operation(target, operation, &mut copied).map_err(PatchError::Unprocessable)?;
     }
     Ok(())
 }
 
-fn apply_operation(target: &mut Value, operation: &Value) -> Applied {
+fn apply_operation(target: &mut Value, operation: &Value, copied: &mut usize) -> Applied {
     let kind = operation.get("op").and_then(Value::as_str).unwrap_or("unknown");
     match kind {
         "add" => add(target, operation),
@@ -61,7 +65,7 @@ fn apply_operation(target: &mut Value, operation: &Value) -> Applied {
         "replace" => replace(target, operation),
         "move" => relocate(target, operation),
         "test" => test(target, operation),
-        "copy" => copy(target, operation),
+        "copy" => copy(target, operation, copied),
         other => Err(format!("Unexpected kind: {other}")),
     }
 }
@@ -251,7 +255,7 @@ fn test(target: &mut Value, operation: &Value) -> Applied {
     if values_equal(&found.unwrap_or(Value::Null), &expected) { Ok(()) } else { failed() }
 }
 
-fn copy(target: &mut Value, operation: &Value) -> Applied {
+fn copy(target: &mut Value, operation: &Value, copied: &mut usize) -> Applied {
     let from = text_field(operation, "from")
         .map_err(|error| format!("copy operation failed to decode from: {error}"))?;
     let Some((container, key)) = find(target, from) else {
@@ -265,6 +269,13 @@ fn copy(target: &mut Value, operation: &Value) -> Applied {
             "copy operation does not apply: doc is missing destination path: {path}: {MISSING}"
         ));
     };
-    insert(container, &key, value.unwrap_or(Value::Null))
-        .map_err(|error| format!("error while adding value during copy: {error}"))
+    let value = value.unwrap_or(Value::Null);
+    *copied += value.to_string().len();
+    if *copied > MAX_COPIED_BYTES {
+        return Err(format!(
+            "Unable to complete the copy, the accumulated size increase of copy is {copied}, exceeding the limit \
+             {MAX_COPIED_BYTES}"
+        ));
+    }
+    insert(container, &key, value).map_err(|error| format!("error while adding value during copy: {error}"))
 }

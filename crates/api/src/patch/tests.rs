@@ -26,6 +26,17 @@ fn merge_patch_follows_rfc_7386() {
 }
 
 #[test]
+fn copies_that_double_the_object_end() {
+    let copies = |count: usize| {
+        let copy = |number| json!({"op": "copy", "from": "/a", "path": format!("/a/k{number}")});
+        patched(json!({"a": {"b": {}}}), Value::Array((0..count).map(copy).collect()))
+    };
+    assert_eq!(copies(2), Ok(json!({"a": {"b": {}, "k0": {"b": {}}, "k1": {"b": {}, "k0": {"b": {}}}}})));
+    let Err(PatchError::Unprocessable(error)) = copies(40) else { panic!("40 copies would be terabytes") };
+    assert!(error.ends_with("exceeding the limit 3145728"), "{error}");
+}
+
+#[test]
 fn operations_apply_in_turn() {
     let patch = json!([
         {"op": "test", "path": "/a/0", "value": 1.0},

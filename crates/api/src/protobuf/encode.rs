@@ -9,6 +9,7 @@ use super::EncodeError;
 use super::back::Back;
 use crate::schema::instant::Instant;
 use crate::schema::{Codec, Field, ProtoSlot, Scalar, Schema, Shape, Struct, builtin};
+use crate::spelling::as_go_writes;
 
 /// The message of an object, without an envelope.
 ///
@@ -63,7 +64,8 @@ fn body(out: &mut Back, value: Option<&Value>, ty: &Schema, field: &str) -> Done
         },
         _ => {
             if let Some(value) = value {
-                out.bytes_field(1, value.to_string().as_bytes());
+                let text = value.to_string();
+                out.bytes_field(1, as_go_writes(&text).as_bytes());
             }
             Ok(())
         }

@@ -15,6 +15,7 @@ use super::wire::{FIXED64, VARINT, Wire};
 use crate::schema::instant::Instant;
 use crate::schema::syntax::{self, Scanner};
 use crate::schema::{Codec, Field, Scalar, Schema, Shape, Struct, builtin};
+use crate::spelling::as_go_writes;
 
 /// The message of an object from its JSON text, as [`super::encode_message`] makes it of a value. The text must be
 /// what reading by the same schema gave.
@@ -105,7 +106,10 @@ impl<'a> Writer<'a> {
             _ => {
                 let start = self.json.position();
                 self.json.skip_known().map_err(malformed)?;
-                bytes(&mut self.out, 1, self.json.since(start));
+                let json = self.json.since(start);
+                // It was read as JSON, so it is text.
+                let spelled = std::str::from_utf8(json).map(as_go_writes);
+                bytes(&mut self.out, 1, spelled.as_ref().map_or(json, |spelled| spelled.as_bytes()));
             }
         }
         if let Some(start) = opened {

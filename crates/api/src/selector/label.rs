@@ -194,6 +194,17 @@ impl LabelSelector {
         Ok(LabelSelector { requirements, nothing: false })
     }
 
+    /// Conditions that somebody else has checked.
+    pub fn from_requirements(
+        requirements: impl IntoIterator<Item = (String, Operator, Vec<String>)>,
+    ) -> Self {
+        let requirements = requirements.into_iter();
+        let mut requirements: Vec<Requirement> =
+            requirements.map(|(key, operator, values)| Requirement { key, operator, values }).collect();
+        requirements.sort_by(|a, b| a.key.cmp(&b.key));
+        LabelSelector { requirements, nothing: false }
+    }
+
     /// A plain map of labels, as `spec.selector` of a Service has it.
     pub fn from_map(labels: &Value) -> Self {
         let labels = labels.as_object().into_iter().flatten();

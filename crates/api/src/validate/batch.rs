@@ -4,9 +4,10 @@ use serde_json::{Value, json};
 
 use super::check::Causes;
 use super::workload::shown_labels;
-use super::{cron, meta, pod};
+use super::{meta, pod};
 use crate::access::{at, copy, int, text, truth};
 use crate::cause::{Cause, Path, Shown};
+use crate::cron::Schedule;
 use crate::prepare::semantically_equal;
 use crate::selector::LabelSelector;
 use crate::shown;
@@ -184,8 +185,8 @@ pub(super) fn cron_job(causes: &mut Causes, object: &Value, create: bool) {
     if schedule.is_empty() {
         causes.required(&schedule_path, "");
     } else {
-        if let Some(wrong) = cron::check(schedule) {
-            causes.invalid(&schedule_path, schedule, &wrong);
+        if let Err(wrong) = Schedule::parse(schedule) {
+            causes.invalid(&schedule_path, schedule, &wrong.to_string());
         }
         if schedule.contains("TZ") {
             let detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";

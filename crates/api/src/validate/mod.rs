@@ -10,7 +10,6 @@ mod certificates;
 mod check;
 mod config;
 mod crd;
-mod cron;
 mod meta;
 mod networking;
 mod node;

@@ -3,10 +3,11 @@
 use serde_json::Value;
 
 use super::check::Causes;
-use super::meta::IMMUTABLE;
+use super::meta::{self, IMMUTABLE};
 use crate::access::{at, items, text};
 use crate::cause::{Path, Shown};
 use crate::name;
+use crate::selector::LabelSelector;
 use crate::shown;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
@@ -44,7 +45,28 @@ pub(super) fn role(causes: &mut Causes, role: &Value, namespaced: bool) {
             causes.required(&path.child("resources"), detail);
         }
     }
+    if !namespaced {
+        aggregation(causes, at(role, "aggregationRule"));
+    }
     causes.extend(declared.0);
+}
+
+fn aggregation(causes: &mut Causes, rule: &Value) {
+    if rule.is_null() {
+        return;
+    }
+    let path = Path::new("aggregationRule.clusterRoleSelectors");
+    let selectors = items(rule, "clusterRoleSelectors");
+    if selectors.is_empty() {
+        causes.required(&path, "at least one clusterRoleSelector required if aggregationRule is non-nil");
+    }
+    for (index, selector) in selectors.iter().enumerate() {
+        let path = path.index(index);
+        causes.extend(meta::label_selector(selector, &path));
+        if LabelSelector::from_json(selector).is_err() {
+            causes.invalid(&path, Shown::raw("null"), "invalid label selector.");
+        }
+    }
 }
 
 pub(super) fn binding(causes: &mut Causes, binding: &Value, namespaced: bool) {

@@ -1,8 +1,10 @@
 //! Services.
 
+use std::net::IpAddr;
+
 use serde_json::Value;
 
-use super::check::{Causes, special_ip};
+use super::check::{BAD_CIDR, Causes, parse_cidr, special_ip};
 use super::meta;
 use crate::access::{at, int, items, text};
 use crate::cause::{Cause, Path, Shown};
@@ -10,6 +12,11 @@ use crate::name;
 use crate::shown;
 
 pub(super) fn service(causes: &mut Causes, service: &Value) {
+    known_service(causes, service, &[]);
+}
+
+/// A Service; source ranges that it had before are judged by the rules of old.
+fn known_service(causes: &mut Causes, service: &Value, ranges: &[Value]) {
     let (path, spec) = (Path::new("spec"), at(service, "spec"));
     let kind = text(spec, "type");
     let headless = text(spec, "clusterIP") == "None";
@@ -55,7 +62,7 @@ pub(super) fn service(causes: &mut Causes, service: &Value) {
         }
     }
     unique_ports(causes, all, &path.child("ports"));
-    balancer(causes, spec, &path);
+    balancer(causes, spec, &path, ranges);
     traffic(causes, spec, &path);
 }
 
@@ -193,7 +200,7 @@ fn unique_ports(causes: &mut Causes, ports: &[Value], path: &Path) {
     }
 }
 
-fn balancer(causes: &mut Causes, spec: &Value, path: &Path) {
+fn balancer(causes: &mut Causes, spec: &Value, path: &Path, known: &[Value]) {
     let balanced = text(spec, "type") == "LoadBalancer";
     let ranges = items(spec, "loadBalancerSourceRanges");
     // The real server spells this one path with a capital.
@@ -202,7 +209,13 @@ fn balancer(causes: &mut Causes, spec: &Value, path: &Path) {
         causes.forbidden(&ranges_path, "may only be used when `type` is 'LoadBalancer'");
     }
     for (index, range) in ranges.iter().filter_map(Value::as_str).enumerate() {
-        causes.cidr(&ranges_path.index(index), range.trim());
+        let path = ranges_path.index(index);
+        match wrong_network(range.trim()) {
+            Some(detail) if detail == BAD_CIDR || !known.iter().any(|own| own == range) => {
+                causes.invalid(&path, range.trim(), detail);
+            }
+            _ => {}
+        }
     }
     if !at(spec, "allocateLoadBalancerNodePorts").is_null() && !balanced {
         let detail = "may only be used when `type` is 'LoadBalancer'";
@@ -283,7 +296,34 @@ pub(super) fn service_update(causes: &mut Causes, new: &Value, old: &Value) {
     if both && int(new, "spec.healthCheckNodePort") != int(old, "spec.healthCheckNodePort") {
         causes.forbidden(&Path::new("spec.healthCheckNodePort"), "field is immutable");
     }
-    service(causes, new);
+    known_service(causes, new, items(old, "spec.loadBalancerSourceRanges"));
+}
+
+/// What is wrong with the text of a network.
+fn wrong_network(text: &str) -> Option<&'static str> {
+    let leading =
+        |part: &str| part.len() > 1 && part.starts_with('0') && part.bytes().all(|c| c.is_ascii_digit());
+    let (ip, length) = text.split_once('/').unwrap_or((text, ""));
+    let shown: Vec<String> = ip
+        .split('.')
+        .map(|part| part.trim_start_matches('0'))
+        .map(|part| if part.is_empty() { "0".to_owned() } else { part.to_owned() })
+        .collect();
+    let zeros = leading(length) || (!ip.contains(':') && ip.split('.').any(leading));
+    if zeros && parse_cidr(&format!("{}/{length}", shown.join("."))).is_some() {
+        return Some("must not have leading 0s in IP or prefix length");
+    }
+    let Some((ip, length)) = parse_cidr(text) else { return Some(BAD_CIDR) };
+    let (bits, width) = match ip {
+        IpAddr::V4(ip) => (u128::from(u32::from(ip)), 32),
+        IpAddr::V6(ip) if ip.to_ipv4_mapped().is_some() => {
+            return Some("must not have an IPv4-mapped IPv6 address");
+        }
+        IpAddr::V6(ip) => (u128::from(ip), 128),
+    };
+    let host = width - u32::from(length);
+    let mask = if host == 128 { u128::MAX } else { (1u128 << host) - 1 };
+    (bits & mask != 0).then_some("must not have bits set beyond the prefix length")
 }
 
 pub(super) fn service_status(causes: &mut Causes, service: &Value) {
@@ -315,6 +355,29 @@ pub(super) fn service_status(causes: &mut Causes, service: &Value) {
             if host.parse::<std::net::IpAddr>().is_ok() {
                 causes.invalid(&path.child("hostname"), host, "must be a DNS name, not an IP address");
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_are_written_in_one_way() {
+        let bits = Some("must not have bits set beyond the prefix length");
+        for (text, expected) in [
+            ("10.0.0.0/8", None),
+            ("0.0.0.0/0", None),
+            ("2001:db8::/64", None),
+            ("10.0.0.1/8", bits),
+            ("2001:db8::1/64", bits),
+            ("010.0.0.0/8", Some("must not have leading 0s in IP or prefix length")),
+            ("::ffff:10.0.0.0/104", Some("must not have an IPv4-mapped IPv6 address")),
+            ("bogus", Some(BAD_CIDR)),
+            ("10.0.0.0/33", Some(BAD_CIDR)),
+        ] {
+            assert_eq!(wrong_network(text), expected, "{text}");
         }
     }
 }

@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::access::{at, items, text};
 use crate::cause::Path;
 use crate::gostyle::quote;
+use crate::quantity::Quantity;
 
 /// Volumes that nobody mounts any more, and since when.
 const OLD_VOLUMES: [(&str, &str); 8] = [
@@ -70,6 +71,8 @@ pub(super) fn warnings(path: &Path, pod: &Value) -> Vec<String> {
         }
     }
     let containers = containers(spec, &at_spec);
+    fractions(at(spec, "overhead"), &at_spec.child("overhead"), &mut warn);
+    profiles(path, pod, &containers, &mut warn);
     containers.iter().for_each(|(path, container)| environment(container, path, &mut warn));
     ports(&containers, &mut warn);
     if at(spec, "terminationGracePeriodSeconds").as_i64().is_some_and(|seconds| seconds < 0) {
@@ -85,6 +88,65 @@ fn containers<'v>(spec: &'v Value, path: &Path) -> Vec<(Path, &'v Value)> {
         items(spec, field).iter().enumerate().map(move |(at, container)| (path.index(at), container))
     };
     of("initContainers").chain(of("containers")).chain(of("ephemeralContainers")).collect()
+}
+
+/// Amounts of bytes that are no whole number.
+fn fractions(amounts: &Value, path: &Path, warn: &mut dyn FnMut(&Path, &str)) {
+    for resource in ["memory", "ephemeral-storage"] {
+        fraction(amounts, path, resource, warn);
+    }
+}
+
+fn fraction(amounts: &Value, path: &Path, resource: &str, warn: &mut dyn FnMut(&Path, &str)) {
+    let Some(Ok(amount)) = amounts.get(resource).map(Quantity::from_json) else { return };
+    if amount.milli_value() % 1000 != 0 {
+        let shown = quote(&amount.to_string());
+        warn(&path.key(resource), &format!("fractional byte value {shown} is invalid, must be an integer"));
+    }
+}
+
+const POD_SECCOMP: &str = "seccomp.security.alpha.kubernetes.io/pod";
+const SECCOMP: &str = "container.seccomp.security.alpha.kubernetes.io/";
+const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
+
+/// Annotations that fields have replaced, and fractions of bytes, container by container.
+fn profiles(path: &Path, pod: &Value, containers: &[(Path, &Value)], warn: &mut dyn FnMut(&Path, &str)) {
+    let annotations = at(pod, "metadata.annotations");
+    let at_annotations = path.child("metadata").child("annotations");
+    let old_seccomp = "non-functional in v1.27+; use the \"seccompProfile\" field instead";
+    if at(pod, "spec.securityContext.seccompProfile").is_null() && annotations.get(POD_SECCOMP).is_some() {
+        warn(&at_annotations.key(POD_SECCOMP), old_seccomp);
+    }
+    for (path, container) in containers {
+        let key = format!("{SECCOMP}{}", text(container, "name"));
+        if at(container, "securityContext.seccompProfile").is_null() && annotations.get(&key).is_some() {
+            warn(&at_annotations.key(&key), old_seccomp);
+        }
+        let key = format!("{APP_ARMOR}{}", text(container, "name"));
+        let named = annotations.get(&key).and_then(Value::as_str);
+        if at(container, "securityContext.appArmorProfile").is_null()
+            && named.is_some_and(|named| !is_profile(at(pod, "spec.securityContext.appArmorProfile"), named))
+        {
+            let words = "deprecated since v1.30; use the \"appArmorProfile\" field instead";
+            warn(&at_annotations.key(&key), words);
+        }
+        for resource in ["memory", "ephemeral-storage"] {
+            for list in ["limits", "requests"] {
+                let path = path.child("resources").child(list);
+                fraction(at(container, &format!("resources.{list}")), &path, resource, warn);
+            }
+        }
+    }
+}
+
+/// Whether an annotation says what the field of the pod says already.
+fn is_profile(field: &Value, annotation: &str) -> bool {
+    match text(field, "type") {
+        "RuntimeDefault" => annotation == "runtime/default",
+        "Unconfined" => annotation == "unconfined",
+        "Localhost" => annotation.strip_prefix("localhost/") == Some(text(field, "localhostProfile")),
+        _ => false,
+    }
 }
 
 fn doubled(spec: &Value, path: &Path, list: &str, key: &str, warn: &mut dyn FnMut(&Path, &str)) {
@@ -163,6 +225,28 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn old_annotations_and_fractions_of_bytes_are_told() {
+        let template = json!({
+            "metadata": {"annotations": {"seccomp.security.alpha.kubernetes.io/pod": "runtime/default",
+                "container.apparmor.security.beta.kubernetes.io/c": "runtime/default",
+                "container.apparmor.security.beta.kubernetes.io/d": "localhost/x"}},
+            "spec": {"securityContext": {"appArmorProfile": {"type": "Localhost", "localhostProfile": "x"}},
+                "containers": [{"name": "c", "resources": {"requests": {"memory": "1.5", "cpu": "100m"}}},
+                    {"name": "d", "resources": {"limits": {"ephemeral-storage": "1m", "memory": "1Gi"}}}]}});
+        let expected = [
+            "t.metadata.annotations[seccomp.security.alpha.kubernetes.io/pod]: non-functional in v1.27+; use the \
+             \"seccompProfile\" field instead",
+            "t.metadata.annotations[container.apparmor.security.beta.kubernetes.io/c]: deprecated since v1.30; use the \
+             \"appArmorProfile\" field instead",
+            "t.spec.containers[0].resources.requests[memory]: fractional byte value \"1500m\" is invalid, must be an \
+             integer",
+            "t.spec.containers[1].resources.limits[ephemeral-storage]: fractional byte value \"1m\" is invalid, must be \
+             an integer",
+        ];
+        assert_eq!(warnings(&Path::new("t"), &template), expected);
+    }
 
     #[test]
     fn what_is_set_twice_is_told() {

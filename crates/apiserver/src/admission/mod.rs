@@ -3,6 +3,7 @@
 pub(crate) mod namespace;
 pub(crate) mod service;
 mod service_account;
+pub(crate) mod webhook;
 
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use serde_json::Value;
 use setpoint_api::prepare::{self, Lookup};
 use setpoint_store::{Entry, KeyRange, Snapshot};
 
+use crate::auth::escalation;
 use crate::error::{ApiError, Result};
 use crate::registry::{self, key};
 use crate::write::Writer;
@@ -38,7 +40,7 @@ impl Lookup for Cluster<'_> {
     }
 }
 
-/// Admits a new object: before it is prepared and validated.
+/// Admits a new object: before webhooks see it, and again when they changed it.
 pub(crate) fn create(writer: &Writer<'_>, snapshot: &Snapshot, object: &mut Value) -> Result<()> {
     let ask = writer.ask;
     if ask.resource.custom.is_some() {
@@ -48,22 +50,29 @@ pub(crate) fn create(writer: &Writer<'_>, snapshot: &Snapshot, object: &mut Valu
         service_account::admit(ask, snapshot, object)?;
     }
     let cluster = Cluster { snapshot };
-    prepare::admit(&ask.resource.facts, object, &cluster).map_err(ApiError::from)?;
-    if ask.resource.is("", "services") && ask.info.subresource.is_empty() {
-        service::allocate(ask, snapshot, object, None)?;
-    }
-    Ok(())
+    prepare::admit(&ask.resource.facts, object, &cluster).map_err(ApiError::from)
 }
 
 /// Admits a change.
-pub(crate) fn update(writer: &Writer<'_>, snapshot: &Snapshot, new: &mut Value, live: &Value) -> Result<()> {
+pub(crate) fn update(writer: &Writer<'_>, new: &mut Value, live: &Value) {
+    if writer.ask.info.subresource.is_empty() {
+        prepare::admit_update(&writer.ask.resource.facts, new, live);
+    }
+}
+
+/// What is given and refused when webhooks have had their say: before the object is prepared and validated.
+pub(crate) fn after_webhooks(
+    writer: &Writer<'_>,
+    snapshot: &Snapshot,
+    object: &mut Value,
+    live: Option<&Value>,
+) -> Result<()> {
     let ask = writer.ask;
-    if !ask.info.subresource.is_empty() {
+    if ask.resource.custom.is_some() || live.is_some() && !ask.info.subresource.is_empty() {
         return Ok(());
     }
-    prepare::admit_update(&ask.resource.facts, new, live);
-    if ask.resource.is("", "services") {
-        service::allocate(ask, snapshot, new, Some(live))?;
+    if ask.resource.is("", "services") && ask.info.subresource.is_empty() {
+        service::allocate(ask, snapshot, object, live)?;
     }
-    Ok(())
+    escalation::check(ask, snapshot, object, live)
 }

@@ -45,9 +45,10 @@ pub(crate) fn allocate(
         taken.extend(claims.iter().flat_map(|claims| claims.iter().copied()));
     }
     let is_taken = |claim: Claim| taken.contains(&claim);
+    let random = ask.random();
     let result = match live {
-        None => allocate::create(service, &ranges, &is_taken, &options.random),
-        Some(live) => allocate::update(service, live, &ranges, &is_taken, &options.random),
+        None => allocate::create(service, &ranges, &is_taken, &random),
+        Some(live) => allocate::update(service, live, &ranges, &is_taken, &random),
     };
     result.map_err(ApiError::from)
 }

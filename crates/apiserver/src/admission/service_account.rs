@@ -49,8 +49,7 @@ fn mount_token(ask: &Ask, pod: &mut Value) {
     let existing = existing.into_iter().flatten().filter_map(|volume| volume["name"].as_str());
     let existing = existing.filter(|name| name.starts_with("kube-api-access-")).map(str::to_owned).next();
     let found = existing.is_some();
-    let volume =
-        existing.unwrap_or_else(|| format!("kube-api-access-{}", ask.server.options().random.suffix(5)));
+    let volume = existing.unwrap_or_else(|| format!("kube-api-access-{}", ask.random().suffix(5)));
     let mut needed = false;
     for kind in ["initContainers", "containers"] {
         let Some(containers) = pod["spec"].get_mut(kind).and_then(Value::as_array_mut) else { continue };

@@ -7,31 +7,44 @@ use http::header::AUTHORIZATION;
 use setpoint_store::Snapshot;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::jwt;
 use super::{AUTHENTICATED, Caller, UserInfo};
+use super::{jwt, legacy};
 use crate::error::{ApiError, Result};
 use crate::options::Options;
 
+/// Who is asking.
+pub(crate) struct Identity {
+    pub(crate) user: UserInfo,
+    /// The Secret whose token they showed, by its key.
+    pub(crate) secret: Option<Vec<u8>>,
+}
+
+impl From<UserInfo> for Identity {
+    fn from(user: UserInfo) -> Self {
+        Identity { user, secret: None }
+    }
+}
+
 /// Finds out who is asking.
-pub fn authenticate(
+pub(crate) fn authenticate(
     options: &Options,
     snapshot: &Snapshot,
     caller: &Caller,
     headers: &HeaderMap,
-) -> Result<UserInfo> {
+) -> Result<Identity> {
     if let Caller::Trusted(user) = caller {
-        return Ok(user.clone());
+        return Ok(user.clone().into());
     }
     if let Caller::Connection { client_certificate: Some(certificate) } = caller
         && let Some(user) = certificate_user(certificate)
     {
-        return Ok(user);
+        return Ok(user.into());
     }
     match bearer_token(headers) {
         Some(token) => token_user(options, snapshot, token, &[])
-            .map(|verified| verified.user)
+            .map(|verified| Identity { user: verified.user, secret: verified.secret })
             .ok_or_else(ApiError::unauthorized),
-        None if options.anonymous && !matches!(caller, Caller::Stranger) => Ok(UserInfo::anonymous()),
+        None if options.anonymous && !matches!(caller, Caller::Stranger) => Ok(UserInfo::anonymous().into()),
         None => Err(ApiError::unauthorized()),
     }
 }
@@ -71,6 +84,8 @@ pub struct Verified {
     pub user: UserInfo,
     /// For whom it was made, of those asked for.
     pub audiences: Vec<String>,
+    /// The Secret that it stands in, by its key.
+    pub secret: Option<Vec<u8>>,
 }
 
 /// Whom a bearer token stands for. Without `audiences`, the server's own is meant.
@@ -88,16 +103,25 @@ pub fn token_user(
                 user.groups.push(AUTHENTICATED.to_owned());
             }
             let audiences = if audiences.is_empty() { own } else { audiences };
-            return Some(Verified { user, audiences: audiences.to_vec() });
+            return Some(Verified { user, audiences: audiences.to_vec(), secret: None });
         }
     }
-    let claims = jwt::verify(&options.service_accounts, token, options.clock.now())?;
+    let payload = jwt::payload(&options.service_accounts, token)?;
     let wanted = if audiences.is_empty() { own } else { audiences };
-    let shared: Vec<String> = claims.aud.iter().filter(|aud| wanted.contains(aud)).cloned().collect();
-    if shared.is_empty() || !claims.still_bound(snapshot) {
-        return None;
+    let shared = |meant: &[String]| -> Option<Vec<String>> {
+        let shared: Vec<String> = meant.iter().filter(|aud| wanted.contains(aud)).cloned().collect();
+        (!shared.is_empty()).then_some(shared)
+    };
+    if let Some(claims) = legacy::Claims::read(&payload) {
+        // They name no audience: the server itself is meant.
+        let audiences = shared(own)?;
+        let (user, secret) = claims.bearer(snapshot, token)?;
+        return Some(Verified { user, audiences, secret: Some(secret) });
     }
-    Some(Verified { user: service_account_user(&claims), audiences: shared })
+    let claims = jwt::valid(&options.service_accounts, &payload, options.clock.now())?;
+    let audiences = shared(&claims.aud)?;
+    let user = claims.still_bound(snapshot).then(|| service_account_user(&claims))?;
+    Some(Verified { user, audiences, secret: None })
 }
 
 fn service_account_user(claims: &jwt::Claims) -> UserInfo {
@@ -122,7 +146,7 @@ fn service_account_user(claims: &jwt::Claims) -> UserInfo {
 }
 
 /// Compares digests, so that the time tells nothing about where two secrets begin to differ.
-fn same_secret(one: &str, other: &str) -> bool {
+pub(super) fn same_secret(one: &str, other: &str) -> bool {
     let digest = |text: &str| ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
     digest(one).as_ref() == digest(other).as_ref()
 }

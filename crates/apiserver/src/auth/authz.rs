@@ -1,6 +1,9 @@
 //! Authorization: RBAC, evaluated from the stored roles and bindings.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
+use serde_json::Value;
 use setpoint_api::kind::GroupResource;
 use setpoint_store::{Entry, KeyRange, Snapshot};
 
@@ -10,7 +13,7 @@ use crate::options::{Authorization, Options};
 use crate::registry::{self, key, meta};
 use crate::request::RequestInfo;
 
-const RBAC: &str = "rbac.authorization.k8s.io";
+pub(super) const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// What somebody wants to do.
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,7 +37,7 @@ pub struct Attributes<'a> {
 }
 
 /// One rule of a role.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Rule {
     pub(crate) verbs: Vec<String>,
@@ -47,22 +50,24 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
-    fn allows(&self, wanted: &Attributes<'_>) -> bool {
+    pub(super) fn allows(&self, wanted: &Attributes<'_>) -> bool {
         let has = |list: &[String], item: &str| list.iter().any(|own| own == "*" || own == item);
         if !has(&self.verbs, wanted.verb) {
             return false;
         }
         if !wanted.is_resource {
-            return self.non_resource_urls.iter().any(|own| {
-                own == "*"
-                    || own == wanted.path
-                    || own.strip_suffix('*').is_some_and(|prefix| wanted.path.starts_with(prefix))
-            });
+            return self.non_resource_urls.iter().any(|own| names_path(own, wanted.path));
         }
         has(&self.api_groups, wanted.group)
             && self.resources.iter().any(|own| names_resource(own, wanted))
             && (self.resource_names.is_empty() || self.resource_names.iter().any(|own| own == wanted.name))
     }
+}
+
+/// Whether a rule's path means this one. Escalation asks the same of a path with a star: were it laxer there than here,
+/// a rule could grant what its holder has not.
+pub(super) fn names_path(own: &str, path: &str) -> bool {
+    own == path || own.ends_with('*') && path.starts_with(own.trim_end_matches('*'))
 }
 
 fn names_resource(own: &str, wanted: &Attributes<'_>) -> bool {
@@ -99,10 +104,26 @@ struct Binding {
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default)]
-struct RoleRef {
-    kind: String,
-    name: String,
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct RoleRef {
+    pub(super) api_group: String,
+    pub(super) kind: String,
+    pub(super) name: String,
+}
+
+impl RoleRef {
+    fn role(&self, snapshot: &Snapshot, namespace: &str) -> Option<Arc<Entry>> {
+        let key = match self.kind.as_str() {
+            "ClusterRole" => key::object(RBAC, "clusterroles", "", &self.name),
+            _ => key::object(RBAC, "roles", namespace, &self.name),
+        };
+        snapshot.get(&key)
+    }
+
+    /// The rules of the role, if it exists.
+    pub(super) fn rules(&self, snapshot: &Snapshot, namespace: &str) -> Option<Vec<Rule>> {
+        self.role(snapshot, namespace).map(|role| stored_rules(&role))
+    }
 }
 
 #[derive(Deserialize, Default)]
@@ -133,6 +154,76 @@ fn decoded<T: for<'de> Deserialize<'de> + Default + Send + Sync + 'static>(entry
     registry::decoded(entry, |entry| serde_json::from_slice::<T>(&entry.value).unwrap_or_default())
 }
 
+fn stored_rules(role: &Entry) -> Vec<Rule> {
+    decoded::<Role>(role).map(|role| role.rules.clone()).unwrap_or_default()
+}
+
+/// The rules of a role that is about to be stored.
+pub(super) fn rules_of(role: &Value) -> Result<Vec<Rule>, serde_json::Error> {
+    Role::deserialize(role).map(|role| role.rules)
+}
+
+/// The role that a binding which is about to be stored refers to.
+pub(super) fn role_ref_of(binding: &Value) -> Result<RoleRef, serde_json::Error> {
+    Binding::deserialize(binding).map(|binding| binding.role_ref)
+}
+
+/// A binding that applies to a user.
+struct Bound<'a> {
+    entry: &'a Entry,
+    /// Where it applies; empty for everywhere.
+    namespace: &'a str,
+    binding: &'a Binding,
+    subject: &'a Subject,
+}
+
+impl Bound<'_> {
+    fn why(&self) -> String {
+        let (kind, place) = if self.namespace.is_empty() {
+            ("ClusterRoleBinding", String::new())
+        } else {
+            ("RoleBinding", format!("/{}", self.namespace))
+        };
+        let who = match self.subject.kind.as_str() {
+            "ServiceAccount" => format!("{}/{}", self.subject.name, self.subject.namespace),
+            _ => self.subject.name.clone(),
+        };
+        format!(
+            "RBAC: allowed by {kind} \"{}{place}\" of {} \"{}\" to {} \"{who}\"",
+            meta(self.entry).name,
+            self.binding.role_ref.kind,
+            self.binding.role_ref.name,
+            self.subject.kind
+        )
+    }
+}
+
+/// Calls `each` with the bindings that apply to a user in a namespace (and everywhere) until it says stop.
+fn visit_bindings(
+    snapshot: &Snapshot,
+    user: &UserInfo,
+    namespace: &str,
+    mut each: impl FnMut(&Bound<'_>) -> bool,
+) {
+    let mut visit = |entry: &Entry, namespace: &str| {
+        let Some(binding) = decoded::<Binding>(entry) else { return true };
+        let subject = binding.subjects.iter().flatten().find(|subject| subject.is(user, namespace));
+        subject.is_none_or(|subject| each(&Bound { entry, namespace, binding, subject }))
+    };
+    let cluster = KeyRange::prefix(key::resource(RBAC, "clusterrolebindings"));
+    if !snapshot.range(&cluster, None).all(|entry| visit(entry, "")) || namespace.is_empty() {
+        return;
+    }
+    let mut prefix = key::resource(RBAC, "rolebindings");
+    prefix.extend_from_slice(namespace.as_bytes());
+    prefix.push(b'/');
+    for entry in snapshot.range(&KeyRange::prefix(prefix), None) {
+        if !visit(entry, namespace) {
+            return;
+        }
+    }
+}
+
 /// Calls `each` with the rules that apply to a user in a namespace (and everywhere) until it says stop.
 pub(crate) fn visit_rules(
     snapshot: &Snapshot,
@@ -140,60 +231,32 @@ pub(crate) fn visit_rules(
     namespace: &str,
     mut each: impl FnMut(&Rule, &dyn Fn() -> String) -> bool,
 ) {
-    let cluster = KeyRange::prefix(key::resource(RBAC, "clusterrolebindings"));
-    for entry in snapshot.range(&cluster, None) {
-        if !visit_binding(snapshot, entry, user, "", &mut each) {
-            return;
-        }
-    }
-    if namespace.is_empty() {
-        return;
-    }
-    let mut prefix = key::resource(RBAC, "rolebindings");
-    prefix.extend_from_slice(namespace.as_bytes());
-    prefix.push(b'/');
-    for entry in snapshot.range(&KeyRange::prefix(prefix), None) {
-        if !visit_binding(snapshot, entry, user, namespace, &mut each) {
-            return;
-        }
-    }
+    visit_bindings(snapshot, user, namespace, |bound| {
+        let rules = bound.binding.role_ref.rules(snapshot, bound.namespace).unwrap_or_default();
+        rules.iter().all(|rule| each(rule, &|| bound.why()))
+    });
 }
 
-fn visit_binding(
-    snapshot: &Snapshot,
-    entry: &Entry,
-    user: &UserInfo,
-    namespace: &str,
-    each: &mut impl FnMut(&Rule, &dyn Fn() -> String) -> bool,
-) -> bool {
-    let Some(binding) = decoded::<Binding>(entry) else { return true };
-    let subjects = binding.subjects.iter().flatten();
-    let Some(subject) = subjects.into_iter().find(|subject| subject.is(user, namespace)) else { return true };
-    let role = match binding.role_ref.kind.as_str() {
-        "ClusterRole" => key::object(RBAC, "clusterroles", "", &binding.role_ref.name),
-        _ => key::object(RBAC, "roles", namespace, &binding.role_ref.name),
-    };
-    let Some(role) = snapshot.get(&role) else { return true };
-    let rules = decoded::<Role>(&role).map(|role| role.rules.clone()).unwrap_or_default();
-    let why = || {
-        let (kind, place) = if namespace.is_empty() {
-            ("ClusterRoleBinding", String::new())
-        } else {
-            ("RoleBinding", format!("/{namespace}"))
-        };
-        let who = match subject.kind.as_str() {
-            "ServiceAccount" => format!("{}/{}", subject.name, subject.namespace),
-            _ => subject.name.clone(),
-        };
-        format!(
-            "RBAC: allowed by {kind} \"{}{place}\" of {} \"{}\" to {} \"{who}\"",
-            meta(entry).name,
-            binding.role_ref.kind,
-            binding.role_ref.name,
-            subject.kind
-        )
-    };
-    rules.iter().all(|rule| each(rule, &why))
+/// What a user holds in a namespace (and everywhere).
+pub(super) struct Held {
+    pub(super) rules: Vec<Rule>,
+    /// Roles that bindings name and that do not exist.
+    pub(super) absent: Vec<String>,
+}
+
+/// All rules that apply to a user in a namespace (and everywhere).
+pub(super) fn held(snapshot: &Snapshot, user: &UserInfo, namespace: &str) -> Held {
+    let mut held = Held { rules: Vec::new(), absent: Vec::new() };
+    visit_bindings(snapshot, user, namespace, |bound| {
+        let role = &bound.binding.role_ref;
+        match role.rules(snapshot, bound.namespace) {
+            Some(rules) => held.rules.extend(rules),
+            None if held.absent.contains(&role.name) => {}
+            None => held.absent.push(role.name.clone()),
+        }
+        true
+    });
+    held
 }
 
 /// Whether a user may do something.

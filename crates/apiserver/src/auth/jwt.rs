@@ -282,7 +282,7 @@ struct Header {
 }
 
 /// Makes a token; none if the key library fails.
-pub fn sign(key: &SigningKey, claims: &Claims) -> Option<String> {
+pub fn sign(key: &SigningKey, claims: &impl Serialize) -> Option<String> {
     let header = Header { alg: "ES256".to_owned(), kid: Some(key.id.to_string()) };
     let header = URL_SAFE_NO_PAD.encode(serde_json::to_vec(&header).ok()?);
     let claims = URL_SAFE_NO_PAD.encode(serde_json::to_vec(claims).ok()?);
@@ -291,8 +291,8 @@ pub fn sign(key: &SigningKey, claims: &Claims) -> Option<String> {
     Some(format!("{text}.{signature}"))
 }
 
-/// The claims of a token that one of our keys signed, that we issued and that has not expired.
-pub fn verify(keys: &ServiceAccountKeys, token: &str, now: Timestamp) -> Option<Claims> {
+/// What a token says that one of our keys signed.
+pub(super) fn payload(keys: &ServiceAccountKeys, token: &str) -> Option<Vec<u8>> {
     let (text, signature) = token.rsplit_once('.')?;
     let (header, claims) = text.split_once('.')?;
     let header: Header = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(header).ok()?).ok()?;
@@ -301,7 +301,12 @@ pub fn verify(keys: &ServiceAccountKeys, token: &str, now: Timestamp) -> Option<
     let known = own.iter().chain(&keys.verifying);
     let mut candidates = known.filter(|key| key.verify(&header.alg, text.as_bytes(), &signature));
     candidates.next()?;
-    let claims: Claims = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()?;
+    URL_SAFE_NO_PAD.decode(claims).ok()
+}
+
+/// The claims of a signed payload that we issued and that has not expired.
+pub(super) fn valid(keys: &ServiceAccountKeys, payload: &[u8], now: Timestamp) -> Option<Claims> {
+    let claims: Claims = serde_json::from_slice(payload).ok()?;
     let now = now.as_second();
     (claims.iss == keys.issuer && now < claims.exp && now >= claims.nbf).then_some(claims)
 }
@@ -309,6 +314,10 @@ pub fn verify(keys: &ServiceAccountKeys, token: &str, now: Timestamp) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn verify(keys: &ServiceAccountKeys, token: &str, now: Timestamp) -> Option<Claims> {
+        valid(keys, &payload(keys, token)?, now)
+    }
 
     fn keys() -> ServiceAccountKeys {
         let der = SigningKey::generate_pkcs8().unwrap();

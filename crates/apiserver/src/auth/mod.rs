@@ -2,11 +2,15 @@
 
 pub mod authn;
 pub mod authz;
+mod covers;
+pub(crate) mod escalation;
 pub(crate) mod impersonate;
 pub mod jwt;
+pub(crate) mod legacy;
 pub(crate) mod openid;
+pub(crate) mod policy;
+pub(crate) mod reconcile;
 pub(crate) mod review;
-pub(crate) mod roles;
 
 use std::collections::BTreeMap;
 

@@ -4,7 +4,7 @@ use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 
 use super::authz::{self, Attributes, Rule};
-use super::{UserInfo, authn};
+use super::{UserInfo, authn, legacy};
 use crate::error::{ApiError, Result};
 use crate::object;
 use crate::respond;
@@ -18,7 +18,7 @@ pub(crate) async fn review(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
     review["apiVersion"] = json!(ask.resource.api_version());
     let status = match ask.resource.kind.as_str() {
         "SelfSubjectReview" => json!({"userInfo": ask.user.to_value()}),
-        "TokenReview" => token(ask, &review)?,
+        "TokenReview" => token(ask, &review).await?,
         "SelfSubjectAccessReview" => access(ask, &ask.user, &review)?,
         "SubjectAccessReview" => access(ask, &subject(&review)?, &review)?,
         "LocalSubjectAccessReview" => local(ask, &review)?,
@@ -47,7 +47,7 @@ pub(crate) async fn review(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
     Ok(response)
 }
 
-fn token(ask: &Ask, review: &Value) -> Result<Value> {
+async fn token(ask: &Ask, review: &Value) -> Result<Value> {
     let token = review.pointer("/spec/token").and_then(Value::as_str).unwrap_or("");
     if token.is_empty() {
         return Err(ApiError::bad_request("token is required for TokenReview in authentication"));
@@ -56,12 +56,13 @@ fn token(ask: &Ask, review: &Value) -> Result<Value> {
     let audiences: Vec<String> =
         audiences.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
     let snapshot = ask.server.store().snapshot();
-    Ok(match authn::token_user(ask.server.options(), &snapshot, token, &audiences) {
-        Some(verified) => {
-            json!({"authenticated": true, "user": verified.user.to_value(), "audiences": verified.audiences})
-        }
-        None => json!({"user": {}, "error": "invalid bearer token"}),
-    })
+    let Some(verified) = authn::token_user(ask.server.options(), &snapshot, token, &audiences) else {
+        return Ok(json!({"user": {}, "error": "invalid bearer token"}));
+    };
+    if let Some(secret) = &verified.secret {
+        legacy::note_use(&ask.server, secret).await;
+    }
+    Ok(json!({"authenticated": true, "user": verified.user.to_value(), "audiences": verified.audiences}))
 }
 
 fn subject(review: &Value) -> Result<UserInfo> {

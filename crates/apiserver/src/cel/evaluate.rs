@@ -146,11 +146,24 @@ pub(super) fn run(
     old: Option<&Value>,
     budget: &Budget,
 ) -> Result<Value, String> {
+    let mut variables = vec![("self", own.clone())];
+    variables.extend(old.map(|old| ("oldSelf", old.clone())));
+    run_with(expr, &variables, budget)
+}
+
+/// Runs an expression in which these variables have values.
+///
+/// # Errors
+/// The error as cel-go words it.
+pub(super) fn run_with(
+    expr: &IdedExpr,
+    variables: &[(&str, Value)],
+    budget: &Budget,
+) -> Result<Value, String> {
     let mut context = FUNCTIONS.new_inner_scope();
     context.set_variable_resolver(budget);
-    context.add_variable_from_value("self", own.clone());
-    if let Some(old) = old {
-        context.add_variable_from_value("oldSelf", old.clone());
+    for (name, value) in variables {
+        context.add_variable_from_value(*name, value.clone());
     }
     let result = Value::resolve(expr, &context).map_err(|error| describe(&error));
     if budget.is_exceeded() { Err(budget::EXCEEDED.to_owned()) } else { result }

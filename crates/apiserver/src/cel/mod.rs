@@ -7,6 +7,7 @@
 
 mod budget;
 mod check;
+mod conditions;
 mod cost;
 mod evaluate;
 mod functions;
@@ -19,4 +20,5 @@ mod tests;
 mod ty;
 mod value;
 
+pub(crate) use conditions::{Condition, hold};
 pub use rules::Rules;

@@ -275,7 +275,10 @@ impl Compiler {
 }
 
 /// The checked expression, as it was parsed.
-fn compile(text: &str, variables: &[(&str, Ty)]) -> Result<(IdedExpr, super::check::Checked), String> {
+pub(super) fn compile(
+    text: &str,
+    variables: &[(&str, Ty)],
+) -> Result<(IdedExpr, super::check::Checked), String> {
     let expr = evaluate::parse(text).map_err(|errors| {
         let source = Source::new(text);
         let lines: Vec<String> = errors

@@ -71,6 +71,18 @@ fn object(fields: &Object<String, Value>, props: &Props, is_resource: bool) -> H
     out
 }
 
+/// A value that no schema describes.
+pub(super) fn untyped(value: &Value) -> Cel {
+    match value {
+        Value::Array(items) => Cel::List(Arc::new(items.iter().map(untyped).collect())),
+        Value::Object(fields) => {
+            let fields = fields.iter().map(|(name, value)| (key(name.as_str()), untyped(value)));
+            Cel::Map(Map { map: Arc::new(fields.collect()) })
+        }
+        other => plain(other),
+    }
+}
+
 fn plain(value: &Value) -> Cel {
     convert(value, &Props::default(), false)
 }

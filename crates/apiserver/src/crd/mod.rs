@@ -19,6 +19,7 @@ use setpoint_api::table::Printer;
 use setpoint_store::{KeyRange, Snapshot};
 
 use crate::cel;
+use crate::conversion::Conversion;
 use crate::registry::{self, Resource, Rules, Subresource, key};
 
 pub(crate) use cleanup::{cleanup_after, on_delete};
@@ -33,6 +34,10 @@ const PLURAL: &str = "customresourcedefinitions";
 pub struct Custom {
     group: String,
     versions: Vec<Version>,
+    /// Who converts between versions; none where they differ in name only.
+    conversion: Option<Conversion>,
+    /// `metadata.generation` of the definition.
+    generation: i64,
     /// The definition is being deleted: nothing new is created.
     pub(crate) terminating: bool,
 }
@@ -73,14 +78,17 @@ impl Custom {
             versions.iter().map(|version| Version::parse(&group, kind, version)).collect();
         recommend(&group, kind, &mut versions);
         // A definition that never changed stored everything by its present schema.
-        let first = definition.pointer("/metadata/generation").and_then(Value::as_i64) == Some(1);
+        let generation = definition.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0);
+        let first = generation == 1;
+        let conversion = Conversion::read(spec);
         let stored =
             versions.iter().find(|version| version.storage).map(|version| version.structural.raw().clone());
         for version in &mut versions {
-            version.as_stored = first && stored.as_ref() == Some(version.structural.raw());
+            let same = stored.as_ref() == Some(version.structural.raw());
+            version.as_stored = first && same && conversion.is_none();
         }
         let terminating = crate::object::is_terminating(definition);
-        Some(Custom { group, versions, terminating })
+        Some(Custom { group, versions, conversion, generation, terminating })
     }
 
     fn version(&self, name: &str) -> Option<&Version> {
@@ -127,8 +135,12 @@ impl Custom {
         self.version(version).is_some_and(|version| version.as_stored)
     }
 
-    /// A stored object as that version has it: without what its schema does not know, with what it fills in.
+    /// A stored object as that version has it: without what its schema does not know, with what it fills in. What a
+    /// webhook converts has been through that.
     pub(crate) fn present(&self, version: &str, object: &mut Value) {
+        if self.conversion.is_some() {
+            return;
+        }
         if let Some(version) = self.version(version).filter(|version| !version.as_stored) {
             version.structural.prune(object);
             version.structural.default(object);
@@ -138,11 +150,67 @@ impl Custom {
     /// An object of that version as it is stored: without what the schema of the stored version does not know.
     pub(crate) fn to_storage(&self, version: &str, object: &mut Value) {
         let stored = self.versions.iter().find(|own| own.storage && own.name != version);
+        let stored = stored.filter(|_| self.conversion.is_none());
         if let Some(stored) = stored.filter(|stored| {
             self.version(version).is_some_and(|own| own.structural.raw() != stored.structural.raw())
         }) {
             stored.structural.prune(object);
         }
+    }
+
+    /// Who converts between versions.
+    pub(crate) fn conversion(&self) -> Option<&Conversion> {
+        self.conversion.as_ref()
+    }
+
+    /// `metadata.generation` of the definition.
+    pub(crate) fn generation(&self) -> i64 {
+        self.generation
+    }
+
+    /// `apiVersion` of what is written now; what was written before a change may have another.
+    pub(crate) fn storage_api_version(&self) -> String {
+        let stored = self.versions.iter().find(|version| version.storage);
+        format!("{}/{}", self.group, stored.map_or("", |version| &version.name))
+    }
+
+    fn at(&self, api_version: &str) -> Option<&Version> {
+        self.version(api_version.strip_prefix(&*self.group)?.strip_prefix('/')?)
+    }
+
+    /// Whether the definition has that version, served or not.
+    pub(crate) fn has_version(&self, api_version: &str) -> bool {
+        self.at(api_version).is_some()
+    }
+
+    /// The type of the objects in that version.
+    pub(crate) fn schema_of(&self, api_version: &str) -> Option<Schema> {
+        self.at(api_version).map(|version| version.structural.schema().clone())
+    }
+
+    /// A stored object as the version that it was stored in has it now.
+    pub(crate) fn decoded(&self, mut object: Value) -> Value {
+        let own = object["apiVersion"].as_str().and_then(|version| self.at(version));
+        if let Some(own) = own.filter(|own| !own.as_stored) {
+            own.structural.prune(&mut object);
+            own.structural.default(&mut object);
+        }
+        object
+    }
+
+    /// Takes away what the schema of a version does not know.
+    pub(crate) fn prune(&self, version: &str, object: &mut Value) {
+        if let Some(version) = self.version(version) {
+            version.structural.prune(object);
+        }
+    }
+
+    /// What a webhook converted to the stored version, without what its schema does not know.
+    pub(crate) fn pruned_for_storage(&self, mut object: Value) -> Value {
+        if let Some(stored) = self.versions.iter().find(|version| version.storage) {
+            stored.structural.prune(&mut object);
+        }
+        object
     }
 
     /// What is wrong with an object besides `metadata`, and what rules have against it and did not change.
@@ -249,8 +317,7 @@ fn recommend(group: &str, kind: &str, versions: &mut [Version]) {
 impl Versions for Custom {
     /// Without a conversion webhook versions differ in name only.
     fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, Schema)> {
-        let version = api_version.strip_prefix(&*self.group)?.strip_prefix('/')?;
-        let version = self.version(version)?;
+        let version = self.at(api_version)?;
         let mut converted = object.clone();
         converted["apiVersion"] = json!(api_version);
         Some((converted, version.structural.schema().clone()))
@@ -388,7 +455,11 @@ fn resource(definition: &Value, custom: &Arc<Custom>, version: &Version) -> Reso
         categories: texts("categories"),
         storage_version_hash: crate::discovery::storage_hash(&group, &stored.name, &text("kind")),
         subresources,
-        storage_api_version: format!("{group}/{}", stored.name),
+        // What a webhook converts is decided on in the version of the request, and converted on its way to the store.
+        storage_api_version: match custom.conversion {
+            Some(_) => format!("{group}/{}", version.name),
+            None => format!("{group}/{}", stored.name),
+        },
         prefix: key::resource(&group, &plural),
         rules: Rules::default(),
         facts: Facts::custom(namespaced, version.status),

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -38,6 +38,15 @@ pub struct Meta {
 struct Memo {
     meta: OnceLock<Meta>,
     protobuf: Slot,
+    views: Mutex<Vec<View>>,
+}
+
+/// What a conversion webhook made of an object: at most one a version of its definition.
+#[derive(Debug)]
+struct View {
+    generation: i64,
+    version: String,
+    entry: Arc<Entry>,
 }
 
 fn memo(entry: &Entry) -> &Memo {
@@ -47,6 +56,20 @@ fn memo(entry: &Entry) -> &Memo {
 /// Where the object's protobuf message is kept.
 pub(crate) fn protobuf(entry: &Entry) -> &Slot {
     &memo(entry).protobuf
+}
+
+/// The object at a version, as a webhook converted it for that generation of its definition.
+pub(crate) fn kept_view(entry: &Entry, generation: i64, version: &str) -> Option<Arc<Entry>> {
+    let views = memo(entry).views.lock().expect("no holder of this lock panics");
+    let view = views.iter().find(|view| view.generation == generation && view.version == version);
+    view.map(|view| view.entry.clone())
+}
+
+/// Keeps the object at a version for as long as the object itself. Those of older generations go.
+pub(crate) fn keep_view(entry: &Entry, generation: i64, version: &str, view: Arc<Entry>) {
+    let mut views = memo(entry).views.lock().expect("no holder of this lock panics");
+    views.retain(|view| view.generation == generation && view.version != version);
+    views.push(View { generation, version: version.to_owned(), entry: view });
 }
 
 impl Meta {

@@ -16,7 +16,7 @@ use setpoint_store::Snapshot;
 
 use crate::crd::Custom;
 pub use meta::{Meta, meta, value};
-pub(crate) use meta::{decoded, protobuf};
+pub(crate) use meta::{decoded, keep_view, kept_view, protobuf};
 pub use rules::Rules;
 
 /// One served resource in one version.

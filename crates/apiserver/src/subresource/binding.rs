@@ -16,12 +16,16 @@ use crate::{negotiate, object};
 /// Answers `POST …/pods/NAME/binding`.
 pub(crate) async fn route(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
     let binding = decode(ask, bytes, "", "v1", "Binding")?;
-    bind(ask, &ask.info.name.clone(), binding).await
+    let writer = Writer::new(ask, "CreateOptions")?;
+    let binding = super::admit(&writer, binding, ("", "v1", "Binding")).await?;
+    bind(ask, &ask.info.name, binding).await
 }
 
 /// Answers the older `POST …/bindings`.
 pub(crate) async fn create(ask: &Ask, binding: Value) -> Result<Response<Body>> {
     let name = object::name(&binding).to_owned();
+    let writer = Writer::new(ask, "CreateOptions")?;
+    let binding = super::admit(&writer, binding, ("", "v1", "Binding")).await?;
     let pods = ask.server.0.registry.find("", "v1", "pods").ok_or_else(ApiError::no_such_resource)?;
     let ask = Ask { resource: pods, ..ask.clone() };
     bind(&ask, &name, binding).await
@@ -83,7 +87,7 @@ async fn bind(ask: &Ask, name: &str, binding: Value) -> Result<Response<Body>> {
             }
         }
         scheduled(&mut new, &clock::rfc3339_seconds(writer.now));
-        put(ask, txn, key, &new, writer.now);
+        put(ask, txn, key, &new, writer.now)?;
         Ok(())
     };
     commit(ask, writer.dry_run, decide).await?;

@@ -17,10 +17,11 @@ use crate::write::{Writer, commit};
 /// Answers `POST …/pods/NAME/eviction`.
 pub(crate) async fn route(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
     let eviction = super::binding::decode(ask, bytes, "policy", "v1", "Eviction")?;
+    let writer = Writer::new(ask, "CreateOptions")?;
+    let eviction = super::admit(&writer, eviction, ("policy", "v1", "Eviction")).await?;
     let options = eviction.get("deleteOptions").cloned().unwrap_or_else(|| json!({}));
     let options: DeleteOptions =
         serde_json::from_value(options).map_err(|error| ApiError::bad_request(error.to_string()))?;
-    let writer = Writer::new(ask, "CreateOptions")?;
     let dry = writer.dry_run || options.is_dry();
     let decide = |snapshot: &Snapshot, txn: &mut Txn| {
         let key = ask.resource.key(&ask.info.namespace, &ask.info.name);
@@ -67,23 +68,102 @@ fn spend_budget(writer: &Writer<'_>, snapshot: &Snapshot, txn: &mut Txn, pod: &V
     };
     let mut budget = registry::value(entry);
     let name = meta(entry).name.clone();
-    let allowed = budget.pointer("/status/disruptionsAllowed").and_then(Value::as_i64).unwrap_or(0);
-    if allowed <= 0 {
-        let number = |field: &str| budget["status"][field].as_i64().unwrap_or(0);
-        let text = format!(
-            "The disruption budget {name} needs {} healthy pods and has {} currently",
-            number("desiredHealthy"),
-            number("currentHealthy")
-        );
-        let error = ApiError::too_many_requests(
-            "Cannot evict pod as it would violate the pod's disruption budget.",
-            0,
-        );
-        return Err(error.with_cause("DisruptionBudget", text, ""));
-    }
+    let Some(allowed) = allowed(&budget, &name, is_ready(pod))? else { return Ok(()) };
     budget["status"]["disruptionsAllowed"] = json!(allowed - 1);
     budget["status"]["disruptedPods"][&ask.info.name] = json!(clock::rfc3339_seconds(writer.now));
     let encoded = object::Encoded::new(&budget);
     txn.put_with(entry.key.clone(), move |revision| encoded.at(revision));
     Ok(())
+}
+
+fn is_ready(pod: &Value) -> bool {
+    let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
+    conditions.into_iter().flatten().any(|known| known["type"] == "Ready" && known["status"] == "True")
+}
+
+/// How many evictions the budget allows, at least one; none if this one costs nothing, because the pod is not among
+/// those that the budget counts.
+fn allowed(budget: &Value, name: &str, ready: bool) -> Result<Option<i64>> {
+    let status = &budget["status"];
+    let number = |field: &str| status[field].as_i64().unwrap_or(0);
+    let (healthy, desired) = (number("currentHealthy"), number("desiredHealthy"));
+    let always = budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow";
+    if !ready && (always || (healthy >= desired && desired > 0)) {
+        return Ok(None);
+    }
+    let refused = |text: String, seconds: u32| {
+        let text = format!("The disruption budget {name} {text}");
+        let message = "Cannot evict pod as it would violate the pod's disruption budget.";
+        Err(ApiError::too_many_requests(message, seconds).with_cause("DisruptionBudget", text, ""))
+    };
+    // Counted for what the budget asked before.
+    if number("observedGeneration") < budget["metadata"]["generation"].as_i64().unwrap_or(0) {
+        return refused("is still being processed by the server.".to_owned(), 10);
+    }
+    let allowed = number("disruptionsAllowed");
+    if allowed > 0 {
+        return Ok(Some(allowed));
+    }
+    let conditions = status["conditions"].as_array();
+    let failed = conditions.into_iter().flatten().find(|known| {
+        known["type"] == "DisruptionAllowed" && known["status"] == "False" && known["reason"] == "SyncFailed"
+    });
+    let text = match failed {
+        Some(failed) => {
+            let why = failed["message"].as_str().unwrap_or_default();
+            format!("does not allow evicting pods currently because it failed sync: {why}")
+        }
+        None if healthy <= desired => format!("needs {desired} healthy pods and has {healthy} currently"),
+        None => "does not allow evicting pods currently".to_owned(),
+    };
+    refused(text, 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As kube-apiserver 1.37 answered.
+    #[test]
+    fn a_budget_guards_the_pods_that_it_counts() {
+        let budget = |spec: Value, allowed: i64, healthy: i64, desired: i64| {
+            json!({"metadata": {"generation": 1}, "spec": spec, "status": {"observedGeneration": 1,
+                "disruptionsAllowed": allowed, "currentHealthy": healthy, "desiredHealthy": desired}})
+        };
+        let plain = |allowed, healthy, desired| budget(json!({}), allowed, healthy, desired);
+        let always = json!({"unhealthyPodEvictionPolicy": "AlwaysAllow"});
+        let with = |mut budget: Value, path: &str, value: Value| {
+            *budget.pointer_mut(path).unwrap() = value;
+            budget
+        };
+        let stale = |budget| with(budget, "/status/observedGeneration", json!(0));
+        let mut failed = plain(0, 3, 2);
+        failed["status"]["conditions"] = json!([{"type": "DisruptionAllowed", "status": "False", "reason": "SyncFailed", "message": "boom"}]);
+        for (budget, ready, expected) in [
+            (plain(1, 3, 2), true, Ok(Some(1))),
+            (plain(0, 2, 2), true, Err("needs 2 healthy pods and has 2 currently")),
+            (plain(0, 3, 2), true, Err("does not allow evicting pods currently")),
+            (failed, true, Err("does not allow evicting pods currently because it failed sync: boom")),
+            (stale(plain(1, 3, 2)), true, Err("is still being processed by the server.")),
+            (plain(0, 2, 2), false, Ok(None)),
+            (plain(1, 3, 2), false, Ok(None)),
+            (stale(plain(0, 2, 2)), false, Ok(None)),
+            (plain(0, 1, 2), false, Err("needs 2 healthy pods and has 1 currently")),
+            (plain(0, 0, 0), false, Err("needs 0 healthy pods and has 0 currently")),
+            (budget(always.clone(), 0, 1, 2), false, Ok(None)),
+            (stale(budget(always, 0, 1, 2)), false, Ok(None)),
+        ] {
+            let judged = allowed(&budget, "b", ready).map_err(|error| {
+                let details = error.status().details.clone().unwrap();
+                let waits = details.causes[0].message.contains("processed");
+                assert_eq!(
+                    (error.code().as_u16(), details.retry_after_seconds),
+                    (429, if waits { 10 } else { 0 })
+                );
+                details.causes[0].message.clone()
+            });
+            let expected = expected.map_err(|text| format!("The disruption budget b {text}"));
+            assert_eq!(judged, expected, "{budget} {ready}");
+        }
+    }
 }

@@ -9,10 +9,18 @@ mod token;
 
 use http::{Request, Response};
 
+use serde_json::Value;
+use setpoint_api::apply::{self, OneVersion, ResetFields, WriteContext};
+use setpoint_api::kind::GroupVersionKind;
+use setpoint_api::schema::builtin;
+
+use crate::admission::webhook::{self, Attributes, Operation};
 use crate::body;
 use crate::error::{ApiError, Result};
+use crate::object;
 use crate::server::{Ask, Body};
 use crate::verb;
+use crate::write::Writer;
 
 /// Answers a request for a subresource.
 pub(crate) async fn route(ask: Ask, request: Request<Body>) -> Result<Response<Body>> {
@@ -34,6 +42,42 @@ pub(crate) async fn route(ask: Ask, request: Request<Body>) -> Result<Response<B
         "log" | "exec" | "attach" | "portforward" => stream::route(&ask, request).await,
         other => Err(ApiError::unavailable(format!("the subresource {other} has no backend"))),
     }
+}
+
+/// What webhooks make of something that is created below an object.
+async fn admit(writer: &Writer<'_>, mut sent: Value, kind: Kind) -> Result<Value> {
+    let ask = writer.ask;
+    if ask.reviews.is_none() {
+        return Ok(sent);
+    }
+    object::set_meta_text(&mut sent, "namespace", &ask.info.namespace);
+    own(writer, kind, &mut sent);
+    let snapshot = ask.server.store().snapshot();
+    let attributes = Attributes::of(ask, &snapshot, Operation::Create).with(sent.clone(), None);
+    drop(snapshot);
+    let (group, version, kind) = kind;
+    let admitted = webhook::admit(ask, attributes.about(group, version, kind)).await?;
+    Ok(admitted.unwrap_or(sent))
+}
+
+/// Group, version and kind.
+type Kind = (&'static str, &'static str, &'static str);
+
+/// Nothing is stored, and yet it is noted who asked.
+fn own(writer: &Writer<'_>, kind: Kind, sent: &mut Value) {
+    let Some(schema) = builtin().schema(kind.0, kind.1, kind.2) else { return };
+    let (group, version, kind) = kind;
+    let kind = GroupVersionKind { group: group.into(), version: version.into(), kind: kind.into() };
+    let context = WriteContext {
+        schema: &schema,
+        kind: &kind,
+        manager: &writer.manager,
+        subresource: &writer.ask.info.subresource,
+        now: writer.now,
+        reset_fields: &ResetFields::None,
+        versions: &OneVersion,
+    };
+    apply::track_update(None, sent, &context);
 }
 
 /// Subresources that take and give the whole object.

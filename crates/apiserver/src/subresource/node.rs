@@ -27,10 +27,16 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 /// What a connection attempt comes to.
 pub type Dialing = Pin<Box<dyn Future<Output = io::Result<Box<dyn Io>>> + Send>>;
 
-/// Connects to the kubelet of a node.
+/// Connects to the kubelet of a node, and to what runs there.
 pub trait Nodes: Send + Sync {
     /// A stream on which the node of that name speaks HTTP/1.1; none if it is not one of these nodes.
     fn dial(&self, node: &str) -> Option<Dialing>;
+
+    /// A stream to a port of a pod, whose address need not lead anywhere; none if it does not run on these nodes.
+    fn dial_pod(&self, namespace: &str, pod: &str, port: u16) -> Option<Dialing> {
+        let _ = (namespace, pod, port);
+        None
+    }
 }
 
 /// How long a connection to a node may take.

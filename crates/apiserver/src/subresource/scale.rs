@@ -14,6 +14,7 @@ use setpoint_api::schema::{Schema, builtin};
 use setpoint_api::strategic;
 use setpoint_store::{Entry, Snapshot, Txn};
 
+use crate::admission::webhook::{self, Attributes, Operation};
 use crate::error::{ApiError, Result};
 use crate::negotiate::Form;
 use crate::registry;
@@ -21,7 +22,7 @@ use crate::respond;
 use crate::server::{Ask, Body};
 use crate::verb::update;
 use crate::write::{Writer, commit, media_type};
-use crate::{object, subresource, table};
+use crate::{conversion, object, subresource, table};
 
 /// JSON pointers to the numbers of a scale inside its object.
 struct Paths {
@@ -48,7 +49,17 @@ pub(crate) async fn route(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
         let key = ask.resource.key(&ask.info.namespace, &ask.info.name);
         let entry = ask.server.store().snapshot().get(&key);
         let entry = entry.ok_or_else(|| ApiError::not_found(&ask.resource, &ask.info.name))?;
-        let scale = scale_of(ask, &registry::value(&entry));
+        let entry = conversion::view(ask, entry).await?;
+        let object = registry::value(&entry);
+        // A write begins from zero; a read has nothing to show.
+        if let Some(custom) =
+            ask.resource.custom.as_ref().and_then(|custom| custom.scale(&ask.resource.version))
+            && object.pointer(&paths(ask).spec).is_none()
+        {
+            let path = &custom.spec_replicas;
+            return Err(ApiError::internal(format!("the spec replicas field \"{path}\" does not exist")));
+        }
+        let scale = scale_of(ask, &object);
         let shown = match ask.negotiated.form {
             Form::Table(version) => table::scale(ask, version, &scale),
             _ => scale,
@@ -80,7 +91,10 @@ pub(crate) async fn route(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
     };
     let ((object, warnings), events) = commit(ask, writer.dry_run, decide).await?;
     let written = events.iter().find_map(|event| event.new.clone());
-    let stored = written.map_or(object, |entry| registry::value(&entry));
+    let stored = match written {
+        Some(entry) => registry::value(&*conversion::view(ask, entry).await?),
+        None => object,
+    };
     let mut response = respond::value(StatusCode::OK, &ask.negotiated, &scale_of(ask, &stored))?;
     respond::warn(response.headers_mut(), &crate::verb::patch::judge_doubled(&writer)?);
     respond::warn(response.headers_mut(), &warnings);
@@ -151,7 +165,7 @@ fn decide(
     sent: &Sent,
 ) -> Result<(Value, Vec<String>)> {
     let ask = writer.ask;
-    let live = registry::value(entry);
+    let live = conversion::live(ask, entry)?;
     let mut current = scale_of(ask, &live);
     let owners = live.pointer("/metadata/managedFields");
     let replicas_paths = ReplicasAt::new(ask);
@@ -159,12 +173,28 @@ fn decide(
     if let Some(owners) = scale::entries_of_scale(owners, &replicas_paths).map_err(broken)? {
         current["metadata"]["managedFields"] = owners;
     }
-    let wanted = match sent {
+    let mut wanted = match sent {
         Sent::Whole(scale) => tracked(writer, &current, scale.clone()),
         Sent::Patch(bytes) => patched(writer, &current, bytes)?,
     };
+    let attributes = |wanted: &Value| {
+        let attributes =
+            Attributes::of(ask, snapshot, Operation::Update).with(wanted.clone(), Some(&current));
+        attributes.about("autoscaling", "v1", "Scale")
+    };
+    if let Some(changed) = webhook::mutate(ask, || attributes(&wanted), |_| Ok(()))? {
+        wanted = changed;
+    }
     let doubled = crate::verb::patch::judge_doubled(writer)?;
     check(ask, &wanted, &live, entry).map_err(|error| error.with_warnings(&doubled))?;
+    webhook::validate(ask, || {
+        // What is judged is the object's scale anew, which names no owners.
+        let mut judged = attributes(&wanted);
+        for scale in judged.object.iter_mut().chain(&mut judged.old) {
+            object::metadata_mut(scale).remove("managedFields");
+        }
+        judged
+    })?;
     let mut new = update::seen(&ask.resource, &live).unwrap_or_else(|| live.clone());
     let replicas = wanted.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
     set_pointer(&mut new, &paths(ask).spec, json!(replicas));

@@ -7,9 +7,10 @@ use http::header::{CONNECTION, CONTENT_TYPE, HOST, UPGRADE};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty};
 use hyper_util::rt::TokioIo;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::node;
+use crate::admission::webhook::{self, Attributes, Operation};
 use crate::error::{ApiError, Result};
 use crate::registry;
 use crate::respond;
@@ -30,6 +31,7 @@ pub(super) async fn route(ask: &Ask, mut request: Request<Body>) -> Result<Respo
     if ask.info.subresource == "log" {
         return log(ask, &target).await;
     }
+    connect(ask).await?;
     let wants_upgrade = request.headers().contains_key(UPGRADE);
     if !wants_upgrade {
         return Err(ApiError::bad_request("Upgrade request required"));
@@ -59,6 +61,39 @@ pub(super) async fn route(ask: &Ask, mut request: Request<Body>) -> Result<Respo
     *response.headers_mut() = answer.headers().clone();
     response.headers_mut().insert(CONNECTION, http::HeaderValue::from_static("Upgrade"));
     Ok(response)
+}
+
+/// Lets webhooks judge a connection to a pod.
+async fn connect(ask: &Ask) -> Result<()> {
+    if ask.reviews.is_none() {
+        return Ok(());
+    }
+    let kind = match ask.info.subresource.as_str() {
+        "exec" => "PodExecOptions",
+        "attach" => "PodAttachOptions",
+        _ => "PodPortForwardOptions",
+    };
+    let mut options = json!({});
+    for flag in ["stdin", "stdout", "stderr", "tty"] {
+        if ask.info.query.flag(flag) {
+            options[flag] = json!(true);
+        }
+    }
+    if let Some(container) = ask.info.query.get("container") {
+        options["container"] = json!(container);
+    }
+    let command: Vec<&str> = ask.info.query.all("command").collect();
+    if !command.is_empty() {
+        options["command"] = json!(command);
+    }
+    let ports: Vec<u16> = ask.info.query.all("ports").filter_map(|port| port.parse().ok()).collect();
+    if !ports.is_empty() {
+        options["ports"] = json!(ports);
+    }
+    let snapshot = ask.server.store().snapshot();
+    let attributes = Attributes::of(ask, &snapshot, Operation::Connect).with(options, None);
+    drop(snapshot);
+    webhook::admit(ask, attributes.about("", "v1", kind)).await.map(|_| ())
 }
 
 fn host(node: &str) -> http::HeaderValue {

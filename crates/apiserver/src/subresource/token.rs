@@ -2,11 +2,8 @@
 
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
-use setpoint_api::apply::{self, OneVersion, ResetFields, WriteContext};
 use setpoint_api::cause::{Cause, Path};
 use setpoint_api::clock;
-use setpoint_api::kind::GroupVersionKind;
-use setpoint_api::schema::builtin;
 use setpoint_store::Snapshot;
 
 use crate::auth::jwt::{Bound, Claims, Ref, sign};
@@ -25,7 +22,13 @@ const LONGEST: i64 = 1 << 32;
 
 /// Answers `POST …/serviceaccounts/NAME/token`.
 pub(crate) async fn route(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
-    let mut request = super::binding::decode(ask, bytes, "authentication.k8s.io", "v1", "TokenRequest")?;
+    let kind = ("authentication.k8s.io", "v1", "TokenRequest");
+    let mut request = super::binding::decode(ask, bytes, kind.0, kind.1, kind.2)?;
+    if request["spec"]["expirationSeconds"].is_null() {
+        request["spec"]["expirationSeconds"] = json!(DEFAULT_SECONDS);
+    }
+    let writer = Writer::new(ask, "CreateOptions")?;
+    let mut request = super::admit(&writer, request, kind).await?;
     let options = ask.server.options();
     let Some(key) = options.service_accounts.signing.clone() else {
         return Ok(crate::route::not_found());
@@ -42,9 +45,7 @@ pub(crate) async fn route(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
         audiences.push(options.service_accounts.issuer.clone());
     }
     let now = options.clock.now();
-    let writer = Writer::new(ask, "CreateOptions")?;
-    request["spec"]["expirationSeconds"] = json!(seconds);
-    own(&writer, &mut request);
+    super::own(&writer, kind, &mut request);
     let claims = Claims {
         exp: now.as_second() + seconds,
         iat: now.as_second(),
@@ -69,26 +70,6 @@ pub(crate) async fn route(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
     object::set_meta_text(&mut request, "namespace", &ask.info.namespace);
     object::set_meta_text(&mut request, "creationTimestamp", &clock::rfc3339_seconds(now));
     respond::value(StatusCode::CREATED, &ask.negotiated, &request)
-}
-
-/// Nothing is stored, and yet it is noted who asked.
-fn own(writer: &Writer<'_>, request: &mut Value) {
-    let kind = GroupVersionKind {
-        group: "authentication.k8s.io".to_owned(),
-        version: "v1".to_owned(),
-        kind: "TokenRequest".to_owned(),
-    };
-    let Some(schema) = builtin().schema(&kind.group, &kind.version, &kind.kind) else { return };
-    let context = WriteContext {
-        schema: &schema,
-        kind: &kind,
-        manager: &writer.manager,
-        subresource: "token",
-        now: writer.now,
-        reset_fields: &ResetFields::None,
-        versions: &OneVersion,
-    };
-    apply::track_update(None, request, &context);
 }
 
 fn lifetime(request: &Value) -> Result<i64> {

@@ -6,10 +6,12 @@ use setpoint_api::cause::{Cause, Path};
 use setpoint_api::{clock, defaults, name, prepare, warnings};
 use setpoint_store::{Snapshot, Txn};
 
+use crate::admission::webhook;
 use crate::error::{ApiError, Result};
 use crate::server::{Ask, Body};
-use crate::write::{Decided, Outcome, Writer, commit, outcome, put, single_owners};
-use crate::{admission, auth, form, managed, object, respond, validate};
+use crate::verb::update;
+use crate::write::{Decided, Writer, commit, outcome, put, single_owners};
+use crate::{admission, auth, managed, object, validate};
 
 /// How often a taken name is drawn again.
 const NAME_TRIES: usize = 8;
@@ -38,18 +40,7 @@ pub(crate) async fn create(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
             ask.resource.group_resource()
         ));
     }
-    if object.pointer("/spec/conversion/strategy").is_some_and(|strategy| strategy == "Webhook")
-        && ask.resource.is("apiextensions.k8s.io", "customresourcedefinitions")
-    {
-        let text = "conversion webhooks are not called by this server: versions differ in apiVersion only";
-        writer.warnings.push(text.to_owned());
-    }
-    let mut response = match outcome(decided, &events) {
-        Outcome::Stored(entry) => form::one_entry(ask, StatusCode::CREATED, &entry)?,
-        Outcome::Value(value) => form::one_value(ask, StatusCode::CREATED, value)?,
-    };
-    respond::warn(response.headers_mut(), &writer.warnings);
-    Ok(response)
+    update::answer(ask, &writer.warnings, StatusCode::CREATED, outcome(decided, &events)).await
 }
 
 /// The object's namespace is the request's.
@@ -76,11 +67,11 @@ pub(crate) fn decide(
     mut object: Value,
 ) -> Result<Decided> {
     let version = crate::write::sent_version(&object).to_owned();
-    let key = name_it(writer, snapshot, &mut object)?;
+    name_it(writer, snapshot, &mut object)?;
     system_fields(writer, &mut object);
     defaults::apply(&writer.ask.resource.stored_kind(), &mut object);
     managed::created(writer, &mut object);
-    admit(writer, snapshot, txn, key, object, &version)
+    admit(writer, snapshot, txn, object, &version)
 }
 
 /// Like [`decide`], for an object that an apply makes: its owners are noted already.
@@ -90,10 +81,10 @@ pub(crate) fn decide_applied(
     txn: &mut Txn,
     mut object: Value,
 ) -> Result<Decided> {
-    let key = name_it(writer, snapshot, &mut object)?;
+    name_it(writer, snapshot, &mut object)?;
     system_fields(writer, &mut object);
     defaults::apply(&writer.ask.resource.stored_kind(), &mut object);
-    admit(writer, snapshot, txn, key, object, "")
+    admit(writer, snapshot, txn, object, "")
 }
 
 fn system_fields(writer: &Writer<'_>, object: &mut Value) {
@@ -103,7 +94,8 @@ fn system_fields(writer: &Writer<'_>, object: &mut Value) {
     {
         metadata.remove(field);
     }
-    metadata.insert("uid".into(), json!(writer.ask.server.options().random.uid()));
+    let uid = writer.uid.get_or_init(|| writer.ask.server.options().random.uid());
+    metadata.insert("uid".into(), json!(uid));
     metadata.insert("creationTimestamp".into(), json!(clock::rfc3339_seconds(writer.now)));
 }
 
@@ -111,16 +103,20 @@ fn admit(
     writer: &Writer<'_>,
     snapshot: &Snapshot,
     txn: &mut Txn,
-    key: Vec<u8>,
     mut object: Value,
     sent_version: &str,
 ) -> Result<Decided> {
     let (ask, resource) = (writer.ask, &writer.ask.resource);
     admission::namespace::may_create(snapshot, ask, object::name(&object))?;
     admission::create(writer, snapshot, &mut object)?;
+    let mut warnings = webhook::written::create(writer, snapshot, &mut object)?;
+    admission::after_webhooks(writer, snapshot, &mut object, None)?;
     prepare::create(&resource.facts, &mut object, &writer.context());
     validate::create(writer, &object)?;
-    let warnings = warnings::of(&resource.group_kind(), resource.custom.is_some(), &object, None);
+    warnings.extend(warnings::of(&resource.group_kind(), resource.custom.is_some(), &object, None));
+    webhook::written::validate(writer, snapshot, &object, None)
+        .map_err(|error| error.with_warnings(&warnings))?;
+    let key = resource.key(object::meta_text(&object, "namespace"), object::name(&object));
     prepare::stored(&resource.stored_kind(), &mut object);
     if let Some(custom) = &resource.custom {
         custom.to_storage(&resource.version, &mut object);
@@ -135,32 +131,35 @@ fn admit(
     if snapshot.get(&key).is_some() {
         return Err(ApiError::already_exists(resource, object::name(&object)));
     }
-    put(ask, txn, key.clone(), &object, writer.now);
+    put(ask, txn, key.clone(), &object, writer.now)?;
     if !sent_version.is_empty() {
         object::set_meta_text(&mut object, "resourceVersion", sent_version);
     }
     Ok(Decided { object, key, unchanged: None, warnings })
 }
 
-/// Draws a name where only its beginning is given, and returns the key.
-fn name_it(writer: &Writer<'_>, snapshot: &Snapshot, object: &mut Value) -> Result<Vec<u8>> {
+/// Draws a name where only its beginning is given.
+fn name_it(writer: &Writer<'_>, snapshot: &Snapshot, object: &mut Value) -> Result<()> {
     let (ask, resource) = (writer.ask, &writer.ask.resource);
     let namespace = object::meta_text(object, "namespace").to_owned();
     if !object::name(object).is_empty() {
-        return Ok(resource.key(&namespace, object::name(object)));
+        return Ok(());
     }
     let base = object::meta_text(object, "generateName").to_owned();
     if base.is_empty() {
         let cause = Cause::required(&Path::new("metadata.name"), "name or generateName is required");
         return Err(ApiError::invalid(resource, "", vec![cause]));
     }
+    let mut kept = writer.drawn.lock().expect("no holder of this lock panics");
     let mut drawn = String::new();
     for _ in 0..NAME_TRIES {
-        drawn = name::generate(&base, &ask.server.options().random);
+        // What is decided again has the name that it had, unless somebody took it.
+        drawn = kept.take().unwrap_or_else(|| name::generate(&base, &ask.server.options().random));
         let key = resource.key(&namespace, &drawn);
         if snapshot.get(&key).is_none() {
             object::set_meta_text(object, "name", &drawn);
-            return Ok(key);
+            *kept = Some(drawn);
+            return Ok(());
         }
     }
     Err(ApiError::generate_name_conflict(resource, &drawn))

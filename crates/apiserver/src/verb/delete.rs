@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::{Response, StatusCode};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use setpoint_api::cause::{Cause, Path};
 use setpoint_api::facts::Garbage;
@@ -11,29 +11,41 @@ use setpoint_api::status::{Details, Status};
 use setpoint_api::{clock, prepare};
 use setpoint_store::{Entry, Snapshot, Txn};
 
+use crate::admission::webhook::{Attributes, Operation};
 use crate::error::{ApiError, Result};
 use crate::negotiate::{Format, Offer, body_format};
 use crate::server::{Ask, Body};
 use crate::verb::update::{may_go, seen};
 use crate::write::{Outcome, Writer, commit, put};
-use crate::{admission, body, form, object, registry, respond};
+use crate::{admission, body, conversion, form, object, respond};
 
 /// `meta/v1.DeleteOptions`.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct DeleteOptions {
+    #[serde(skip_serializing_if = "Option::is_none")]
     grace_period_seconds: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     preconditions: Option<Preconditions>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     orphan_dependents: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     propagation_policy: Option<String>,
+    #[serde(skip_serializing_if = "is_none")]
     pub(crate) dry_run: Option<Vec<String>>,
 }
 
+fn is_none(dry_run: &Option<Vec<String>>) -> bool {
+    dry_run.as_ref().is_none_or(Vec::is_empty)
+}
+
 /// What must be so.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Preconditions {
+    #[serde(skip_serializing_if = "Option::is_none")]
     uid: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     resource_version: Option<String>,
 }
 
@@ -174,6 +186,7 @@ pub(crate) async fn delete(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
     let decide = |snapshot: &Snapshot, txn: &mut Txn| {
         let key = ask.resource.key(&ask.info.namespace, &ask.info.name);
         let entry = snapshot.get(&key).ok_or_else(|| ApiError::not_found(&ask.resource, &ask.info.name))?;
+        webhook(ask, snapshot, &entry, &options)?;
         decide(&writer, snapshot, txn, &entry, &options)
     };
     let (deleted, events) = commit(ask, options.is_dry(), decide).await?;
@@ -181,7 +194,7 @@ pub(crate) async fn delete(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
         Deleted::Terminating(value, key) => {
             let written = events.iter().find(|event| event.key == key).and_then(|event| event.new.clone());
             let outcome = written.map_or(Outcome::Value(value), Outcome::Stored);
-            crate::verb::update::answer(ask, &[], StatusCode::OK, outcome)
+            crate::verb::update::answer(ask, &[], StatusCode::OK, outcome).await
         }
         Deleted::Gone(mut value) if ask.resource.rules.returns_deleted => {
             // The version of a deleted object is that of its deletion.
@@ -203,6 +216,42 @@ pub(crate) async fn delete(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
     }
 }
 
+/// Lets webhooks judge a deletion.
+pub(crate) fn webhook(
+    ask: &Ask,
+    snapshot: &Snapshot,
+    entry: &Arc<Entry>,
+    options: &DeleteOptions,
+) -> Result<()> {
+    if ask.reviews.is_none() {
+        return Ok(());
+    }
+    let mut said = serde_json::to_value(options).map_err(ApiError::internal)?;
+    said["kind"] = json!("DeleteOptions");
+    said["apiVersion"] = json!("meta.k8s.io/v1");
+    let live = conversion::live(ask, entry)?;
+    // Who is on the way and not hurried has been judged.
+    let left = live.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64);
+    if ask.resource.facts.graceful
+        && object::is_terminating(&live)
+        && left.is_some_and(|left| options.grace_period_seconds.is_none_or(|grace| grace >= left))
+    {
+        return Ok(());
+    }
+    // The deletion of a namespace is of that namespace and no later one of its name.
+    if ask.resource.is("", "namespaces") && said["preconditions"].get("uid").is_none() {
+        said["preconditions"]["uid"] = json!(object::meta_text(&live, "uid"));
+    }
+    let attributes = Attributes {
+        old: Some(live),
+        options: said,
+        dry_run: options.is_dry(),
+        ..Attributes::of(ask, snapshot, Operation::Delete)
+    };
+    admission::webhook::mutate(ask, || attributes.clone(), |_| Ok(()))?;
+    admission::webhook::validate(ask, || attributes)
+}
+
 /// Decides whether the object goes now or begins to terminate.
 pub(crate) fn decide(
     writer: &Writer<'_>,
@@ -212,7 +261,7 @@ pub(crate) fn decide(
     options: &DeleteOptions,
 ) -> Result<Deleted> {
     let ask = writer.ask;
-    let live = registry::value(entry);
+    let live = conversion::live(ask, entry)?;
     options.check_preconditions(ask, &live, entry)?;
     let key = entry.key.to_vec();
     // What waits is written as the version of the request has it.
@@ -238,7 +287,7 @@ pub(crate) fn decide(
         custom.to_storage(&ask.resource.version, &mut new);
     }
     if new != live {
-        put(ask, txn, key.clone(), &new, writer.now);
+        put(ask, txn, key.clone(), &new, writer.now)?;
     }
     Ok(Deleted::Terminating(new, key))
 }
@@ -253,10 +302,8 @@ fn set_finalizers(object: &mut Value, finalizers: Vec<String>) {
 }
 
 pub(crate) fn begin(object: &mut Value, grace: i64, now: jiff::Timestamp) {
-    let ends = now + jiff::SignedDuration::from_secs(grace);
+    set_end(object, grace, now);
     let metadata = object::metadata_mut(object);
-    metadata.insert("deletionTimestamp".into(), json!(clock::rfc3339_seconds(ends)));
-    metadata.insert("deletionGracePeriodSeconds".into(), json!(grace));
     let generation = metadata.get("generation").and_then(Value::as_i64).unwrap_or(0);
     if generation > 0 {
         metadata.insert("generation".into(), json!(generation + 1));
@@ -270,7 +317,12 @@ fn shorten(object: &mut Value, live: &Value, grace: Option<i64>, now: jiff::Time
     if grace >= current {
         return;
     }
-    let ends = now + jiff::SignedDuration::from_secs(grace);
+    set_end(object, grace, now);
+}
+
+fn set_end(object: &mut Value, grace: i64, now: jiff::Timestamp) {
+    // Any number of seconds is a grace period, also one that no calendar reaches.
+    let ends = now.checked_add(jiff::SignedDuration::from_secs(grace)).unwrap_or(jiff::Timestamp::MAX);
     let metadata = object::metadata_mut(object);
     metadata.insert("deletionTimestamp".into(), json!(clock::rfc3339_seconds(ends)));
     metadata.insert("deletionGracePeriodSeconds".into(), json!(grace));

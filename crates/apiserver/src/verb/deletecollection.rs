@@ -5,10 +5,11 @@ use std::sync::Arc;
 use http::Response;
 use setpoint_store::{Entry, Snapshot, Txn};
 
-use crate::error::Result;
+use crate::conversion;
+use crate::error::{ApiError, Result};
 use crate::form::{self, Listed};
 use crate::server::{Ask, Body};
-use crate::verb::delete::{DeleteOptions, decide};
+use crate::verb::delete::{DeleteOptions, decide, webhook};
 use crate::verb::list::{Selection, scope};
 use crate::write::{Writer, commit};
 
@@ -19,17 +20,20 @@ pub(crate) async fn deletecollection(ask: &Ask, bytes: &[u8]) -> Result<Response
     let writer = Writer::new(ask, "DeleteOptions")?;
     let range = scope(&ask.resource, &ask.info, &selection);
     let snapshot = ask.server.store().snapshot();
-    let selected: Vec<Arc<Entry>> = snapshot
-        .range(&range, None)
-        .filter(|entry| selection.matches(&ask.resource, entry))
-        .cloned()
-        .collect();
+    let found = snapshot.range(&range, None).cloned().collect();
     drop(snapshot);
+    let mut selected: Vec<Arc<Entry>> = conversion::views(ask, found)
+        .await
+        .map_err(|failed| ApiError::unreadable_list(&ask.resource, &failed))?;
+    selected.retain(|entry| selection.matches(&ask.resource, entry));
     for target in &selected {
         let decide = |snapshot: &Snapshot, txn: &mut Txn| match snapshot.get(&target.key) {
             // Somebody else was faster.
             None => Ok(()),
-            Some(entry) => decide(&writer, snapshot, txn, &entry, &options).map(|_| ()),
+            Some(entry) => {
+                webhook(ask, snapshot, &entry, &options)?;
+                decide(&writer, snapshot, txn, &entry, &options).map(|_| ())
+            }
         };
         commit(ask, options.is_dry(), decide).await?;
     }

@@ -2,6 +2,7 @@
 
 use http::{Response, StatusCode};
 
+use crate::conversion;
 use crate::error::{ApiError, Result};
 use crate::form;
 use crate::server::{Ask, Body};
@@ -16,5 +17,6 @@ pub(crate) async fn get(ask: &Ask) -> Result<Response<Body>> {
     let snapshot = ask.server.store().snapshot();
     let key = ask.resource.key(&ask.info.namespace, &ask.info.name);
     let entry = snapshot.get(&key).ok_or_else(|| ApiError::not_found(&ask.resource, &ask.info.name))?;
+    let entry = conversion::view(ask, entry).await?;
     form::one_entry(ask, StatusCode::OK, &entry)
 }

@@ -11,6 +11,7 @@ use setpoint_api::schema::{self, Schema};
 use setpoint_api::selector::{FieldSelector, LabelSelector};
 use setpoint_store::{Entry, KeyRange, ReadError, Snapshot};
 
+use crate::conversion;
 use crate::error::{ApiError, Result};
 use crate::form::{self, Listed};
 use crate::registry::{Resource, fields, meta};
@@ -195,20 +196,49 @@ fn continued(ask: &Ask, text: &str) -> Result<Place> {
 
 /// Answers a list.
 pub(crate) async fn list(ask: &Ask) -> Result<Response<Body>> {
+    // A list has no use for it, but it must be one.
+    ask.info.query.number("timeoutSeconds")?;
     check_options(&ask.info.query)?;
     let selection = Selection::parse(&ask.resource, &ask.info.query)?;
     let limit = ask.info.query.number("limit")?.unwrap_or(0);
     let limit = usize::try_from(limit).unwrap_or(0);
     let place = place(ask).await?;
-    let listed = page(ask, &place, &selection, limit);
+    let revision = place.snapshot.revision();
+    let range = scope(&ask.resource, &ask.info, &selection);
+    let walk = place.snapshot.range(&range, place.after.as_deref());
+    let listed = if ask.conversions.is_some() {
+        let viewed = viewed(ask, walk.cloned().collect(), &selection, limit).await?;
+        page(ask, revision, viewed.iter(), &selection, limit)
+    } else {
+        page(ask, revision, walk, &selection, limit)
+    };
     form::list(ask, listed).await
 }
 
-fn page(ask: &Ask, place: &Place, selection: &Selection, limit: usize) -> Listed {
+/// Selectors are about the version of the request; without one, what comes after the page is only counted.
+async fn viewed(
+    ask: &Ask,
+    mut entries: Vec<Arc<Entry>>,
+    selection: &Selection,
+    limit: usize,
+) -> Result<Vec<Arc<Entry>>> {
+    let shown = if limit > 0 && selection.is_everything() { limit.min(entries.len()) } else { entries.len() };
+    let rest = entries.split_off(shown);
+    let viewed = conversion::views(ask, entries).await;
+    let mut viewed = viewed.map_err(|failed| ApiError::unreadable_list(&ask.resource, &failed))?;
+    viewed.extend(rest);
+    Ok(viewed)
+}
+
+fn page<'e>(
+    ask: &Ask,
+    revision: u64,
+    mut walk: impl Iterator<Item = &'e Arc<Entry>>,
+    selection: &Selection,
+    limit: usize,
+) -> Listed {
     let resource = &ask.resource;
-    let range = scope(resource, &ask.info, selection);
     let mut entries: Vec<Arc<Entry>> = Vec::new();
-    let mut walk = place.snapshot.range(&range, place.after.as_deref());
     let mut more = false;
     for entry in walk.by_ref() {
         if !selection.matches(resource, entry) {
@@ -220,8 +250,7 @@ fn page(ask: &Ask, place: &Place, selection: &Selection, limit: usize) -> Listed
         }
         entries.push(entry.clone());
     }
-    let mut listed =
-        Listed { revision: place.snapshot.revision(), entries, next: String::new(), remaining: None };
+    let mut listed = Listed { revision, entries, next: String::new(), remaining: None };
     if more {
         let last = listed.entries.last().expect("a full page has a last entry");
         let mut start = last.key[resource.prefix.len()..].to_vec();

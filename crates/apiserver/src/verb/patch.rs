@@ -19,7 +19,7 @@ use crate::verb::{create, update};
 use crate::write::{
     Decided, FieldValidation, Writer, commit, media_type, outcome, single_owners, yaml_errors,
 };
-use crate::{body, form, managed, object, registry};
+use crate::{body, conversion, form, managed, object};
 
 /// How a patch is meant.
 enum Patch {
@@ -52,7 +52,7 @@ pub(crate) async fn patch(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
     let ((decided, created), events) = committed.map_err(|error| error.with_warnings(&warnings))?;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     warnings.extend(decided.warnings.iter().cloned());
-    update::answer(ask, &warnings, status, outcome(decided, &events))
+    update::answer(ask, &warnings, status, outcome(decided, &events)).await
 }
 
 /// What a strict reader has against the patch, before anything is done with it.
@@ -214,7 +214,7 @@ fn decide(
         (Patch::Apply { config, force, .. }, entry) => applied(writer, snapshot, txn, config, *force, entry),
         (_, None) => Err(ApiError::not_found(&ask.resource, &ask.info.name)),
         (patch, Some(entry)) => {
-            let live = registry::value(&entry);
+            let live = conversion::live(ask, &entry)?;
             let shown = form::present_value(&ask.resource, live.clone());
             let patched = patched(ask, shown, patch)?;
             let new = checked(writer, patched)?;
@@ -290,13 +290,15 @@ fn applied(
     if entry.is_none() && !ask.info.subresource.is_empty() && !ask.resource.facts.create_on_update {
         return Err(ApiError::not_found(&ask.resource, &ask.info.name));
     }
-    let live = entry.as_ref().map(|entry| registry::value(entry));
+    let live = entry.as_ref().map(|entry| conversion::live(ask, entry)).transpose()?;
     let shown = live.as_ref().map(|live| form::presented_value(&ask.resource, live));
     let knowledge = managed::Knowledge::new(&ask.resource, &ask.info.subresource);
     let result = apply::server_side_apply(shown.as_deref(), config, force, &knowledge.context(writer));
     let applied = result.map_err(apply_refused)?;
-    // Another version may not have all that is stored: then even what changes nothing is written.
-    let merged = (applied.changed || !ask.resource.has_all_that_is_stored()).then(|| {
+    // Another version may not have all that is stored: then even what changes nothing is written; and
+    // webhooks are asked about it.
+    let is_needed = applied.changed || !ask.resource.has_all_that_is_stored() || ask.reviews.is_some();
+    let merged = is_needed.then(|| {
         let mut merged = applied.object.into_owned();
         object::set_meta_text(&mut merged, "name", &ask.info.name);
         merged

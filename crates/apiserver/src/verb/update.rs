@@ -10,13 +10,14 @@ use setpoint_api::kind::GroupKind;
 use setpoint_api::{defaults, prepare, warnings};
 use setpoint_store::{Entry, Snapshot, Txn};
 
+use crate::admission::webhook;
 use crate::auth::authz;
 use crate::error::{ApiError, Result};
 use crate::registry::Resource;
 use crate::server::{Ask, Body};
 use crate::verb::create;
 use crate::write::{Decided, Outcome, Writer, commit, outcome, put, sent_version, single_owners};
-use crate::{admission, form, managed, object, registry, respond, validate};
+use crate::{admission, conversion, form, managed, object, respond, validate};
 
 /// Replaces an object.
 pub(crate) async fn update(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
@@ -25,11 +26,15 @@ pub(crate) async fn update(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
     let placed = create::place(ask, sent).and_then(|placed| named(ask, placed));
     let mut object = placed.map_err(|error| error.with_warnings(&writer.warnings))?;
     writer.warnings.extend(single_owners(&mut object, false));
+    if ask.reviews.is_some() {
+        let given = SYSTEM_FIELDS.into_iter();
+        writer.unsent = given.filter(|field| object["metadata"].get(field).is_none()).collect();
+    }
     let decide = |snapshot: &Snapshot, txn: &mut Txn| {
         let key = ask.resource.key(&ask.info.namespace, &ask.info.name);
         match snapshot.get(&key) {
             Some(entry) => {
-                let live = registry::value(&entry);
+                let live = conversion::live(ask, &entry)?;
                 check_version(&writer, &object, &live, &entry)?;
                 change(&writer, snapshot, txn, &entry, live, object.clone()).map(|decided| (decided, false))
             }
@@ -45,18 +50,21 @@ pub(crate) async fn update(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
     let ((decided, created), events) = committed.map_err(|error| error.with_warnings(&writer.warnings))?;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     writer.warnings.extend(decided.warnings.iter().cloned());
-    answer(ask, &writer.warnings, status, outcome(decided, &events))
+    answer(ask, &writer.warnings, status, outcome(decided, &events)).await
 }
 
 /// Answers with what a write came to.
-pub(crate) fn answer(
+pub(crate) async fn answer(
     ask: &Ask,
     warnings: &[String],
     status: StatusCode,
     outcome: Outcome,
 ) -> Result<Response<Body>> {
     let mut response = match outcome {
-        Outcome::Stored(entry) => form::one_entry(ask, status, &entry)?,
+        Outcome::Stored(entry) => form::one_entry(ask, status, &*conversion::view(ask, entry).await?)?,
+        Outcome::Value(value) if ask.info.query.has("dryRun") => {
+            form::one_value(ask, status, conversion::read_back(ask, value).await?)?
+        }
         Outcome::Value(value) => form::one_value(ask, status, value)?,
     };
     respond::warn(response.headers_mut(), warnings);
@@ -185,7 +193,9 @@ fn admit(
     mut new: Value,
 ) -> Result<Decided> {
     let resource = &writer.ask.resource;
-    admission::update(writer, snapshot, &mut new, &live)?;
+    admission::update(writer, &mut new, &live);
+    let mut warnings = webhook::written::update(writer, snapshot, &mut new, &live)?;
+    admission::after_webhooks(writer, snapshot, &mut new, Some(&live))?;
     let seen = seen(resource, &live);
     let old = seen.as_ref().unwrap_or(&live);
     let subresource = writer.ask.info.subresource.as_str();
@@ -195,11 +205,14 @@ fn admit(
             prepare::update_subresource(&resource.facts, subresource, &mut new, old, &writer.context());
         }
     }
-    let mut warnings = validate::update(writer, &new, old)?;
+    warnings.extend(validate::update(writer, &new, old)?);
     if resource.custom.is_some() || matches!(subresource, "" | "scale") {
         let custom = resource.custom.is_some();
         warnings.extend(warnings::of(&resource.group_kind(), custom, &new, Some(old)));
     }
+    object::set_meta_text(&mut new, "resourceVersion", sent_version(&live));
+    webhook::written::validate(writer, snapshot, &new, Some(&live))
+        .map_err(|error| error.with_warnings(&warnings))?;
     prepare::stored(&resource.stored_kind(), &mut new);
     if let Some(custom) = &resource.custom {
         custom.to_storage(&resource.version, &mut new);
@@ -238,8 +251,10 @@ pub(crate) fn finish(
         txn.delete(key.clone());
         return Ok(Decided { object: new, key, unchanged: None, warnings: Vec::new() });
     }
-    if !only_timestamps_differ(live, &new) {
-        put(writer.ask, txn, key.clone(), &new, writer.now);
+    let stored = conversion::stored(writer.ask, &new)?;
+    let unchanged = conversion::is_stored_already(writer.ask, entry, &stored);
+    if !unchanged.unwrap_or_else(|| only_timestamps_differ(live, &new)) {
+        put(writer.ask, txn, key.clone(), &new, writer.now)?;
         return Ok(Decided { object: new, key, unchanged: None, warnings: Vec::new() });
     }
     Ok(Decided { object: live.clone(), key, unchanged: Some(entry.clone()), warnings: Vec::new() })
@@ -256,13 +271,17 @@ pub(crate) fn may_go(ask: &Ask, object: &Value) -> bool {
     grace == 0 && !namespace_waits
 }
 
+/// What an object keeps when a replacement leaves it out; the last only then.
+const SYSTEM_FIELDS: [&str; 5] =
+    ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "uid"];
+
 /// What a client cannot change, or may leave out.
-fn keep_system_fields(new: &mut Value, live: &Value) {
+pub(crate) fn keep_system_fields(new: &mut Value, live: &Value) {
     let of_live = |field: &str| live.get("metadata").and_then(|metadata| metadata.get(field)).cloned();
     let metadata = object::metadata_mut(new);
-    for field in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion"] {
+    for field in &SYSTEM_FIELDS[..4] {
         if let Some(value) = of_live(field) {
-            metadata.insert(field.to_owned(), value);
+            metadata.insert((*field).to_owned(), value);
         }
     }
     for field in ["uid", "namespace"] {

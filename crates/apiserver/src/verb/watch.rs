@@ -14,6 +14,7 @@ use setpoint_api::cause::{Cause, Path};
 use setpoint_store::{Entry, Event, KeyRange, ReadError, Watch, WatchError};
 use tokio::time::Instant;
 
+use crate::conversion;
 use crate::error::{ApiError, Result};
 use crate::event::{Kind, Lines};
 use crate::request::Query;
@@ -26,6 +27,11 @@ const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// A watch without a timeout lasts this long and up to twice as long.
 const SHORTEST_DEFAULT: u64 = 1800;
+/// A watch that was asked for more ends after this long: about thirty years, beyond which clocks overflow.
+const LONGEST: u64 = 1_000_000_000;
+/// How long a change waits before its webhook is asked again, at first and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// The most bytes of one frame: events that are ready go out together.
 const FRAME: usize = 64 * 1024;
 
@@ -73,9 +79,10 @@ pub(crate) async fn watch(ask: &Ask) -> Result<Response<Body>> {
         bookmarks: query.flag("allowWatchBookmarks"),
         lines,
         ready: VecDeque::new(),
+        unconverted: Vec::new(),
         source: Source::Ended,
         skip_until: 0,
-        ends: Instant::now() + Duration::from_secs(timeout),
+        ends: Instant::now() + Duration::from_secs(timeout.min(LONGEST)),
         next_bookmark: Instant::now() + BOOKMARK_EVERY,
         last_bookmark_sent: Duration::from_secs(timeout) < BOOKMARK_BEFORE_END,
         ask,
@@ -99,6 +106,8 @@ struct Run {
     bookmarks: bool,
     lines: Lines,
     ready: VecDeque<Ready>,
+    /// Changes that are still in the version that is stored: one batch of the store's.
+    unconverted: Vec<Arc<Event>>,
     source: Source,
     /// Events up to here are not wanted (the client asked for a version that is still to come).
     skip_until: u64,
@@ -128,10 +137,10 @@ impl Run {
         let wants_initial = query.optional_flag("sendInitialEvents");
         if wants_initial == Some(true) {
             self.ask.server.wait_for(version).await?;
-            return self.begin_with_state(range, true);
+            return self.begin_with_state(range, true).await;
         }
         if version == 0 && wants_initial.is_none() {
-            return self.begin_with_state(range, false);
+            return self.begin_with_state(range, false).await;
         }
         let store = self.ask.server.store().clone();
         let from = if version == 0 { store.revision() } else { version };
@@ -149,14 +158,30 @@ impl Run {
     }
 
     /// Everything that is there, then everything that happens.
-    fn begin_with_state(&mut self, range: KeyRange, announce_end: bool) -> Result<()> {
+    async fn begin_with_state(&mut self, range: KeyRange, announce_end: bool) -> Result<()> {
         let store = self.ask.server.store();
         let snapshot = store.snapshot();
         let revision = snapshot.revision();
         let watch = store.watch(range.clone(), revision).map_err(|e| ApiError::unreadable(&e, revision))?;
-        let resource = &self.ask.resource;
-        let wanted = snapshot.range(&range, None).filter(|entry| self.selection.matches(resource, entry));
-        self.ready = wanted.cloned().map(Ready::Added).collect();
+        let resource = self.ask.resource.clone();
+        if self.ask.conversions.is_some() {
+            let found = snapshot.range(&range, None).cloned().collect();
+            match conversion::views(&self.ask, found).await {
+                Ok(views) => {
+                    let wanted = views.into_iter().filter(|entry| self.selection.matches(&resource, entry));
+                    self.ready = wanted.map(Ready::Added).collect();
+                }
+                Err(failed) => {
+                    let line = self.lines.error(&ApiError::unreadable_list(&resource, &failed));
+                    self.ready.push_back(Ready::Line(line));
+                    return Ok(());
+                }
+            }
+        } else {
+            let wanted =
+                snapshot.range(&range, None).filter(|entry| self.selection.matches(&resource, entry));
+            self.ready = wanted.cloned().map(Ready::Added).collect();
+        }
         if announce_end && self.bookmarks {
             self.ready.push_back(Ready::InitialEnd(revision));
         }
@@ -178,6 +203,10 @@ impl Run {
             if let Some(frame) = self.drain() {
                 return Some(frame);
             }
+            if !self.unconverted.is_empty() {
+                self.convert().await;
+                continue;
+            }
             let Source::Live(watch) = &mut self.source else { return None };
             let before_end = self.ends.checked_sub(BOOKMARK_BEFORE_END).unwrap_or(self.ends);
             let say_so =
@@ -186,6 +215,7 @@ impl Run {
             tokio::select! {
                 biased;
                 batch = watch.next() => match batch {
+                    Ok(batch) if self.ask.conversions.is_some() => self.unconverted = batch.events,
                     Ok(batch) => self.ready.extend(batch.events.into_iter().map(Ready::Changed)),
                     // Whoever reads slower than the history is kept starts anew.
                     Err(WatchError::Compacted { .. } | WatchError::Closed) | Err(_) => self.source = Source::Ended,
@@ -193,6 +223,35 @@ impl Run {
                 () = tokio::time::sleep_until(say_so), if bookmarks => self.bookmark(before_end),
                 () = tokio::time::sleep_until(ends) => self.source = Source::Ended,
             }
+        }
+    }
+
+    /// Changes wait for their webhook, as they do in kube-apiserver: it is asked again until it answers or the watch
+    /// ends.
+    async fn convert(&mut self) {
+        let mut pause = FIRST_PAUSE;
+        let converted = async {
+            loop {
+                match conversion::events(&self.ask, &self.unconverted).await {
+                    Ok(events) => return events,
+                    Err(failed) => {
+                        let why = failed.first().map_or("", |one| one.why.as_str());
+                        tracing::warn!(
+                            why,
+                            resource = self.ask.resource.plural,
+                            "a watch waits for its conversion"
+                        );
+                    }
+                }
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+        };
+        let converted = tokio::time::timeout_at(self.ends, converted).await;
+        self.unconverted.clear();
+        match converted {
+            Ok(events) => self.ready.extend(events.into_iter().map(Ready::Changed)),
+            Err(_) => self.source = Source::Ended,
         }
     }
 

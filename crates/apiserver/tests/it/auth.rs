@@ -145,3 +145,68 @@ async fn pods_get_a_token_volume_when_the_account_is_admitted() {
     assert_eq!(mount["name"], created["spec"]["volumes"][0]["name"]);
     cluster.post(MAPS, &map("a", json!({}))).await.expect(201);
 }
+
+/// A token as kube-controller-manager puts it into a Secret, and the Secret.
+async fn token_in_secret(cluster: &Cluster) -> (String, Value) {
+    let account = json!({"metadata": {"name": "builder"}});
+    let account = cluster.post("/api/v1/namespaces/default/serviceaccounts", &account).await.expect(201);
+    let claims = json!({"iss": "kubernetes/serviceaccount", "sub": "system:serviceaccount:default:builder",
+        "kubernetes.io/serviceaccount/namespace": "default", "kubernetes.io/serviceaccount/secret.name": "tok",
+        "kubernetes.io/serviceaccount/service-account.name": "builder",
+        "kubernetes.io/serviceaccount/service-account.uid": account["metadata"]["uid"]});
+    let key = cluster.server.options().service_accounts.signing.clone().unwrap();
+    let token = setpoint_apiserver::auth::jwt::sign(&key, &claims).unwrap();
+    let secret = json!({"metadata": {"name": "tok",
+            "annotations": {"kubernetes.io/service-account.name": "builder"}},
+        "type": "kubernetes.io/service-account-token", "stringData": {"token": token}});
+    let secret = cluster.post("/api/v1/namespaces/default/secrets", &secret).await.expect(201);
+    (token, secret)
+}
+
+const SECRET: &str = "/api/v1/namespaces/default/secrets/tok";
+
+#[tokio::test]
+async fn a_token_in_a_secret_is_its_accounts_and_its_use_is_noted() {
+    let cluster = start().await;
+    let (token, _) = token_in_secret(&cluster).await;
+    let refused = cluster.get_with(MAPS, Some(&token)).await.expect(403);
+    let message = refused["message"].as_str().unwrap();
+    assert!(message.contains("User \"system:serviceaccount:default:builder\" cannot list"), "{message}");
+    let noted = cluster.get(SECRET).await.expect(200);
+    assert_eq!(noted["metadata"]["labels"], json!({"kubernetes.io/legacy-token-last-used": "2027-01-15"}));
+    let owners = noted["metadata"]["managedFields"].as_array().unwrap();
+    assert!(owners.iter().any(|owner| owner["manager"] == "kube-apiserver"), "{owners:?}");
+    // Once a day.
+    cluster.get_with(MAPS, Some(&token)).await.expect(403);
+    assert_eq!(cluster.get(SECRET).await.expect(200), noted);
+    // It is for this server only.
+    let review = |audience: &str| json!({"spec": {"token": token, "audiences": [audience]}});
+    let path = "/apis/authentication.k8s.io/v1/tokenreviews";
+    let own = cluster.server.options().service_accounts.issuer.clone();
+    assert_eq!(cluster.post(path, &review(&own)).await.expect(201)["status"]["authenticated"], true);
+    let other = cluster.post(path, &review("vault")).await.expect(201);
+    assert_eq!(other["status"]["authenticated"], Value::Null);
+}
+
+#[tokio::test]
+async fn a_token_ends_with_what_it_stands_in() {
+    const ACCOUNT: &str = "/api/v1/namespaces/default/serviceaccounts/builder";
+    let merge = |patch: Value| (SECRET, patch);
+    for (path, patch) in [
+        merge(json!({"data": {"token": "b3RoZXI="}})),
+        merge(json!({"data": null})),
+        merge(json!({"metadata": {"labels": {"kubernetes.io/legacy-token-invalid-since": "2026-01-01"}}})),
+        (SECRET, Value::Null),
+        (ACCOUNT, Value::Null),
+    ] {
+        let cluster = start().await;
+        let (token, _) = token_in_secret(&cluster).await;
+        assert_eq!(cluster.get_with("/api", Some(&token)).await.code, 200);
+        if patch.is_null() {
+            cluster.delete(path).await.expect(200);
+        } else {
+            cluster.patch(path, crate::cluster::MERGE, &patch).await.expect(200);
+        }
+        assert_eq!(cluster.get_with("/api", Some(&token)).await.code, 401, "{path} {patch}");
+    }
+}

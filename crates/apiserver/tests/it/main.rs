@@ -2,10 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod admission;
 mod auth;
 mod cluster;
+mod conversion;
 mod definitions;
+mod depth;
+mod escalation;
+mod policy;
 mod reads;
 mod relays;
 mod watches;
+mod webhook;
 mod writes;

@@ -13,6 +13,7 @@ async fn pages_show_one_version_whatever_happens_in_between() {
     for name in ["a", "b", "c", "d", "e"] {
         cluster.post(MAPS, &map(name, json!({}))).await.expect(201);
     }
+    assert_eq!(cluster.get(&format!("{MAPS}?timeoutSeconds=x")).await.code, 400);
     let first = cluster.get(&format!("{MAPS}?limit=2")).await.expect(200);
     assert_eq!(first["metadata"]["remainingItemCount"], 3);
     cluster.delete(&format!("{MAPS}/c")).await.expect(200);
@@ -154,4 +155,56 @@ async fn large_lists_are_whole_with_and_without_compression() {
     let mut text = String::new();
     std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(&packed.bytes[..]), &mut text).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), plain.json());
+}
+
+#[tokio::test]
+async fn whoever_uses_what_is_deprecated_is_told() {
+    let cluster = start().await;
+    let expected = ["299 - \"v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice\""];
+    assert_eq!(cluster.get("/api/v1/endpoints").await.warnings(), expected);
+    assert_eq!(cluster.get("/api/v1/namespaces/default/endpoints/nope").await.warnings(), expected);
+    assert!(cluster.get("/api/v1/services").await.warnings().is_empty());
+}
+
+#[tokio::test]
+async fn people_get_indented_answers_and_refusals() {
+    let cluster = start().await;
+    let get = async |path: &str, agent: &str| {
+        let request =
+            http::Request::get(path).header("user-agent", agent).body(crate::cluster::body("")).unwrap();
+        let answer = cluster.send(request).await;
+        (answer.code, String::from_utf8(answer.bytes.to_vec()).unwrap())
+    };
+    let missing = "/api/v1/namespaces/nope";
+    let (code, text) = get(missing, "curl/8").await;
+    assert_eq!((code, text.starts_with("{\n  \"kind\": \"Status\""), text.ends_with('}')), (404, true, true));
+    assert!(get(missing, "client").await.1.ends_with("}\n"));
+    assert!(get("/api/v1/namespaces/nope?pretty=true", "client").await.1.starts_with("{\n"));
+    assert!(get("/api/v1/namespaces/nope?pretty=0", "curl/8").await.1.starts_with("{\"kind\""));
+    assert!(get("/api/v1/namespaces/default", "Mozilla/5.0").await.1.starts_with("{\n"));
+    assert!(get("/api", "Wget/1").await.1.starts_with("{\n"));
+}
+
+#[tokio::test]
+async fn paths_are_unescaped_before_they_are_read() {
+    let cluster = start().await;
+    let wrong = cluster.get("/api/v1/namespaces/%zz").await;
+    assert_eq!((wrong.code, &wrong.bytes[..]), (400, &b"400 Bad Request"[..]));
+    assert_eq!(wrong.headers["connection"], "close");
+    let slash = cluster.get("/api/v1/namespaces/default/configmaps/a%2fb").await.expect(404);
+    assert_eq!(slash["message"], "the server could not find the requested resource");
+    assert_eq!(cluster.get("/%68ealthz").await.code, 200);
+    cluster.get("/api/v1/namespaces?labelSelector=%zz").await.expect(200);
+}
+
+#[tokio::test]
+async fn statusz_tells_since_when_the_server_runs() {
+    let cluster = start().await;
+    cluster.now.fetch_add(3_725, std::sync::atomic::Ordering::Relaxed);
+    let text = cluster.get("/statusz").await;
+    let text = String::from_utf8(text.bytes.to_vec()).unwrap();
+    assert!(text.contains("\nStarted: Fri Jan 15 08:00:00 UTC 2027\nUp: 1 hr 02 min 05 sec\n"), "{text}");
+    let structured = "application/json;v=v1beta1;g=config.k8s.io;as=Statusz";
+    assert_eq!(cluster.get_as("/statusz", structured).await.expect(200)["uptimeSeconds"], 3_725);
+    cluster.get_as("/statusz", "application/json").await.expect(406);
 }

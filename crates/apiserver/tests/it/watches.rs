@@ -58,6 +58,14 @@ async fn a_watch_tells_what_happens_after_its_version() {
 }
 
 #[tokio::test]
+async fn a_watch_may_be_asked_for_longer_than_clocks_reach() {
+    let cluster = start().await;
+    let mut watch = cluster.watch(&format!("timeoutSeconds={}", i64::MAX)).await;
+    cluster.post(MAPS, &map("a", json!({}))).await.expect(201);
+    watch.expect("ADDED").await;
+}
+
+#[tokio::test]
 async fn leaving_a_selector_is_a_deletion_with_the_new_version_and_the_old_content() {
     let cluster = start().await;
     let mut object = map("a", json!({}));

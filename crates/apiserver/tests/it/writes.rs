@@ -218,6 +218,25 @@ async fn bodies_are_bounded_and_must_make_sense() {
     assert_eq!(cluster.send(send(deep.into_bytes(), "application/json")).await.code, 400);
 }
 
+/// Its end lies beyond what a time can say.
+#[tokio::test]
+async fn a_pod_with_the_longest_grace_period_can_be_deleted() {
+    const PODS: &str = "/api/v1/namespaces/default/pods";
+    let cluster = start().await;
+    for (name, own, asked) in
+        [("own", i64::MAX, String::new()), ("asked", 30, format!("?gracePeriodSeconds={}", i64::MAX))]
+    {
+        let pod = json!({"metadata": {"name": name}, "spec": {"terminationGracePeriodSeconds": own,
+            "nodeName": "n", "containers": [{"name": "c", "image": "i"}]}});
+        cluster.post(PODS, &pod).await.expect(201);
+        let deleted = cluster.delete(&format!("{PODS}/{name}{asked}")).await.expect(200);
+        assert_eq!(deleted["metadata"]["deletionGracePeriodSeconds"], i64::MAX);
+        assert_eq!(deleted["metadata"]["deletionTimestamp"], "9999-12-30T22:00:00Z");
+        cluster.delete(&format!("{PODS}/{name}?gracePeriodSeconds=0")).await.expect(200);
+        cluster.get(&format!("{PODS}/{name}")).await.expect(404);
+    }
+}
+
 #[tokio::test]
 async fn collections_are_deleted_by_selector() {
     let cluster = start().await;
@@ -239,14 +258,12 @@ async fn kinds_without_anything_behind_them_say_so() {
     let answer = cluster.post("/apis/networking.k8s.io/v1/namespaces/default/networkpolicies", &policy).await;
     assert_eq!(answer.code, 201);
     assert!(answer.warnings()[0].starts_with("299 - \"networkpolicies.networking.k8s.io"));
-    let template = json!({"metadata": {"labels": {"app": "a"}},
-        "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
-    let job = json!({"metadata": {"name": "j"}, "spec": {"template": template}});
-    let answer = cluster.post("/apis/batch/v1/namespaces/default/jobs", &job).await;
+    let quota = json!({"metadata": {"name": "q"}, "spec": {}});
+    let answer = cluster.post("/api/v1/namespaces/default/resourcequotas", &quota).await;
     assert_eq!(answer.code, 201, "{:?}", answer.bytes);
     assert_eq!(
         answer.warnings(),
-        ["299 - \"jobs.batch are stored and served by this server; nothing acts on them\""]
+        ["299 - \"resourcequotas are stored and served by this server; nothing acts on them\""]
     );
 }
 

@@ -7,6 +7,8 @@ use anyhow::{Context, Result};
 use base64::Engine;
 use kube::Config;
 use setpoint::program::Program;
+use setpoint_apiserver::auth::jwt::{self, SigningKey};
+use setpoint_controllers::TokenSigner;
 use setpoint_node::NodeOptions;
 use setpoint_node::kubelet::server::{API_SERVER, Serving, ServingOptions};
 
@@ -21,8 +23,7 @@ pub struct Arguments {
     /// The kubeconfig of the cluster.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Only these, separated by commas: deployment, replicaset, garbage (gc), namespace, serviceaccount, rootca,
-    /// endpoints, endpointslice, nodetaint, scheduler, node.
+    /// Only these, separated by commas: the controllers by name (a wrong name lists them all), gc for garbage, and node.
     #[arg(long, value_name = "NAMES")]
     only: Option<String>,
     /// Act without competing for a lease: only where nothing else runs these controllers.
@@ -31,6 +32,10 @@ pub struct Arguments {
     /// The PEM file of the cluster's authority, which rootca publishes; that of the kubeconfig when absent.
     #[arg(long, value_name = "FILE")]
     root_ca_file: Option<PathBuf>,
+    /// The PEM file of the key by which serviceaccount-token signs the tokens in Secrets (ECDSA P-256); without it that
+    /// controller does not run.
+    #[arg(long, value_name = "FILE")]
+    service_account_private_key_file: Option<PathBuf>,
     #[command(flatten)]
     nodes: Nodes,
 }
@@ -86,7 +91,8 @@ pub async fn run(arguments: Arguments) -> Result<()> {
         None => authority(&config)?,
     };
     let with_nodes = only.as_ref().is_none_or(|names| names.contains(NODE)) && arguments.nodes.nodes > 0;
-    let options = setpoint_controllers::Options { only, root_ca };
+    let token_signer = arguments.service_account_private_key_file.as_deref().map(token_signer).transpose()?;
+    let options = setpoint_controllers::Options { only, root_ca, token_signer };
     let folder = PodFolder::make(None)?;
     let nodes = with_nodes.then(|| arguments.nodes.options(&config, &folder)).transpose()?;
     let register = |manager: &setpoint::Manager| {
@@ -100,6 +106,11 @@ pub async fn run(arguments: Arguments) -> Result<()> {
         }
     };
     Ok(program.run(register).await?)
+}
+
+fn token_signer(path: &Path) -> Result<TokenSigner> {
+    let key = SigningKey::from_pem(&read(path)?)?;
+    Ok(TokenSigner::new(move |claims| jwt::sign(&key, claims)))
 }
 
 impl Nodes {

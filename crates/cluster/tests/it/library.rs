@@ -164,6 +164,21 @@ async fn the_service_kubernetes_leads_to_the_socket() {
 }
 
 #[tokio::test]
+async fn api_servers_beside_this_one_learn_whom_it_trusts() {
+    let cluster = bare().await;
+    cluster.listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let maps: Api<ConfigMap> = Api::namespaced(cluster.client(), "kube-system");
+    let name = "extension-apiserver-authentication";
+    let published = async |what: &str| {
+        cluster.eventually(what, async || maps.get_opt(name).await.unwrap()).await.unwrap()
+    };
+    let authority = cluster.server().options().ca_certificate.clone().unwrap();
+    assert_eq!(published("the map").await.data.unwrap()["client-ca-file"], authority);
+    maps.delete(name, &DeleteParams::default()).await.unwrap();
+    published("the map is back").await;
+}
+
+#[tokio::test]
 async fn a_certificate_of_another_authority_is_answered_with_401() {
     let (cluster, other) = (bare().await, bare().await);
     let address = cluster.listen("127.0.0.1:0".parse().unwrap()).await.unwrap();

@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod controllers;
+mod kubelet;
 mod library;
 mod runtime;

@@ -23,6 +23,7 @@ pub(crate) use hash::pod_template_hash;
 #[cfg(test)]
 pub(crate) use plan::{Observed, Plan, plan};
 pub(crate) use reconcile::register;
+pub(crate) use template::equal_ignoring_hash;
 
 /// Label that tells the pods of one template from those of another.
 pub(crate) const POD_TEMPLATE_HASH: &str = "pod-template-hash";

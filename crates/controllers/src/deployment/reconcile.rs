@@ -6,6 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
+use setpoint::recorder::EventApi;
 use setpoint::{
     Action, Client, ClientError, Context, Controller, DeleteOptions, Error, Key, Manager, NotFoundExt, Patch,
     Reconciler, Request, SetupError,
@@ -33,6 +34,7 @@ pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
         .watches_changes(sets.target().clone(), move |change| of_set.of_replica_set(change))
         .watches_changes(pods.target().clone(), move |change| trigger::of_pod(change, &parents, &owners))
         .named("deployment-controller")
+        .events("deployment-controller", EventApi::CoreV1)
         .field_owner(crate::FIELD_OWNER)
         .concurrency(CONCURRENCY)
         .run(DeploymentController)?;

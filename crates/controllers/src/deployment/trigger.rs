@@ -8,7 +8,7 @@ use setpoint::predicate::Change;
 use setpoint::{Lister, Object, Request};
 
 use crate::field::deployment_spec;
-use crate::selector::{self, Labels};
+use crate::selector;
 
 /// Whether old pods must all be gone before new ones come.
 pub fn is_recreate(deployment: &Deployment) -> bool {
@@ -57,8 +57,7 @@ impl Deployments {
     }
 
     fn matching(&self, namespace: &str, set: &Object) -> Vec<Request> {
-        let labels: Labels =
-            set.labels().iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        let labels = selector::labels_of(set);
         if labels.is_empty() {
             return Vec::new();
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use setpoint::recorder::EventApi;
 use setpoint::{Error, Event, Manager, SetupError, SubscribeOptions, SyncHandle, Target};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -36,7 +37,7 @@ pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
 
 async fn run(manager: Manager, definitions: Target, stopping: CancellationToken) -> Result<(), Error> {
     let client = manager.client().with_field_owner(crate::FIELD_OWNER);
-    let recorder = manager.recorder("garbage-collector-controller");
+    let recorder = manager.recorder("garbage-collector-controller").with_api(EventApi::CoreV1);
     let collector = Arc::new(Collector::new(client, recorder));
     let mut monitors = Monitors {
         manager,

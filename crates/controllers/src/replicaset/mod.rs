@@ -7,12 +7,12 @@ mod reconcile;
 mod status;
 #[cfg(test)]
 mod tests;
-mod trigger;
 
-use batch::slow_start;
+pub(crate) use batch::slow_start;
 #[cfg(test)]
 use plan::Plan;
 use plan::{plan, pod_from_template};
+pub(crate) use rank::stage_order;
 pub(crate) use reconcile::register;
 #[cfg(test)]
 use status::Outlook;

@@ -39,6 +39,25 @@ pub fn deletion_order(pods: &[&Pod], related: &[&Pod], now: Timestamp) -> Vec<us
     order
 }
 
+/// The same without what only ReplicaSets look at, and with times as they are: the latest first.
+pub fn stage_order(pods: &[&Pod]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..pods.len()).collect();
+    order.sort_by_cached_key(|index| {
+        let pod = pods[*index];
+        let (restarts, sidecar_restarts) = restarts(pod);
+        (
+            !node_name(pod).is_empty(),
+            phase_order(phase(pod)),
+            is_ready(pod),
+            ready_since(pod).map(Reverse),
+            Reverse(restarts),
+            Reverse(sidecar_restarts),
+            pod.metadata.creation_timestamp.as_ref().map(|time| Reverse(time.0)),
+        )
+    });
+    order
+}
+
 fn phase_order(phase: &str) -> u8 {
     match phase {
         "Running" => 2,

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use futures::future::join_all;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
-use serde_json::json;
+use setpoint::recorder::EventApi;
 use setpoint::{
-    Action, Client, ClientError, Context, Controller, DeleteOptions, Error, Key, Manager, NotFoundExt, Patch,
-    Reconciler, Request, SetupError,
+    Action, Client, ClientError, Context, Controller, Error, Manager, Reconciler, Request, SetupError,
 };
 
 use super::{Failure, outlook, plan, pod_from_template, slow_start};
@@ -17,6 +16,8 @@ use crate::claim::{Claimant, controller_of, controller_reference};
 use crate::field::replica_set_spec;
 use crate::pod::{is_active, is_terminating};
 use crate::selector;
+use crate::trigger::Owners;
+use crate::write::{self, delete_pod};
 
 /// How many ReplicaSets are worked on at a time.
 const CONCURRENCY: usize = 8;
@@ -25,10 +26,11 @@ const CONCURRENCY: usize = 8;
 pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
     let sets = adopt::children_informer::<ReplicaSet>(manager);
     let pods = adopt::children_informer::<Pod>(manager);
-    let owners = sets.lister();
+    let owners = Owners { lister: sets.lister(), selector: |set| Some(&replica_set_spec(set).selector) };
     Controller::for_kind::<ReplicaSet>(manager)
-        .watches_changes(pods.target().clone(), move |change| super::trigger::of_pod(change, &owners))
+        .watches_changes(pods.target().clone(), move |change| owners.of_child(change))
         .named("replicaset-controller")
+        .events("replicaset-controller", EventApi::CoreV1)
         .field_owner(crate::FIELD_OWNER)
         .concurrency(CONCURRENCY)
         .run(ReplicaSetController)?;
@@ -69,7 +71,7 @@ impl Reconciler for ReplicaSetController {
         let failure = managed.as_ref().err().map(|error| Failure { message: error.to_string() });
         let outlook = outlook(&set, &active, terminating, failure.as_ref(), ctx.now());
         if let Some(status) = &outlook.status {
-            write_status(client, request.key(), &set, status).await?;
+            write::status(client, request.key(), &*set, set.status.as_ref(), status).await?;
         }
         managed?;
         Ok(outlook.requeue.map_or(Action::done(), Action::requeue_after))
@@ -99,7 +101,7 @@ async fn manage(ctx: &Context, set: &ReplicaSet, active: &[&Pod]) -> Result<Mana
     if plan.delete.is_empty() {
         return Ok(Managed::Unchanged);
     }
-    let deletions = plan.delete.iter().map(|index| delete(ctx, set, active[*index]));
+    let deletions = plan.delete.iter().map(|index| delete_pod(ctx, set, active[*index]));
     let failed = join_all(deletions).await.into_iter().find_map(Result::err);
     failed.map_or(Ok(Managed::Changed), Err)
 }
@@ -130,22 +132,6 @@ async fn create(ctx: &Context, set: &ReplicaSet, count: usize) -> Result<Managed
     Ok(Managed::Changed)
 }
 
-async fn delete(ctx: &Context, set: &ReplicaSet, pod: &Pod) -> Result<(), ClientError> {
-    let name = pod.metadata.name.as_deref().unwrap_or_default();
-    let options = DeleteOptions::default().uid(pod.metadata.uid.clone().unwrap_or_default());
-    let key = Key::new(pod.metadata.namespace.as_deref(), name);
-    match ctx.client().delete_with::<Pod>(key, &options).await.ignore_not_found() {
-        Ok(_) => {
-            ctx.recorder().normal(set, "SuccessfulDelete", format!("Deleted pod: {name}"));
-            Ok(())
-        }
-        Err(error) => {
-            ctx.recorder().warning(set, "FailedDelete", format!("Error deleting: {error}"));
-            Err(error)
-        }
-    }
-}
-
 /// Pods of all ReplicaSets with the same controller, this one's included.
 async fn related_pods(client: &Client, set: &ReplicaSet) -> Result<Vec<Arc<Pod>>, ClientError> {
     let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
@@ -162,20 +148,4 @@ async fn related_pods(client: &Client, set: &ReplicaSet) -> Result<Vec<Arc<Pod>>
         pods.extend(children::<Pod>(client, namespace, &uid).await?);
     }
     Ok(pods)
-}
-
-async fn write_status(
-    client: &Client,
-    key: &Key,
-    set: &ReplicaSet,
-    status: &k8s_openapi::api::apps::v1::ReplicaSetStatus,
-) -> Result<(), Error> {
-    let before = set.status.clone().unwrap_or_default();
-    let mut patch = json!({ "metadata": { "uid": set.metadata.uid } });
-    if let Patch::Merge(difference) = Patch::merge_from(&before, status)? {
-        patch["status"] = difference;
-    }
-    // Deleted meanwhile: nobody reads its status any more.
-    client.patch_status::<ReplicaSet>(key, &Patch::Merge(patch)).await.ignore_not_found()?;
-    Ok(())
 }

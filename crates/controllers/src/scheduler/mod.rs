@@ -10,7 +10,8 @@ mod taint;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use affinity::accepts as affinity_accepts;
 pub(crate) use filter::Unschedulable;
 pub(crate) use ledger::{Ledger, Wish};
 pub(crate) use reconcile::register;
-pub(crate) use taint::unschedulable as unschedulable_taint;
+pub(crate) use taint::{is_tolerated, tolerates, unschedulable as unschedulable_taint};

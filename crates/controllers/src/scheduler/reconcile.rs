@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{Binding, Node, ObjectReference, Pod, PodConditi
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 use setpoint::predicate::Change;
+use setpoint::recorder::EventApi;
 use setpoint::{
     Action, Context, Controller, Error, EventType, Key, Manager, Object, Patch, Reconciler, Request,
     SetupError,
@@ -31,6 +32,7 @@ pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
     Controller::new(manager, NAME)
         .watches_changes(manager.target::<Pod>(), move |change| of_pods.pod_changed(change))
         .watches_changes(manager.target::<Node>(), move |change| of_nodes.node_changed(change))
+        .events(NAME, EventApi::EventsV1)
         .field_owner("kube-scheduler")
         .concurrency(CONCURRENCY)
         .run(Scheduler { state })?;
@@ -201,8 +203,9 @@ impl Scheduler {
     }
 }
 
-/// Says why in a condition and an event, once for each different reason.
+/// Says why: in an event each time, which become a series, and in a condition once for each different reason.
 async fn refuse(ctx: &Context, key: &Key, pod: &Pod, why: Unschedulable) -> Result<Action, Error> {
+    publish(ctx, EventType::Warning, pod, "FailedScheduling", "Scheduling", why.message.clone());
     let said = condition(pod, "PodScheduled");
     let repeated = said.is_some_and(|said| {
         said.status == "False"
@@ -216,7 +219,6 @@ async fn refuse(ctx: &Context, key: &Key, pod: &Pod, why: Unschedulable) -> Resu
         "metadata": { "uid": pod.metadata.uid },
         "status": { "conditions": [unschedulable(said, &why, pod.metadata.generation, ctx.now())] },
     });
-    publish(ctx, EventType::Warning, pod, "FailedScheduling", "Scheduling", why.message);
     match ctx.client().patch_status::<Pod>(key, &Patch::Strategic(patch)).await {
         Err(error) if !error.is_not_found() => Err(error.into()),
         _ => Ok(Action::done()),

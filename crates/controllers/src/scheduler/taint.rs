@@ -7,7 +7,8 @@ pub fn is_tolerated(taint: &Taint, tolerations: &[Toleration]) -> bool {
     tolerations.iter().any(|toleration| tolerates(toleration, taint))
 }
 
-fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+/// Whether the toleration covers the taint.
+pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     fn text(given: &Option<String>) -> &str {
         given.as_deref().unwrap_or_default()
     }

@@ -62,7 +62,9 @@ impl LogOptions {
 
     /// The moment before which lines are left out.
     pub fn since(&self, now: Timestamp) -> Option<Timestamp> {
-        let ago = self.since_seconds.map(|seconds| now - SignedDuration::from_secs(seconds));
+        let ago = self
+            .since_seconds
+            .map(|seconds| now.checked_sub(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MIN));
         match (ago, self.since_time) {
             (Some(a), Some(b)) => Some(a.max(b)),
             (a, b) => a.or(b),
@@ -153,6 +155,7 @@ mod tests {
         assert_eq!(select(&[("tailLines", "1")]), "three\n");
         assert_eq!(select(&[("tailLines", "0")]), "");
         assert_eq!(select(&[("sinceSeconds", "2")]), "three\n");
+        assert_eq!(select(&[("sinceSeconds", "9223372036854775807")]), "one\ntwo\nthree\n");
         assert_eq!(select(&[("sinceTime", "2026-11-15T10:00:05Z")]), "two\nthree\n");
         assert_eq!(select(&[("limitBytes", "5")]), "one\nt");
         assert_eq!(

@@ -16,6 +16,8 @@ pub struct References {
     pub config_maps: BTreeMap<String, std::sync::Arc<ConfigMap>>,
     /// Secrets of the pod's namespace.
     pub secrets: BTreeMap<String, std::sync::Arc<Secret>>,
+    /// The variables by which containers find Services.
+    pub services: BTreeMap<String, String>,
     /// What the node has: the limit of who has none.
     pub capacity: Capacity,
 }
@@ -278,6 +280,7 @@ mod tests {
             config_maps: [("c".to_owned(), config.into())].into(),
             secrets: [("s".to_owned(), secret.into())].into(),
             capacity: Capacity::default(),
+            ..References::default()
         }
     }
 

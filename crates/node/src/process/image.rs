@@ -21,9 +21,11 @@ pub struct Image {
     /// The image's name; `*` stands for any text.
     pub pattern: String,
     /// What the container's `command[0]`, its exec probes and `kubectl exec` may name, each with the program of this
-    /// host and the arguments that come before the container's own.
+    /// host and the arguments that come before the container's own. None where the image has nothing to run.
+    #[serde(default)]
     pub programs: BTreeMap<String, Vec<String>>,
-    /// The program of a container without `command`.
+    /// The program of a container without `command`: the image's entry point. Without one, the first of the arguments
+    /// names the program.
     pub default: Option<String>,
     /// The arguments of a container without `command` and `args`.
     #[serde(default)]
@@ -51,9 +53,9 @@ pub enum ImageError {
         /// What it names.
         known: String,
     },
-    /// Neither the container nor the entry says what to run.
-    #[error("the container has no command and the image table names no default for {0}")]
-    NoCommand(String),
+    /// Neither the container nor the entry says what to run; in the words of container runtimes.
+    #[error("no command specified")]
+    NoCommand,
 }
 
 impl ImageTable {
@@ -71,17 +73,17 @@ impl ImageTable {
 impl Image {
     /// The command line for a container's `command` and `args`.
     pub fn command(&self, command: &[String], args: &[String]) -> Result<Vec<String>, ImageError> {
-        let (name, own) = match (command.split_first(), &self.default) {
-            (Some((name, rest)), _) => (name, [rest, args].concat()),
-            (None, Some(name)) if args.is_empty() => (name, self.args.clone()),
-            (None, Some(name)) => (name, args.to_vec()),
-            (None, None) => return Err(ImageError::NoCommand(self.pattern.clone())),
+        let line = match (command, args, &self.default) {
+            ([], [], default) => default.iter().chain(&self.args).cloned().collect(),
+            ([], args, default) => default.iter().chain(args).cloned().collect(),
+            (command, args, _) => [command, args].concat(),
         };
+        let Some((name, own)) = line.split_first() else { return Err(ImageError::NoCommand) };
         let Some(program) = self.programs.get(name) else {
             let known = self.programs.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
             return Err(ImageError::Program { image: self.pattern.clone(), program: name.clone(), known });
         };
-        Ok([program.clone(), own].concat())
+        Ok([program, own].concat())
     }
 }
 
@@ -150,6 +152,23 @@ mod tests {
         let refused = image.command(&words("sh -c id"), &[]).unwrap_err();
         assert_eq!(refused.to_string(), "the image table lets peaceiris/mdbook:* run mdbook, not \"sh\"");
         assert!(table.find("nginx").is_none());
+    }
+
+    #[test]
+    fn an_image_without_an_entry_point_runs_what_the_container_names() {
+        let table = ImageTable::parse(
+            "[[image]]\npattern = \"tools\"\nprograms.sh = [\"/bin/sh\"]\n[[image]]\npattern = \"scratch\"",
+        )
+        .unwrap();
+        let tools = table.find("tools").unwrap();
+        assert_eq!(tools.command(&[], &[]).unwrap_err().to_string(), "no command specified");
+        assert_eq!(tools.command(&[], &words("sh -c id")).unwrap(), words("/bin/sh -c id"));
+        assert_eq!(tools.command(&words("sh"), &words("-c id")).unwrap(), words("/bin/sh -c id"));
+        let with_args = Image { args: words("sh -i"), ..tools.clone() };
+        assert_eq!(with_args.command(&[], &[]).unwrap(), words("/bin/sh -i"), "the image's own arguments");
+        let scratch = table.find("scratch").unwrap();
+        assert_eq!(scratch.command(&[], &[]).unwrap_err(), ImageError::NoCommand);
+        assert!(scratch.command(&words("sh"), &[]).is_err());
     }
 
     #[test]

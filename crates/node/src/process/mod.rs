@@ -12,6 +12,7 @@ pub mod probing;
 pub mod reconcile;
 pub mod root;
 pub mod running;
+pub mod service_links;
 pub mod supervised;
 pub mod terminal;
 pub mod volume;

@@ -29,6 +29,10 @@ pub struct Runs {
     pub failures: i32,
     /// Its image is not in the table: nothing runs behind it.
     pub simulated: bool,
+    /// The image of the present run, or of the last.
+    pub image: String,
+    /// It should run another image: this run ends, and the next begins whatever the restart policy says.
+    pub redefined: bool,
 }
 
 /// One run of a container.
@@ -91,7 +95,7 @@ pub fn plan(pod: &Pod, runs: &BTreeMap<String, Runs>, addresses: &Addresses, now
         next.init_container_statuses = Some(statuses(init, true));
     }
     next.container_statuses = Some(statuses(&spec.containers, false));
-    status::addresses(&mut next, addresses);
+    status::reached_addresses(&mut next, addresses);
     status::phase(&mut next, spec);
     if initialised == Some(false) {
         next.phase = Some("Failed".into());
@@ -139,7 +143,10 @@ pub fn is_sidecar(container: &Container) -> bool {
 }
 
 /// Whether a container that ended so is started again.
-fn starts_again(spec: &PodSpec, container: &Container, end: &ContainerStateTerminated) -> bool {
+fn starts_again(spec: &PodSpec, container: &Container, known: &Runs, end: &ContainerStateTerminated) -> bool {
+    if known.redefined {
+        return true;
+    }
     let init = spec.init_containers.iter().flatten().any(|init| init.name == container.name);
     if init {
         return is_sidecar(container)
@@ -165,7 +172,7 @@ fn advance(
         Run::Refused { at, .. } => *at + REFUSED_PAUSE,
         Run::Running { .. } => return,
         Run::Ended(end) => {
-            if !starts_again(spec, container, end) {
+            if !starts_again(spec, container, &known, end) {
                 return;
             }
             let finished = end.finished_at.as_ref().map_or(now, |time| time.0);
@@ -180,9 +187,12 @@ fn advance(
 }
 
 fn container_status(pod: &Pod, container: &Container, runs: &Runs, init: bool) -> ContainerStatus {
-    let image = container.image.clone().unwrap_or_default();
     let (state, last) = states(pod, container, runs);
     let has_run = !matches!(runs.run, Run::Waiting | Run::Refused { .. }) || runs.last.is_some();
+    let image = match runs.image.as_str() {
+        "" => container.image.clone().unwrap_or_default(),
+        image => image.to_owned(),
+    };
     let running = matches!(runs.run, Run::Running { .. });
     let succeeded = matches!(&runs.run, Run::Ended(end) if end.exit_code == 0);
     let kind = if runs.simulated { "simulated" } else { "process" };
@@ -195,7 +205,8 @@ fn container_status(pod: &Pod, container: &Container, runs: &Runs, init: bool) -
         started: Some(running && runs.started),
         restart_count: runs.restarts,
         state: Some(state),
-        last_state: last.map(|end| ContainerState { terminated: Some(end), ..ContainerState::default() }),
+        // Also without content, as servers store it: what differs from itself would be written at every look.
+        last_state: Some(ContainerState { terminated: last, ..ContainerState::default() }),
         ..ContainerStatus::default()
     }
 }
@@ -221,7 +232,7 @@ fn states(
         },
         Run::Ended(end) => {
             let pause = restart_pause(runs.failures);
-            let again = pod.spec.as_ref().is_some_and(|spec| starts_again(spec, container, end));
+            let again = pod.spec.as_ref().is_some_and(|spec| starts_again(spec, container, runs, end));
             if again && !pause.is_zero() {
                 let message = back_off_message(pod, &container.name, pause.as_secs());
                 return (waiting("CrashLoopBackOff", Some(message)), Some(end.clone()));

@@ -10,7 +10,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
 use kube::ResourceExt;
-use setpoint::{Clock, Key, Recorder, Request};
+use setpoint::{Clock, EventType, Key, Recorder, Request};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -19,11 +19,12 @@ use super::container::{Container, Input};
 use super::init::Launch;
 use super::mounts::Names;
 use super::output::Output;
-use super::plan::{Run, Runs};
+use super::plan::{Run, Runs, is_sidecar};
 use super::probing::{self, Probes};
 use super::running::{Message, Running, Watch, What, terminated};
 use super::supervised::{Condition, End};
 use crate::annotation::Script;
+use crate::events::Voice;
 use crate::host::PodPorts;
 use crate::kubelet::attach::Attachment;
 use crate::kubelet::exec::ExecCommand;
@@ -33,6 +34,9 @@ use crate::log::Log;
 pub const WAKES: usize = 1024;
 /// A container that ran this long is started again at once when it ends, as if it had never failed.
 const FORGIVEN_AFTER: SignedDuration = SignedDuration::from_secs(600);
+
+/// Why a container ends whose image became another.
+const REDEFINED: &str = "definition changed";
 
 const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
@@ -81,6 +85,8 @@ struct Logs {
 pub struct Start {
     /// The container's name.
     pub name: String,
+    /// Its image.
+    pub image: String,
     /// What runs.
     pub what: StartWhat,
 }
@@ -222,10 +228,11 @@ impl ProcessPods {
             }
         };
         runs.run = Run::Running { since: now };
+        runs.image = start.image;
         let logs = entry.logs.entry(start.name.clone()).or_default();
         logs.previous = logs.current.replace(log);
         entry.runs.insert(start.name.clone(), runs);
-        entry.containers.insert(start.name, Running { what, _tasks: tasks });
+        entry.containers.insert(start.name, Running { what, tasks });
         Ok(())
     }
 
@@ -233,7 +240,11 @@ impl ProcessPods {
     pub fn stop(&self, key: &Key, kill: bool) -> bool {
         let mut pods = self.pods();
         let Some(entry) = pods.get_mut(key) else { return true };
-        for running in entry.containers.values() {
+        let voice = Voice::of(&self.0.recorder, &entry.pod);
+        for (name, running) in &entry.containers {
+            if !entry.told_to_stop {
+                voice.container(EventType::Normal, name, "Killing", format!("Stopping container {name}"));
+            }
             if kill {
                 running.signal(SIGKILL);
             } else if !entry.told_to_stop {
@@ -244,11 +255,45 @@ impl ProcessPods {
         !entry.has_programs()
     }
 
+    /// Ends the containers that should run another image than they do; one that waits for its next start waits no longer.
+    pub fn redefine(&self, key: &Key, pod: &Pod, grace: Duration) {
+        let spec = pod.spec.iter();
+        let containers = spec.flat_map(|spec| {
+            let sidecars = spec.init_containers.iter().flatten().filter(|init| is_sidecar(init));
+            spec.containers.iter().chain(sidecars)
+        });
+        let mut simulated = Vec::new();
+        let mut pods = self.pods();
+        let Some(entry) = pods.get_mut(key) else { return };
+        for container in containers {
+            let Some(runs) = entry.runs.get_mut(&container.name) else { continue };
+            let wanted = container.image.as_deref().unwrap_or_default();
+            if runs.redefined || runs.image.is_empty() || runs.image == wanted {
+                continue;
+            }
+            // Another image has not failed yet.
+            runs.failures = 0;
+            let Some(running) = entry.containers.get_mut(&container.name) else { continue };
+            runs.redefined = true;
+            let watch = Watch { pods: self.clone(), key: key.clone(), name: container.name.clone() };
+            match running.what {
+                What::Simulated => simulated.push(watch),
+                What::Process { .. } => drop(running.tasks.spawn(async move {
+                    watch.pods.kill(&watch.key, &watch.name, REDEFINED, grace).await;
+                })),
+            }
+        }
+        drop(pods);
+        for watch in simulated {
+            self.tell_killing(key, &watch.name, REDEFINED);
+            self.ended(&watch, &End { code: 0, signal: None, message: None }, None);
+        }
+    }
+
     /// Tells one container's present run to end, and kills it after the grace period; its end is seen as any other,
     /// and drops the task that this runs in.
     pub(super) async fn kill(&self, key: &Key, name: &str, why: &str, grace: Duration) {
-        let message = format!("Container {name} {why}, will be restarted");
-        self.tell(key, |recorder, pod| recorder.normal(pod, "Killing", message));
+        self.tell_killing(key, name, why);
         self.signal(key, name, SIGTERM);
         tokio::time::sleep(grace).await;
         self.signal(key, name, SIGKILL);
@@ -261,11 +306,16 @@ impl ProcessPods {
     }
 
     /// Records an event about a pod.
-    pub(super) fn tell(&self, key: &Key, event: impl FnOnce(&Recorder, &Pod)) {
+    pub(super) fn tell(&self, key: &Key, event: impl FnOnce(&Voice<'_>)) {
         let pod = self.pods().get(key).map(|entry| entry.pod.clone());
         if let Some(pod) = pod {
-            event(&self.0.recorder, &pod);
+            event(&Voice::of(&self.0.recorder, &pod));
         }
+    }
+
+    fn tell_killing(&self, key: &Key, name: &str, why: &str) {
+        let message = format!("Container {name} {why}, will be restarted");
+        self.tell(key, |voice| voice.container(EventType::Normal, name, "Killing", message));
     }
 
     /// Forgets a pod: what still runs is killed, and its files go.
@@ -380,7 +430,8 @@ fn runs_of(pod: &Pod) -> BTreeMap<String, Runs> {
             _ => Run::Waiting,
         };
         let last = status.last_state.and_then(|state| state.terminated);
-        let known = Runs { run, restarts: status.restart_count, last, ..Runs::default() };
+        let known =
+            Runs { run, restarts: status.restart_count, last, image: status.image, ..Runs::default() };
         runs.insert(status.name, known);
     }
     runs
@@ -411,6 +462,7 @@ impl Runs {
             self.last = Some(end.clone());
             self.restarts += 1;
         }
+        self.redefined = false;
         self
     }
 }
@@ -419,5 +471,5 @@ impl Runs {
 pub fn deadline(pod: &Pod) -> Option<Timestamp> {
     let at = pod.metadata.deletion_timestamp.as_ref()?.0;
     // The stored time is in whole seconds, cut: nobody gets less than the grace period.
-    Some(at + SignedDuration::from_secs(1))
+    Some(at.checked_add(SignedDuration::from_secs(1)).unwrap_or(at))
 }

@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+use setpoint::EventType;
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::running::Watch;
+use crate::events::Voice;
 use crate::host::PodPorts;
 use crate::kubelet::exec::run as run_exec;
-use crate::kubelet::session::Client;
+use crate::kubelet::session::{Client, PIECES};
 use crate::probe::{Check, Schedule, Verdict, attempt};
 
 /// The probes of one container.
@@ -53,7 +57,10 @@ impl Prober {
         let mut eager = Some(EAGER);
         loop {
             turns.next(eager).await;
-            let changed = self.ask(schedule, "Readiness").await.is_some_and(|it| verdict.take(it, schedule));
+            // What a kubelet would not have asked yet is no news.
+            let silent = eager.is_some_and(|pause| pause < schedule.period);
+            let answer = self.ask(schedule, "Readiness", silent).await;
+            let changed = answer.is_some_and(|it| verdict.take(it, schedule));
             let ready = verdict.good == Some(true);
             if changed {
                 self.watch.pods.change(&self.watch.key, &self.watch.name, |runs| runs.ready = ready);
@@ -68,7 +75,7 @@ impl Prober {
         let mut turns = Turns::new(schedule);
         loop {
             turns.next(None).await;
-            let success = self.ask(schedule, "Liveness").await;
+            let success = self.ask(schedule, "Liveness", false).await;
             if success.is_some_and(|success| verdict.take(success, schedule)) {
                 return self.kill(schedule, "failed liveness probe").await;
             }
@@ -80,7 +87,7 @@ impl Prober {
         let mut turns = Turns::new(schedule);
         loop {
             turns.next(None).await;
-            if let Some(success) = self.ask(schedule, "Startup").await {
+            if let Some(success) = self.ask(schedule, "Startup", false).await {
                 verdict.take(success, schedule);
             }
             if let Some(good) = verdict.good {
@@ -95,7 +102,7 @@ impl Prober {
     }
 
     /// Whether it answered well; none where it could not be asked, which a kubelet counts for neither side.
-    async fn ask(&self, schedule: &Schedule, kind: &str) -> Option<bool> {
+    async fn ask(&self, schedule: &Schedule, kind: &str, silent: bool) -> Option<bool> {
         let answer = match &schedule.check {
             Check::Impossible(why) => {
                 self.unhealthy(format!("{kind} probe errored and resulted in unknown state: {why}"));
@@ -104,26 +111,49 @@ impl Prober {
             Check::Exec { command } => self.exec(command, schedule.timeout).await,
             check => attempt(check, &self.ports, schedule.timeout).await,
         };
-        if let Err(message) = &answer {
+        if let Err(message) = &answer
+            && !silent
+        {
             self.unhealthy(format!("{kind} probe failed: {message}"));
         }
         Some(answer.is_ok())
     }
 
     fn unhealthy(&self, message: String) {
-        self.watch.pods.tell(&self.watch.key, |recorder, pod| recorder.warning(pod, "Unhealthy", message));
+        let name = &self.watch.name;
+        let tell = |voice: &Voice<'_>| voice.container(EventType::Warning, name, "Unhealthy", message);
+        self.watch.pods.tell(&self.watch.key, tell);
     }
 
     async fn exec(&self, command: &[String], timeout: Duration) -> Result<(), String> {
         let exec = self.watch.pods.exec(&self.watch.key, &self.watch.name, command.to_vec());
         let exec = exec.ok_or("the container does not run")?;
-        let ended = tokio::time::timeout(timeout, run_exec(exec, Client::default())).await;
-        let status = ended.map_err(|_| format!("command timed out after {}s", timeout.as_secs()))?;
-        match status["status"].as_str() {
-            Some("Success") => Ok(()),
+        let (sender, pieces) = mpsc::channel(PIECES);
+        let client = Client { stdout: Some(sender.clone()), stderr: Some(sender), ..Client::default() };
+        let told = async { tokio::join!(run_exec(exec, client), gather(pieces)) };
+        let (status, output) = tokio::time::timeout(timeout, told).await.map_err(|_| {
+            format!("command timed out: {:?} timed out after {}s", command.join(" "), timeout.as_secs())
+        })?;
+        match (status["status"].as_str(), status["reason"].as_str()) {
+            (Some("Success"), _) => Ok(()),
+            // What the program said of it, as a kubelet tells it.
+            (_, Some("NonZeroExitCode")) => Err(output),
             _ => Err(status["message"].as_str().unwrap_or_default().to_owned()),
         }
     }
+}
+
+/// How much of a probe's output is told; the rest is read and dropped.
+const OUTPUT_BYTES: usize = 10 * 1024;
+
+/// What a program says until its end.
+async fn gather(mut pieces: mpsc::Receiver<Bytes>) -> String {
+    let mut output = Vec::new();
+    while let Some(piece) = pieces.recv().await {
+        let left = OUTPUT_BYTES - output.len();
+        output.extend_from_slice(&piece[..piece.len().min(left)]);
+    }
+    String::from_utf8_lossy(&output).into_owned()
 }
 
 /// How soon a container that has never been ready is asked again; doubles up to the probe's own period.
@@ -143,5 +173,21 @@ impl Turns {
     async fn next(&mut self, pause: Option<Duration>) {
         tokio::time::sleep_until(self.at).await;
         self.at = Instant::now() + pause.unwrap_or(self.period);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_beginning_of_a_programs_output_is_kept() {
+        let (sender, pieces) = mpsc::channel(4);
+        for piece in [vec![b'a'; OUTPUT_BYTES - 2], b"bcd".to_vec(), b"e".to_vec()] {
+            sender.send(Bytes::from(piece)).await.unwrap();
+        }
+        drop(sender);
+        let output = gather(pieces).await;
+        assert_eq!((output.len(), &output[OUTPUT_BYTES - 3..]), (OUTPUT_BYTES, "abc"));
     }
 }

@@ -1,15 +1,15 @@
 //! One look at a process pod: its volumes, its containers, its status.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ConfigMap, Container, Pod, Secret, ServiceAccount};
+use k8s_openapi::api::core::v1::{ConfigMap, Container, Pod, Secret, Service, ServiceAccount};
 use kube::ResourceExt;
 use serde_json::{Value, json};
-use setpoint::{Client, Context, Error, Key};
+use setpoint::{Client, Context, Error, EventType, Key, Query};
 
 use super::container::Input;
 use super::environment::{References, environment, expand};
@@ -20,9 +20,10 @@ use super::plan::{ProcessPlan, is_sidecar, plan};
 use super::pods::{ProcessPods, Start, StartWhat, deadline};
 use super::probing::Probes;
 use super::running::Message;
-use super::volume;
+use super::{service_links, volume};
 use crate::address::{Listen, PodPorts, loopback};
 use crate::annotation::Script;
+use crate::events::Voice;
 use crate::options::NodeOptions;
 use crate::probe::{Check, Schedule, schedule};
 use crate::simulated::Plan;
@@ -61,7 +62,8 @@ impl Look<'_> {
             return Ok(Plan::default());
         }
         self.admit(key, pod)?;
-        let references = self.references(ctx.client(), pod).await?;
+        self.pods.redefine(key, pod, grace(pod));
+        let mut references = self.references(ctx.client(), pod).await?;
         let (tokens, renew_at) = self.tokens(ctx.client(), pod).await?;
         // Files and variables may tell the pod's address, which its status does not have before it first starts.
         let mut told = pod.clone();
@@ -69,6 +71,7 @@ impl Look<'_> {
         let ready = self.write_volumes(ctx, &told, &references, &tokens);
         let mut planned = plan(pod, &self.pods.runs(key), self.addresses, self.now);
         if ready && !planned.start.is_empty() {
+            references.services = self.services(ctx.client(), pod).await?;
             for name in std::mem::take(&mut planned.start) {
                 self.start(ctx, key, &told, &name, &references);
             }
@@ -80,7 +83,7 @@ impl Look<'_> {
         // What a volume needs wakes the pod when it comes; what the disk refuses does not.
         let unmounted = (!ready).then(|| self.now + jiff::SignedDuration::from_secs(10));
         let again_at = planned.again_at.into_iter().chain(renew_at).chain(unmounted).min();
-        Ok(Plan { status: planned.status, remove: false, again_at })
+        Ok(Plan { status: planned.status, again_at, ..Plan::default() })
     }
 
     async fn references(&self, client: &Client, pod: &Pod) -> Result<References, Error> {
@@ -99,6 +102,14 @@ impl Look<'_> {
             }
         }
         Ok(references)
+    }
+
+    /// The variables by which the pod's containers find Services.
+    async fn services(&self, client: &Client, pod: &Pod) -> Result<BTreeMap<String, String>, Error> {
+        let near = Query::namespace(pod.namespace().unwrap_or_default());
+        let near = client.list::<Service>(near).await?;
+        let master = client.get::<Service>((service_links::MASTER_NAMESPACE, service_links::MASTER)).await?;
+        Ok(service_links::variables(pod, near.iter().map(|service| &**service), master.as_deref()))
     }
 
     fn admit(&self, key: &Key, pod: &Pod) -> Result<(), Error> {
@@ -156,7 +167,7 @@ impl Look<'_> {
             };
             if let Err(message) = written {
                 let message = format!("MountVolume.SetUp failed for volume {:?} : {message}", volume.name);
-                ctx.recorder().warning(pod, "FailedMount", message);
+                Voice::of(ctx.recorder(), pod).warning("FailedMount", message);
                 return false;
             }
         }
@@ -185,14 +196,16 @@ impl Look<'_> {
 
     fn start(&self, ctx: &Context, key: &Key, pod: &Pod, name: &str, references: &References) {
         let Some(container) = find(pod, name) else { return };
+        let image = container.image.as_deref().unwrap_or_default();
+        let voice = Voice::of(ctx.recorder(), pod);
         let result = self.prepare(key, pod, container, references).and_then(|what| {
-            let start = Start { name: name.to_owned(), what };
+            let start = Start { name: name.to_owned(), image: image.to_owned(), what };
             self.pods.start(key, start).map_err(|error| ("RunContainerError", error.to_string()))
         });
         match result {
-            Ok(()) => ctx.recorder().normal(pod, "Started", format!("Started container {name}")),
+            Ok(()) => voice.started(name, image),
             Err((reason, message)) => {
-                ctx.recorder().warning(pod, "Failed", format!("Error: {message}"));
+                voice.container(EventType::Warning, name, "Failed", format!("Error: {message}"));
                 self.pods.refuse(key, name, reason, message);
             }
         }
@@ -209,7 +222,7 @@ impl Look<'_> {
         let Some(entry) = self.options.images.find(image) else {
             return Ok(StartWhat::Simulated(self.script_of(pod, container)));
         };
-        let mut variables = environment(pod, container, references, &self.given(pod))
+        let mut variables = environment(pod, container, references, &self.given(pod, references))
             .map_err(|error| ("CreateContainerConfigError", error.to_string()))?;
         variables.extend(self.pods.ports(key).iter().flat_map(PodPorts::environment));
         let words = |words: &Option<Vec<String>>| -> Vec<String> {
@@ -262,13 +275,16 @@ impl Look<'_> {
     }
 
     /// What every container's environment begins with.
-    fn given(&self, pod: &Pod) -> Vec<(String, String)> {
-        let mut given = vec![
+    fn given(&self, pod: &Pod, references: &References) -> Vec<(String, String)> {
+        let mut given: Vec<(String, String)> =
+            references.services.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        given.extend([
             ("PATH".to_owned(), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned()),
             ("HOSTNAME".to_owned(), pod.name_any()),
             // Not the home of who started the node: a program in a pod must not find their kubeconfig.
             ("HOME".to_owned(), "/".to_owned()),
-        ];
+        ]);
+        // After the Services: no traffic reaches their addresses, and this is where the API server really is.
         given.extend(self.options.environment.iter().cloned());
         given
     }

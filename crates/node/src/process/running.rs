@@ -27,7 +27,7 @@ const FALLBACK_LINES: usize = 80;
 /// A container's present run. Dropping it ends it.
 pub(super) struct Running {
     pub what: What,
-    pub _tasks: JoinSet<()>,
+    pub tasks: JoinSet<()>,
 }
 
 pub(super) enum What {

@@ -60,8 +60,20 @@ fn delays_are_kept() {
     let mut pod = pod("Always");
     assert_eq!(step(&mut pod, &script, at(0)).again_at, Some(at(2)));
     assert_eq!(phase_of(&pod), "Pending");
+    let sandbox = |pod: &Pod| {
+        let status = pod.status.as_ref().unwrap();
+        let conditions = status.conditions.as_ref().unwrap();
+        let up = conditions.iter().any(|c| c.type_ == "PodReadyToStartContainers" && c.status == "True");
+        (up, status.host_ip.is_some(), status.pod_ip.is_some())
+    };
+    assert_eq!(sandbox(&pod), (false, true, false), "it has no address of its own before its sandbox is up");
+    // As servers store it.
+    pod.status.as_mut().unwrap().container_statuses.as_mut().unwrap()[0].last_state =
+        Some(Default::default());
+    assert_eq!(step(&mut pod, &script, at(1)).status, None, "nothing happened");
     assert_eq!(step(&mut pod, &script, at(2)).again_at, Some(at(5)));
     assert_eq!((phase_of(&pod), ready(&pod)), ("Running", false));
+    assert_eq!(sandbox(&pod), (true, true, true));
     assert_eq!(step(&mut pod, &script, at(5)).again_at, None);
     assert!(ready(&pod));
 }
@@ -118,6 +130,9 @@ fn a_deleted_pod_goes_after_its_delay_but_within_its_grace() {
     let stubborn = Script { stop_delay: Duration::from_secs(300), ..Script::default() };
     assert_eq!(step(&mut pod, &stubborn, at(10)).again_at, Some(at(40)), "killed when the grace is over");
     assert!(step(&mut pod, &stubborn, at(40)).remove);
+    pod.metadata.deletion_timestamp = Some(Time("9999-12-30T22:00:00Z".parse().unwrap()));
+    pod.metadata.deletion_grace_period_seconds = Some(i64::MAX);
+    assert!(step(&mut pod, &slow, at(10)).remove, "a time that no calendar reaches is over");
 }
 
 #[test]
@@ -131,4 +146,52 @@ fn conditions_of_others_stay() {
     pod.status = Some(PodStatus { conditions: Some(vec![gate.clone()]), ..PodStatus::default() });
     step(&mut pod, &Script::default(), at(0));
     assert!(pod.status.unwrap().conditions.unwrap().contains(&gate));
+}
+
+#[test]
+fn a_changed_image_restarts_what_runs_and_ends_the_wait_of_what_failed() {
+    let change = |pod: &mut Pod| pod.spec.as_mut().unwrap().containers[0].image = Some("nginx:2".into());
+    let container = |pod: &Pod| pod.status.as_ref().unwrap().container_statuses.as_ref().unwrap()[0].clone();
+    let mut steady = pod("Never");
+    step(&mut steady, &Script::default(), at(0));
+    change(&mut steady);
+    assert_eq!(step(&mut steady, &Script::default(), at(9)).redefined, ["main"]);
+    let status = container(&steady);
+    assert_eq!((status.image.as_str(), status.restart_count, ready(&steady)), ("nginx:2", 1, true));
+    assert_eq!(status.last_state.unwrap().terminated.unwrap().finished_at, Some(Time(at(9))));
+    assert_eq!(step(&mut steady, &Script::default(), at(10)), Plan::default());
+
+    let script = Script { run_for: Some(Duration::from_secs(1)), exit_code: 1, ..Script::default() };
+    let mut failing = pod("Always");
+    for second in [0, 1, 2] {
+        step(&mut failing, &script, at(second));
+    }
+    assert!(container(&failing).state.unwrap().waiting.is_some());
+    change(&mut failing);
+    assert!(step(&mut failing, &script, at(3)).redefined.is_empty(), "nothing ran");
+    assert_eq!(container(&failing).restart_count, 2);
+    assert!(container(&failing).state.unwrap().running.is_some());
+
+    let mut done = pod("Never");
+    step(&mut done, &Script { exit_code: 0, ..script }, at(0));
+    step(&mut done, &Script { exit_code: 0, ..script }, at(1));
+    change(&mut done);
+    assert_eq!(step(&mut done, &script, at(2)), Plan::default(), "what has ended stays so");
+}
+
+#[test]
+fn a_pod_that_is_held_is_seen_to_have_ended_before_it_goes() {
+    for (held, ended) in [(true, true), (false, false)] {
+        let mut pod = pod("Never");
+        step(&mut pod, &Script::default(), at(0));
+        pod.metadata.finalizers = held.then(|| vec!["example.com/hold".to_owned()]);
+        pod.metadata.deletion_timestamp = Some(Time(at(40)));
+        pod.metadata.deletion_grace_period_seconds = Some(30);
+        let first = step(&mut pod, &Script::default(), at(10));
+        assert_eq!((first.status.is_some(), first.remove), (ended, !ended));
+        if ended {
+            assert_eq!((phase_of(&pod), ready(&pod)), ("Failed", false));
+            assert!(step(&mut pod, &Script::default(), at(11)).remove);
+        }
+    }
 }

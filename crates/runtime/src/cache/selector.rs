@@ -1,11 +1,13 @@
 //! Label selectors, unpacked once and matched often.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kube::core::{Expression, Selector};
+use setpoint_api::selector::{LabelSelector, Operator};
 
 use super::labels::Labels;
+
+pub use setpoint_api::selector::SelectorError;
 
 /// A label selector.
 ///
@@ -17,44 +19,25 @@ use super::labels::Labels;
 /// # Ok::<(), setpoint::SelectorError>(())
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LabelMatcher(Arc<[Expression]>);
-
-/// A text that is no label selector.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unable to parse requirement {requirement:?} of the label selector")]
-pub struct SelectorError {
-    /// The part that could not be read.
-    pub requirement: String,
-}
+pub struct LabelMatcher(Arc<LabelSelector>);
 
 impl LabelMatcher {
-    /// Reads a selector in the form that the API and kubectl take: `a=b,c!=d,e in (f,g),h notin (i),j,!k`.
+    /// Reads a selector in the form that the API and kubectl take: `a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1`.
     ///
     /// # Errors
-    /// When a part has none of these forms.
+    /// When it has not that form; in Kubernetes' words.
     pub fn parse(selector: &str) -> Result<Self, SelectorError> {
-        split_requirements(selector)
-            .into_iter()
-            .map(parse_requirement)
-            .collect::<Result<Vec<_>, _>>()
-            .map(|expressions| LabelMatcher(expressions.into()))
+        LabelSelector::parse(selector).map(|selector| LabelMatcher(Arc::new(selector)))
     }
 
     /// Whether it has no expression, and so matches every object.
     pub fn matches_everything(&self) -> bool {
-        self.0.is_empty()
+        self.0.is_everything()
     }
 
     /// Whether an object matches whose labels `label` looks up.
     pub fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
-        self.0.iter().all(|expression| match expression {
-            Expression::In(key, values) => label(key).is_some_and(|value| values.contains(value)),
-            Expression::NotIn(key, values) => label(key).is_none_or(|value| !values.contains(value)),
-            Expression::Equal(key, wanted) => label(key) == Some(wanted),
-            Expression::NotEqual(key, unwanted) => label(key) != Some(unwanted),
-            Expression::Exists(key) => label(key).is_some(),
-            Expression::DoesNotExist(key) => label(key).is_none(),
-        })
+        self.0.matches_by(label)
     }
 
     /// Whether an object with these labels matches.
@@ -65,57 +48,15 @@ impl LabelMatcher {
 
 impl From<Selector> for LabelMatcher {
     fn from(selector: Selector) -> Self {
-        LabelMatcher(selector.into_iter().collect())
-    }
-}
-
-/// Splits at the commas that are not inside parentheses.
-fn split_requirements(selector: &str) -> Vec<&str> {
-    let mut depth = 0;
-    let parts = selector.split(move |character| {
-        match character {
-            '(' => depth += 1,
-            ')' => depth -= 1,
-            _ => {}
-        }
-        character == ',' && depth == 0
-    });
-    parts.map(str::trim).filter(|part| !part.is_empty()).collect()
-}
-
-fn parse_requirement(requirement: &str) -> Result<Expression, SelectorError> {
-    let malformed = || SelectorError { requirement: requirement.to_owned() };
-    let expression = if let Some(key) = requirement.strip_prefix('!') {
-        Expression::DoesNotExist(key.trim().to_owned())
-    } else if let Some((head, values)) = requirement.split_once('(') {
-        let values: BTreeSet<String> = values
-            .strip_suffix(')')
-            .ok_or_else(malformed)?
-            .split(',')
-            .map(|value| value.trim().to_owned())
-            .collect();
-        match head.split_whitespace().collect::<Vec<_>>()[..] {
-            [key, "in"] => Expression::In(key.to_owned(), values),
-            [key, "notin"] => Expression::NotIn(key.to_owned(), values),
-            _ => return Err(malformed()),
-        }
-    } else if let Some((key, value)) = requirement.split_once("!=") {
-        Expression::NotEqual(key.trim().to_owned(), value.trim().to_owned())
-    } else if let Some((key, value)) = requirement.split_once("==").or_else(|| requirement.split_once('=')) {
-        Expression::Equal(key.trim().to_owned(), value.trim().to_owned())
-    } else {
-        Expression::Exists(requirement.to_owned())
-    };
-    if key_of(&expression).is_empty() || key_of(&expression).contains(char::is_whitespace) {
-        return Err(malformed());
-    }
-    Ok(expression)
-}
-
-fn key_of(expression: &Expression) -> &str {
-    match expression {
-        Expression::In(key, _) | Expression::NotIn(key, _) | Expression::Equal(key, _) => key,
-        Expression::NotEqual(key, _) | Expression::Exists(key) | Expression::DoesNotExist(key) => key,
+        let requirements = selector.into_iter().map(|expression| match expression {
+            Expression::In(key, values) => (key, Operator::In, values.into_iter().collect()),
+            Expression::NotIn(key, values) => (key, Operator::NotIn, values.into_iter().collect()),
+            Expression::Equal(key, value) => (key, Operator::Equals, vec![value]),
+            Expression::NotEqual(key, value) => (key, Operator::NotEquals, vec![value]),
+            Expression::Exists(key) => (key, Operator::Exists, Vec::new()),
+            Expression::DoesNotExist(key) => (key, Operator::DoesNotExist, Vec::new()),
+        });
+        LabelMatcher(Arc::new(LabelSelector::from_requirements(requirements)))
     }
 }
 
@@ -155,8 +96,27 @@ mod tests {
 
     #[test]
     fn malformed_selectors_are_refused() {
-        for selector in ["=x", "app in web", "app in (web", "app maybe (web)", "a b", "!"] {
+        for selector in
+            ["=x", "app in web", "app in (web", "app maybe (web)", "a b", "!", "a=b=c", "a>b", "_a"]
+        {
             assert!(LabelMatcher::parse(selector).is_err(), "{selector:?}");
         }
+    }
+
+    #[test]
+    fn numbers_are_compared() {
+        let labels = [("size", "12"), ("name", "x")];
+        assert!(matches("size>3", &labels) && matches("size<13", &labels));
+        assert!(!matches("size>12", &labels) && !matches("name>3", &labels) && !matches("absent<3", &labels));
+    }
+
+    #[test]
+    fn a_selector_of_kube_matches_like_its_text() {
+        let selector: Selector =
+            [Expression::NotIn("a".into(), ["1".into()].into()), Expression::Exists("b".into())]
+                .into_iter()
+                .collect();
+        let matcher = LabelMatcher::from(selector);
+        assert_eq!(matcher, LabelMatcher::parse("a notin (1),b").unwrap());
     }
 }

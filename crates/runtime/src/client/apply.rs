@@ -7,7 +7,7 @@ use kube::core::ApiResource;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::caches::{KindName, Where};
+use super::caches::Where;
 use super::intercept::Verb;
 use super::owned;
 use super::write::{APPLY, Write, decode, encode};
@@ -20,14 +20,18 @@ use crate::key::Key;
 const IDENTITY: [&str; 5] = ["name", "namespace", "uid", "resourceVersion", "managedFields"];
 
 impl Client {
-    /// Applies a whole object of the program's type: what it leaves out (`None`) is not touched.
+    /// Applies a whole object of the program's type: what it leaves out (`None`, however the type writes that) is not
+    /// touched. To own a `null` of a nullable field use [`Client::apply_partial`].
     ///
     /// Nothing is sent if the cache shows that this client owns exactly these fields with exactly these values.
     ///
     /// # Errors
     /// What the server says.
     pub async fn apply<K: Kind>(&self, object: &K) -> Result<Arc<K>, ClientError> {
-        self.apply_partial::<K>(object).await
+        let encoded = serde_json::to_value(object);
+        let mut config = encoded.map_err(|source| ClientError::Encode { kind: K::kind(&()), source })?;
+        without_nulls(&mut config);
+        self.apply_partial::<K>(&config).await
     }
 
     /// Applies a partial object: anything that serialises to the fields that this client wants to own, with
@@ -54,9 +58,9 @@ impl Client {
     ) -> Result<Arc<K>, ClientError> {
         let resource = K::api_resource();
         let (key, config) = configuration(&resource, config, subresource)?;
-        let key = self.key_for::<K>(key);
+        let key = self.key_for::<K>(key)?;
         if let Some(object) = self.already_applied(&resource, &key, &config, subresource).await {
-            let declared = self.core.caches.find_typed::<K>(place_of(&key))?;
+            let declared = self.typed_informer_for::<K>(place_of(&key))?;
             return Ok(declared.informer.lister::<K>().decode(&object)?);
         }
         let answer = self.send_apply(&resource, &key, &config, subresource).await?;
@@ -104,7 +108,7 @@ impl Client {
         config: &Value,
         subresource: Option<&str>,
     ) -> Option<Object> {
-        let declared = self.core.caches.find(KindName::of(resource), place_of(key), false).ok()?;
+        let declared = self.informer_for(resource, place_of(key), false).ok()?;
         let object = self.state_for(&declared, Some(key), None).await.ok()?.get(key.as_str())?;
         let owned = self.owned_fields(&object, subresource)?;
         if owned.api_version != resource.api_version || object.is_terminating() {
@@ -135,9 +139,9 @@ impl Client {
     /// # Errors
     /// When no informer keeps the kind, or the object does not decode.
     pub async fn extract<K: Kind>(&self, key: impl Into<Key>) -> Result<Option<Value>, ClientError> {
-        let key = self.key_for::<K>(key);
+        let key = self.key_for::<K>(key)?;
         let resource = K::api_resource();
-        let declared = self.core.caches.find_typed::<K>(place_of(&key))?;
+        let declared = self.typed_informer_for::<K>(place_of(&key))?;
         let Some(object) = self.state_for(&declared, Some(&key), None).await?.get(key.as_str()) else {
             return Ok(None);
         };
@@ -152,6 +156,18 @@ impl Client {
             config["metadata"]["namespace"] = namespace.into();
         }
         Ok(Some(config))
+    }
+}
+
+/// Leaves out the fields that are null. Derived types write `None` like that, and an apply would own it.
+fn without_nulls(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, value| !value.is_null());
+            fields.values_mut().for_each(without_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_nulls),
+        _ => {}
     }
 }
 
@@ -204,4 +220,19 @@ fn ownable(config: &Value) -> Value {
         }
     }
     config
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_none_is_left_out_wherever_it_stands() {
+        let mut config =
+            json!({"spec": {"size": null, "ports": [{"name": null, "port": 1}, null]}, "status": null});
+        without_nulls(&mut config);
+        assert_eq!(config, json!({"spec": {"ports": [{"port": 1}, null]}}));
+    }
 }

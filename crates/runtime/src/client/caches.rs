@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use kube::core::ApiResource;
 
+use super::Client;
 use super::kind::Kind;
 use crate::error::ClientError;
 use crate::informer::SharedInformer;
@@ -21,7 +22,14 @@ pub(crate) struct Declared {
 
 /// All informers of a manager. Clones are one registry; it keeps them alive.
 #[derive(Clone, Default)]
-pub(crate) struct Caches(Arc<RwLock<Vec<Entry>>>, Arc<AtomicUsize>);
+pub(crate) struct Caches(Arc<Registry>);
+
+#[derive(Default)]
+struct Registry {
+    known: RwLock<Vec<Entry>>,
+    next_number: AtomicUsize,
+    ended: AtomicBool,
+}
 
 /// A declared informer and why it is kept.
 struct Entry {
@@ -37,6 +45,12 @@ struct Entry {
 pub struct HeldInformer {
     caches: Caches,
     declared: Declared,
+}
+
+impl HeldInformer {
+    pub(crate) fn number(&self) -> usize {
+        self.declared.number
+    }
 }
 
 impl Deref for HeldInformer {
@@ -93,11 +107,11 @@ pub(crate) enum Where<'a> {
 
 impl Caches {
     fn write(&self) -> RwLockWriteGuard<'_, Vec<Entry>> {
-        self.0.write().expect("no holder of this lock panics")
+        self.0.known.write().expect("no holder of this lock panics")
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Vec<Entry>> {
-        self.0.read().expect("no holder of this lock panics")
+        self.0.known.read().expect("no holder of this lock panics")
     }
 
     /// Keeps an informer until it is forgotten.
@@ -119,7 +133,7 @@ impl Caches {
     fn entry<'a>(&self, known: &'a mut Vec<Entry>, informer: SharedInformer) -> &'a mut Entry {
         let same = |entry: &Entry| entry.declared.informer.target() == informer.target();
         let place = known.iter().position(same).unwrap_or_else(|| {
-            let declared = Declared { number: self.1.fetch_add(1, Ordering::Relaxed), informer };
+            let declared = Declared { number: self.0.next_number.fetch_add(1, Ordering::Relaxed), informer };
             known.push(Entry { declared, kept: false, held: 0 });
             known.len() - 1
         });
@@ -131,9 +145,14 @@ impl Caches {
         self.write().retain(|entry| entry.declared.informer.target() != target);
     }
 
-    /// Stops keeping any.
-    pub(crate) fn clear(&self) {
+    /// Stops keeping any, for good.
+    pub(crate) fn end(&self) {
+        self.0.ended.store(true, Ordering::Relaxed);
         self.write().clear();
+    }
+
+    fn has_ended(&self) -> bool {
+        self.0.ended.load(Ordering::Relaxed)
     }
 
     pub(crate) fn all(&self) -> Vec<Declared> {
@@ -150,12 +169,13 @@ impl Caches {
         declared.filter(|declared| same(declared.informer.target())).cloned().collect()
     }
 
-    /// The informer that answers a read; one without selectors is preferred.
-    pub(crate) fn find(
+    /// The informer that answers a read; one without selectors is preferred, then one of `own`.
+    pub(super) fn find(
         &self,
         kind: KindName<'_>,
         place: Where<'_>,
         metadata_suffices: bool,
+        own: &[usize],
     ) -> Result<Declared, ClientError> {
         let known = self.read();
         let fits = |declared: &&Declared| {
@@ -167,22 +187,60 @@ impl Caches {
         let rank = |declared: &&Declared| {
             let target = declared.informer.target();
             let selective = usize::from(target.labels.is_some()) + usize::from(target.fields.is_some());
-            (selective, target.metadata_only, target.namespaces != Namespaces::All, declared.number)
+            let restricted = target.namespaces != Namespaces::All;
+            (selective, target.metadata_only, restricted, !own.contains(&declared.number))
         };
-        let declared = known.iter().map(|entry| &entry.declared);
-        declared.filter(fits).min_by_key(rank).cloned().ok_or_else(|| ClientError::NoInformer {
-            kind: kind.kind.to_owned(),
-            scope: match place {
-                Where::Namespace(namespace) => format!(" in namespace {namespace}"),
-                Where::Cluster | Where::Everywhere => String::new(),
-            },
-        })
+        let fitting = || known.iter().map(|entry| &entry.declared).filter(fits);
+        let first = fitting().min_by_key(|declared| (rank(declared), declared.number));
+        let first = first.ok_or_else(|| match self.has_ended() {
+            true => ClientError::Stopped,
+            false => no_informer(&known, kind, place),
+        })?;
+        let namespaces = &first.informer.target().namespaces;
+        let elsewhere =
+            |other| rank(&other) == rank(&first) && other.informer.target().namespaces != *namespaces;
+        if matches!(place, Where::Everywhere) && fitting().any(elsewhere) {
+            return Err(ClientError::PartialInformers { kind: kind.kind.to_owned() });
+        }
+        Ok(first.clone())
+    }
+}
+
+impl Client {
+    /// The informer that answers this client's read. Of several that see a part each, its own controller's: that one
+    /// told of the object.
+    pub(super) fn informer_for(
+        &self,
+        resource: &ApiResource,
+        place: Where<'_>,
+        metadata_suffices: bool,
+    ) -> Result<Declared, ClientError> {
+        self.core.caches.find(KindName::of(resource), place, metadata_suffices, &self.identity.informers)
     }
 
-    pub(crate) fn find_typed<K: Kind>(&self, place: Where<'_>) -> Result<Declared, ClientError> {
+    /// As [`Client::informer_for`], for a kind of the program, whole.
+    pub(super) fn typed_informer_for<K: Kind>(&self, place: Where<'_>) -> Result<Declared, ClientError> {
         let (group, version, kind) = (K::group(&()), K::version(&()), K::kind(&()));
-        self.find(KindName { group: &group, version: &version, kind: &kind }, place, false)
+        let kind = KindName { group: &group, version: &version, kind: &kind };
+        self.core.caches.find(kind, place, false, &self.identity.informers)
     }
+}
+
+/// Says also what there is of the kind.
+fn no_informer(known: &[Entry], kind: KindName<'_>, place: Where<'_>) -> ClientError {
+    let targets = known.iter().map(|entry| entry.declared.informer.target());
+    let of_kind: Vec<&Target> = targets.filter(|target| kind.is(&target.resource)).collect();
+    let elsewhere = of_kind.iter().any(|target| target.namespaces != Namespaces::All);
+    let scope = match place {
+        Where::Namespace(namespace) if elsewhere => {
+            format!(" in namespace {namespace} (only in other namespaces)")
+        }
+        Where::Namespace(namespace) => format!(" in namespace {namespace}"),
+        Where::Cluster | Where::Everywhere => String::new(),
+    };
+    let metadata =
+        if of_kind.iter().any(|target| target.metadata_only) { " (its metadata alone)" } else { "" };
+    ClientError::NoInformer { kind: kind.kind.to_owned(), scope: format!("{scope}{metadata}") }
 }
 
 fn covers(informer: &SharedInformer, place: Where<'_>) -> bool {

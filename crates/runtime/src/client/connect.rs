@@ -14,11 +14,23 @@ use crate::watch::ConnectionExecutor;
 #[derive(Clone, Debug)]
 pub(crate) struct Host(pub(crate) Arc<str>);
 
+/// Why there is no client for the cluster that the environment names.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// Neither a kubeconfig nor a service account can be read.
+    #[error("no cluster to connect to: {0}")]
+    Infer(#[from] kube::config::InferConfigError),
+    /// What was read cannot be used.
+    #[error("the configuration of the cluster cannot be used: {0}")]
+    Client(#[from] kube::Error),
+}
+
 /// A client for the cluster that the environment names: kubeconfig, or the service account of the pod.
 ///
 /// # Errors
 /// When there is none, or its configuration cannot be used.
-pub async fn connect() -> Result<kube::Client, Box<dyn std::error::Error + Send + Sync>> {
+pub async fn connect() -> Result<kube::Client, ConnectError> {
     Ok(connect_with(Config::infer().await?)?)
 }
 

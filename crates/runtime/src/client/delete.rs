@@ -112,7 +112,7 @@ impl Client {
         key: impl Into<Key>,
         options: &DeleteOptions,
     ) -> Result<(), ClientError> {
-        self.delete_at(&K::api_resource(), &self.key_for::<K>(key), options).await
+        self.delete_at(&K::api_resource(), &self.key_for::<K>(key)?, options).await
     }
 
     /// Deletes this very object: another one under its name stays.
@@ -121,7 +121,7 @@ impl Client {
     /// What the server says.
     pub async fn delete_object<K: Kind>(&self, object: &K) -> Result<(), ClientError> {
         let resource = K::api_resource();
-        let key = self.key_for::<K>(key_of(object, &resource.kind)?);
+        let key = self.key_for::<K>(key_of(object, &resource.kind)?)?;
         let mut options = DeleteOptions::default();
         options.preconditions.uid = object.meta().uid.clone();
         self.delete_at(&resource, &key, &options).await

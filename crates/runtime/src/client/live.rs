@@ -119,7 +119,7 @@ impl Live<'_> {
     /// # Errors
     /// What the server says.
     pub async fn get<K: Kind>(&self, key: impl Into<Key>) -> Result<Option<K>, ClientError> {
-        self.0.live_get(&K::api_resource(), &self.0.key_for::<K>(key), None).await
+        self.0.live_get(&K::api_resource(), &self.0.key_for::<K>(key)?, None).await
     }
 
     /// All objects that the query selects by namespace, label or field.

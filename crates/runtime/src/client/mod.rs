@@ -29,13 +29,13 @@ use crate::key::Key;
 use crate::lease::LeaderClock;
 
 pub(crate) use connect::Host;
-pub use connect::{connect, connect_with};
+pub use connect::{ConnectError, connect, connect_with};
 pub use consistency::CONSISTENCY_TIMEOUT;
 pub use delete::{DeleteOptions, Preconditions, Propagation};
 pub use dynamic::DynamicClient;
 pub use intercept::{Intercepted, Verb};
 pub use kind::Kind;
-pub(crate) use kind::Parameters;
+pub(crate) use kind::{Parameters, path};
 pub use live::Live;
 pub use owner::{
     controller_reference, is_controlled_by, owner_reference, set_controller_reference, set_owner_reference,
@@ -50,6 +50,7 @@ pub use caches::HeldInformer;
 pub(crate) use consistency::{Pending, Writes};
 pub(crate) use pins::Pins;
 pub(crate) use transport::{Call, Transport};
+pub(crate) use write::{JSON, decode, encode};
 
 use intercept::Interceptors;
 
@@ -57,7 +58,11 @@ use intercept::Interceptors;
 ///
 /// Inside a reconcile ([`Context::client`](crate::Context::client)) reads are repeatable: each kind is read as it
 /// was at the first read of it, moved forward only past this reconcile's own writes. Everywhere reads see what
-/// this process wrote before.
+/// this process wrote before. (One exception: a cache with a selector is not waited for by a write after which the
+/// object no longer matches; its watch tells of that as of any deletion.)
+///
+/// Of several informers of a kind, the one without selectors answers; of several that see a part each, the one that
+/// this client's controller declared.
 ///
 /// Reading a kind that no informer keeps is an error that says what to declare; [`Client::live`] asks the server.
 #[derive(Clone)]
@@ -85,6 +90,8 @@ pub(crate) struct Identity {
     pub(crate) applies_skipped: Counter,
     /// Whether reads wait for own writes.
     pub(crate) consistent: bool,
+    /// The informers that its controller declared, by number.
+    pub(crate) informers: Vec<usize>,
 }
 
 impl fmt::Debug for Client {
@@ -123,6 +130,7 @@ impl Client {
             leader: self.identity.leader.clone(),
             applies_skipped: self.identity.applies_skipped.clone(),
             consistent: self.identity.consistent,
+            informers: self.identity.informers.clone(),
         };
         Client { identity: Arc::new(identity), ..self.clone() }
     }
@@ -159,14 +167,15 @@ impl Client {
         self.pins.as_ref().map(|pins| pins.reconcile_id().to_owned())
     }
 
-    /// The key as this client means it: a restricted one supplies its namespace.
-    fn key_for<K: Kind>(&self, key: impl Into<Key>) -> Key {
+    /// The key as this client means it: a restricted one supplies its namespace. A key that cannot be one of this kind
+    /// would only ever look as if the object did not exist.
+    fn key_for<K: Kind>(&self, key: impl Into<Key>) -> Result<Key, ClientError> {
         let key = key.into();
-        match &self.namespace {
-            Some(namespace) if K::namespaced() && key.namespace().is_none() => {
-                Key::new(Some(namespace), key.name())
-            }
-            _ => key,
+        match (K::namespaced(), key.namespace(), &self.namespace) {
+            (true, None, Some(namespace)) => Ok(Key::new(Some(namespace), key.name())),
+            (true, None, None) => Err(ClientError::Incomplete { kind: K::kind_name(), field: "namespace" }),
+            (false, Some(_), _) => Err(ClientError::ClusterScoped { kind: K::kind_name(), key }),
+            _ => Ok(key),
         }
     }
 

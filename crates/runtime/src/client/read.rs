@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kube::core::{ApiResource, Selector};
 
-use super::caches::{Declared, KindName, Where};
+use super::caches::{Declared, Where};
 use super::intercept::{Intercepted, Verb};
 use super::{Client, Kind};
 use crate::cache::{LabelMatcher, Lister, Object, Snapshot};
@@ -54,7 +54,7 @@ impl Query {
     /// # Errors
     /// When it is no selector.
     pub fn labels(mut self, selector: &str) -> Result<Self, ClientError> {
-        self.matcher = LabelMatcher::parse(selector).map_err(|error| ClientError::Hook(error.into()))?;
+        self.matcher = LabelMatcher::parse(selector)?;
         self.selector = Some(selector.to_owned());
         Ok(self)
     }
@@ -92,9 +92,9 @@ impl Client {
     /// # Errors
     /// When no informer keeps the kind, or the object is no `K`.
     pub async fn get<K: Kind>(&self, key: impl Into<Key>) -> Result<Option<Arc<K>>, ClientError> {
-        let key = self.key_for::<K>(key);
+        let key = self.key_for::<K>(key)?;
         self.check_read(Verb::Get, &K::kind(&()), key.namespace(), Some(key.name()))?;
-        let declared = self.core.caches.find_typed::<K>(place_of(&key))?;
+        let declared = self.typed_informer_for::<K>(place_of(&key))?;
         let snapshot = self.state_for(&declared, Some(&key), None).await?;
         let Some(object) = snapshot.get(key.as_str()) else { return Ok(None) };
         Ok(Some(lister::<K>(&declared, snapshot).decode(&object)?))
@@ -107,7 +107,7 @@ impl Client {
     pub async fn list<K: Kind>(&self, query: Query) -> Result<Vec<Arc<K>>, ClientError> {
         let (kind, query) = (K::kind(&()), self.query_for::<K>(query));
         self.check_read(Verb::List, &kind, query.namespace.as_deref(), None)?;
-        let declared = self.core.caches.find_typed::<K>(query.place())?;
+        let declared = self.typed_informer_for::<K>(query.place())?;
         let snapshot = self.state_for(&declared, None, query.namespace.as_deref()).await?;
         let objects = select(&snapshot, &query, &kind)?;
         let lister = lister::<K>(&declared, snapshot);
@@ -125,7 +125,7 @@ impl Client {
     ) -> Result<Option<Object>, ClientError> {
         let key = key.into();
         self.check_read(Verb::Get, &resource.kind, key.namespace(), Some(key.name()))?;
-        let declared = self.core.caches.find(KindName::of(resource), place_of(&key), true)?;
+        let declared = self.informer_for(resource, place_of(&key), true)?;
         Ok(self.state_for(&declared, Some(&key), None).await?.get(key.as_str()))
     }
 
@@ -139,15 +139,16 @@ impl Client {
         query: Query,
     ) -> Result<Vec<Object>, ClientError> {
         self.check_read(Verb::List, &resource.kind, query.namespace.as_deref(), None)?;
-        let declared = self.core.caches.find(KindName::of(resource), query.place(), true)?;
+        let declared = self.informer_for(resource, query.place(), true)?;
         let snapshot = self.state_for(&declared, None, query.namespace.as_deref()).await?;
         select(&snapshot, &query, &resource.kind)
     }
 
     /// The revision at which this reconcile reads `K`; `None` before its first read.
     pub fn pinned_revision<K: Kind>(&self) -> Option<Revision> {
-        let declared = self.core.caches.find_typed::<K>(Where::Everywhere).ok()?;
-        self.pins.as_ref()?.revision(declared.number)
+        let pins = self.pins.as_ref()?;
+        let declared = self.core.caches.of_kind(&K::api_resource());
+        declared.iter().find_map(|declared| pins.revision(declared.number))
     }
 
     fn check_read(

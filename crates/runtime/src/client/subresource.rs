@@ -20,7 +20,7 @@ impl Client {
         key: impl Into<Key>,
         subresource: &str,
     ) -> Result<Option<T>, ClientError> {
-        self.live_get(&K::api_resource(), &self.key_for::<K>(key), Some(subresource)).await
+        self.live_get(&K::api_resource(), &self.key_for::<K>(key)?, Some(subresource)).await
     }
 
     /// Posts to a subresource: `eviction`, `binding`, `token`.
@@ -33,7 +33,7 @@ impl Client {
         subresource: &str,
         body: &impl Serialize,
     ) -> Result<T, ClientError> {
-        self.write_subresource::<K, T>(Verb::Create, &self.key_for::<K>(key), subresource, JSON, body).await
+        self.write_subresource::<K, T>(Verb::Create, &self.key_for::<K>(key)?, subresource, JSON, body).await
     }
 
     /// Replaces a subresource: `scale`, `approval`.
@@ -46,7 +46,7 @@ impl Client {
         subresource: &str,
         body: &impl Serialize,
     ) -> Result<T, ClientError> {
-        self.write_subresource::<K, T>(Verb::Update, &self.key_for::<K>(key), subresource, JSON, body).await
+        self.write_subresource::<K, T>(Verb::Update, &self.key_for::<K>(key)?, subresource, JSON, body).await
     }
 
     /// Changes a subresource.
@@ -60,7 +60,7 @@ impl Client {
         patch: &Patch,
     ) -> Result<T, ClientError> {
         let content_type = patch.content_type();
-        let key = self.key_for::<K>(key);
+        let key = self.key_for::<K>(key)?;
         self.write_subresource::<K, T>(Verb::Patch, &key, subresource, content_type, patch.value()).await
     }
 

@@ -78,6 +78,12 @@ impl Transport {
         unreachable!("the loop returns at the last attempt")
     }
 
+    /// Sends a call at most once, whatever the server asks for, without a lease. The caller has the deadline.
+    pub(crate) async fn call_once(&self, call: &Call) -> Result<Bytes, ClientError> {
+        let (status, _, body) = self.send_once(None, call).await?;
+        if status.is_success() { Ok(body) } else { Err(api_error(status, &body)) }
+    }
+
     async fn send_once(
         &self,
         leader: Option<&LeaderClock>,

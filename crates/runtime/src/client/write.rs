@@ -1,11 +1,14 @@
 //! Writes: each goes to the server, and is noted so that later reads see it.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use http::Method;
 use kube::core::ApiResource;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use setpoint_api::spelling::as_go_writes;
 
 use super::intercept::{Intercepted, Verb};
 use super::kind::{Parameters, path};
@@ -15,7 +18,7 @@ use super::{Client, Kind, Pending};
 use crate::error::ClientError;
 use crate::key::Key;
 
-pub(super) const JSON: &str = "application/json";
+pub(crate) const JSON: &str = "application/json";
 pub(super) const APPLY: &str = "application/apply-patch+yaml";
 
 /// One write, whatever the kind.
@@ -42,12 +45,18 @@ impl Write<'_> {
     }
 }
 
-pub(super) fn encode(resource: &ApiResource, object: &impl Serialize) -> Result<Bytes, ClientError> {
-    let json = serde_json::to_vec(object);
-    json.map(Bytes::from).map_err(|source| ClientError::Encode { kind: resource.kind.clone().into(), source })
+pub(crate) fn encode(resource: &ApiResource, object: &impl Serialize) -> Result<Bytes, ClientError> {
+    // Of a ControllerRevision kube-apiserver keeps the bytes of `data`, spells them as Go does with every patch, and
+    // refuses any that differ: one that was created in another spelling could never be patched.
+    let json = serde_json::to_string(object)
+        .map_err(|source| ClientError::Encode { kind: resource.kind.clone().into(), source })?;
+    match as_go_writes(&json) {
+        Cow::Owned(spelled) => Ok(spelled.into()),
+        Cow::Borrowed(_) => Ok(json.into()),
+    }
 }
 
-pub(super) fn decode<T: DeserializeOwned>(kind: &str, json: &[u8]) -> Result<T, ClientError> {
+pub(crate) fn decode<T: DeserializeOwned>(kind: &str, json: &[u8]) -> Result<T, ClientError> {
     serde_json::from_slice(json)
         .map_err(|source| ClientError::Decode { kind: kind.to_owned().into(), source })
 }
@@ -159,7 +168,7 @@ impl Client {
 
     async fn replace<K: Kind>(&self, object: &K, subresource: Option<&str>) -> Result<K, ClientError> {
         let resource = K::api_resource();
-        let key = self.key_for::<K>(key_of(object, &resource.kind)?);
+        let key = self.key_for::<K>(key_of(object, &resource.kind)?)?;
         let answer = self
             .write(Write {
                 verb: Verb::Update,
@@ -180,7 +189,7 @@ impl Client {
     /// # Errors
     /// What the server says.
     pub async fn patch<K: Kind>(&self, key: impl Into<Key>, patch: &Patch) -> Result<K, ClientError> {
-        self.patch_at(&K::api_resource(), &self.key_for::<K>(key), None, patch).await
+        self.patch_at(&K::api_resource(), &self.key_for::<K>(key)?, None, patch).await
     }
 
     /// Changes an object's status.
@@ -188,7 +197,7 @@ impl Client {
     /// # Errors
     /// What the server says.
     pub async fn patch_status<K: Kind>(&self, key: impl Into<Key>, patch: &Patch) -> Result<K, ClientError> {
-        self.patch_at(&K::api_resource(), &self.key_for::<K>(key), Some("status"), patch).await
+        self.patch_at(&K::api_resource(), &self.key_for::<K>(key)?, Some("status"), patch).await
     }
 
     /// Changes an object from `old` to `new` with the smallest merge patch; sends nothing if they are equal.

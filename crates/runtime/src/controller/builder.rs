@@ -10,14 +10,15 @@ use tokio_util::sync::CancellationToken;
 use super::handle::ControllerHandle;
 use super::source::{Map, Origin, Source, map_changes, map_objects, map_owner, map_self};
 use super::worker::Work;
-use crate::cache::Object;
-use crate::client::{HeldInformer, Kind};
+use crate::cache::{Object, SelectorError};
+use crate::client::{HeldInformer, Identity, Kind};
 use crate::informer::SharedInformer;
 use crate::manager::{Group, Manager};
 use crate::predicate::{Change, Predicate};
 use crate::queue::Source as Reporter;
 use crate::queue::{QueueOptions, RateLimiter, WorkQueue};
 use crate::reconcile::{Reconciler, Request};
+use crate::recorder::EventApi;
 use crate::watch::Target;
 
 /// How many objects a controller works on at a time, unless it says otherwise. One object is never worked on
@@ -39,6 +40,20 @@ pub enum SetupError {
     /// Nothing would ever queue a request.
     #[error("controller {0:?} watches nothing")]
     NoSource(String),
+    /// `with_predicate` does not follow a source whose events it could filter.
+    #[error(
+        "controller {0:?} has a predicate that filters nothing: `with_predicate` follows `for_kind`, `owns` or \
+         `watches`; `with_predicate_for_all` filters all of them"
+    )]
+    MisplacedPredicate(String),
+    /// The server would refuse what the controller asks for, again and again.
+    #[error("controller {controller:?}: {error}")]
+    Selector {
+        /// The controller's name.
+        controller: String,
+        /// What is wrong with a selector.
+        error: SelectorError,
+    },
     /// The manager has stopped.
     #[error("the manager has stopped")]
     Stopped,
@@ -77,6 +92,9 @@ pub struct Controller {
     reads: Vec<HeldInformer>,
     predicates: Vec<Predicate>,
     owns_without_kind: bool,
+    /// What was declared last has events that a predicate can filter.
+    filterable: bool,
+    misplaced_predicate: bool,
     concurrency: usize,
     limiter: RateLimiter,
     fair: bool,
@@ -84,6 +102,7 @@ pub struct Controller {
     cache_sync_timeout: Duration,
     resync: Option<Duration>,
     field_owner: Option<String>,
+    events: Option<(String, EventApi)>,
     leader_elected: bool,
     read_your_writes: bool,
 }
@@ -117,12 +136,15 @@ impl Controller {
             reads: Vec::new(),
             predicates: Vec::new(),
             owns_without_kind: false,
+            filterable: false,
+            misplaced_predicate: false,
             concurrency: DEFAULT_CONCURRENCY,
             limiter: RateLimiter::default(),
             fair: true,
             reconcile_timeout: None,
             cache_sync_timeout: CACHE_SYNC_TIMEOUT,
             field_owner: None,
+            events: None,
             leader_elected: true,
             read_your_writes: true,
         }
@@ -134,6 +156,7 @@ impl Controller {
             name,
             predicates: Vec::new(),
         });
+        self.filterable = true;
     }
 
     /// Queues the controller's object when an object changes that it controls (`controller: true`).
@@ -203,6 +226,7 @@ impl Controller {
     pub fn channel(mut self, name: &str, receiver: mpsc::Receiver<Request>) -> Self {
         let origin = Origin::Channel { receiver: Mutex::new(Some(receiver)) };
         self.sources.push(Source { origin, name: Reporter::named(name), predicates: Vec::new() });
+        self.filterable = false;
         self
     }
 
@@ -215,14 +239,15 @@ impl Controller {
     /// As [`Controller::reads`], for a part of a kind or one known at run time.
     pub fn reads_target(mut self, target: Target) -> Self {
         self.reads.push(self.manager.hold(target));
+        self.filterable = false;
         self
     }
 
-    /// Filters the events of the source that was declared last.
+    /// Filters the events of the source that was declared last: the kind itself, or one that is owned or watched.
     pub fn with_predicate(mut self, predicate: Predicate) -> Self {
-        match self.sources.last_mut() {
+        match self.sources.last_mut().filter(|_| self.filterable) {
             Some(source) => source.predicates.push(predicate),
-            None => self.predicates.push(predicate),
+            None => self.misplaced_predicate = true,
         }
         self
     }
@@ -279,9 +304,17 @@ impl Controller {
         self
     }
 
-    /// The name under which the controller owns fields; its own name otherwise.
+    /// The name under which the controller owns fields; its own name otherwise. Choose one that no other program uses on
+    /// the same objects, and keep it: two that apply under one name take each other's fields away.
     pub fn field_owner(mut self, field_owner: &str) -> Self {
         self.field_owner = Some(field_owner.to_owned());
+        self
+    }
+
+    /// The name under which the controller records events and the API that it writes; its own name and the manager's
+    /// API otherwise.
+    pub fn events(mut self, name: &str, api: EventApi) -> Self {
+        self.events = Some((name.to_owned(), api));
         self
     }
 
@@ -302,12 +335,7 @@ impl Controller {
     /// # Errors
     /// When the declaration does not make sense; see [`SetupError`].
     pub fn run(mut self, reconciler: impl Reconciler) -> Result<ControllerHandle, SetupError> {
-        if self.owns_without_kind {
-            return Err(SetupError::NoKind(self.name));
-        }
-        if self.sources.is_empty() {
-            return Err(SetupError::NoSource(self.name));
-        }
+        self.validate()?;
         let taken = self.manager.take_name(&self.name)?;
         let options = self.queue_options();
         let queue = WorkQueue::new(&self.name, options);
@@ -315,10 +343,15 @@ impl Controller {
         metrics.watch_queue(&queue);
         let field_owner = self.field_owner.as_deref().unwrap_or(&self.name);
         let leader = self.manager.leader_clock().filter(|_| self.leader_elected);
-        let client = self.manager.client_for(&self.name, field_owner, leader.clone(), self.read_your_writes);
-        let watched = self.sources.iter().filter_map(Source::informer);
-        let informers: Vec<SharedInformer> =
-            watched.cloned().chain(self.reads.iter().map(|informer| (**informer).clone())).collect();
+        let identity = Identity {
+            field_owner: field_owner.to_owned(),
+            leader: leader.clone(),
+            applies_skipped: metrics.applies_skipped(&self.name),
+            consistent: self.read_your_writes,
+            informers: self.held().map(HeldInformer::number).collect(),
+        };
+        let client = self.manager.client_for(identity);
+        let informers: Vec<SharedInformer> = self.held().map(|informer| (**informer).clone()).collect();
         let (added, arriving) = mpsc::unbounded_channel();
         let stop = CancellationToken::new();
         let primary = self.primary.map(|target| (target.resource, self.primary_namespaced));
@@ -334,7 +367,10 @@ impl Controller {
             taken,
             reconciler: Arc::new(reconciler),
             client,
-            recorder: self.manager.recorder_for(&self.name, leader.clone()),
+            recorder: match &self.events {
+                Some((name, api)) => self.manager.recorder_for(name, leader.clone()).with_api(*api),
+                None => self.manager.recorder_for(&self.name, leader.clone()),
+            },
             clock: self.manager.clock().clone(),
             random: self.manager.random().clone(),
             metrics: metrics.controller(&self.name),
@@ -348,6 +384,24 @@ impl Controller {
         let group = if self.leader_elected { Group::Leader } else { Group::Always };
         self.manager.register(&self.name, group, move |stopping| Box::pin(work.run(stopping)))?;
         Ok(ControllerHandle { queue, manager: self.manager, primary, added, stop })
+    }
+
+    fn validate(&self) -> Result<(), SetupError> {
+        if self.owns_without_kind {
+            return Err(SetupError::NoKind(self.name.clone()));
+        }
+        if self.sources.is_empty() {
+            return Err(SetupError::NoSource(self.name.clone()));
+        }
+        if self.misplaced_predicate {
+            return Err(SetupError::MisplacedPredicate(self.name.clone()));
+        }
+        let selector = |error| SetupError::Selector { controller: self.name.clone(), error };
+        self.held().try_for_each(|informer| informer.target().validate()).map_err(selector)
+    }
+
+    fn held(&self) -> impl Iterator<Item = &HeldInformer> {
+        self.sources.iter().filter_map(Source::informer).chain(&self.reads)
     }
 
     fn queue_options(&mut self) -> QueueOptions<Request> {

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use crate::cache::Object;
 use crate::client::HeldInformer;
-use crate::informer::{Event, SharedInformer, SubscribeOptions, SyncHandle};
+use crate::informer::{Event, SubscribeOptions, SyncHandle};
 use crate::predicate::{Change, Predicate};
 use crate::queue::{Priority, Reason, Trigger, WorkQueue};
 use crate::reconcile::Request;
@@ -52,7 +52,7 @@ pub(super) struct Begun {
 
 impl Source {
     /// The informer it listens to, unless it is a channel.
-    pub(super) fn informer(&self) -> Option<&SharedInformer> {
+    pub(super) fn informer(&self) -> Option<&HeldInformer> {
         match &self.origin {
             Origin::Informer { informer, .. } => Some(informer),
             Origin::Channel { .. } => None,

@@ -21,7 +21,7 @@ use super::outcome::{Outcome, Verdict, judge, settle};
 use super::source::Source;
 use crate::client::{Client, HeldInformer, Pending, Pins};
 use crate::error::Error;
-use crate::informer::SharedInformer;
+use crate::informer::{SharedInformer, missing};
 use crate::lease::LeaderClock;
 use crate::manager::TakenName;
 use crate::metrics::ControllerMetrics;
@@ -146,16 +146,10 @@ impl Work {
     }
 
     fn sync_error(&self) -> Error {
-        let waiting: Vec<&str> = self
-            .informers
-            .iter()
-            .filter(|informer| !informer.has_synced())
-            .map(|informer| informer.target().resource.kind.as_str())
-            .collect();
         Error::msg(format!(
             "controller {}: caches of {} did not sync within {:?}",
             self.name,
-            waiting.join(", "),
+            missing(&self.informers),
             self.cache_sync_timeout
         ))
     }
@@ -271,12 +265,12 @@ impl Work {
                 Verdict::BackOff(..) => metrics.requeue.inc(),
                 Verdict::Done | Verdict::GiveUp => metrics.success.inc(),
             },
-            Outcome::Finished(Err(error)) if error.is_conflict() => {
+            Outcome::Finished(Err(error)) if !error.is_terminal() && error.is_conflict() => {
                 tracing::debug!(%error, "somebody else wrote first; trying again");
                 metrics.conflicts.inc();
                 metrics.error.inc()
             }
-            Outcome::Finished(Err(error)) if error.is_not_leader() => {
+            Outcome::Finished(Err(error)) if !error.is_terminal() && error.is_not_leader() => {
                 tracing::debug!(%error, "stopped");
                 metrics.error.inc()
             }

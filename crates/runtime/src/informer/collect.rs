@@ -1,6 +1,8 @@
 //! The informers' numbers as Prometheus metrics.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::{Arc, Mutex};
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -8,6 +10,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
+use super::metrics::Processing;
 use super::shared::SharedInformer;
 use crate::factory::InformerFactory;
 use crate::watch::Namespaces;
@@ -15,7 +18,9 @@ use crate::watch::Namespaces;
 /// Gauges hold 64-bit floats: client-go publishes the last fifteen digits of a version, so does this.
 const VERSION_DIGITS: u64 = 1_000_000_000_000_000;
 
-/// Publishes the numbers of a factory's informers whenever a registry is scraped.
+/// Publishes the numbers of informers whenever a registry is scraped. Clones are the same collector. Several factories
+/// belong into one, or the registry writes each family several times; what their informers of one target count is
+/// added up, and of their gauges the largest is shown.
 ///
 /// ```
 /// use prometheus_client::registry::Registry;
@@ -24,12 +29,30 @@ const VERSION_DIGITS: u64 = 1_000_000_000_000_000;
 ///     registry.register_collector(Box::new(InformerCollector::new(factory.clone())));
 /// }
 /// ```
-pub struct InformerCollector(InformerFactory);
+#[derive(Clone, Default)]
+pub struct InformerCollector(Arc<Mutex<Vec<InformerFactory>>>);
 
 impl InformerCollector {
     /// For the informers that `factory` hands out, now and later.
     pub fn new(factory: InformerFactory) -> Self {
-        InformerCollector(factory)
+        let collector = InformerCollector::default();
+        collector.add(factory);
+        collector
+    }
+
+    /// Publishes those of this factory too.
+    pub fn add(&self, factory: InformerFactory) {
+        self.0.lock().expect("no holder of this lock panics").push(factory);
+    }
+
+    fn by_labels(&self) -> BTreeMap<Labels, Vec<SharedInformer>> {
+        let mut informers = BTreeMap::<Labels, Vec<SharedInformer>>::new();
+        for factory in self.0.lock().expect("no holder of this lock panics").iter() {
+            for informer in factory.informers() {
+                informers.entry(labels(&informer)).or_default().push(informer);
+            }
+        }
+        informers
     }
 }
 
@@ -116,34 +139,39 @@ const SERIES: [Series; 21] = [
 
 impl Collector for InformerCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let informers = self.0.informers();
+        let informers = self.by_labels();
         if informers.is_empty() {
             return Ok(());
         }
         for series in &SERIES {
             let mut family = encoder.encode_descriptor(series.name, series.help, None, series.kind)?;
-            for informer in &informers {
-                let labels = labels(informer);
-                let value = (series.value)(informer);
-                let encoder = family.encode_family(&labels)?;
+            for (labels, same) in &informers {
+                let values = same.iter().map(series.value);
+                let encoder = family.encode_family(labels)?;
                 match series.kind {
-                    MetricType::Counter => ConstCounter::new(value).encode(encoder)?,
-                    _ => ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX)).encode(encoder)?,
+                    MetricType::Counter => ConstCounter::new(values.sum::<u64>()).encode(encoder)?,
+                    _ => {
+                        let value = values.max().unwrap_or_default();
+                        ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX)).encode(encoder)?;
+                    }
                 }
             }
         }
         let help = "Time taken to process events after popping from the queue.";
         let name = "informer_processing_latency_seconds";
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
-        for informer in &informers {
-            informer.metrics().processing.encode(&mut family.encode_family(&labels(informer))?)?;
+        for (labels, same) in &informers {
+            let processing = same.iter().map(|informer| &informer.metrics().processing);
+            Processing::encode(processing, &mut family.encode_family(labels)?)?;
         }
         Ok(())
     }
 }
 
+type Labels = [(&'static str, String); 4];
+
 /// client-go's labels. The name says which part of the kind it is: informers of one kind differ in it.
-fn labels(informer: &SharedInformer) -> [(&'static str, String); 4] {
+fn labels(informer: &SharedInformer) -> Labels {
     let target = informer.target();
     let namespaces = match &target.namespaces {
         Namespaces::All => String::new(),

@@ -104,7 +104,9 @@ fn watch_scope(core: Arc<Core>, options: FeedOptions, scope: Scope) -> impl Futu
     };
     let lister_watcher = (options.connect)(&core.target, namespace);
     let FeedOptions { reflector, random, ingest, .. } = options;
-    let reflector = Reflector::with(lister_watcher, reflector, random, ingest, core.metrics.clone());
+    let kind = core.target.resource.kind.clone();
+    let reflector =
+        Reflector::with(lister_watcher, reflector, random, ingest, core.metrics.clone(), Some(kind));
     reflector.run_into(Apply { core, scope })
 }
 

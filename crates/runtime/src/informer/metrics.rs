@@ -8,6 +8,8 @@ use std::time::Duration;
 use prometheus_client::encoding::{MetricEncoder, NoLabelSet};
 use tokio::time::Instant;
 
+use crate::watch::WatchFailure;
+
 /// Bounds of `informer_processing_latency_seconds`, as Kubernetes has them.
 const PROCESSING_SECONDS: [f64; 12] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
@@ -41,6 +43,7 @@ pub struct InformerMetrics {
     /// How long it takes to bring deltas into the cache and to the handlers' mailboxes.
     pub(crate) processing: Processing,
     heard: Mutex<Option<Instant>>,
+    failure: Mutex<Option<WatchFailure>>,
 }
 
 impl InformerMetrics {
@@ -48,6 +51,22 @@ impl InformerMetrics {
     /// sends a bookmark about each minute.
     pub fn silence(&self) -> Option<Duration> {
         self.heard.lock().expect("no holder of this lock panics").map(|heard| heard.elapsed())
+    }
+
+    /// What the last list or watch failed with, unless one has begun well since.
+    pub fn last_failure(&self) -> Option<WatchFailure> {
+        self.failure.lock().expect("no holder of this lock panics").clone()
+    }
+
+    /// Notes a failure. Tells whether it is another one than that of the request before.
+    pub(crate) fn note_failure(&self, failure: &WatchFailure) -> bool {
+        let mut last = self.failure.lock().expect("no holder of this lock panics");
+        last.replace(failure.clone()).as_ref() != Some(failure)
+    }
+
+    /// Notes a request that went well.
+    pub(crate) fn note_success(&self) {
+        *self.failure.lock().expect("no holder of this lock panics") = None;
     }
 
     pub(crate) fn note_heard(&self, now: Instant) {
@@ -90,12 +109,21 @@ impl Processing {
         self.nanos.fetch_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    pub fn encode(&self, encoder: &mut MetricEncoder<'_>) -> fmt::Result {
+    /// All of them as one.
+    pub fn encode<'a>(
+        all: impl Iterator<Item = &'a Processing>,
+        encoder: &mut MetricEncoder<'_>,
+    ) -> fmt::Result {
+        let (mut counts, mut nanos) = ([0; PROCESSING_SECONDS.len() + 1], 0);
+        for processing in all {
+            nanos += processing.nanos.load(Ordering::Relaxed);
+            for (count, bucket) in counts.iter_mut().zip(&processing.buckets) {
+                *count += bucket.load(Ordering::Relaxed);
+            }
+        }
         let bounds = PROCESSING_SECONDS.iter().copied().chain([f64::INFINITY]);
-        let counts = self.buckets.iter().map(|count| count.load(Ordering::Relaxed));
         let buckets: Vec<(f64, u64)> = bounds.zip(counts).collect();
-        let count = buckets.iter().map(|(_, count)| count).sum();
-        let seconds = Duration::from_nanos(self.nanos.load(Ordering::Relaxed)).as_secs_f64();
-        encoder.encode_histogram::<NoLabelSet>(seconds, count, &buckets, None)
+        let seconds = Duration::from_nanos(nanos).as_secs_f64();
+        encoder.encode_histogram::<NoLabelSet>(seconds, counts.iter().sum(), &buckets, None)
     }
 }

@@ -15,6 +15,6 @@ pub use event::Event;
 pub(crate) use feed::{FeedOptions, types};
 pub use mailbox::{DEFAULT_MAILBOX_CAPACITY, SubscribeOptions};
 pub use metrics::{Counter, InformerMetrics};
-pub(crate) use shared::{Core, WeakInformer};
+pub(crate) use shared::{Core, WeakInformer, missing};
 pub use shared::{HandlerRegistration, SharedInformer, wait_for_cache_sync};
 pub use subscription::{HandlerLag, Subscription, SyncHandle};

@@ -300,6 +300,18 @@ impl WeakInformer {
     }
 }
 
+/// The kinds of those that have not synced, each with why, as far as it is known.
+pub(crate) fn missing(informers: &[SharedInformer]) -> String {
+    let missing = informers.iter().filter(|informer| !informer.has_synced()).map(|informer| {
+        let kind = &informer.target().resource.kind;
+        informer
+            .metrics()
+            .last_failure()
+            .map_or_else(|| kind.clone(), |failure| format!("{kind} ({failure})"))
+    });
+    missing.collect::<Vec<_>>().join(", ")
+}
+
 /// Waits until all of them have synced.
 pub async fn wait_for_cache_sync(informers: &[SharedInformer]) {
     futures::future::join_all(informers.iter().map(SharedInformer::wait_synced)).await;

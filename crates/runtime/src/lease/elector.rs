@@ -2,15 +2,18 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+use http::Method;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
-use kube::Api;
-use kube::api::{ObjectMeta, PostParams};
+use kube::api::ObjectMeta;
 use setpoint_api::{Clock, Random};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::clock::LeaderClock;
 use super::record::{Observer, Record};
+use crate::client::{Call, JSON, Kind, Transport, decode, encode, path};
+use crate::error::{ClientError, NotFoundExt};
 use crate::metrics::LeaderMetrics;
 
 /// How far the wait between two tries of a candidate is stretched at random (client-go's jitter factor).
@@ -23,7 +26,7 @@ pub struct LeaderElection {
     pub namespace: String,
     /// The Lease's name: the same for all that compete.
     pub name: String,
-    /// Who this process is: different for all that compete. Host name and a random part, if empty.
+    /// Who this process is: different for all that compete. The manager's name and a random part, if empty.
     pub identity: String,
     /// How long a lease must stand still before another takes it.
     pub lease_duration: Duration,
@@ -97,7 +100,7 @@ pub enum LeaderElectionError {
 /// Runs one election.
 pub(crate) struct Elector {
     options: LeaderElection,
-    api: Api<Lease>,
+    transport: Transport,
     observer: Observer,
     lease: Option<Lease>,
     start: Instant,
@@ -117,7 +120,7 @@ pub(crate) enum Lost {
 
 impl Elector {
     pub(crate) fn new(
-        client: kube::Client,
+        transport: Transport,
         options: LeaderElection,
         leader: LeaderClock,
         wall: Clock,
@@ -126,7 +129,7 @@ impl Elector {
         holder: watch::Sender<Option<String>>,
     ) -> Self {
         Elector {
-            api: Api::namespaced(client, &options.namespace),
+            transport,
             observer: Observer::new(&options.identity, options.lease_duration),
             lease: None,
             start: Instant::now(),
@@ -190,7 +193,7 @@ impl Elector {
         }
         let released = tokio::time::timeout(self.options.renew_deadline, async {
             while let Err(error) = self.write_release().await {
-                if !matches!(&error, kube::Error::Api(status) if status.code == 409) {
+                if !error.is_conflict() {
                     tracing::warn!(lease = %self.name(), %error, "the lease was not released");
                     return;
                 }
@@ -201,15 +204,15 @@ impl Elector {
         }
     }
 
-    async fn write_release(&mut self) -> Result<(), kube::Error> {
-        let mut lease = self.api.get(&self.options.name).await?;
+    async fn write_release(&mut self) -> Result<(), ClientError> {
+        let mut lease = self.send(Method::GET, None).await?;
         let record = lease.spec.as_ref().map(Record::read).unwrap_or_default();
         self.observer.observe(&record, self.start.elapsed());
         if !self.observer.is_leader() {
             return Ok(());
         }
         self.observer.release(self.wall.now()).write(lease.spec.get_or_insert_default());
-        self.api.replace(&self.options.name, &PostParams::default(), &lease).await?;
+        self.send(Method::PUT, Some(&lease)).await?;
         self.holder.send_replace(None);
         Ok(())
     }
@@ -255,7 +258,7 @@ impl Elector {
         held
     }
 
-    async fn try_acquire_or_renew(&mut self) -> Result<bool, kube::Error> {
+    async fn try_acquire_or_renew(&mut self) -> Result<bool, ClientError> {
         if self.observer.may_renew_blindly(self.start.elapsed())
             && let Some(lease) = self.lease.take()
         {
@@ -267,7 +270,7 @@ impl Elector {
                 }
             }
         }
-        let Some(lease) = self.api.get_opt(&self.options.name).await? else {
+        let Some(lease) = self.send(Method::GET, None).await.ignore_not_found()? else {
             return self.create().await;
         };
         let record = lease.spec.as_ref().map(Record::read).unwrap_or_default();
@@ -275,7 +278,7 @@ impl Elector {
         self.write(lease).await
     }
 
-    async fn create(&mut self) -> Result<bool, kube::Error> {
+    async fn create(&mut self) -> Result<bool, ClientError> {
         let mut observer = Observer::new(&self.options.identity, self.options.lease_duration);
         let Some(record) = observer.claim(self.wall.now(), self.start.elapsed()) else { return Ok(false) };
         let mut spec = LeaseSpec::default();
@@ -286,15 +289,29 @@ impl Elector {
             ..ObjectMeta::default()
         };
         let lease = Lease { metadata, spec: Some(spec) };
-        let created = self.api.create(&PostParams::default(), &lease).await?;
+        let created = self.send(Method::POST, Some(&lease)).await?;
         observer.observe(&record, self.start.elapsed());
         self.observer = observer;
         self.lease = Some(created);
         Ok(true)
     }
 
+    /// Sent once: a lease that the server asks to send later is asked for anew.
+    async fn send(&self, method: Method, lease: Option<&Lease>) -> Result<Lease, ClientError> {
+        let resource = Lease::api_resource();
+        let name = (method != Method::POST).then_some(self.options.name.as_str());
+        let call = Call {
+            path: path(&resource, Some(&self.options.namespace), name, None),
+            content_type: if lease.is_some() { JSON } else { "" },
+            body: lease.map_or_else(|| Ok(Bytes::new()), |lease| encode(&resource, lease))?,
+            reconcile_id: None,
+            method,
+        };
+        decode(&resource.kind, &self.transport.call_once(&call).await?)
+    }
+
     /// Claims `lease` if it may be claimed.
-    async fn write(&mut self, mut lease: Lease) -> Result<bool, kube::Error> {
+    async fn write(&mut self, mut lease: Lease) -> Result<bool, ClientError> {
         // A holder that was stopped past its deadline must not bring its claim back to life when it wakes up here.
         if self.leader.until().is_some() && !self.leader.holds() {
             return Ok(false);
@@ -303,7 +320,7 @@ impl Elector {
             return Ok(false);
         };
         record.write(lease.spec.get_or_insert_default());
-        let written = self.api.replace(&self.options.name, &PostParams::default(), &lease).await?;
+        let written = self.send(Method::PUT, Some(&lease)).await?;
         self.observer.observe(&record, self.start.elapsed());
         self.lease = Some(written);
         Ok(true)

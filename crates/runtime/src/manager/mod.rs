@@ -18,14 +18,14 @@ use crate::cache::FieldOwners;
 use crate::client::{Caches, Client, Core, HeldInformer, Identity, Kind, Transport, Writes};
 use crate::controller::SetupError;
 use crate::error::Error;
-use crate::factory::{FactoryOptions, InformerFactory};
+use crate::factory::{Connect, FactoryOptions, InformerFactory};
 use crate::health::Checks;
-use crate::informer::{InformerCollector, SharedInformer};
+use crate::informer::SharedInformer;
 use crate::lease::LeaderClock;
 use crate::metrics::Metrics;
 use crate::reconcile::BoxFuture;
 use crate::recorder::{self, Recorded, Recorder, Unsent};
-use crate::watch::{Namespaces, Target};
+use crate::watch::{ClientListerWatcher, Namespaces, Target};
 
 pub use options::ManagerOptions;
 pub use run::ManagerError;
@@ -135,15 +135,19 @@ impl Manager {
         let client_metrics = Arc::new(metrics.client());
         let transport = Transport::new(client.clone(), Arc::clone(&client_metrics), options.request_timeout);
         let caches = Caches::default();
-        let writes = Writes::new(caches.clone(), client_metrics, options.consistency_timeout);
+        let writes = Writes::new(caches.clone(), Arc::clone(&client_metrics), options.consistency_timeout);
         let field_owners = FieldOwners::default();
         let factory_options = FactoryOptions {
             field_owners: field_owners.clone(),
             random: options.random.clone(),
             ..FactoryOptions::default()
         };
-        let factory = InformerFactory::new(client, factory_options);
-        metrics.registry().register_collector(Box::new(InformerCollector::new(factory.clone())));
+        let connect: Connect = Arc::new(move |target, namespace| {
+            let lister_watcher = ClientListerWatcher::new(client.clone(), target, namespace);
+            Arc::new(lister_watcher.counted(Arc::clone(&client_metrics)))
+        });
+        let factory = InformerFactory::with_connect(connect, factory_options);
+        metrics.watch_informers(factory.clone());
         let (events, recorded) = mpsc::channel(recorder::QUEUE);
         let state = State { runnables: Vec::new(), running: None, recorded: Some(recorded), stopped: false };
         let readyz = Checks::default();
@@ -174,29 +178,26 @@ impl Manager {
     /// A client under the manager's own name. If the manager takes part in an election it sends writes only while
     /// this process is the leader.
     pub fn client(&self) -> Client {
-        let name = self.0.options.name.clone();
-        self.client_for(&name, &name, self.0.leader.clone(), true)
+        self.client_named(&self.0.options.name, self.0.leader.clone())
     }
 
     /// A client that sends writes whether or not this process is the leader.
     pub fn client_without_lease(&self, field_owner: &str) -> Client {
-        self.client_for(field_owner, field_owner, None, true)
+        self.client_named(field_owner, None)
     }
 
-    pub(crate) fn client_for(
-        &self,
-        controller: &str,
-        field_owner: &str,
-        leader: Option<LeaderClock>,
-        consistent: bool,
-    ) -> Client {
-        self.0.field_owners.add(field_owner);
-        let identity = Identity {
+    fn client_named(&self, field_owner: &str, leader: Option<LeaderClock>) -> Client {
+        self.client_for(Identity {
             field_owner: field_owner.to_owned(),
             leader,
-            applies_skipped: self.0.metrics.applies_skipped(controller),
-            consistent,
-        };
+            applies_skipped: self.0.metrics.applies_skipped(field_owner),
+            consistent: true,
+            informers: Vec::new(),
+        })
+    }
+
+    pub(crate) fn client_for(&self, identity: Identity) -> Client {
+        self.0.field_owners.add(&identity.field_owner);
         Client::new(Arc::clone(&self.0.core), Arc::new(identity))
     }
 
@@ -252,7 +253,7 @@ impl Manager {
 
     pub(crate) fn recorder_for(&self, controller: &str, leader: Option<LeaderClock>) -> Recorder {
         Recorder::new(
-            controller,
+            (controller, self.0.options.event_api),
             self.0.events.clone(),
             self.0.unsent.clone(),
             self.0.metrics.clone(),

@@ -44,7 +44,7 @@ pub enum ManagerError {
     /// The caches did not sync.
     #[error("caches of {kinds} did not sync within {after:?}")]
     CacheSync {
-        /// The kinds that are missing.
+        /// The kinds that are missing, each with what its last request failed with.
         kinds: String,
         /// The time that passed.
         after: Duration,
@@ -151,7 +151,7 @@ impl Drop for Caches<'_> {
         state.stopped = true;
         state.running = None;
         drop(state);
-        self.0.0.core.caches.clear();
+        self.0.0.core.caches.end();
         if let Some(leader) = &self.0.0.leader {
             leader.stop();
         }
@@ -221,7 +221,7 @@ impl Manager {
         }
         let metrics = self.0.metrics.leader(&options.name);
         Ok(Some(Elector::new(
-            self.0.core.transport.kube().clone(),
+            self.0.core.transport.clone(),
             options,
             leader.clone(),
             self.0.options.clock.clone(),
@@ -235,7 +235,6 @@ impl Manager {
         let options = &self.0.options;
         Sink::new(
             self.0.core.transport.clone(),
-            options.event_api,
             options.events.clone(),
             &options.name,
             options.random.clone(),
@@ -272,9 +271,7 @@ impl Manager {
         if tokio::time::timeout(after, crate::informer::wait_for_cache_sync(&informers)).await.is_ok() {
             return Ok(());
         }
-        let missing = informers.iter().filter(|informer| !informer.has_synced());
-        let kinds: Vec<&str> = missing.map(|informer| informer.target().resource.kind.as_str()).collect();
-        Err(ManagerError::CacheSync { kinds: kinds.join(", "), after })
+        Err(ManagerError::CacheSync { kinds: crate::informer::missing(&informers), after })
     }
 
     async fn work(

@@ -36,6 +36,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use crate::client::Host;
+use crate::factory::InformerFactory;
+use crate::informer::InformerCollector;
 use crate::queue::WorkQueue;
 
 use queues::Queues;
@@ -53,7 +55,7 @@ const RECONCILE_SECONDS: [f64; 36] = [
 
 type Labels = Vec<(&'static str, String)>;
 
-/// The metrics of one manager. Cheap to clone.
+/// The metrics of one manager, or of several that are given the same. Cheap to clone.
 #[derive(Clone)]
 pub struct Metrics(Arc<Shared>);
 
@@ -61,6 +63,7 @@ struct Shared {
     registry: Mutex<Registry>,
     families: Families,
     queues: Arc<Queues>,
+    informers: InformerCollector,
 }
 
 struct Families {
@@ -103,7 +106,9 @@ impl Metrics {
         families.register(&mut registry);
         let queues = Arc::new(Queues::default());
         registry.register_collector(Box::new(Arc::clone(&queues)));
-        Metrics(Arc::new(Shared { registry: Mutex::new(registry), families, queues }))
+        let informers = InformerCollector::default();
+        registry.register_collector(Box::new(informers.clone()));
+        Metrics(Arc::new(Shared { registry: Mutex::new(registry), families, queues, informers }))
     }
 
     /// The registry, for metrics of one's own. Locked while the guard lives: keep it short.
@@ -121,6 +126,10 @@ impl Metrics {
         let mut text = String::new();
         encode(&mut text, &self.registry()).expect("writing to a string does not fail");
         text
+    }
+
+    pub(crate) fn watch_informers(&self, factory: InformerFactory) {
+        self.0.informers.add(factory);
     }
 
     pub(crate) fn controller(&self, controller: &str) -> ControllerMetrics {

@@ -14,17 +14,28 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use super::Labels;
 use crate::queue::{self, BUCKETS, QueueReport, WorkQueue};
 
-type Report = Box<dyn Fn() -> (String, QueueReport) + Send>;
+/// A queue of any keys.
+struct Known {
+    name: String,
+    has_ended: Box<dyn Fn() -> bool + Send>,
+    report: Box<dyn Fn() -> QueueReport + Send>,
+}
 
 /// Reads the queues, of any keys, when somebody scrapes.
 #[derive(Default)]
-pub(super) struct Queues(Mutex<Vec<Report>>);
+pub(super) struct Queues(Mutex<Vec<Known>>);
 
 impl Queues {
     pub(super) fn add<T: Clone + Eq + Hash + Send + 'static>(&self, queue: &WorkQueue<T>) {
-        let queue = queue.clone();
-        let report: Report = Box::new(move || (queue.name().to_owned(), queue.report()));
-        self.0.lock().expect("no holder of this lock panics").push(report);
+        let (ending, reporting) = (queue.clone(), queue.clone());
+        let mut known = self.0.lock().expect("no holder of this lock panics");
+        // A controller that was stopped and came back under its name counts from zero, like a program that restarts.
+        known.retain(|known| known.name != queue.name() || !(known.has_ended)());
+        known.push(Known {
+            name: queue.name().to_owned(),
+            has_ended: Box::new(move || ending.shutting_down()),
+            report: Box::new(move || reporting.report()),
+        });
     }
 }
 
@@ -41,9 +52,8 @@ impl Collector for Queues {
             .lock()
             .expect("no holder of this lock panics")
             .iter()
-            .map(|report| {
-                let (name, report) = report();
-                (vec![("name", name.clone()), ("controller", name)], report)
+            .map(|Known { name, report, .. }| {
+                (vec![("name", name.clone()), ("controller", name.clone())], report())
             })
             .collect();
         if reports.is_empty() {
@@ -103,5 +113,25 @@ impl Collector for Queues {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::metrics::Metrics;
+    use crate::queue::{QueueOptions, WorkQueue};
+
+    #[test]
+    fn a_controller_that_comes_back_is_counted_once() {
+        let metrics = Metrics::new();
+        for adds in [2, 1] {
+            let queue = WorkQueue::new("foos", QueueOptions::default());
+            metrics.watch_queue(&queue);
+            (0..adds).for_each(|key| queue.add(key));
+            queue.shut_down();
+        }
+        let text = metrics.encode();
+        let lines: Vec<_> = text.lines().filter(|line| line.starts_with("workqueue_adds_total")).collect();
+        assert_eq!(lines, [r#"workqueue_adds_total{name="foos",controller="foos"} 1"#]);
     }
 }

@@ -71,12 +71,12 @@ impl<K: Ord + Clone, V> Bounded<K, V> {
 }
 
 /// Who speaks about what.
-type Source = (String, String, String, String, EventType);
-type Group = (Source, String);
+type Source = (String, String, String, String, String);
+type Group = (Source, EventType, String);
 
 struct Combined {
     messages: Vec<String>,
-    since: Duration,
+    last: Duration,
 }
 
 struct Sent {
@@ -111,7 +111,7 @@ pub(super) struct Refresh {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// A new event, with this message.
-    Create { message: String },
+    Create { message: String, count: u32, first: jiff::Timestamp },
     /// One more of an event that was sent.
     Count { name: String, count: u32, message: String, first: jiff::Timestamp },
     /// Nothing now: it was counted, and its series is told later.
@@ -141,18 +141,19 @@ impl Correlator {
     /// Judges one event at `now`, the time since any fixed start.
     pub(super) fn judge(&mut self, event: &Recorded, now: Duration) -> (Step, Slot) {
         let source = source(event);
-        let group: Group = (source.clone(), format!("{}/{}", event.reason, event.action));
+        let group: Group = (source.clone(), event.kind, format!("{}/{}", event.reason, event.action));
         let window = self.options.window;
-        let combined = self.groups.entry(group.clone(), || Combined { messages: Vec::new(), since: now });
-        if now.saturating_sub(combined.since) > window {
-            *combined = Combined { messages: Vec::new(), since: now };
+        let combined = self.groups.entry(group.clone(), || Combined { messages: Vec::new(), last: now });
+        if now.saturating_sub(combined.last) > window {
+            combined.messages.clear();
         }
-        if !combined.messages.contains(&event.message)
-            && combined.messages.len() < self.options.aggregate_after
-        {
+        combined.last = now;
+        // One that was told before it became too many goes on under its own name.
+        let is_new = !combined.messages.contains(&event.message);
+        let many = is_new && combined.messages.len() + 1 >= self.options.aggregate_after;
+        if is_new && !many {
             combined.messages.push(event.message.clone());
         }
-        let many = combined.messages.len() >= self.options.aggregate_after;
         let (message, distinct) = match many {
             true => (format!("(combined from similar events): {}", event.message), String::new()),
             false => (event.message.clone(), event.message.clone()),
@@ -161,19 +162,23 @@ impl Correlator {
         if self.counted_in_series(&slot, event, now) {
             return (Step::Later, slot);
         }
+        let fresh = || Sent { name: None, count: 0, first: event.time, last: now, series: None };
+        let sent = self.sent.entry(slot.clone(), fresh);
+        // A count goes on however long nothing came; a series does not.
+        if self.series && now.saturating_sub(sent.last) > SERIES_END {
+            *sent = fresh();
+        }
+        sent.count += 1;
+        sent.last = now;
+        // After the count: what floods is not told, and counted all the same.
         let per_second = 1.0 / self.options.spam_refill.as_secs_f64().max(1e-3);
         let burst = self.options.spam_burst;
         if !self.spam.entry(source, || TokenBucket::new(per_second, burst)).try_take(now) {
             return (Step::Drop, slot);
         }
-        let fresh = || Sent { name: None, count: 0, first: event.time, last: now, series: None };
-        let sent = self.sent.entry(slot.clone(), fresh);
-        if now.saturating_sub(sent.last) > if self.series { SERIES_END } else { window } {
-            *sent = fresh();
-        }
-        sent.count += 1;
-        sent.last = now;
-        let Some(name) = &sent.name else { return (Step::Create { message }, slot) };
+        let Some(name) = &sent.name else {
+            return (Step::Create { message, count: sent.count, first: sent.first }, slot);
+        };
         if self.series {
             sent.series = Some(Series {
                 namespace: super::sink::namespace(event).to_owned(),
@@ -253,19 +258,22 @@ fn source(event: &Recorded) -> Source {
         text(&object.kind),
         format!("{}/{}", text(&object.namespace), text(&object.name)),
         text(&object.uid),
-        event.kind,
+        event.host.to_string(),
     )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recorder::EventApi;
     use k8s_openapi::api::core::v1::ObjectReference;
 
     fn event(name: &str, message: &str) -> Recorded {
         let regarding = ObjectReference { name: Some(name.into()), ..ObjectReference::default() };
         Recorded {
             controller: "test".into(),
+            host: "".into(),
+            api: EventApi::CoreV1,
             kind: EventType::Normal,
             reason: "Synced".into(),
             action: "Sync".into(),
@@ -275,6 +283,10 @@ mod tests {
             time: jiff::Timestamp::UNIX_EPOCH,
             leader: None,
         }
+    }
+
+    fn created(message: impl Into<String>, count: u32) -> Step {
+        Step::Create { message: message.into(), count, first: jiff::Timestamp::UNIX_EPOCH }
     }
 
     fn correlator() -> Correlator {
@@ -314,7 +326,7 @@ mod tests {
     fn equal_events_are_counted_on_the_first() {
         let mut correlator = correlator();
         let (step, slot) = correlator.judge(&event("a", "x"), Duration::ZERO);
-        assert_eq!(step, Step::Create { message: "x".into() });
+        assert_eq!(step, created("x", 1));
         correlator.created(&slot, "a.1");
         let (step, _) = correlator.judge(&event("a", "x"), Duration::from_secs(1));
         assert!(matches!(step, Step::Count { name, count: 2, .. } if name == "a.1"));
@@ -329,16 +341,45 @@ mod tests {
         let mut correlator = correlator();
         for number in 0..9 {
             let (step, _) = correlator.judge(&event("a", &number.to_string()), Duration::ZERO);
-            assert_eq!(step, Step::Create { message: number.to_string() });
+            assert_eq!(step, created(number.to_string(), 1));
         }
         let (step, slot) = correlator.judge(&event("a", "9"), Duration::ZERO);
-        assert_eq!(step, Step::Create { message: "(combined from similar events): 9".into() });
+        assert_eq!(step, created("(combined from similar events): 9", 1));
         correlator.created(&slot, "a.c");
         let (step, _) = correlator.judge(&event("a", "10"), Duration::ZERO);
         assert!(matches!(step, Step::Count { count: 2, .. }));
         let later = AGGREGATE_WINDOW + Duration::from_secs(1);
         let (step, _) = correlator.judge(&event("a", "11"), later);
-        assert_eq!(step, Step::Create { message: "11".into() });
+        assert_eq!(step, created("11", 1));
+    }
+
+    #[test]
+    fn what_was_told_before_there_were_too_many_is_counted_on() {
+        let mut correlator = correlator();
+        for number in 0..12 {
+            let (_, slot) = correlator.judge(&event("a", &number.to_string()), Duration::ZERO);
+            correlator.created(&slot, &format!("a.{}", number.min(9)));
+        }
+        let (step, _) = correlator.judge(&event("a", "3"), Duration::from_secs(1));
+        assert!(matches!(step, Step::Count { name, count: 2, .. } if name == "a.3"));
+        // Rest, not age, ends the combining.
+        for minute in 1..12 {
+            correlator.judge(&event("a", "3"), Duration::from_secs(60 * minute));
+        }
+        let (step, _) = correlator.judge(&event("a", "12"), Duration::from_secs(670));
+        assert!(matches!(step, Step::Count { name, .. } if name == "a.9"));
+    }
+
+    #[test]
+    fn a_flood_is_counted_though_it_is_not_told_and_the_count_does_not_grow_old() {
+        let mut correlator = correlator();
+        let (_, slot) = correlator.judge(&event("a", "x"), Duration::ZERO);
+        correlator.created(&slot, "a.1");
+        for _ in 0..99 {
+            correlator.judge(&event("a", "x"), Duration::from_secs(1));
+        }
+        let (step, _) = correlator.judge(&event("a", "x"), Duration::from_secs(3000));
+        assert!(matches!(step, Step::Count { name, count: 101, .. } if name == "a.1"));
     }
 
     #[test]

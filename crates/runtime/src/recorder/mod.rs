@@ -50,6 +50,8 @@ impl fmt::Display for EventType {
 #[derive(Clone, Debug)]
 pub(crate) struct Recorded {
     pub(crate) controller: Arc<str>,
+    pub(crate) host: Arc<str>,
+    pub(crate) api: EventApi,
     pub(crate) kind: EventType,
     pub(crate) reason: String,
     pub(crate) action: String,
@@ -73,8 +75,11 @@ pub(crate) struct Recorded {
 pub struct Recorder(Arc<Desk>);
 
 /// What the clones of a recorder share.
+#[derive(Clone)]
 struct Desk {
     controller: Arc<str>,
+    host: Arc<str>,
+    api: EventApi,
     sender: mpsc::Sender<Recorded>,
     unsent: Unsent,
     metrics: Metrics,
@@ -110,14 +115,27 @@ impl fmt::Debug for Recorder {
 
 impl Recorder {
     pub(crate) fn new(
-        controller: &str,
+        (controller, api): (&str, EventApi),
         sender: mpsc::Sender<Recorded>,
         unsent: Unsent,
         metrics: Metrics,
         clock: Clock,
         leader: Option<LeaderClock>,
     ) -> Self {
-        Recorder(Arc::new(Desk { controller: controller.into(), sender, unsent, metrics, clock, leader }))
+        let (controller, host) = (controller.into(), "".into());
+        Recorder(Arc::new(Desk { controller, host, api, sender, unsent, metrics, clock, leader }))
+    }
+
+    /// The same, writing this API rather than the manager's.
+    #[must_use]
+    pub fn with_api(&self, api: EventApi) -> Self {
+        Recorder(Arc::new(Desk { api, ..(*self.0).clone() }))
+    }
+
+    /// The same, speaking from this host: events of `v1` name it beside the controller, as a kubelet's do.
+    #[must_use]
+    pub fn with_host(&self, host: &str) -> Self {
+        Recorder(Arc::new(Desk { host: host.into(), ..(*self.0).clone() }))
     }
 
     /// Records a normal event about `object`. `reason` is one word in CamelCase, for programs.
@@ -144,6 +162,8 @@ impl Recorder {
         let Recorder(desk) = self;
         let event = Recorded {
             controller: Arc::clone(&desk.controller),
+            host: Arc::clone(&desk.host),
+            api: desk.api,
             kind,
             reason: reason.to_owned(),
             action: action.to_owned(),

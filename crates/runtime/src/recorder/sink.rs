@@ -41,18 +41,20 @@ pub enum EventApi {
 /// The task behind all recorders of a manager.
 pub(crate) struct Sink {
     transport: Transport,
-    correlator: Correlator,
-    api: EventApi,
+    /// Of the two APIs, each its own: they count differently.
+    series: Correlator,
+    counts: Correlator,
     instance: Arc<str>,
     random: Random,
     metrics: Metrics,
     start: Instant,
+    /// The number in the name of the last event.
+    newest: i128,
 }
 
 impl Sink {
     pub(crate) fn new(
         transport: Transport,
-        api: EventApi,
         options: CorrelatorOptions,
         instance: &str,
         random: Random,
@@ -60,12 +62,13 @@ impl Sink {
     ) -> Self {
         Sink {
             transport,
-            correlator: Correlator::new(options, api == EventApi::EventsV1),
-            api,
+            series: Correlator::new(options.clone(), true),
+            counts: Correlator::new(options, false),
             instance: instance.into(),
             random,
             metrics,
             start: Instant::now(),
+            newest: 0,
         }
     }
 
@@ -82,18 +85,18 @@ impl Sink {
                         unsent.sent();
                     }
                 },
-                () = tokio::time::sleep_until(tick), if self.correlator.has_series() => self.refresh().await,
+                () = tokio::time::sleep_until(tick), if self.series.has_series() => self.refresh().await,
             }
         }
     }
 
     /// Tells the server how far the series have come.
     async fn refresh(&mut self) {
-        for Refresh { namespace, name, count, observed, leader } in
-            self.correlator.refresh(self.start.elapsed())
+        for Refresh { namespace, name, count, observed, leader } in self.series.refresh(self.start.elapsed())
         {
             let patch = json!({"series": {"count": count, "lastObservedTime": rfc3339_micros(observed)}});
-            let call = self.call(&namespace, Method::PATCH, Some(&name), MERGE_PATCH, &patch);
+            let place = (EventApi::EventsV1, namespace.as_str(), Some(name.as_str()));
+            let call = call(place, Method::PATCH, MERGE_PATCH, &patch);
             if let Err(error) = self.send(leader.as_ref(), &call).await {
                 tracing::debug!(%error, name, "the count of a series was not told");
             }
@@ -101,18 +104,28 @@ impl Sink {
     }
 
     async fn handle(&mut self, event: Recorded) {
-        let (step, slot) = self.correlator.judge(&event, self.start.elapsed());
+        let elapsed = self.start.elapsed();
+        let (step, slot) = self.correlator(event.api).judge(&event, elapsed);
         match step {
             Step::Drop => self.metrics.event_dropped("spam"),
             Step::Later => {}
-            Step::Create { message } => self.create(&event, &message, &slot).await,
+            Step::Create { message, count, first } => {
+                let name = self.name(&event);
+                self.create(&event, (name, count, first), &message, &slot).await;
+            }
             Step::Count { name, count, message, first } => {
-                let patch = self.count_patch(&event, count, &message, first);
-                let call = self.call(namespace(&event), Method::PATCH, Some(&name), MERGE_PATCH, &patch);
+                let patch = count_patch(&event, count, &message, first);
+                let place = (event.api, namespace(&event), Some(name.as_str()));
+                let call = call(place, Method::PATCH, MERGE_PATCH, &patch);
                 if let Err(error) = self.send(event.leader.as_ref(), &call).await {
                     if error.is_not_found() {
-                        self.correlator.gone(&slot);
-                        self.create(&event, &message, &slot).await;
+                        self.correlator(event.api).gone(&slot);
+                        // A count goes on where it was, under the name that it had; a series begins anew.
+                        let again = match event.api {
+                            EventApi::CoreV1 => (name, count, first),
+                            EventApi::EventsV1 => (self.name(&event), 1, event.time),
+                        };
+                        self.create(&event, again, &message, &slot).await;
                     } else {
                         self.failed(&event, &error);
                     }
@@ -121,12 +134,24 @@ impl Sink {
         }
     }
 
-    async fn create(&mut self, event: &Recorded, message: &str, slot: &super::correlate::Slot) {
-        let name = self.name(event);
-        let body = self.body(event, &name, message);
-        let call = self.call(namespace(event), Method::POST, None, "application/json", &body);
+    fn correlator(&mut self, api: EventApi) -> &mut Correlator {
+        match api {
+            EventApi::EventsV1 => &mut self.series,
+            EventApi::CoreV1 => &mut self.counts,
+        }
+    }
+
+    async fn create(
+        &mut self,
+        event: &Recorded,
+        (name, count, first): (String, u32, jiff::Timestamp),
+        message: &str,
+        slot: &super::correlate::Slot,
+    ) {
+        let body = self.body(event, (&name, count, first), message);
+        let call = call((event.api, namespace(event), None), Method::POST, "application/json", &body);
         match self.send(event.leader.as_ref(), &call).await {
-            Ok(_) => self.correlator.created(slot, &name),
+            Ok(_) => self.correlator(event.api).created(slot, &name),
             Err(error) => self.failed(event, &error),
         }
     }
@@ -152,10 +177,11 @@ impl Sink {
         }
     }
 
-    /// Object name, a dot and a number that grows.
-    fn name(&self, event: &Recorded) -> String {
+    /// Object name, a dot and a number that grows: the time, and more where two events share a moment.
+    fn name(&mut self, event: &Recorded) -> String {
+        self.newest = event.time.as_nanosecond().max(self.newest + 1);
         let object = event.regarding.name.as_deref().unwrap_or("object");
-        let name = format!("{object}.{:x}", event.time.as_nanosecond());
+        let name = format!("{object}.{:x}", self.newest);
         let valid = name.len() <= 253
             && name
                 .bytes()
@@ -163,29 +189,14 @@ impl Sink {
         if valid { name } else { self.random.uid() }
     }
 
-    fn call(
+    fn body(
         &self,
-        namespace: &str,
-        method: Method,
-        name: Option<&str>,
-        content_type: &'static str,
-        body: &Value,
-    ) -> Call {
-        let group = match self.api {
-            EventApi::EventsV1 => "/apis/events.k8s.io/v1",
-            EventApi::CoreV1 => "/api/v1",
-        };
-        let mut path = format!("{group}/namespaces/{namespace}/events");
-        if let Some(name) = name {
-            path.push('/');
-            path.push_str(name);
-        }
-        Call { method, path, content_type, body: Bytes::from(body.to_string()), reconcile_id: None }
-    }
-
-    fn body(&self, event: &Recorded, name: &str, message: &str) -> Value {
+        event: &Recorded,
+        (name, count, first): (&str, u32, jiff::Timestamp),
+        message: &str,
+    ) -> Value {
         let metadata = json!({"name": name, "namespace": namespace(event)});
-        match self.api {
+        match event.api {
             EventApi::EventsV1 => json!({
                 "apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": metadata,
                 "eventTime": rfc3339_micros(event.time),
@@ -199,9 +210,9 @@ impl Sink {
                 "apiVersion": "v1", "kind": "Event", "metadata": metadata,
                 "involvedObject": event.regarding, "related": event.related,
                 "reason": event.reason, "message": shorten(message), "type": event.kind.to_string(),
-                "firstTimestamp": rfc3339_seconds(event.time), "lastTimestamp": rfc3339_seconds(event.time),
-                "count": 1, "source": {"component": &*event.controller},
-                "reportingComponent": &*event.controller, "reportingInstance": "",
+                "firstTimestamp": rfc3339_seconds(first), "lastTimestamp": rfc3339_seconds(event.time),
+                "count": count, "source": source(event),
+                "reportingComponent": &*event.controller, "reportingInstance": &*event.host,
             }),
         }
     }
@@ -211,17 +222,42 @@ impl Sink {
         instance.truncate(128);
         instance
     }
+}
 
-    fn count_patch(&self, event: &Recorded, count: u32, message: &str, first: jiff::Timestamp) -> Value {
-        match self.api {
-            EventApi::EventsV1 => json!({
-                "series": {"count": count, "lastObservedTime": rfc3339_micros(event.time)}, "note": shorten(message),
-            }),
-            EventApi::CoreV1 => json!({
-                "count": count, "message": shorten(message), "firstTimestamp": rfc3339_seconds(first),
-                "lastTimestamp": rfc3339_seconds(event.time),
-            }),
-        }
+fn source(event: &Recorded) -> Value {
+    match &*event.host {
+        "" => json!({"component": &*event.controller}),
+        host => json!({"component": &*event.controller, "host": host}),
+    }
+}
+
+fn call(
+    (api, namespace, name): (EventApi, &str, Option<&str>),
+    method: Method,
+    content_type: &'static str,
+    body: &Value,
+) -> Call {
+    let group = match api {
+        EventApi::EventsV1 => "/apis/events.k8s.io/v1",
+        EventApi::CoreV1 => "/api/v1",
+    };
+    let mut path = format!("{group}/namespaces/{namespace}/events");
+    if let Some(name) = name {
+        path.push('/');
+        path.push_str(name);
+    }
+    Call { method, path, content_type, body: Bytes::from(body.to_string()), reconcile_id: None }
+}
+
+fn count_patch(event: &Recorded, count: u32, message: &str, first: jiff::Timestamp) -> Value {
+    match event.api {
+        EventApi::EventsV1 => json!({
+            "series": {"count": count, "lastObservedTime": rfc3339_micros(event.time)}, "note": shorten(message),
+        }),
+        EventApi::CoreV1 => json!({
+            "count": count, "message": shorten(message), "firstTimestamp": rfc3339_seconds(first),
+            "lastTimestamp": rfc3339_seconds(event.time),
+        }),
     }
 }
 

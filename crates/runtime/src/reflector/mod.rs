@@ -79,6 +79,8 @@ struct State {
     ingest: Ingest,
     request_deadline: Duration,
     metrics: Arc<InformerMetrics>,
+    /// What logs call the objects.
+    kind: Option<String>,
     /// Where the version reached is written for others to read, if anyone asked.
     last_version: Option<Arc<Mutex<Option<String>>>>,
 }
@@ -93,7 +95,7 @@ enum End {
 impl Reflector {
     /// A reflector of what `lister_watcher` gives.
     pub fn new(lister_watcher: Arc<dyn ListerWatcher>, options: ReflectorOptions, random: Random) -> Self {
-        Reflector::with(lister_watcher, options, random, IngestOptions::default(), Arc::default())
+        Reflector::with(lister_watcher, options, random, IngestOptions::default(), Arc::default(), None)
     }
 
     pub(crate) fn with(
@@ -102,6 +104,7 @@ impl Reflector {
         random: Random,
         ingest: IngestOptions,
         metrics: Arc<InformerMetrics>,
+        kind: Option<String>,
     ) -> Self {
         Reflector(Box::new(State {
             lister_watcher,
@@ -109,6 +112,7 @@ impl Reflector {
             machine: Machine::new(options, random),
             ingest: Ingest::new(ingest),
             metrics,
+            kind,
             last_version: None,
         }))
     }
@@ -155,8 +159,9 @@ impl State {
             self.metrics.received_bytes.add(body.len() as u64);
             decode::list_page(&body, &mut self.ingest, || self.metrics.undecodable.add(1))
         });
-        if let Err(failure) = &page {
-            self.note_failure("list", failure);
+        match &page {
+            Ok(_) => self.metrics.note_success(),
+            Err(failure) => self.note_failure("list", failure),
         }
         let mut deltas = Vec::new();
         let command = self.machine.page(page, Instant::now(), &mut deltas);
@@ -175,10 +180,13 @@ impl State {
                 let command = self.machine.opened(Err(failure), now);
                 Err(command.expect("a watch that did not open is followed by another command"))
             }
-            Ok(stream) => match self.machine.opened(Ok(()), now) {
-                Some(command) => Err(command),
-                None => Ok(stream),
-            },
+            Ok(stream) => {
+                self.metrics.note_success();
+                match self.machine.opened(Ok(()), now) {
+                    Some(command) => Err(command),
+                    None => Ok(stream),
+                }
+            }
         }
     }
 
@@ -243,7 +251,10 @@ impl State {
             End::Closed => None,
         };
         if let Some(failure) = &failure {
-            self.note_failure("watch", failure);
+            // Connections that last long break: the next request will tell whether anything is wrong.
+            self.metrics.watch_errors.add(1);
+            self.metrics.note_failure(failure);
+            tracing::debug!(kind = self.kind.as_deref(), %failure, "the watch broke");
         }
         let now = Instant::now();
         self.metrics.short_watches.add(u64::from(self.machine.was_short(now)));
@@ -311,6 +322,13 @@ impl State {
 
     fn note_failure(&self, verb: &'static str, failure: &WatchFailure) {
         self.metrics.watch_errors.add(1);
-        tracing::debug!(verb, %failure, "the request failed");
+        let kind = self.kind.as_deref();
+        // A version that the server has no more is part of its life. What lasts is said once, not at each try.
+        let is_usual = matches!(failure, WatchFailure::Expired(_) | WatchFailure::TooLarge(_));
+        if self.metrics.note_failure(failure) && !is_usual {
+            tracing::warn!(kind, verb, %failure, "the request failed; it is tried again");
+        } else {
+            tracing::debug!(kind, verb, %failure, "the request failed");
+        }
     }
 }

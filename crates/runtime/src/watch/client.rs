@@ -1,11 +1,13 @@
 //! Lists and watches through a `kube::Client`, as bytes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, RETRY_AFTER};
+use http::{Method, Response};
 use http_body_util::BodyExt;
 use kube::Client;
 use kube::client::Body;
@@ -14,6 +16,7 @@ use super::gunzip::Gunzip;
 use super::list_watch::{ListRequest, ListerWatcher, WatchFailure, WatchRequest, WatchStream};
 use super::target::Target;
 use crate::client::Parameters;
+use crate::metrics::ClientMetrics;
 
 /// Longest failure answer that is read; the rest of it is not.
 const LONGEST_FAILURE: usize = 64 * 1024;
@@ -28,6 +31,7 @@ pub struct ClientListerWatcher {
     path: String,
     selectors: Parameters,
     metadata_only: bool,
+    metrics: Option<Arc<ClientMetrics>>,
 }
 
 impl ClientListerWatcher {
@@ -41,6 +45,28 @@ impl ClientListerWatcher {
             path: target.path(namespace),
             selectors,
             metadata_only: target.metadata_only,
+            metrics: None,
+        }
+    }
+
+    /// Counts its requests with those of the client.
+    pub(crate) fn counted(mut self, metrics: Arc<ClientMetrics>) -> Self {
+        self.metrics = Some(metrics);
+        self
+    }
+
+    /// Sends a request, whatever becomes of this.
+    fn send(
+        &self,
+        request: Result<http::Request<Body>, WatchFailure>,
+    ) -> impl Future<Output = Result<Answer, WatchFailure>> + Send + use<> {
+        let (client, metrics) = (self.client.clone(), self.metrics.clone());
+        async move {
+            let answer = client.send(request?).await;
+            if let Some(metrics) = metrics {
+                metrics.answered(&Method::GET, answer.as_ref().ok());
+            }
+            read(answer).await
         }
     }
 
@@ -66,9 +92,9 @@ impl ListerWatcher for ClientListerWatcher {
         query.push_some("continue", request.continue_token.as_deref());
         query.push_some("resourceVersion", version.as_deref());
         let request = self.request(query, "PartialObjectMetadataList");
-        let client = self.client.clone();
+        let sent = self.send(request);
         async move {
-            match send(client, request?).await? {
+            match sent.await? {
                 Answer::Plain(body) => {
                     body.collect().await.map(http_body_util::Collected::to_bytes).map_err(transport)
                 }
@@ -91,8 +117,8 @@ impl ListerWatcher for ClientListerWatcher {
         query.push_some("sendInitialEvents", initial.then_some("true"));
         query.push_some("resourceVersionMatch", initial.then_some("NotOlderThan"));
         let request = self.request(query, "PartialObjectMetadata");
-        let client = self.client.clone();
-        async move { Ok(send(client, request?).await?.stream()) }.boxed()
+        let sent = self.send(request);
+        async move { Ok(sent.await?.stream()) }.boxed()
     }
 }
 
@@ -117,11 +143,9 @@ impl Answer {
     }
 }
 
-async fn send(client: Client, request: http::Request<Body>) -> Result<Answer, WatchFailure> {
-    let response = client
-        .send(request)
-        .await
-        .map_err(|error| if is_refused(&error) { WatchFailure::Refused } else { transport(error) })?;
+async fn read(answer: Result<Response<Body>, kube::Error>) -> Result<Answer, WatchFailure> {
+    let response =
+        answer.map_err(|error| if is_refused(&error) { WatchFailure::Refused } else { transport(error) })?;
     let status = response.status();
     if status.is_success() {
         let encoding = response.headers().get(CONTENT_ENCODING).map(http::HeaderValue::as_bytes);

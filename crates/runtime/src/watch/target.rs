@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kube::Resource;
 use kube::core::ApiResource;
 
-use crate::cache::LabelMatcher;
+use crate::cache::{LabelMatcher, SelectorError};
 
 /// The namespaces that an informer covers.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -86,6 +86,18 @@ impl Target {
     #[must_use]
     pub fn metadata_only(self) -> Self {
         Target { metadata_only: true, ..self }
+    }
+
+    /// Whether its label selectors can be read. The server would refuse each request of one that cannot.
+    ///
+    /// # Errors
+    /// When one cannot.
+    pub fn validate(&self) -> Result<(), SelectorError> {
+        let namespaces = match &self.namespaces {
+            Namespaces::Labelled(selector) => Some(selector),
+            Namespaces::All | Namespaces::Named(_) => None,
+        };
+        self.labels.iter().chain(namespaces).try_for_each(|selector| LabelMatcher::parse(selector).map(drop))
     }
 
     /// Whether an object with these labels in this namespace surely appears in a cache of this target. A field

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
 use serde_json::json;
 use setpoint::{
     Action, Client, ClientError, Context, Controller, Manager, ManagerOptions, Patch, Query, Request, Target,
@@ -293,6 +293,63 @@ async fn reading_what_nobody_keeps_says_what_to_declare() {
         assert!(client.live().get::<Secret>(("default", "a")).await.unwrap().is_none());
         let error = client.list::<ConfigMap>(Query::all().index("nope", "x")).await.unwrap_err();
         assert!(matches!(error, ClientError::NoIndex { .. }));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_cannot_be_one_of_the_kind_is_refused() {
+    let fake = Fake::new();
+    fake.put(CONFIG_MAPS, config_map("a", "1"));
+    with_client(&fake, async |client, manager| {
+        manager.informer::<Node>();
+        let error = client.get::<ConfigMap>("a").await.unwrap_err();
+        assert_eq!(error.to_string(), "the ConfigMap has no namespace");
+        assert!(client.live().get::<ConfigMap>("a").await.is_err());
+        let within = client.in_namespace("default");
+        assert!(within.get::<ConfigMap>("a").await.unwrap().is_some());
+        let error = client.get::<Node>(("default", "a")).await.unwrap_err();
+        assert!(matches!(error, ClientError::ClusterScoped { .. }), "{error}");
+        assert!(client.get::<Node>("a").await.unwrap().is_none());
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_that_nobody_can_answer_says_what_there_is() {
+    let fake = Fake::new();
+    let manager = Manager::new(fake.client(), ManagerOptions::default());
+    manager.informer_of(Target::of::<Secret>().in_namespace("x"));
+    manager.informer_of(Target::of::<ConfigMap>().metadata_only());
+    let client = manager.client();
+    beside(&manager, async {
+        let text = client.get::<Secret>(("y", "a")).await.unwrap_err().to_string();
+        assert!(
+            text.starts_with("no informer keeps Secret in namespace y (only in other namespaces):"),
+            "{text}"
+        );
+        let text = client.list::<ConfigMap>(Query::all()).await.unwrap_err().to_string();
+        assert!(text.starts_with("no informer keeps ConfigMap (its metadata alone):"), "{text}");
+    })
+    .await;
+    let error = client.get::<Secret>(("x", "a")).await.unwrap_err();
+    assert!(matches!(error, ClientError::Stopped), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_of_everything_is_not_answered_with_a_part_of_it() {
+    let fake = Fake::new();
+    let manager = Manager::new(fake.client(), ManagerOptions::default());
+    for namespace in ["x", "y"] {
+        manager.informer_of(Target::of::<Secret>().in_namespace(namespace));
+    }
+    let client = manager.client();
+    beside(&manager, async {
+        let error = client.list::<Secret>(Query::all()).await.unwrap_err();
+        assert!(matches!(error, ClientError::PartialInformers { .. }), "{error}");
+        assert!(client.list::<Secret>(Query::namespace("y")).await.unwrap().is_empty());
+        manager.informer::<Secret>();
+        assert!(client.list::<Secret>(Query::all()).await.unwrap().is_empty());
     })
     .await;
 }

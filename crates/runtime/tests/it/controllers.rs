@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
 use kube::api::ObjectMeta;
 use serde_json::json;
 use setpoint::client::set_controller_reference;
+use setpoint::metrics::Metrics;
 use setpoint::{
     Action, Context, Controller, Error, Lifecycle, Manager, ManagerError, ManagerOptions, Request,
     SetupError, Target, predicate,
@@ -322,8 +323,7 @@ async fn the_finalizer_guards_the_life_of_an_object() {
                     counted.fetch_add(1, Ordering::SeqCst);
                     Ok(())
                 };
-                let life =
-                    ctx.client().lifecycle::<ConfigMap, _, _>(&request, "example.org/x", on_delete).await?;
+                let life = ctx.client().lifecycle::<ConfigMap>(&request, "example.org/x", on_delete).await?;
                 if let Lifecycle::Alive(object) = life {
                     assert!(setpoint::has_finalizer(&*object, "example.org/x"));
                 }
@@ -356,6 +356,84 @@ async fn what_makes_no_sense_is_refused_with_words() {
     assert_eq!(error, SetupError::NoKind("x".into()));
     let error = Controller::new(&manager, "y").run(nothing).unwrap_err();
     assert_eq!(error, SetupError::NoSource("y".into()));
+    let (_sender, receiver) = mpsc::channel(1);
+    for (name, declared) in [
+        ("new", Controller::new(&manager, "new")),
+        ("reads", Controller::for_kind::<Secret>(&manager).named("reads").reads::<ConfigMap>()),
+        ("channel", Controller::new(&manager, "channel").channel("ticks", receiver)),
+    ] {
+        let filtered = declared.with_predicate(predicate::labels_changed()).watches::<Secret>(|_| Vec::new());
+        assert_eq!(filtered.run(nothing).unwrap_err(), SetupError::MisplacedPredicate(name.into()));
+    }
+    for target in
+        [Target::of::<Secret>().labels("app in (web"), Target::of::<Secret>().in_namespaces_labelled("a=b=c")]
+    {
+        let declared = Controller::for_kind::<Node>(&manager).reads_target(target);
+        let error = declared.run(nothing).unwrap_err();
+        assert!(matches!(&error, SetupError::Selector { controller, .. } if controller == "node"), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_managers_share_their_metrics() {
+    let fake = Fake::new();
+    fake.put(CONFIG_MAPS, config_map("a", "1"));
+    let metrics = Metrics::new();
+    let options = || ManagerOptions { metrics: Some(metrics.clone()), ..ManagerOptions::default() };
+    let (first, second) = (Manager::new(fake.client(), options()), Manager::new(fake.client(), options()));
+    for manager in [&first, &second] {
+        manager.informer::<ConfigMap>();
+    }
+    second.informer::<Secret>();
+    let text = beside(
+        &first,
+        beside(&second, async {
+            for manager in [&first, &second] {
+                manager.informer::<ConfigMap>().wait_synced().await;
+            }
+            metrics.encode()
+        }),
+    )
+    .await;
+    for once in [
+        "# TYPE setpoint_cache_objects gauge",
+        "# TYPE informer_processing_latency_seconds histogram",
+        r#"setpoint_cache_objects{name="",group="",version="v1",resource="configmaps"} 1"#,
+        r#"setpoint_informer_watches_total{name="",group="",version="v1",resource="configmaps"} 2"#,
+        r#"setpoint_informer_watches_total{name="",group="",version="v1",resource="secrets"} 1"#,
+    ] {
+        assert_eq!(text.matches(once).count(), 1, "{once} in\n{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conflict_that_is_given_up_is_counted_as_an_error() {
+    let fake = Fake::new();
+    fake.put(CONFIG_MAPS, config_map("a", "1"));
+    fake.refuse(|method, _| (*method == http::Method::POST).then_some((409, "Conflict")));
+    let manager = Manager::new(fake.client(), ManagerOptions::default());
+    Controller::for_kind::<ConfigMap>(&manager)
+        .run(async |ctx: Context, _: Request| {
+            let secret = Secret {
+                metadata: ObjectMeta {
+                    name: Some("s".into()),
+                    namespace: Some("default".into()),
+                    ..ObjectMeta::default()
+                },
+                ..Secret::default()
+            };
+            let refused = ctx.client().create(&secret).await.unwrap_err();
+            Err(Error::terminal(refused))
+        })
+        .unwrap();
+    let counted = r#"controller_runtime_terminal_reconcile_errors_total{controller="configmap"} 1"#;
+    beside(&manager, until("it is given up", || manager.metrics().encode().contains(counted))).await;
+    let metrics = manager.metrics().encode();
+    assert!(metrics.contains(r#"setpoint_reconcile_conflicts_total{controller="configmap"} 0"#), "{metrics}");
+    assert!(
+        metrics.contains(r#"controller_runtime_reconcile_errors_total{controller="configmap"} 1"#),
+        "{metrics}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -404,6 +482,7 @@ async fn metrics_carry_the_names_of_go_and_the_missing_ones() {
         "workqueue_unfinished_work_seconds{",
         "workqueue_longest_running_processor_seconds{",
         r#"rest_client_requests_total{code="201",host="",method="POST"} 1"#,
+        r#"rest_client_requests_total{code="200",host="",method="GET"} 2"#,
         r#"setpoint_cache_objects{name="",group="",version="v1",resource="configmaps"} 1"#,
         "setpoint_cache_bytes{",
         "setpoint_informer_watches_total{",

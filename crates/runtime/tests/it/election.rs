@@ -74,6 +74,10 @@ async fn one_leads_and_hands_over_at_once_when_it_stops() {
     let events =
         fake.writes().iter().filter(|call| call.starts_with("POST") && call.ends_with("/events")).count();
     assert_eq!(events, 4, "both became leader and stopped leading");
+    let metrics = first.metrics().encode();
+    let renewals = metrics.lines().find(|line| line.contains(r#"code="200",host="",method="PUT""#));
+    let count = renewals.and_then(|line| line.rsplit(' ').next()?.parse::<u32>().ok()).unwrap_or_default();
+    assert!(count >= 30, "a minute of renewals is counted among the requests: {metrics}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -110,3 +110,23 @@ async fn who_does_not_hold_the_lease_sends_no_events() {
     })
     .await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_recorder_may_write_another_api_and_name_its_host() {
+    let fake = Fake::new();
+    let object: ConfigMap = serde_json::from_value(config_map("a", "1")).unwrap();
+    let manager = Manager::new(fake.client(), ManagerOptions::default());
+    let series = manager.recorder("tester");
+    let counts = series.with_api(EventApi::CoreV1).with_host("here");
+    beside(&manager, async {
+        series.normal(&object, "Synced", "told");
+        counts.normal(&object, "Synced", "told");
+        until("both are told", || fake.writes().len() == 2).await;
+    })
+    .await;
+    let bodies = fake.bodies();
+    assert_eq!(bodies[0]["apiVersion"], "events.k8s.io/v1");
+    assert_eq!((&bodies[1]["apiVersion"], &bodies[1]["count"]), (&"v1".into(), &1.into()));
+    assert_eq!(bodies[1]["source"], serde_json::json!({"component": "tester", "host": "here"}));
+    assert_eq!(bodies[1]["reportingInstance"], "here");
+}

@@ -79,7 +79,7 @@ pub(crate) fn recover(disk: &dyn Disk, options: &Options) -> Result<Recovered, O
         earlier += replay_whole(disk, generation, &mut replay)?;
     }
     let (mut log, cut) = match files.logs.contains(&newest) {
-        true => replay_last(disk, newest, &mut replay)?,
+        true => replay_last(disk, newest, !files.blobs.is_empty(), &mut replay)?,
         false => (create_log(disk, newest, replay.state.visible.revision)?, None),
     };
     log.earlier = earlier;
@@ -117,7 +117,8 @@ fn list(disk: &dyn Disk) -> Result<Files, OpenError> {
 /// The last log to replay: there must be one of every generation from `oldest` to it.
 fn newest_log(disk: &dyn Disk, files: &Files, oldest: u64) -> Result<u64, OpenError> {
     let newest = files.logs.last().copied().unwrap_or(FIRST_GENERATION).max(oldest);
-    let fresh = files.logs.is_empty() && files.checkpoints.is_empty();
+    // A blob is written after the first log was begun: where there is one, there was a log.
+    let fresh = files.logs.is_empty() && files.checkpoints.is_empty() && files.blobs.is_empty();
     match (oldest..=newest).find(|generation| !files.logs.contains(generation)) {
         Some(missing) if !fresh => {
             return Err(OpenError::damaged(&names::log(missing), 0, "the file is missing"));
@@ -153,15 +154,16 @@ fn replay_whole(disk: &dyn Disk, generation: u64, replay: &mut Replay) -> Result
 fn replay_last(
     disk: &dyn Disk,
     generation: u64,
+    has_blobs: bool,
     replay: &mut Replay,
 ) -> Result<(OpenLog, Option<Cut>), OpenError> {
     let name = names::log(generation);
     let mut file = disk.open(&name).map_err(|error| OpenError::io("open", &name, error))?;
     let len = file_len(&*file, &name)?;
     let Some(header) = read_header(&*file, &name, LOG_MAGIC, generation)? else {
-        // The header is synced before anything follows it, and before a checkpoint takes the place of what was
-        // before it.
-        if len > FILE_HEADER as u64 || generation > FIRST_GENERATION {
+        // The header is synced before anything follows it, before a checkpoint takes the place of what was before it,
+        // and before the first blob is written.
+        if len > FILE_HEADER as u64 || generation > FIRST_GENERATION || has_blobs {
             return Err(OpenError::damaged(&name, 0, "the file's header is damaged"));
         }
         let cut = (len > 0).then_some(Cut { file: name, offset: 0, bytes: len });

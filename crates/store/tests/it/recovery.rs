@@ -131,6 +131,23 @@ async fn a_damaged_byte_anywhere_is_found() {
 }
 
 #[tokio::test]
+async fn a_first_log_that_is_missing_or_empty_is_no_new_store() {
+    let disk = FaultyDisk::new(5);
+    let (store, _) = open(&disk).await;
+    store.put_blob("ca.key", "secret").await.unwrap();
+    put(&store, "/a", "1").await.unwrap();
+    drop(store);
+    let without = disk.after_kill();
+    without.remove(LOG).unwrap();
+    let emptied = disk.after_kill();
+    emptied.open(LOG).unwrap().truncate(0).unwrap();
+    for damaged in [without, emptied] {
+        let error = Store::open(damaged, Options::default()).await.expect_err("it is needed");
+        assert!(matches!(&error, OpenError::Damaged { file, .. } if file == LOG), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn a_missing_or_damaged_checkpoint_is_an_error() {
     let options = Options { log_bytes: 200, ..Options::default() };
     let disk = FaultyDisk::new(1);

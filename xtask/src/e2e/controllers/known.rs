@@ -8,6 +8,34 @@ const KNOWN: &[(&str, &str)] = &[
          naming the old one; ours writes it together with the sums",
     ),
     (
+        "StatefulSet Warning FailedUpdate statefulset-controller",
+        "kube-controller-manager tells of it now and then while claims change hands, and tries again; the end is the \
+         same",
+    ),
+    (
+        "PersistentVolumeClaim Normal FailedBinding persistentvolume-controller",
+        "kube-controller-manager looks for a volume for every claim; ours binds none",
+    ),
+    (
+        "job-fail.events.Pod Warning BackOff kubelet",
+        "a container that failed waits to be restarted, unless its Job gives up first",
+    ),
+    (
+        "labels.events.Pod Warning FailedScheduling default-scheduler",
+        "the scheduler, ours everywhere, may meet a DaemonSet's pod before it knows the change of the node that the pod \
+         was made for; what cannot be scheduled for good is in the pods' conditions",
+    ),
+    ("taints.events.Pod Warning FailedScheduling default-scheduler", "the same"),
+    (
+        "taints.events.Pod Normal TaintManagerEviction taint-eviction-controller",
+        "a pod on a node with a NoExecute taint is deleted by its DaemonSet's controller and by the one that evicts; \
+         whoever comes first tells",
+    ),
+    (
+        "taints.events.DaemonSet Normal SuccessfulDelete daemonset-controller",
+        "the same, seen from the other side",
+    ),
+    (
         "Service Warning ClusterIPNotAllocated ipallocator-repair-controller",
         "kube-apiserver's repair loop meets a Service whose address is not recorded yet; ours allocates in the same \
          transaction",

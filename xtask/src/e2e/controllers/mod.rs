@@ -1,8 +1,10 @@
 //! The same scenarios on our server and the real one, with our controllers and the real ones: each must come to the
 //! same end state. The differences that remain are listed in [`known`], with their reasons.
 
+mod daemons;
 pub mod election;
 mod garbage;
+mod jobs;
 mod known;
 mod namespace;
 mod normal;
@@ -10,6 +12,7 @@ mod rollout;
 mod scheduling;
 mod services;
 mod setup;
+mod stateful;
 
 use std::collections::BTreeMap;
 
@@ -18,6 +21,7 @@ use serde_json::{Value, json};
 
 pub use self::setup::{ALL, Controllers, World};
 use super::Setup;
+use super::cluster::Kubectl;
 use super::proxy::{MERGE, Proxy, until};
 
 /// One scenario: it works in a namespace of its own and may give something to compare beside what it leaves there.
@@ -36,6 +40,9 @@ const SCENARIOS: &[Scenario] = &[
     Scenario { name: "adoption", run: rollout::adoption },
     Scenario { name: "collision", run: rollout::collision },
     Scenario { name: "history", run: rollout::history },
+    Scenario { name: "stateful", run: stateful::ordered },
+    Scenario { name: "stateful-parallel", run: stateful::parallel },
+    Scenario { name: "stateful-partition", run: stateful::partitioned },
     Scenario { name: "namespace", run: namespace::deletion },
     Scenario { name: "background", run: garbage::background },
     Scenario { name: "foreground", run: garbage::foreground },
@@ -43,20 +50,37 @@ const SCENARIOS: &[Scenario] = &[
     Scenario { name: "orphan", run: garbage::orphan },
     Scenario { name: "custom-owner", run: garbage::custom_owner },
     Scenario { name: "accounts", run: namespace::accounts },
+    Scenario { name: "job-complete", run: jobs::complete },
+    Scenario { name: "job-fail", run: jobs::fail },
+    Scenario { name: "job-indexed", run: jobs::indexed },
+    Scenario { name: "job-suspend", run: jobs::suspend },
+    Scenario { name: "job-limits", run: jobs::limits },
+    Scenario { name: "job-pods", run: jobs::pods },
+    Scenario { name: "cronjob", run: jobs::cron },
     Scenario { name: "services", run: services::services },
     Scenario { name: "scheduling", run: scheduling::constraints },
 ];
 
 pub fn run(setup: &Setup) -> Result<()> {
+    compare(setup, "controllers", SCENARIOS, 1)
+}
+
+/// Those that need several nodes.
+pub fn daemons(setup: &Setup) -> Result<()> {
+    compare(setup, "daemons", daemons::SCENARIOS, daemons::NODES)
+}
+
+fn compare(setup: &Setup, part: &str, scenarios: &[Scenario], nodes: u32) -> Result<()> {
     let mut states = BTreeMap::new();
     for parts in ALL {
-        let world = World::start(setup, parts, garbage::define).context(parts.name)?;
-        states.insert(parts.name, play(&world.api).context(parts.name)?);
+        let world = World::with_nodes(setup, parts, nodes, garbage::define).context(parts.name)?;
+        let kubectl = Kubectl::on(&setup.peer("kubectl")?, &world.kubeconfig());
+        states.insert(parts.name, play(&world.api, &kubectl, scenarios).context(parts.name)?);
     }
     let real = &states[ALL[3].name];
     let mut wrong = Vec::new();
     for parts in &ALL[..3] {
-        for scenario in SCENARIOS {
+        for scenario in scenarios {
             let mut found = Vec::new();
             let name = scenario.name;
             normal::differences(&states[parts.name][name], &real[name], name, &mut found);
@@ -65,14 +89,14 @@ pub fn run(setup: &Setup) -> Result<()> {
         }
     }
     ensure!(wrong.is_empty(), "{} differences:\n{}", wrong.len(), wrong.join("\n"));
-    println!("controllers: {} scenarios end alike in {} clusters", SCENARIOS.len(), ALL.len());
+    println!("{part}: {} scenarios end alike in {} clusters", scenarios.len(), ALL.len());
     Ok(())
 }
 
 /// All scenarios at once, each in its namespace; then, once no more events come, what each left.
-fn play(api: &Proxy) -> Result<BTreeMap<&'static str, Value>> {
-    let played = at_once(SCENARIOS, |scenario| {
-        let place = Place::make(api, scenario.name)?;
+fn play(api: &Proxy, kubectl: &Kubectl, scenarios: &[Scenario]) -> Result<BTreeMap<&'static str, Value>> {
+    let played = at_once(scenarios, |scenario| {
+        let place = Place::make(api, kubectl, scenario.name)?;
         let told = (scenario.run)(&place).with_context(|| format!("scenario {}", scenario.name))?;
         Ok((scenario.name, place, told))
     })?;
@@ -113,14 +137,15 @@ const EVENTS_REST: usize = 4;
 /// A namespace of a cluster.
 pub struct Place<'a> {
     pub api: &'a Proxy,
+    pub kubectl: &'a Kubectl,
     pub namespace: String,
 }
 
 impl<'a> Place<'a> {
-    fn make(api: &'a Proxy, name: &str) -> Result<Place<'a>> {
+    fn make(api: &'a Proxy, kubectl: &'a Kubectl, name: &str) -> Result<Place<'a>> {
         let namespace = format!("e2e-{name}");
         api.create("/api/v1/namespaces", &json!({ "metadata": { "name": namespace } }))?;
-        let place = Place { api, namespace };
+        let place = Place { api, kubectl, namespace };
         // Pods are refused before their namespace has its account.
         until("the default service account", || api.find(&place.core("serviceaccounts", "default")))?;
         until("the root authority", || api.find(&place.core("configmaps", "kube-root-ca.crt")))?;

@@ -12,7 +12,13 @@ use super::super::proxy::Proxy;
 const KINDS: &[(&str, &str)] = &[
     ("apps/v1", "deployments"),
     ("apps/v1", "replicasets"),
+    ("apps/v1", "statefulsets"),
+    ("apps/v1", "daemonsets"),
+    ("apps/v1", "controllerrevisions"),
+    ("batch/v1", "cronjobs"),
+    ("batch/v1", "jobs"),
     ("v1", "pods"),
+    ("v1", "persistentvolumeclaims"),
     ("v1", "services"),
     ("v1", "endpoints"),
     ("discovery.k8s.io/v1", "endpointslices"),
@@ -31,6 +37,12 @@ const DROPPED: &[&str] = &[
     "startTime",
     "startedAt",
     "finishedAt",
+    "completionTime",
+    "lastScheduleTime",
+    "lastSuccessfulTime",
+    "batch.kubernetes.io/cronjob-scheduled-timestamp",
+    "controller-uid",
+    "batch.kubernetes.io/controller-uid",
     "lastUpdateTime",
     "lastTransitionTime",
     "lastProbeTime",
@@ -62,7 +74,7 @@ pub fn end_state(api: &Proxy, namespace: &str) -> Result<Value> {
     let mut state = BTreeMap::new();
     for (plural, objects) in lists {
         let mut shown: Vec<Value> = objects.into_iter().map(|object| names.plain(object)).collect();
-        if plural != "deployments" {
+        if !["deployments", "daemonsets"].contains(&plural) {
             shown.iter_mut().for_each(without_generations);
         }
         shown.sort_by_key(Value::to_string);
@@ -112,8 +124,23 @@ impl Names {
                     let revision = meta["annotations"]["deployment.kubernetes.io/revision"].as_str();
                     self.0.push((hash.to_owned(), format!("HASH{}", revision.unwrap_or("?"))));
                 }
+                "controllerrevisions" => {
+                    let Some(hash) = meta["labels"]["controller-revision-hash"].as_str() else { continue };
+                    self.0.push((hash.to_owned(), format!("HASH{}", object["revision"])));
+                }
+                // The name ends in the minute that it was due.
+                "jobs" => {
+                    let Some((base, _)) = name.rsplit_once('-') else { continue };
+                    let owner = &meta["ownerReferences"][0];
+                    if owner["kind"] == "CronJob" && owner["name"] == base {
+                        self.0.push((name.clone(), format!("{base}-MINUTE")));
+                    }
+                }
                 "pods" | "endpointslices" => {
                     let Some(base) = meta["generateName"].as_str() else { continue };
+                    if meta["ownerReferences"][0]["kind"] == "StatefulSet" {
+                        continue;
+                    }
                     self.0.push((name, format!("{}RANDOM", self.replace(base))));
                 }
                 _ => {}

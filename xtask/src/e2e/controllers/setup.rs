@@ -82,12 +82,24 @@ pub struct World {
 }
 
 impl World {
-    /// Starts it. `prepare` runs on the server before there are any controllers.
+    /// Starts it with one node. `prepare` runs on the server before there are any controllers.
     pub fn start(setup: &Setup, parts: Parts, prepare: impl Fn(&Proxy) -> Result<()>) -> Result<World> {
+        World::with_nodes(setup, parts, 1, prepare)
+    }
+
+    /// The same with several nodes.
+    pub fn with_nodes(
+        setup: &Setup,
+        parts: Parts,
+        nodes: u32,
+        prepare: impl Fn(&Proxy) -> Result<()>,
+    ) -> Result<World> {
+        let nodes = nodes.to_string();
+        let nodes = ["--nodes", &nodes];
         let folder = tempfile::tempdir()?;
         let server = match (parts.real_server, parts.real_controllers) {
             (true, _) => Server::Real(setup.control_plane(folder.path(), &Options::default())?),
-            (false, false) => Server::Ours(Cluster::start(&setup.setpoint, &[])?),
+            (false, false) => Server::Ours(Cluster::start(&setup.setpoint, &nodes)?),
             (false, true) => Server::Ours(Cluster::start(&setup.setpoint, &["--no-controllers"])?),
         };
         let kubeconfig = server.kubeconfig();
@@ -109,7 +121,8 @@ impl World {
                 true => &["--only", "scheduler,node"],
                 false => &["--root-ca-file", &authority],
             };
-            let started = Controllers::start(&setup.setpoint, &kubeconfig, folder.path(), flags)?;
+            let flags = [flags, &nodes].concat();
+            let started = Controllers::start(&setup.setpoint, &kubeconfig, folder.path(), &flags)?;
             controllers = Some(started);
         }
         Ok(World { api, _controllers: controllers, _manager: manager, server, _folder: folder })

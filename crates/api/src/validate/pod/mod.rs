@@ -43,6 +43,7 @@ fn whole(causes: &mut Causes, pod: &Value) {
     let path = Path::new("spec");
     let pod_spec = at(pod, "spec");
     spec(causes, pod_spec, text(pod, "metadata.name"), &path);
+    security::annotations(causes, at(pod, "metadata.annotations"), &Path::new("metadata.annotations"));
     if text(pod_spec, "serviceAccountName").is_empty() {
         for (index, volume) in items(pod_spec, "volumes").iter().enumerate() {
             for (source, projection) in items(volume, "projected.sources").iter().enumerate() {
@@ -71,6 +72,7 @@ fn whole(causes: &mut Causes, pod: &Value) {
 pub(super) fn template(causes: &mut Causes, template: &Value, path: &Path) {
     causes.extend(meta::labels(at(template, "metadata.labels"), &path.child("labels")));
     causes.extend(meta::annotations(at(template, "metadata.annotations"), &path.child("annotations")));
+    security::annotations(causes, at(template, "metadata.annotations"), &path.child("annotations"));
     spec(causes, at(template, "spec"), "", &path.child("spec"));
     if !items(template, "spec.ephemeralContainers").is_empty() {
         let detail = "ephemeral containers not allowed in pod template";

@@ -6,7 +6,7 @@ use crate::access::{at, int, items, text, truth};
 use crate::cause::{Path, Shown};
 use crate::name;
 use crate::shown;
-use crate::validate::check::Causes;
+use crate::validate::check::{Causes, descending_path};
 
 /// Users and groups are numbers that the kernel knows.
 fn id(causes: &mut Causes, context: &Value, field: &str, path: &Path) {
@@ -30,6 +30,20 @@ pub(super) fn pod(causes: &mut Causes, context: &Value, path: &Path) {
         causes.one_of(&path.child("fsGroupChangePolicy"), policy, &["Always", "OnRootMismatch"]);
     }
     seccomp(causes, context, path);
+}
+
+/// Profiles that were named in annotations before there were fields for them.
+pub(super) fn annotations(causes: &mut Causes, annotations: &Value, path: &Path) {
+    for (key, profile) in annotations.as_object().into_iter().flatten() {
+        let named = key == "seccomp.security.alpha.kubernetes.io/pod"
+            || key.starts_with("container.seccomp.security.alpha.kubernetes.io/");
+        let profile = profile.as_str().unwrap_or("");
+        match profile.strip_prefix("localhost/") {
+            _ if !named || matches!(profile, "runtime/default" | "docker/default" | "unconfined") => {}
+            Some(file) => descending_path(causes, &path.child(key), file),
+            None => causes.invalid(&path.child(key), profile, "must be a valid seccomp profile"),
+        }
+    }
 }
 
 fn seccomp(causes: &mut Causes, context: &Value, path: &Path) {
@@ -121,5 +135,30 @@ pub(super) fn tolerations(causes: &mut Causes, tolerations: &[Value], path: &Pat
         if !effect.is_empty() {
             causes.one_of(&path.child("effect"), effect, &EFFECTS);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn profiles_in_annotations_are_those_that_there_were() {
+        let refused = |key: &str, profile: &str| {
+            let mut causes = Causes::default();
+            annotations(&mut causes, &json!({key: profile}), &Path::new("metadata.annotations"));
+            causes.0.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let pod = "seccomp.security.alpha.kubernetes.io/pod";
+        for good in ["runtime/default", "docker/default", "unconfined", "localhost/a/b.json"] {
+            assert!(refused(pod, good).is_empty(), "{good}");
+        }
+        let expected = "metadata.annotations.seccomp.security.alpha.kubernetes.io/pod: Invalid value: \"bogus\": must be a \
+                        valid seccomp profile";
+        assert_eq!(refused(pod, "bogus"), [expected]);
+        assert_eq!(refused("container.seccomp.security.alpha.kubernetes.io/c", "localhost/../x").len(), 1);
+        assert!(refused("other", "bogus").is_empty());
     }
 }

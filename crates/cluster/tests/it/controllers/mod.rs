@@ -1,13 +1,24 @@
 //! The built-in controllers on a cluster in this process, with a pretend kubelet: time is virtual, so waiting is free.
 
+mod aggregation;
 mod crash;
+mod cronjob;
+mod daemons;
+mod disruption;
 mod garbage;
+mod job;
 mod namespace;
+mod nodes;
+mod protection;
 mod rollout;
 mod scheduling;
 mod services;
+mod stateful;
+mod tokens;
 
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, Resource};
@@ -17,7 +28,9 @@ use setpoint::{
     Action, Context, Controller, DeleteOptions, Error, Manager, ManagerOptions, NotFoundExt, Request,
     tokio_clock,
 };
+use setpoint_apiserver::auth::jwt;
 use setpoint_cluster::{Cluster, Controllers, Options};
+use setpoint_controllers::TokenSigner;
 use tokio::task::JoinSet;
 
 /// A cluster with controllers that can be killed and started again.
@@ -58,9 +71,16 @@ impl World {
             ..ManagerOptions::default()
         };
         let manager = Manager::new(self.cluster.client(), options);
-        let options = setpoint_controllers::Options { only: None, root_ca: Some("the bundle".into()) };
+        let key = self.cluster.server().options().service_accounts.signing.clone().unwrap();
+        let options = setpoint_controllers::Options {
+            only: None,
+            root_ca: Some("the bundle".into()),
+            token_signer: Some(TokenSigner::new(move |claims| jwt::sign(&key, claims))),
+        };
         setpoint_controllers::register(&manager, &options).unwrap();
         Controller::for_kind::<Pod>(&manager).named("kubelet").run(kubelet).unwrap();
+        let client = self.cluster.client();
+        manager.add_always("heartbeats", |_| heartbeats(client)).unwrap();
         self.running.spawn(async move { manager.run(std::future::pending()).await.unwrap() });
     }
 
@@ -175,7 +195,26 @@ pub fn image(image: &str) -> Value {
         "ports": [{ "name": "http", "containerPort": 8080, "protocol": "TCP" }] }] } } } })
 }
 
-/// Runs what is bound, ends what is deleted. Pods with the annotation `test/broken` never become ready.
+/// Renews the leases of all nodes, without those labelled `test/dead`.
+async fn heartbeats(client: Client) -> Result<(), Error> {
+    let leases: Api<Lease> = Api::namespaced(client.clone(), "kube-node-lease");
+    let living = ListParams::default().labels("!test/dead");
+    let mut beat = tokio::time::interval(std::time::Duration::from_secs(10));
+    for count in 0.. {
+        beat.tick().await;
+        for node in Api::<Node>::all(client.clone()).list(&living).await.unwrap() {
+            let name = node.metadata.name.unwrap();
+            let renewed = Timestamp::from_second(count * 10).unwrap();
+            let lease = json!({ "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": { "name": name },
+                "spec": { "renewTime": format!("{renewed:.6}") } });
+            leases.patch(&name, &PatchParams::apply("kubelet").force(), &Patch::Apply(lease)).await.unwrap();
+        }
+    }
+    Ok(())
+}
+
+/// Runs what is bound, ends what is deleted. Pods with the annotation `test/broken` never become ready, those with
+/// `test/failed` have failed.
 async fn kubelet(ctx: Context, request: Request) -> Result<Action, Error> {
     let client = ctx.client();
     let Some(pod) = client.get::<Pod>(&request).await? else { return Ok(Action::done()) };
@@ -187,11 +226,17 @@ async fn kubelet(ctx: Context, request: Request) -> Result<Action, Error> {
         client.delete_with::<Pod>(&request, &options).await.ignore_not_found()?;
         return Ok(Action::done());
     }
-    if pod.status.as_ref().is_some_and(|status| status.phase.as_deref() == Some("Running")) {
+    if pod.status.as_ref().is_some_and(|status| status.phase.as_deref() != Some("Pending")) {
         return Ok(Action::done());
     }
     let annotations = pod.metadata.annotations.as_ref();
-    let broken = annotations.is_some_and(|annotations| annotations.contains_key("test/broken"));
+    let has = |name: &str| annotations.is_some_and(|annotations| annotations.contains_key(name));
+    if has("test/failed") {
+        let status = json!({ "status": { "phase": "Failed" } });
+        client.patch_status::<Pod>(&request, &setpoint::Patch::Merge(status)).await.ignore_not_found()?;
+        return Ok(Action::done());
+    }
+    let broken = has("test/broken");
     let number = ctx.random().below(60_000);
     let ip = format!("10.244.{}.{}", number / 250, number % 250 + 1);
     let ready = json!({ "type": "Ready", "status": if broken { "False" } else { "True" },

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::{DeleteParams, ObjectMeta, PostParams};
 use serde_json::json;
 use setpoint::client::{owner_reference, set_controller_reference};
-use setpoint::{Action, Context, Controller, Error, Lifecycle, Request, predicate};
+use setpoint::{Action, Context, Controller, Error, Lifecycle, Request, Target, predicate};
 
 use super::{Place, beside, until, until_true};
 
@@ -75,7 +75,7 @@ async fn the_finalizer_holds_an_object_until_it_was_cleaned_up() {
                     counted.fetch_add(1, Ordering::SeqCst);
                     Ok(())
                 };
-                let life = ctx.client().lifecycle::<ConfigMap, _, _>(&request, FINALIZER, on_delete).await?;
+                let life = ctx.client().lifecycle::<ConfigMap>(&request, FINALIZER, on_delete).await?;
                 if let Lifecycle::Alive(object) = life {
                     assert!(setpoint::has_finalizer(&*object, FINALIZER));
                 }
@@ -96,6 +96,57 @@ async fn the_finalizer_holds_an_object_until_it_was_cleaned_up() {
     })
     .await;
     assert_eq!(cleaned.load(Ordering::SeqCst), 1, "cleaned up once, after two failures");
+}
+
+#[tokio::test]
+async fn a_finalizer_that_no_server_takes_is_an_error_and_no_conflict() {
+    let place = Place::new().await;
+    let manager = place.manager();
+    manager.informer::<ConfigMap>();
+    let client = manager.client();
+    place.put("a", "1").await;
+    beside(&manager, async {
+        let nothing = |_: Arc<ConfigMap>| async { Ok(()) };
+        let refused = client.lifecycle::<ConfigMap>(place.key("a"), "no finalizer", nothing).await;
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.client_error().unwrap().code(), Some(422), "{refused}");
+        assert!(!refused.is_conflict() && refused.to_string().contains("metadata.finalizers"), "{refused}");
+    })
+    .await;
+}
+
+/// Each sees a part of the kind: neither may take the other's objects for deleted.
+#[tokio::test]
+async fn controllers_of_parts_of_a_kind_read_their_own_part() {
+    let place = Place::new().await;
+    let manager = place.manager();
+    let (sender, mut found) = tokio::sync::mpsc::unbounded_channel();
+    for team in ["a", "b"] {
+        let target = Target::of::<ConfigMap>().in_namespace(&place.namespace).labels(&format!("team={team}"));
+        let sender = sender.clone();
+        Controller::for_target(&manager, target)
+            .named(team)
+            .run(move |ctx: Context, request: Request| {
+                let sender = sender.clone();
+                async move {
+                    let object = ctx.client().get::<ConfigMap>(&request).await?;
+                    let _ = sender.send((team, request.name().to_owned(), object.is_some()));
+                    Ok(Action::done())
+                }
+            })
+            .unwrap();
+    }
+    for team in ["a", "b"] {
+        let mut object = place.config_map(team, "1");
+        object.metadata.labels = Some([("team".to_owned(), team.to_owned())].into());
+        place.api::<ConfigMap>().create(&PostParams::default(), &object).await.unwrap();
+    }
+    beside(&manager, async {
+        let mut seen = [found.recv().await.unwrap(), found.recv().await.unwrap()];
+        seen.sort();
+        assert_eq!(seen, [("a", "a".into(), true), ("b", "b".into(), true)]);
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -123,3 +123,27 @@ fn a_sidecar_has_to_start_and_starts_again_beside_the_others() {
     let after = plan(&pod, &runs(&[("side", ended), ("main", running())]), &addresses(), at(0));
     assert_eq!(after.start, ["side"]);
 }
+
+#[test]
+fn a_run_that_was_ended_for_another_image_is_followed_by_the_next_whatever_the_policy() {
+    let pod = one("Never");
+    let old = Runs { run: ended(143, 0), image: "old".into(), redefined: true, ..Runs::default() };
+    let next = plan(&pod, &runs(&[("main", old.clone())]), &addresses(), at(0));
+    assert_eq!(next.start, ["main"]);
+    let shown = next.status.unwrap().container_statuses.unwrap()[0].clone();
+    assert_eq!(shown.image, "old", "what ran last");
+    let ended = runs(&[("main", Runs { redefined: false, ..old })]);
+    assert!(plan(&pod, &ended, &addresses(), at(0)).start.is_empty());
+}
+
+#[test]
+fn what_was_stored_is_not_written_again() {
+    let mut pod = one("Always");
+    let known = runs(&[("main", running())]);
+    let status = plan(&pod, &known, &addresses(), at(0)).status.unwrap();
+    // A server keeps fields of structs though they have no content.
+    let stored = json!(status);
+    assert_eq!(stored["containerStatuses"][0]["lastState"], json!({}));
+    pod.status = Some(serde_json::from_value(stored).unwrap());
+    assert_eq!(plan(&pod, &known, &addresses(), at(9)).status, None);
+}

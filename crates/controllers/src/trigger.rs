@@ -1,57 +1,70 @@
-//! Which ReplicaSets a change to a pod concerns.
+//! Which owners a change to a child concerns.
 
-use k8s_openapi::api::apps::v1::ReplicaSet;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
 use setpoint::predicate::Change;
-use setpoint::{Lister, Object, Request};
+use setpoint::{Kind, Lister, Object, Request};
 
-use crate::field::replica_set_spec;
-use crate::selector::{self, Labels};
+use crate::selector;
 
-/// An owned pod concerns its owner; an orphan, every ReplicaSet that might adopt it.
-pub fn of_pod(change: &Change<'_>, sets: &Lister<ReplicaSet>) -> Vec<Request> {
-    let Some(present) = change.object() else { return Vec::new() };
-    let namespace = present.namespace().unwrap_or_default();
-    let owner = |object: Option<&Object>| object.and_then(Object::controller_owner).cloned();
-    let (was, is) = (owner(change.old), owner(change.new));
-    let mut requests = Vec::new();
-    if was != is {
-        requests.extend(was.as_ref().and_then(|owner| request(namespace, owner)));
-    }
-    match (&is, change.new) {
-        (Some(owner), _) => requests.extend(request(namespace, owner)),
-        (None, Some(new)) if !new.is_terminating() => {
-            let relabelled = change.old.is_none_or(|old| old.labels() != new.labels());
-            if relabelled || was.is_some() {
-                requests.extend(matching(namespace, new, sets));
-            }
+/// The owners of one kind, and how they select.
+pub struct Owners<K: Kind> {
+    pub lister: Lister<K>,
+    pub selector: fn(&K) -> Option<&LabelSelector>,
+}
+
+impl<K: Kind> Owners<K> {
+    /// An owned child concerns its owner; an orphan, every owner that might adopt it.
+    pub fn of_child(&self, change: &Change<'_>) -> Vec<Request> {
+        let Some(present) = change.object() else { return Vec::new() };
+        let namespace = present.namespace().unwrap_or_default();
+        let owner = |object: Option<&Object>| object.and_then(Object::controller_owner).cloned();
+        let (was, is) = (owner(change.old), owner(change.new));
+        let mut requests = Vec::new();
+        if was != is {
+            requests.extend(was.as_ref().and_then(|owner| request::<K>(namespace, owner)));
         }
-        (None, _) => {}
+        match (&is, change.new) {
+            (Some(owner), _) => requests.extend(request::<K>(namespace, owner)),
+            (None, Some(new)) if !new.is_terminating() => {
+                let relabelled = change.old.is_none_or(|old| old.labels() != new.labels());
+                if relabelled || was.is_some() {
+                    requests.extend(self.selecting(namespace, new));
+                }
+            }
+            (None, _) => {}
+        }
+        requests
     }
-    requests
+
+    fn selecting(&self, namespace: &str, child: &Object) -> Vec<Request> {
+        let labels = selector::labels_of(child);
+        if labels.is_empty() {
+            return Vec::new();
+        }
+        let all = self.lister.list_namespace(namespace).unwrap_or_default();
+        let selecting = all.iter().filter(|owner| {
+            (self.selector)(owner).is_some_and(|selector| {
+                !selector::is_empty(selector) && selector::matches(selector, Some(&labels))
+            })
+        });
+        let name = |owner: &std::sync::Arc<K>| owner.meta().name.clone();
+        selecting.filter_map(name).map(|name| Request::namespaced(namespace, &name)).collect()
+    }
 }
 
-fn request(namespace: &str, owner: &OwnerReference) -> Option<Request> {
-    let ours = owner.kind == "ReplicaSet" && owner.api_version.starts_with("apps/");
-    ours.then(|| Request::namespaced(namespace, &owner.name))
+fn request<K: Kind>(namespace: &str, owner: &OwnerReference) -> Option<Request> {
+    is_of_kind::<K>(owner).then(|| Request::namespaced(namespace, &owner.name))
 }
 
-fn matching(namespace: &str, pod: &Object, sets: &Lister<ReplicaSet>) -> Vec<Request> {
-    let labels: Labels = pod.labels().iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-    if labels.is_empty() {
-        return Vec::new();
-    }
-    let all = sets.list_namespace(namespace).unwrap_or_default();
-    let selecting = all.iter().filter(|set| {
-        let selector = &replica_set_spec(set).selector;
-        !selector::is_empty(selector) && selector::matches(selector, Some(&labels))
-    });
-    let name = |set: &std::sync::Arc<ReplicaSet>| set.metadata.name.clone();
-    selecting.filter_map(name).map(|name| Request::namespaced(namespace, &name)).collect()
+/// Whether this names an object of the kind, in whatever version.
+pub fn is_of_kind<K: Kind>(owner: &OwnerReference) -> bool {
+    let (group, _) = owner.api_version.split_once('/').unwrap_or_default();
+    owner.kind == K::kind_name() && group == K::group(&())
 }
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::apps::v1::ReplicaSet;
     use serde_json::{Value, json};
     use setpoint::{Delta, Scope, Store, Trigger};
 
@@ -84,7 +97,10 @@ mod tests {
         let web = json!({ "matchLabels": { "app": "web" } });
         let objects = vec![set("a", web.clone()), set("b", web), set("all", json!({}))];
         store.apply(&Scope::All, Delta::Replaced { revision: 9, objects });
-        let sets = Lister::new(store);
+        let sets: Owners<ReplicaSet> = Owners {
+            lister: Lister::new(store),
+            selector: |set| Some(&crate::field::replica_set_spec(set).selector),
+        };
         // what happened; before, after → queued
         for (what, old, new, expected) in [
             ("owned, added", None, Some(pod("web", Some("a"), false)), vec!["a"]),
@@ -125,7 +141,7 @@ mod tests {
         ] {
             let change = Change { trigger: Trigger::Updated, old: old.as_ref(), new: new.as_ref() };
             let mut names: Vec<String> =
-                of_pod(&change, &sets).iter().map(|request| request.name().to_owned()).collect();
+                sets.of_child(&change).iter().map(|request| request.name().to_owned()).collect();
             names.sort_unstable();
             names.dedup();
             assert_eq!(names, expected, "{what}");

@@ -1,0 +1,217 @@
+//! What a webhook answered.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
+/// An answer that keeps to the rules.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Answer {
+    pub(crate) allowed: bool,
+    /// Why not, as a Status.
+    pub(crate) status: Value,
+    /// Operations of a JSON patch.
+    pub(crate) patch: Option<Value>,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Reads the answer to the review with this uid in this version.
+///
+/// # Errors
+/// What is wrong with it, in kube-apiserver's words.
+pub(crate) fn read(review: &Value, version: &str, uid: &str, mutating: bool) -> Result<Answer, String> {
+    let text = |value: &Value, field: &str| value.get(field).and_then(Value::as_str).unwrap_or("").to_owned();
+    let (kind, api_version) = (text(review, "kind"), text(review, "apiVersion"));
+    let expected = format!("admission.k8s.io/{version}");
+    if (!kind.is_empty() && kind != "AdmissionReview") || (!api_version.is_empty() && api_version != expected)
+    {
+        return Err(format!(
+            "failed to call webhook: no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \
+             \"pkg/runtime/scheme.go:111\""
+        ));
+    }
+    let invalid = |why: String| format!("received invalid webhook response: {why}");
+    let Some(response) = review.get("response").filter(|response| response.is_object()) else {
+        return Err(invalid("webhook response was absent".to_owned()));
+    };
+    if version == "v1" {
+        let answered = text(response, "uid");
+        if answered != uid {
+            return Err(invalid(format!("expected response.uid=\"{uid}\", got \"{answered}\"")));
+        }
+        if kind.is_empty() || api_version.is_empty() {
+            let shown = if api_version.is_empty() { "/".to_owned() } else { api_version };
+            return Err(invalid(format!(
+                "expected webhook response of {expected}, Kind=AdmissionReview, got {shown}, Kind={kind}"
+            )));
+        }
+        check_patch(response, mutating).map_err(invalid)?;
+    }
+    let patch = text(response, "patch");
+    let patch = if mutating && !patch.is_empty() { Some(decode(&patch, response)?) } else { None };
+    let warnings = response.get("warnings").and_then(Value::as_array).into_iter().flatten();
+    Ok(Answer {
+        allowed: response.get("allowed").and_then(Value::as_bool).unwrap_or(false),
+        status: response.get("status").cloned().unwrap_or_default(),
+        patch,
+        warnings: warnings.filter_map(Value::as_str).map(str::to_owned).collect(),
+    })
+}
+
+/// A patch and its type come together, and only from those who may change something.
+fn check_patch(response: &Value, mutating: bool) -> Result<(), String> {
+    let has_patch = response.get("patch").and_then(Value::as_str).is_some_and(|patch| !patch.is_empty());
+    let patch_type = response.get("patchType").and_then(Value::as_str);
+    let why = match (mutating, has_patch, patch_type) {
+        (false, true, _) => "validating webhook may not return response.patch",
+        (false, false, Some(_)) => "validating webhook may not return response.patchType",
+        (true, true, None) => "webhook returned response.patch but not response.patchType",
+        (true, false, Some(_)) => "webhook returned response.patchType but not response.patch",
+        (true, true, Some("")) => "webhook returned invalid response.patchType of \"\"",
+        _ => return Ok(()),
+    };
+    Err(why.to_owned())
+}
+
+fn decode(patch: &str, response: &Value) -> Result<Value, String> {
+    let bytes = STANDARD
+        .decode(patch)
+        .map_err(|_| "failed to call webhook: illegal base64 data in response.patch".to_owned())?;
+    let undecodable = |error: String| format!("received undecodable patch in webhook response: {error}");
+    let operations: Value = serde_json::from_slice(&bytes).map_err(|error| undecodable(error.to_string()))?;
+    let kind = match &operations {
+        Value::Array(_) | Value::Null => "",
+        Value::Object(_) => "object",
+        Value::String(_) => "string",
+        Value::Number(_) => "number",
+        Value::Bool(_) => "bool",
+    };
+    if !kind.is_empty() {
+        return Err(undecodable(format!(
+            "json: cannot unmarshal {kind} into Go value of type jsonpatch.Patch"
+        )));
+    }
+    match response.get("patchType").and_then(Value::as_str) {
+        None | Some("JSONPatch") => Ok(operations),
+        Some(other) => Err(format!("unsupported patch type \"{other}\"")),
+    }
+}
+
+/// The Status of a refusal: what the webhook said, made a failure that names it.
+pub(crate) fn refusal(webhook: &str, status: &Value) -> Refusal {
+    let text = |field: &str| status.get(field).and_then(Value::as_str).unwrap_or("").to_owned();
+    let denied = format!("admission webhook \"{webhook}\" denied the request");
+    let (said, reason) = (text("message"), text("reason"));
+    let message = match (said.as_str(), reason.as_str()) {
+        ("", "") => format!("{denied} without explanation"),
+        ("", why) | (why, _) => format!("{denied}: {why}"),
+    };
+    let code = status.get("code").and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
+    let details = status.get("details").filter(|details| details.is_object());
+    Refusal {
+        code: code.filter(|code| (400..1000).contains(code)).unwrap_or(400),
+        message,
+        reason,
+        details: details.cloned(),
+    }
+}
+
+/// Why and how a webhook refused.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Refusal {
+    pub(crate) code: u16,
+    pub(crate) message: String,
+    pub(crate) reason: String,
+    pub(crate) details: Option<Value>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn judged(response: Value, mutating: bool) -> Result<Answer, String> {
+        let review =
+            json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": response});
+        read(&review, "v1", "u", mutating)
+    }
+
+    /// As kube-apiserver 1.37 puts it.
+    #[test]
+    fn answers_that_break_the_rules_are_named() {
+        let patch = |text: &str| STANDARD.encode(text);
+        for (response, mutating, expected) in [
+            (
+                json!({"uid": "v"}),
+                true,
+                "received invalid webhook response: expected response.uid=\"u\", got \"v\"",
+            ),
+            (
+                json!({"uid": "u", "patch": patch("[]")}),
+                false,
+                "received invalid webhook response: validating webhook may not return response.patch",
+            ),
+            (
+                json!({"uid": "u", "patchType": "JSONPatch"}),
+                false,
+                "received invalid webhook response: validating webhook may not return response.patchType",
+            ),
+            (
+                json!({"uid": "u", "patch": patch("[]")}),
+                true,
+                "received invalid webhook response: webhook returned response.patch but not response.patchType",
+            ),
+            (
+                json!({"uid": "u", "patchType": "JSONPatch"}),
+                true,
+                "received invalid webhook response: webhook returned response.patchType but not response.patch",
+            ),
+            (
+                json!({"uid": "u", "patch": patch("[]"), "patchType": "Merge"}),
+                true,
+                "unsupported patch type \"Merge\"",
+            ),
+            (
+                json!({"uid": "u", "patch": patch("{}"), "patchType": "JSONPatch"}),
+                true,
+                "received undecodable patch in webhook response: json: cannot unmarshal object into Go value of type jsonpatch.Patch",
+            ),
+            (Value::Null, true, "received invalid webhook response: webhook response was absent"),
+        ] {
+            assert_eq!(judged(response.clone(), mutating), Err(expected.to_owned()), "{response}");
+        }
+        let pod = json!({"kind": "Pod", "apiVersion": "admission.k8s.io/v1", "response": {"uid": "u"}});
+        let expected = "failed to call webhook: no kind \"Pod\" is registered for version \"admission.k8s.io/v1\" in scheme \"pkg/runtime/scheme.go:111\"";
+        assert_eq!(read(&pod, "v1", "u", true), Err(expected.to_owned()));
+        let bare = json!({"apiVersion": "admission.k8s.io/v1", "response": {"uid": "u"}});
+        let expected = "received invalid webhook response: expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got admission.k8s.io/v1, Kind=";
+        assert_eq!(read(&bare, "v1", "u", true), Err(expected.to_owned()));
+    }
+
+    #[test]
+    fn the_older_version_is_not_held_to_uid_and_patch_type() {
+        let review = json!({"response": {"allowed": true, "patch": STANDARD.encode("[{}]")}});
+        let answer = read(&review, "v1beta1", "u", true).unwrap();
+        assert_eq!((answer.allowed, answer.patch), (true, Some(json!([{}]))));
+    }
+
+    /// As kube-apiserver 1.37 puts it.
+    #[test]
+    fn a_refusal_is_a_failure_that_names_the_webhook() {
+        let refused = |status: Value| refusal("w", &status);
+        let plain = |code, message: &str, reason: &str| Refusal {
+            code,
+            message: format!("admission webhook \"w\" denied the request{message}"),
+            reason: reason.to_owned(),
+            details: None,
+        };
+        assert_eq!(refused(Value::Null), plain(400, " without explanation", ""));
+        assert_eq!(refused(json!({"reason": "Because"})), plain(400, ": Because", "Because"));
+        assert_eq!(
+            refused(json!({"message": "no way", "code": 418, "reason": "Teapot"})),
+            plain(418, ": no way", "Teapot")
+        );
+        assert_eq!(refused(json!({"message": "x", "code": 200, "status": "Success"})), plain(400, ": x", ""));
+    }
+}

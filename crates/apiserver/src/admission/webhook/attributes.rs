@@ -1,0 +1,146 @@
+//! What admission knows of a request.
+
+use serde_json::{Value, json};
+use setpoint_api::kind::GroupVersionKind;
+use setpoint_store::Snapshot;
+
+use super::rules::Labels;
+use crate::object;
+use crate::registry::{key, meta};
+use crate::server::Ask;
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Create,
+    Update,
+    Delete,
+    Connect,
+}
+
+impl Operation {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Operation::Create => "CREATE",
+            Operation::Update => "UPDATE",
+            Operation::Delete => "DELETE",
+            Operation::Connect => "CONNECT",
+        }
+    }
+
+    /// Whether there will be an object afterwards.
+    pub(crate) fn writes(self) -> bool {
+        matches!(self, Operation::Create | Operation::Update)
+    }
+}
+
+/// A request as admission sees it. Objects are in the form in which they are decided on.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Attributes {
+    pub(crate) operation: Operation,
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) resource: String,
+    pub(crate) subresource: String,
+    pub(crate) kind: GroupVersionKind,
+    /// Whether the objects are of the resource's own kind, which other versions may show too.
+    pub(crate) is_own_kind: bool,
+    pub(crate) name: String,
+    pub(crate) namespace: String,
+    /// Labels of the namespace; none if there is no such namespace.
+    pub(crate) namespace_labels: Option<Labels>,
+    pub(crate) object: Option<Value>,
+    pub(crate) old: Option<Value>,
+    pub(crate) options: Value,
+    pub(crate) dry_run: bool,
+}
+
+impl Attributes {
+    /// Nothing but the operation.
+    pub(crate) fn new(operation: Operation) -> Self {
+        let kind = GroupVersionKind { group: String::new(), version: String::new(), kind: String::new() };
+        Attributes {
+            operation,
+            group: String::new(),
+            version: String::new(),
+            resource: String::new(),
+            subresource: String::new(),
+            kind,
+            is_own_kind: true,
+            name: String::new(),
+            namespace: String::new(),
+            namespace_labels: None,
+            object: None,
+            old: None,
+            options: Value::Null,
+            dry_run: false,
+        }
+    }
+
+    /// Of a request for a resource, about objects of its kind.
+    pub(crate) fn of(ask: &Ask, snapshot: &Snapshot, operation: Operation) -> Self {
+        let resource = &ask.resource;
+        let is_namespace = resource.is("", "namespaces");
+        let namespace = if is_namespace { &ask.info.name } else { &ask.info.namespace };
+        let entry = snapshot.get(&key::object("", "namespaces", "", namespace));
+        Attributes {
+            group: resource.group.clone(),
+            version: resource.version.clone(),
+            resource: resource.plural.clone(),
+            subresource: ask.info.subresource.clone(),
+            kind: GroupVersionKind {
+                group: resource.group.clone(),
+                version: resource.version.clone(),
+                kind: resource.kind.clone(),
+            },
+            name: ask.info.name.clone(),
+            namespace: namespace.clone(),
+            namespace_labels: entry.map(|entry| meta(&entry).labels.clone()),
+            options: options(ask, operation),
+            dry_run: ask.info.query.all("dryRun").any(|value| !value.is_empty()),
+            ..Attributes::new(operation)
+        }
+    }
+
+    /// About an object of another kind than the resource's.
+    pub(crate) fn about(mut self, group: &str, version: &str, kind: &str) -> Self {
+        self.kind = GroupVersionKind { group: group.into(), version: version.into(), kind: kind.into() };
+        self.is_own_kind = false;
+        self
+    }
+
+    /// With what is written, and what was there.
+    pub(crate) fn with(mut self, object: Value, old: Option<&Value>) -> Self {
+        // A name is known before the request says it where it is the object's own.
+        if self.name.is_empty() {
+            object::name(&object).clone_into(&mut self.name);
+        }
+        if self.namespace.is_empty() && self.group.is_empty() && self.resource == "namespaces" {
+            self.namespace.clone_from(&self.name);
+        }
+        self.object = Some(object);
+        self.old = old.cloned();
+        self
+    }
+}
+
+/// `CreateOptions` or `UpdateOptions`: a patch has one or the other.
+fn options(ask: &Ask, operation: Operation) -> Value {
+    let kind = match operation {
+        Operation::Create => "CreateOptions",
+        Operation::Update => "UpdateOptions",
+        Operation::Delete | Operation::Connect => return Value::Null,
+    };
+    let query = &ask.info.query;
+    let mut options = json!({"kind": kind, "apiVersion": "meta.k8s.io/v1"});
+    let dry: Vec<&str> = query.all("dryRun").filter(|value| !value.is_empty()).collect();
+    if !dry.is_empty() {
+        options["dryRun"] = json!(dry);
+    }
+    for field in ["fieldManager", "fieldValidation"] {
+        if let Some(value) = query.get(field).filter(|value| !value.is_empty()) {
+            options[field] = json!(value);
+        }
+    }
+    options
+}

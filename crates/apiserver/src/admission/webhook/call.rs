@@ -1,0 +1,298 @@
+//! Asking webhooks: those that change in turn, those that only judge all at once.
+
+use std::collections::BTreeSet;
+
+use futures::future::join_all;
+use serde_json::Value;
+use setpoint_api::patch::{PatchError, apply_json_patch};
+
+use super::answer::{self, Answer};
+use super::attributes::Attributes;
+use super::configured::Hook;
+use super::review::{self, Seen};
+use super::rules::{Target, in_selected_namespace, selects_object};
+use super::{Reviews, forms};
+use crate::cel;
+use crate::error::{ApiError, Result};
+use crate::server::Ask;
+use crate::webhook::Patience;
+
+/// What Go says of a call that took longer than its context.
+const EXCEEDED: &str = "context deadline exceeded";
+
+/// Who is asked again, because others changed the object after they saw it. By place in the list.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Reinvocation {
+    /// Those who will be asked again.
+    again: BTreeSet<usize>,
+    /// Those who were asked since the last change, and would be.
+    seen: BTreeSet<usize>,
+}
+
+impl Reinvocation {
+    /// Something changed: whoever has seen the object before it is asked again.
+    pub(crate) fn changed(&mut self) {
+        self.again.append(&mut self.seen);
+    }
+
+    pub(crate) fn is_needed(&self) -> bool {
+        !self.again.is_empty()
+    }
+}
+
+/// What the mutating webhooks made of an object.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Mutated {
+    pub(crate) object: Option<Value>,
+    pub(crate) changed: bool,
+    pub(crate) reinvocation: Reinvocation,
+}
+
+/// Why a webhook's answer does not count, or counts as no.
+enum Failed {
+    /// There is no answer that keeps to the rules: `failurePolicy` decides.
+    Call(String),
+    /// The request is refused whatever the policy is.
+    Refused(ApiError),
+}
+
+/// Whether the webhook is for such a request, by rules and selectors; and as what it sees it.
+pub(super) fn seen(ask: &Ask, hook: &Hook, attributes: &Attributes) -> Result<Option<Seen>> {
+    let broken = |error: &String| ApiError::internal(error);
+    let in_namespace = hook.namespaces.as_ref().map_err(broken).and_then(|selector| {
+        in_selected_namespace(selector, attributes)
+            .map_err(|_| ApiError::namespace_not_found(&attributes.namespace))
+    });
+    let selected = hook.objects.as_ref().map_err(broken);
+    let selected = selected.map(|selector| selects_object(selector, attributes));
+    if matches!(in_namespace, Ok(false)) || matches!(selected, Ok(false)) {
+        return Ok(None);
+    }
+    // What is wrong with the selectors of a webhook that is not concerned is nobody's trouble.
+    let Some(seen) = by_rules(ask, hook, attributes) else { return Ok(None) };
+    in_namespace?;
+    selected?;
+    Ok(Some(seen))
+}
+
+fn by_rules(ask: &Ask, hook: &Hook, attributes: &Attributes) -> Option<Seen> {
+    let own = Target {
+        group: &attributes.group,
+        version: &attributes.version,
+        resource: &attributes.resource,
+        subresource: &attributes.subresource,
+        namespace: &attributes.namespace,
+        operation: attributes.operation.as_str(),
+    };
+    if hook.rules.iter().any(|rule| rule.matches(&own)) {
+        return Some(Seen {
+            group: attributes.group.clone(),
+            version: attributes.version.clone(),
+            resource: attributes.resource.clone(),
+            kind: attributes.kind.clone(),
+        });
+    }
+    if hook.exact {
+        return None;
+    }
+    let others = ask.server.0.registry.all();
+    let others: Vec<_> = others
+        .into_iter()
+        .filter(|other| other.prefix == ask.resource.prefix)
+        .filter(|other| (&other.group, &other.version) != (&attributes.group, &attributes.version))
+        .filter(|other| own.subresource.is_empty() || other.subresource(own.subresource).is_some())
+        .collect();
+    hook.rules.iter().find_map(|rule| {
+        let other = others.iter().find(|other| {
+            rule.matches(&Target {
+                group: &other.group,
+                version: &other.version,
+                resource: &other.plural,
+                ..own
+            })
+        })?;
+        let mut kind = attributes.kind.clone();
+        if attributes.is_own_kind {
+            kind.group.clone_from(&other.group);
+            kind.version.clone_from(&other.version);
+        }
+        Some(Seen {
+            group: other.group.clone(),
+            version: other.version.clone(),
+            resource: other.plural.clone(),
+            kind,
+        })
+    })
+}
+
+/// One webhook that is to be asked, with what it is shown.
+struct Invocation<'h> {
+    hook: &'h Hook,
+    seen: Seen,
+    object: Option<Value>,
+    old: Option<Value>,
+}
+
+async fn invocation<'h>(
+    ask: &Ask,
+    hook: &'h Hook,
+    attributes: &Attributes,
+) -> Result<Option<Invocation<'h>>> {
+    let Some(seen) = seen(ask, hook, attributes)? else { return Ok(None) };
+    let shown = async |value: &Option<Value>| match value {
+        None => Ok(None),
+        Some(value) => {
+            forms::shown(ask, attributes, &seen, value).await.map(Some).map_err(ApiError::internal)
+        }
+    };
+    let (object, old) = (shown(&attributes.object).await?, shown(&attributes.old).await?);
+    let invocation = Invocation { hook, seen, object, old };
+    if hook.conditions.is_empty() {
+        return Ok(Some(invocation));
+    }
+    let mut request =
+        review::review("v1", "", attributes, &invocation.seen, (None, None), &ask.user.to_value());
+    let request = request["request"].take();
+    let null = Value::Null;
+    let object = invocation.object.as_ref().unwrap_or(&null);
+    let old = invocation.old.as_ref().unwrap_or(&null);
+    match cel::hold(&hook.conditions, object, old, &request) {
+        Ok(true) => Ok(Some(invocation)),
+        Ok(false) => Ok(None),
+        Err(_) if hook.ignores_failures => Ok(None),
+        Err(error) => Err(ApiError::forbidden(&ask.resource.group_resource(), &attributes.name, &error)),
+    }
+}
+
+/// Asks the mutating webhooks in turn; a second time, only those who are to be asked again.
+pub(super) async fn mutate(
+    ask: &Ask,
+    hooks: &[Hook],
+    mut attributes: Attributes,
+    again: Option<Reinvocation>,
+    reviews: &Reviews,
+) -> Result<Mutated> {
+    let is_again = again.is_some();
+    let mut mutated = Mutated { reinvocation: again.unwrap_or_default(), ..Mutated::default() };
+    for (at, hook) in hooks.iter().enumerate() {
+        let Some(invocation) = invocation(ask, hook, &attributes).await? else { continue };
+        if is_again && !mutated.reinvocation.again.contains(&at) {
+            continue;
+        }
+        let asked = ask_one(ask, &invocation, &attributes, true, reviews).await;
+        let patched = match asked {
+            Ok(answer) => patch(ask, &invocation, &attributes, answer.patch).await,
+            Err(failed) => Err(failed),
+        };
+        match patched {
+            Ok(None) => {}
+            Ok(Some((object, changed))) => {
+                attributes.object = Some(object);
+                mutated.changed |= changed;
+                if changed {
+                    mutated.reinvocation.changed();
+                }
+            }
+            Err(failed) => judge(hook, failed)?,
+        }
+        if hook.reinvoked {
+            mutated.reinvocation.seen.insert(at);
+        }
+    }
+    mutated.object = attributes.object;
+    Ok(mutated)
+}
+
+/// Asks the validating webhooks all at once.
+pub(super) async fn validate(
+    ask: &Ask,
+    hooks: &[Hook],
+    attributes: &Attributes,
+    reviews: &Reviews,
+) -> Result<()> {
+    let mut invocations = Vec::new();
+    for hook in hooks {
+        invocations.extend(invocation(ask, hook, attributes).await?);
+    }
+    let asked = invocations.iter().map(|invocation| ask_one(ask, invocation, attributes, false, reviews));
+    let answers = join_all(asked).await;
+    for (invocation, answer) in invocations.iter().zip(answers) {
+        if let Err(failed) = answer {
+            judge(invocation.hook, failed)?;
+        }
+    }
+    Ok(())
+}
+
+async fn ask_one(
+    ask: &Ask,
+    invocation: &Invocation<'_>,
+    attributes: &Attributes,
+    mutating: bool,
+    reviews: &Reviews,
+) -> Result<Answer, Failed> {
+    let hook = invocation.hook;
+    if attributes.dry_run && !hook.takes_dry_runs {
+        let text = format!("admission webhook \"{}\" does not support dry run", hook.name);
+        return Err(Failed::Refused(ApiError::bad_request(text)));
+    }
+    let Some(version) = review::version(&hook.review_versions) else {
+        let text = "could not create admission objects: webhook does not accept known AdmissionReview versions \
+                    (v1, v1beta1)";
+        return Err(Failed::Call(text.to_owned()));
+    };
+    let uid = ask.server.options().random.uid();
+    let objects = (invocation.object.clone(), invocation.old.clone());
+    let review = review::review(version, &uid, attributes, &invocation.seen, objects, &ask.user.to_value());
+    let patience = Patience { time: hook.timeout, exceeded: EXCEEDED };
+    let called = hook.client.call(&ask.server, &review, patience).await;
+    let reply = called.map_err(|error| Failed::Call(format!("failed to call webhook: {error}")))?;
+    let mut answer = answer::read(&reply, version, &uid, mutating).map_err(Failed::Call)?;
+    reviews.warn(std::mem::take(&mut answer.warnings));
+    if answer.allowed {
+        return Ok(answer);
+    }
+    let refusal = answer::refusal(&hook.name, &answer.status);
+    Err(Failed::Refused(ApiError::refused_by_webhook(&refusal)))
+}
+
+/// The object with the patch in it, and whether that changed it; none where there is no patch.
+async fn patch(
+    ask: &Ask,
+    invocation: &Invocation<'_>,
+    attributes: &Attributes,
+    operations: Option<Value>,
+) -> Result<Option<(Value, bool)>, Failed> {
+    let Some(operations) = operations.filter(|all| all.as_array().is_some_and(|all| !all.is_empty())) else {
+        return Ok(None);
+    };
+    let internal = |error: String| Failed::Refused(ApiError::internal(error));
+    let Some(before) = &invocation.object else {
+        return Err(internal(format!(
+            "admission webhook \"{}\" attempted to modify the object, which is not supported for this operation",
+            invocation.hook.name
+        )));
+    };
+    let mut patched = before.clone();
+    apply_json_patch(&mut patched, &operations).map_err(|error| match error {
+        PatchError::Unprocessable(why) => internal(why),
+        other => internal(other.to_string()),
+    })?;
+    let read = forms::read(ask, attributes, &invocation.seen, patched).await.map_err(internal)?;
+    let changed = read.shown != *before;
+    Ok(Some((read.object, changed)))
+}
+
+/// What a failed call means for the request.
+fn judge(hook: &Hook, failed: Failed) -> Result<()> {
+    match failed {
+        Failed::Refused(error) => Err(error),
+        Failed::Call(reason) if hook.ignores_failures => {
+            tracing::warn!(webhook = hook.name, reason, "a webhook was not heard, and is not waited for");
+            Ok(())
+        }
+        Failed::Call(reason) => {
+            Err(ApiError::internal(format!("failed calling webhook \"{}\": {reason}", hook.name)))
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The webhooks that configurations name.
+
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use serde_json::Value;
+use setpoint_api::cause::{Cause, Path};
+use setpoint_api::selector::LabelSelector;
+use setpoint_store::{KeyRange, Snapshot};
+
+use super::rules::Rule;
+use crate::cel::Condition;
+use crate::registry::{self, key};
+use crate::webhook::Webhook;
+
+/// The group of the configurations.
+pub(crate) const GROUP: &str = "admissionregistration.k8s.io";
+/// What a webhook without `timeoutSeconds` has.
+const DEFAULT_TIMEOUT: u64 = 10;
+
+/// One webhook of a configuration.
+#[derive(Debug)]
+pub(crate) struct Hook {
+    pub(crate) name: String,
+    pub(crate) rules: Vec<Rule>,
+    /// Whether rules speak of the request's own resource only.
+    pub(crate) exact: bool,
+    pub(crate) namespaces: Result<LabelSelector, String>,
+    pub(crate) objects: Result<LabelSelector, String>,
+    pub(crate) conditions: Vec<Condition>,
+    pub(crate) ignores_failures: bool,
+    /// Whether it is asked again about what others changed after it.
+    pub(crate) reinvoked: bool,
+    pub(crate) takes_dry_runs: bool,
+    pub(crate) timeout: Duration,
+    pub(crate) review_versions: Vec<String>,
+    pub(crate) client: Webhook,
+}
+
+impl Hook {
+    fn read(hook: &Value) -> Self {
+        let text = |field: &str| hook.get(field).and_then(Value::as_str).unwrap_or("");
+        let list = |field: &str| hook.get(field).and_then(Value::as_array).into_iter().flatten();
+        let selector = |field: &str| match hook.get(field).filter(|selector| !selector.is_null()) {
+            None => Ok(LabelSelector::everything()),
+            Some(selector) => LabelSelector::from_json(selector).map_err(|error| error.to_string()),
+        };
+        let timeout = hook.get("timeoutSeconds").and_then(Value::as_u64).unwrap_or(DEFAULT_TIMEOUT);
+        Hook {
+            name: text("name").to_owned(),
+            rules: list("rules").map(Rule::read).collect(),
+            exact: text("matchPolicy") == "Exact",
+            namespaces: selector("namespaceSelector"),
+            objects: selector("objectSelector"),
+            conditions: list("matchConditions")
+                .map(|own| Condition::new(own["expression"].as_str().unwrap_or("")))
+                .collect(),
+            ignores_failures: text("failurePolicy") == "Ignore",
+            reinvoked: text("reinvocationPolicy") == "IfNeeded",
+            takes_dry_runs: matches!(text("sideEffects"), "None" | "NoneOnDryRun"),
+            timeout: Duration::from_secs(timeout),
+            review_versions: list("admissionReviewVersions")
+                .filter_map(Value::as_str)
+                .map(str::to_owned)
+                .collect(),
+            client: Webhook::read(&hook["clientConfig"]),
+        }
+    }
+}
+
+/// What is wrong with the conditions of a configuration; those that stood there before are not looked at again.
+pub(crate) fn validate(configuration: &Value, old: Option<&Value>) -> Vec<Cause> {
+    let list = |value: &Value, field: &str| value[field].as_array().cloned().unwrap_or_default();
+    let known: Vec<Value> = old.map(|old| list(old, "webhooks")).unwrap_or_default();
+    let known: Vec<Value> = known.iter().flat_map(|hook| list(hook, "matchConditions")).collect();
+    let mut causes = Vec::new();
+    for (at, hook) in list(configuration, "webhooks").iter().enumerate() {
+        for (index, condition) in list(hook, "matchConditions").iter().enumerate() {
+            let path =
+                Path::new("webhooks").index(at).child("matchConditions").index(index).child("expression");
+            let text = condition["expression"].as_str().unwrap_or("");
+            if text.trim().is_empty() {
+                causes.push(Cause::required(&path, ""));
+            } else if !known.iter().any(|known| known["expression"] == text)
+                && let Some(fault) = Condition::new(text).fault()
+            {
+                causes.push(Cause::invalid(&path, text, fault));
+            }
+        }
+    }
+    causes
+}
+
+/// The webhooks of one moment, in the order in which they are asked.
+#[derive(Debug, Default)]
+pub(crate) struct Hooks {
+    pub(crate) mutating: Vec<Hook>,
+    pub(crate) validating: Vec<Hook>,
+    revision: u64,
+}
+
+impl Hooks {
+    fn read(snapshot: &Snapshot) -> Self {
+        // Keys are in the order of names.
+        let hooks = |plural: &str| -> Vec<Hook> {
+            let range = KeyRange::prefix(key::resource(GROUP, plural));
+            let configurations = snapshot.range(&range, None).map(|entry| registry::value(entry));
+            let hooks = configurations.flat_map(|mut configuration| match configuration["webhooks"].take() {
+                Value::Array(hooks) => hooks,
+                _ => Vec::new(),
+            });
+            hooks.map(|hook| Hook::read(&hook)).collect()
+        };
+        Hooks {
+            mutating: hooks("mutatingwebhookconfigurations"),
+            validating: hooks("validatingwebhookconfigurations"),
+            revision: snapshot.revision(),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.mutating.is_empty() && self.validating.is_empty()
+    }
+}
+
+/// The webhooks of a server. Every write of a configuration reads them anew before it is answered.
+#[derive(Debug, Default)]
+pub(crate) struct Configured(RwLock<Arc<Hooks>>);
+
+impl Configured {
+    /// Reads the configurations again. Call after a write to one of them, with a newer snapshot.
+    pub(crate) fn reload(&self, snapshot: &Snapshot) {
+        let mut current = self.0.write().expect("no holder of this lock panics");
+        if snapshot.revision() >= current.revision {
+            *current = Arc::new(Hooks::read(snapshot));
+        }
+    }
+
+    /// The webhooks as they are now; none if there are none.
+    pub(crate) fn current(&self) -> Option<Arc<Hooks>> {
+        let current = self.0.read().expect("no holder of this lock panics");
+        (!current.is_empty()).then(|| current.clone())
+    }
+}

@@ -1,0 +1,97 @@
+//! Objects as webhooks see them, and back.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use setpoint_api::{defaults, schema};
+
+use super::attributes::Attributes;
+use super::review::Seen;
+use crate::registry::Resource;
+use crate::server::Ask;
+use crate::{conversion, convert, form};
+
+/// The resource as which a webhook sees the request, where its objects are that resource's own.
+fn resource(ask: &Ask, attributes: &Attributes, seen: &Seen) -> Option<Arc<Resource>> {
+    if !attributes.is_own_kind {
+        return None;
+    }
+    if seen.kind == attributes.kind {
+        return Some(ask.resource.clone());
+    }
+    ask.server.0.registry.find(&seen.group, &seen.version, &seen.resource)
+}
+
+/// An object in the version that the webhook asks for.
+///
+/// # Errors
+/// It cannot be converted to that version.
+pub(super) async fn shown(
+    ask: &Ask,
+    attributes: &Attributes,
+    seen: &Seen,
+    value: &Value,
+) -> Result<Value, String> {
+    if let Some(resource) = resource(ask, attributes, seen) {
+        if is_converted(ask, &resource) {
+            return conversion::at(ask, value, &resource.api_version()).await;
+        }
+        return Ok(form::present_value(&resource, value.clone()));
+    }
+    let mut shown = value.clone();
+    let kind = &attributes.kind;
+    shown["kind"] = json!(kind.kind);
+    shown["apiVersion"] = json!(api_version(&kind.group, &kind.version));
+    Ok(shown)
+}
+
+/// Whether a webhook converts between the version of the request and that of this resource.
+fn is_converted(ask: &Ask, resource: &Resource) -> bool {
+    ask.conversions.is_some() && resource.version != ask.resource.version
+}
+
+/// What a webhook made of an object: as it was shown, and as it is decided on.
+pub(super) struct Read {
+    pub(super) shown: Value,
+    pub(super) object: Value,
+}
+
+/// Reads a patched object: what its type does not have falls away, and what is missing is filled in again.
+///
+/// # Errors
+/// It is no object of the kind.
+pub(super) async fn read(
+    ask: &Ask,
+    attributes: &Attributes,
+    seen: &Seen,
+    patched: Value,
+) -> Result<Read, String> {
+    let Some(resource) = resource(ask, attributes, seen) else {
+        let kind = &attributes.kind;
+        let schema = schema::builtin().schema(&kind.group, &kind.version, &kind.kind);
+        let schema = schema.unwrap_or_else(schema::Schema::any);
+        let shown = schema::read_value(patched, &schema).map_err(|error| error.to_string())?.value;
+        return Ok(Read { object: shown.clone(), shown });
+    };
+    let read = match &resource.custom {
+        Some(custom) => custom.read_value(&resource.version, patched)?,
+        None => schema::read_value(patched, &resource.schema()).map_err(|error| error.to_string())?,
+    };
+    let shown = read.value;
+    let mut object = shown.clone();
+    if let Some(custom) = ask.resource.custom.as_ref().filter(|_| is_converted(ask, &resource)) {
+        let own = conversion::at(ask, &object, &ask.resource.api_version()).await?;
+        object = custom.read_value(&ask.resource.version, own)?.value;
+    }
+    if convert::is_other_view(&resource) {
+        object = convert::to_stored(&resource, object);
+    }
+    object["kind"] = json!(resource.kind);
+    object["apiVersion"] = json!(ask.resource.storage_api_version);
+    defaults::apply(&resource.stored_kind(), &mut object);
+    Ok(Read { shown, object })
+}
+
+fn api_version(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+}

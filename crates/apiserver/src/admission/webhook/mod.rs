@@ -1,0 +1,213 @@
+//! Admission webhooks: programs of others that change and judge what is about to be written.
+//!
+//! A decision is a function of a snapshot, and a webhook is far away. So a decision that needs an answer which is not
+//! there says so and is given up; the answer is fetched, with no lock held, and the decision is made again
+//! ([`crate::write::commit`]). An answer counts for the very question that was asked: if somebody else wrote in
+//! between, the question is another one, and is asked anew.
+
+pub(crate) mod answer;
+mod attributes;
+mod call;
+mod configured;
+mod forms;
+mod review;
+mod rules;
+pub(crate) mod written;
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use serde_json::Value;
+use setpoint_api::Random;
+use tokio::time::Instant;
+
+pub(crate) use attributes::{Attributes, Operation};
+use call::{Mutated, Reinvocation};
+pub(crate) use configured::{Configured, GROUP, validate as validate_configuration};
+use configured::{Hook, Hooks};
+
+use crate::error::{ApiError, Result};
+use crate::registry::Resource;
+use crate::request::RequestInfo;
+use crate::server::{Ask, Server};
+
+/// How long a request may take with all its webhooks and all its beginnings.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Kinds that no webhook sees: one that refused them could not be taken away again.
+const EXEMPT: [&str; 6] = [
+    "mutatingwebhookconfigurations",
+    "validatingwebhookconfigurations",
+    "mutatingadmissionpolicies",
+    "mutatingadmissionpolicybindings",
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+];
+
+/// What webhooks were asked during one request, and what they answered.
+pub(crate) struct Reviews {
+    hooks: Arc<Hooks>,
+    /// What is drawn while deciding is drawn from here, so that deciding again asks the same.
+    seed: u64,
+    deadline: Instant,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    answered: Vec<(Question, Result<Mutated>)>,
+    missing: Option<Question>,
+    warnings: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Question {
+    stage: Stage,
+    attributes: Attributes,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Stage {
+    Mutate,
+    /// Once more, for those who missed what others changed.
+    MutateAgain(Reinvocation),
+    Validate,
+}
+
+impl Reviews {
+    /// For a request that may meet a webhook; none if there is no webhook.
+    pub(crate) fn begin(server: &Server, resource: &Resource, info: &RequestInfo) -> Option<Arc<Reviews>> {
+        let hooks = server.0.webhooks.current()?;
+        // Some connections to pods begin as a read of a subresource.
+        let reads = matches!(info.verb.as_str(), "get" | "list" | "watch") && info.subresource.is_empty();
+        let exempt = resource.group == GROUP && EXEMPT.contains(&resource.plural.as_str());
+        (!reads && !exempt).then(|| {
+            Arc::new(Reviews {
+                hooks,
+                seed: server.options().random.next_u64(),
+                deadline: Instant::now() + REQUEST_TIMEOUT,
+                state: Mutex::default(),
+            })
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no holder of this lock panics")
+    }
+
+    /// Numbers that are the same each time that something is decided.
+    pub(crate) fn random(&self) -> Random {
+        Random::from_seed(self.seed)
+    }
+
+    /// What the webhooks warned of.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        self.state().warnings.clone()
+    }
+
+    fn warn(&self, warnings: Vec<String>) {
+        self.state().warnings.extend(warnings);
+    }
+
+    /// The answer, if it is there; else it will be fetched.
+    fn answer(&self, ask: &Ask, stage: Stage, attributes: Attributes) -> Result<Mutated> {
+        // What was decided without a conversion that it needed is not worth a question.
+        if ask.conversions.as_ref().is_some_and(|conversions| conversions.is_missing()) {
+            return Err(ApiError::undecided());
+        }
+        let question = Question { stage, attributes };
+        let mut state = self.state();
+        if let Some((_, answer)) = state.answered.iter().find(|(own, _)| *own == question) {
+            return answer.clone();
+        }
+        state.missing = Some(question);
+        Err(ApiError::undecided())
+    }
+
+    /// Fetches the answer that a decision missed. False if it missed none.
+    ///
+    /// # Errors
+    /// The request has taken too long.
+    pub(crate) async fn settle(&self, ask: &Ask) -> Result<bool> {
+        let Some(question) = self.state().missing.take() else { return Ok(false) };
+        let asked = tokio::time::timeout_at(self.deadline, self.ask(ask, question.clone())).await;
+        let answer = asked.map_err(|_| ApiError::timed_out())?;
+        self.state().answered.push((question, answer));
+        Ok(true)
+    }
+
+    async fn ask(&self, ask: &Ask, question: Question) -> Result<Mutated> {
+        let Question { stage, attributes } = question;
+        let again = match stage {
+            Stage::Validate => {
+                call::validate(ask, &self.hooks.validating, &attributes, self).await?;
+                return Ok(Mutated::default());
+            }
+            Stage::Mutate => None,
+            Stage::MutateAgain(again) => Some(again),
+        };
+        call::mutate(ask, &self.hooks.mutating, attributes, again, self).await
+    }
+}
+
+/// Whether one of the webhooks is for such a request. What is wrong with it is found when it is asked.
+fn concerned(ask: &Ask, hooks: &[Hook], attributes: &Attributes) -> bool {
+    hooks.iter().any(|hook| call::seen(ask, hook, attributes).map_or(true, |seen| seen.is_some()))
+}
+
+/// What the mutating webhooks make of the object; none if they leave it. What admission here does to objects is done
+/// again to what they changed.
+pub(crate) fn mutate(
+    ask: &Ask,
+    attributes: impl FnOnce() -> Attributes,
+    admit: impl FnOnce(&mut Value) -> Result<()>,
+) -> Result<Option<Value>> {
+    let Some(reviews) = ask.reviews.as_ref().filter(|reviews| !reviews.hooks.mutating.is_empty()) else {
+        return Ok(None);
+    };
+    let attributes = attributes();
+    if !concerned(ask, &reviews.hooks.mutating, &attributes) {
+        return Ok(None);
+    }
+    let mutated = reviews.answer(ask, Stage::Mutate, attributes.clone())?;
+    let Some(mut object) = mutated.object.filter(|_| mutated.changed) else { return Ok(None) };
+    let before = object.clone();
+    admit(&mut object)?;
+    let mut again = mutated.reinvocation;
+    if object != before {
+        again.changed();
+    }
+    if !again.is_needed() {
+        return Ok(Some(object));
+    }
+    let attributes = Attributes { object: Some(object), ..attributes };
+    reviews.answer(ask, Stage::MutateAgain(again), attributes).map(|mutated| mutated.object)
+}
+
+/// Lets the validating webhooks judge.
+pub(crate) fn validate(ask: &Ask, attributes: impl FnOnce() -> Attributes) -> Result<()> {
+    let Some(reviews) = ask.reviews.as_ref().filter(|reviews| !reviews.hooks.validating.is_empty()) else {
+        return Ok(());
+    };
+    let attributes = attributes();
+    if !concerned(ask, &reviews.hooks.validating, &attributes) {
+        return Ok(());
+    }
+    reviews.answer(ask, Stage::Validate, attributes).map(|_| ())
+}
+
+/// Both, for what is decided outside a transaction: what the mutating webhooks made of the object, if they changed it.
+pub(crate) async fn admit(ask: &Ask, attributes: Attributes) -> Result<Option<Value>> {
+    let Some(reviews) = &ask.reviews else { return Ok(None) };
+    loop {
+        let mutated = mutate(ask, || attributes.clone(), |_| Ok(()));
+        let judged = mutated.and_then(|object| {
+            let object = object.or_else(|| attributes.object.clone());
+            validate(ask, || Attributes { object: object.clone(), ..attributes.clone() })?;
+            Ok(object)
+        });
+        if !reviews.settle(ask).await? {
+            return judged;
+        }
+    }
+}

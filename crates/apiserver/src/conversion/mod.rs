@@ -1,0 +1,313 @@
+//! Custom resources whose versions a webhook converts.
+//!
+//! Reads convert what they found before they show it ([`views`]). A write decides in a transaction, which cannot wait:
+//! where it needs a conversion that is not known yet it notes that and fails, the webhook is asked outside
+//! ([`Conversions::settle`]), and the write decides again.
+
+mod review;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use setpoint_api::apply::Versions;
+use setpoint_api::schema::Schema;
+use setpoint_store::{Entry, Event};
+
+use crate::crd::Custom;
+use crate::error::{ApiError, Result};
+use crate::object;
+use crate::registry::{self, kept_view};
+use crate::server::{Ask, Server};
+use crate::webhook::Patience;
+use review::Question;
+
+/// How long one conversion may take, and what kube-apiserver's client says of one that takes longer.
+const PATIENCE: Patience = Patience {
+    time: Duration::from_secs(30),
+    exceeded: "context deadline exceeded (Client.Timeout exceeded while awaiting headers)",
+};
+
+/// How often a write decides again because others changed what it had converted. After that it has lost.
+const MAX_ROUNDS: usize = 32;
+
+/// An object that cannot be shown in the version of the request.
+#[derive(Debug)]
+pub(crate) struct Unreadable {
+    pub(crate) entry: Arc<Entry>,
+    pub(crate) why: String,
+}
+
+/// What one write has had converted so far.
+#[derive(Default)]
+pub(crate) struct Conversions(Mutex<Memo>);
+
+#[derive(Default)]
+struct Memo {
+    known: HashMap<Asked, Result<Value, String>>,
+    wanted: Vec<Wanted>,
+    rounds: usize,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Asked {
+    object: String,
+    to: String,
+}
+
+struct Wanted {
+    asked: Asked,
+    object: Value,
+}
+
+impl Conversions {
+    fn memo(&self) -> MutexGuard<'_, Memo> {
+        self.0.lock().expect("no holder of this lock panics")
+    }
+
+    /// The object at another version, or why it is not; none, and a note, if that is not known yet.
+    fn converted(&self, object: &Value, to: &str) -> Option<Result<Value, String>> {
+        let asked = Asked { object: object.to_string(), to: to.to_owned() };
+        let mut memo = self.memo();
+        if let Some(known) = memo.known.get(&asked) {
+            return Some(known.clone());
+        }
+        memo.wanted.push(Wanted { asked, object: object.clone() });
+        None
+    }
+
+    /// Whether a decision missed a conversion: then it is not one.
+    pub(crate) fn is_missing(&self) -> bool {
+        !self.memo().wanted.is_empty()
+    }
+
+    /// Has converted what a decision missed; says whether it missed anything.
+    pub(crate) async fn settle(&self, ask: &Ask) -> Result<bool> {
+        let (mut wanted, rounds) = {
+            let mut memo = self.memo();
+            memo.rounds += 1;
+            (std::mem::take(&mut memo.wanted), memo.rounds)
+        };
+        let Some(custom) = ask.resource.custom.as_ref().filter(|_| !wanted.is_empty()) else {
+            return Ok(false);
+        };
+        if rounds > MAX_ROUNDS {
+            return Err(ApiError::modified(&ask.resource, &ask.info.name));
+        }
+        while let Some(first) = wanted.first() {
+            let to = first.asked.to.clone();
+            let (now, later): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|one| one.asked.to == to);
+            wanted = later;
+            let objects: Vec<&Value> = now.iter().map(|one| &one.object).collect();
+            let converted = convert(&ask.server, custom, &to, &objects).await;
+            for (one, converted) in now.into_iter().zip(converted) {
+                self.memo().known.insert(one.asked, converted);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// The definition of what is asked for, where a webhook converts its versions.
+fn converting(ask: &Ask) -> Option<(&Arc<Custom>, &Conversions)> {
+    Some((ask.resource.custom.as_ref()?, ask.conversions.as_deref()?))
+}
+
+/// A stored object as the version of the request has it, inside a decision.
+pub(crate) fn live(ask: &Ask, entry: &Arc<Entry>) -> Result<Value> {
+    let Some((custom, conversions)) = converting(ask) else { return Ok(registry::value(entry)) };
+    let mut value = custom.decoded(registry::value(entry));
+    let to = ask.resource.api_version();
+    if value["apiVersion"] != to {
+        let converted = conversions.converted(&value, &to).ok_or_else(ApiError::not_converted)?;
+        value =
+            converted.map_err(|why| ApiError::corrupt_object(&Unreadable { entry: entry.clone(), why }))?;
+        custom.prune(&ask.resource.version, &mut value);
+    }
+    Ok(value)
+}
+
+/// An object of the request's version as it is stored, inside a decision.
+pub(crate) fn stored<'v>(ask: &Ask, object: &'v Value) -> Result<Cow<'v, Value>> {
+    let Some((custom, conversions)) = converting(ask) else { return Ok(Cow::Borrowed(object)) };
+    let to = custom.storage_api_version();
+    if object["apiVersion"] == to {
+        return Ok(Cow::Borrowed(object));
+    }
+    // What was decided without a conversion that it needed is not worth one.
+    if conversions.is_missing() {
+        return Err(ApiError::not_converted());
+    }
+    let converted = conversions.converted(object, &to).ok_or_else(ApiError::not_converted)?;
+    let converted = converted.map_err(ApiError::internal_plain)?;
+    Ok(Cow::Owned(custom.pruned_for_storage(converted)))
+}
+
+/// Whether a decision leaves a stored object as it is; none where no webhook converts.
+pub(crate) fn is_stored_already(ask: &Ask, entry: &Entry, stored: &Value) -> Option<bool> {
+    converting(ask)?;
+    Some(setpoint_api::apply::only_timestamps_differ(&registry::value(entry), stored))
+}
+
+/// The versions in which managers wrote, converted as the object is.
+impl Versions for Ask {
+    fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, Schema)> {
+        self.try_convert(object, api_version).ok().flatten()
+    }
+
+    fn try_convert(&self, object: &Value, api_version: &str) -> Result<Option<(Value, Schema)>, String> {
+        let Some((custom, conversions)) = converting(self) else { return Ok(None) };
+        let Some(schema) = custom.schema_of(api_version) else { return Ok(None) };
+        if object["apiVersion"] == api_version {
+            return Ok(Some((object.clone(), schema)));
+        }
+        let converted = conversions.converted(object, api_version).transpose()?;
+        Ok(converted.map(|converted| (converted, schema)))
+    }
+}
+
+/// Asks the webhook for objects at another version. Each comes back, or why it does not.
+async fn convert(
+    server: &Server,
+    custom: &Custom,
+    to: &str,
+    objects: &[&Value],
+) -> Vec<Result<Value, String>> {
+    let all = |why: String| objects.iter().map(|_| Err(why.clone())).collect();
+    let (Some(conversion), Some(first)) = (custom.conversion(), objects.first()) else {
+        return all("the definition names no webhook".to_owned());
+    };
+    let unknown =
+        |object: &&&Value| !object["apiVersion"].as_str().is_some_and(|own| custom.has_version(own));
+    if let Some(object) = objects.iter().find(unknown) {
+        let version = object["apiVersion"].as_str().unwrap_or("");
+        return all(format!("request to convert CR from an invalid group/version: {version}"));
+    }
+    let uid = server.options().random.uid();
+    let question = match Question::new(&conversion.review_versions, uid, to, first) {
+        Ok(question) => question,
+        Err(why) => return all(why),
+    };
+    match conversion.webhook.call(server, &question.body(objects), PATIENCE).await {
+        Err(why) => all(question.failed(&why)),
+        Ok(answer) => question.read(answer, objects).unwrap_or_else(all),
+    }
+}
+
+/// One object at another version, outside a decision.
+pub(crate) async fn at(ask: &Ask, object: &Value, to: &str) -> Result<Value, String> {
+    let Some((custom, _)) = converting(ask) else { return Ok(object.clone()) };
+    let converted = convert(&ask.server, custom, to, &[object]).await.pop();
+    converted.unwrap_or_else(|| Err("nothing was converted".to_owned()))
+}
+
+/// One stored object as the version of the request has it.
+pub(crate) async fn view(ask: &Ask, entry: Arc<Entry>) -> Result<Arc<Entry>> {
+    if ask.conversions.is_none() {
+        return Ok(entry);
+    }
+    let viewed = seen(ask, std::slice::from_ref(&entry), false).await;
+    let viewed = viewed
+        .map_err(|failed| failed.first().map_or_else(ApiError::not_converted, ApiError::corrupt_object));
+    Ok(viewed?.pop().unwrap_or(entry))
+}
+
+/// Stored objects as the version of the request has them. What was converted is kept with each for the next reader.
+pub(crate) async fn views(ask: &Ask, entries: Vec<Arc<Entry>>) -> Result<Vec<Arc<Entry>>, Vec<Unreadable>> {
+    if ask.conversions.is_none() {
+        return Ok(entries);
+    }
+    seen(ask, &entries, true).await
+}
+
+/// Changes as the version of the request has them.
+pub(crate) async fn events(ask: &Ask, events: &[Arc<Event>]) -> Result<Vec<Arc<Event>>, Vec<Unreadable>> {
+    let both = events.iter().flat_map(|event| event.old.iter().chain(&event.new)).cloned();
+    let mut seen = views(ask, both.collect()).await?.into_iter();
+    let mut next = |was: &Option<Arc<Entry>>| was.as_ref().and_then(|_| seen.next());
+    let changed = events.iter().map(|event| {
+        let old = next(&event.old);
+        Arc::new(event.with_entries(old, next(&event.new)))
+    });
+    Ok(changed.collect())
+}
+
+async fn seen(ask: &Ask, entries: &[Arc<Entry>], keep: bool) -> Result<Vec<Arc<Entry>>, Vec<Unreadable>> {
+    let Some((custom, _)) = converting(ask) else { return Ok(entries.to_vec()) };
+    let (version, to) = (&ask.resource.version, ask.resource.api_version());
+    let slot = |entry: &Entry| kept_view(entry, custom.generation(), version);
+    let mut views: Vec<Option<Arc<Entry>>> =
+        entries.iter().map(|entry| keep.then(|| slot(entry)).flatten()).collect();
+    let mut asked: Vec<(usize, Value)> = Vec::new();
+    for (at, entry) in entries.iter().enumerate().filter(|(at, _)| views[*at].is_none()).collect::<Vec<_>>() {
+        let value = custom.decoded(registry::value(entry));
+        if value["apiVersion"] == to {
+            views[at] = Some(Arc::new(entry.with_value(encoded(&value))));
+        } else {
+            asked.push((at, value));
+        }
+    }
+    let objects: Vec<&Value> = asked.iter().map(|(_, value)| value).collect();
+    let converted =
+        if objects.is_empty() { Vec::new() } else { convert(&ask.server, custom, &to, &objects).await };
+    let mut failed = Vec::new();
+    for ((at, _), converted) in asked.iter().zip(converted) {
+        let entry = &entries[*at];
+        match converted {
+            Err(why) => failed.push(Unreadable { entry: entry.clone(), why }),
+            Ok(mut value) => {
+                custom.prune(version, &mut value);
+                let view = Arc::new(entry.with_value(encoded(&value)));
+                registry::keep_view(entry, custom.generation(), version, view.clone());
+                views[*at] = Some(view);
+            }
+        }
+    }
+    if failed.is_empty() { Ok(views.into_iter().flatten().collect()) } else { Err(failed) }
+}
+
+/// What a dry run would have stored, read back as the write itself would have been.
+pub(crate) async fn read_back(ask: &Ask, value: Value) -> Result<Value> {
+    let Some((custom, _)) = converting(ask) else { return Ok(value) };
+    let (to, back) = (custom.storage_api_version(), ask.resource.api_version());
+    if to == back {
+        return Ok(value);
+    }
+    let one = |mut converted: Vec<Result<Value, String>>| {
+        converted.pop().unwrap_or_else(|| Err(String::new())).map_err(ApiError::internal_plain)
+    };
+    let stored = one(convert(&ask.server, custom, &to, &[&value]).await)?;
+    let stored = custom.pruned_for_storage(stored);
+    let mut value = one(convert(&ask.server, custom, &back, &[&stored]).await)?;
+    custom.prune(&ask.resource.version, &mut value);
+    Ok(value)
+}
+
+fn encoded(value: &Value) -> bytes::Bytes {
+    let mut bytes = object::ordered(value);
+    bytes.push(b'\n');
+    bytes.into()
+}
+
+/// `spec.conversion` of a definition.
+#[derive(Debug)]
+pub(crate) struct Conversion {
+    webhook: crate::webhook::Webhook,
+    review_versions: Vec<String>,
+}
+
+impl Conversion {
+    /// None where versions differ in name only.
+    pub(crate) fn read(spec: &Value) -> Option<Conversion> {
+        let conversion =
+            spec.get("conversion").filter(|conversion| conversion["strategy"] == json!("Webhook"))?;
+        let versions = conversion["webhook"]["conversionReviewVersions"].as_array();
+        let versions = versions.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
+        Some(Conversion {
+            webhook: crate::webhook::Webhook::read(&conversion["webhook"]["clientConfig"]),
+            review_versions: versions.collect(),
+        })
+    }
+}

@@ -1,0 +1,281 @@
+//! Programs of others that the server asks over HTTPS.
+
+use std::io;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, HOST, USER_AGENT};
+use http::{Request, StatusCode, Uri};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls_pki_types::ServerName;
+use serde_json::Value;
+use tokio::net::TcpStream;
+
+use crate::server::Server;
+use crate::subresource::node::Io;
+use service::Endpoint;
+
+mod service;
+mod trust;
+
+/// The longest answer.
+const MAX_ANSWER: usize = 64 * 1024 * 1024;
+/// Connections kept for the next call; those beyond are closed.
+const IDLE: usize = 8;
+
+/// How long one call may take from dialling to the last byte.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    pub(crate) time: Duration,
+    /// What is said when it took longer.
+    pub(crate) exceeded: &'static str,
+}
+
+/// Where a webhook is, as `clientConfig` says.
+#[derive(Debug)]
+enum Place {
+    Url(Uri),
+    Service { namespace: String, name: String, port: u16, path: String },
+}
+
+/// One webhook, and the connections to it.
+pub(crate) struct Webhook {
+    place: Option<Place>,
+    authority: Vec<u8>,
+    tls: OnceLock<Result<Arc<ClientConfig>, String>>,
+    idle: Mutex<Vec<SendRequest<Full<Bytes>>>>,
+}
+
+impl std::fmt::Debug for Webhook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Webhook").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+impl Webhook {
+    /// Reads a `clientConfig`.
+    pub(crate) fn read(config: &Value) -> Self {
+        let text = |pointer: &str| config.pointer(pointer).and_then(Value::as_str).unwrap_or("").to_owned();
+        let place = match config.get("url").and_then(Value::as_str) {
+            Some(url) => url.parse().ok().map(Place::Url),
+            None => config.get("service").map(|service| Place::Service {
+                namespace: text("/service/namespace"),
+                name: text("/service/name"),
+                port: service["port"].as_u64().and_then(|port| u16::try_from(port).ok()).unwrap_or(443),
+                path: text("/service/path"),
+            }),
+        };
+        let authority = STANDARD.decode(text("/caBundle")).unwrap_or_default();
+        let blank = authority.iter().all(u8::is_ascii_whitespace);
+        let authority = if blank { Vec::new() } else { authority };
+        Webhook { place, authority, tls: OnceLock::new(), idle: Mutex::default() }
+    }
+
+    /// Posts JSON and reads JSON, or says why not in the words of Go's client.
+    pub(crate) async fn call(
+        &self,
+        server: &Server,
+        body: &Value,
+        patience: Patience,
+    ) -> Result<Value, String> {
+        let url = self.url(patience.time)?;
+        let failed = |error: String| format!("Post \"{url}\": {error}");
+        let asked =
+            tokio::time::timeout(patience.time, self.ask(server, &url, body.to_string().into())).await;
+        let (status, answer) = asked.map_err(|_| failed(patience.exceeded.to_owned()))?.map_err(failed)?;
+        if !status.is_success() {
+            return Err(said(&answer).unwrap_or_else(|| refusal(status)));
+        }
+        if answer.is_empty() {
+            let code = status.as_u16();
+            return Err(format!(
+                "0-length response with status code: {code} and content type: application/json"
+            ));
+        }
+        serde_json::from_slice(&answer)
+            .map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))
+    }
+
+    /// The address of a call, the patience of the caller included.
+    fn url(&self, patience: Duration) -> Result<Uri, String> {
+        let timeout = format!("timeout={}s", patience.as_secs());
+        let text = match &self.place {
+            None => return Err("the webhook has no address".to_owned()),
+            Some(Place::Service { namespace, name, port, path }) => {
+                format!("https://{name}.{namespace}.svc:{port}{}?{timeout}", clean(path))
+            }
+            Some(Place::Url(url)) => {
+                let authority = url.authority().map_or("", |authority| authority.as_str());
+                format!("https://{authority}{}?{timeout}", clean(url.path()))
+            }
+        };
+        text.parse().map_err(|_| format!("{text} is no URL"))
+    }
+
+    async fn ask(&self, server: &Server, url: &Uri, body: Bytes) -> Result<(StatusCode, Bytes), String> {
+        let request = |body: Bytes| {
+            Request::post(url.path_and_query().map_or("/", |path| path.as_str()))
+                .header(HOST, url.authority().map_or("", |authority| authority.as_str()))
+                .header(CONTENT_TYPE, "application/json")
+                .header(ACCEPT, "application/json, */*")
+                .header(USER_AGENT, "kube-apiserver-admission")
+                .body(Full::new(body))
+                .map_err(|error| error.to_string())
+        };
+        // A kept connection may have ended while nobody looked: then the call goes out once more on a new one.
+        if let Some(mut kept) = self.kept()
+            && let Ok(response) = kept.send_request(request(body.clone())?).await
+        {
+            return self.read_answer(kept, response).await;
+        }
+        let mut sender = self.dial(server, url).await?;
+        let response = sender.send_request(request(body)?).await.map_err(|error| error.to_string())?;
+        self.read_answer(sender, response).await
+    }
+
+    async fn read_answer(
+        &self,
+        sender: SendRequest<Full<Bytes>>,
+        response: http::Response<hyper::body::Incoming>,
+    ) -> Result<(StatusCode, Bytes), String> {
+        let status = response.status();
+        let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
+        let body = body.map_err(|error| error.to_string())?.to_bytes();
+        let mut idle = self.idle.lock().expect("no holder of this lock panics");
+        if idle.len() < IDLE && !sender.is_closed() {
+            idle.push(sender);
+        }
+        Ok((status, body))
+    }
+
+    fn kept(&self) -> Option<SendRequest<Full<Bytes>>> {
+        let mut idle = self.idle.lock().expect("no holder of this lock panics");
+        while let Some(sender) = idle.pop() {
+            if sender.is_ready() {
+                return Some(sender);
+            }
+        }
+        None
+    }
+
+    async fn dial(&self, server: &Server, url: &Uri) -> Result<SendRequest<Full<Bytes>>, String> {
+        let host = url.host().unwrap_or("").trim_matches(['[', ']']).to_owned();
+        let endpoint = match &self.place {
+            Some(Place::Service { namespace, name, port, .. }) => {
+                service::resolve(&server.store().snapshot(), namespace, name, *port)?
+            }
+            _ => Endpoint { host: host.clone(), port: url.port_u16().unwrap_or(443), pod: None },
+        };
+        let socket = connect(server, &endpoint).await.map_err(|error| {
+            format!("dial tcp {}:{}: {}", endpoint.host, endpoint.port, connect_text(&error))
+        })?;
+        let tls = self
+            .tls
+            .get_or_init(|| trust::client_config(&self.authority, &server.options().clock))
+            .clone()?;
+        let name = ServerName::try_from(host).map_err(|error| error.to_string())?;
+        let stream = tokio_rustls::TlsConnector::from(tls).connect(name, socket).await;
+        let stream =
+            stream.map_err(|error| format!("tls: failed to verify certificate: {}", distrust(&error)))?;
+        let (sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
+        server.own(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection to a webhook ended");
+            }
+        });
+        Ok(sender)
+    }
+}
+
+/// A stream to where a webhook listens. Addresses of pods inside this process carry no traffic: their nodes know the way.
+async fn connect(server: &Server, endpoint: &Endpoint) -> io::Result<Box<dyn Io>> {
+    if let (Some(nodes), Some(pod)) = (&server.options().nodes, &endpoint.pod)
+        && let Some(dialing) = nodes.dial_pod(&pod.namespace, &pod.name, endpoint.port)
+    {
+        return dialing.await;
+    }
+    let stream = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await?;
+    // A question is small and somebody waits for its answer.
+    stream.set_nodelay(true)?;
+    Ok(Box::new(stream))
+}
+
+/// A path as Go's client sends it: others redirect what names a place in a roundabout way.
+fn clean(path: &str) -> String {
+    let mut steps: Vec<&str> = Vec::new();
+    for step in path.split('/') {
+        match step {
+            "" | "." => {}
+            ".." => drop(steps.pop()),
+            step => steps.push(step),
+        }
+    }
+    format!("/{}", steps.join("/"))
+}
+
+/// What a Status says that came instead of an answer.
+fn said(answer: &[u8]) -> Option<String> {
+    let status: Value = serde_json::from_slice(answer).ok()?;
+    let message = status["message"].as_str().filter(|_| status["kind"] == "Status")?;
+    Some(message.to_owned())
+}
+
+/// The words of Go's client for an answer that is no success.
+fn refusal(status: StatusCode) -> String {
+    match status {
+        StatusCode::BAD_REQUEST => "the server rejected our request for an unknown reason".to_owned(),
+        StatusCode::UNAUTHORIZED => "the server has asked for the client to provide credentials".to_owned(),
+        StatusCode::FORBIDDEN => "unknown".to_owned(),
+        StatusCode::NOT_FOUND => "the server could not find the requested resource".to_owned(),
+        StatusCode::METHOD_NOT_ALLOWED => {
+            "the server does not allow this method on the requested resource".to_owned()
+        }
+        StatusCode::SERVICE_UNAVAILABLE => "the server is currently unable to handle the request".to_owned(),
+        status if status.is_server_error() => {
+            "an error on the server (\"unknown\") has prevented the request from succeeding".to_owned()
+        }
+        status => format!(
+            "the server responded with the status code {} but did not return more information",
+            status.as_u16()
+        ),
+    }
+}
+
+/// What Go says of a certificate that is not trusted.
+fn distrust(error: &std::io::Error) -> String {
+    use rustls::{CertificateError, Error};
+    match error.get_ref().and_then(|error| error.downcast_ref::<Error>()) {
+        Some(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+            "x509: certificate signed by unknown authority".to_owned()
+        }
+        _ => error.to_string(),
+    }
+}
+
+/// What Go says of a connection that was not made.
+fn connect_text(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::ConnectionRefused => "connect: connection refused".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::clean;
+
+    /// envtest names `https://127.0.0.1:PORT//path`.
+    #[test]
+    fn paths_are_sent_as_go_sends_them() {
+        for (path, expected) in [("//label", "/label"), ("", "/"), ("a/./b/../c/", "/a/c"), ("/..", "/")] {
+            assert_eq!(clean(path), expected);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! A webhook over TLS, inside the test, that does what its path says.
+
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+use crate::cluster::Cluster;
+use crate::webhook::identity;
+
+pub struct Hook {
+    pub port: u16,
+    pub ca_bundle: String,
+    state: Arc<State>,
+    _tasks: JoinSet<()>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Paths and reviews.
+    asked: Mutex<Vec<(String, Value)>>,
+    arrived: Notify,
+    release: Notify,
+}
+
+impl Hook {
+    pub async fn start() -> Hook {
+        let (acceptor, ca_bundle) = identity();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let state = Arc::new(State::default());
+        let mut tasks = JoinSet::new();
+        tasks.spawn(accept(listener, acceptor, state.clone()));
+        Hook { port, ca_bundle, state, _tasks: tasks }
+    }
+
+    /// A webhook of a configuration for all writes of ConfigMaps, which does what `path` says.
+    pub fn at(&self, path: &str) -> Value {
+        let name = format!("{}.example.com", path.trim_start_matches('/').to_lowercase());
+        json!({"name": name, "sideEffects": "None", "admissionReviewVersions": ["v1"],
+            "clientConfig": {"url": format!("https://127.0.0.1:{}{path}", self.port), "caBundle": self.ca_bundle},
+            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]}]})
+    }
+
+    /// The requests of the reviews since the last time.
+    pub fn requests(&self) -> Vec<Value> {
+        let asked = std::mem::take(&mut *self.state.asked.lock().unwrap());
+        asked.into_iter().map(|(_, mut review)| review["request"].take()).collect()
+    }
+
+    /// The paths that were asked since the last time.
+    pub fn paths(&self) -> Vec<String> {
+        let asked = std::mem::take(&mut *self.state.asked.lock().unwrap());
+        asked.into_iter().map(|(path, _)| path).collect()
+    }
+
+    /// Returns when somebody waits for the answer of `/gate`.
+    pub async fn arrived(&self) {
+        self.state.arrived.notified().await;
+    }
+
+    /// Lets `/gate` answer once.
+    pub fn release(&self) {
+        self.state.release.notify_one();
+    }
+}
+
+async fn accept(listener: TcpListener, acceptor: TlsAcceptor, state: Arc<State>) {
+    let mut connections = JoinSet::new();
+    while let Ok((socket, _)) = listener.accept().await {
+        let (acceptor, state) = (acceptor.clone(), state.clone());
+        connections.spawn(async move {
+            let Ok(stream) = acceptor.accept(socket).await else { return };
+            let service = service_fn(move |request| answer(request, state.clone()));
+            let served = hyper::server::conn::http1::Builder::new();
+            let _ = served.serve_connection(TokioIo::new(stream), service).await;
+        });
+    }
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    state: Arc<State>,
+) -> Result<Response<Full<Bytes>>, hyper::Error> {
+    let path = request.uri().path().to_owned();
+    let body = request.into_body().collect().await?.to_bytes();
+    let review: Value = serde_json::from_slice(&body).unwrap();
+    let mut response = json!({"uid": review["request"]["uid"], "allowed": true});
+    let mut patch = |operations: Value| {
+        response["patchType"] = json!("JSONPatch");
+        response["patch"] = json!(STANDARD.encode(operations.to_string()));
+    };
+    match path.as_str() {
+        "/label" => patch(json!([{"op": "add", "path": "/metadata/labels", "value": {"hooked": "yes"}}])),
+        "/rename" => patch(json!([{"op": "add", "path": "/metadata/name", "value": "renamed"}])),
+        "/nowhere" => patch(json!([{"op": "remove", "path": "/metadata/nothere"}])),
+        "/wrong" => patch(json!([{"op": "add", "path": "/data", "value": 5}])),
+        "/replicas" => patch(json!([{"op": "add", "path": "/spec/replicas", "value": 7}])),
+        "/host" => patch(json!([{"op": "replace", "path": "/spec/host", "value": "near"}])),
+        "/managers" => patch(json!([{"op": "add", "path": "/metadata/managedFields",
+            "value": [{"manager": "x", "operation": "Nope"}]}])),
+        append if append.starts_with("/append") => {
+            let object = &review["request"]["object"];
+            let so_far = object["metadata"]["annotations"]["n"].as_str().unwrap_or("").to_owned();
+            let more = so_far + append.trim_start_matches("/append");
+            patch(json!([{"op": "add", "path": "/metadata/annotations", "value": {"n": more}}]));
+        }
+        "/deny" => {
+            response["allowed"] = json!(false);
+            response["status"] = json!({"message": "no way", "code": 418, "reason": "Teapot"});
+        }
+        "/warn" => response["warnings"] = json!(["careful"]),
+        "/uid" => response["uid"] = json!("another"),
+        _ => {}
+    }
+    let api_version = review["apiVersion"].clone();
+    state.asked.lock().unwrap().push((path.clone(), review));
+    match path.as_str() {
+        "/silent" => std::future::pending().await,
+        "/gate" => {
+            state.arrived.notify_one();
+            state.release.notified().await;
+        }
+        _ => {}
+    }
+    let answer = json!({"kind": "AdmissionReview", "apiVersion": api_version, "response": response});
+    Ok(Response::new(Full::new(answer.to_string().into())))
+}
+
+const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
+
+/// Writes a configuration of webhooks that may change what they see.
+pub async fn mutating(cluster: &Cluster, name: &str, hooks: &[Value]) {
+    let path = format!("{GROUP}/mutatingwebhookconfigurations");
+    let answer = cluster.post(&path, &json!({"metadata": {"name": name}, "webhooks": hooks})).await;
+    assert_eq!(answer.warnings(), Vec::<&str>::new());
+    answer.expect(201);
+}
+
+/// Writes a configuration of webhooks that judge.
+pub async fn validating(cluster: &Cluster, name: &str, hooks: &[Value]) {
+    let path = format!("{GROUP}/validatingwebhookconfigurations");
+    let answer = cluster.post(&path, &json!({"metadata": {"name": name}, "webhooks": hooks})).await;
+    assert_eq!(answer.warnings(), Vec::<&str>::new());
+    answer.expect(201);
+}
+
+/// A webhook with some fields set differently.
+pub fn with(mut hook: Value, fields: Value) -> Value {
+    for (field, value) in fields.as_object().unwrap() {
+        hook[field] = value.clone();
+    }
+    hook
+}

@@ -1,0 +1,7 @@
+//! Admission webhooks, called over TLS.
+
+mod hook;
+mod judging;
+mod matching;
+mod mutating;
+mod operations;

@@ -1,0 +1,81 @@
+//! The thin part: read the roles, apply the rules.
+
+use k8s_openapi::api::rbac::v1::ClusterRole;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::json;
+use setpoint::{
+    Action, Change, Context, Controller, Error, Index, Kind, Lister, Manager, Object, Query, Reconciler,
+    Request, SetupError,
+};
+
+use super::plan::{plan, selects};
+use crate::selector::labels_of;
+
+/// The controller, and the owner of the rules that it applies: tools know it from every cluster.
+const NAME: &str = "clusterrole-aggregation-controller";
+/// Finds the roles that have an `aggregationRule`, of which there are few.
+const AGGREGATED: &str = "aggregated";
+
+/// Registers the controller.
+pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
+    let informer = manager.informer::<ClusterRole>();
+    let index = Index::new(AGGREGATED, |role| is_aggregated(role).then(String::new).into_iter().collect());
+    // A second manager's controller finds it there.
+    let _ = informer.add_index(index);
+    let roles = informer.lister::<ClusterRole>();
+    Controller::new(manager, NAME)
+        .cluster_scoped()
+        .watches_changes(manager.target::<ClusterRole>(), move |change| concerned(change, &roles))
+        .reads::<ClusterRole>()
+        .field_owner(NAME)
+        .run(Aggregation)?;
+    Ok(())
+}
+
+fn is_aggregated(role: &Object) -> bool {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Part {
+        aggregation_rule: Option<IgnoredAny>,
+    }
+    role.decode::<Part>().is_ok_and(|part| part.aggregation_rule.is_some())
+}
+
+/// The aggregated roles that a change concerns: the changed one itself, and those that select it or did.
+fn concerned(change: &Change<'_>, roles: &Lister<ClusterRole>) -> Vec<Request> {
+    let own = change.object().map(Object::name);
+    let labels: Vec<_> = change.objects().map(labels_of).collect();
+    let aggregated = roles.by_index(AGGREGATED, "").unwrap_or_default();
+    let names = aggregated.iter().filter_map(|role| {
+        let name = role.metadata.name.as_deref()?;
+        (own == Some(name) || labels.iter().any(|labels| selects(role, labels))).then_some(name)
+    });
+    names.map(Request::cluster).collect()
+}
+
+struct Aggregation;
+
+impl Reconciler for Aggregation {
+    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
+        let client = ctx.client();
+        let Some(role) = client.get::<ClusterRole>(&request).await? else { return Ok(Action::done()) };
+        if role.aggregation_rule.is_none() {
+            return Ok(Action::done());
+        }
+        let all = client.list_objects(&ClusterRole::api_resource(), Query::all()).await?;
+        // Of a cluster's many roles few are selected: the others need not be decoded.
+        let selected = all.iter().filter(|other| selects(&role, &labels_of(other)));
+        let selected: Vec<ClusterRole> = selected.map(Object::decode).collect::<Result<_, _>>()?;
+        let selected: Vec<&ClusterRole> = selected.iter().collect();
+        let Some(rules) = plan(&role, &selected) else { return Ok(Action::done()) };
+        // With its uid: a role that was deleted meanwhile is not made again.
+        let metadata = json!({ "name": role.metadata.name, "uid": role.metadata.uid });
+        let mut config = json!({ "metadata": metadata });
+        if !rules.is_empty() {
+            config["rules"] = json!(rules);
+        }
+        client.apply_partial::<ClusterRole>(&config).await?;
+        Ok(Action::done())
+    }
+}

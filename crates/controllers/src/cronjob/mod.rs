@@ -1,0 +1,34 @@
+//! CronJobs: a Job at every time of a schedule.
+
+mod decide;
+mod history;
+mod observe;
+mod reconcile;
+mod template;
+#[cfg(test)]
+mod tests;
+mod zone;
+
+use std::sync::LazyLock;
+
+use k8s_openapi::api::batch::v1::{CronJob, CronJobSpec, CronJobStatus};
+
+use crate::field::Field;
+
+pub(crate) use reconcile::register;
+
+/// A CronJob's spec; one without asks for nothing.
+fn spec(cron: &CronJob) -> &CronJobSpec {
+    static NONE: LazyLock<CronJobSpec> = LazyLock::new(CronJobSpec::default);
+    cron.spec.value().unwrap_or(&NONE)
+}
+
+/// Takes a Job off the list of those that run; whether it was there.
+fn forget(status: &mut CronJobStatus, uid: &str) -> bool {
+    let Some(active) = &mut status.active else { return false };
+    let before = active.len();
+    active.retain(|job| job.uid.as_deref() != Some(uid));
+    let forgot = active.len() < before;
+    status.active = status.active.take().filter(|active| !active.is_empty());
+    forgot
+}

@@ -1,0 +1,27 @@
+//! DaemonSets: one pod on every node that should have one.
+//!
+//! What was observed is put in order by node ([`Observed`]); [`manage`] makes pods where they are missing and deletes
+//! those that are too many or have ended, [`rolling`] replaces those of former templates, [`status`] counts. The
+//! reconcile reads, keeps the history of templates, and carries the plans out.
+
+mod backoff;
+mod history;
+mod manage;
+mod observed;
+mod placement;
+mod reconcile;
+mod rolling;
+mod status;
+mod template;
+#[cfg(test)]
+mod tests;
+mod trigger;
+
+pub(crate) use reconcile::register;
+
+/// Label of the revision that a pod or ControllerRevision is of.
+const REVISION_HASH: &str = "controller-revision-hash";
+/// Label of pods with the generation of the template, which was before there were revisions.
+const TEMPLATE_GENERATION: &str = "pod-template-generation";
+/// Annotation of the DaemonSet with the same.
+const TEMPLATE_GENERATION_OF_SET: &str = "deprecated.daemonset.template.generation";

@@ -1,0 +1,46 @@
+//! Which DaemonSets a change to a node concerns.
+
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::{Node, Taint};
+use setpoint::predicate::Change;
+use setpoint::{Lister, Object, Request};
+
+use super::placement::{Placement, Verdict};
+
+/// A node concerns the DaemonSets that judge it otherwise than before. Its heartbeats concern nobody.
+pub fn of_node(change: &Change<'_>, sets: &Lister<DaemonSet>) -> Vec<Request> {
+    let same = |(old, new): (&Object, &Object)| old.labels() == new.labels() && taints(old) == taints(new);
+    if change.update().is_some_and(same) {
+        return Vec::new();
+    }
+    let decoded = |object: Option<&Object>| object.and_then(|object| object.decode::<Node>().ok());
+    let (old, new) = (decoded(change.old), decoded(change.new));
+    let concerned = |set: &DaemonSet| {
+        let placement = Placement::of(set);
+        let verdict =
+            |node: &Option<Node>| node.as_ref().map_or(Verdict::default(), |node| placement.verdict(node));
+        verdict(&old) != verdict(&new)
+    };
+    let all = sets.list().unwrap_or_default();
+    let concerned = all.iter().filter(|set| concerned(set));
+    let key = |set: &std::sync::Arc<DaemonSet>| {
+        let meta = &set.metadata;
+        Some(Request::namespaced(meta.namespace.as_deref()?, meta.name.as_deref()?))
+    };
+    concerned.filter_map(key).collect()
+}
+
+/// Only the taints: a node's status is most of it.
+fn taints(node: &Object) -> Vec<Taint> {
+    #[derive(Default, serde::Deserialize)]
+    struct Spec {
+        #[serde(default)]
+        taints: Vec<Taint>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Tainted {
+        #[serde(default)]
+        spec: Spec,
+    }
+    node.decode::<Tainted>().map(|node| node.spec.taints).unwrap_or_default()
+}

@@ -1,0 +1,98 @@
+//! The thin part: read the budget and its pods, count, write the status.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use setpoint::recorder::EventApi;
+use setpoint::{
+    Action, Change, Context, Controller, Error, EventType, Manager, NotFoundExt, Query, Reconciler, Request,
+    SetupError,
+};
+
+use super::plan::{is_relative, plan, selects};
+use super::{scale, stale, trigger};
+
+/// The name under which people know the events of disruption.
+const SOURCE: &str = "controllermanager";
+
+/// Registers the controllers.
+pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
+    let budgets = manager.informer::<PodDisruptionBudget>().lister::<PodDisruptionBudget>();
+    let recorder = manager.recorder(SOURCE).with_api(EventApi::CoreV1);
+    let of_pod = move |change: &Change<'_>| {
+        let concerned = trigger::of_pod(change, &budgets);
+        if let Some((pod, message)) = concerned.ambiguous {
+            let reason = "MultiplePodDisruptionBudgets";
+            recorder.publish(EventType::Warning, pod, None, reason, reason, message);
+        }
+        concerned.budgets
+    };
+    Controller::for_kind::<PodDisruptionBudget>(manager)
+        .watches_changes(manager.target::<Pod>(), of_pod)
+        .reads::<ReplicaSet>()
+        .reads::<Deployment>()
+        .named("disruption-controller")
+        .events(SOURCE, EventApi::CoreV1)
+        .field_owner(crate::FIELD_OWNER)
+        .run(Disruption)?;
+    stale::register(manager)
+}
+
+struct Disruption;
+
+impl Reconciler for Disruption {
+    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
+        let client = ctx.client();
+        let Some(budget) = client.get::<PodDisruptionBudget>(&request).await? else {
+            return Ok(Action::done());
+        };
+        let near = Query::namespace(request.namespace().unwrap_or_default());
+        let all: Vec<Arc<Pod>> = client.list::<Pod>(near).await?;
+        let selected = all.iter().map(|pod| &**pod);
+        let pods: Vec<&Pod> = selected.filter(|pod| selects(&budget, pod.metadata.labels.as_ref())).collect();
+        if pods.is_empty() {
+            ctx.recorder().normal(&*budget, "NoPods", "No matching pods found");
+        }
+        let expected = expected(ctx, &budget, &pods).await.map_err(|error| error.to_string());
+        let plan = plan(&budget, &pods, expected, ctx.now());
+        for pod in pods.iter().filter(|pod| pod.metadata.name.iter().any(|name| plan.overdue.contains(name)))
+        {
+            let message = format!("Pod was expected by PDB {request} to be deleted but it wasn't");
+            ctx.recorder().warning(*pod, "NotDeleted", message);
+        }
+        if let Some(status) = plan.status {
+            // Locked to the state that was counted: the API server takes from the status what it grants.
+            let counted = PodDisruptionBudget { status: Some(status), ..(*budget).clone() };
+            client.update_status(&counted).await.ignore_not_found()?;
+        }
+        Ok(plan.requeue.map_or(Action::done(), Action::requeue_after))
+    }
+}
+
+/// How many pods there should be.
+async fn expected(ctx: &Context, budget: &PodDisruptionBudget, pods: &[&Pod]) -> Result<i32, Error> {
+    if !is_relative(budget) {
+        return Ok(i32::try_from(pods.len()).unwrap_or(i32::MAX));
+    }
+    let namespace = budget.metadata.namespace.as_deref().unwrap_or_default();
+    match scale::of_pods(ctx.client(), namespace, pods).await {
+        Err(error) => {
+            let message = format!("Failed to calculate the number of expected pods: {error}");
+            ctx.recorder().warning(budget, "CalculateExpectedPodCountFailed", message);
+            Err(error)
+        }
+        Ok(scale) => {
+            if !scale.unmanaged.is_empty() {
+                let names = scale.unmanaged.join(", ");
+                let message = format!(
+                    "Pods selected by this PodDisruptionBudget were found to be unmanaged and are not counted: {names}. \
+                     To account for these pods please set \".spec.minAvailable\" field of the PDB to an integer value."
+                );
+                ctx.recorder().warning(budget, "UnmanagedPods", message);
+            }
+            Ok(scale.replicas)
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Jobs: pods that run until enough of them have succeeded, each counted once.
+//!
+//! A pod keeps the tracking finalizer until it is noted in the Job's status. The status is written before the finalizer
+//! goes and the count is raised after: whoever is killed between the two is taken up where they stopped.
+
+mod backoff;
+mod condition;
+mod indexes;
+mod judge;
+mod manage;
+mod orphan;
+mod policy;
+mod reconcile;
+mod settle;
+mod template;
+#[cfg(test)]
+mod tests;
+mod track;
+mod tracked;
+
+use std::sync::LazyLock;
+
+use k8s_openapi::api::batch::v1::{Job, JobSpec};
+
+pub(crate) use condition::finished;
+pub(crate) use reconcile::register;
+
+/// Who manages a Job that names nobody.
+const CONTROLLER_NAME: &str = "kubernetes.io/job-controller";
+
+/// A Job's spec; one without asks for nothing.
+pub(crate) fn spec(job: &Job) -> &JobSpec {
+    static NONE: LazyLock<JobSpec> = LazyLock::new(JobSpec::default);
+    job.spec.as_ref().unwrap_or(&NONE)
+}
+
+fn is_suspended(job: &Job) -> bool {
+    spec(job).suspend == Some(true)
+}
+
+fn is_indexed(job: &Job) -> bool {
+    spec(job).completion_mode.as_deref() == Some("Indexed")
+}
+
+/// Whether somebody else manages the Job.
+fn is_foreign(job: &Job) -> bool {
+    spec(job).managed_by.as_deref().is_some_and(|name| name != CONTROLLER_NAME)
+}
+
+fn int(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}

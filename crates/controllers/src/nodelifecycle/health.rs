@@ -1,0 +1,151 @@
+//! When each node was last heard of: by its lease, or by the heartbeat in its status.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Node;
+use setpoint::{Change, Clock, Object, Request, Store};
+
+use super::zone::Pace;
+use crate::node;
+
+/// How long a node may be silent.
+const GRACE: SignedDuration = SignedDuration::from_secs(50);
+/// How long a new one may be, before it has said anything.
+const STARTUP_GRACE: SignedDuration = SignedDuration::from_secs(60);
+
+/// What all looks share.
+#[derive(Clone)]
+pub struct State {
+    known: Arc<Mutex<Known>>,
+    nodes: Store,
+    clock: Clock,
+}
+
+/// What is known of all nodes.
+#[derive(Default)]
+pub struct Known {
+    nodes: BTreeMap<String, Health>,
+    /// How fast nodes are tainted, by zone.
+    pub pace: Pace,
+}
+
+/// What is known of one node.
+#[derive(Debug, Clone, Default)]
+pub struct Health {
+    /// When it was last heard of, by our clock: nodes' clocks may differ.
+    heard: Timestamp,
+    heartbeat: Option<Timestamp>,
+    renewed: Option<Timestamp>,
+    uid: Option<String>,
+    /// Whether its pods were told that it is not ready.
+    pub told_pods: bool,
+}
+
+impl State {
+    /// `nodes` is the cache of nodes.
+    pub fn new(nodes: Store, clock: Clock) -> Self {
+        State { known: Arc::default(), nodes, clock }
+    }
+
+    /// What is known; not to be held over an await.
+    pub fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().expect("no holder of this lock panics")
+    }
+
+    /// Hears a lease. Queues its node only where that was taken for silent.
+    pub fn lease_changed(&self, change: &Change<'_>) -> Vec<Request> {
+        let Some(lease) = change.new else { return Vec::new() };
+        let mut known = self.lock();
+        let Some(health) = known.nodes.get_mut(lease.name()) else { return Vec::new() };
+        let now = self.clock.now();
+        let was_silent = health.silent_at(GRACE) <= now;
+        health.hear_lease(renewal(lease), now);
+        was_silent.then(|| Request::cluster(lease.name())).into_iter().collect()
+    }
+
+    /// The node itself, and all when one begins or ceases to be ready: how many are decides what is done about the rest.
+    pub fn node_changed(&self, change: &Change<'_>) -> Vec<Request> {
+        let is_ready = |object: Option<&Object>| {
+            object.and_then(|object| object.decode::<Node>().ok()).is_some_and(|node| node::is_ready(&node))
+        };
+        if is_ready(change.old) == is_ready(change.new) {
+            return change.object().map(|node| Request::cluster(node.name())).into_iter().collect();
+        }
+        let nodes = self.nodes.snapshot();
+        let all = nodes.iter().chain(change.old).map(|node| Request::cluster(node.name()));
+        all.collect()
+    }
+}
+
+/// When a lease was renewed, as it says.
+fn renewal(lease: &Object) -> Option<Timestamp> {
+    lease.path("spec.renewTime")?.parse().ok()
+}
+
+impl Known {
+    /// Hears what a node's status says; whether the node is new here.
+    pub fn hear(&mut self, node: &Node, lease: Option<Timestamp>, now: Timestamp) -> bool {
+        let name = node.metadata.name.clone().unwrap_or_default();
+        let is_new = !self.nodes.contains_key(&name);
+        let health = self.nodes.entry(name).or_insert_with(|| Health::first(node, now));
+        let ready = node::condition(node, "Ready");
+        let heartbeat = ready.and_then(|ready| ready.last_heartbeat_time.as_ref()).map(|time| time.0);
+        if heartbeat.is_some() && heartbeat != health.heartbeat && !is_new {
+            health.heard = now;
+        }
+        health.heartbeat = heartbeat;
+        health.hear_lease(lease, now);
+        is_new
+    }
+
+    /// How long the node may still be silent; none if it was silent for too long.
+    pub fn patience(&self, node: &Node, now: Timestamp) -> Option<SignedDuration> {
+        let health = self.nodes.get(node.metadata.name.as_deref()?)?;
+        let grace = if node::condition(node, "Ready").is_some() { GRACE } else { STARTUP_GRACE };
+        Some(health.silent_at(grace).duration_since(now)).filter(|left| left.is_positive())
+    }
+
+    /// Whether the lease is another than was heard: a cache that is late must not condemn a node.
+    pub fn is_news(&self, node: &str, lease: Option<Timestamp>) -> bool {
+        lease.is_some() && self.nodes.get(node).is_some_and(|health| health.renewed != lease)
+    }
+
+    /// What is known of one node.
+    pub fn of(&mut self, node: &str) -> Option<&mut Health> {
+        self.nodes.get_mut(node)
+    }
+
+    /// Forgets a node that is gone; its uid, if it was known.
+    pub fn forget(&mut self, node: &str) -> Option<String> {
+        self.nodes.remove(node)?.uid
+    }
+
+    /// All nodes are given their time again: while none was heard of, it was not their fault.
+    pub fn forgive(&mut self, now: Timestamp) {
+        for health in self.nodes.values_mut() {
+            health.heard = now;
+        }
+    }
+}
+
+impl Health {
+    fn first(node: &Node, now: Timestamp) -> Self {
+        let created = node.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        let reported = node::condition(node, "Ready").is_some();
+        let heard = created.filter(|_| !reported).unwrap_or(now);
+        Health { heard, uid: node.metadata.uid.clone(), ..Health::default() }
+    }
+
+    fn hear_lease(&mut self, renewed: Option<Timestamp>, now: Timestamp) {
+        if renewed > self.renewed {
+            self.renewed = renewed;
+            self.heard = now;
+        }
+    }
+
+    fn silent_at(&self, grace: SignedDuration) -> Timestamp {
+        self.heard.checked_add(grace).unwrap_or(Timestamp::MAX)
+    }
+}

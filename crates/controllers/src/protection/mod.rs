@@ -1,0 +1,100 @@
+//! Protection finalizers: what is deleted while it is in use goes only when nobody uses it any more.
+//!
+//! The API server puts them on what is created; here they are taken off again, and put on what came without.
+
+mod claim;
+mod class;
+mod volume;
+
+use kube::core::ApiResource;
+use serde_json::json;
+use setpoint::{Action, Client, ClientError, Error, NotFoundExt, Object, Patch, Predicate, Request};
+
+pub(crate) use claim::register as register_claims;
+pub(crate) use class::register as register_classes;
+pub(crate) use volume::register as register_volumes;
+
+/// A kind and the finalizer that protects its objects.
+struct Protected {
+    resource: ApiResource,
+    finalizer: &'static str,
+}
+
+/// What there is to do about an object's finalizer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// It lives without: the finalizer is to be added.
+    Bare,
+    /// It is being deleted: the finalizer is to be removed once nobody uses the object.
+    Leaving,
+    /// Nothing.
+    Settled,
+}
+
+fn stage(object: &Object, finalizer: &str) -> Stage {
+    let present = object.finalizers().iter().any(|known| known == finalizer);
+    match (object.is_terminating(), present) {
+        (false, false) => Stage::Bare,
+        (true, true) => Stage::Leaving,
+        (false, true) | (true, false) => Stage::Settled,
+    }
+}
+
+/// Passes objects about which there is something to do.
+fn unsettled(finalizer: &'static str) -> Predicate {
+    Predicate::new(move |change| change.new.is_some_and(|object| stage(object, finalizer) != Stage::Settled))
+}
+
+impl Protected {
+    /// Does what there is to do about one object; whether it is used is asked only when that matters.
+    async fn reconcile<R>(
+        &self,
+        client: &Client,
+        request: &Request,
+        in_use: impl FnOnce(Object) -> R,
+    ) -> Result<Action, Error>
+    where
+        R: Future<Output = Result<bool, ClientError>>,
+    {
+        let Some(object) = client.get_object(&self.resource, request).await? else {
+            return Ok(Action::done());
+        };
+        let mut finalizers = object.finalizers().to_vec();
+        match stage(&object, self.finalizer) {
+            Stage::Settled => return Ok(Action::done()),
+            Stage::Bare => finalizers.push(self.finalizer.to_owned()),
+            // Whoever stops using it queues it again.
+            Stage::Leaving if in_use(object.clone()).await? => return Ok(Action::done()),
+            Stage::Leaving => finalizers.retain(|known| known != self.finalizer),
+        }
+        // Others write finalizers too: the list is replaced only as it was seen.
+        let patch = Patch::Merge(json!({ "metadata": { "finalizers": finalizers } }))
+            .locked(&object.resource_version());
+        client.dynamic(&self.resource).patch(object.key(), &patch).await.ignore_not_found()?;
+        Ok(Action::done())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_living_are_protected_and_only_the_leaving_released() {
+        for (finalizers, leaving, expected) in [
+            (vec![], false, Stage::Bare),
+            (vec!["other"], false, Stage::Bare),
+            (vec!["other", "ours"], false, Stage::Settled),
+            (vec!["ours"], true, Stage::Leaving),
+            (vec!["other"], true, Stage::Settled),
+        ] {
+            let mut object =
+                json!({ "metadata": { "name": "o", "resourceVersion": "1", "finalizers": finalizers } });
+            if leaving {
+                object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+            }
+            let object = Object::from_json(object.to_string().as_bytes()).unwrap();
+            assert_eq!(stage(&object, "ours"), expected, "{finalizers:?}, leaving: {leaving}");
+        }
+    }
+}

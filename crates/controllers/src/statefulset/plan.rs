@@ -1,0 +1,266 @@
+//! What to do next about the pods and claims of a StatefulSet.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+
+use super::identity::{self, claims, is_identified, is_mounted, new_pod, ordinal, ordinals};
+use super::retention::{Ownership, is_stale};
+use super::revision::Version;
+use super::rolling;
+use crate::field::stateful_set_spec;
+use crate::pod::{is_available, is_ready, is_terminal, phase};
+
+/// All that is known.
+pub struct View<'a> {
+    pub set: &'a StatefulSet,
+    pub current: &'a Version,
+    pub update: &'a Version,
+    pub pods: &'a [Arc<Pod>],
+    /// The claims of the namespace, by name.
+    pub claims: &'a BTreeMap<String, Arc<PersistentVolumeClaim>>,
+    pub now: Timestamp,
+}
+
+/// One write, or the reason why there is none.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Step {
+    CreateClaim { claim: Box<PersistentVolumeClaim>, pod: String },
+    OwnClaim { claim: Box<PersistentVolumeClaim>, contested: bool },
+    CreatePod(Box<Pod>),
+    UpdatePod(Box<Pod>),
+    DeletePod(Arc<Pod>),
+    Refuse { verb: &'static str, pod: String, message: String },
+}
+
+/// What to do: each phase once the one before it went well, each inner list from its beginning to its end.
+#[derive(Debug, Default, PartialEq)]
+pub struct Plan {
+    pub phases: Vec<Vec<Vec<Step>>>,
+    /// Whether the lists of a phase do not wait for each other.
+    pub parallel: bool,
+    /// How many pods are deleted because they are of an earlier revision.
+    pub outdated: usize,
+}
+
+/// Whether the server knows the pod.
+pub fn is_created(pod: &Pod) -> bool {
+    !phase(pod).is_empty()
+}
+
+fn is_going(pod: &Pod) -> bool {
+    pod.metadata.deletion_timestamp.is_some()
+}
+
+impl View<'_> {
+    pub fn min_ready_seconds(&self) -> i32 {
+        stateful_set_spec(self.set).min_ready_seconds.unwrap_or(0)
+    }
+
+    pub fn is_parallel(&self) -> bool {
+        stateful_set_spec(self.set).pod_management_policy.as_deref() == Some("Parallel")
+    }
+
+    /// Whether a pod is not to be counted on.
+    pub fn is_unavailable(&self, pod: &Pod) -> bool {
+        is_going(pod) || !is_available(pod, self.min_ready_seconds(), self.now)
+    }
+
+    fn is_serving(&self, pod: &Pod) -> bool {
+        phase(pod) == "Running" && is_ready(pod) && is_available(pod, self.min_ready_seconds(), self.now)
+    }
+
+    /// The pod of every wanted ordinal: the one there is, or the one to create.
+    pub fn replicas(&self) -> Vec<Arc<Pod>> {
+        let find = |wanted: i64| self.pods.iter().find(|pod| ordinal(pod) == Some(wanted)).cloned();
+        let new = |ordinal: i64| Arc::new(new_pod(self.set, self.version_for(ordinal), ordinal));
+        ordinals(self.set).map(|ordinal| find(ordinal).unwrap_or_else(|| new(ordinal))).collect()
+    }
+
+    /// The pods that are too many, the last first.
+    pub fn condemned(&self) -> Vec<Arc<Pod>> {
+        let wanted = ordinals(self.set);
+        let surplus = |pod: &&Arc<Pod>| ordinal(pod).is_some_and(|ordinal| !wanted.contains(&ordinal));
+        let mut condemned: Vec<Arc<Pod>> = self.pods.iter().filter(surplus).cloned().collect();
+        condemned.sort_by_key(|pod| std::cmp::Reverse(ordinal(pod)));
+        condemned
+    }
+
+    /// Pods below the partition come back as they were.
+    fn version_for(&self, ordinal: i64) -> &Version {
+        let kept = rolling::partition(self.set).is_some_and(|partition| {
+            ordinal < ordinals(self.set).start + i64::try_from(partition).unwrap_or(i64::MAX)
+        });
+        if kept { self.current } else { self.update }
+    }
+
+    /// What to do about the claims of a pod: create what is missing, have what is there owned by whom it should be.
+    fn claim_steps(&self, pod: &Pod, create: bool) -> Result<Vec<Step>, String> {
+        let Some(ordinal) = ordinal(pod) else { return Ok(Vec::new()) };
+        let mut steps = Vec::new();
+        for (_, mut claim) in claims(self.set, ordinal) {
+            let name = identity::name_of(&claim.metadata).to_owned();
+            match self.claims.get(&name) {
+                Some(found) if create && found.metadata.deletion_timestamp.is_some() => {
+                    return Err(format!("pvc {name} is being deleted"));
+                }
+                Some(found) => {
+                    let ownership = Ownership { set: self.set, pod, claim: found };
+                    if !ownership.is_settled() {
+                        let contested = ownership.is_contested();
+                        let mut claim = PersistentVolumeClaim::clone(found);
+                        claim.metadata.owner_references = Some(ownership.owners());
+                        steps.push(Step::OwnClaim { claim: Box::new(claim), contested });
+                    }
+                }
+                None if create => {
+                    let owners = Ownership { set: self.set, pod, claim: &claim }.owners();
+                    claim.metadata.owner_references = (!owners.is_empty()).then_some(owners);
+                    let pod = identity::name_of(&pod.metadata).to_owned();
+                    steps.push(Step::CreateClaim { claim: Box::new(claim), pod });
+                }
+                None => {}
+            }
+        }
+        Ok(steps)
+    }
+
+    fn has_stale_claim(&self, pod: &Pod) -> bool {
+        let claims = ordinal(pod).map(|ordinal| claims(self.set, ordinal)).unwrap_or_default();
+        claims.iter().any(|(_, claim)| {
+            let found = self.claims.get(identity::name_of(&claim.metadata));
+            found.is_some_and(|found| is_stale(self.set, pod, found))
+        })
+    }
+}
+
+/// What one pod needs, and whether the next may be looked at before this one has changed.
+struct Verdict {
+    steps: Vec<Step>,
+    go_on: bool,
+}
+
+impl Verdict {
+    fn stop(steps: Vec<Step>) -> Self {
+        Verdict { steps, go_on: false }
+    }
+
+    fn refuse(verb: &'static str, pod: &Pod, message: String) -> Self {
+        let pod = identity::name_of(&pod.metadata).to_owned();
+        Verdict::stop(vec![Step::Refuse { verb, pod, message }])
+    }
+}
+
+/// Decides.
+pub fn plan(view: &View<'_>) -> Plan {
+    let mut plan = Plan { parallel: view.is_parallel(), ..Plan::default() };
+    if view.set.metadata.deletion_timestamp.is_some() {
+        return plan;
+    }
+    let (replicas, condemned) = (view.replicas(), view.condemned());
+    if !add_phase(&mut plan, &replicas, |pod| replica(view, pod)) {
+        return plan;
+    }
+    let claims = |pod: &Arc<Pod>| match view.claim_steps(pod, false) {
+        Ok(steps) => Verdict { steps, go_on: true },
+        Err(message) => Verdict::refuse("update", pod, message),
+    };
+    add_phase(&mut plan, &condemned, claims);
+    let first_unavailable =
+        replicas.iter().chain(condemned.iter().rev()).find(|pod| view.is_unavailable(pod));
+    let judge = |pod: &Arc<Pod>| surplus(view, pod, first_unavailable);
+    if !add_phase(&mut plan, &condemned, judge) {
+        return plan;
+    }
+    let outdated = rolling::outdated(view, &replicas);
+    plan.outdated = outdated.len();
+    plan.phases.push(outdated.into_iter().map(|pod| vec![Step::DeletePod(pod)]).collect());
+    plan
+}
+
+/// Adds what each pod needs; in order, a pod that has to change first ends it. Says whether to go on.
+fn add_phase(plan: &mut Plan, pods: &[Arc<Pod>], judge: impl Fn(&Arc<Pod>) -> Verdict) -> bool {
+    let mut phase = Vec::new();
+    let mut go_on = true;
+    for pod in pods {
+        let verdict = judge(pod);
+        phase.push(verdict.steps);
+        if !verdict.go_on && !plan.parallel {
+            go_on = false;
+            break;
+        }
+    }
+    phase.retain(|steps| !steps.is_empty());
+    plan.phases.push(phase);
+    go_on
+}
+
+/// A pod that should be there.
+fn replica(view: &View<'_>, pod: &Arc<Pod>) -> Verdict {
+    if is_terminal(pod) {
+        // It is made anew once it is gone.
+        let delete = (!is_going(pod)).then(|| Step::DeletePod(Arc::clone(pod)));
+        return Verdict::stop(delete.into_iter().collect());
+    }
+    if !is_created(pod) {
+        if view.has_stale_claim(pod) {
+            return Verdict::stop(Vec::new());
+        }
+        return match view.claim_steps(pod, true) {
+            Ok(mut steps) => {
+                steps.push(Step::CreatePod(Box::new(Pod::clone(pod))));
+                Verdict::stop(steps)
+            }
+            Err(message) => Verdict::refuse("create", pod, message),
+        };
+    }
+    let mut steps = Vec::new();
+    if phase(pod) == "Pending" {
+        match view.claim_steps(pod, true) {
+            Ok(missing) => steps = missing,
+            Err(message) => return Verdict::refuse("update", pod, message),
+        }
+    }
+    if !view.is_parallel() && (is_going(pod) || !view.is_serving(pod)) {
+        return Verdict::stop(steps);
+    }
+    if steps.is_empty() {
+        match correct(view, pod) {
+            Ok(corrections) => steps = corrections,
+            Err(message) => return Verdict::refuse("update", pod, message),
+        }
+    }
+    Verdict { steps, go_on: true }
+}
+
+/// What makes a pod and its claims again what they should be.
+fn correct(view: &View<'_>, pod: &Arc<Pod>) -> Result<Vec<Step>, String> {
+    let Some(ordinal) = ordinal(pod) else { return Ok(Vec::new()) };
+    let (identified, mounted) = (is_identified(view.set, pod), is_mounted(view.set, pod, ordinal));
+    let mut steps = view.claim_steps(pod, !mounted)?;
+    if identified && mounted && steps.is_empty() {
+        return Ok(steps);
+    }
+    let mut corrected = Pod::clone(pod);
+    identity::identify(&mut corrected, ordinal);
+    if !mounted {
+        identity::mount(view.set, &mut corrected, ordinal);
+    }
+    steps.push(Step::UpdatePod(Box::new(corrected)));
+    Ok(steps)
+}
+
+/// A pod that should not be there. In order, it waits for those before it, unless it is what they wait for.
+fn surplus(view: &View<'_>, pod: &Arc<Pod>, first_unavailable: Option<&Arc<Pod>>) -> Verdict {
+    if is_going(pod) {
+        return Verdict::stop(Vec::new());
+    }
+    let blocks = first_unavailable.is_some_and(|first| Arc::ptr_eq(first, pod));
+    if !view.is_parallel() && !view.is_serving(pod) && !blocks {
+        return Verdict::stop(Vec::new());
+    }
+    Verdict::stop(vec![Step::DeletePod(Arc::clone(pod))])
+}

@@ -1,0 +1,9 @@
+//! NoExecute taints: pods that do not tolerate them leave the node, at once or when their toleration has run out.
+
+mod plan;
+mod reconcile;
+mod state;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use reconcile::register;

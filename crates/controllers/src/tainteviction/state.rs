@@ -1,0 +1,88 @@
+//! Which nodes are tainted, and which pods were told when they go.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use setpoint::{Change, Key, Object, Request, Store, Uid};
+
+use super::plan::no_execute;
+
+/// What all looks share.
+#[derive(Clone)]
+pub struct State {
+    shared: Arc<Mutex<Shared>>,
+    pods: Store,
+}
+
+#[derive(Default)]
+struct Shared {
+    tainted: BTreeSet<String>,
+    /// When pods go: counted from when their node was first seen tainted, so it must outlive one look.
+    told: BTreeMap<Key, (Uid, Timestamp)>,
+}
+
+impl State {
+    /// `pods` is the cache of pods.
+    pub fn new(pods: Store) -> Self {
+        State { shared: Arc::default(), pods }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().expect("no holder of this lock panics")
+    }
+
+    /// When the pod was told to go.
+    pub fn told(&self, key: &Key, uid: &Uid) -> Option<Timestamp> {
+        self.lock().told.get(key).filter(|(known, _)| known == uid).map(|(_, at)| *at)
+    }
+
+    /// Notes when the pod goes.
+    pub fn tell(&self, key: &Key, uid: &Uid, at: Timestamp) {
+        self.lock().told.insert(key.clone(), (uid.clone(), at));
+    }
+
+    /// The pod goes no more, or went; whether it had been told.
+    pub fn untell(&self, key: &Key) -> bool {
+        self.lock().told.remove(key).is_some()
+    }
+
+    /// The pod, where its node is tainted or it waits to go.
+    pub fn pod_changed(&self, change: &Change<'_>) -> Vec<Request> {
+        let Some(pod) = change.object() else { return Vec::new() };
+        let shared = self.lock();
+        // Most clusters have no such taint: their pods are not read.
+        if shared.tainted.is_empty() && shared.told.is_empty() {
+            return Vec::new();
+        }
+        let concerned = shared.told.contains_key(pod.key())
+            || pod.path("spec.nodeName").is_some_and(|node| shared.tainted.contains(&node));
+        concerned.then(|| Request::from(pod.key().clone())).into_iter().collect()
+    }
+
+    /// The pods of a node whose NoExecute taints changed. One that is gone takes nobody along: its pods are collected.
+    pub fn node_changed(&self, change: &Change<'_>) -> Vec<Request> {
+        let taints = |node: Option<&Object>| {
+            node.and_then(|node| node.decode::<Node>().ok()).map(|node| no_execute(&node)).unwrap_or_default()
+        };
+        let Some(node) = change.new else {
+            if let Some(old) = change.old {
+                self.lock().tainted.remove(old.name());
+            }
+            return Vec::new();
+        };
+        let new = taints(Some(node));
+        if new == taints(change.old) {
+            return Vec::new();
+        }
+        // Noted before the pods are listed: one that is bound meanwhile finds the note.
+        let _ = match new.is_empty() {
+            true => self.lock().tainted.remove(node.name()),
+            false => self.lock().tainted.insert(node.name().to_owned()),
+        };
+        let pods = self.pods.snapshot();
+        let bound = pods.iter().filter(|pod| pod.path("spec.nodeName").as_deref() == Some(node.name()));
+        bound.map(|pod| Request::from(pod.key().clone())).collect()
+    }
+}

@@ -1,0 +1,79 @@
+//! What a node tells of its pods, in a kubelet's words and form.
+
+use k8s_openapi::api::core::v1::{ContainerStatus, ObjectReference, Pod, PodStatus};
+use setpoint::recorder::{EventApi, reference};
+use setpoint::{EventType, Manager, Recorder};
+
+/// The recorder of a kubelet; each event names the pod's node beside it.
+pub(crate) fn recorder(manager: &Manager) -> Recorder {
+    manager.recorder("kubelet").with_api(EventApi::CoreV1)
+}
+
+/// Speaks of one pod.
+pub(crate) struct Voice<'a> {
+    recorder: Recorder,
+    pod: &'a Pod,
+}
+
+impl<'a> Voice<'a> {
+    /// From the pod's node.
+    pub(crate) fn of(recorder: &Recorder, pod: &'a Pod) -> Self {
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default();
+        Voice { recorder: recorder.with_host(node), pod }
+    }
+
+    /// A warning about the whole pod.
+    pub(crate) fn warning(&self, reason: &str, message: impl Into<String>) {
+        self.recorder.warning(self.pod, reason, message);
+    }
+
+    /// About one container.
+    pub(crate) fn container(&self, kind: EventType, name: &str, reason: &str, message: String) {
+        let regarding = container_reference(self.pod, name);
+        self.recorder.publish(kind, regarding, None, reason, reason, message);
+    }
+
+    /// The image is there, the container is made and runs.
+    pub(crate) fn started(&self, name: &str, image: &str) {
+        let present =
+            format!("Container image {image:?} already present on machine and can be accessed by the pod");
+        self.container(EventType::Normal, name, "Pulled", present);
+        self.container(EventType::Normal, name, "Created", "Container created".to_owned());
+        self.container(EventType::Normal, name, "Started", "Container started".to_owned());
+    }
+
+    /// The containers that wait for their next start.
+    pub(crate) fn back_off(&self) {
+        let Some(status) = &self.pod.status else { return };
+        for container in backing_off(status) {
+            let text = |text: &Option<String>| text.clone().unwrap_or_default();
+            let meta = &self.pod.metadata;
+            let (pod, namespace, uid) = (text(&meta.name), text(&meta.namespace), text(&meta.uid));
+            let name = &container.name;
+            let message =
+                format!("Back-off restarting failed container {name} in pod {pod}_{namespace}({uid})");
+            self.container(EventType::Warning, name, "BackOff", message);
+        }
+    }
+
+    /// The containers that a kubelet ends because the image that they should run is another.
+    pub(crate) fn redefined(&self, name: &str) {
+        let message = format!("Container {name} definition changed, will be restarted");
+        self.container(EventType::Normal, name, "Killing", message);
+    }
+}
+
+/// The containers of a pod that wait for their next start.
+pub(crate) fn backing_off(status: &PodStatus) -> impl Iterator<Item = &ContainerStatus> {
+    let all = status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
+    all.filter(|container| {
+        let waiting = container.state.as_ref().and_then(|state| state.waiting.as_ref());
+        waiting.is_some_and(|waiting| waiting.reason.as_deref() == Some("CrashLoopBackOff"))
+    })
+}
+
+fn container_reference(pod: &Pod, name: &str) -> ObjectReference {
+    let init = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
+    let list = if init.into_iter().any(|init| init.name == name) { "initContainers" } else { "containers" };
+    ObjectReference { field_path: Some(format!("spec.{list}{{{name}}}")), ..reference(pod) }
+}
