@@ -7,7 +7,8 @@
 //!
 //! Never waited for: answers without a resourceVersion or with one that is no number, dry runs, and writes that an
 //! informer cannot be sure to see (other namespace, other labels, a field selector). A write that changed nothing
-//! has the resourceVersion of a state that the cache has seen or is about to see.
+//! has the resourceVersion of a state that the cache has seen or is about to see. A write that takes the last
+//! finalizer off an object that is to go ends it: its uid is waited for, as after a deletion.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -164,6 +165,12 @@ impl Written {
             && (metadata.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty())
                 || metadata.deletion_grace_period_seconds.is_some_and(|seconds| seconds > 0))
     }
+
+    /// Whether the write took away the last thing that the object's deletion waited for. The server answers with the
+    /// state before, at its old revision: only the object's end shows that the write was seen.
+    fn was_last(&self) -> bool {
+        self.metadata.deletion_timestamp.is_some() && !self.remains()
+    }
 }
 
 impl Writes {
@@ -183,12 +190,19 @@ impl Writes {
         }
         let Some(revision) = parse_revision(&written.metadata.resource_version) else { return Vec::new() };
         let key = Key::new(written.metadata.namespace.as_deref(), &written.metadata.name);
-        let labels = written.metadata.labels.unwrap_or_default();
+        let ended = written.was_last();
+        let WrittenMeta { uid, labels, .. } = written.metadata;
+        let labels = labels.unwrap_or_default();
         let seen_by = self.caches.of_kind(resource).into_iter().filter_map(|declared| {
             let store = declared.informer.store();
             let sees = declared.informer.target().surely_sees(key.namespace(), &labels);
             let epoch = store.progress(key.namespace()).filter(|_| sees)?.epoch;
-            Some(Pending { expected: Expected::Seen { revision, epoch }, key: key.clone(), declared })
+            let expected = if ended {
+                Expected::Gone { uid: Uid::new(&uid), written: revision, epoch }
+            } else {
+                Expected::Seen { revision, epoch }
+            };
+            Some(Pending { expected, key: key.clone(), declared })
         });
         let pending: Vec<Pending> = seen_by.filter(|pending| !pending.fulfilled()).collect();
         self.note(&pending);

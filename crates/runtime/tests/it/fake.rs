@@ -359,12 +359,13 @@ impl State {
                     false => merge(&mut object, &body),
                 }
                 let deleting = !object["metadata"]["deletionTimestamp"].is_null();
-                let stored = self.store(key.clone(), object);
-                let empty = stored["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty);
-                if deleting && empty {
+                let free = object["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty);
+                if deleting && free {
+                    // As kube-apiserver: the object is not written any more, and answered at its old revision.
                     self.remove(&key);
+                    return answer(StatusCode::OK, &object);
                 }
-                answer(StatusCode::OK, &stored)
+                answer(StatusCode::OK, &self.store(key, object))
             }
             _ => failure(404, "NotFound"),
         }

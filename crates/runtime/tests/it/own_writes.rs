@@ -193,6 +193,29 @@ async fn a_collection_that_finalizers_hold_back_is_seen_on_its_way_out() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_write_that_frees_what_is_to_go_is_seen_by_its_end() {
+    let fake = Fake::new();
+    let mut held = config_map("held", "1");
+    held["metadata"]["finalizers"] = json!(["example.org/x"]);
+    held["metadata"]["deletionTimestamp"] = json!("2026-11-15T12:00:00Z");
+    fake.put(CONFIG_MAPS, held);
+    with_client(&fake, async |client, _| {
+        client.get::<ConfigMap>(("default", "held")).await.unwrap().unwrap();
+        fake.hold_watches(true);
+        let free = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
+        client.patch::<ConfigMap>(("default", "held"), &free).await.unwrap();
+        let release = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            fake.hold_watches(false);
+        };
+        let began = Instant::now();
+        let (left, ()) = tokio::join!(client.get::<ConfigMap>(("default", "held")), release);
+        assert_eq!((left.unwrap(), began.elapsed().as_secs()), (None, 1));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_write_gates_only_the_informers_that_see_it() {
     let fake = Fake::new();
     let manager = Manager::new(fake.client(), ManagerOptions::default());
