@@ -1,8 +1,6 @@
 //! Descriptions of the built-in types, for `kubectl explain`: read from the source of k8s-openapi, whose schemas have
 //! them, so that none is copied into this repository (docs/decisions/0007-prose-from-source.md).
 
-#![allow(clippy::disallowed_methods, reason = "a build script is told everything by the environment")]
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
@@ -10,8 +8,8 @@ use std::{env, fs};
 /// The folder of k8s-openapi's source that has the release we speak.
 const RELEASE: &str = "src/v1_37";
 
-fn main() {
-    println!("cargo::rerun-if-changed=build.rs");
+/// Writes them where the program includes them from.
+pub fn write() {
     let mut out = String::new();
     match source() {
         Some(folder) => collect(&folder.join(RELEASE), &mut out),
