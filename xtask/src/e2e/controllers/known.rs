@@ -13,6 +13,11 @@ const KNOWN: &[(&str, &str)] = &[
          same",
     ),
     (
+        "stateful-parallel.events.StatefulSet Normal SuccessfulUpdate statefulset-controller",
+        "kube-controller-manager gives claims their owners after it made them; if its cache is behind when it looks \
+         again, it does so twice and tells of a pod that was updated",
+    ),
+    (
         "PersistentVolumeClaim Normal FailedBinding persistentvolume-controller",
         "kube-controller-manager looks for a volume for every claim; ours binds none",
     ),
