@@ -199,6 +199,7 @@ impl RequestInfo {
                 }
             }
             Method::GET => "get",
+            Method::HEAD if self.subresource == "proxy" => "get",
             // Resources have no HEAD; authorization sees a get, and the route refuses.
             _ => "",
         }

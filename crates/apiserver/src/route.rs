@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use http::{Method, Request, Response};
+use http::{HeaderMap, Method, Request, Response};
 
 use crate::admission::webhook::Reviews;
 use crate::auth::UserInfo;
 use crate::error::{ApiError, Result};
 use crate::negotiate::{Form, Format, Offer, negotiate};
 use crate::registry::Resource;
-use crate::request::RequestInfo;
+use crate::request::{Query, RequestInfo};
 use crate::server::{Ask, Body, Server};
 use crate::{body, discovery, health, message, openapi, respond, statusz, subresource, verb, version};
 
@@ -31,14 +31,19 @@ pub(crate) async fn route(
         };
     };
     let named = !info.name.is_empty();
-    if info.verb.is_empty()
+    let proxied = info.subresource == "proxy" && info.group.is_empty();
+    if (info.verb.is_empty() && !proxied)
         || (matches!(info.verb.as_str(), "update" | "patch") && !named)
         || (info.verb == "create" && named && info.subresource.is_empty())
     {
         return Err(ApiError::method_not_allowed());
     }
     let offer = Offer { protobuf: resource.custom.is_none(), forms: !resource.rules.ephemeral };
-    let negotiated = negotiate(request.headers(), &info.query, offer)?;
+    let negotiated = match proxied {
+        // What the client accepts is a matter between it and whoever answers.
+        true => negotiate(&HeaderMap::new(), &Query::default(), offer)?,
+        false => negotiate(request.headers(), &info.query, offer)?,
+    };
     if matches!(negotiated.form, Form::Table(_)) {
         table_options(&info)?;
     }

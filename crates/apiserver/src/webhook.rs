@@ -1,6 +1,5 @@
 //! Programs of others that the server asks over HTTPS.
 
-use std::io;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -15,13 +14,11 @@ use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use serde_json::Value;
-use tokio::net::TcpStream;
 
+use crate::dial::{Endpoint, dial};
 use crate::server::Server;
-use crate::subresource::node::Io;
-use service::Endpoint;
+use crate::service;
 
-mod service;
 mod trust;
 
 /// The longest answer.
@@ -172,9 +169,7 @@ impl Webhook {
             }
             _ => Endpoint { host: host.clone(), port: url.port_u16().unwrap_or(443), pod: None },
         };
-        let socket = connect(server, &endpoint).await.map_err(|error| {
-            format!("dial tcp {}:{}: {}", endpoint.host, endpoint.port, connect_text(&error))
-        })?;
+        let socket = dial(server, &endpoint).await?;
         let tls = self
             .tls
             .get_or_init(|| trust::client_config(&self.authority, &server.options().clock))
@@ -192,19 +187,6 @@ impl Webhook {
         });
         Ok(sender)
     }
-}
-
-/// A stream to where a webhook listens. Addresses of pods inside this process carry no traffic: their nodes know the way.
-async fn connect(server: &Server, endpoint: &Endpoint) -> io::Result<Box<dyn Io>> {
-    if let (Some(nodes), Some(pod)) = (&server.options().nodes, &endpoint.pod)
-        && let Some(dialing) = nodes.dial_pod(&pod.namespace, &pod.name, endpoint.port)
-    {
-        return dialing.await;
-    }
-    let stream = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await?;
-    // A question is small and somebody waits for its answer.
-    stream.set_nodelay(true)?;
-    Ok(Box::new(stream))
 }
 
 /// A path as Go's client sends it: others redirect what names a place in a roundabout way.
@@ -255,14 +237,6 @@ fn distrust(error: &std::io::Error) -> String {
         Some(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
             "x509: certificate signed by unknown authority".to_owned()
         }
-        _ => error.to_string(),
-    }
-}
-
-/// What Go says of a connection that was not made.
-fn connect_text(error: &std::io::Error) -> String {
-    match error.kind() {
-        std::io::ErrorKind::ConnectionRefused => "connect: connection refused".to_owned(),
         _ => error.to_string(),
     }
 }

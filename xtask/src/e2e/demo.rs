@@ -25,6 +25,9 @@ pub fn run(setup: &Setup) -> Result<()> {
     kubectl.prints(&["get", "deployment", "viewer-markdownview-sample"], "1/1")?;
     kubectl.prints(&["get", "--namespace", "foo", "deployment", "example-foo"], "1/1")?;
     kubectl.prints(&["get", "--namespace", "myresource", "myresource", "my-res1"], "Ready")?;
+    // Without a port-forward: the page comes through the API server.
+    let proxy = "/api/v1/namespaces/default/services/viewer-markdownview-sample:80/proxy/";
+    kubectl.prints(&["get", "--raw", proxy], "<li>one</li>")?;
     // What the text suggests: the Foo takes its replicas back.
     kubectl.ok(&["scale", "--namespace", "foo", "deployment", "example-foo", "--replicas=5"])?;
     let replicas =

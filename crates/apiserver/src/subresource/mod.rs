@@ -3,12 +3,17 @@
 pub(crate) mod binding;
 mod eviction;
 pub mod node;
+mod proxy;
 mod scale;
 mod stream;
 mod token;
 
-use http::{Request, Response};
-
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONNECTION, HeaderMap, HeaderValue};
+use http::{Request, Response, StatusCode};
+use hyper::body::Incoming;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use setpoint_api::apply::{self, OneVersion, ResetFields, WriteContext};
 use setpoint_api::kind::GroupVersionKind;
@@ -18,6 +23,7 @@ use crate::admission::webhook::{self, Attributes, Operation};
 use crate::body;
 use crate::error::{ApiError, Result};
 use crate::object;
+use crate::respond;
 use crate::server::{Ask, Body};
 use crate::verb;
 use crate::write::Writer;
@@ -30,6 +36,9 @@ pub(crate) async fn route(ask: Ask, request: Request<Body>) -> Result<Response<B
             None => ApiError::no_such_resource(),
         });
     };
+    if ask.info.subresource == "proxy" {
+        return proxy::route(&ask, request).await;
+    }
     if !sub.verbs.contains(&ask.info.verb) {
         return Err(ApiError::method_not_allowed());
     }
@@ -42,6 +51,43 @@ pub(crate) async fn route(ask: Ask, request: Request<Body>) -> Result<Response<B
         "log" | "exec" | "attach" | "portforward" => stream::route(&ask, request).await,
         other => Err(ApiError::unavailable(format!("the subresource {other} has no backend"))),
     }
+}
+
+/// Lets webhooks judge a connection to an object.
+async fn connect(ask: &Ask, kind: &str, options: Value) -> Result<()> {
+    if ask.reviews.is_none() {
+        return Ok(());
+    }
+    let snapshot = ask.server.store().snapshot();
+    let attributes = Attributes::of(ask, &snapshot, Operation::Connect).with(options, None);
+    drop(snapshot);
+    webhook::admit(ask, attributes.about("", "v1", kind)).await.map(|_| ())
+}
+
+/// Who asks is known here, and is nobody's business behind the server.
+fn remove_credentials(headers: &mut HeaderMap) {
+    headers.remove(AUTHORIZATION);
+    let own: Vec<_> =
+        headers.keys().filter(|name| name.as_str().starts_with("impersonate-")).cloned().collect();
+    for name in own {
+        headers.remove(name);
+    }
+}
+
+/// Joins a client that has asked for another protocol with who has agreed to it.
+fn bridge(ask: &Ask, client: OnUpgrade, mut agreed: Response<Incoming>) -> Response<Body> {
+    let served = hyper::upgrade::on(&mut agreed);
+    ask.server.own(async move {
+        let (Ok(client), Ok(served)) = (client.await, served.await) else { return };
+        let (mut client, mut served) = (TokioIo::new(client), TokioIo::new(served));
+        // Either side may break off; that ends the session.
+        let _ = tokio::io::copy_bidirectional(&mut client, &mut served).await;
+    });
+    let mut response = Response::new(respond::full(Bytes::new()));
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    *response.headers_mut() = agreed.headers().clone();
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    response
 }
 
 /// What webhooks make of something that is created below an object.

@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 
 use crate::error::{ApiError, Result};
 use crate::registry::{self, key};
-use crate::server::{Ask, Server};
+use crate::server::{Ask, BoxError, Server};
 
 /// A two-way stream of bytes.
 pub trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -54,18 +54,30 @@ pub(super) async fn send(
     };
     let io = tokio::time::timeout(CONNECT, dial(ask, node)).await;
     let io = io.map_err(|_| unreachable(&"dial timed out"))?.map_err(|error| unreachable(&error))?;
-    let (mut sender, connection) =
-        http1::handshake(TokioIo::new(io)).await.map_err(|error| unreachable(&error))?;
-    ask.server.own(async move {
-        if let Err(error) = connection.with_upgrades().await {
-            tracing::debug!(%error, "a connection to a node ended");
-        }
-    });
     let failed = format!("Get \"https://{node}{}\"", request.uri().path());
-    sender.send_request(request).await.map_err(|error| ApiError::internal_plain(format!("{failed}: {error}")))
+    let answered = over(&ask.server, io, request).await;
+    answered.map_err(|error| ApiError::internal_plain(format!("{failed}: {error}")))
 }
 
-async fn dial(ask: &Ask, node: &str) -> io::Result<Box<dyn Io>> {
+/// Sends a request over a connection of its own.
+pub(super) async fn over<B>(
+    server: &Server,
+    io: Box<dyn Io>,
+    request: Request<B>,
+) -> hyper::Result<Response<Incoming>>
+where
+    B: hyper::body::Body<Data: Send, Error: Into<BoxError>> + Send + Unpin + 'static,
+{
+    let (mut sender, connection) = http1::handshake(TokioIo::new(io)).await?;
+    server.own(async move {
+        if let Err(error) = connection.with_upgrades().await {
+            tracing::debug!(%error, "a connection into the cluster ended");
+        }
+    });
+    sender.send_request(request).await
+}
+
+pub(super) async fn dial(ask: &Ask, node: &str) -> io::Result<Box<dyn Io>> {
     if let Some(dialing) = ask.server.options().nodes.as_ref().and_then(|nodes| nodes.dial(node)) {
         return dialing.await;
     }
@@ -82,7 +94,7 @@ async fn dial(ask: &Ask, node: &str) -> io::Result<Box<dyn Io>> {
 }
 
 /// Address and port of a kubelet, as its Node status tells them.
-fn endpoint(server: &Server, node: &str) -> Option<(String, u16)> {
+pub(super) fn endpoint(server: &Server, node: &str) -> Option<(String, u16)> {
     let entry = server.store().snapshot().get(&key::object("", "nodes", "", node))?;
     let node = registry::value(&entry);
     let addresses = node.pointer("/status/addresses")?.as_array()?;

@@ -3,17 +3,14 @@
 use std::fmt::Write;
 
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_TYPE, HOST, UPGRADE};
+use http::header::{CONTENT_TYPE, HOST, UPGRADE};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty};
-use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 
 use super::node;
-use crate::admission::webhook::{self, Attributes, Operation};
 use crate::error::{ApiError, Result};
 use crate::registry;
-use crate::respond;
 use crate::server::{Ask, Body, BoxError};
 
 /// The longest error that a node may answer with.
@@ -42,32 +39,16 @@ pub(super) async fn route(ask: &Ask, mut request: Request<Body>) -> Result<Respo
     *upstream.uri_mut() = target.path.parse().map_err(ApiError::internal)?;
     *upstream.headers_mut() = request.headers().clone();
     upstream.headers_mut().insert(HOST, host(&target.node));
-    for secret in ["authorization", "impersonate-user", "impersonate-group", "impersonate-uid"] {
-        upstream.headers_mut().remove(secret);
-    }
-    let mut answer = node::send(ask, &target.node, upstream).await?;
+    super::remove_credentials(upstream.headers_mut());
+    let answer = node::send(ask, &target.node, upstream).await?;
     if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
         return refused(answer).await;
     }
-    let served = hyper::upgrade::on(&mut answer);
-    ask.server.own(async move {
-        let (Ok(client), Ok(served)) = (client.await, served.await) else { return };
-        let (mut client, mut served) = (TokioIo::new(client), TokioIo::new(served));
-        // Either side may break off; that ends the session.
-        let _ = tokio::io::copy_bidirectional(&mut client, &mut served).await;
-    });
-    let mut response = Response::new(respond::full(Bytes::new()));
-    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-    *response.headers_mut() = answer.headers().clone();
-    response.headers_mut().insert(CONNECTION, http::HeaderValue::from_static("Upgrade"));
-    Ok(response)
+    Ok(super::bridge(ask, client, answer))
 }
 
 /// Lets webhooks judge a connection to a pod.
 async fn connect(ask: &Ask) -> Result<()> {
-    if ask.reviews.is_none() {
-        return Ok(());
-    }
     let kind = match ask.info.subresource.as_str() {
         "exec" => "PodExecOptions",
         "attach" => "PodAttachOptions",
@@ -90,10 +71,7 @@ async fn connect(ask: &Ask) -> Result<()> {
     if !ports.is_empty() {
         options["ports"] = json!(ports);
     }
-    let snapshot = ask.server.store().snapshot();
-    let attributes = Attributes::of(ask, &snapshot, Operation::Connect).with(options, None);
-    drop(snapshot);
-    webhook::admit(ask, attributes.about("", "v1", kind)).await.map(|_| ())
+    super::connect(ask, kind, options).await
 }
 
 fn host(node: &str) -> http::HeaderValue {

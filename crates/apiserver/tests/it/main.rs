@@ -10,6 +10,7 @@ mod definitions;
 mod depth;
 mod escalation;
 mod policy;
+mod proxy;
 mod reads;
 mod relays;
 mod watches;

@@ -1,0 +1,57 @@
+//! Where a Service leads.
+
+use serde_json::Value;
+use setpoint_store::Snapshot;
+
+use crate::dial::{Endpoint, Pod};
+use crate::registry::{self, key};
+
+/// What stands behind a port of a Service. No cluster IP carries traffic here, so it is one of the endpoints.
+pub(crate) fn resolve(
+    snapshot: &Snapshot,
+    namespace: &str,
+    name: &str,
+    port: u16,
+) -> Result<Endpoint, String> {
+    let found = snapshot.get(&key::object("", "services", namespace, name));
+    let service = registry::value(&*found.ok_or_else(|| format!("service \"{name}\" not found"))?);
+    if service["spec"]["type"] == "ExternalName" {
+        let host = service["spec"]["externalName"].as_str().unwrap_or("");
+        return Ok(Endpoint { host: host.to_owned(), port, pod: None });
+    }
+    let wanted = port_name(&service, port.into());
+    let wanted = wanted.ok_or_else(|| format!("no service port {port} found for service \"{name}\""))?;
+    let first = ready(snapshot, namespace, name, wanted).into_iter().next();
+    first.ok_or_else(|| format!("no endpoints available for service \"{name}\""))
+}
+
+/// The name of the port with this number; a lone port may have an empty one.
+pub(crate) fn port_name(service: &Value, number: i64) -> Option<&str> {
+    let mut ports = service["spec"]["ports"].as_array()?.iter();
+    ports.find(|port| port["port"] == number).map(|port| text(port, "name"))
+}
+
+/// The ready endpoints of a Service behind the port of this name.
+pub(crate) fn ready(snapshot: &Snapshot, namespace: &str, name: &str, port: &str) -> Vec<Endpoint> {
+    let endpoints = snapshot.get(&key::object("", "endpoints", namespace, name));
+    let endpoints = endpoints.map(|entry| registry::value(&entry)).unwrap_or_default();
+    let mut found = Vec::new();
+    for subset in endpoints["subsets"].as_array().into_iter().flatten() {
+        let mut ports = subset["ports"].as_array().into_iter().flatten();
+        let number = ports.find(|own| text(own, "name") == port).and_then(|own| own["port"].as_u64());
+        let Some(port) = number.and_then(|number| u16::try_from(number).ok()) else { continue };
+        for address in subset["addresses"].as_array().into_iter().flatten() {
+            let target = address.get("targetRef").filter(|target| target["kind"] == "Pod");
+            let pod = target.map(|target| Pod {
+                namespace: text(target, "namespace").to_owned(),
+                name: text(target, "name").to_owned(),
+            });
+            found.push(Endpoint { host: text(address, "ip").to_owned(), port, pod });
+        }
+    }
+    found
+}
+
+fn text<'v>(value: &'v Value, field: &str) -> &'v str {
+    value.get(field).and_then(Value::as_str).unwrap_or("")
+}

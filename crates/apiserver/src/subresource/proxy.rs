@@ -1,0 +1,322 @@
+//! `proxy` of pods, services and nodes: HTTP passed on to what listens there.
+
+mod location;
+mod rewrite;
+mod tls;
+
+use std::io::{Read, Write};
+use std::time::Duration;
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::read::{DeflateDecoder, GzDecoder};
+use flate2::write::{DeflateEncoder, GzEncoder};
+use http::header::{
+    CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, LOCATION,
+    UPGRADE,
+};
+use http::{Method, Request, Response, StatusCode, Version};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use rustls_pki_types::ServerName;
+use serde_json::json;
+
+use self::location::{Wanted, unreachable};
+use self::rewrite::{Links, join};
+use super::node::{self, Io};
+use crate::dial::{Endpoint, dial};
+use crate::error::{ApiError, Result};
+use crate::registry;
+use crate::respond;
+use crate::server::{Ask, Body, BoxError};
+
+/// How long a connection may take to be made.
+const CONNECT: Duration = Duration::from_secs(30);
+/// The longest page whose links are rewritten.
+const MAX_PAGE: usize = 64 * 1024 * 1024;
+
+/// What listens.
+enum Place {
+    At {
+        endpoint: Endpoint,
+        tls: bool,
+    },
+    /// The kubelet of a node.
+    Kubelet(String),
+}
+
+/// Passes a request on and its answer back.
+pub(super) async fn route(ask: &Ask, request: Request<Body>) -> Result<Response<Body>> {
+    let path = asked_path(ask);
+    let kind = match ask.resource.plural.as_str() {
+        "pods" => "PodProxyOptions",
+        "services" => "ServiceProxyOptions",
+        _ => "NodeProxyOptions",
+    };
+    super::connect(ask, kind, json!({ "path": path })).await?;
+    let place = place(ask)?;
+    let upgrades = is_upgrade(request.headers());
+    if path.is_empty() && !upgrades && matches!(*request.method(), Method::GET | Method::HEAD) {
+        return redirect(&request);
+    }
+    let host = request_host(&request);
+    let upstream = place.host();
+    let prefix = ask.info.path.strip_suffix(path.as_str()).unwrap_or(&ask.info.path).to_owned();
+    let links = Links { prefix, hosts: [upstream, host.clone()] };
+    if upgrades {
+        upgrade(ask, &place, request, &path, &links, &host).await
+    } else {
+        let (parts, body) = request.into_parts();
+        let sent = forwarded(&parts, body, &path, &links, &host)?;
+        let answer = exchange(ask, &place, sent).await?;
+        answered(answer, &links).await
+    }
+}
+
+/// What follows `proxy`, with a slash before it, and one behind it if there was one.
+fn asked_path(ask: &Ask) -> String {
+    let mut path = if ask.info.rest.is_empty() { String::new() } else { join("", &ask.info.rest) };
+    if ask.info.path.ends_with('/') && !path.ends_with('/') {
+        path.push('/');
+    }
+    path
+}
+
+fn place(ask: &Ask) -> Result<Place> {
+    let snapshot = ask.server.store().snapshot();
+    let (namespace, id) = (&ask.info.namespace, &ask.info.name);
+    match ask.resource.plural.as_str() {
+        "pods" => {
+            let wanted = Wanted::read(id, "pod")?;
+            let found = snapshot.get(&ask.resource.key(namespace, wanted.name));
+            let pod =
+                registry::value(&*found.ok_or_else(|| ApiError::not_found(&ask.resource, wanted.name))?);
+            Ok(Place::At { endpoint: location::of_pod(&pod, namespace, &wanted)?, tls: wanted.tls })
+        }
+        "services" => {
+            let wanted = Wanted::read(id, "service")?;
+            let endpoint = location::of_service(&snapshot, &ask.resource, namespace, &wanted, &ask.random())?;
+            Ok(Place::At { endpoint, tls: wanted.tls })
+        }
+        _ => {
+            let wanted = Wanted::read(id, "node")?;
+            if snapshot.get(&ask.resource.key("", wanted.name)).is_none() {
+                return Err(ApiError::not_found(&ask.resource, wanted.name));
+            }
+            let kubelet = node::endpoint(&ask.server, wanted.name);
+            if wanted.port.is_empty()
+                || kubelet.as_ref().is_some_and(|(_, port)| wanted.port == port.to_string())
+            {
+                return Ok(Place::Kubelet(wanted.name.to_owned()));
+            }
+            let address = kubelet.map(|(address, _)| address).unwrap_or_default();
+            Ok(Place::At { endpoint: location::of_node(&address, &wanted)?, tls: wanted.tls })
+        }
+    }
+}
+
+impl Place {
+    fn host(&self) -> String {
+        match self {
+            Place::Kubelet(node) => node.clone(),
+            Place::At { endpoint, .. } => format!("{}:{}", endpoint.host, endpoint.port),
+        }
+    }
+
+    async fn connect(&self, ask: &Ask) -> Result<Box<dyn Io>, String> {
+        let (endpoint, tls) = match self {
+            Place::Kubelet(node) => return node::dial(ask, node).await.map_err(|error| error.to_string()),
+            Place::At { endpoint, tls } => (endpoint, *tls),
+        };
+        let stream = dial(&ask.server, endpoint).await?;
+        if !tls {
+            return Ok(stream);
+        }
+        let name = ServerName::try_from(endpoint.host.clone()).map_err(|error| error.to_string())?;
+        let config = tls::client_config().map_err(|error| error.to_string())?;
+        let stream = tokio_rustls::TlsConnector::from(config).connect(name, stream).await;
+        Ok(Box::new(stream.map_err(|error| error.to_string())?))
+    }
+}
+
+async fn exchange(ask: &Ask, place: &Place, request: Request<Body>) -> Result<Response<Incoming>> {
+    let connecting = tokio::time::timeout(CONNECT, place.connect(ask)).await;
+    let io = connecting.map_err(|_| unreachable(&format!("dial tcp {}: i/o timeout", place.host())))?;
+    let io = io.map_err(|error| unreachable(&error))?;
+    node::over(&ask.server, io, request).await.map_err(|error| unreachable(&error.to_string()))
+}
+
+fn is_upgrade(headers: &HeaderMap) -> bool {
+    let asked = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    asked.flat_map(|value| value.split(',')).any(|one| one.trim().eq_ignore_ascii_case("upgrade"))
+}
+
+/// Without the slash, the links of a page would lead elsewhere.
+fn redirect(request: &Request<Body>) -> Result<Response<Body>> {
+    let query = request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
+    let location = HeaderValue::try_from(format!("{}/{query}", request.uri().path()));
+    let mut response = Response::new(respond::full(Bytes::new()));
+    *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
+    response.headers_mut().insert(LOCATION, location.map_err(ApiError::internal)?);
+    Ok(response)
+}
+
+/// The host that the client asked: HTTP/2 has it in the address.
+fn request_host(request: &Request<Body>) -> String {
+    let named = request.headers().get(HOST).and_then(|host| host.to_str().ok());
+    let authority = request.uri().authority().map(http::uri::Authority::as_str);
+    named.or(authority).unwrap_or_default().to_owned()
+}
+
+/// Headers that are for the next hop only.
+const HOP: &[&str] = &[
+    "connection",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// The request as it goes on.
+fn forwarded<B>(
+    parts: &http::request::Parts,
+    body: B,
+    path: &str,
+    links: &Links,
+    host: &str,
+) -> Result<Request<B>> {
+    let query = parts.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+    let escaped = escape(if path.is_empty() { "/" } else { path });
+    let mut sent = Request::new(body);
+    *sent.method_mut() = parts.method.clone();
+    *sent.uri_mut() = format!("{escaped}{query}").parse().map_err(ApiError::internal)?;
+    *sent.version_mut() = Version::HTTP_11;
+    let mut headers = parts.headers.clone();
+    for name in HOP {
+        headers.remove(*name);
+    }
+    super::remove_credentials(&mut headers);
+    let header = |text: &str| HeaderValue::from_str(text).map_err(ApiError::internal);
+    headers.insert("x-forwarded-uri", header(&join(&links.prefix, &escaped))?);
+    headers.insert(HOST, header(host)?);
+    *sent.headers_mut() = headers;
+    Ok(sent)
+}
+
+/// A path as it is sent: what may not stand in one is escaped.
+fn escape(path: &str) -> String {
+    let mut out = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-._~$&+,:;=@!'()*".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
+/// The answer as the client gets it.
+async fn answered(answer: Response<Incoming>, links: &Links) -> Result<Response<Body>> {
+    let (mut parts, body) = answer.into_parts();
+    for name in HOP {
+        parts.headers.remove(*name);
+    }
+    // Whom the server lets read answers, it says itself.
+    let cross: Vec<_> =
+        parts.headers.keys().filter(|name| name.as_str().starts_with("access-control-")).cloned().collect();
+    for name in cross {
+        parts.headers.remove(name);
+    }
+    if let Some(location) = parts.headers.get(LOCATION).and_then(|value| value.to_str().ok()) {
+        if let Some(led) = links.through(location).and_then(|led| HeaderValue::try_from(led).ok()) {
+            parts.headers.insert(LOCATION, led);
+        }
+    } else if let Some(encoding) = page_encoding(&parts.headers) {
+        let page = Limited::new(body, MAX_PAGE).collect().await;
+        let page = page.map_err(|error| unreachable(&error.to_string()))?.to_bytes();
+        let page = encoding.rewritten(&page, links).unwrap_or(page);
+        parts.headers.remove(CONTENT_LENGTH);
+        return Ok(Response::from_parts(parts, respond::full(page)));
+    }
+    parts.version = Version::default();
+    Ok(Response::from_parts(parts, body.map_err(BoxError::from).boxed_unsync()))
+}
+
+/// How a page is packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Encoding {
+    Plain,
+    Gzip,
+    Deflate,
+}
+
+/// The encoding of a page of HTML; none if it is something else, or packed in a way that only the client knows.
+fn page_encoding(headers: &HeaderMap) -> Option<Encoding> {
+    let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok()).unwrap_or("");
+    if text(CONTENT_TYPE).split(';').next().map(str::trim) != Some("text/html") {
+        return None;
+    }
+    match text(CONTENT_ENCODING) {
+        "" => Some(Encoding::Plain),
+        "gzip" => Some(Encoding::Gzip),
+        "deflate" => Some(Encoding::Deflate),
+        _ => None,
+    }
+}
+
+impl Encoding {
+    /// The page with other links; none if it cannot be read.
+    fn rewritten(self, page: &Bytes, links: &Links) -> Option<Bytes> {
+        let mut text = Vec::new();
+        let most = MAX_PAGE as u64 + 1;
+        match self {
+            Encoding::Plain => text.extend_from_slice(page),
+            Encoding::Gzip => drop(GzDecoder::new(&page[..]).take(most).read_to_end(&mut text).ok()?),
+            Encoding::Deflate => drop(DeflateDecoder::new(&page[..]).take(most).read_to_end(&mut text).ok()?),
+        }
+        let text = String::from_utf8(text).ok().filter(|text| text.len() <= MAX_PAGE)?;
+        let page = rewrite::html(&text, links).into_bytes();
+        let packed = match self {
+            Encoding::Plain => page,
+            Encoding::Gzip => {
+                let mut out = GzEncoder::new(Vec::new(), Compression::fast());
+                out.write_all(&page).ok()?;
+                out.finish().ok()?
+            }
+            Encoding::Deflate => {
+                let mut out = DeflateEncoder::new(Vec::new(), Compression::fast());
+                out.write_all(&page).ok()?;
+                out.finish().ok()?
+            }
+        };
+        Some(packed.into())
+    }
+}
+
+/// A WebSocket or another protocol: bytes both ways, if the other side agrees.
+async fn upgrade(
+    ask: &Ask,
+    place: &Place,
+    mut request: Request<Body>,
+    path: &str,
+    links: &Links,
+    host: &str,
+) -> Result<Response<Body>> {
+    let client = hyper::upgrade::on(&mut request);
+    let (parts, body) = request.into_parts();
+    let mut sent = forwarded(&parts, body, path, links, host)?;
+    sent.headers_mut().insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    if let Some(protocol) = parts.headers.get(UPGRADE) {
+        sent.headers_mut().insert(UPGRADE, protocol.clone());
+    }
+    let answer = exchange(ask, place, sent).await?;
+    if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
+        return answered(answer, links).await;
+    }
+    Ok(super::bridge(ask, client, answer))
+}
