@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 use std::fmt;
-use std::ops::Add;
+use std::ops::{Add, Sub};
 
 use serde_json::Value;
 
@@ -88,6 +88,12 @@ impl Quantity {
         Quantity { nano: round_away(self.nano, MILLI) * MILLI, ..self }
     }
 
+    /// Rounded away from zero to a whole number.
+    #[must_use]
+    pub fn round_up(self) -> Self {
+        Quantity { nano: round_away(self.nano, NANO) * NANO, ..self }
+    }
+
     /// How it is printed.
     pub fn format(self) -> Format {
         self.format
@@ -122,6 +128,14 @@ impl Add for Quantity {
     fn add(self, other: Quantity) -> Quantity {
         let format = if self.is_zero() { other.format } else { self.format };
         Quantity { nano: self.nano.saturating_add(other.nano), format }
+    }
+}
+
+impl Sub for Quantity {
+    type Output = Quantity;
+    /// The rest keeps the format of the left side, unless that is zero.
+    fn sub(self, other: Quantity) -> Quantity {
+        self + Quantity { nano: -other.nano, ..other }
     }
 }
 

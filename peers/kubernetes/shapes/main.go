@@ -170,6 +170,7 @@ func main() {
 		{core.PersistentVolumeSource{}, corev1.PersistentVolumeSource{}},
 		{core.VolumeNodeAffinity{}, corev1.VolumeNodeAffinity{}},
 		{core.ServicePort{}, corev1.ServicePort{}},
+		{core.ScopeSelector{}, corev1.ScopeSelector{}},
 		{core.Taint{}, corev1.Taint{}},
 		{core.ObjectReference{}, corev1.ObjectReference{}},
 		{core.SecurityContext{}, corev1.SecurityContext{}},

@@ -10,11 +10,13 @@ mod certificates;
 mod check;
 mod config;
 mod crd;
+mod limits;
 mod meta;
 mod networking;
 mod node;
 mod pod;
 mod policy;
+mod quota;
 mod rbac;
 mod service;
 mod status;
@@ -143,8 +145,8 @@ fn new(causes: &mut Causes, facts: &Facts, object: &Value) {
         ("", "Endpoints") => networking::endpoints(causes, object),
         ("", "Event") => node::event(causes, object),
         ("", "Node") => node::node(causes, object),
-        ("", "ResourceQuota") => policy::resource_quota(causes, object),
-        ("", "LimitRange") => policy::limit_range(causes, object),
+        ("", "ResourceQuota") => quota::resource_quota(causes, object),
+        ("", "LimitRange") => limits::limit_range(causes, object),
         ("apps", "Deployment") => workload::deployment(causes, object),
         ("apps", "ReplicaSet") => workload::replica_set(causes, object),
         ("apps", "StatefulSet") => workload::stateful_set(causes, object),
@@ -189,6 +191,7 @@ fn changed(causes: &mut Causes, facts: &Facts, object: &Value, old: &Value) {
             node::node_update(causes, object, old);
         }
         ("", "Event") => node::event_update(causes, object, old),
+        ("", "ResourceQuota") => quota::resource_quota_update(causes, object, old),
         ("apps", "StatefulSet") => workload::stateful_set_update(causes, object, old),
         ("apps", "DaemonSet") => {
             workload::immutable_selector(causes, object, old);

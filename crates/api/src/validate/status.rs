@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::certificates;
 use super::check::{Causes, NOT_NEGATIVE};
 use super::meta::IMMUTABLE;
-use super::{pod, policy, service};
+use super::{pod, quota, service};
 use crate::access::{at, entries, int, items, text, truth};
 use crate::cause::{Cause, CauseType, Path};
 use crate::facts::Facts;
@@ -17,7 +17,7 @@ pub(super) fn changed(causes: &mut Causes, facts: &Facts, new: &Value, old: &Val
     match facts.key() {
         ("", "Pod") => pod::update_status(causes, new, old),
         ("", "Service") => service::service_status(causes, new),
-        ("", "ResourceQuota") => policy::resource_quota_status(causes, new),
+        ("", "ResourceQuota") => quota::resource_quota_status(causes, new),
         ("", "Namespace") => namespace(causes, new),
         ("", "Node") => node(causes, new),
         ("", "PersistentVolumeClaim") => claim(causes, new),

@@ -1,5 +1,6 @@
 //! What is filled in and refused before a write, in kube-apiserver's order.
 
+mod limits;
 pub(crate) mod namespace;
 pub(crate) mod service;
 mod service_account;
@@ -46,6 +47,7 @@ pub(crate) fn create(writer: &Writer<'_>, snapshot: &Snapshot, object: &mut Valu
     if ask.resource.custom.is_some() {
         return Ok(());
     }
+    limits::fill(ask, snapshot, object, None);
     if ask.resource.is("", "pods") && ask.server.options().admission.service_account {
         service_account::admit(ask, snapshot, object)?;
     }
@@ -54,7 +56,8 @@ pub(crate) fn create(writer: &Writer<'_>, snapshot: &Snapshot, object: &mut Valu
 }
 
 /// Admits a change.
-pub(crate) fn update(writer: &Writer<'_>, new: &mut Value, live: &Value) {
+pub(crate) fn update(writer: &Writer<'_>, snapshot: &Snapshot, new: &mut Value, live: &Value) {
+    limits::fill(writer.ask, snapshot, new, Some(live));
     if writer.ask.info.subresource.is_empty() {
         prepare::admit_update(&writer.ask.resource.facts, new, live);
     }
@@ -75,4 +78,15 @@ pub(crate) fn after_webhooks(
         service::allocate(ask, snapshot, object, live)?;
     }
     escalation::check(ask, snapshot, object, live)
+}
+
+/// What is refused when the object is prepared and validated, before validating webhooks are asked.
+pub(crate) fn validate(
+    writer: &Writer<'_>,
+    snapshot: &Snapshot,
+    object: &Value,
+    live: Option<&Value>,
+) -> Result<()> {
+    limits::check(writer.ask, snapshot, object, live)?;
+    webhook::written::validate(writer, snapshot, object, live)
 }

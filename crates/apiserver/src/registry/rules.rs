@@ -14,7 +14,6 @@ pub struct Rules {
 /// Kept and served, with nothing behind them.
 const INERT: &[(&str, &str)] = &[
     ("", "resourcequotas"),
-    ("", "limitranges"),
     ("", "replicationcontrollers"),
     ("", "persistentvolumes"),
     ("", "persistentvolumeclaims"),

@@ -193,7 +193,7 @@ fn admit(
     mut new: Value,
 ) -> Result<Decided> {
     let resource = &writer.ask.resource;
-    admission::update(writer, &mut new, &live);
+    admission::update(writer, snapshot, &mut new, &live);
     let mut warnings = webhook::written::update(writer, snapshot, &mut new, &live)?;
     admission::after_webhooks(writer, snapshot, &mut new, Some(&live))?;
     let seen = seen(resource, &live);
@@ -211,7 +211,7 @@ fn admit(
         warnings.extend(warnings::of(&resource.group_kind(), custom, &new, Some(old)));
     }
     object::set_meta_text(&mut new, "resourceVersion", sent_version(&live));
-    webhook::written::validate(writer, snapshot, &new, Some(&live))
+    admission::validate(writer, snapshot, &new, Some(&live))
         .map_err(|error| error.with_warnings(&warnings))?;
     prepare::stored(&resource.stored_kind(), &mut new);
     if let Some(custom) = &resource.custom {

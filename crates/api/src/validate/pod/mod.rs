@@ -18,7 +18,9 @@ use super::meta;
 use crate::access::{at, int, items, text};
 use crate::cause::Path;
 
-pub(super) use resources::{integer_resource, resource_name, standard_resource};
+pub(super) use resources::{
+    container_resource, integer_resource, may_overcommit, quota_resource, resource_name,
+};
 pub(super) use security::effect;
 pub(super) use spec::spec;
 pub(super) use status::update_status;

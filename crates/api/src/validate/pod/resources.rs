@@ -6,10 +6,11 @@ use crate::access::{at, entries, items};
 use crate::cause::{Path, Shown};
 use crate::name;
 use crate::quantity::Quantity;
+use crate::resources::{is_extended, is_huge_pages, is_native};
 use crate::validate::check::{Causes, NOT_NEGATIVE};
 
 /// Resources that every cluster has.
-const STANDARD: [&str; 30] = [
+const STANDARD: [&str; 20] = [
     "cpu",
     "memory",
     "ephemeral-storage",
@@ -30,16 +31,6 @@ const STANDARD: [&str; 30] = [
     "requests.storage",
     "services.nodeports",
     "services.loadbalancers",
-    "count/pods",
-    "count/services",
-    "count/secrets",
-    "count/configmaps",
-    "count/persistentvolumeclaims",
-    "count/replicationcontrollers",
-    "count/resourcequotas",
-    "count/jobs.batch",
-    "count/cronjobs.batch",
-    "count/deployments.apps",
 ];
 
 /// Resources counted in whole pieces.
@@ -56,25 +47,22 @@ const WHOLE: [&str; 9] = [
 ];
 
 pub(in crate::validate) fn standard_resource(name: &str) -> bool {
-    STANDARD.contains(&name) || huge_pages(name) || name.starts_with("requests.hugepages-")
+    STANDARD.contains(&name) || is_huge_pages(name) || name.starts_with("requests.hugepages-")
 }
 
-fn huge_pages(name: &str) -> bool {
-    name.starts_with("hugepages-")
+/// Resources that a quota may name without a prefix.
+pub(in crate::validate) fn quota_resource(name: &str) -> bool {
+    standard_resource(name) && name != "storage"
 }
 
-/// Whether a resource belongs to Kubernetes: no prefix, or one of its own.
-fn native(name: &str) -> bool {
-    !name.contains('/') || name.split('/').next().is_some_and(|prefix| prefix.ends_with("kubernetes.io"))
-}
-
-fn extended(name: &str) -> bool {
-    !native(name) && !name.starts_with("requests.")
+/// Whether more of a resource may be used than is requested.
+pub(in crate::validate) fn may_overcommit(name: &str) -> bool {
+    is_native(name) && !is_huge_pages(name)
 }
 
 /// Whether amounts of a resource must be whole.
 pub(in crate::validate) fn integer_resource(name: &str) -> bool {
-    WHOLE.contains(&name) || extended(name)
+    WHOLE.contains(&name) || is_extended(name)
 }
 
 /// A resource by its name: whether there is such a thing.
@@ -87,13 +75,13 @@ pub(in crate::validate) fn resource_name(causes: &mut Causes, resource: &str, pa
     wrong.is_empty()
 }
 
-fn container_resource(causes: &mut Causes, resource: &str, path: &Path) {
+pub(in crate::validate) fn container_resource(causes: &mut Causes, resource: &str, path: &Path) {
     resource_name(causes, resource, path);
     if !resource.contains('/') {
-        if !matches!(resource, "cpu" | "memory" | "ephemeral-storage") && !huge_pages(resource) {
+        if !matches!(resource, "cpu" | "memory" | "ephemeral-storage") && !is_huge_pages(resource) {
             causes.invalid(path, resource, "must be a standard resource for containers");
         }
-    } else if !native(resource) && !extended(resource) {
+    } else if !is_native(resource) && !is_extended(resource) {
         causes.invalid(path, resource, "doesn't follow extended resource name standard");
     }
 }
@@ -124,7 +112,7 @@ pub(super) fn requirements(causes: &mut Causes, requirements: &Value, path: &Pat
         container_resource(causes, name, &path_of_name);
         let Ok(request) = Quantity::from_json(value) else { continue };
         amount(causes, name, request, &path_of_name);
-        let overcommit = native(name) && !huge_pages(name);
+        let overcommit = may_overcommit(name);
         match limits.get(name).map(Quantity::from_json) {
             Some(Ok(limit)) if request != limit && !overcommit => {
                 let detail = format!("must be equal to {name} limit of {limit}");

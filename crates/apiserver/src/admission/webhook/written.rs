@@ -65,7 +65,7 @@ pub(crate) fn update(
         Attributes::of(ask, snapshot, Operation::Update).with(shown, Some(live))
     };
     let admit = |changed: &mut Value| {
-        admission::update(writer, changed, live);
+        admission::update(writer, snapshot, changed, live);
         Ok(())
     };
     let Some(mut changed) = mutate(ask, attributes, admit)? else { return Ok(Vec::new()) };
