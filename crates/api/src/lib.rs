@@ -23,6 +23,7 @@ pub mod patch;
 pub mod prepare;
 pub mod protobuf;
 pub mod quantity;
+pub mod quota;
 pub mod random;
 pub mod resources;
 pub mod schema;

@@ -83,7 +83,7 @@ fn put_row(options: &Options, snapshot: &Snapshot, txn: &mut Txn, row: &Row<'_>)
                 }
                 Outcome::Update(mut new) => {
                     let kind = managed::builtin_kind("rbac.authorization.k8s.io", row.kind());
-                    managed::by_server(&kind, row.plural(), now, Some(&stored), &mut new);
+                    managed::by_server(&kind, (row.plural(), ""), now, Some(&stored), &mut new);
                     Encoded::new(&new)
                 }
             }

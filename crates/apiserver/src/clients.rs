@@ -38,7 +38,7 @@ pub(crate) async fn keep(options: &Options, authority: &str) -> Result<(), Start
             bootstrap::system_fields(options, &mut new);
         }
         let kind = managed::builtin_kind("", "ConfigMap");
-        managed::by_server(&kind, "configmaps", options.clock.now(), live.as_ref(), &mut new);
+        managed::by_server(&kind, ("configmaps", ""), options.clock.now(), live.as_ref(), &mut new);
         let encoded = Encoded::new(&new);
         txn.put_with(key.clone(), move |revision| encoded.at(revision));
         Ok(())

@@ -90,10 +90,10 @@ pub(crate) fn builtin_kind(group: &str, kind: &str) -> GroupVersionKind {
     GroupVersionKind { group: group.to_owned(), version: "v1".to_owned(), kind: kind.to_owned() }
 }
 
-/// Notes what the server itself changes, without a request.
+/// Notes what the server itself changes, without a request, in objects of this plural name or a part of them.
 pub(crate) fn by_server(
     kind: &GroupVersionKind,
-    plural: &str,
+    (plural, subresource): (&str, &str),
     now: Timestamp,
     live: Option<&Value>,
     new: &mut Value,
@@ -103,9 +103,9 @@ pub(crate) fn by_server(
         schema: &schema.unwrap_or_else(Schema::any),
         kind,
         manager: SERVER,
-        subresource: "",
+        subresource,
         now,
-        reset_fields: &ResetFields::of(&kind.group, plural, "", false, false),
+        reset_fields: &ResetFields::of(&kind.group, plural, subresource, !subresource.is_empty(), false),
         versions: &crate::convert::Views,
     };
     apply::track_update(live, new, &context);

@@ -26,6 +26,7 @@
 //! | `persistentvolumeclaim-protection` | claims that pods use |
 //! | `persistentvolume-protection` | volumes that are bound |
 //! | `volumeattributesclass-protection` | classes that volumes or claims name |
+//! | `resourcequota` | what is used of the ResourceQuotas |
 //! | `clusterrole-aggregation` | the rules of aggregated ClusterRoles |
 //! | `scheduler` | the node of every pod |
 
@@ -53,6 +54,7 @@ mod protection;
 mod quantity;
 mod register;
 mod replicaset;
+mod resourcequota;
 mod rootca;
 mod scheduler;
 mod selector;

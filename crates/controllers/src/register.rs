@@ -7,8 +7,8 @@ use setpoint::{Manager, SetupError};
 use crate::token::TokenSigner;
 use crate::{
     aggregation, cronjob, daemonset, deployment, disruption, endpoints, endpointslice, garbage, job,
-    namespace, nodelifecycle, podgc, protection, replicaset, rootca, scheduler, serviceaccount, statefulset,
-    tainteviction, token, ttlafterfinished,
+    namespace, nodelifecycle, podgc, protection, replicaset, resourcequota, rootca, scheduler,
+    serviceaccount, statefulset, tainteviction, token, ttlafterfinished,
 };
 
 /// The names of all controllers, as [`Options::only`] takes them.
@@ -34,6 +34,7 @@ pub const NAMES: &[&str] = &[
     "persistentvolumeclaim-protection",
     "persistentvolume-protection",
     "volumeattributesclass-protection",
+    "resourcequota",
     "clusterrole-aggregation",
     "scheduler",
 ];
@@ -104,6 +105,7 @@ pub fn register(manager: &Manager, options: &Options) -> Result<(), SetupError> 
         ("persistentvolumeclaim-protection", protection::register_claims),
         ("persistentvolume-protection", protection::register_volumes),
         ("volumeattributesclass-protection", protection::register_classes),
+        ("resourcequota", resourcequota::register),
         ("clusterrole-aggregation", aggregation::register),
         ("scheduler", scheduler::register),
     ];

@@ -2,6 +2,7 @@
 
 mod limits;
 pub(crate) mod namespace;
+mod quota;
 pub(crate) mod service;
 mod service_account;
 pub(crate) mod webhook;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use setpoint_api::prepare::{self, Lookup};
-use setpoint_store::{Entry, KeyRange, Snapshot};
+use setpoint_store::{Entry, KeyRange, Snapshot, Txn};
 
 use crate::auth::escalation;
 use crate::error::{ApiError, Result};
@@ -80,13 +81,15 @@ pub(crate) fn after_webhooks(
     escalation::check(ask, snapshot, object, live)
 }
 
-/// What is refused when the object is prepared and validated, before validating webhooks are asked.
+/// What is refused when the object is prepared and validated. Quotas come last: what is charged to them is written.
 pub(crate) fn validate(
     writer: &Writer<'_>,
     snapshot: &Snapshot,
+    txn: &mut Txn,
     object: &Value,
     live: Option<&Value>,
 ) -> Result<()> {
     limits::check(writer.ask, snapshot, object, live)?;
-    webhook::written::validate(writer, snapshot, object, live)
+    webhook::written::validate(writer, snapshot, object, live)?;
+    quota::charge(writer, snapshot, txn, object, live)
 }

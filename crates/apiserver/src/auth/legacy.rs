@@ -86,7 +86,13 @@ pub(crate) async fn note_use(server: &Server, secret: &[u8]) {
         if let Value::Object(labels) = labels {
             labels.insert(LAST_USED.to_owned(), json!(day(now)));
         }
-        managed::by_server(&managed::builtin_kind("", "Secret"), "secrets", now, Some(&stored), &mut new);
+        managed::by_server(
+            &managed::builtin_kind("", "Secret"),
+            ("secrets", ""),
+            now,
+            Some(&stored),
+            &mut new,
+        );
         let encoded = Encoded::new(&new);
         txn.put_with(secret.to_vec(), move |revision| encoded.at(revision));
         Ok(())

@@ -13,7 +13,6 @@ pub struct Rules {
 
 /// Kept and served, with nothing behind them.
 const INERT: &[(&str, &str)] = &[
-    ("", "resourcequotas"),
     ("", "replicationcontrollers"),
     ("", "persistentvolumes"),
     ("", "persistentvolumeclaims"),

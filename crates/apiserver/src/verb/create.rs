@@ -114,7 +114,8 @@ fn admit(
     prepare::create(&resource.facts, &mut object, &writer.context());
     validate::create(writer, &object)?;
     warnings.extend(warnings::of(&resource.group_kind(), resource.custom.is_some(), &object, None));
-    admission::validate(writer, snapshot, &object, None).map_err(|error| error.with_warnings(&warnings))?;
+    admission::validate(writer, snapshot, txn, &object, None)
+        .map_err(|error| error.with_warnings(&warnings))?;
     let key = resource.key(object::meta_text(&object, "namespace"), object::name(&object));
     prepare::stored(&resource.stored_kind(), &mut object);
     if let Some(custom) = &resource.custom {

@@ -211,7 +211,7 @@ fn admit(
         warnings.extend(warnings::of(&resource.group_kind(), custom, &new, Some(old)));
     }
     object::set_meta_text(&mut new, "resourceVersion", sent_version(&live));
-    admission::validate(writer, snapshot, &new, Some(&live))
+    admission::validate(writer, snapshot, txn, &new, Some(&live))
         .map_err(|error| error.with_warnings(&warnings))?;
     prepare::stored(&resource.stored_kind(), &mut new);
     if let Some(custom) = &resource.custom {

@@ -11,6 +11,7 @@ mod depth;
 mod escalation;
 mod policy;
 mod proxy;
+mod quotas;
 mod reads;
 mod relays;
 mod watches;

@@ -5,9 +5,10 @@ use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::builder::SetupError;
-use super::source::{Map, Origin, Source, map_objects, map_owner};
+use super::source::{Map, Origin, Source, map_changes, map_objects, map_owner};
 use crate::cache::Object;
 use crate::manager::Manager;
+use crate::predicate::Change;
 use crate::queue::Source as Reporter;
 use crate::queue::{Priority, Reason, WorkQueue};
 use crate::reconcile::Request;
@@ -67,6 +68,18 @@ impl ControllerHandle {
         map: impl Fn(&Object) -> Vec<Request> + Send + Sync + 'static,
     ) -> Result<AddedWatch, SetupError> {
         self.add(target, map_objects(map))
+    }
+
+    /// As [`ControllerHandle::watch`], with old and new together.
+    ///
+    /// # Errors
+    /// When the controller has stopped.
+    pub fn watch_changes(
+        &self,
+        target: Target,
+        map: impl Fn(&Change<'_>) -> Vec<Request> + Send + Sync + 'static,
+    ) -> Result<AddedWatch, SetupError> {
+        self.add(target, map_changes(map))
     }
 
     /// Begins to watch more objects of the controller's own kind, such as those of another namespace.

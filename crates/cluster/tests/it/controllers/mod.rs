@@ -10,6 +10,7 @@ mod job;
 mod namespace;
 mod nodes;
 mod protection;
+mod quota;
 mod rollout;
 mod scheduling;
 mod services;

@@ -1,0 +1,48 @@
+//! ResourceQuota: what is written fits into the quotas of its namespace, and is charged to them in the same
+//! transaction, so that writers at the same time never use more together than there is.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use setpoint_api::quota::{self, Tracked, Write};
+use setpoint_api::resources;
+use setpoint_store::{Entry, KeyRange, Snapshot, Txn};
+
+use crate::error::{ApiError, Result};
+use crate::registry::{self, key};
+use crate::write::Writer;
+use crate::{managed, object};
+
+const PLURAL: &str = "resourcequotas";
+
+/// Charges what the object uses, or refuses it.
+pub(super) fn charge(
+    writer: &Writer<'_>,
+    snapshot: &Snapshot,
+    txn: &mut Txn,
+    object: &Value,
+    live: Option<&Value>,
+) -> Result<()> {
+    let (ask, resource) = (writer.ask, &writer.ask.resource);
+    let Some(tracked) = Tracked::of(&resource.group, &resource.plural).filter(|_| resource.namespaced) else {
+        return Ok(());
+    };
+    let subresource = ask.info.subresource.as_str();
+    let write = Write { tracked: &tracked, subresource, object, old: live, now: writer.now };
+    if !write.counts() {
+        return Ok(());
+    }
+    let near = key::object("", PLURAL, &ask.info.namespace, "");
+    let stored: Vec<&Arc<Entry>> = snapshot.range(&KeyRange::prefix(near), None).collect();
+    let quotas: Vec<Value> = stored.iter().map(|entry| registry::value(entry)).collect();
+    let refused = |why: String| ApiError::forbidden(&resource.group_resource(), object::name(object), &why);
+    for (place, used) in quota::charge(&write, &quotas).map_err(refused)? {
+        let mut charged = quotas[place].clone();
+        charged["status"]["used"] = resources::to_json(&used);
+        let kind = managed::builtin_kind("", "ResourceQuota");
+        managed::by_server(&kind, (PLURAL, "status"), writer.now, Some(&quotas[place]), &mut charged);
+        let encoded = object::Encoded::new(&charged);
+        txn.put_with(stored[place].key.clone(), move |revision| encoded.at(revision));
+    }
+    Ok(())
+}

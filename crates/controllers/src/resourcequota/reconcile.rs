@@ -1,0 +1,88 @@
+//! The thin part: read the quota, list what it counts, write what is used.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ResourceQuota;
+use serde_json::Value;
+use setpoint::{
+    Action, Client, Context, Controller, Error, Kind, Manager, NotFoundExt, Predicate, Query, Reconciler,
+    Request, SetupError,
+};
+use setpoint_api::quota::{self, Tracked};
+use setpoint_api::resources::Amounts;
+
+use super::watches::{UNKNOWN_FOR, Watches};
+use super::{plan, trigger};
+
+/// How often every quota is measured though nothing was seen: pods that are overdue to go change nothing.
+const PERIOD: Duration = Duration::from_secs(300);
+/// How long a watch is given to begin. What went before it did is seen by a second look.
+const BEGIN: Duration = Duration::from_secs(1);
+
+/// Registers the controller.
+pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
+    let watches = Arc::new(Watches::new(manager));
+    let handle = Controller::for_kind::<ResourceQuota>(manager)
+        .with_predicate(Predicate::new(trigger::is_asked_anew))
+        .named("resourcequota-controller")
+        .field_owner(crate::FIELD_OWNER)
+        .run(Quotas(Arc::clone(&watches)))?;
+    watches.handle.set(handle).expect("it is set here alone");
+    Ok(())
+}
+
+struct Quotas(Arc<Watches>);
+
+impl Reconciler for Quotas {
+    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
+        let begun = self.0.refresh(ctx.now()).await?;
+        let resource = ResourceQuota::api_resource();
+        let quotas = ctx.client().dynamic(&resource);
+        // Read before what it counts: whatever is created later is charged to a newer quota, onto which nothing is
+        // written here.
+        let Some(mut quota) = quotas.get_live(&request).await? else { return Ok(Action::done()) };
+        let mut measured = Amounts::new();
+        let (mut unknown, mut failed) = (false, None);
+        for tracked in quota::tracked(&quota) {
+            match self.measure(ctx, &quota, &tracked).await {
+                Ok(Some(used)) => measured.extend(used),
+                Ok(None) => unknown = true,
+                // What else there is to count is counted all the same.
+                Err(error) => failed = Some(error),
+            }
+        }
+        if let Some(status) = plan::status(&quota, measured) {
+            quota["status"] = status;
+            quotas.update_subresource(&quota, "status").await.ignore_not_found()?;
+        }
+        match failed {
+            Some(error) => Err(error),
+            None if begun => Ok(Action::requeue_after(BEGIN)),
+            None if unknown => Ok(Action::requeue_after(UNKNOWN_FOR)),
+            None => Ok(Action::requeue_after(PERIOD)),
+        }
+    }
+}
+
+impl Quotas {
+    /// What is used by objects of one kind; none if the server has no such kind.
+    async fn measure(
+        &self,
+        ctx: &Context,
+        quota: &Value,
+        tracked: &Tracked,
+    ) -> Result<Option<Amounts>, Error> {
+        let client: &Client = ctx.client();
+        let Some(resource) = self.0.resource(tracked) else { return Ok(None) };
+        let near = Query::namespace(quota["metadata"]["namespace"].as_str().unwrap_or_default());
+        match client.dynamic(&resource).list_live(near).await {
+            Ok(objects) => Ok(Some(quota::measure(quota, tracked, objects.iter(), ctx.now()))),
+            Err(error) if error.is_not_found() => {
+                self.0.forget(tracked);
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
