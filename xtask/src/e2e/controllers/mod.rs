@@ -8,6 +8,7 @@ mod jobs;
 mod known;
 mod namespace;
 mod normal;
+mod quotas;
 mod rollout;
 mod scheduling;
 mod services;
@@ -58,6 +59,7 @@ const SCENARIOS: &[Scenario] = &[
     Scenario { name: "job-pods", run: jobs::pods },
     Scenario { name: "cronjob", run: jobs::cron },
     Scenario { name: "services", run: services::services },
+    Scenario { name: "quotas", run: quotas::quotas },
     Scenario { name: "scheduling", run: scheduling::constraints },
 ];
 

@@ -24,6 +24,8 @@ const KINDS: &[(&str, &str)] = &[
     ("discovery.k8s.io/v1", "endpointslices"),
     ("v1", "configmaps"),
     ("v1", "serviceaccounts"),
+    ("v1", "limitranges"),
+    ("v1", "resourcequotas"),
     ("e2e.setpoint.dev/v1", "widgets"),
 ];
 

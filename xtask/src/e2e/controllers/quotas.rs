@@ -1,0 +1,65 @@
+//! What quotas count: as pods begin, end and go, and of kinds that are only counted.
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+
+use super::super::proxy::until;
+use super::Place;
+
+/// `kube-root-ca.crt` is in every namespace.
+const MAPS: &str = "1";
+
+pub fn quotas(place: &Place<'_>) -> Result<Value> {
+    let limits =
+        json!([{ "type": "Container", "default": { "cpu": "200m" }, "defaultRequest": { "cpu": "100m" } }]);
+    let range = json!({ "metadata": { "name": "range" }, "spec": { "limits": limits } });
+    place.api.create(&place.core("limitranges", ""), &range)?;
+    let hard = json!({ "pods": "2", "count/pods": "3", "requests.cpu": "1", "count/configmaps": "2",
+        "count/widgets.e2e.setpoint.dev": "1" });
+    let quota = json!({ "metadata": { "name": "quota" }, "spec": { "hard": hard } });
+    place.api.create(&place.core("resourcequotas", ""), &quota)?;
+    used(place, &["0", "0", "0", MAPS, "0"])?;
+    let pod = |name: &str, ends: bool| {
+        let annotations = if ends { json!({ "setpoint.dev/run-for": "1s" }) } else { json!({}) };
+        json!({ "metadata": { "name": name, "annotations": annotations }, "spec": { "restartPolicy": "Never",
+            "containers": [{ "name": "c", "image": "web:1" }] } })
+    };
+    let pods = place.core("pods", "");
+    place.api.create(&pods, &pod("stays", false))?;
+    place.api.create(&pods, &pod("ends", true))?;
+    used(place, &["1", "2", "100m", MAPS, "0"])?;
+    place.api.create(&pods, &pod("goes", false))?;
+    used(place, &["2", "3", "200m", MAPS, "0"])?;
+    let mut told = vec![refused(place, &pods, &pod("late", false))?];
+    place.api.delete(&place.core("pods", "goes"), &json!({ "gracePeriodSeconds": 0 }))?;
+    used(place, &["1", "2", "100m", MAPS, "0"])?;
+    let map = |name: &str| json!({ "metadata": { "name": name } });
+    let maps = place.core("configmaps", "");
+    place.api.create(&maps, &map("m"))?;
+    told.push(refused(place, &maps, &map("n"))?);
+    let widget = |name: &str| json!({ "apiVersion": "e2e.setpoint.dev/v1", "kind": "Widget", "metadata": { "name": name } });
+    let widgets = place.group("e2e.setpoint.dev/v1", "widgets", "");
+    place.api.create(&widgets, &widget("one"))?;
+    told.push(refused(place, &widgets, &widget("two"))?);
+    place.api.delete(&place.core("configmaps", "m"), &Value::Null)?;
+    place.api.delete(&place.group("e2e.setpoint.dev/v1", "widgets", "one"), &Value::Null)?;
+    used(place, &["1", "2", "100m", MAPS, "0"])?;
+    Ok(json!(told))
+}
+
+/// Waits until so many pods, pods of any state, CPUs, ConfigMaps and widgets are used.
+fn used(place: &Place<'_>, expected: &[&str; 5]) -> Result<()> {
+    let names = ["pods", "count/pods", "requests.cpu", "count/configmaps", "count/widgets.e2e.setpoint.dev"];
+    until(&format!("{expected:?} are used"), || {
+        let quota = place.api.get(&place.core("resourcequotas", "quota"))?;
+        let used = names.map(|name| quota["status"]["used"][name].clone());
+        Ok((used == expected.map(Value::from)).then_some(()))
+    })
+}
+
+/// What is said to a write that does not fit.
+fn refused(place: &Place<'_>, path: &str, object: &Value) -> Result<Value> {
+    let (code, answer) = place.api.call("POST", path, "application/json", &object.to_string())?;
+    ensure!(code == 403, "{code}: {answer}");
+    Ok(answer["message"].clone())
+}
