@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use futures::future::join_all;
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
 use crate::cluster::{Cluster, MAPS, MERGE, start};
 
@@ -32,14 +32,15 @@ fn pod(name: &str, cpu: &str) -> Value {
 async fn writers_at_once_never_use_more_than_there_is() {
     let cluster = Arc::new(start().await);
     quota(&cluster, "few", json!({"count/configmaps": "7"})).await;
-    let writers = (0..32).map(|number| {
+    let mut writers = JoinSet::new();
+    for number in 0..32 {
         let cluster = cluster.clone();
-        tokio::spawn(async move {
+        writers.spawn(async move {
             let map = json!({"metadata": {"name": format!("m{number}")}});
             cluster.post(MAPS, &map).await.code
-        })
-    });
-    let codes: Vec<u16> = join_all(writers).await.into_iter().map(Result::unwrap).collect();
+        });
+    }
+    let codes = writers.join_all().await;
     assert_eq!(codes.iter().filter(|code| **code == 201).count(), 7, "{codes:?}");
     assert_eq!(codes.iter().filter(|code| **code == 403).count(), 25, "{codes:?}");
     assert_eq!(cluster.get(MAPS).await.expect(200)["items"].as_array().unwrap().len(), 7);

@@ -20,6 +20,9 @@ const PERIOD: Duration = Duration::from_secs(300);
 /// How long a watch is given to begin. What went before it did is seen by a second look.
 const BEGIN: Duration = Duration::from_secs(1);
 
+/// How soon a quota is measured again that changed while it was measured.
+const OVERTAKEN: Duration = Duration::from_millis(100);
+
 /// Registers the controller.
 pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
     let watches = Arc::new(Watches::new(manager));
@@ -54,7 +57,11 @@ impl Reconciler for Quotas {
         }
         if let Some(status) = plan::status(&quota, measured) {
             quota["status"] = status;
-            quotas.update_subresource(&quota, "status").await.ignore_not_found()?;
+            match quotas.update_subresource(&quota, "status").await {
+                // Something was charged meanwhile, as it may be again and again: no reason to wait longer each time.
+                Err(error) if error.is_conflict() => return Ok(Action::requeue_after(OVERTAKEN)),
+                written => written.ignore_not_found()?,
+            };
         }
         match failed {
             Some(error) => Err(error),
