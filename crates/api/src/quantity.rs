@@ -82,6 +82,11 @@ impl Quantity {
         round_away(self.nano, MILLI).clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
     }
 
+    /// In billionths, which are exact: the same for all spellings of an amount.
+    pub fn nano_value(self) -> i128 {
+        self.nano
+    }
+
     /// Rounded away from zero to thousandths.
     #[must_use]
     pub fn round_up_to_milli(self) -> Self {

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::Value;
+use setpoint_api::quantity::Quantity;
 
 use super::POD_TEMPLATE_HASH;
-use crate::quantity;
 
 /// Whether the templates are equal in meaning, whatever their `pod-template-hash` label.
 ///
@@ -72,8 +72,8 @@ fn drop_empty(value: &mut Value) {
 
 fn canonical_quantities(value: &mut Value) {
     for quantity in value.as_object_mut().into_iter().flat_map(|map| map.values_mut()) {
-        if let Some(nanos) = quantity.as_str().and_then(quantity::nanos) {
-            *quantity = Value::String(nanos.to_string());
+        if let Ok(amount) = Quantity::from_json(quantity) {
+            *quantity = Value::String(amount.nano_value().to_string());
         }
     }
 }
