@@ -164,6 +164,11 @@ pub fn pods(place: &Place<'_>) -> Result<Value> {
             "annotations": { "setpoint.dev/run-for": "3s" } },
         "spec": { "restartPolicy": "Never", "containers": [{ "name": "c", "image": "work:1" }] } });
     place.api.create(&place.core("pods", ""), &pod)?;
+    // Who has not seen it yet when the Job comes makes a second one.
+    until("the orphan runs", || {
+        let orphan = place.api.get(&place.core("pods", "orphan"))?;
+        Ok((orphan["status"]["phase"] == "Running").then_some(()))
+    })?;
     let mut adopter = job(
         "adopter",
         "1s",
