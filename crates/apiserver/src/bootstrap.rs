@@ -22,8 +22,13 @@ pub(crate) async fn run(options: &Options) -> Result<(), StartError> {
     let mut objects = places(options);
     objects.extend(priorities(options));
     objects.extend(notes(options));
+    let class = storage_class(options);
     let rows = policy::rows();
     let decide = |snapshot: &Snapshot, txn: &mut Txn| -> Result<bool, Infallible> {
+        // Only once: who deletes the class does not want it back.
+        if snapshot.get(&key::object("", "namespaces", "", "kube-system")).is_none() {
+            put_missing(snapshot, txn, class.as_slice());
+        }
         put_missing(snapshot, txn, &objects);
         // Not a fold that stops: every row is looked at.
         Ok(rows.iter().filter(|row| put_row(options, snapshot, txn, row)).count() > 0)
@@ -116,6 +121,17 @@ fn priorities(options: &Options) -> Vec<(Vec<u8>, Value)> {
         objects.push((key::object("scheduling.k8s.io", "priorityclasses", "", name), class));
     }
     objects
+}
+
+/// What claims get that name no class, as in a cluster that kind makes.
+fn storage_class(options: &Options) -> Option<(Vec<u8>, Value)> {
+    let name = "standard";
+    let mut class = json!({"kind": "StorageClass", "apiVersion": "storage.k8s.io/v1",
+        "metadata": {"name": name, "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+        "provisioner": options.storage_provisioner.as_ref()?,
+        "reclaimPolicy": "Delete", "volumeBindingMode": "WaitForFirstConsumer"});
+    system_fields(options, &mut class);
+    Some((key::object("storage.k8s.io", "storageclasses", "", name), class))
 }
 
 /// What the server says about itself: the addresses that it gives to Services, and since when it notes on Secrets when

@@ -54,6 +54,8 @@ pub struct Options {
     pub ca_certificate: Option<String>,
     /// Descriptions of built-in types, for `kubectl explain`. They are asked for when a document is made.
     pub prose: Option<Prose>,
+    /// A new cluster begins with a default StorageClass `standard` of this provisioner.
+    pub storage_provisioner: Option<String>,
 }
 
 /// Made when the first node at an address is reached: most servers reach none.
@@ -81,6 +83,7 @@ impl Options {
             kubelet_tls: None,
             ca_certificate: None,
             prose: None,
+            storage_provisioner: None,
         }
     }
 }

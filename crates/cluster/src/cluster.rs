@@ -88,6 +88,7 @@ impl Cluster {
         server.service_accounts = service_account_keys(&options, &credentials)?;
         server.authorization = if options.rbac { Authorization::Rbac } else { Authorization::AlwaysAllow };
         server.prose = options.prose;
+        server.storage_provisioner = workload::storage_provisioner(&options);
         server.admission.service_account = options.service_account_admission;
         let nodes = LocalNodes::default();
         server.nodes = Some(Arc::new(nodes.clone()));

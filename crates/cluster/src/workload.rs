@@ -47,6 +47,16 @@ pub fn manager(
     Ok(Some(manager))
 }
 
+/// Who makes volumes here, if anybody does.
+pub fn storage_provisioner(options: &Options) -> Option<String> {
+    let runs = match &options.controllers {
+        Controllers::All => true,
+        Controllers::None => false,
+        Controllers::Only(names) => names.iter().any(|name| name == "persistentvolume-provisioner"),
+    };
+    runs.then(|| setpoint_controllers::PROVISIONER.to_owned())
+}
+
 /// Runs it until the cluster stops.
 pub async fn run(manager: Manager, stop: CancellationToken) {
     if let Err(error) = manager.run(stop.cancelled()).await {

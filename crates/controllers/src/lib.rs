@@ -23,6 +23,9 @@
 //! | `podgc` | pods that no node will end |
 //! | `tainteviction` | the pods of nodes with NoExecute taints |
 //! | `disruption` | how many pods the PodDisruptionBudgets let go |
+//! | `persistentvolume-binder` | claims and the volumes that are for them |
+//! | `persistentvolume-provisioner` | new volumes, for claims of classes that ask for simulated ones |
+//! | `ephemeral-volume` | the claims that pods describe |
 //! | `persistentvolumeclaim-protection` | claims that pods use |
 //! | `persistentvolume-protection` | volumes that are bound |
 //! | `volumeattributesclass-protection` | classes that volumes or claims name |
@@ -66,10 +69,12 @@ mod token;
 mod trigger;
 mod triggertime;
 mod ttlafterfinished;
+mod volume;
 mod write;
 
 pub use register::{NAMES, Options, UnknownName, parse_names, register};
 pub use token::TokenSigner;
+pub use volume::PROVISIONER;
 
 /// Under whose name the controllers own fields: tools know it from every cluster.
 const FIELD_OWNER: &str = "kube-controller-manager";

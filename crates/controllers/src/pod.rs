@@ -1,7 +1,7 @@
 //! What controllers ask of a pod: is it active, ready, available.
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::{Pod, PodCondition};
+use k8s_openapi::api::core::v1::{Pod, PodCondition, Volume};
 
 use crate::deployment::whole_seconds;
 
@@ -13,6 +13,18 @@ pub fn phase(pod: &Pod) -> &str {
 /// The node the pod is bound to, empty if none.
 pub fn node_name(pod: &Pod) -> &str {
     pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default()
+}
+
+/// The pod's volumes.
+pub fn volumes(pod: &Pod) -> impl Iterator<Item = &Volume> {
+    pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten())
+}
+
+/// The claim behind a volume.
+pub fn claim_name(pod: &Pod, volume: &Volume) -> Option<String> {
+    let made = || format!("{}-{}", pod.metadata.name.as_deref().unwrap_or_default(), volume.name);
+    let given = volume.persistent_volume_claim.as_ref().map(|source| source.claim_name.clone());
+    given.or_else(|| volume.ephemeral.as_ref().map(|_| made()))
 }
 
 /// Whether the pod has ended.

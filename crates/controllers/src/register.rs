@@ -8,7 +8,7 @@ use crate::token::TokenSigner;
 use crate::{
     aggregation, cronjob, daemonset, deployment, disruption, endpoints, endpointslice, garbage, job,
     namespace, nodelifecycle, podgc, protection, replicaset, resourcequota, rootca, scheduler,
-    serviceaccount, statefulset, tainteviction, token, ttlafterfinished,
+    serviceaccount, statefulset, tainteviction, token, ttlafterfinished, volume,
 };
 
 /// The names of all controllers, as [`Options::only`] takes them.
@@ -31,6 +31,9 @@ pub const NAMES: &[&str] = &[
     "podgc",
     "tainteviction",
     "disruption",
+    "persistentvolume-binder",
+    "persistentvolume-provisioner",
+    "ephemeral-volume",
     "persistentvolumeclaim-protection",
     "persistentvolume-protection",
     "volumeattributesclass-protection",
@@ -102,6 +105,9 @@ pub fn register(manager: &Manager, options: &Options) -> Result<(), SetupError> 
         ("podgc", podgc::register),
         ("tainteviction", tainteviction::register),
         ("disruption", disruption::register),
+        ("persistentvolume-binder", volume::register_binder),
+        ("persistentvolume-provisioner", volume::register_provisioner),
+        ("ephemeral-volume", volume::register_ephemeral),
         ("persistentvolumeclaim-protection", protection::register_claims),
         ("persistentvolume-protection", protection::register_volumes),
         ("volumeattributesclass-protection", protection::register_classes),

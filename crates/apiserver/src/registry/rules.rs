@@ -14,8 +14,6 @@ pub struct Rules {
 /// Kept and served, with nothing behind them.
 const INERT: &[(&str, &str)] = &[
     ("", "replicationcontrollers"),
-    ("", "persistentvolumes"),
-    ("", "persistentvolumeclaims"),
     ("networking.k8s.io", "networkpolicies"),
     ("networking.k8s.io", "ingresses"),
     ("autoscaling", "horizontalpodautoscalers"),

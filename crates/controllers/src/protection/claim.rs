@@ -7,11 +7,11 @@ use setpoint::{
 };
 
 use super::{Protected, Stage, stage, unsettled};
-use crate::pod::node_name;
+use crate::pod::{claim_name, node_name, volumes};
 
 const FINALIZER: &str = "kubernetes.io/pvc-protection";
 
-/// Registers the controller.
+/// Registers the controllers: one for the finalizer, one for the condition that says whether the claim is used.
 pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
     let claims = Protected { resource: PersistentVolumeClaim::api_resource(), finalizer: FINALIZER };
     let known = manager.informer::<PersistentVolumeClaim>();
@@ -21,7 +21,7 @@ pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
         .named("persistentvolumeclaim-protection-controller")
         .field_owner(crate::FIELD_OWNER)
         .run(Claims(claims))?;
-    Ok(())
+    super::unused::register(manager)
 }
 
 struct Claims(Protected);
@@ -50,17 +50,6 @@ fn uses(pod: &Pod, claim: &Object) -> bool {
     // as they may wait for the claim. Another claim of that name has nothing to do with the pod.
     let kept = |volume: &Volume| volume.ephemeral.is_none() || (!is_shut_down(pod) && owns(pod, claim));
     !node_name(pod).is_empty() && volumes(pod).any(|volume| named(volume) && kept(volume))
-}
-
-fn volumes(pod: &Pod) -> impl Iterator<Item = &Volume> {
-    pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten())
-}
-
-/// The claim behind a volume.
-fn claim_name(pod: &Pod, volume: &Volume) -> Option<String> {
-    let made = || format!("{}-{}", pod.metadata.name.as_deref().unwrap_or_default(), volume.name);
-    let given = volume.persistent_volume_claim.as_ref().map(|source| source.claim_name.clone());
-    given.or_else(|| volume.ephemeral.as_ref().map(|_| made()))
 }
 
 /// Whether the pod's node is done with it, or was told not to be waited for.

@@ -4,6 +4,7 @@
 
 mod claim;
 mod class;
+mod unused;
 mod volume;
 
 use kube::core::ApiResource;

@@ -1,6 +1,8 @@
 //! Which nodes a pod's node selector and node affinity name.
 
-use k8s_openapi::api::core::v1::{NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm, PodSpec};
+use k8s_openapi::api::core::v1::{
+    NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodSpec,
+};
 
 use crate::selector::{Labels, contains};
 
@@ -13,10 +15,12 @@ pub fn accepts(spec: &PodSpec, name: &str, labels: &Labels) -> bool {
     let selected = spec.node_selector.as_ref().is_none_or(|wanted| contains(Some(labels), wanted));
     let required = node_affinity(spec)
         .and_then(|node| node.required_during_scheduling_ignored_during_execution.as_ref());
-    let required = required.is_none_or(|required| {
-        required.node_selector_terms.iter().any(|term| matches_term(term, name, labels))
-    });
-    selected && required
+    selected && required.is_none_or(|required| selects(required, name, labels))
+}
+
+/// Whether one of the selector's terms names the node.
+pub fn selects(selector: &NodeSelector, name: &str, labels: &Labels) -> bool {
+    selector.node_selector_terms.iter().any(|term| matches_term(term, name, labels))
 }
 
 /// The weight of the preferences that the node meets.

@@ -15,7 +15,9 @@ pub struct Unschedulable {
 
 /// Whether the node can take the pod.
 pub fn accepts(wish: &Wish<'_>, info: &NodeInfo) -> bool {
-    refusal(wish, info).is_none() && insufficient(wish, info).next().is_none()
+    refusal(wish, info).is_none()
+        && insufficient(wish, info).next().is_none()
+        && out_of_reach(wish, info).is_empty()
 }
 
 /// The sentence for the pod's condition and event: every reason with the number of nodes that gave it.
@@ -24,18 +26,29 @@ pub fn explain<'a>(wish: &Wish<'_>, nodes: impl Iterator<Item = &'a NodeInfo>) -
     let mut counts = BTreeMap::<String, usize>::new();
     for info in nodes {
         all += 1;
-        // The first filter that refuses names the reason; only resources may name several.
-        match refusal(wish, info) {
-            Some(reason) => *counts.entry(reason.to_owned()).or_default() += 1,
-            None => insufficient(wish, info).for_each(|reason| *counts.entry(reason).or_default() += 1),
+        // The first filter that refuses names the reason; only resources and volumes may name several.
+        let mut reasons: Vec<String> = refusal(wish, info).map(str::to_owned).into_iter().collect();
+        if reasons.is_empty() {
+            reasons.extend(insufficient(wish, info));
         }
-    }
-    if all == 0 {
-        return Unschedulable { message: "no nodes available to schedule pods".into() };
+        if reasons.is_empty() {
+            reasons.extend(out_of_reach(wish, info).into_iter().map(str::to_owned));
+        }
+        for reason in reasons {
+            *counts.entry(reason).or_default() += 1;
+        }
     }
     let mut counted: Vec<String> = counts.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
     counted.sort_unstable();
-    Unschedulable { message: format!("0/{all} nodes are available: {}.", counted.join(", ")) }
+    refuse(&counted.join(", "), all)
+}
+
+/// The sentence for a pod that no node could take, whatever node it be.
+pub fn refuse(why: &str, nodes: usize) -> Unschedulable {
+    match nodes {
+        0 => Unschedulable { message: "no nodes available to schedule pods".into() },
+        all => Unschedulable { message: format!("0/{all} nodes are available: {why}.") },
+    }
 }
 
 fn refusal(wish: &Wish<'_>, info: &NodeInfo) -> Option<&'static str> {
@@ -59,6 +72,10 @@ fn refusal(wish: &Wish<'_>, info: &NodeInfo) -> Option<&'static str> {
 fn collide(a: &HostPort, b: &HostPort) -> bool {
     let any = "0.0.0.0";
     a.1 == b.1 && a.2 == b.2 && (a.0 == b.0 || a.0 == any || b.0 == any)
+}
+
+fn out_of_reach(wish: &Wish<'_>, info: &NodeInfo) -> Vec<&'static str> {
+    wish.volumes.map(|volumes| volumes.refusals(&info.name, &info.labels)).unwrap_or_default()
 }
 
 fn insufficient<'a>(wish: &'a Wish<'_>, info: &'a NodeInfo) -> impl Iterator<Item = String> + 'a {

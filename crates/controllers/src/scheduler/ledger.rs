@@ -9,6 +9,7 @@ use setpoint::Key;
 use super::filter::{self, Unschedulable};
 use super::resources::{self, Resources};
 use super::score;
+use super::volumes::PodVolumes;
 use crate::pod::is_terminal;
 use crate::quantity;
 use crate::selector::Labels;
@@ -24,13 +25,15 @@ pub struct Wish<'a> {
     /// CPU and memory as compared between nodes.
     pub weight: (i64, i64),
     pub ports: BTreeSet<HostPort>,
+    /// What its claims ask, if it has any.
+    pub volumes: Option<&'a PodVolumes>,
 }
 
 impl<'a> Wish<'a> {
     pub fn of(spec: &'a PodSpec) -> Self {
         let asked = resources::of_pod(spec);
         let weight = resources::weight_of_pod(spec, &asked);
-        Wish { spec, asked, weight, ports: host_ports(spec) }
+        Wish { spec, asked, weight, ports: host_ports(spec), volumes: None }
     }
 }
 
@@ -190,11 +193,19 @@ impl Ledger {
     }
 
     /// The best node for the pod, or why there is none.
-    pub fn choose(&self, wish: &Wish<'_>) -> Result<&str, Unschedulable> {
-        let nodes = || self.nodes.values().filter(|info| info.known);
-        let fitting = nodes().filter(|info| filter::accepts(wish, info));
-        let best = fitting.min_by_key(|info| score::score(wish, info)).map(|info| info.name.as_str());
-        best.ok_or_else(|| filter::explain(wish, nodes()))
+    pub fn choose(&self, wish: &Wish<'_>) -> Result<&NodeInfo, Unschedulable> {
+        let fitting = self.known().filter(|info| filter::accepts(wish, info));
+        let best = fitting.min_by_key(|info| score::score(wish, info));
+        best.ok_or_else(|| filter::explain(wish, self.known()))
+    }
+
+    /// Why no node can take a pod, whichever it be.
+    pub fn refuse(&self, why: &str) -> Unschedulable {
+        filter::refuse(why, self.known().count())
+    }
+
+    fn known(&self) -> impl Iterator<Item = &NodeInfo> {
+        self.nodes.values().filter(|info| info.known)
     }
 }
 

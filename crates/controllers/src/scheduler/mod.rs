@@ -9,8 +9,9 @@ mod score;
 mod taint;
 #[cfg(test)]
 mod tests;
+mod volumes;
 
-pub(crate) use affinity::accepts as affinity_accepts;
+pub(crate) use affinity::{accepts as affinity_accepts, selects as selects_node};
 pub(crate) use filter::Unschedulable;
 pub(crate) use ledger::{Ledger, Wish};
 pub(crate) use reconcile::register;

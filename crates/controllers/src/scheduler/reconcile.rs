@@ -1,21 +1,25 @@
 //! The thin part: keep the ledger, choose, bind, tell.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Binding, Node, ObjectReference, Pod, PodCondition};
+use k8s_openapi::api::core::v1::{
+    Binding, Node, ObjectReference, PersistentVolume, PersistentVolumeClaim, Pod, PodCondition, PodSpec,
+};
+use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 use setpoint::predicate::Change;
 use setpoint::recorder::EventApi;
 use setpoint::{
-    Action, Context, Controller, Error, EventType, Key, Manager, Object, Patch, Reconciler, Request,
-    SetupError,
+    Action, ClientError, Context, Controller, Error, EventType, Key, Manager, Object, Patch, Reconciler,
+    Request, SetupError,
 };
 
 use setpoint::recorder::reference;
 
+use super::volumes::{self, PodVolumes, Step};
 use super::{Ledger, Unschedulable, Wish};
 use crate::deployment::whole_seconds;
 use crate::pod::{condition, is_active, node_name};
@@ -28,10 +32,16 @@ const NAME: &str = "default-scheduler";
 /// Registers the scheduler.
 pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
     let state = State::default();
-    let (of_pods, of_nodes) = (state.clone(), state.clone());
+    let (of_pods, of_nodes, of_claims) = (state.clone(), state.clone(), state.clone());
+    let (of_volumes, of_classes) = (state.clone(), state.clone());
     Controller::new(manager, NAME)
         .watches_changes(manager.target::<Pod>(), move |change| of_pods.pod_changed(change))
         .watches_changes(manager.target::<Node>(), move |change| of_nodes.node_changed(change))
+        .watches_changes(manager.target::<PersistentVolumeClaim>(), move |change| {
+            of_claims.claim_changed(change)
+        })
+        .watches_changes(manager.target::<PersistentVolume>(), move |_| of_volumes.volumes_changed())
+        .watches_changes(manager.target::<StorageClass>(), move |_| of_classes.volumes_changed())
         .events(NAME, EventApi::EventsV1)
         .field_owner("kube-scheduler")
         .concurrency(CONCURRENCY)
@@ -48,6 +58,10 @@ struct Shared {
     ledger: Ledger,
     /// Pods that nobody could take; any change that frees or adds room queues them again.
     waiting: BTreeSet<Key>,
+    /// Those that have claims, with the names of these: any change of volumes queues them again.
+    claiming: BTreeMap<Key, BTreeSet<String>>,
+    /// Those whose node is chosen and whose volumes are being bound for it. The ledger holds their room.
+    reserved: BTreeSet<Key>,
 }
 
 impl State {
@@ -69,7 +83,7 @@ impl State {
             return shared.retry_if(freed);
         }
         if new.path("spec.nodeName").is_some_and(|node| !node.is_empty()) {
-            shared.waiting.remove(new.key());
+            shared.settle(new.key());
             if !shared.ledger.holds(new.key())
                 && let Ok(pod) = new.decode::<Pod>()
             {
@@ -91,18 +105,48 @@ impl State {
             if let Some(old) = change.old {
                 shared.ledger.node_gone(old.name());
             }
-            return Vec::new();
+            return shared.reserved.iter().cloned().map(Request::from).collect();
         };
         let Ok(node) = new.decode::<Node>() else { return Vec::new() };
         let changed = shared.ledger.node(&node);
         shared.retry_if(changed)
     }
+
+    /// Pods that wait with this claim.
+    fn claim_changed(&self, change: &Change<'_>) -> Vec<Request> {
+        let Some(claim) = change.object() else { return Vec::new() };
+        let shared = self.lock();
+        let concerned = shared
+            .claiming
+            .iter()
+            .filter(|(pod, claims)| pod.namespace() == claim.namespace() && claims.contains(claim.name()));
+        concerned.map(|(pod, _)| Request::from(pod.clone())).collect()
+    }
+
+    /// Pods that wait with any claim.
+    fn volumes_changed(&self) -> Vec<Request> {
+        self.lock().claiming.keys().cloned().map(Request::from).collect()
+    }
 }
 
 impl Shared {
     fn forget(&mut self, pod: &Object) -> bool {
-        self.waiting.remove(pod.key());
+        self.settle(pod.key());
         self.ledger.pod_gone(pod.namespace().unwrap_or_default(), pod.name())
+    }
+
+    /// The pod waits no more.
+    fn settle(&mut self, pod: &Key) {
+        self.waiting.remove(pod);
+        self.claiming.remove(pod);
+        self.reserved.remove(pod);
+    }
+
+    /// Gives back the room of a pod whose volumes are not bound yet.
+    fn unreserve(&mut self, pod: &Key) {
+        if self.reserved.remove(pod) {
+            self.ledger.pod_gone(pod.namespace().unwrap_or_default(), pod.name());
+        }
     }
 
     fn retry_if(&self, something: bool) -> Vec<Request> {
@@ -127,19 +171,29 @@ struct Scheduler {
 
 impl Reconciler for Scheduler {
     async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
-        let pod = ctx.client().get::<Pod>(&request).await?;
+        let (client, key) = (ctx.client(), request.key());
+        let pod = client.get::<Pod>(&request).await?;
         let Some(pod) = pod.filter(|pod| is_schedulable(pod)) else {
-            self.state.lock().waiting.remove(request.key());
+            let mut shared = self.state.lock();
+            shared.unreserve(key);
+            shared.settle(key);
             return Ok(Action::done());
         };
         let Some(spec) = &pod.spec else { return Ok(Action::done()) };
-        let chosen = self.choose(request.key(), &Wish::of(spec));
-        match chosen {
+        let volumes = self.volumes(ctx, key, &pod).await?;
+        match self.choose(key, spec, &volumes) {
             None => Ok(Action::done()),
-            Some(Ok(node)) => self.bind(ctx, request.key(), &pod, &node).await,
-            Some(Err(why)) => refuse(ctx, request.key(), &pod, why).await,
+            Some(Ok(chosen)) if chosen.steps.is_empty() => self.bind(ctx, key, &pod, &chosen.node).await,
+            Some(Ok(chosen)) => self.reserve(ctx, key, &chosen).await,
+            Some(Err(why)) => refuse(ctx, key, &pod, why).await,
         }
     }
+}
+
+/// A node for a pod, and what is to be bound for it there before.
+struct Chosen<'a> {
+    node: String,
+    steps: Vec<Step<'a>>,
 }
 
 /// Unbound, alive, and not held back by a gate.
@@ -149,25 +203,67 @@ fn is_schedulable(pod: &Pod) -> bool {
 }
 
 impl Scheduler {
+    /// The volumes behind the pod's claims, or why no node can take it as these are.
+    async fn volumes(
+        &self,
+        ctx: &Context,
+        key: &Key,
+        pod: &Pod,
+    ) -> Result<Result<PodVolumes, String>, Error> {
+        let claims = volumes::claims_of(pod);
+        if claims.is_empty() {
+            return Ok(Ok(PodVolumes::default()));
+        }
+        // Noted before they are read: a change that comes later queues the pod again.
+        self.state.lock().claiming.insert(key.clone(), claims);
+        Ok(volumes::read(ctx.client(), pod).await?)
+    }
+
     /// Chooses and accounts at once, so that the next pod sees the room taken. None if the pod is placed already and
-    /// only the cache does not show it yet.
-    fn choose(&self, key: &Key, wish: &Wish<'_>) -> Option<Result<String, Unschedulable>> {
+    /// only the cache does not show it yet. A pod whose volumes are being bound is placed anew: what was written for
+    /// them leads to the same node, unless that node can no longer take it.
+    fn choose<'a>(
+        &self,
+        key: &Key,
+        spec: &PodSpec,
+        volumes: &'a Result<PodVolumes, String>,
+    ) -> Option<Result<Chosen<'a>, Unschedulable>> {
         let mut shared = self.state.lock();
+        shared.unreserve(key);
         if shared.ledger.holds(key) {
             return None;
         }
-        let chosen = shared.ledger.choose(wish).map(str::to_owned);
+        let mut wish = Wish::of(spec);
+        let chosen = volumes.as_ref().map_err(|why| shared.ledger.refuse(why)).and_then(|volumes| {
+            wish.volumes = Some(volumes);
+            let info = shared.ledger.choose(&wish)?;
+            let steps = volumes.steps(&info.name, &info.labels).unwrap_or_default();
+            Ok(Chosen { node: info.name.clone(), steps })
+        });
         match &chosen {
-            Ok(node) => {
-                shared.waiting.remove(key);
+            Err(_) => drop(shared.waiting.insert(key.clone())),
+            Ok(chosen) => {
                 let pod = (key.namespace().unwrap_or_default().to_owned(), key.name().to_owned());
-                shared.ledger.place(pod, node, wish);
-            }
-            Err(_) => {
-                shared.waiting.insert(key.clone());
+                shared.ledger.place(pod, &chosen.node, &wish);
+                shared.waiting.remove(key);
+                match chosen.steps.is_empty() {
+                    true => drop(shared.claiming.remove(key)),
+                    false => drop(shared.reserved.insert(key.clone())),
+                }
             }
         }
         Some(chosen)
+    }
+
+    /// Has the pod's volumes bound for its node. The pod is queued again when they change.
+    async fn reserve(&self, ctx: &Context, key: &Key, chosen: &Chosen<'_>) -> Result<Action, Error> {
+        for step in &chosen.steps {
+            if let Err(error) = write(ctx, step, &chosen.node).await {
+                self.state.lock().unreserve(key);
+                return Err(error.into());
+            }
+        }
+        Ok(Action::done())
     }
 
     async fn bind(&self, ctx: &Context, key: &Key, pod: &Pod, node: &str) -> Result<Action, Error> {
@@ -199,6 +295,24 @@ impl Scheduler {
                     Err(error.into())
                 }
             }
+        }
+    }
+}
+
+/// Writes to the volume or claim as it was seen: who chose it for another pod meanwhile came first.
+async fn write(ctx: &Context, step: &Step<'_>, node: &str) -> Result<(), ClientError> {
+    let Some(patch) = step.patch(node) else { return Ok(()) };
+    let locked =
+        |meta: &ObjectMeta| Patch::Merge(patch).locked(meta.resource_version.as_deref().unwrap_or_default());
+    match step {
+        Step::Bind(volume, _) => {
+            let key = Key::new(None, volume.metadata.name.as_deref().unwrap_or_default());
+            ctx.client().patch::<PersistentVolume>(key, &locked(&volume.metadata)).await.map(drop)
+        }
+        Step::Provision(claim) => {
+            let meta = &claim.metadata;
+            let key = Key::new(meta.namespace.as_deref(), meta.name.as_deref().unwrap_or_default());
+            ctx.client().patch::<PersistentVolumeClaim>(key, &locked(meta)).await.map(drop)
         }
     }
 }

@@ -80,7 +80,7 @@ fn with_node_affinity(node_affinity: NodeAffinity) -> PodSpec {
 fn choose(nodes: &[Node], spec: &PodSpec) -> Result<String, String> {
     let mut ledger = Ledger::default();
     nodes.iter().for_each(|node| assert!(ledger.node(node)));
-    ledger.choose(&Wish::of(spec)).map(str::to_owned).map_err(|why| why.to_string())
+    ledger.choose(&Wish::of(spec)).map(|info| info.name.clone()).map_err(|why| why.to_string())
 }
 
 fn tainted(name: &str, effect: &str) -> Node {
@@ -213,7 +213,7 @@ fn pods_spread_by_load_then_by_number() {
     let spec = spec(&[("cpu", "100m"), ("memory", "128Mi")]);
     let mut placed = BTreeMap::<String, usize>::new();
     for n in 0..8 {
-        let chosen = ledger.choose(&Wish::of(&spec)).unwrap().to_owned();
+        let chosen = ledger.choose(&Wish::of(&spec)).unwrap().name.clone();
         ledger.place(("ns".into(), format!("p{n}")), &chosen, &Wish::of(&spec));
         *placed.entry(chosen).or_default() += 1;
     }

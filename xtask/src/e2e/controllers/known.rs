@@ -18,8 +18,14 @@ const KNOWN: &[(&str, &str)] = &[
          again, it does so twice and tells of a pod that was updated",
     ),
     (
-        "PersistentVolumeClaim Normal FailedBinding persistentvolume-controller",
-        "kube-controller-manager looks for a volume for every claim; ours binds none",
+        "PersistentVolumeClaim Normal WaitForFirstConsumer persistentvolume-controller",
+        "a claim that waits for its pod is told whether there is one each time that it is looked at, and goes on at once \
+         where it is not looked at before its pod has a node",
+    ),
+    ("PersistentVolumeClaim Normal WaitForPodScheduled persistentvolume-controller", "the same"),
+    (
+        "PersistentVolumeClaim Warning ProvisioningFailed persistentvolume-controller",
+        "kube-controller-manager tells of a claim that the scheduler wrote to in between, and tries again",
     ),
     (
         "job-fail.events.Pod Warning BackOff kubelet",

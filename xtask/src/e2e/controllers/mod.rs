@@ -14,6 +14,7 @@ mod scheduling;
 mod services;
 mod setup;
 mod stateful;
+mod volumes;
 
 use std::collections::BTreeMap;
 
@@ -61,6 +62,8 @@ const SCENARIOS: &[Scenario] = &[
     Scenario { name: "services", run: services::services },
     Scenario { name: "quotas", run: quotas::quotas },
     Scenario { name: "scheduling", run: scheduling::constraints },
+    Scenario { name: "volumes", run: volumes::bound },
+    Scenario { name: "volumes-consumed", run: volumes::consumed },
 ];
 
 pub fn run(setup: &Setup) -> Result<()> {

@@ -138,6 +138,13 @@ impl Names {
                         self.0.push((name.clone(), format!("{base}-MINUTE")));
                     }
                 }
+                // The volume is named after the claim's uid.
+                "persistentvolumeclaims" => {
+                    let volume = object["spec"]["volumeName"].as_str().unwrap_or_default();
+                    if volume.starts_with("pvc-") {
+                        self.0.push((volume.to_owned(), "pvc-UID".to_owned()));
+                    }
+                }
                 "pods" | "endpointslices" => {
                     let Some(base) = meta["generateName"].as_str() else { continue };
                     if meta["ownerReferences"][0]["kind"] == "StatefulSet" {

@@ -1,5 +1,5 @@
 //! The same cluster put together in four ways: our server or the real one, our controllers or the real ones. The
-//! scheduler and the node are ours in all four.
+//! scheduler, the node and the provisioner of volumes are ours in all four.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use setpoint_peers::{ControlPlane, ControllerManager, Options};
 use super::super::Setup;
 use super::super::cluster::Cluster;
 use super::super::proxy::Proxy;
+use super::volumes;
 
 /// Which parts are whose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +106,7 @@ impl World {
         let kubeconfig = server.kubeconfig();
         let api = Proxy::start(&setup.peer("kubectl")?, &kubeconfig)?;
         prepare(&api)?;
+        volumes::default_class(&api)?;
         let mut manager = None;
         if parts.real_controllers {
             let keys = folder.path();
@@ -118,7 +120,7 @@ impl World {
         if parts.real_server || parts.real_controllers {
             let authority = folder.path().join("ca.crt").display().to_string();
             let flags: &[&str] = match parts.real_controllers {
-                true => &["--only", "scheduler,node"],
+                true => &["--only", "scheduler,node,persistentvolume-provisioner"],
                 false => &["--root-ca-file", &authority],
             };
             let flags = [flags, &nodes].concat();

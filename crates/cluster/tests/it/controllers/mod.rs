@@ -16,11 +16,13 @@ mod scheduling;
 mod services;
 mod stateful;
 mod tokens;
+mod volumes;
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
+use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
@@ -57,6 +59,7 @@ impl World {
         for name in ["node-0", "node-1"] {
             world.add_node(name, "8", json!({})).await;
         }
+        world.add_class("standard", setpoint_controllers::PROVISIONER, true).await;
         world.run_controllers();
         // Pods are refused before their namespace has its account.
         let accounts = world.api::<ServiceAccount>();
@@ -104,6 +107,15 @@ impl World {
     {
         let object: K = serde_json::from_value(object).unwrap();
         self.api::<K>().create(&PostParams::default(), &object).await.unwrap()
+    }
+
+    /// A storage class whose volumes are found when a pod has its node.
+    pub async fn add_class(&self, name: &str, provisioner: &str, default: bool) {
+        let classes: Api<StorageClass> = Api::all(self.client.clone());
+        let default = json!({ "storageclass.kubernetes.io/is-default-class": default.to_string() });
+        let class = json!({ "metadata": { "name": name, "annotations": default }, "provisioner": provisioner,
+            "volumeBindingMode": "WaitForFirstConsumer" });
+        classes.create(&PostParams::default(), &serde_json::from_value(class).unwrap()).await.unwrap();
     }
 
     pub async fn add_node(&self, name: &str, cpu: &str, labels: Value) {

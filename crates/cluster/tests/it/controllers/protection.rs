@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::VolumeAttributesClass;
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, PostParams};
 use serde_json::{Value, json};
 
 use super::World;
@@ -97,20 +97,25 @@ async fn a_bound_volume_keeps_its_class_and_itself() {
     let volumes: Api<PersistentVolume> = Api::all(world.client.clone());
     let volume = json!({ "metadata": { "name": "v" }, "spec": { "capacity": { "storage": "1Gi" },
         "accessModes": ["ReadWriteOnce"], "volumeAttributesClassName": "fast",
-        "csi": { "driver": "example.com/d", "volumeHandle": "h" } } });
+        "csi": { "driver": "example.com", "volumeHandle": "h" } } });
     volumes.create(&PostParams::default(), &serde_json::from_value(volume).unwrap()).await.unwrap();
-    let phase = async |phase: &str| {
-        let status = Patch::Merge(json!({ "status": { "phase": phase } }));
-        volumes.patch_status("v", &PatchParams::default(), &status).await.unwrap();
-    };
-    phase("Bound").await;
+    let mut claim = claim("c");
+    claim["spec"]["storageClassName"] = json!("");
+    claim["spec"]["volumeAttributesClassName"] = json!("fast");
+    world.create::<PersistentVolumeClaim>(claim).await;
+    world
+        .until("they are bound", async || {
+            let claim = world.api::<PersistentVolumeClaim>().get("c").await.unwrap();
+            claim.status.filter(|status| status.phase.as_deref() == Some("Bound"))
+        })
+        .await;
     classes.delete("fast", &DeleteParams::default()).await.unwrap();
     volumes.delete("v", &DeleteParams::default()).await.unwrap();
     world.cluster.advance(std::time::Duration::from_secs(60)).await;
     for kept in [volumes.get("v").await.unwrap().metadata, classes.get("fast").await.unwrap().metadata] {
         assert!(kept.deletion_timestamp.is_some());
     }
-    phase("Released").await;
+    world.delete::<PersistentVolumeClaim>("c", &DeleteParams::default()).await;
     world
         .until("both are gone", async || {
             let volume = volumes.get_opt("v").await.unwrap();

@@ -1,0 +1,90 @@
+//! What there is to do about a volume.
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+
+use super::{PROVISIONED_BY, Told, annotation, fit, name_of};
+
+/// What there is to do about a volume.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Nothing: its claim is bound to it, or is about to be.
+    Leave,
+    /// It is in this phase.
+    Phase(&'static str),
+    /// Its claim is gone: it is released, and its reclaim policy says what then.
+    Release,
+    /// It goes back to the others: its claim has another volume.
+    Unbind,
+    /// It asks for a claim that it cannot be for: what is told to it and to the claim.
+    Mismatch { volume: Told, claim: Told },
+}
+
+/// What there is to do about a volume; `claim` is the one that it names, by uid if it says one.
+pub(super) fn step(volume: &PersistentVolume, claim: Option<&PersistentVolumeClaim>) -> Step {
+    let wanted = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
+    let is_certain = wanted.is_some_and(|wanted| wanted.uid.as_ref().is_some_and(|uid| !uid.is_empty()));
+    if !is_certain {
+        return Step::Phase("Available");
+    }
+    let Some(claim) = claim else { return Step::Release };
+    let name = name_of(&volume.metadata);
+    match claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()).unwrap_or_default() {
+        "" if fit::differ_in_mode(volume, claim) => {
+            let reason = "VolumeMismatch";
+            let asked = name_of(&claim.metadata);
+            let volume = format!(
+                "Cannot bind PersistentVolume to requested PersistentVolumeClaim {asked:?} due to incompatible volumeMode."
+            );
+            let claim = format!(
+                "Cannot bind PersistentVolume {name:?} to requested PersistentVolumeClaim due to incompatible volumeMode."
+            );
+            Step::Mismatch { volume: Told::warning(reason, volume), claim: Told::warning(reason, claim) }
+        }
+        "" => Step::Leave,
+        bound if bound == name => Step::Phase("Bound"),
+        _ if annotation(&volume.metadata, PROVISIONED_BY).is_some() && policy(volume) == "Delete" => {
+            Step::Release
+        }
+        _ => Step::Unbind,
+    }
+}
+
+/// The reclaim policy.
+pub(super) fn policy(volume: &PersistentVolume) -> &str {
+    let policy = volume.spec.as_ref().and_then(|spec| spec.persistent_volume_reclaim_policy.as_deref());
+    policy.unwrap_or_default()
+}
+
+/// Whether the volume was released before.
+pub(super) fn is_released(volume: &PersistentVolume) -> bool {
+    let phase = volume.status.as_ref().and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Released" | "Failed"))
+}
+
+/// Why a released volume fails: its policy asks for what nobody here can do. A volume with a provisioner is that one's
+/// to delete.
+pub(super) fn failure(volume: &PersistentVolume) -> Option<Told> {
+    match policy(volume) {
+        "Retain" => None,
+        "Recycle" => Some(Told::warning("VolumeFailedRecycle", "No recycler plugin found for the volume!")),
+        "Delete" => undeletable(volume).map(|why| Told::warning("VolumeFailedDelete", why)),
+        _ => {
+            let message = "Volume has unrecognized PersistentVolumeReclaimPolicy";
+            Some(Told::warning("VolumeUnknownReclaimPolicy", message))
+        }
+    }
+}
+
+fn undeletable(volume: &PersistentVolume) -> Option<String> {
+    match annotation(&volume.metadata, PROVISIONED_BY).filter(|by| !by.is_empty()) {
+        Some(by) if by.starts_with("kubernetes.io/") => Some(format!("no volume plugin matched name: {by}")),
+        Some(_) => None,
+        None if volume.spec.as_ref().is_some_and(|spec| spec.csi.is_some()) => None,
+        None => {
+            let name = name_of(&volume.metadata);
+            Some(format!(
+                "error getting deleter volume plugin for volume {name:?}: no deletable volume plugin matched"
+            ))
+        }
+    }
+}
