@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, PersistentVolumeClaim, Pod, Secret, Service};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use setpoint::recorder::EventApi;
@@ -21,6 +21,7 @@ use crate::kubelet::server::Serving;
 use crate::node;
 use crate::options::NodeOptions;
 use crate::pods::Pods;
+use crate::process::lasting;
 use crate::process::pods::{ProcessPods, WAKES};
 
 /// Pods that are worked on at a time, over all nodes of the process.
@@ -84,10 +85,14 @@ fn add(manager: &Manager, options: NodeOptions, ports: &[u16]) -> Result<Pods, S
             stopping.stop_with(stop).await;
             Ok(())
         })?;
+        if let Some(folder) = &options.folder {
+            lasting::register(manager, folder)?;
+        }
         // A change of what a pod's files come from reaches the files.
         let (configs, secrets) = (processes.clone(), processes);
         controller = controller
             .reads::<Service>()
+            .reads::<PersistentVolumeClaim>()
             .watches::<ConfigMap>(move |config| {
                 let name = config.name().to_owned();
                 configs.readers(config.namespace().unwrap_or_default(), |names| {

@@ -56,10 +56,17 @@ impl PodFolder {
         Ok(PodFolder { path, cluster, lock: Some(lock) })
     }
 
-    /// Removes the folder, once its cluster has stopped.
+    /// Removes the folder, once its cluster has stopped; in a data folder PersistentVolumes stay, and so does what is
+    /// in them.
     pub fn remove(self) {
         // What cannot be removed now, the next start removes.
-        let _ = fs::remove_dir_all(&self.path);
+        if self.lock.is_some() {
+            let _ = fs::remove_dir_all(&self.path);
+        } else {
+            self.clear();
+            // Unless it is empty this does nothing.
+            let _ = fs::remove_dir(&self.path);
+        }
     }
 
     /// Removes what the pods of a run before left in it.
@@ -120,5 +127,19 @@ mod tests {
         drop(lock);
         sweep(home.path());
         assert!(!owned.exists());
+    }
+
+    #[test]
+    fn a_data_folder_keeps_what_is_in_volumes() {
+        let data = tempfile::tempdir().unwrap();
+        for (volume, left) in [("", false), ("volumes/v", true)] {
+            let folder = PodFolder::make(Some(data.path())).unwrap();
+            let path = folder.path.clone();
+            fs::create_dir_all(path.join("pods/uid")).unwrap();
+            fs::create_dir_all(path.join(volume)).unwrap();
+            folder.remove();
+            assert!(!path.join("pods").exists());
+            assert_eq!(path.exists(), left, "{volume:?}");
+        }
     }
 }

@@ -7,3 +7,4 @@ mod node;
 mod processes;
 mod streams;
 mod updates;
+mod volumes;

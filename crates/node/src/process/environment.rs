@@ -16,6 +16,8 @@ pub struct References {
     pub config_maps: BTreeMap<String, std::sync::Arc<ConfigMap>>,
     /// Secrets of the pod's namespace.
     pub secrets: BTreeMap<String, std::sync::Arc<Secret>>,
+    /// The PersistentVolumes behind the pod's volumes, by the names of these.
+    pub volumes: BTreeMap<String, String>,
     /// The variables by which containers find Services.
     pub services: BTreeMap<String, String>,
     /// What the node has: the limit of who has none.

@@ -4,6 +4,7 @@ pub mod container;
 pub mod environment;
 pub mod image;
 pub mod init;
+pub mod lasting;
 pub mod mounts;
 pub mod output;
 pub mod plan;

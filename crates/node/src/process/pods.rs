@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::container::{Container, Input};
 use super::init::Launch;
+use super::lasting;
 use super::mounts::Names;
 use super::output::Output;
 use super::plan::{Run, Runs, is_sidecar};
@@ -148,6 +149,11 @@ impl ProcessPods {
     /// Where a pod's files are.
     pub fn folder(&self, uid: &str) -> PathBuf {
         self.0.folder.join("pods").join(uid)
+    }
+
+    /// Where the files of a PersistentVolume are.
+    pub fn volume_folder(&self, volume: &str) -> PathBuf {
+        lasting::folder(&self.0.folder, volume)
     }
 
     /// Makes the pod known; one that was there under the name with another uid is stopped at once.

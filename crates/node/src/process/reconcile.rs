@@ -6,7 +6,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ConfigMap, Container, Pod, Secret, Service, ServiceAccount};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Container, PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount,
+};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use setpoint::{Client, Context, Error, EventType, Key, Query};
@@ -20,7 +22,7 @@ use super::plan::{ProcessPlan, is_sidecar, plan};
 use super::pods::{ProcessPods, Start, StartWhat, deadline};
 use super::probing::Probes;
 use super::running::Message;
-use super::{service_links, volume};
+use super::{lasting, service_links, volume};
 use crate::address::{Listen, PodPorts, loopback};
 use crate::annotation::Script;
 use crate::events::Voice;
@@ -101,6 +103,12 @@ impl Look<'_> {
                 references.secrets.insert(name, found);
             }
         }
+        for volume in pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten()) {
+            let Some(name) = lasting::claim_name(pod, volume) else { continue };
+            let claim = client.get::<PersistentVolumeClaim>((namespace.as_str(), name.as_str())).await?;
+            let bound = claim.and_then(|claim| lasting::volume_name(&claim));
+            references.volumes.extend(bound.map(|bound| (volume.name.clone(), bound)));
+        }
         Ok(references)
     }
 
@@ -162,7 +170,11 @@ impl Look<'_> {
             let place = folder.join(&volume.name);
             let written = match mounts::files(pod, volume, references, tokens) {
                 Ok(Some(files)) => volume::write(&place, &files).map(drop).map_err(|error| error.to_string()),
-                Ok(None) => std::fs::create_dir_all(&place).map_err(|error| error.to_string()),
+                Ok(None) => match references.volumes.get(&volume.name) {
+                    Some(bound) => lasting::link(&self.pods.volume_folder(bound), &place),
+                    None => std::fs::create_dir_all(&place),
+                }
+                .map_err(|error| error.to_string()),
                 Err(error) => Err(error.to_string()),
             };
             if let Err(message) = written {
