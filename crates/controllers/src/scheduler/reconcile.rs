@@ -23,6 +23,7 @@ use super::volumes::{self, PodVolumes, Step};
 use super::{Ledger, Unschedulable, Wish};
 use crate::deployment::whole_seconds;
 use crate::pod::{condition, is_active, node_name};
+use crate::volume::claimed;
 
 /// How many bindings are under way at a time.
 const CONCURRENCY: usize = 16;
@@ -40,8 +41,10 @@ pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
         .watches_changes(manager.target::<PersistentVolumeClaim>(), move |change| {
             of_claims.claim_changed(change)
         })
-        .watches_changes(manager.target::<PersistentVolume>(), move |_| of_volumes.volumes_changed())
-        .watches_changes(manager.target::<StorageClass>(), move |_| of_classes.volumes_changed())
+        .watches_changes(manager.target::<PersistentVolume>(), move |change| {
+            of_volumes.volume_changed(change)
+        })
+        .watches_changes(manager.target::<StorageClass>(), move |_| of_classes.classes_changed())
         .events(NAME, EventApi::EventsV1)
         .field_owner("kube-scheduler")
         .concurrency(CONCURRENCY)
@@ -58,10 +61,18 @@ struct Shared {
     ledger: Ledger,
     /// Pods that nobody could take; any change that frees or adds room queues them again.
     waiting: BTreeSet<Key>,
-    /// Those that have claims, with the names of these: any change of volumes queues them again.
-    claiming: BTreeMap<Key, BTreeSet<String>>,
+    /// Those that have claims.
+    claiming: BTreeMap<Key, Claiming>,
     /// Those whose node is chosen and whose volumes are being bound for it. The ledger holds their room.
     reserved: BTreeSet<Key>,
+}
+
+/// A pod with claims that has no node yet.
+struct Claiming {
+    /// Their names: any change of them queues the pod again.
+    claims: BTreeSet<String>,
+    /// Whether a volume or class that comes may help it. It is so while the pod is looked at, whatever comes of that.
+    open: bool,
 }
 
 impl State {
@@ -114,18 +125,23 @@ impl State {
 
     /// Pods that wait with this claim.
     fn claim_changed(&self, change: &Change<'_>) -> Vec<Request> {
-        let Some(claim) = change.object() else { return Vec::new() };
-        let shared = self.lock();
-        let concerned = shared
-            .claiming
-            .iter()
-            .filter(|(pod, claims)| pod.namespace() == claim.namespace() && claims.contains(claim.name()));
-        concerned.map(|(pod, _)| Request::from(pod.clone())).collect()
+        let claim = change.object().map(|claim| claim.key().clone());
+        self.lock().with_claims(&claim.into_iter().collect::<Vec<_>>())
     }
 
-    /// Pods that wait with any claim.
-    fn volumes_changed(&self) -> Vec<Request> {
-        self.lock().claiming.keys().cloned().map(Request::from).collect()
+    /// Pods that wait with the claim that the volume is or was for, and those that were refused if it is for anybody.
+    fn volume_changed(&self, change: &Change<'_>) -> Vec<Request> {
+        let claims: Vec<Key> = change.old.into_iter().chain(change.new).filter_map(claimed).collect();
+        let shared = self.lock();
+        let mut requests = shared.with_claims(&claims);
+        if change.new.is_some_and(|new| claimed(new).is_none()) {
+            requests.extend(shared.open_with_claims());
+        }
+        requests
+    }
+
+    fn classes_changed(&self) -> Vec<Request> {
+        self.lock().open_with_claims()
     }
 }
 
@@ -147,6 +163,21 @@ impl Shared {
         if self.reserved.remove(pod) {
             self.ledger.pod_gone(pod.namespace().unwrap_or_default(), pod.name());
         }
+    }
+
+    fn with_claims(&self, claims: &[Key]) -> Vec<Request> {
+        let has = |pod: &Key, with: &Claiming| {
+            claims
+                .iter()
+                .any(|claim| claim.namespace() == pod.namespace() && with.claims.contains(claim.name()))
+        };
+        let pods = self.claiming.iter().filter(|(pod, with)| has(pod, with));
+        pods.map(|(pod, _)| Request::from(pod.clone())).collect()
+    }
+
+    fn open_with_claims(&self) -> Vec<Request> {
+        let pods = self.claiming.iter().filter(|(_, with)| with.open);
+        pods.map(|(pod, _)| Request::from(pod.clone())).collect()
     }
 
     fn retry_if(&self, something: bool) -> Vec<Request> {
@@ -215,7 +246,7 @@ impl Scheduler {
             return Ok(Ok(PodVolumes::default()));
         }
         // Noted before they are read: a change that comes later queues the pod again.
-        self.state.lock().claiming.insert(key.clone(), claims);
+        self.state.lock().claiming.insert(key.clone(), Claiming { claims, open: true });
         Ok(volumes::read(ctx.client(), pod).await?)
     }
 
@@ -246,9 +277,11 @@ impl Scheduler {
                 let pod = (key.namespace().unwrap_or_default().to_owned(), key.name().to_owned());
                 shared.ledger.place(pod, &chosen.node, &wish);
                 shared.waiting.remove(key);
-                match chosen.steps.is_empty() {
-                    true => drop(shared.claiming.remove(key)),
-                    false => drop(shared.reserved.insert(key.clone())),
+                if chosen.steps.is_empty() {
+                    shared.claiming.remove(key);
+                } else {
+                    shared.claiming.entry(key.clone()).and_modify(|with| with.open = false);
+                    shared.reserved.insert(key.clone());
                 }
             }
         }

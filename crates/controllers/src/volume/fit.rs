@@ -52,7 +52,8 @@ pub fn best<'a>(
     place: Place<'_>,
 ) -> Option<&'a PersistentVolume> {
     let mut by_modes = BTreeMap::<(usize, BTreeSet<&str>), Vec<&PersistentVolume>>::new();
-    for volume in volumes.iter().filter(|volume| offers_modes(volume, claim)) {
+    let is_free = |volume: &&Arc<PersistentVolume>| is_open(volume) || is_bound_to(volume, claim);
+    for volume in volumes.iter().filter(is_free).filter(|volume| offers_modes(volume, claim)) {
         let modes: BTreeSet<&str> = modes_of(volume).collect();
         by_modes.entry((modes.len(), modes)).or_default().push(volume);
     }

@@ -25,6 +25,7 @@ pub(crate) use fit::{Place, find, reaches, request_of};
 pub use provision::PROVISIONER;
 pub(crate) use provision::register as register_provisioner;
 pub(crate) use reconcile::register as register_binder;
+pub(crate) use trigger::claimed;
 
 /// On a claim: its volume was found, and is not looked for again.
 pub(crate) const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";

@@ -1,7 +1,7 @@
 //! Whom a change concerns.
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
-use setpoint::{Change, Index, Lister, Manager, Object, Request};
+use setpoint::{Change, Index, Key, Lister, Manager, Object, Request};
 
 use super::class::named_by;
 use super::fit::could_have;
@@ -22,24 +22,24 @@ pub(super) fn claims(manager: &Manager) -> Lister<PersistentVolumeClaim> {
 /// The volumes of a cluster, by their claims.
 pub(super) fn volumes(manager: &Manager) -> Lister<PersistentVolume> {
     let informer = manager.informer::<PersistentVolume>();
-    let index = Index::new(BY_CLAIM, |volume| claimed(volume).map(|(key, _)| key).into_iter().collect());
+    let index =
+        Index::new(BY_CLAIM, |volume| claimed(volume).map(|key| key.to_string()).into_iter().collect());
     // As above.
     let _ = informer.add_index(index);
     informer.lister()
 }
 
-/// The claim that a volume names, as key and as request.
-fn claimed(volume: &Object) -> Option<(String, Request)> {
+/// The claim that a volume names.
+pub(crate) fn claimed(volume: &Object) -> Option<Key> {
     let name = volume.path("spec.claimRef.name").filter(|name| !name.is_empty())?;
-    let namespace = volume.path("spec.claimRef.namespace").unwrap_or_default();
-    Some((format!("{namespace}/{name}"), Request::namespaced(&namespace, &name)))
+    Some(Key::new(volume.path("spec.claimRef.namespace").as_deref(), &name))
 }
 
 /// The claims that a volume names or named, those that name it, and those that could have it.
 pub(super) fn of_volume(change: &Change<'_>, claims: &Lister<PersistentVolumeClaim>) -> Vec<Request> {
     let Some(volume) = change.object() else { return Vec::new() };
     let both = change.old.into_iter().chain(change.new);
-    let mut requests: Vec<Request> = both.filter_map(claimed).map(|(_, request)| request).collect();
+    let mut requests: Vec<Request> = both.filter_map(claimed).map(Request::from).collect();
     let naming = claims.by_index(BY_VOLUME, volume.name()).unwrap_or_default();
     requests.extend(naming.iter().map(|claim| request(claim)));
     let is_open = change.new.is_some_and(|new| {
