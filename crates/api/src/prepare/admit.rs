@@ -137,7 +137,7 @@ struct Class {
     kind: &'static str,
     field: &'static str,
     old_annotation: &'static str,
-    default_annotation: &'static str,
+    default_annotations: &'static [&'static str],
 }
 
 const STORAGE_CLASS: Class = Class {
@@ -145,7 +145,10 @@ const STORAGE_CLASS: Class = Class {
     kind: "StorageClass",
     field: "spec.storageClassName",
     old_annotation: "volume.beta.kubernetes.io/storage-class",
-    default_annotation: "storageclass.kubernetes.io/is-default-class",
+    default_annotations: &[
+        "storageclass.kubernetes.io/is-default-class",
+        "storageclass.beta.kubernetes.io/is-default-class",
+    ],
 };
 
 const INGRESS_CLASS: Class = Class {
@@ -153,7 +156,7 @@ const INGRESS_CLASS: Class = Class {
     kind: "IngressClass",
     field: "spec.ingressClassName",
     old_annotation: "kubernetes.io/ingress.class",
-    default_annotation: "ingressclass.kubernetes.io/is-default-class",
+    default_annotations: &["ingressclass.kubernetes.io/is-default-class"],
 };
 
 /// The newest default class; of equally old ones the first by name.
@@ -165,7 +168,9 @@ fn default_class(object: &mut Value, cluster: &dyn Lookup, class: &Class) {
     }
     let classes = cluster.list(class.group, class.kind);
     let marked = classes.iter().filter(|one| {
-        at(one, "metadata.annotations").get(class.default_annotation).and_then(Value::as_str) == Some("true")
+        let annotations = at(one, "metadata.annotations");
+        let is_marked = |name: &&str| annotations.get(*name).and_then(Value::as_str) == Some("true");
+        class.default_annotations.iter().any(is_marked)
     });
     let newest = marked.min_by(|a, b| {
         let time = |one: &Value| text(one, "metadata.creationTimestamp").to_owned();
@@ -173,5 +178,45 @@ fn default_class(object: &mut Value, cluster: &dyn Lookup, class: &Class) {
     });
     if let Some(newest) = newest {
         set(object, class.field, text(newest, "metadata.name").into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A cluster with these classes.
+    struct Classes(Vec<Value>);
+
+    impl Lookup for Classes {
+        fn get(&self, _: &str, _: &str, _: &str, _: &str) -> Option<Value> {
+            None
+        }
+
+        fn list(&self, _: &str, _: &str) -> Vec<Value> {
+            self.0.clone()
+        }
+    }
+
+    #[test]
+    fn a_claim_without_a_class_gets_the_newest_default() {
+        let class = |name: &str, annotation: &str, created: &str| json!({ "metadata": { "name": name, "creationTimestamp": created, "annotations": { annotation: "true" } } });
+        let [marked, marked_before] = STORAGE_CLASS.default_annotations else { panic!("two annotations") };
+        let (old, new) = ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z");
+        for (classes, claim, expected) in [
+            (vec![class("a", "other", new)], json!({}), Value::Null),
+            (vec![class("a", marked, old), class("b", marked_before, new)], json!({}), json!("b")),
+            (vec![class("b", marked, new), class("a", marked, new)], json!({}), json!("a")),
+            (vec![class("a", marked, new)], json!({ "spec": { "storageClassName": "" } }), json!("")),
+            (
+                vec![class("a", marked, new)],
+                json!({ "metadata": { "annotations": { STORAGE_CLASS.old_annotation: "x" } } }),
+                Value::Null,
+            ),
+        ] {
+            let mut claim = claim;
+            default_class(&mut claim, &Classes(classes), &STORAGE_CLASS);
+            assert_eq!(claim["spec"]["storageClassName"], expected, "{claim}");
+        }
     }
 }
