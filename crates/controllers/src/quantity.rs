@@ -12,6 +12,11 @@ pub fn units(text: &str) -> i64 {
     text.parse().map_or(0, Quantity::value)
 }
 
+/// Billionths: nothing is rounded.
+pub fn nanos(text: &str) -> i128 {
+    text.parse().map_or(0, Quantity::nano_value)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -185,5 +185,5 @@ pub fn request_of(claim: &PersistentVolumeClaim) -> i128 {
 
 fn storage(amounts: &Amounts) -> i128 {
     let amount = amounts.as_ref().and_then(|amounts| amounts.get(STORAGE));
-    amount.and_then(|amount| quantity::nanos(&amount.0)).unwrap_or(0)
+    amount.map_or(0, |amount| quantity::nanos(&amount.0))
 }

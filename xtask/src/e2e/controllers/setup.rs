@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
+use serde_json::Value;
 use setpoint_peers::{ControlPlane, ControllerManager, Options};
 
 use super::super::Setup;
 use super::super::cluster::Cluster;
-use super::super::proxy::Proxy;
+use super::super::proxy::{Proxy, until};
 use super::volumes;
 
 /// Which parts are whose.
@@ -95,12 +96,12 @@ impl World {
         nodes: u32,
         prepare: impl Fn(&Proxy) -> Result<()>,
     ) -> Result<World> {
-        let nodes = nodes.to_string();
-        let nodes = ["--nodes", &nodes];
+        let count = nodes.to_string();
+        let flags = ["--nodes", count.as_str()];
         let folder = tempfile::tempdir()?;
         let server = match (parts.real_server, parts.real_controllers) {
             (true, _) => Server::Real(setup.control_plane(folder.path(), &Options::default())?),
-            (false, false) => Server::Ours(Cluster::start(&setup.setpoint, &nodes)?),
+            (false, false) => Server::Ours(Cluster::start(&setup.setpoint, &flags)?),
             (false, true) => Server::Ours(Cluster::start(&setup.setpoint, &["--no-controllers"])?),
         };
         let kubeconfig = server.kubeconfig();
@@ -119,20 +120,31 @@ impl World {
         let mut controllers = None;
         if parts.real_server || parts.real_controllers {
             let authority = folder.path().join("ca.crt").display().to_string();
-            let flags: &[&str] = match parts.real_controllers {
+            let own: &[&str] = match parts.real_controllers {
                 true => &["--only", "scheduler,node,persistentvolume-provisioner"],
                 false => &["--root-ca-file", &authority],
             };
-            let flags = [flags, &nodes].concat();
+            let flags = [own, &flags].concat();
             let started = Controllers::start(&setup.setpoint, &kubeconfig, folder.path(), &flags)?;
             controllers = Some(started);
         }
+        until("all nodes take pods", || {
+            let all = api.items("/api/v1/nodes")?;
+            Ok((all.iter().filter(|node| takes_pods(node)).count() == nodes as usize).then_some(()))
+        })?;
         Ok(World { api, _controllers: controllers, _manager: manager, server, _folder: folder })
     }
 
     pub fn kubeconfig(&self) -> PathBuf {
         self.server.kubeconfig()
     }
+}
+
+/// Whether a node is ready and nothing keeps pods away: what comes sooner is told that there is no place for it.
+fn takes_pods(node: &Value) -> bool {
+    let conditions = node["status"]["conditions"].as_array().into_iter().flatten();
+    let ready = conditions.filter(|one| one["type"] == "Ready").any(|one| one["status"] == "True");
+    ready && node["spec"]["taints"].as_array().is_none_or(Vec::is_empty)
 }
 
 impl Server {
