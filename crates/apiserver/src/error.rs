@@ -318,6 +318,23 @@ impl ApiError {
         ApiError(Box::new(status), Vec::new(), reason.map(Into::into))
     }
 
+    /// A policy said no.
+    pub(crate) fn refused_by_policy(
+        resource: &GroupResource,
+        name: &str,
+        text: &str,
+        reason: Reason,
+    ) -> Self {
+        let mut status = Status::forbidden(resource, name, text).with_cause(StatusCause::new("", text, ""));
+        status.code = match reason {
+            Reason::Forbidden => 403,
+            Reason::RequestEntityTooLarge => 413,
+            _ => 422,
+        };
+        status.reason = reason;
+        status.into()
+    }
+
     /// A decision that waits for a conversion. Nobody sees it: it is decided again.
     pub(crate) fn not_converted() -> Self {
         ApiError::internal_plain("the object is not converted yet")

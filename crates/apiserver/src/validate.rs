@@ -4,7 +4,7 @@ use serde_json::Value;
 use setpoint_api::cause::{Cause, CauseType, Path};
 use setpoint_api::validate;
 
-use crate::admission::webhook;
+use crate::admission::{policy, webhook};
 use crate::error::{ApiError, Result};
 use crate::object;
 use crate::write::Writer;
@@ -33,6 +33,9 @@ pub(crate) fn create(writer: &Writer<'_>, object: &Value) -> Result<()> {
     }
     if resource.group == webhook::GROUP {
         causes.extend(webhook::validate_configuration(object, None));
+    }
+    if resource.is(webhook::GROUP, "validatingadmissionpolicies") {
+        causes.extend(policy::validate(object, None));
     }
     judge(writer, object, causes)
 }
@@ -92,6 +95,9 @@ pub(crate) fn update(writer: &Writer<'_>, new: &Value, live: &Value) -> Result<V
     }
     if resource.group == webhook::GROUP {
         causes.extend(webhook::validate_configuration(new, Some(live)));
+    }
+    if resource.is(webhook::GROUP, "validatingadmissionpolicies") && !status {
+        causes.extend(policy::validate(new, Some(live)));
     }
     let tolerated: Vec<String> = tolerated.iter().map(ToString::to_string).collect();
     judge(writer, new, causes).map_err(|error| error.with_warnings(&tolerated))?;

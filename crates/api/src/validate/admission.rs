@@ -114,7 +114,8 @@ fn webhook_url(causes: &mut Causes, url: &str, path: &Path) {
     }
 }
 
-fn rule(causes: &mut Causes, rule: &Value, path: &Path) {
+/// What a webhook or a policy looks at.
+pub(super) fn rule(causes: &mut Causes, rule: &Value, path: &Path) {
     let operations = items(rule, "operations");
     let star = |list: &[Value]| list.len() > 1 && list.iter().any(|one| one == "*");
     let shown = |field: &str| Shown::raw(at(rule, field).to_string());

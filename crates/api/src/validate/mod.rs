@@ -4,6 +4,7 @@
 //! server's order; where that is the order of a Go map, which is none, they are sorted by key.
 
 mod admission;
+mod admission_policy;
 mod autoscaling;
 mod batch;
 mod certificates;
@@ -25,6 +26,7 @@ mod workload;
 
 use serde_json::Value;
 
+pub use admission_policy::{Compile, Use, admission_policy};
 pub use config::FROZEN;
 pub use crd::same_in_all_versions;
 pub use meta::{annotations, label_selector, labels};
@@ -172,6 +174,9 @@ fn new(causes: &mut Causes, facts: &Facts, object: &Value) {
             "admissionregistration.k8s.io",
             "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration",
         ) => admission::webhooks(causes, object),
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => {
+            admission_policy::binding(causes, object);
+        }
         ("apiextensions.k8s.io", "CustomResourceDefinition") => crd::definition(causes, object, &Value::Null),
         _ => {}
     }

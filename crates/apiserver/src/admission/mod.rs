@@ -2,6 +2,7 @@
 
 mod limits;
 pub(crate) mod namespace;
+pub(crate) mod policy;
 mod quota;
 pub(crate) mod service;
 mod service_account;

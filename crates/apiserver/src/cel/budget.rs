@@ -63,6 +63,13 @@ impl Budget {
         left.is_some()
     }
 
+    /// What another has spent was spent for this one too.
+    pub(super) fn pay_for(&self, other: &Budget) {
+        let spent = OBJECT_LIMIT - other.object.load(Ordering::Relaxed);
+        let left = self.object.load(Ordering::Relaxed).saturating_sub(spent);
+        self.object.store(left, Ordering::Relaxed);
+    }
+
     fn spend(&self, cost: u64) -> bool {
         let left = self.call.load(Ordering::Relaxed).checked_sub(cost);
         self.call.store(left.unwrap_or(0), Ordering::Relaxed);

@@ -1,15 +1,20 @@
-//! `matchConditions`: expressions over a request that say whether a webhook is asked.
+//! Expressions over a request. `matchConditions` say whether a webhook is asked.
 
 use std::sync::Arc;
 
 use kube_cel::cel::Value as Cel;
 use kube_cel::cel::common::ast::IdedExpr;
+use kube_cel::cel::context::VariableResolver;
 use serde_json::Value;
 
 use super::budget::{self, Budget};
 use super::rules::compile;
 use super::ty::Ty;
-use super::{evaluate, value};
+use super::{composition, evaluate, value};
+
+/// What an evaluation says that has spent what all of them may.
+pub(super) const OUT_OF_BUDGET: &str =
+    "validation failed due to running out of cost budget, no further validation rules will be run";
 
 /// One expression.
 #[derive(Debug)]
@@ -17,6 +22,8 @@ pub(crate) struct Condition {
     text: String,
     /// With what it costs at least; or what is wrong with it.
     expr: Result<(IdedExpr, u64), String>,
+    /// What it gives.
+    pub(super) ty: Ty,
 }
 
 impl Condition {
@@ -28,16 +35,23 @@ impl Condition {
             ("namespaceObject", Ty::Dyn),
             ("request", request()),
         ];
-        let compiled = compile(text, &variables).map_err(|error| format!("compilation failed: {error}"));
+        Condition::compile(text, &variables, &[Ty::Bool])
+    }
+
+    /// Compiles an expression over these variables that gives one of these types; if none is named, anything.
+    pub(super) fn compile(text: &str, variables: &[(&str, Ty)], wanted: &[Ty]) -> Self {
+        let compiled = compile(text, variables).map_err(|error| format!("compilation failed: {error}"));
+        let ty = compiled.as_ref().map_or(Ty::Dyn, |(_, checked)| checked.ty.clone());
         let expr = compiled.and_then(|(mut expr, checked)| {
-            if checked.ty != Ty::Bool {
-                return Err(format!("must evaluate to bool but got {}", checked.ty));
+            if !wanted.is_empty() && !wanted.contains(&checked.ty) {
+                return Err(unwanted(wanted, &checked.ty));
             }
             evaluate::prepare(&mut expr, &checked.over_maps);
+            composition::rewrite(&mut expr);
             let cost = budget::least(&expr);
             Ok((expr, cost))
         });
-        Condition { text: text.to_owned(), expr }
+        Condition { text: text.to_owned(), expr, ty }
     }
 
     /// What is wrong with the expression.
@@ -46,21 +60,54 @@ impl Condition {
     }
 
     fn run(&self, variables: &[(&str, Cel)], budget: &Budget) -> Result<Cel, String> {
+        self.run_in(variables, budget, budget)
+    }
+
+    /// Runs the expression where names that are no variables are asked of the resolver.
+    pub(super) fn run_in(
+        &self,
+        variables: &[(&str, Cel)],
+        budget: &Budget,
+        resolver: &dyn VariableResolver,
+    ) -> Result<Cel, String> {
+        let result = self.result(variables, budget, resolver)?;
+        result.map_err(|error| format!("expression '{}' resulted in error: {error}", self.text))
+    }
+
+    /// What it came to, in cel-go's own words.
+    ///
+    /// # Errors
+    /// It does not compile, or cost more than everything may.
+    pub(super) fn result(
+        &self,
+        variables: &[(&str, Cel)],
+        budget: &Budget,
+        resolver: &dyn VariableResolver,
+    ) -> Result<Result<Cel, String>, String> {
         let (expr, cost) = self.expr.as_ref().map_err(Clone::clone)?;
         budget.begin(*cost);
-        let result = evaluate::run_with(expr, variables, budget);
-        if !budget.settle() {
-            return Err("validation failed due to running out of cost budget, no further validation rules will be run".to_owned());
-        }
-        result.map_err(|error| format!("expression '{}' resulted in error: {error}", self.text))
+        let result = evaluate::run_in(expr, variables, budget, resolver);
+        if budget.settle() { Ok(result) } else { Err(OUT_OF_BUDGET.to_owned()) }
     }
 }
 
+fn unwanted(wanted: &[Ty], ty: &Ty) -> String {
+    let name = |ty: &Ty| if *ty == Ty::Null { "null_type".to_owned() } else { ty.to_string() };
+    match wanted {
+        [only] => format!("must evaluate to {} but got {}", name(only), name(ty)),
+        several => {
+            let names: Vec<String> = several.iter().map(name).collect();
+            format!("must evaluate to one of [{}] but got {}", names.join(" "), name(ty))
+        }
+    }
+}
+
+pub(super) fn fields(fields: &[(&str, Ty)]) -> Ty {
+    Ty::Object(Arc::new(fields.iter().map(|(name, ty)| ((*name).to_owned(), ty.clone())).collect()))
+}
+
 /// The type of `request`: an AdmissionRequest without its objects.
-fn request() -> Ty {
-    let fields = |fields: &[(&str, Ty)]| {
-        Ty::Object(Arc::new(fields.iter().map(|(name, ty)| ((*name).to_owned(), ty.clone())).collect()))
-    };
+pub(super) fn request() -> Ty {
     let texts = |names: &[&str]| fields(&names.iter().map(|name| (*name, Ty::String)).collect::<Vec<_>>());
     let (kind, resource) = (texts(&["group", "version", "kind"]), texts(&["group", "version", "resource"]));
     let extra = Ty::Map(Arc::new(Ty::String), Arc::new(Ty::list(Ty::String)));
@@ -99,9 +146,20 @@ pub(crate) fn hold(
         ("request", value::untyped(request)),
     ];
     let budget = Budget::default();
+    all_hold(conditions, |condition| condition.run(&variables, &budget))
+}
+
+/// Whether none of the conditions is false, however they are run.
+///
+/// # Errors
+/// None is false, but some could not be evaluated.
+pub(super) fn all_hold(
+    conditions: &[Condition],
+    run: impl Fn(&Condition) -> Result<Cel, String>,
+) -> Result<bool, String> {
     let mut errors = Vec::new();
     for condition in conditions {
-        match condition.run(&variables, &budget) {
+        match run(condition) {
             Ok(Cel::Bool(true)) => {}
             Ok(Cel::Bool(false)) => return Ok(false),
             Ok(_) => errors.push("cel expression must evaluate to a bool".to_owned()),

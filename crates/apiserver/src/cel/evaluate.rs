@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use kube_cel::KubeCelExt;
 use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr, operators};
+use kube_cel::cel::context::VariableResolver;
 use kube_cel::cel::objects::OptionalValue;
 use kube_cel::cel::parser::Parser;
 use kube_cel::cel::{Context, ExecutionError, ResolveResult, Value};
@@ -20,6 +21,7 @@ static FUNCTIONS: LazyLock<Context<'static>> = LazyLock::new(|| {
     });
     context.add_function("dyn", |value: Value| -> ResolveResult { Ok(value) });
     context.add_function("bool", |value: Value| -> ResolveResult { to_bool(value) });
+    context.add_function("string", |value: Value| -> ResolveResult { to_string(value) });
     context.add_function("timestamp", |value: Value| -> ResolveResult { to_timestamp(value) });
     for name in ["int", "uint", "double", "bool", "string", "bytes", "list", "map", "null_type", "type"] {
         context.add_variable_from_value(name, marker(name));
@@ -31,6 +33,20 @@ static FUNCTIONS: LazyLock<Context<'static>> = LazyLock::new(|| {
 
 /// The functions that the evaluator itself has: what ours are made of.
 static BASE: LazyLock<Context<'static>> = LazyLock::new(Context::default);
+
+/// The functions that the evaluator and its Kubernetes libraries have.
+static EXTENDED: LazyLock<Context<'static>> = LazyLock::new(|| Context::default().with_all());
+
+/// The evaluator's own knows no truth values, and takes an argument that is an error for one of a wrong type.
+fn to_string(value: Value) -> ResolveResult {
+    static CALL: LazyLock<IdedExpr> = LazyLock::new(|| parse("string(value)").expect("it is an expression"));
+    if let Value::Bool(flag) = value {
+        return Ok(Value::String(Arc::new(flag.to_string())));
+    }
+    let mut context = EXTENDED.new_inner_scope();
+    context.add_variable_from_value("value", value);
+    Value::resolve(&CALL, &context)
+}
 
 /// Times are in UTC whatever offset they were written with: so are their years, days and hours.
 fn to_timestamp(value: Value) -> ResolveResult {
@@ -148,20 +164,21 @@ pub(super) fn run(
 ) -> Result<Value, String> {
     let mut variables = vec![("self", own.clone())];
     variables.extend(old.map(|old| ("oldSelf", old.clone())));
-    run_with(expr, &variables, budget)
+    run_in(expr, &variables, budget, budget)
 }
 
-/// Runs an expression in which these variables have values.
+/// Runs an expression in which these variables have values, and the resolver knows the others.
 ///
 /// # Errors
 /// The error as cel-go words it.
-pub(super) fn run_with(
+pub(super) fn run_in(
     expr: &IdedExpr,
     variables: &[(&str, Value)],
     budget: &Budget,
+    resolver: &dyn VariableResolver,
 ) -> Result<Value, String> {
     let mut context = FUNCTIONS.new_inner_scope();
-    context.set_variable_resolver(budget);
+    context.set_variable_resolver(resolver);
     for (name, value) in variables {
         context.add_variable_from_value(*name, value.clone());
     }

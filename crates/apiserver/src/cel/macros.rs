@@ -110,7 +110,7 @@ fn node(expr: Expr) -> IdedExpr {
     IdedExpr { id: 0, expr }
 }
 
-fn ident(name: &str) -> IdedExpr {
+pub(super) fn ident(name: &str) -> IdedExpr {
     node(Expr::Ident(name.to_owned()))
 }
 
@@ -130,11 +130,11 @@ fn method(target: IdedExpr, name: &str) -> IdedExpr {
     method_of(target, name, Vec::new())
 }
 
-fn optional(name: &str, args: Vec<IdedExpr>) -> IdedExpr {
+pub(super) fn optional(name: &str, args: Vec<IdedExpr>) -> IdedExpr {
     method_of(ident("optional"), name, args)
 }
 
-fn boolean(value: bool) -> IdedExpr {
+pub(super) fn boolean(value: bool) -> IdedExpr {
     node(Expr::Literal(LiteralValue::Boolean(value.into())))
 }
 

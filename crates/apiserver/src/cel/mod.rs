@@ -1,5 +1,5 @@
 //! `x-kubernetes-validations`: rules in CEL, checked against the schema when a CRD is written and run when an object
-//! is.
+//! is; and the expressions of admission, over requests.
 //!
 //! What a rule may cost is estimated from the bounds in the schema, and a rule that may cost too much is refused. The
 //! estimate is approximate ([docs/cel.md](../../../../docs/cel.md)). What an evaluation costs is
@@ -7,6 +7,7 @@
 
 mod budget;
 mod check;
+mod composition;
 mod conditions;
 mod cost;
 mod evaluate;
@@ -20,5 +21,6 @@ mod tests;
 mod ty;
 mod value;
 
+pub(crate) use composition::{Compiler, Evaluation, Facts};
 pub(crate) use conditions::{Condition, hold};
 pub use rules::Rules;

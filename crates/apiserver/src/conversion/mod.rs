@@ -169,7 +169,7 @@ impl Versions for Ask {
 }
 
 /// Asks the webhook for objects at another version. Each comes back, or why it does not.
-async fn convert(
+pub(crate) async fn convert(
     server: &Server,
     custom: &Custom,
     to: &str,

@@ -17,8 +17,6 @@ const INERT: &[(&str, &str)] = &[
     ("networking.k8s.io", "networkpolicies"),
     ("networking.k8s.io", "ingresses"),
     ("autoscaling", "horizontalpodautoscalers"),
-    ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
-    ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"),
     ("admissionregistration.k8s.io", "mutatingadmissionpolicies"),
     ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings"),
     ("certificates.k8s.io", "certificatesigningrequests"),

@@ -10,7 +10,6 @@ use super::answer::{self, Answer};
 use super::attributes::Attributes;
 use super::configured::Hook;
 use super::review::{self, Seen};
-use super::rules::{Target, in_selected_namespace, selects_object};
 use super::{Reviews, forms};
 use crate::cel;
 use crate::error::{ApiError, Result};
@@ -56,75 +55,6 @@ enum Failed {
     Refused(ApiError),
 }
 
-/// Whether the webhook is for such a request, by rules and selectors; and as what it sees it.
-pub(super) fn seen(ask: &Ask, hook: &Hook, attributes: &Attributes) -> Result<Option<Seen>> {
-    let broken = |error: &String| ApiError::internal(error);
-    let in_namespace = hook.namespaces.as_ref().map_err(broken).and_then(|selector| {
-        in_selected_namespace(selector, attributes)
-            .map_err(|_| ApiError::namespace_not_found(&attributes.namespace))
-    });
-    let selected = hook.objects.as_ref().map_err(broken);
-    let selected = selected.map(|selector| selects_object(selector, attributes));
-    if matches!(in_namespace, Ok(false)) || matches!(selected, Ok(false)) {
-        return Ok(None);
-    }
-    // What is wrong with the selectors of a webhook that is not concerned is nobody's trouble.
-    let Some(seen) = by_rules(ask, hook, attributes) else { return Ok(None) };
-    in_namespace?;
-    selected?;
-    Ok(Some(seen))
-}
-
-fn by_rules(ask: &Ask, hook: &Hook, attributes: &Attributes) -> Option<Seen> {
-    let own = Target {
-        group: &attributes.group,
-        version: &attributes.version,
-        resource: &attributes.resource,
-        subresource: &attributes.subresource,
-        namespace: &attributes.namespace,
-        operation: attributes.operation.as_str(),
-    };
-    if hook.rules.iter().any(|rule| rule.matches(&own)) {
-        return Some(Seen {
-            group: attributes.group.clone(),
-            version: attributes.version.clone(),
-            resource: attributes.resource.clone(),
-            kind: attributes.kind.clone(),
-        });
-    }
-    if hook.exact {
-        return None;
-    }
-    let others = ask.server.0.registry.all();
-    let others: Vec<_> = others
-        .into_iter()
-        .filter(|other| other.prefix == ask.resource.prefix)
-        .filter(|other| (&other.group, &other.version) != (&attributes.group, &attributes.version))
-        .filter(|other| own.subresource.is_empty() || other.subresource(own.subresource).is_some())
-        .collect();
-    hook.rules.iter().find_map(|rule| {
-        let other = others.iter().find(|other| {
-            rule.matches(&Target {
-                group: &other.group,
-                version: &other.version,
-                resource: &other.plural,
-                ..own
-            })
-        })?;
-        let mut kind = attributes.kind.clone();
-        if attributes.is_own_kind {
-            kind.group.clone_from(&other.group);
-            kind.version.clone_from(&other.version);
-        }
-        Some(Seen {
-            group: other.group.clone(),
-            version: other.version.clone(),
-            resource: other.plural.clone(),
-            kind,
-        })
-    })
-}
-
 /// One webhook that is to be asked, with what it is shown.
 struct Invocation<'h> {
     hook: &'h Hook,
@@ -138,7 +68,7 @@ async fn invocation<'h>(
     hook: &'h Hook,
     attributes: &Attributes,
 ) -> Result<Option<Invocation<'h>>> {
-    let Some(seen) = seen(ask, hook, attributes)? else { return Ok(None) };
+    let Some(seen) = hook.scope.seen(ask, attributes)? else { return Ok(None) };
     let shown = async |value: &Option<Value>| match value {
         None => Ok(None),
         Some(value) => {

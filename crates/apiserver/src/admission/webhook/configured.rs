@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 use setpoint_api::cause::{Cause, Path};
-use setpoint_api::selector::LabelSelector;
 use setpoint_store::{KeyRange, Snapshot};
 
-use super::rules::Rule;
+use super::scope::Scope;
+use crate::admission::policy::Policy;
 use crate::cel::Condition;
 use crate::registry::{self, key};
 use crate::webhook::Webhook;
@@ -22,11 +22,7 @@ const DEFAULT_TIMEOUT: u64 = 10;
 #[derive(Debug)]
 pub(crate) struct Hook {
     pub(crate) name: String,
-    pub(crate) rules: Vec<Rule>,
-    /// Whether rules speak of the request's own resource only.
-    pub(crate) exact: bool,
-    pub(crate) namespaces: Result<LabelSelector, String>,
-    pub(crate) objects: Result<LabelSelector, String>,
+    pub(crate) scope: Scope,
     pub(crate) conditions: Vec<Condition>,
     pub(crate) ignores_failures: bool,
     /// Whether it is asked again about what others changed after it.
@@ -41,17 +37,10 @@ impl Hook {
     fn read(hook: &Value) -> Self {
         let text = |field: &str| hook.get(field).and_then(Value::as_str).unwrap_or("");
         let list = |field: &str| hook.get(field).and_then(Value::as_array).into_iter().flatten();
-        let selector = |field: &str| match hook.get(field).filter(|selector| !selector.is_null()) {
-            None => Ok(LabelSelector::everything()),
-            Some(selector) => LabelSelector::from_json(selector).map_err(|error| error.to_string()),
-        };
         let timeout = hook.get("timeoutSeconds").and_then(Value::as_u64).unwrap_or(DEFAULT_TIMEOUT);
         Hook {
             name: text("name").to_owned(),
-            rules: list("rules").map(Rule::read).collect(),
-            exact: text("matchPolicy") == "Exact",
-            namespaces: selector("namespaceSelector"),
-            objects: selector("objectSelector"),
+            scope: Scope::of_hook(hook),
             conditions: list("matchConditions")
                 .map(|own| Condition::new(own["expression"].as_str().unwrap_or("")))
                 .collect(),
@@ -96,6 +85,8 @@ pub(crate) fn validate(configuration: &Value, old: Option<&Value>) -> Vec<Cause>
 pub(crate) struct Hooks {
     pub(crate) mutating: Vec<Hook>,
     pub(crate) validating: Vec<Hook>,
+    /// Policies that are bound, which judge before the webhooks do.
+    pub(crate) policies: Vec<Policy>,
     revision: u64,
 }
 
@@ -114,12 +105,18 @@ impl Hooks {
         Hooks {
             mutating: hooks("mutatingwebhookconfigurations"),
             validating: hooks("validatingwebhookconfigurations"),
+            policies: Policy::all(snapshot),
             revision: snapshot.revision(),
         }
     }
 
+    /// Whether somebody judges what is written.
+    pub(crate) fn judge(&self) -> bool {
+        !self.validating.is_empty() || !self.policies.is_empty()
+    }
+
     fn is_empty(&self) -> bool {
-        self.mutating.is_empty() && self.validating.is_empty()
+        self.mutating.is_empty() && !self.judge()
     }
 }
 

@@ -26,7 +26,7 @@ fn resource(ask: &Ask, attributes: &Attributes, seen: &Seen) -> Option<Arc<Resou
 ///
 /// # Errors
 /// It cannot be converted to that version.
-pub(super) async fn shown(
+pub(crate) async fn shown(
     ask: &Ask,
     attributes: &Attributes,
     seen: &Seen,

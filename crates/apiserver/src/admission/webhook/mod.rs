@@ -9,9 +9,10 @@ pub(crate) mod answer;
 mod attributes;
 mod call;
 mod configured;
-mod forms;
-mod review;
+pub(crate) mod forms;
+pub(crate) mod review;
 mod rules;
+pub(crate) mod scope;
 pub(crate) mod written;
 
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -26,6 +27,7 @@ use call::{Mutated, Reinvocation};
 pub(crate) use configured::{Configured, GROUP, validate as validate_configuration};
 use configured::{Hook, Hooks};
 
+use crate::admission::policy;
 use crate::error::{ApiError, Result};
 use crate::registry::Resource;
 use crate::request::RequestInfo;
@@ -34,15 +36,16 @@ use crate::server::{Ask, Server};
 /// How long a request may take with all its webhooks and all its beginnings.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Kinds that no webhook sees: one that refused them could not be taken away again.
-const EXEMPT: [&str; 6] = [
-    "mutatingwebhookconfigurations",
-    "validatingwebhookconfigurations",
+/// Kinds that neither a webhook nor a policy sees: one that refused them could not be taken away again.
+const EXEMPT: [&str; 4] = [
     "mutatingadmissionpolicies",
     "mutatingadmissionpolicybindings",
     "validatingadmissionpolicies",
     "validatingadmissionpolicybindings",
 ];
+
+/// Kinds that no webhook sees, and policies do.
+const EXEMPT_FROM_WEBHOOKS: [&str; 2] = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"];
 
 /// What webhooks were asked during one request, and what they answered.
 pub(crate) struct Reviews {
@@ -75,7 +78,7 @@ enum Stage {
 }
 
 impl Reviews {
-    /// For a request that may meet a webhook; none if there is no webhook.
+    /// For a request that may meet a webhook or a policy; none if there are none.
     pub(crate) fn begin(server: &Server, resource: &Resource, info: &RequestInfo) -> Option<Arc<Reviews>> {
         let hooks = server.0.webhooks.current()?;
         // Some connections to pods begin as a read of a subresource.
@@ -140,7 +143,12 @@ impl Reviews {
         let Question { stage, attributes } = question;
         let again = match stage {
             Stage::Validate => {
-                call::validate(ask, &self.hooks.validating, &attributes, self).await?;
+                let (warnings, judged) = policy::judge(ask, &self.hooks.policies, &attributes).await;
+                self.warn(warnings);
+                judged?;
+                if !is_exempt(&attributes) {
+                    call::validate(ask, &self.hooks.validating, &attributes, self).await?;
+                }
                 return Ok(Mutated::default());
             }
             Stage::Mutate => None,
@@ -152,7 +160,11 @@ impl Reviews {
 
 /// Whether one of the webhooks is for such a request. What is wrong with it is found when it is asked.
 fn concerned(ask: &Ask, hooks: &[Hook], attributes: &Attributes) -> bool {
-    hooks.iter().any(|hook| call::seen(ask, hook, attributes).map_or(true, |seen| seen.is_some()))
+    !is_exempt(attributes) && hooks.iter().any(|hook| hook.scope.concerns(ask, attributes))
+}
+
+fn is_exempt(attributes: &Attributes) -> bool {
+    attributes.group == GROUP && EXEMPT_FROM_WEBHOOKS.contains(&attributes.resource.as_str())
 }
 
 /// What the mutating webhooks make of the object; none if they leave it. What admission here does to objects is done
@@ -184,13 +196,16 @@ pub(crate) fn mutate(
     reviews.answer(ask, Stage::MutateAgain(again), attributes).map(|mutated| mutated.object)
 }
 
-/// Lets the validating webhooks judge.
+/// Lets the policies and the validating webhooks judge.
 pub(crate) fn validate(ask: &Ask, attributes: impl FnOnce() -> Attributes) -> Result<()> {
-    let Some(reviews) = ask.reviews.as_ref().filter(|reviews| !reviews.hooks.validating.is_empty()) else {
+    let Some(reviews) = ask.reviews.as_ref().filter(|reviews| reviews.hooks.judge()) else {
         return Ok(());
     };
     let attributes = attributes();
-    if !concerned(ask, &reviews.hooks.validating, &attributes) {
+    let mut policies = reviews.hooks.policies.iter();
+    if !policies.any(|policy| policy.scope.concerns(ask, &attributes))
+        && !concerned(ask, &reviews.hooks.validating, &attributes)
+    {
         return Ok(());
     }
     reviews.answer(ask, Stage::Validate, attributes).map(|_| ())

@@ -15,6 +15,8 @@ pub(crate) struct Rule {
     operations: Vec<String>,
     resources: Vec<String>,
     scope: String,
+    /// Only objects with these names, if there are any. Policies alone have them.
+    names: Vec<String>,
 }
 
 /// What a rule is held against: the request's resource, or another that shows the same objects.
@@ -41,6 +43,7 @@ impl Rule {
             operations: texts("operations"),
             resources: texts("resources"),
             scope: rule.get("scope").and_then(Value::as_str).unwrap_or("*").to_owned(),
+            names: texts("resourceNames"),
         }
     }
 
@@ -55,6 +58,11 @@ impl Rule {
                 (resource == "*" || resource == target.resource)
                     && (subresource == "*" || subresource == target.subresource)
             })
+    }
+
+    /// Whether it is for the object of this name.
+    pub(crate) fn names(&self, name: &str) -> bool {
+        self.names.is_empty() || self.names.iter().any(|own| own == name)
     }
 
     fn in_scope(&self, target: &Target<'_>) -> bool {

@@ -1,7 +1,8 @@
-//! Admission webhooks, called over TLS.
+//! Admission webhooks, called over TLS, and policies.
 
 mod hook;
 mod judging;
 mod matching;
 mod mutating;
 mod operations;
+mod policies;

@@ -1,0 +1,74 @@
+//! The params of a binding.
+
+use serde_json::Value;
+use setpoint_api::kind::GroupVersionKind;
+use setpoint_store::{KeyRange, Snapshot};
+
+use super::configured::ParamRef;
+use crate::registry::{self, Resource};
+use crate::server::Ask;
+use crate::{conversion, form};
+
+/// What a policy says is no kind that is served.
+pub(super) fn unknown(kind: &GroupVersionKind) -> String {
+    let GroupVersionKind { group, version, kind } = kind;
+    format!("failed to find resource referenced by paramKind: '{group}/{version}, Kind={kind}'")
+}
+
+/// The params that a binding means for a request in this namespace, as they are stored. None of them and no error
+/// means that the policy does not count.
+///
+/// # Errors
+/// The binding cannot mean any, or must have some and there are none.
+pub(super) fn collect(
+    snapshot: &Snapshot,
+    resource: &Resource,
+    param: &ParamRef,
+    namespace: &str,
+) -> Result<Vec<Value>, String> {
+    let namespace = match (resource.facts.namespaced, param.namespace.as_str()) {
+        (true, "") if namespace.is_empty() => {
+            return Err(
+                "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
+                    .to_owned(),
+            );
+        }
+        (true, "") => namespace,
+        (true, own) => own,
+        (false, "") => "",
+        (false, _) => {
+            return Err("paramRef.namespace must not be provided for a cluster-scoped `paramKind`".to_owned());
+        }
+    };
+    let found: Vec<Value> = match &param.selector {
+        None => {
+            let entry = snapshot.get(&resource.key(namespace, &param.name));
+            entry.iter().map(|entry| registry::value(entry)).collect()
+        }
+        Some(selector) => {
+            let selector = selector.as_ref().map_err(Clone::clone)?;
+            let range = KeyRange::prefix(resource.range(namespace));
+            let all = snapshot.range(&range, None).map(|entry| registry::value(entry));
+            all.filter(|object| selector.matches_object(object)).collect()
+        }
+    };
+    if found.is_empty() && param.required {
+        return Err("no params found for policy binding with `Deny` parameterNotFoundAction".to_owned());
+    }
+    Ok(found)
+}
+
+/// A param in the version that the policy asks for.
+///
+/// # Errors
+/// It cannot be converted.
+pub(super) async fn shown(ask: &Ask, resource: &Resource, param: Value) -> Result<Value, String> {
+    let wanted = resource.api_version();
+    match &resource.custom {
+        Some(custom) if custom.conversion().is_some() && param["apiVersion"] != wanted => {
+            let converted = conversion::convert(&ask.server, custom, &wanted, &[&param]).await.pop();
+            converted.unwrap_or_else(|| Err("nothing was converted".to_owned()))
+        }
+        _ => Ok(form::present_value(resource, param)),
+    }
+}

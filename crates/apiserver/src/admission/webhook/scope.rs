@@ -1,0 +1,140 @@
+//! Which requests a webhook or a policy is for, and as what it sees them.
+
+use serde_json::Value;
+use setpoint_api::selector::LabelSelector;
+
+use super::attributes::Attributes;
+use super::review::Seen;
+use super::rules::{Rule, Target, in_selected_namespace, selects_object};
+use crate::error::{ApiError, Result};
+use crate::server::Ask;
+
+/// Rules and selectors.
+#[derive(Debug)]
+pub(crate) struct Scope {
+    rules: Vec<Rule>,
+    /// What is not meant, whatever the rules say.
+    excluded: Vec<Rule>,
+    /// Whether no rules mean everything.
+    open: bool,
+    /// Whether rules speak of the request's own resource only.
+    exact: bool,
+    namespaces: Result<LabelSelector, String>,
+    objects: Result<LabelSelector, String>,
+}
+
+impl Scope {
+    /// What a webhook says it is for.
+    pub(crate) fn of_hook(hook: &Value) -> Self {
+        Scope::read(hook, "rules", false)
+    }
+
+    /// `matchConstraints` of a policy, or `matchResources` of a binding.
+    pub(crate) fn of_policy(resources: &Value) -> Self {
+        Scope::read(resources, "resourceRules", true)
+    }
+
+    fn read(value: &Value, rules: &str, open: bool) -> Self {
+        let list = |field: &str| value.get(field).and_then(Value::as_array).into_iter().flatten();
+        let selector = |field: &str| match value.get(field).filter(|selector| !selector.is_null()) {
+            None => Ok(LabelSelector::everything()),
+            Some(selector) => LabelSelector::from_json(selector).map_err(|error| error.to_string()),
+        };
+        Scope {
+            rules: list(rules).map(Rule::read).collect(),
+            excluded: list("excludeResourceRules").map(Rule::read).collect(),
+            open,
+            exact: value.get("matchPolicy").is_some_and(|policy| policy == "Exact"),
+            namespaces: selector("namespaceSelector"),
+            objects: selector("objectSelector"),
+        }
+    }
+
+    /// Whether such a request is meant. What is wrong with the scope is found when it is asked for.
+    pub(crate) fn concerns(&self, ask: &Ask, attributes: &Attributes) -> bool {
+        self.seen(ask, attributes).map_or(true, |seen| seen.is_some())
+    }
+
+    /// Whether such a request is meant, by rules and selectors; and as what it is seen.
+    pub(crate) fn seen(&self, ask: &Ask, attributes: &Attributes) -> Result<Option<Seen>> {
+        let broken = |error: &String| ApiError::internal(error);
+        let in_namespace = self.namespaces.as_ref().map_err(broken).and_then(|selector| {
+            in_selected_namespace(selector, attributes)
+                .map_err(|_| ApiError::namespace_not_found(&attributes.namespace))
+        });
+        let selected = self.objects.as_ref().map_err(broken);
+        let selected = selected.map(|selector| selects_object(selector, attributes));
+        if matches!(in_namespace, Ok(false)) || matches!(selected, Ok(false)) {
+            return Ok(None);
+        }
+        if self.by_rules(ask, &self.excluded, attributes).is_some() {
+            return Ok(None);
+        }
+        // What is wrong with the selectors of one that is not concerned is nobody's trouble.
+        let seen = if self.open && self.rules.is_empty() {
+            Some(own(attributes))
+        } else {
+            self.by_rules(ask, &self.rules, attributes)
+        };
+        let Some(seen) = seen else { return Ok(None) };
+        in_namespace?;
+        selected?;
+        Ok(Some(seen))
+    }
+
+    fn by_rules(&self, ask: &Ask, rules: &[Rule], attributes: &Attributes) -> Option<Seen> {
+        let target = Target {
+            group: &attributes.group,
+            version: &attributes.version,
+            resource: &attributes.resource,
+            subresource: &attributes.subresource,
+            namespace: &attributes.namespace,
+            operation: attributes.operation.as_str(),
+        };
+        let named = |rule: &&Rule| rule.names(&attributes.name);
+        if rules.iter().filter(named).any(|rule| rule.matches(&target)) {
+            return Some(own(attributes));
+        }
+        if self.exact || rules.is_empty() {
+            return None;
+        }
+        let others = ask.server.0.registry.all();
+        let others: Vec<_> = others
+            .into_iter()
+            .filter(|other| other.prefix == ask.resource.prefix)
+            .filter(|other| (&other.group, &other.version) != (&attributes.group, &attributes.version))
+            .filter(|other| target.subresource.is_empty() || other.subresource(target.subresource).is_some())
+            .collect();
+        rules.iter().filter(named).find_map(|rule| {
+            let other = others.iter().find(|other| {
+                rule.matches(&Target {
+                    group: &other.group,
+                    version: &other.version,
+                    resource: &other.plural,
+                    ..target
+                })
+            })?;
+            let mut kind = attributes.kind.clone();
+            if attributes.is_own_kind {
+                kind.group.clone_from(&other.group);
+                kind.version.clone_from(&other.version);
+            }
+            Some(Seen {
+                group: other.group.clone(),
+                version: other.version.clone(),
+                resource: other.plural.clone(),
+                kind,
+            })
+        })
+    }
+}
+
+/// The request as it was asked.
+fn own(attributes: &Attributes) -> Seen {
+    Seen {
+        group: attributes.group.clone(),
+        version: attributes.version.clone(),
+        resource: attributes.resource.clone(),
+        kind: attributes.kind.clone(),
+    }
+}

@@ -1,0 +1,346 @@
+//! Expressions of admission policies, which may be composed of variables: expressions that run when they are needed,
+//! and once.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kube_cel::cel::Value as Cel;
+use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue, operators};
+use kube_cel::cel::context::VariableResolver;
+use serde_json::Value;
+
+use super::budget::Budget;
+use super::conditions::{Condition, OUT_OF_BUDGET, all_hold, fields, request};
+use super::ty::Ty;
+use super::{macros, value};
+
+/// The beginning of the names that stand for variables; no expression can write them.
+const VARIABLE: &str = "@variable:";
+/// What the evaluator says of a name that nobody knows: here, of a variable that has no value.
+const UNKNOWN: &str = "no such attribute(s): @variable:";
+
+/// Compiles the expressions of one policy.
+#[derive(Debug)]
+pub(crate) struct Compiler {
+    params: bool,
+    /// The variables so far; none where a policy has none.
+    variables: Option<BTreeMap<String, Ty>>,
+}
+
+impl Compiler {
+    /// For a policy with or without a kind of params, and with or without variables.
+    pub(crate) fn new(params: bool, composed: bool) -> Self {
+        Compiler { params, variables: composed.then(BTreeMap::new) }
+    }
+
+    fn compile(&self, text: &str, composed: bool, wanted: &[Ty]) -> Condition {
+        let mut variables =
+            vec![("object", Ty::Dyn), ("oldObject", Ty::Dyn), ("namespaceObject", namespace())];
+        variables.push(("request", request()));
+        if self.params {
+            variables.push(("params", Ty::Dyn));
+        }
+        if let Some(own) = self.variables.as_ref().filter(|_| composed) {
+            variables.push(("variables", Ty::Object(Arc::new(own.clone()))));
+        }
+        Condition::compile(text, &variables, wanted)
+    }
+
+    /// The next variable, which those after it may use.
+    pub(crate) fn variable(&mut self, name: &str, text: &str) -> Condition {
+        let compiled = self.compile(text, true, &[]);
+        if let Some(variables) = &mut self.variables {
+            variables.insert(name.to_owned(), compiled.ty.clone());
+        }
+        compiled
+    }
+
+    /// A condition of a match, which knows no variables.
+    pub(crate) fn condition(&self, text: &str) -> Condition {
+        self.compile(text, false, &[Ty::Bool])
+    }
+
+    /// What must be true.
+    pub(crate) fn validation(&self, text: &str) -> Condition {
+        self.compile(text, true, &[Ty::Bool])
+    }
+
+    /// What is said where a validation is false.
+    pub(crate) fn message(&self, text: &str) -> Condition {
+        self.compile(text, true, &[Ty::String])
+    }
+
+    /// What is noted of a request.
+    pub(crate) fn annotation(&self, text: &str) -> Condition {
+        self.compile(text, true, &[Ty::String, Ty::Null])
+    }
+}
+
+/// The type of `namespaceObject`.
+fn namespace() -> Ty {
+    let texts = |names: &[&'static str]| names.iter().map(|name| (*name, Ty::String)).collect::<Vec<_>>();
+    let finalizers = ("finalizers", Ty::list(Ty::String));
+    let mut condition = texts(&["status", "type", "message", "reason"]);
+    condition.push(("lastTransitionTime", Ty::Timestamp));
+    let map = Ty::Map(Arc::new(Ty::String), Arc::new(Ty::String));
+    let mut metadata = texts(&["name", "generateName", "namespace", "UID", "resourceVersion"]);
+    metadata.extend([("labels", map.clone()), ("annotations", map), finalizers.clone()]);
+    metadata.extend([("creationTimestamp", Ty::Timestamp), ("deletionTimestamp", Ty::Timestamp)]);
+    metadata.extend([("deletionGracePeriodSeconds", Ty::Int), ("generation", Ty::Int)]);
+    let status = [("conditions", Ty::list(fields(&condition))), ("phase", Ty::String)];
+    fields(&[("metadata", fields(&metadata)), ("spec", fields(&[finalizers])), ("status", fields(&status))])
+}
+
+/// What expressions look at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facts<'a> {
+    pub(crate) object: &'a Value,
+    pub(crate) old: &'a Value,
+    pub(crate) request: &'a Value,
+    pub(crate) namespace: &'a Value,
+    pub(crate) params: &'a Value,
+}
+
+/// One look of a policy at a request.
+pub(crate) struct Evaluation<'p> {
+    values: [(&'static str, Cel); 5],
+    variables: &'p [(String, Condition)],
+    known: Mutex<BTreeMap<String, Result<Cel, String>>>,
+    budget: Budget,
+}
+
+impl<'p> Evaluation<'p> {
+    pub(crate) fn new(variables: &'p [(String, Condition)], facts: &Facts<'_>) -> Self {
+        Evaluation {
+            values: [
+                ("object", value::untyped(facts.object)),
+                ("oldObject", value::untyped(facts.old)),
+                ("request", value::untyped(facts.request)),
+                ("namespaceObject", value::untyped(facts.namespace)),
+                ("params", value::untyped(facts.params)),
+            ],
+            variables,
+            known: Mutex::default(),
+            budget: Budget::default(),
+        }
+    }
+
+    /// Whether none of the conditions is false. They see no namespace.
+    ///
+    /// # Errors
+    /// None is false, but some could not be evaluated.
+    pub(crate) fn hold(&self, conditions: &[Condition]) -> Result<bool, String> {
+        let mut values = self.values.clone();
+        for (_, value) in values.iter_mut().filter(|(name, _)| *name == "namespaceObject") {
+            *value = Cel::Null;
+        }
+        let budget = Budget::default();
+        all_hold(conditions, |condition| condition.run_in(&values, &budget, &budget))
+    }
+
+    /// Whether it is true.
+    ///
+    /// # Errors
+    /// It could not be evaluated, in words.
+    pub(crate) fn is_true(&self, validation: &Condition) -> Result<bool, String> {
+        self.run(validation, &self.budget).map(|result| result == Cel::Bool(true))
+    }
+
+    /// The text that it gives; none if that is null.
+    ///
+    /// # Errors
+    /// It could not be evaluated, in words.
+    pub(crate) fn text(&self, expression: &Condition) -> Result<Option<String>, String> {
+        self.run(expression, &self.budget).map(|result| match result {
+            Cel::String(text) => Some(text.to_string()),
+            _ => None,
+        })
+    }
+
+    /// Whether this error says that nothing more may be evaluated.
+    pub(crate) fn is_spent(error: &str) -> bool {
+        error == OUT_OF_BUDGET
+    }
+
+    fn run(&self, expression: &Condition, budget: &Budget) -> Result<Cel, String> {
+        let scope = Scope { evaluation: self, budget };
+        expression.run_in(&self.values, budget, &scope).map_err(|error| self.explained(error))
+    }
+
+    /// An error with the reason why a variable has no value in the place of its name.
+    fn explained(&self, error: String) -> String {
+        let Some((before, name)) = error.split_once(UNKNOWN) else { return error };
+        match self.known.lock().unwrap_or_else(PoisonError::into_inner).get(name) {
+            Some(Err(reason)) => format!("{before}{reason}"),
+            _ => error,
+        }
+    }
+
+    /// The value of a variable, which is found out when it is asked for first.
+    fn variable(&self, name: &str, budget: &Budget) -> Option<Cel> {
+        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known().get(name) {
+            return known.clone().ok();
+        }
+        let (_, expression) = self.variables.iter().find(|(own, _)| own == name)?;
+        let own = Budget::default();
+        let scope = Scope { evaluation: self, budget: &own };
+        let result = match expression.result(&self.values, &own, &scope) {
+            Err(fault) => Err(format!("composited variable \"{name}\" fails to compile: {fault}")),
+            Ok(result) => result.map_err(|error| {
+                let error = self.explained(error);
+                format!("composited variable \"{name}\" fails to evaluate: {error}")
+            }),
+        };
+        budget.pay_for(&own);
+        known().insert(name.to_owned(), result.clone());
+        result.ok()
+    }
+}
+
+/// Where an expression runs: it asks for variables and for what its loops cost.
+struct Scope<'e> {
+    evaluation: &'e Evaluation<'e>,
+    budget: &'e Budget,
+}
+
+impl VariableResolver for Scope<'_> {
+    fn resolve(&self, variable: &str) -> Option<Cel> {
+        match variable.strip_prefix(VARIABLE) {
+            Some(name) => self.evaluation.variable(name, self.budget),
+            None => self.budget.resolve(variable),
+        }
+    }
+}
+
+/// Makes of `variables.name` a name that is resolved when it is needed.
+pub(super) fn rewrite(expr: &mut IdedExpr) {
+    let is_variables = |expr: &IdedExpr| matches!(&expr.expr, Expr::Ident(name) if name == "variables");
+    match &mut expr.expr {
+        Expr::Select(select) if is_variables(&select.operand) => {
+            let name = format!("{VARIABLE}{}", select.field);
+            // A variable is always there.
+            let made = if select.test { macros::boolean(true) } else { macros::ident(&name) };
+            expr.expr = made.expr;
+        }
+        Expr::Select(select) => rewrite(&mut select.operand),
+        Expr::Call(call) => {
+            if call.func_name == operators::OPT_INDEX
+                && let [operand, field] = call.args.as_slice()
+                && is_variables(operand)
+                && let Expr::Literal(LiteralValue::String(name)) = &field.expr
+            {
+                let name = macros::ident(&format!("{VARIABLE}{}", name.inner()));
+                expr.expr = macros::optional("of", vec![name]).expr;
+                return;
+            }
+            call.target.iter_mut().for_each(|target| rewrite(target));
+            call.args.iter_mut().for_each(rewrite);
+        }
+        Expr::List(list) => list.elements.iter_mut().for_each(rewrite),
+        Expr::Map(map) => {
+            for entry in &mut map.entries {
+                if let EntryExpr::MapEntry(entry) = &mut entry.expr {
+                    rewrite(&mut entry.key);
+                    rewrite(&mut entry.value);
+                }
+            }
+        }
+        Expr::Comprehension(inner) => {
+            rewrite(&mut inner.iter_range);
+            rewrite(&mut inner.accu_init);
+            // A loop's own variable of this name hides them.
+            if inner.iter_var != "variables" {
+                rewrite(&mut inner.loop_cond);
+                rewrite(&mut inner.loop_step);
+                rewrite(&mut inner.result);
+            }
+        }
+        Expr::Ident(_) | Expr::Literal(_) | Expr::Struct(_) | Expr::Unspecified => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn judged(variables: &[(&str, &str)], validation: &str) -> Result<bool, String> {
+        let mut compiler = Compiler::new(true, !variables.is_empty());
+        let variables: Vec<(String, Condition)> = variables
+            .iter()
+            .map(|(name, text)| ((*name).to_owned(), compiler.variable(name, text)))
+            .collect();
+        let validation = compiler.validation(validation);
+        if let Some(fault) = validation.fault() {
+            return Err(fault.to_owned());
+        }
+        let object = json!({"spec": {"replicas": 3}});
+        let namespace = json!({"metadata": {"labels": {"a": "b"}}});
+        let facts = Facts {
+            object: &object,
+            old: &Value::Null,
+            request: &json!({"operation": "CREATE"}),
+            namespace: &namespace,
+            params: &json!({"most": 2}),
+        };
+        Evaluation::new(&variables, &facts).is_true(&validation)
+    }
+
+    #[test]
+    fn variables_are_made_of_those_before_them() {
+        let variables = [("replicas", "object.spec.replicas"), ("more", "variables.replicas + 1")];
+        assert_eq!(judged(&variables, "variables.more == 4 && variables.replicas == 3"), Ok(true));
+        assert_eq!(judged(&variables, "[1, 4].exists(n, n == variables.more)"), Ok(true));
+        assert_eq!(judged(&variables, "has(variables.more) && variables.?more.orValue(0) == 4"), Ok(true));
+        assert_eq!(judged(&variables, "variables.more <= params.most"), Ok(false));
+        assert_eq!(judged(&[], "namespaceObject.metadata.labels['a'] == 'b'"), Ok(true));
+    }
+
+    /// The words are those of kube-apiserver 1.37.
+    #[test]
+    fn a_variable_without_a_value_is_an_error_where_it_is_needed() {
+        let variables = [("none", "object.spec.none"), ("next", "variables.none + 1")];
+        let error = "composited variable \"none\" fails to evaluate: no such key: none";
+        assert_eq!(
+            judged(&variables, "variables.none == 1"),
+            Err(format!("expression 'variables.none == 1' resulted in error: {error}"))
+        );
+        let next = format!("composited variable \"next\" fails to evaluate: {error}");
+        assert_eq!(
+            judged(&variables, "variables.next == 1"),
+            Err(format!("expression 'variables.next == 1' resulted in error: {next}"))
+        );
+        assert_eq!(judged(&variables, "object.spec.replicas == 3 || variables.none == 1"), Ok(true));
+    }
+
+    #[test]
+    fn texts_are_made_of_everything() {
+        assert_eq!(judged(&[], "string(request.operation == 'CREATE') + string(1) == 'true1'"), Ok(true));
+        assert_eq!(judged(&[], "string(ip('10.0.0.1')) == '10.0.0.1' && string(b'a') == 'a'"), Ok(true));
+        let error = "expression 'string(object.none) == 'a'' resulted in error: no such key: none";
+        assert_eq!(judged(&[], "string(object.none) == 'a'"), Err(error.to_owned()));
+    }
+
+    #[test]
+    fn names_that_are_not_there_do_not_compile() {
+        for (variables, text, expected) in [
+            (&[][..], "variables.a == 1", "undeclared reference to 'variables'"),
+            (&[("a", "1")], "variables.b == 1", "undefined field 'b'"),
+            (&[("a", "1")], "variables.a == 'x'", "found no matching overload"),
+            (&[], "namespaceObject.metadata.uid == ''", "undefined field 'uid'"),
+            (
+                &[],
+                "authorizer.group('').resource('pods').check('get').allowed()",
+                "undeclared reference to 'authorizer'",
+            ),
+            (&[], "1", "must evaluate to bool but got int"),
+        ] {
+            let error = judged(variables, text).unwrap_err();
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+        let annotation = Compiler::new(false, false).annotation("1");
+        assert_eq!(annotation.fault(), Some("must evaluate to one of [string null_type] but got int"));
+    }
+}
