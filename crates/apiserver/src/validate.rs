@@ -37,6 +37,9 @@ pub(crate) fn create(writer: &Writer<'_>, object: &Value) -> Result<()> {
     if resource.is(webhook::GROUP, "validatingadmissionpolicies") {
         causes.extend(policy::validate(object, None));
     }
+    if resource.group == webhook::GROUP {
+        causes.extend(webhook::reserved_name(object::name(object)));
+    }
     judge(writer, object, causes)
 }
 

@@ -90,6 +90,7 @@ pub(crate) fn validate(
     object: &Value,
     live: Option<&Value>,
 ) -> Result<()> {
+    policy::authorize(writer.ask, snapshot, object, live)?;
     limits::check(writer.ask, snapshot, object, live)?;
     webhook::written::validate(writer, snapshot, object, live)?;
     quota::charge(writer, snapshot, txn, object, live)

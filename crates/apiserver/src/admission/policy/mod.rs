@@ -2,6 +2,7 @@
 //!
 //! They are compiled when they are written, and judge where webhooks do, before them: with no lock held.
 
+mod authorize;
 mod configured;
 mod judge;
 mod params;
@@ -12,6 +13,7 @@ use setpoint_api::validate::{self, Use};
 
 use crate::cel::Compiler;
 
+pub(crate) use authorize::authorize;
 pub(crate) use configured::Policy;
 pub(crate) use judge::judge;
 

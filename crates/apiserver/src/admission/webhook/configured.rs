@@ -80,6 +80,16 @@ pub(crate) fn validate(configuration: &Value, old: Option<&Value>) -> Vec<Cause>
     causes
 }
 
+/// What is wrong with the name of a new configuration: some are kept for those that kube-apiserver reads from files.
+pub(crate) fn reserved_name(name: &str) -> Option<Cause> {
+    const SUFFIX: &str = ".static.k8s.io";
+    let detail = format!(
+        "names ending with \"{SUFFIX}\" are reserved for static manifest-based configurations and cannot be managed \
+         via the API"
+    );
+    name.ends_with(SUFFIX).then(|| Cause::invalid(&Path::new("metadata.name"), name, &detail))
+}
+
 /// The webhooks of one moment, in the order in which they are asked.
 #[derive(Debug, Default)]
 pub(crate) struct Hooks {

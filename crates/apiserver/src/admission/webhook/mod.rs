@@ -24,7 +24,7 @@ use tokio::time::Instant;
 
 pub(crate) use attributes::{Attributes, Operation};
 use call::{Mutated, Reinvocation};
-pub(crate) use configured::{Configured, GROUP, validate as validate_configuration};
+pub(crate) use configured::{Configured, GROUP, reserved_name, validate as validate_configuration};
 use configured::{Hook, Hooks};
 
 use crate::admission::policy;
