@@ -217,21 +217,20 @@ impl VariableResolver for Scope<'_> {
 pub(super) fn rewrite(expr: &mut IdedExpr) {
     let is_variables = |expr: &IdedExpr| matches!(&expr.expr, Expr::Ident(name) if name == "variables");
     match &mut expr.expr {
-        Expr::Select(select) if is_variables(&select.operand) => {
-            let name = format!("{VARIABLE}{}", select.field);
-            // A variable is always there.
-            let made = if select.test { macros::boolean(true) } else { macros::ident(&name) };
-            expr.expr = made.expr;
-        }
+        // A variable is always there. What is no such test was made an index.
+        Expr::Select(select) if is_variables(&select.operand) => expr.expr = macros::boolean(true).expr,
         Expr::Select(select) => rewrite(&mut select.operand),
         Expr::Call(call) => {
-            if call.func_name == operators::OPT_INDEX
-                && let [operand, field] = call.args.as_slice()
+            if let [operand, field] = call.args.as_slice()
                 && is_variables(operand)
                 && let Expr::Literal(LiteralValue::String(name)) = &field.expr
             {
                 let name = macros::ident(&format!("{VARIABLE}{}", name.inner()));
-                expr.expr = macros::optional("of", vec![name]).expr;
+                match call.func_name.as_str() {
+                    operators::INDEX => expr.expr = name.expr,
+                    operators::OPT_INDEX => expr.expr = macros::optional("of", vec![name]).expr,
+                    _ => {}
+                }
                 return;
             }
             call.target.iter_mut().for_each(|target| rewrite(target));
@@ -313,6 +312,16 @@ mod tests {
             Err(format!("expression 'variables.next == 1' resulted in error: {next}"))
         );
         assert_eq!(judged(&variables, "object.spec.replicas == 3 || variables.none == 1"), Ok(true));
+    }
+
+    #[test]
+    fn a_field_of_what_has_none_is_an_error() {
+        for text in ["oldObject.spec.x != 1", "object.spec.replicas.x != 1", "dyn('a').x != 1"] {
+            let error = format!("expression '{text}' resulted in error: no such overload");
+            assert_eq!(judged(&[], text), Err(error));
+        }
+        assert_eq!(judged(&[], "has(oldObject.spec)"), Ok(false));
+        assert_eq!(judged(&[], "object.?spec.replicas.orValue(0) == 3"), Ok(true));
     }
 
     #[test]

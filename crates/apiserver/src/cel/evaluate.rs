@@ -126,7 +126,14 @@ pub(super) fn prepare(expr: &mut IdedExpr, over_maps: &BTreeSet<u64>) {
             call.args.iter_mut().for_each(|arg| prepare(arg, over_maps));
             budget::weigh(call);
         }
-        Expr::Select(select) => prepare(&mut select.operand, over_maps),
+        Expr::Select(select) => {
+            prepare(&mut select.operand, over_maps);
+            // The evaluator takes a field of what has none for false: to index it is an error.
+            if !select.test {
+                let operand = std::mem::take(&mut *select.operand);
+                expr.expr = macros::field(operand, &select.field).expr;
+            }
+        }
         Expr::List(list) => list.elements.iter_mut().for_each(|element| prepare(element, over_maps)),
         Expr::Map(map) => {
             for entry in &mut map.entries {

@@ -142,6 +142,12 @@ fn int(value: i64) -> IdedExpr {
     node(Expr::Literal(LiteralValue::Int(value.into())))
 }
 
+/// A field.
+pub(super) fn field(operand: IdedExpr, name: &str) -> IdedExpr {
+    let name = node(Expr::Literal(LiteralValue::String(name.into())));
+    call_of(operators::INDEX, vec![operand, name])
+}
+
 /// The first item.
 fn item(list: IdedExpr) -> IdedExpr {
     call_of(operators::INDEX, vec![list, int(0)])
