@@ -213,7 +213,11 @@ impl VariableResolver for Scope<'_> {
     }
 }
 
-/// Makes of `variables.name` a name that is resolved when it is needed.
+/// What may be null, and then has no field: the evaluator would say that it cannot have any.
+const NULLABLE: [&str; 4] = ["object", "oldObject", "namespaceObject", "params"];
+
+/// Makes of `variables.name` a name that is resolved when it is needed, and of what is null something without fields
+/// where a field of it is asked for. It costs nothing: it comes after expressions are weighed.
 pub(super) fn rewrite(expr: &mut IdedExpr) {
     let is_variables = |expr: &IdedExpr| matches!(&expr.expr, Expr::Ident(name) if name == "variables");
     match &mut expr.expr {
@@ -231,6 +235,14 @@ pub(super) fn rewrite(expr: &mut IdedExpr) {
                     operators::OPT_INDEX => expr.expr = macros::optional("of", vec![name]).expr,
                     _ => {}
                 }
+                return;
+            }
+            let is_index = matches!(call.func_name.as_str(), operators::INDEX | operators::OPT_INDEX);
+            if let Some(operand) = call.args.first_mut().filter(|_| is_index)
+                && matches!(&operand.expr, Expr::Ident(name) if NULLABLE.contains(&name.as_str()))
+            {
+                *operand = macros::fields_of(std::mem::take(operand));
+                call.args.iter_mut().skip(1).for_each(rewrite);
                 return;
             }
             call.target.iter_mut().for_each(|target| rewrite(target));
@@ -316,10 +328,15 @@ mod tests {
 
     #[test]
     fn a_field_of_what_has_none_is_an_error() {
-        for text in ["oldObject.spec.x != 1", "object.spec.replicas.x != 1", "dyn('a').x != 1"] {
-            let error = format!("expression '{text}' resulted in error: no such overload");
+        for (text, expected) in [
+            ("oldObject.spec.x != 1", "no such key: spec"),
+            ("[1].all(n, oldObject.spec.x != n)", "no such key: spec"),
+            ("object.spec.replicas.x != 1", "no such overload"),
+        ] {
+            let error = format!("expression '{text}' resulted in error: {expected}");
             assert_eq!(judged(&[], text), Err(error));
         }
+        assert_eq!(judged(&[], "oldObject.?spec.replicas.orValue(0) == 0 && oldObject == null"), Ok(true));
         assert_eq!(judged(&[], "has(oldObject.spec)"), Ok(false));
         assert_eq!(judged(&[], "object.?spec.replicas.orValue(0) == 3"), Ok(true));
     }

@@ -47,8 +47,8 @@ impl Condition {
                 return Err(unwanted(wanted, &checked.ty));
             }
             evaluate::prepare(&mut expr, &checked.over_maps);
-            composition::rewrite(&mut expr);
             let cost = budget::least(&expr);
+            composition::rewrite(&mut expr);
             Ok((expr, cost))
         });
         Condition { text: text.to_owned(), expr, ty }

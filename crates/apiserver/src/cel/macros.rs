@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use kube_cel::cel::common::ast::{
-    CallExpr, ComprehensionExpr, Expr, IdedExpr, ListExpr, LiteralValue, operators,
+    CallExpr, ComprehensionExpr, Expr, IdedExpr, ListExpr, LiteralValue, MapExpr, operators,
 };
 
 /// A call that is one of these macros.
@@ -146,6 +146,14 @@ fn int(value: i64) -> IdedExpr {
 pub(super) fn field(operand: IdedExpr, name: &str) -> IdedExpr {
     let name = node(Expr::Literal(LiteralValue::String(name.into())));
     call_of(operators::INDEX, vec![operand, name])
+}
+
+/// A value, or where it is null something that has no fields.
+pub(super) fn fields_of(value: IdedExpr) -> IdedExpr {
+    let null = node(Expr::Literal(LiteralValue::Null));
+    let is_null = call_of(operators::EQUALS, vec![value.clone(), null]);
+    let empty = node(Expr::Map(MapExpr::default()));
+    call_of(operators::CONDITIONAL, vec![is_null, empty, value])
 }
 
 /// The first item.
