@@ -121,6 +121,20 @@ pub(crate) struct Written {
     metadata: WrittenMeta,
     #[serde(default)]
     details: WrittenDetails,
+    /// A namespace that finalizers of its own hold back.
+    #[serde(skip)]
+    namespace_held: bool,
+}
+
+/// The finalizers that only a namespace has, beside those of every object.
+#[derive(Deserialize)]
+struct WrittenNamespace {
+    spec: NamespaceFinalizers,
+}
+
+#[derive(Deserialize)]
+struct NamespaceFinalizers {
+    finalizers: Vec<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -158,11 +172,21 @@ struct WrittenDetails {
 }
 
 impl Written {
+    fn read(answer: &[u8]) -> Option<Written> {
+        let mut written: Written = serde_json::from_slice(answer).ok()?;
+        if written.kind == "Namespace" {
+            let namespace = serde_json::from_slice::<WrittenNamespace>(answer);
+            written.namespace_held = namespace.is_ok_and(|namespace| !namespace.spec.finalizers.is_empty());
+        }
+        Some(written)
+    }
+
     /// Whether a deletion left the object there: it waits for finalizers or a grace period.
     fn remains(&self) -> bool {
         let metadata = &self.metadata;
         metadata.deletion_timestamp.is_some()
-            && (metadata.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty())
+            && (self.namespace_held
+                || metadata.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty())
                 || metadata.deletion_grace_period_seconds.is_some_and(|seconds| seconds > 0))
     }
 
@@ -184,7 +208,7 @@ impl Writes {
 
     /// Notes a write by its answer; says for which caches it counts.
     pub(crate) fn wrote(&self, resource: &kube::core::ApiResource, answer: &[u8]) -> Vec<Pending> {
-        let Ok(written) = serde_json::from_slice::<Written>(answer) else { return Vec::new() };
+        let Some(written) = Written::read(answer) else { return Vec::new() };
         if written.kind == "Status" || written.metadata.name.is_empty() {
             return Vec::new();
         }
@@ -216,7 +240,7 @@ impl Writes {
         key: &Key,
         answer: &[u8],
     ) -> Vec<Pending> {
-        let written = serde_json::from_slice::<Written>(answer).unwrap_or_default();
+        let written = Written::read(answer).unwrap_or_default();
         if written.kind != "Status" && written.remains() {
             return self.wrote(resource, answer);
         }

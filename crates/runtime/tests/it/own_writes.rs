@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kube::core::ApiResource;
 use serde_json::{Value, json};
 use setpoint::{
@@ -211,6 +211,29 @@ async fn a_write_that_frees_what_is_to_go_is_seen_by_its_end() {
         let began = Instant::now();
         let (left, ()) = tokio::join!(client.get::<ConfigMap>(("default", "held")), release);
         assert_eq!((left.unwrap(), began.elapsed().as_secs()), (None, 1));
+    })
+    .await;
+}
+
+/// Its own finalizers hold a namespace, beside those that every object may have.
+#[tokio::test(start_paused = true)]
+async fn a_namespace_on_its_way_out_is_not_waited_for_until_it_is_gone() {
+    let fake = Fake::new();
+    let namespace = json!({ "apiVersion": "v1", "kind": "Namespace",
+        "metadata": { "name": "n", "deletionTimestamp": "2026-11-15T12:00:00Z" },
+        "spec": { "finalizers": ["kubernetes"] } });
+    fake.put("api/v1/namespaces", namespace);
+    let manager = Manager::new(fake.client(), ManagerOptions::default());
+    manager.informer::<Namespace>();
+    let client = manager.client();
+    beside(&manager, async {
+        let mut read = (*client.get::<Namespace>("n").await.unwrap().unwrap()).clone();
+        read.metadata.labels = Some([("a".to_owned(), "b".to_owned())].into());
+        client.update(&read).await.unwrap();
+        let began = Instant::now();
+        let read = client.get::<Namespace>("n").await.unwrap().unwrap();
+        assert!(read.metadata.labels.is_some());
+        assert_eq!(began.elapsed().as_secs(), 0);
     })
     .await;
 }
