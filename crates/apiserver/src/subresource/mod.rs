@@ -37,7 +37,8 @@ pub(crate) async fn route(ask: Ask, request: Request<Body>) -> Result<Response<B
         });
     };
     if ask.info.subresource == "proxy" {
-        return proxy::route(&ask, request).await;
+        // Rare, and large: every request would carry its room.
+        return Box::pin(proxy::route(&ask, request)).await;
     }
     if !sub.verbs.contains(&ask.info.verb) {
         return Err(ApiError::method_not_allowed());
@@ -48,7 +49,7 @@ pub(crate) async fn route(ask: Ask, request: Request<Body>) -> Result<Response<B
         "binding" => binding::route(&ask, &body::read(request.into_body()).await?).await,
         "eviction" => eviction::route(&ask, &body::read(request.into_body()).await?).await,
         "token" => token::route(&ask, &body::read(request.into_body()).await?).await,
-        "log" | "exec" | "attach" | "portforward" => stream::route(&ask, request).await,
+        "log" | "exec" | "attach" | "portforward" => Box::pin(stream::route(&ask, request)).await,
         other => Err(ApiError::unavailable(format!("the subresource {other} has no backend"))),
     }
 }
