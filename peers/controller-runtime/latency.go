@@ -13,13 +13,21 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Tells the time at which each reconcile after the first state begins.
-func latency(server string, objects int) {
-	manager, err := ctrl.NewManager(&rest.Config{Host: server, QPS: -1}, ctrl.Options{
+// Tells the times at which each reconcile after the first state begins and has its pod.
+func latency(server, form string, objects int, strip bool) {
+	config := &rest.Config{Host: server, QPS: -1}
+	config.ContentType = form
+	var stored cache.Options
+	if strip {
+		stored.DefaultTransform = cache.TransformStripManagedFields()
+	}
+	manager, err := ctrl.NewManager(config, ctrl.Options{
+		Cache:   stored,
 		Metrics: metricsserver.Options{BindAddress: "0"},
 		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) {
 			mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{corev1.SchemeGroupVersion})
@@ -32,17 +40,22 @@ func latency(server string, objects int) {
 	}
 	var seen atomic.Int64
 	type start struct {
-		request reconcile.Request
-		at      int64
+		request     reconcile.Request
+		begun, read int64
 	}
 	idle, starts := make(chan struct{}), make(chan start, 65536)
 	err = ctrl.NewControllerManagedBy(manager).For(&corev1.Pod{}).Complete(reconcile.Func(
-		func(_ context.Context, request reconcile.Request) (reconcile.Result, error) {
-			at := time.Now().UnixNano()
+		func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+			begun := time.Now().UnixNano()
+			var pod corev1.Pod
+			if err := manager.GetClient().Get(ctx, request.NamespacedName, &pod); err != nil {
+				return reconcile.Result{}, err
+			}
+			read := time.Now().UnixNano()
 			if count := seen.Add(1); count == int64(objects) {
 				close(idle)
 			} else if count > int64(objects) {
-				starts <- start{request, at}
+				starts <- start{request, begun, read}
 			}
 			return reconcile.Result{}, nil
 		}))
@@ -61,7 +74,7 @@ func latency(server string, objects int) {
 	stop()
 	close(starts)
 	for start := range starts {
-		fmt.Printf("start %s %d\n", start.request, start.at)
+		fmt.Printf("start %s %d %d\n", start.request, start.begun, start.read)
 	}
 	fmt.Println("end")
 }

@@ -21,6 +21,8 @@ func main() {
 	flags := flag.NewFlagSet(os.Args[1], flag.ExitOnError)
 	server := flags.String("server", "", "the replay server")
 	kubeconfig := flags.String("config", "", "a kubeconfig of the real server")
+	form := flags.String("form", "", "the content type that is asked for; empty for its default")
+	strip := flags.Bool("strip", false, "drop managedFields before an object is stored")
 	objects := flags.Int("objects", 0, "how many objects there are")
 	workers := flags.Int("workers", 1, "how many objects are worked on at a time")
 	if err := flags.Parse(os.Args[2:]); err != nil {
@@ -29,7 +31,7 @@ func main() {
 	ctrl.SetLogger(logr.Discard())
 	switch os.Args[1] {
 	case "latency":
-		latency(*server, *objects)
+		latency(*server, *form, *objects, *strip)
 	case "operator":
 		operator(*kubeconfig, *objects, *workers)
 	default:

@@ -1,4 +1,4 @@
-//! A controller of pods that tells when each reconcile after the first state begins.
+//! A controller of pods that tells when each reconcile after the first state begins: it is given its pod.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::Api;
 use kube::runtime::controller::{Action, Controller};
-use kube::runtime::watcher;
+use kube::runtime::{WatchStreamExt, reflector, watcher};
 use tokio::sync::Notify;
 
 use crate::Arguments;
@@ -54,7 +54,16 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     runtime.block_on(async {
         let client = kube::Client::try_from(kube::Config::new(server))?;
         let seen = Arc::new(Seen { objects, ..Seen::default() });
-        let controller = Controller::new(Api::<Pod>::all(client), watcher::Config::default())
+        let pods = Api::<Pod>::all(client);
+        let controller = if arguments.flag("--strip") {
+            let (store, writer) = reflector::store();
+            let watch = watcher(pods, watcher::Config::default()).default_backoff();
+            let watch = watch.modify(|pod| pod.metadata.managed_fields = None);
+            Controller::for_stream(watch.reflect(writer).touched_objects(), store)
+        } else {
+            Controller::new(pods, watcher::Config::default())
+        };
+        let controller = controller
             .run(reconcile, |_, error, _| match *error {}, Arc::clone(&seen))
             .for_each(|_| futures::future::ready(()));
         let task = tokio::spawn(controller);
@@ -62,7 +71,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         say("idle")?;
         wait_for_go()?;
         for (key, at) in seen.starts.lock().expect("no holder of this lock panics").iter() {
-            say(&format!("start {key} {at}"))?;
+            say(&format!("start {key} {at} {at}"))?;
         }
         say("end")?;
         task.abort();

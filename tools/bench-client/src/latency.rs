@@ -1,12 +1,13 @@
-//! A controller of pods that tells when each reconcile after the first state begins.
+//! A controller of pods that tells when each reconcile after the first state begins, and when it has its pod.
 
+use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Pod;
-use setpoint::{Action, Context, Controller, Manager, ManagerOptions, Request, connect_with};
+use setpoint::{Action, Context, Controller, Error, Manager, ManagerOptions, Request, connect_with};
 use tokio::sync::Notify;
 
 use crate::Arguments;
@@ -17,18 +18,22 @@ struct Seen {
     objects: u64,
     count: AtomicU64,
     idle: Notify,
-    starts: Mutex<Vec<(Request, u128)>>,
+    starts: Mutex<Vec<(Request, u128, u128)>>,
 }
 
 impl Seen {
-    fn start(&self, request: Request) {
-        let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
+    async fn reconcile(&self, ctx: Context, request: Request) -> Result<Action, Error> {
+        let begun = now();
+        let pod = ctx.client().get::<Pod>(&request).await?;
+        let read = now();
+        black_box(pod);
         let count = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         if count == self.objects {
             self.idle.notify_one();
         } else if count > self.objects {
-            self.starts.lock().expect("no holder of this lock panics").push((request, at));
+            self.starts.lock().expect("no holder of this lock panics").push((request, begun, read));
         }
+        Ok(Action::done())
     }
 }
 
@@ -42,9 +47,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         let seen = Arc::new(Seen { objects, ..Seen::default() });
         let reconciler = Arc::clone(&seen);
         // One at a time, as controller-runtime's default is.
-        Controller::for_kind::<Pod>(&manager).concurrency(1).run(move |_: Context, request: Request| {
-            reconciler.start(request);
-            async { Ok(Action::done()) }
+        Controller::for_kind::<Pod>(&manager).concurrency(1).run(move |ctx: Context, request: Request| {
+            let reconciler = Arc::clone(&reconciler);
+            async move { reconciler.reconcile(ctx, request).await }
         })?;
         let stop = tokio_util::sync::CancellationToken::new();
         let mut tasks = tokio::task::JoinSet::new();
@@ -53,11 +58,15 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         seen.idle.notified().await;
         say("idle")?;
         wait_for_go()?;
-        for (request, at) in seen.starts.lock().expect("no holder of this lock panics").iter() {
-            say(&format!("start {request} {at}"))?;
+        for (request, begun, read) in seen.starts.lock().expect("no holder of this lock panics").iter() {
+            say(&format!("start {request} {begun} {read}"))?;
         }
         say("end")?;
         stop.cancel();
         Ok(())
     })
+}
+
+fn now() -> u128 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos())
 }

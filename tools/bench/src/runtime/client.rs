@@ -26,6 +26,45 @@ impl Side {
             Side::KubeRuntime => "kube-runtime",
         }
     }
+
+    /// What this program's flags begin with.
+    fn dash(self) -> &'static str {
+        match self {
+            Side::ClientGo | Side::ControllerRuntime => "-",
+            Side::Setpoint | Side::KubeRuntime => "--",
+        }
+    }
+
+    /// Starts this side's program: what it is to do, how, and words that are for it alone.
+    pub fn start(
+        self,
+        options: &Options,
+        case: &str,
+        flags: &[(&str, String)],
+        words: &[&str],
+    ) -> Result<Client> {
+        let (program, dash) = (self.program(), self.dash());
+        let flags = flags.iter().flat_map(|(name, value)| [format!("{dash}{name}"), value.clone()]);
+        let mut child = Command::new(options.programs.join(program))
+            .arg(case)
+            .args(flags)
+            .args(words)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot start {program}"))?;
+        let input = child.stdin.take().context("its input is piped")?;
+        let output = BufReader::new(child.stdout.take().context("its output is piped")?);
+        Ok(Client { child, input, output, program })
+    }
+}
+
+/// One way to run one side.
+pub struct Variant {
+    pub name: &'static str,
+    pub side: Side,
+    /// Words that the other variants are not told.
+    pub words: &'static [&'static str],
 }
 
 /// A running side.
@@ -40,19 +79,6 @@ pub struct Client {
 pub type Figures = BTreeMap<String, f64>;
 
 impl Client {
-    pub fn start(options: &Options, side: Side, arguments: &[String]) -> Result<Self> {
-        let program = side.program();
-        let mut child = Command::new(options.programs.join(program))
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("cannot start {program}"))?;
-        let input = child.stdin.take().context("its input is piped")?;
-        let output = BufReader::new(child.stdout.take().context("its output is piped")?);
-        Ok(Client { child, input, output, program })
-    }
-
     pub fn go(&mut self) -> Result<()> {
         self.input.write_all(b"go\n")?;
         Ok(())
@@ -74,14 +100,15 @@ impl Client {
             .collect()
     }
 
-    /// The next line of a list of reconciles: `start KEY NANOSECONDS`, until `end`.
-    pub fn start_of_reconcile(&mut self) -> Result<Option<(String, f64)>> {
+    /// The next line of a list of reconciles, until `end`: `start KEY NANOSECONDS NANOSECONDS`, when one began and when
+    /// it had the object that it is about.
+    pub fn start_of_reconcile(&mut self) -> Result<Option<(String, [f64; 2])>> {
         let mut line = String::new();
         self.output.read_line(&mut line)?;
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
             ["end"] => Ok(None),
-            ["start", key, time] => Ok(Some((key.to_owned(), time.parse()?))),
+            ["start", key, begun, read] => Ok(Some((key.to_owned(), [begun.parse()?, read.parse()?]))),
             _ => bail!("{} said {:?} instead of a start", self.program, line.trim()),
         }
     }

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use super::client::{Client, Figures, Side, own_cpu};
+use super::client::{Client, Figures, Side, Variant, own_cpu};
 use super::data::Data;
 use super::replay::Replay;
 use super::report::{Better, Line};
@@ -22,25 +22,18 @@ struct Outcome {
     server: [f64; 2],
 }
 
-/// One way to run one side.
-struct Variant {
-    name: &'static str,
-    side: Side,
-    arguments: &'static [&'static str],
-}
-
 const VARIANTS: &[Variant] = &[
-    Variant { name: "setpoint", side: Side::Setpoint, arguments: &[] },
-    Variant { name: "client-go", side: Side::ClientGo, arguments: &[] },
-    Variant { name: "client-go-stripped", side: Side::ClientGo, arguments: &["-strip"] },
+    Variant { name: "setpoint", side: Side::Setpoint, words: &[] },
+    Variant { name: "client-go", side: Side::ClientGo, words: &[] },
+    Variant { name: "client-go-stripped", side: Side::ClientGo, words: &["-strip"] },
     Variant {
         name: "client-go-protobuf",
         side: Side::ClientGo,
-        arguments: &["-form", "application/vnd.kubernetes.protobuf"],
+        words: &["-form", "application/vnd.kubernetes.protobuf"],
     },
-    Variant { name: "kube-runtime", side: Side::KubeRuntime, arguments: &[] },
-    Variant { name: "kube-runtime-stripped", side: Side::KubeRuntime, arguments: &["--strip"] },
-    Variant { name: "kube-runtime-streaming", side: Side::KubeRuntime, arguments: &["--streaming"] },
+    Variant { name: "kube-runtime", side: Side::KubeRuntime, words: &[] },
+    Variant { name: "kube-runtime-stripped", side: Side::KubeRuntime, words: &["--strip"] },
+    Variant { name: "kube-runtime-streaming", side: Side::KubeRuntime, words: &["--streaming"] },
 ];
 
 const READS: [&str; 5] = ["get_cold", "get_warm", "list_cold", "list_warm", "select"];
@@ -60,12 +53,6 @@ pub fn run(options: &Options) -> Result<()> {
 }
 
 fn measure(options: &Options, server: &Replay, variant: &Variant) -> Result<Outcome> {
-    let dash = if variant.side == Side::ClientGo { "-" } else { "--" };
-    let mut arguments = vec!["informer".to_owned()];
-    for (name, value) in [("server", server.url()), ("pods", options.pods.to_string())] {
-        arguments.extend([format!("{dash}{name}"), value]);
-    }
-    arguments.extend(variant.arguments.iter().map(|word| (*word).to_owned()));
     let form = if variant.name.ends_with("protobuf") {
         super::data::Form::Protobuf
     } else {
@@ -75,7 +62,8 @@ fn measure(options: &Options, server: &Replay, variant: &Variant) -> Result<Outc
     server.data().initial(form);
     let rounds = [server.data().updates(form, 1), server.data().updates(form, 2)];
     server.reset();
-    let mut client = Client::start(options, variant.side, &arguments)?;
+    let flags = [("server", server.url()), ("pods", options.pods.to_string())];
+    let mut client = variant.side.start(options, "informer", &flags, variant.words)?;
     client.expect("ready")?;
     let before = own_cpu()?;
     client.go()?;

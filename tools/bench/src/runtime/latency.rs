@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, ensure};
 
 use super::Options;
-use super::client::{Client, Side};
-use super::data::{Data, event};
+use super::client::{Client, Side, Variant};
+use super::data::{Data, Form, event};
 use super::pods;
 use super::replay::Replay;
 use super::report::{Better, Line};
@@ -29,32 +29,59 @@ const REST: Duration = Duration::from_millis(20);
 /// How long the last reconcile may take to start.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// Setpoint and kube-runtime speak JSON whatever they watch. controller-runtime does so for custom resources and, unless
+/// it is told otherwise, takes protobuf for pods.
+const VARIANTS: &[Variant] = &[
+    Variant { name: "setpoint", side: Side::Setpoint, words: &[] },
+    Variant { name: "controller-runtime", side: Side::ControllerRuntime, words: &["-form", JSON] },
+    Variant {
+        name: "controller-runtime-stripped",
+        side: Side::ControllerRuntime,
+        words: &["-form", JSON, "-strip"],
+    },
+    Variant { name: "controller-runtime-protobuf", side: Side::ControllerRuntime, words: &[] },
+    Variant { name: "kube-runtime", side: Side::KubeRuntime, words: &[] },
+    Variant { name: "kube-runtime-stripped", side: Side::KubeRuntime, words: &["--strip"] },
+];
+const JSON: &str = "application/json";
+
 pub fn run(options: &Options) -> Result<()> {
     let server = Replay::start(Data::new(IDLE))?;
-    let mut ours = Idle::start(options, &server, Side::Setpoint)?;
-    let mut theirs = Idle::start(options, &server, Side::ControllerRuntime)?;
-    let mut rust = Idle::start(options, &server, Side::KubeRuntime)?;
+    let mut sides =
+        VARIANTS.iter().map(|variant| Idle::start(options, &server, variant)).collect::<Result<Vec<_>>>()?;
     for turn in 0..EVENTS as usize / TURN {
-        for side in [&mut ours, &mut theirs, &mut rust] {
+        for side in &mut sides {
             side.send(turn)?;
             std::thread::sleep(REST);
         }
     }
     std::thread::sleep(PATIENCE);
-    let (ours, theirs, rust) = (ours.finish()?, theirs.finish()?, rust.finish()?);
-    for (name, share) in [("p50", 0.5), ("p99", 0.99)] {
-        let at = |times: &[f64]| times[((times.len() - 1) as f64 * share) as usize] / 1e3;
-        Line::new(&format!("event_to_reconcile_{name}"), "microseconds", Better::Less, at(&ours))
-            .against("controller-runtime", Some(at(&theirs)))
-            .against("kube-runtime", Some(at(&rust)))
-            .print();
+    let times = sides.into_iter().map(Idle::finish).collect::<Result<Vec<_>>>()?;
+    let find = |name: &str| &times[VARIANTS.iter().position(|own| own.name == name).expect("it ran")];
+    for (place, case) in ["event_to_reconcile", "event_to_typed_read"].into_iter().enumerate() {
+        for (name, share) in [("p50", 0.5), ("p99", 0.99)] {
+            let at = |side: &str| {
+                let sorted = &find(side)[place];
+                sorted[((sorted.len() - 1) as f64 * share) as usize] / 1e3
+            };
+            Line::new(&format!("{case}_{name}"), "microseconds", Better::Less, at("setpoint"))
+                .against("controller-runtime", Some(at("controller-runtime")))
+                .against("kube-runtime", Some(at("kube-runtime")))
+                .beside("controller-runtime-protobuf", at("controller-runtime-protobuf"))
+                .print();
+            let stripped = format!("{case}_{name}_without_managed_fields");
+            Line::new(&stripped, "microseconds", Better::Less, at("setpoint"))
+                .against("controller-runtime", Some(at("controller-runtime-stripped")))
+                .against("kube-runtime", Some(at("kube-runtime-stripped")))
+                .print();
+        }
     }
     Ok(())
 }
 
 /// A side that has synced and waits for events.
 struct Idle {
-    side: Side,
+    name: &'static str,
     client: Client,
     watcher: TcpStream,
     events: Vec<(String, Vec<u8>)>,
@@ -63,19 +90,14 @@ struct Idle {
 }
 
 impl Idle {
-    fn start(options: &Options, server: &Replay, side: Side) -> Result<Self> {
-        let dash = if side == Side::ControllerRuntime { "-" } else { "--" };
-        let arguments = [
-            "latency".to_owned(),
-            format!("{dash}server"),
-            server.url(),
-            format!("{dash}objects"),
-            IDLE.to_string(),
-        ];
+    fn start(options: &Options, server: &Replay, variant: &Variant) -> Result<Self> {
+        let flags = [("server", server.url()), ("objects", IDLE.to_string())];
         server.reset();
-        let mut client = Client::start(options, side, &arguments)?;
+        let mut client = variant.side.start(options, "latency", &flags, variant.words)?;
         client.expect("idle")?;
         let (watcher, form) = server.watcher()?;
+        let wanted = if variant.name.ends_with("protobuf") { Form::Protobuf } else { Form::Json };
+        ensure!(form == wanted, "{} asked for {form:?}", variant.name);
         // Made before: what the server does after its write must not take the processor from who is woken by it.
         let events = (0..EVENTS).map(|step| {
             let number = server.data().shuffled(step);
@@ -84,7 +106,7 @@ impl Idle {
             (pods::key(number), bytes)
         });
         let events = events.collect();
-        Ok(Idle { side, client, watcher, events, sent: Vec::with_capacity(EVENTS as usize) })
+        Ok(Idle { name: variant.name, client, watcher, events, sent: Vec::with_capacity(EVENTS as usize) })
     }
 
     /// Sends the events of one turn.
@@ -100,25 +122,24 @@ impl Idle {
         Ok(())
     }
 
-    /// Nanoseconds from write to start, sorted.
-    fn finish(mut self) -> Result<Vec<f64>> {
+    /// Nanoseconds from the write to the start of the reconcile, and until it had the object; sorted.
+    fn finish(mut self) -> Result<[Vec<f64>; 2]> {
         let sent = self.events.iter().zip(self.sent).enumerate();
         let sent: BTreeMap<&str, (usize, f64)> =
             sent.map(|(number, ((key, _), time))| (key.as_str(), (number, time))).collect();
         self.client.go()?;
         let mut started = 0;
-        let mut times = Vec::new();
-        while let Some((key, start)) = self.client.start_of_reconcile()? {
+        let mut times = [Vec::new(), Vec::new()];
+        while let Some((key, ends)) = self.client.start_of_reconcile()? {
             let (number, begun) = sent.get(key.as_str()).with_context(|| format!("{key} was not sent"))?;
             started += 1;
             if number % TURN != 0 {
-                times.push(start - begun);
+                times.iter_mut().zip(ends).for_each(|(times, end)| times.push(end - begun));
             }
         }
         self.client.finish()?;
-        let side = self.side;
-        ensure!(started == EVENTS, "{side:?} started {started} reconciles for {EVENTS} events");
-        times.sort_by(f64::total_cmp);
+        ensure!(started == EVENTS, "{} started {started} reconciles for {EVENTS} events", self.name);
+        times.iter_mut().for_each(|times| times.sort_by(f64::total_cmp));
         Ok(times)
     }
 }

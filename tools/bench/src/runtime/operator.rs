@@ -6,7 +6,7 @@ use http::Method;
 use setpoint_peers::ControlPlane;
 
 use super::Options;
-use super::client::{Client, Figures, Side};
+use super::client::{Figures, Side};
 use super::report::{Better, Line};
 use crate::connection::{Target, client_config};
 use crate::load::{Call, drive};
@@ -49,17 +49,12 @@ fn measure(options: &Options, side: Side) -> Result<Figures> {
     let folder = tempfile::tempdir()?;
     let plane = ControlPlane::start(folder.path(), &setpoint_peers::Options::default())?;
     create_parents(&plane)?;
-    let dash = if side == Side::ControllerRuntime { "-" } else { "--" };
-    let arguments = [
-        "operator".to_owned(),
-        format!("{dash}config"),
-        plane.kubeconfig().display().to_string(),
-        format!("{dash}objects"),
-        OBJECTS.to_string(),
-        format!("{dash}workers"),
-        WORKERS.to_string(),
+    let flags = [
+        ("config", plane.kubeconfig().display().to_string()),
+        ("objects", OBJECTS.to_string()),
+        ("workers", WORKERS.to_string()),
     ];
-    let mut client = Client::start(options, side, &arguments)?;
+    let mut client = side.start(options, "operator", &flags, &[])?;
     client.expect("ready")?;
     let before = cpu(&plane)?;
     client.go()?;

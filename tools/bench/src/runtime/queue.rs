@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use super::Options;
-use super::client::{Client, Figures, Side};
+use super::client::{Figures, Side};
 use super::report::{Better, Line};
 
 /// Items per case, so that few keys are measured long enough too.
@@ -13,8 +13,8 @@ const OURS: [&str; 5] = ["measured", "core", "core_by_text", "core_fair", "core_
 
 pub fn run(options: &Options) -> Result<()> {
     for keys in [1_000, 1_000_000] {
-        let theirs = run_side(options, Side::ClientGo, keys, "-", &[])?;
-        let ours = run_side(options, Side::Setpoint, keys, "--", &OURS)?;
+        let theirs = run_side(options, Side::ClientGo, keys, &[])?;
+        let ours = run_side(options, Side::Setpoint, keys, &OURS)?;
         Line::new(&format!("queue_4_workers_{keys}_keys"), "items/s", Better::More, ours[0]["per_second"])
             .against("client-go", Some(theirs[0]["per_second"]))
             .print();
@@ -26,15 +26,9 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-fn run_side(options: &Options, side: Side, keys: u64, dash: &str, more: &[&str]) -> Result<Vec<Figures>> {
-    let arguments = [
-        "queue".to_owned(),
-        format!("{dash}keys"),
-        keys.to_string(),
-        format!("{dash}items"),
-        ITEMS.to_string(),
-    ];
-    let mut client = Client::start(options, side, &arguments)?;
+fn run_side(options: &Options, side: Side, keys: u64, more: &[&str]) -> Result<Vec<Figures>> {
+    let flags = [("keys", keys.to_string()), ("items", ITEMS.to_string())];
+    let mut client = side.start(options, "queue", &flags, &[])?;
     let figures = std::iter::once(&"shell").chain(more).map(|step| client.expect(step)).collect();
     client.finish()?;
     figures
