@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use tokio::sync::Notify;
 
 use crate::cache::Object;
+use crate::latch::Latch;
 use crate::revision::Revision;
 
 /// One thing that a reflector learnt.
@@ -24,7 +25,7 @@ pub enum Delta {
         /// Every object, in the server's order.
         objects: Vec<Object>,
     },
-    /// Deliver every cached object again to the handlers that want it; nothing changed.
+    /// Deliver every cached object again: nothing changed. [`crate::Store::apply`] gives an update of each.
     Sync,
     /// Nothing else happened up to `revision`.
     Bookmark {
@@ -69,13 +70,14 @@ pub struct DeltaQueue {
     inner: Mutex<Waiting>,
     pushed: Notify,
     popped: Notify,
+    ended: Notify,
+    synced: Latch,
 }
 
 #[derive(Default)]
 struct Waiting {
     deltas: VecDeque<Delta>,
     closed: bool,
-    synced: bool,
 }
 
 impl DeltaQueue {
@@ -112,10 +114,13 @@ impl DeltaQueue {
                 let replaces = matches!(batch.front(), Some(Delta::Replaced { .. }));
                 process(&mut batch.drain(..));
                 // Only now: has_synced promises that the first state was processed, not merely taken.
-                self.lock().synced |= replaces;
+                if replaces {
+                    self.synced.set();
+                }
                 return true;
             }
             if closed {
+                self.synced.abandon();
                 return false;
             }
             more.await;
@@ -124,7 +129,17 @@ impl DeltaQueue {
 
     /// Whether a first full state was processed.
     pub fn has_synced(&self) -> bool {
-        self.lock().synced
+        self.synced.is_set()
+    }
+
+    /// Waits for it. False when the queue was closed and emptied before.
+    pub async fn wait_synced(&self) -> bool {
+        self.synced.wait().await
+    }
+
+    /// Nobody will ever pop: whoever waits for the first state waits in vain.
+    pub(crate) fn abandon(&self) {
+        self.synced.abandon();
     }
 
     /// How many deltas wait.
@@ -140,8 +155,20 @@ impl DeltaQueue {
     /// Takes no more deltas; those that wait are still handed out.
     pub fn close(&self) {
         self.lock().closed = true;
-        self.pushed.notify_one();
-        self.popped.notify_one();
+        self.pushed.notify_waiters();
+        self.popped.notify_waiters();
+        self.ended.notify_waiters();
+    }
+
+    /// Waits until it is closed.
+    pub async fn closed(&self) {
+        loop {
+            let ended = self.ended.notified();
+            if self.is_closed() {
+                return;
+            }
+            ended.await;
+        }
     }
 
     /// Whether it was closed.

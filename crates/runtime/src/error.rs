@@ -46,12 +46,12 @@ pub enum ClientError {
         source: serde_json::Error,
     },
     /// The answer is not what was asked for. Never holds the object's content.
-    #[error("the answer does not decode as {kind}: {source}")]
+    #[error("the answer does not decode as {kind}: {reason}")]
     Decode {
         /// The kind that was expected.
         kind: Cow<'static, str>,
-        /// What the decoder said.
-        source: serde_json::Error,
+        /// What the decoder said, without the values that it quotes.
+        reason: String,
     },
     /// A cached object does not decode as the type that was asked for.
     #[error(transparent)]
@@ -130,8 +130,9 @@ pub enum ClientError {
         /// The namespace of the object.
         asked: String,
     },
-    /// This process does not hold the lease any more, so nothing was sent.
-    #[error("not sent: this process is not the leader (any more)")]
+    /// This process does not hold the lease (any more), so nothing is sent. What was on its way when the lease ended may
+    /// have arrived; its answer was not waited for.
+    #[error("this process is not the leader (any more)")]
     NotLeader,
     /// Something in a hook of the caller: an interceptor or a mutate function.
     #[error("{0}")]
@@ -311,9 +312,54 @@ impl fmt::Debug for Error {
     }
 }
 
+/// A decoder's words without the values that it quotes: texts stand in double quotes, numbers and variants in
+/// backticks. The names of fields stay.
+pub(crate) fn redact(words: &str) -> String {
+    let mut words = match (words.find('"'), words.rfind('"')) {
+        (Some(first), Some(last)) if first < last => format!("{}…{}", &words[..=first], &words[last..]),
+        _ => words.to_owned(),
+    };
+    for before in ["variant `", "integer `", "floating point `", "boolean `", "character `"] {
+        let Some(start) = words.find(before).map(|at| at + before.len()) else { continue };
+        let end = words.rfind("`, expected").or_else(|| words.rfind('`')).unwrap_or(words.len());
+        if start < end {
+            words.replace_range(start..end, "…");
+        }
+    }
+    words
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_decoder_quotes_is_left_out_and_the_names_of_fields_are_not() {
+        fn told<T: serde::de::DeserializeOwned + fmt::Debug>(json: &str) -> String {
+            redact(&serde_json::from_str::<T>(json).unwrap_err().to_string())
+        }
+        #[derive(Debug, serde::Deserialize)]
+        enum Colour {
+            Red,
+        }
+        #[derive(Debug, serde::Deserialize)]
+        #[expect(dead_code, reason = "only its decoding matters")]
+        struct Strict {
+            password: Colour,
+        }
+        let secret = |text: &str| text.contains("hunter") || text.contains("4711");
+        for told in [
+            told::<u16>(r#""hunter\"2""#),
+            told::<Colour>(r#""hunter`2""#),
+            told::<u8>("4711"),
+            told::<bool>("4711.5"),
+            told::<Strict>(r#"{"password": "hunter2"}"#),
+        ] {
+            assert!(!secret(&told) && told.contains('…') && told.contains("expected"), "{told}");
+        }
+        assert!(told::<Strict>("{}").contains("missing field `password`"));
+        let _ = Colour::Red;
+    }
 
     #[test]
     fn the_errors_of_the_server_are_told_apart() {

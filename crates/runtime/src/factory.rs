@@ -7,7 +7,8 @@ use kube::Client;
 use setpoint_api::Random;
 
 use crate::cache::{DEFAULT_DECODED_BYTES, FieldOwners, IngestOptions, Store, Transform};
-use crate::informer::{Core, FeedOptions, SharedInformer, WeakInformer, types};
+use crate::clock::system_clock;
+use crate::informer::{Core, FeedOptions, SharedInformer, WeakInformer, guarded, types};
 use crate::reflector::ReflectorOptions;
 use crate::watch::{ClientListerWatcher, ListerWatcher, Namespaces, Target};
 
@@ -25,18 +26,20 @@ pub struct FactoryOptions {
     pub compress: bool,
     /// How the informers list and watch.
     pub reflector: ReflectorOptions,
-    /// Where delays and watch times are drawn from.
+    /// Where delays and watch times are drawn from. Seeded differently in each process by default, so that those of a
+    /// fleet do not come back all at once; give one of a known seed for a run that is to be repeatable.
     pub random: Random,
 }
 
 impl Default for FactoryOptions {
     fn default() -> Self {
+        let seed = system_clock().now().as_nanosecond() as u64 ^ (u64::from(std::process::id()) << 32);
         FactoryOptions {
             decoded_bytes: DEFAULT_DECODED_BYTES,
             field_owners: FieldOwners::default(),
             compress: true,
             reflector: ReflectorOptions::default(),
-            random: Random::from_seed(0),
+            random: Random::from_seed(seed),
         }
     }
 }
@@ -44,7 +47,9 @@ impl Default for FactoryOptions {
 /// How one informer differs from the others of its factory.
 #[derive(Clone, Default)]
 pub struct InformerOptions {
-    /// Changes objects before they are cached.
+    /// Changes objects before they are cached. Of an object that it panics on the metadata alone is cached: typed
+    /// reads of it are an error, all others go on. It is counted (`setpoint_informer_transform_panics_total`) and
+    /// logged by its key.
     pub transform: Option<Transform>,
     /// Bytes of decoded objects that its cache keeps.
     pub decoded_bytes: Option<usize>,
@@ -77,14 +82,19 @@ impl InformerFactory {
         InformerFactory(Arc::new(Shared { connect, options, informers: Mutex::default() }))
     }
 
-    /// The informer for `target`, made now if nobody holds one. It is not started by this. Asking for metadata
-    /// alone gives the informer of the whole objects if there is one.
+    /// The informer for `target`, made now if nobody holds one. It is not started by this.
+    ///
+    /// Metadata and whole objects of a target share one informer, whichever was asked for first: asking for metadata
+    /// alone gives the informer of the whole objects if there is one, and an informer of metadata becomes that of the
+    /// whole objects when these are asked for before it was started. After that it is too late, since its handlers
+    /// have been told of objects without a body: then whole objects get an informer, a watch and a cache of their own.
+    /// So they do where the informer of metadata has a transform.
     pub fn informer(&self, target: Target) -> SharedInformer {
         self.informer_with(target, &InformerOptions::default())
     }
 
-    /// As [`InformerFactory::informer`], with options of its own. They count if the informer is made by this call;
-    /// one that others hold stays as it is.
+    /// As [`InformerFactory::informer`], with options of its own. They count if the informer is made by this call, or
+    /// comes to have whole objects by it; one that others hold stays as it is.
     pub fn informer_with(&self, target: Target, options: &InformerOptions) -> SharedInformer {
         let mut informers = self.0.informers.lock().expect("no holder of this lock panics");
         informers.retain(|informer| informer.upgrade().is_some());
@@ -97,11 +107,21 @@ impl InformerFactory {
         own: &InformerOptions,
         informers: &mut Vec<WeakInformer>,
     ) -> SharedInformer {
-        if let Some(known) = informers.iter().filter_map(WeakInformer::upgrade).find(|informer| {
-            let known = informer.target();
-            known.identity() == target.identity() && (target.metadata_only || !known.metadata_only)
-        }) {
-            return known;
+        let mut same: Vec<SharedInformer> = informers.iter().filter_map(WeakInformer::upgrade).collect();
+        same.retain(|known| known.target().identity() == target.identity());
+        // Where there are two, the whole objects came too late for the other one.
+        same.sort_by_key(|known| known.target().metadata_only);
+        if let Some(known) = same.first() {
+            let suffices = target.metadata_only || !known.target().metadata_only;
+            if suffices || known.widen(&target, |core| self.feed(core, own, informers)) {
+                if !suffices {
+                    known
+                        .store()
+                        .decoded()
+                        .limit_to(own.decoded_bytes.unwrap_or(self.0.options.decoded_bytes));
+                }
+                return known.clone();
+            }
         }
         let decoded_bytes = own.decoded_bytes.unwrap_or(self.0.options.decoded_bytes);
         let core = Core::new(target, Store::new(decoded_bytes));
@@ -113,7 +133,7 @@ impl InformerFactory {
 
     fn feed(&self, core: &Core, own: &InformerOptions, informers: &mut Vec<WeakInformer>) -> FeedOptions {
         let options = &self.0.options;
-        let namespaces = match &core.target.namespaces {
+        let namespaces = match &core.target().namespaces {
             Namespaces::Labelled(selector) => {
                 Some(self.find_or_make(namespaces_labelled(selector), &InformerOptions::default(), informers))
             }
@@ -124,9 +144,12 @@ impl InformerFactory {
             reflector: options.reflector.clone(),
             random: options.random.clone(),
             ingest: IngestOptions {
-                types: Some(types(&core.target)),
+                types: Some(types(core.target())),
                 field_owners: options.field_owners.clone(),
-                transform: own.transform.clone(),
+                transform: own.transform.clone().map(|transform| {
+                    guarded(transform, core.target().resource.kind.clone(), core.metrics.clone())
+                }),
+                metadata_only: core.target().metadata_only,
                 metrics: Some(core.metrics.clone()),
                 training: options.compress.then(|| core.training.clone()),
             },
@@ -155,4 +178,19 @@ impl InformerFactory {
 
 fn namespaces_labelled(selector: &str) -> Target {
     Target::of::<Namespace>().labels(selector).metadata_only()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two that start together, as two processes of a fleet do, draw different times.
+    #[test]
+    fn each_default_draws_numbers_of_its_own() {
+        let draw = || {
+            let random = FactoryOptions::default().random;
+            [random.next_u64(), random.next_u64()]
+        };
+        assert_ne!(draw(), draw());
+    }
 }

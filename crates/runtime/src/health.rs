@@ -5,13 +5,15 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
@@ -19,6 +21,9 @@ use crate::metrics::{self, Metrics};
 
 /// How many connections the server keeps open; further ones wait to be accepted.
 const MAX_CONNECTIONS: usize = 64;
+/// How long a connection may take for the head of its next request. Without it as many silent ones as may be open would
+/// keep every probe out.
+const SILENCE: Duration = Duration::from_secs(10);
 
 type Check = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), String>> + Send>> + Send + Sync>;
 
@@ -73,22 +78,26 @@ pub(crate) async fn serve(listener: TcpListener, endpoints: Endpoints) -> std::i
             Err(error) => {
                 // One connection failed, or too many files are open: both pass.
                 tracing::debug!(%error, "accepting a connection failed");
-                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             }
         };
         while connections.try_join_next().is_some() {}
         let endpoints = endpoints.clone();
-        connections.spawn(async move {
-            let service = service_fn(move |request| {
-                let endpoints = endpoints.clone();
-                async move { Ok::<_, Infallible>(endpoints.answer(&request).await) }
-            });
-            let server = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
-            if let Err(error) = server.http1_only().serve_connection(TokioIo::new(stream), service).await {
-                tracing::debug!(%error, "a connection ended");
-            }
-        });
+        connections.spawn(converse(stream, endpoints));
+    }
+}
+
+/// Answers on one connection until it is closed, or silent for too long: before its first request or after any.
+async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, endpoints: Endpoints) {
+    let service = service_fn(move |request| {
+        let endpoints = endpoints.clone();
+        async move { Ok::<_, Infallible>(endpoints.answer(&request).await) }
+    });
+    let mut server = hyper::server::conn::http1::Builder::new();
+    server.timer(TokioTimer::new()).header_read_timeout(SILENCE);
+    if let Err(error) = server.serve_connection(TokioIo::new(stream), service).await {
+        tracing::debug!(%error, "a connection ended");
     }
 }
 
@@ -172,6 +181,7 @@ fn text(status: StatusCode, body: String) -> Response<Full<Bytes>> {
 mod tests {
     use super::*;
     use http_body_util::BodyExt;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     async fn body(answer: Response<Full<Bytes>>) -> (u16, String) {
         let status = answer.status().as_u16();
@@ -194,5 +204,31 @@ mod tests {
         );
         assert_eq!(body(check("healthz", &checks, Some("ping"), None).await).await.0, 200);
         assert_eq!(body(check("healthz", &checks, Some("none"), None).await).await.0, 404);
+    }
+
+    /// What a client reads until the server closes the connection, and how long that took.
+    async fn until_closed(request: &str) -> (String, Duration) {
+        let (mut client, server) = tokio::io::duplex(4096);
+        let began = tokio::time::Instant::now();
+        let speak = async {
+            client.write_all(request.as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).await.unwrap();
+            answer
+        };
+        let closed = async { tokio::join!(converse(server, Endpoints::default()), speak) };
+        let (_, answer) = tokio::time::timeout(10 * SILENCE, closed).await.expect("it is closed");
+        (answer, began.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_connection_is_closed() {
+        let about = |time: Duration| time >= SILENCE && time < 2 * SILENCE;
+        let (answer, time) = until_closed("").await;
+        assert!(about(time), "nothing asked: {time:?} {answer}");
+        let (answer, time) = until_closed("GET /healthz HTTP/1.1\r\nHost:").await;
+        assert!(about(time), "half a question: {time:?} {answer}");
+        let (answer, time) = until_closed("GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n").await;
+        assert!(answer.starts_with("HTTP/1.1 404") && about(time), "after an answer: {time:?} {answer}");
     }
 }

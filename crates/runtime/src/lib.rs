@@ -98,9 +98,11 @@
 //!
 //! # The low layer
 //!
-//! Everything above is made of public parts: [`ListerWatcher`], [`Reflector`], [`DeltaQueue`], [`Store`],
-//! [`SharedInformer`], [`InformerFactory`], [`queue::WorkQueue`]. A controller in the style of client-go's
-//! sample-controller can be written on them by hand.
+//! Everything above is made of public parts: [`ListerWatcher`], [`Reflector`], [`Store`], [`SharedInformer`],
+//! [`InformerFactory`], [`queue::WorkQueue`]. A controller in the style of client-go's sample-controller can be written
+//! on them by hand. An informer's reflector brings what it learns straight into its store; one of your own puts it into
+//! a [`DeltaQueue`], from which you process it yourself, and [`Pump`] joins the two. Only informers compress what they
+//! cache.
 //!
 //! People who come from client-go, controller-runtime or kube-runtime find every concept in
 //! `docs/from-client-go.md`.
@@ -147,13 +149,13 @@ pub mod flags;
 
 pub use cache::{
     DEFAULT_DECODED_BYTES, DecodeError, FieldOwners, Index, IndexConflict, IndexFn, LabelMatcher, Labels,
-    ListError, Lister, ManagedFields, Object, ObjectError, Progress, Scope, SelectorError, Snapshot, Store,
-    Transform, Uid, UnknownIndex, Waited, remove_paths,
+    ListError, Lister, MAX_OWNERS, ManagedFields, Object, ObjectError, ObjectOptions, Progress, Scope,
+    SelectorError, Snapshot, Store, Transform, Uid, UnknownIndex, Waited, remove_paths,
 };
 pub use delta::{Delta, DeltaQueue};
 pub use factory::{Connect, FactoryOptions, InformerFactory, InformerOptions};
 pub use informer::{
-    Counter, DEFAULT_MAILBOX_CAPACITY, Event, HandlerLag, HandlerRegistration, InformerCollector,
+    CacheSync, Counter, DEFAULT_MAILBOX_CAPACITY, Event, HandlerLag, HandlerRegistration, InformerCollector,
     InformerMetrics, SharedInformer, SubscribeOptions, Subscription, SyncHandle, wait_for_cache_sync,
 };
 pub use key::{Key, KeyError, join_key, split_key};

@@ -52,7 +52,8 @@ pub struct Predicate(Arc<dyn Fn(&Change<'_>) -> bool + Send + Sync>);
 
 impl Predicate {
     /// A predicate of one's own. It must be quick and must not wait: most events are tested where they come in, before the
-    /// next one is read.
+    /// next one is read, so that a slow one holds up the watch of its kind for every handler. It may read caches and
+    /// subscribe to informers.
     pub fn new(test: impl Fn(&Change<'_>) -> bool + Send + Sync + 'static) -> Self {
         Predicate(Arc::new(test))
     }

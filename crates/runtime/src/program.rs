@@ -3,9 +3,10 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
+use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
 
+use crate::client::connect_with;
 use crate::controller::SetupError;
 use crate::lease::LeaderElection;
 use crate::manager::{Manager, ManagerError, ManagerOptions};
@@ -86,7 +87,10 @@ impl Program {
     /// # Errors
     /// When there is no cluster to be found.
     pub async fn manager(&self) -> Result<Manager, ProgramError> {
-        let config = self.config().await?;
+        self.manager_with(self.config().await?)
+    }
+
+    fn manager_with(&self, config: Config) -> Result<Manager, ProgramError> {
         let namespace =
             self.leader_election_namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         let leader_election = self.leader_elect.then(|| LeaderElection::new(&namespace, &self.name));
@@ -97,7 +101,7 @@ impl Program {
             health_address: self.serving(self.health_address),
             ..ManagerOptions::default()
         };
-        Ok(Manager::new(Client::try_from(config)?, options))
+        Ok(Manager::new(connect_with(config)?, options))
     }
 
     fn serving(&self, address: Option<SocketAddr>) -> Option<SocketAddr> {
@@ -122,6 +126,9 @@ impl Program {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
     use super::*;
 
     #[test]
@@ -132,5 +139,26 @@ mod tests {
         assert_eq!(shared.serving(at("127.0.0.1:8081")), at("127.0.0.1:8081"));
         assert_eq!(Program::default().serving(at("0.0.0.0:8081")), at("0.0.0.0:8081"));
         assert_eq!(shared.serving(None), None);
+    }
+
+    #[tokio::test]
+    async fn its_metrics_name_the_server() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let serve = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            stream.read_u8().await.unwrap();
+            stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n").await.unwrap();
+            stream
+        };
+        let config = Config::new(format!("http://{address}").parse().unwrap());
+        let manager = Program::default().manager_with(config).unwrap();
+        let client = manager.client();
+        let live = client.live();
+        let (_stream, answer) = tokio::join!(serve, live.get::<ConfigMap>(("default", "a")));
+        assert!(answer.unwrap().is_none());
+        let counted = format!(r#"rest_client_requests_total{{code="404",host="{address}",method="GET"}} 1"#);
+        let metrics = manager.metrics().encode();
+        assert!(metrics.contains(&counted), "{metrics}");
     }
 }

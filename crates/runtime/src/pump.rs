@@ -49,8 +49,8 @@ impl Pump {
         }
     }
 
-    /// Hands a [`Delta::Sync`] to the function each `period`, plus up to a tenth of it at random. Purely local: the
-    /// server is not asked.
+    /// Hands a [`Delta::Sync`] to the function each `period`, plus up to a tenth of it at random: a [`crate::Store`] makes
+    /// an update of it for each object. Purely local: the server is not asked.
     #[must_use]
     pub fn full_resync(self, period: Duration) -> Self {
         Pump { full_resync: Some(period), ..self }
@@ -61,6 +61,12 @@ impl Pump {
         self.queue.has_synced()
     }
 
+    /// Waits for it; [`wait_for_cache_sync`](crate::wait_for_cache_sync) waits for several. False when the pump was
+    /// stopped before. It must be running meanwhile.
+    pub async fn wait_synced(&self) -> bool {
+        self.queue.wait_synced().await
+    }
+
     /// The resourceVersion that the reflector has reached.
     pub fn last_sync_resource_version(&self) -> Option<String> {
         self.last_version.lock().expect("no holder of this lock panics").clone()
@@ -69,6 +75,10 @@ impl Pump {
     /// Stops: what was learnt already is still processed, then [`Pump::run`] returns.
     pub fn stop(&self) {
         self.queue.close();
+        // What never ran will never sync.
+        if self.reflector.lock().expect("no holder of this lock panics").is_some() {
+            self.queue.abandon();
+        }
     }
 
     /// Lists, watches and processes until [`Pump::stop`], or until the future is dropped. A second call returns at

@@ -1,9 +1,9 @@
 //! Objects that were decoded lately, shared between readers, bounded by bytes.
 
 use std::any::{Any, TypeId};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, DefaultHasher};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde::de::DeserializeOwned;
@@ -14,10 +14,13 @@ use super::object::{DecodeError, Object, StateId};
 pub const DEFAULT_DECODED_BYTES: usize = 32 * 1024 * 1024;
 /// A decoded object is this many times its JSON, roughly: k8s-openapi's structs are mostly empty options.
 const DECODED_FACTOR: usize = 6;
+/// States of objects that are remembered as left out of lists. The newest are: an older one beyond them is left out
+/// without a word.
+const TOLD_STATES: usize = 1024;
 
 pub(crate) struct DecodeCache {
     inner: Mutex<Inner>,
-    limit: usize,
+    limit: AtomicUsize,
     hits: AtomicU64,
     misses: AtomicU64,
     errors: AtomicU64,
@@ -30,6 +33,8 @@ struct Inner {
     /// What was decoded, oldest first; what was read again since gets a second round.
     order: VecDeque<(StateId, TypeId)>,
     bytes: usize,
+    /// What was left out of a list and warned of, as which type.
+    told: BTreeMap<StateId, Vec<TypeId>>,
 }
 
 struct Decoded {
@@ -49,11 +54,16 @@ impl DecodeCache {
     pub fn new(limit: usize) -> Self {
         DecodeCache {
             inner: Mutex::default(),
-            limit,
+            limit: AtomicUsize::new(limit),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
             errors: AtomicU64::new(0),
         }
+    }
+
+    /// Keeps at most `bytes` from the next object on.
+    pub fn limit_to(&self, bytes: usize) {
+        self.limit.store(bytes, Ordering::Relaxed);
     }
 
     /// The decoded object, from the cache or decoded now.
@@ -76,9 +86,34 @@ impl DecodeCache {
         Ok(value)
     }
 
+    /// As [`DecodeCache::decode`], for one of several objects: `None` if it is to be left out, with a warning the first
+    /// time.
+    pub fn decode_listed<K>(&self, object: &Object) -> Option<Arc<K>>
+    where
+        K: DeserializeOwned + Send + Sync + 'static,
+    {
+        let error = match self.decode::<K>(object) {
+            Ok(value) => return Some(value),
+            Err(error) => error,
+        };
+        let mut inner = self.inner.lock().expect("no holder of this lock panics");
+        let first = inner.tell(object.0.state, TypeId::of::<K>());
+        drop(inner);
+        if first {
+            tracing::warn!(
+                kind = object.path("kind"),
+                key = error.key.as_str(),
+                wanted = error.wanted,
+                "an object does not decode: lists leave it out"
+            );
+        }
+        None
+    }
+
     /// Drops what was decoded from an object that left the store.
     pub fn forget(&self, object: &Object) {
         let mut inner = self.inner.lock().expect("no holder of this lock panics");
+        inner.told.remove(&object.0.state);
         if let Some(decoded) = inner.objects.remove(&object.0.state) {
             inner.bytes -= decoded.iter().map(|decoded| decoded.bytes).sum::<usize>();
         }
@@ -103,7 +138,8 @@ impl DecodeCache {
     }
 
     fn keep(&self, state: StateId, decoded: Decoded) {
-        if decoded.bytes > self.limit {
+        let limit = self.limit.load(Ordering::Relaxed);
+        if decoded.bytes > limit {
             return;
         }
         let mut inner = self.inner.lock().expect("no holder of this lock panics");
@@ -115,11 +151,24 @@ impl DecodeCache {
         kept.push(decoded);
         inner.bytes += bytes;
         inner.order.push_back((state, type_id));
-        inner.shrink(self.limit);
+        inner.shrink(limit);
     }
 }
 
 impl Inner {
+    /// Whether it is to be told now that `state` is left out: not twice, and not of older ones beyond the bound.
+    fn tell(&mut self, state: StateId, type_id: TypeId) -> bool {
+        let types = self.told.entry(state).or_default();
+        if types.contains(&type_id) {
+            return false;
+        }
+        types.push(type_id);
+        if self.told.len() <= TOLD_STATES {
+            return true;
+        }
+        self.told.pop_first().is_some_and(|(oldest, _)| oldest != state)
+    }
+
     fn shrink(&mut self, limit: usize) {
         // Entries whose object left the store are only names by now; they must not pile up either.
         while self.bytes > limit || self.order.len() > 64 + 2 * self.objects.len() {
@@ -193,6 +242,35 @@ mod tests {
             assert!(cache.bytes() <= 2000);
             assert!(Arc::ptr_eq(&kept, &cache.decode::<Value>(&hot).unwrap()), "{number}");
         }
+    }
+
+    #[test]
+    fn each_state_is_told_of_once_for_each_type_and_within_the_bound() {
+        let mut inner = Inner::default();
+        let states: Vec<StateId> = (0..TOLD_STATES + 2).map(|_| StateId::next()).collect();
+        let (value, text) = (TypeId::of::<Value>(), TypeId::of::<String>());
+        for state in &states[1..=TOLD_STATES] {
+            assert!(inner.tell(*state, value) && inner.tell(*state, text));
+        }
+        for _ in 0..2 {
+            assert!(states[1..=TOLD_STATES].iter().all(|state| !inner.tell(*state, value)));
+            assert!(!inner.tell(states[0], value), "older than all that are remembered");
+        }
+        assert!(inner.tell(states[TOLD_STATES + 1], value), "a newer one takes the place of the oldest");
+        assert_eq!(inner.told.len(), TOLD_STATES);
+    }
+
+    #[test]
+    fn what_left_the_store_is_no_longer_remembered() {
+        let cache = DecodeCache::new(2000);
+        let object = object("a");
+        for _ in 0..2 {
+            assert!(cache.decode_listed::<Vec<String>>(&object).is_none());
+        }
+        assert_eq!(cache.inner.lock().unwrap().told.len(), 1);
+        assert_eq!(cache.counts().2, 2, "each read is counted");
+        cache.forget(&object);
+        assert!(cache.inner.lock().unwrap().told.is_empty());
     }
 
     #[test]

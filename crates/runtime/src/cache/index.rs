@@ -1,7 +1,9 @@
 //! Secondary indexes: from a value that a function reads off each object to the objects that have it.
 
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use imbl::OrdSet;
 
@@ -27,7 +29,9 @@ pub struct Index {
 
 impl Index {
     /// An index by a function. Keep it cheap: it runs once for each change. Accessors on metadata are free,
-    /// [`Object::path`] expands the object, [`Object::decode`] costs the most.
+    /// [`Object::path`] expands the object, [`Object::decode`] costs the most. It must not call the cache, which is
+    /// being written. An object that it panics on is not in the index; that is counted
+    /// (`setpoint_informer_index_panics_total`) and logged by its key, and concerns no other object.
     pub fn new<F>(name: &str, values: F) -> Self
     where
         F: Fn(&Object) -> Vec<String> + Send + Sync + 'static,
@@ -79,22 +83,27 @@ pub struct UnknownIndex {
 pub(super) struct IndexState {
     pub index: Index,
     pub entries: OrdSet<(Arc<str>, Key)>,
+    /// States of objects that the function panicked on.
+    pub panics: Arc<AtomicU64>,
 }
 
 impl IndexState {
     pub fn new(index: Index) -> Self {
-        IndexState { index, entries: OrdSet::new() }
+        IndexState { index, entries: OrdSet::new(), panics: Arc::default() }
     }
 
     /// Moves one key from the values of `old` to those of `new`.
     pub fn change(&mut self, old: Option<&Object>, new: Option<&Object>) {
-        let values = |object: Option<&Object>| {
-            let mut values = object.map_or_else(Vec::new, |object| (self.index.values)(object));
-            values.sort_unstable();
-            values.dedup();
+        let before = old.and_then(|old| self.values(old)).unwrap_or_default();
+        let after = new.and_then(|new| {
+            let values = self.values(new);
+            // Only of the new state: it was the new one before it was the old one.
+            if values.is_none() {
+                self.note_panic(new);
+            }
             values
-        };
-        let (before, after) = (values(old), values(new));
+        });
+        let after = after.unwrap_or_default();
         if before == after {
             return;
         }
@@ -106,6 +115,25 @@ impl IndexState {
             let value = self.shared(value);
             self.entries.insert((value, key.clone()));
         }
+    }
+
+    /// The values of `object`, sorted; `None` when the function panicked on it. It runs while the store is locked: a
+    /// panic that went on would leave no reader a store.
+    fn values(&self, object: &Object) -> Option<Vec<String>> {
+        let mut values = std::panic::catch_unwind(AssertUnwindSafe(|| (self.index.values)(object))).ok()?;
+        values.sort_unstable();
+        values.dedup();
+        Some(values)
+    }
+
+    fn note_panic(&self, object: &Object) {
+        self.panics.fetch_add(1, Ordering::Relaxed);
+        tracing::error!(
+            index = self.index.name(),
+            kind = object.path("kind"),
+            key = object.key().as_str(),
+            "the function of an index panicked: the index does not have the object"
+        );
     }
 
     /// The keys that have `value`, sorted.

@@ -21,6 +21,9 @@ use crate::informer::InformerMetrics;
 use crate::key::Key;
 use crate::revision::parse_revision_bytes;
 
+/// How many field managers' field sets are kept: each is looked for in every object.
+pub const MAX_OWNERS: usize = 64;
+
 /// The field managers that this process applies with: of these, the cache keeps the field sets.
 ///
 /// Clones share one set. Objects that were cached before a manager was added lack its field set until they change.
@@ -28,10 +31,15 @@ use crate::revision::parse_revision_bytes;
 pub struct FieldOwners(Arc<RwLock<Vec<String>>>);
 
 impl FieldOwners {
-    /// Adds a field manager.
+    /// Adds a field manager. Beyond [`MAX_OWNERS`] of them none is added: its applies are sent, also where they change
+    /// nothing.
     pub fn add(&self, manager: &str) {
+        let known = |managers: &[String]| managers.iter().any(|known| known == manager);
+        if known(&self.0.read().expect("no holder of this lock panics")) {
+            return;
+        }
         let mut managers = self.0.write().expect("no holder of this lock panics");
-        if !managers.iter().any(|known| known == manager) {
+        if managers.len() < MAX_OWNERS && !known(&managers) {
             managers.push(manager.to_owned());
         }
     }
@@ -97,13 +105,31 @@ pub fn remove_paths<const N: usize>(paths: [&'static str; N]) -> Transform {
     })
 }
 
+/// What a reflector keeps of the objects that it reads.
+///
+/// ```
+/// use setpoint::{ObjectOptions, remove_paths};
+/// let options = ObjectOptions { transform: Some(remove_paths(["data"])), ..ObjectOptions::default() };
+/// # assert!(options.transform.is_some());
+/// ```
+#[derive(Clone, Default)]
+pub struct ObjectOptions {
+    /// The field managers whose field sets are kept.
+    pub field_owners: FieldOwners,
+    /// Changes objects before they are handed on.
+    pub transform: Option<Transform>,
+}
+
 /// What one kind's objects are read with.
 #[derive(Clone, Default)]
 pub(crate) struct IngestOptions {
-    /// What objects begin with that lists give without their types: a brace, kind, apiVersion, a comma.
+    /// What objects begin with that lists give without their types: a brace, kind, apiVersion, a comma. Without it the
+    /// list's own types tell.
     pub types: Option<Cow<'static, str>>,
     pub field_owners: FieldOwners,
     pub transform: Option<Transform>,
+    /// Keep nothing but the metadata of an object, whatever the server sent.
+    pub metadata_only: bool,
     /// Counts objects whose metadata is not what Kubernetes defines.
     pub metrics: Option<Arc<InformerMetrics>>,
     /// Gives the dictionary to compress with; without it objects stay raw.
@@ -164,6 +190,19 @@ impl Ingest {
         self.scratch = Vec::new();
         self.key = String::new();
         self.bases.rest();
+    }
+
+    /// Whether nobody told yet what objects begin with that come without their types.
+    pub fn lacks_types(&self) -> bool {
+        self.options.types.is_none()
+    }
+
+    /// Tells what the objects of a list begin with, by its own kind and apiVersion, both as JSON has them.
+    pub fn learn_types(&mut self, list_kind: &str, api_version: &str) {
+        // A plain `List` is of anything.
+        let kind = list_kind.strip_suffix("List").filter(|kind| !kind.is_empty());
+        let types = kind.map(|kind| format!(r#"{{"kind":"{kind}","apiVersion":"{api_version}","#));
+        self.options.types = types.map(Cow::Owned);
     }
 
     /// Reads an object that reaches to the end of `json`.
@@ -248,7 +287,9 @@ impl Ingest {
     }
 
     fn transformed(&self, json: &[u8]) -> Option<Vec<u8>> {
-        self.options.transform.as_ref().and_then(|transform| transform(json))
+        let reduced = if self.options.metadata_only { metadata_alone(json) } else { None };
+        let transform = self.options.transform.as_ref();
+        transform.and_then(|transform| transform(reduced.as_deref().unwrap_or(json))).or(reduced)
     }
 
     fn packed(&mut self, json: &[u8], group: u64) -> Body {
@@ -281,9 +322,38 @@ impl Ingest {
     }
 }
 
+/// The metadata of an object as its own, or `None` if it is no more already.
+fn metadata_alone(json: &[u8]) -> Option<Vec<u8>> {
+    let (mut metadata, mut is_partial, mut more) = (None, false, false);
+    let read = Cursor::new(json).fields(|cursor, name| {
+        match name.raw {
+            b"metadata" => metadata = Some(cursor.value()?),
+            b"kind" => is_partial = cursor.value()? == br#""PartialObjectMetadata""#,
+            b"apiVersion" => {
+                cursor.value()?;
+            }
+            _ if metadata.is_some() => {
+                more = true;
+                return Ok(false);
+            }
+            _ => {
+                more = true;
+                cursor.value()?;
+            }
+        }
+        Ok(true)
+    });
+    if read.is_ok() && is_partial && !more {
+        return None;
+    }
+    let types = br#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":"#;
+    Some([types, metadata?, b"}"].concat())
+}
+
+/// An entry of `managedFields` as the server writes it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ManagedFieldsJson<'a> {
+pub(crate) struct ManagedFieldsJson<'a> {
     #[serde(default)]
     manager: String,
     #[serde(default)]
@@ -297,7 +367,7 @@ struct ManagedFieldsJson<'a> {
 }
 
 impl ManagedFieldsJson<'_> {
-    fn compact(self) -> ManagedFields {
+    pub(crate) fn compact(self) -> ManagedFields {
         ManagedFields {
             manager: self.manager,
             operation: self.operation,
@@ -360,6 +430,23 @@ mod tests {
             assert_eq!(training.base_bytes().load(Ordering::Relaxed), one_base, "one workload, one base");
             let (third, later) = pod("third", false);
             assert!(later.is_none() && third.raw_bytes() == 0);
+        }
+    }
+
+    #[test]
+    fn metadata_alone_is_kept_of_whole_objects_where_no_more_was_asked_for() {
+        let mut ingest = Ingest::new(IngestOptions { metadata_only: true, ..IngestOptions::default() });
+        let partial =
+            r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"x"}}"#;
+        for json in [
+            partial,
+            r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"x"}}"#,
+            r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"x","managedFields":[]},"spec":{"a":"}"}}"#,
+            r#"{"apiVersion":"v1","data":{"metadata":{}},"kind":"ConfigMap","metadata":{"name":"x"}}"#,
+            r#"{"metadata":{"name":"x"},"spec":{}}"#,
+        ] {
+            let object = ingest.object(json.as_bytes()).unwrap();
+            assert_eq!(String::from_utf8_lossy(&object.json()), partial, "{json}");
         }
     }
 

@@ -15,6 +15,14 @@ use crate::key::join_key;
 /// Reads a store's objects as `K`: a typed resource, `DynamicObject`, `PartialObjectMeta<_>`, or any partial type
 /// that can be decoded. What was decoded lately is shared.
 ///
+/// # Objects that are no `K`
+/// An object that does not decode is an error on its own key: [`Lister::get`] of it is an error. Reads of several
+/// objects leave it out, or one odd object would fail every reconcile that lists its kind. Each time is counted
+/// (`setpoint_informer_decode_errors_total`), and the first time that a state of an object is left out, that is warned
+/// of with its kind and key. Whoever must know of every object, say because it makes those that it does not find,
+/// looks at the keys and the metadata, which are always there: [`Lister::snapshot`] has them, or a lister of
+/// `PartialObjectMeta<K>`.
+///
 /// ```
 /// use setpoint::{Delta, Lister, Object, Scope, Store};
 /// let store = Store::default();
@@ -44,7 +52,7 @@ pub enum ListError {
     /// The index was not declared.
     #[error(transparent)]
     UnknownIndex(#[from] UnknownIndex),
-    /// One of the objects found is no `K`.
+    /// An object is no `K`. Reads of several objects leave those out, so that none gives this at present.
     #[error(transparent)]
     Decode(#[from] DecodeError),
 }
@@ -93,41 +101,48 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Lister<K> {
         object.map(|object| self.decode(&object)).transpose()
     }
 
-    /// All objects, sorted by key.
+    /// Those of `objects` that are a `K`, in their order; see [the others](Lister#objects-that-are-no-k).
+    pub fn decode_all<'a>(&self, objects: impl IntoIterator<Item = &'a Object>) -> Vec<Arc<K>> {
+        let decoded = objects.into_iter().map(|object| self.store.decoded().decode_listed(object));
+        decoded.flatten().collect()
+    }
+
+    /// All objects, sorted by key, without [those that are no `K`](Lister#objects-that-are-no-k).
     ///
     /// # Errors
-    /// When one of them is no `K`; [`Snapshot::iter`] with [`Lister::decode`] takes them one at a time.
+    /// None at present.
     pub fn list(&self) -> Result<Vec<Arc<K>>, DecodeError> {
-        self.snapshot().iter().map(|object| self.decode(object)).collect()
+        Ok(self.decode_all(self.snapshot().iter()))
     }
 
-    /// The objects of one namespace, sorted by name.
+    /// The objects of one namespace, sorted by name, without [those that are no `K`](Lister#objects-that-are-no-k).
     ///
     /// # Errors
-    /// When one of them is no `K`.
+    /// None at present.
     pub fn list_namespace(&self, namespace: &str) -> Result<Vec<Arc<K>>, DecodeError> {
-        self.snapshot().in_namespace(namespace).map(|object| self.decode(object)).collect()
+        Ok(self.decode_all(self.snapshot().in_namespace(namespace)))
     }
 
-    /// The objects of one namespace, or of all, whose labels match. Only those are decoded.
+    /// The objects of one namespace, or of all, whose labels match, without
+    /// [those that are no `K`](Lister#objects-that-are-no-k). Only those that match are decoded.
     ///
     /// # Errors
-    /// When one of them is no `K`.
+    /// None at present.
     pub fn select(
         &self,
         namespace: Option<&str>,
         matcher: &LabelMatcher,
     ) -> Result<Vec<Arc<K>>, DecodeError> {
-        self.snapshot().select(namespace, matcher).map(|object| self.decode(object)).collect()
+        Ok(self.decode_all(self.snapshot().select(namespace, matcher)))
     }
 
-    /// The objects that the index `name` finds under `value`.
+    /// The objects that the index `name` finds under `value`, without
+    /// [those that are no `K`](Lister#objects-that-are-no-k).
     ///
     /// # Errors
-    /// When no such index was declared, or one of the objects is no `K`.
+    /// When no such index was declared.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<K>>, ListError> {
         let snapshot = self.snapshot();
-        let found = snapshot.by_index(name, value)?;
-        found.map(|object| self.decode(object).map_err(ListError::from)).collect()
+        Ok(self.decode_all(snapshot.by_index(name, value)?))
     }
 }

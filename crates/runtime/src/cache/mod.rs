@@ -22,7 +22,7 @@ mod training;
 
 pub use decode::DEFAULT_DECODED_BYTES;
 pub use index::{Index, IndexConflict, IndexFn, UnknownIndex};
-pub use ingest::{FieldOwners, Transform, remove_paths};
+pub use ingest::{FieldOwners, MAX_OWNERS, ObjectOptions, Transform, remove_paths};
 pub use labels::Labels;
 pub use lister::{ListError, Lister};
 pub use object::{DecodeError, ManagedFields, Object, ObjectError, Uid};
@@ -30,7 +30,7 @@ pub use selector::{LabelMatcher, SelectorError};
 pub use snapshot::{Progress, Scope, Snapshot};
 pub use store::{Store, Waited};
 
-pub(crate) use ingest::{Ingest, IngestOptions};
+pub(crate) use ingest::{Ingest, IngestOptions, ManagedFieldsJson};
 pub(crate) use metadata::Metadata;
 pub(crate) use scan::{Cursor, Malformed, Text};
 pub(crate) use training::Training;

@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use super::compress::{Body, Packer};
 use super::labels::Labels;
 use super::scan::{self, Cursor};
+use crate::error::redact;
 use crate::key::Key;
 use crate::revision::Revision;
 
@@ -51,7 +52,7 @@ pub(super) struct Entry {
 }
 
 /// Tells states of objects apart in this process. One state in two forms, raw and small, has one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct StateId(u64);
 
 impl StateId {
@@ -255,7 +256,12 @@ impl Object {
             key: self.0.key.clone(),
             revision: self.0.revision,
             wanted: std::any::type_name::<K>(),
-            message: redact(error.to_string()).into(),
+            message: match json.is_empty() {
+                true => {
+                    "only its metadata is cached: the transform panicked on it, or left nothing of it".into()
+                }
+                false => redact(&error.to_string()).into(),
+            },
         });
         decoded.map(|value| (value, json.len()))
     }
@@ -314,6 +320,16 @@ impl Object {
             || (self.0.revision != 0 && self.0.revision == other.0.revision && self.0.uid == other.0.uid)
     }
 
+    /// Whether both came of one word of the server's.
+    pub(crate) fn same_reading(&self, other: &Object) -> bool {
+        self.0.state == other.0.state
+    }
+
+    /// Whether both hold the same; expands them.
+    pub(super) fn same_content(&self, other: &Object) -> bool {
+        self.managed_fields() == other.managed_fields() && self.json() == other.json()
+    }
+
     /// Whether both are one and the same value in memory.
     pub fn ptr_eq(&self, other: &Object) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -361,14 +377,6 @@ impl fmt::Display for Uid {
 impl fmt::Debug for Uid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
-    }
-}
-
-/// Cuts quoted values out of a decoder's words.
-fn redact(message: String) -> String {
-    match (message.find('"'), message.rfind('"')) {
-        (Some(first), Some(last)) if first < last => format!("{}…{}", &message[..=first], &message[last..]),
-        _ => message,
     }
 }
 

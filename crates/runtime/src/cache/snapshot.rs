@@ -2,6 +2,7 @@
 
 use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use imbl::OrdMap;
 
@@ -188,6 +189,11 @@ impl Snapshot {
         let index = self.0.indexes.iter().find(|state| *state.index.name == *name);
         let index = index.ok_or_else(|| UnknownIndex { name: name.to_owned() })?;
         Ok(index.keys(value).filter_map(|key| self.0.objects.get(key)))
+    }
+
+    /// States of objects that the function of an index has panicked on.
+    pub(crate) fn index_panics(&self) -> u64 {
+        self.0.indexes.iter().map(|state| state.panics.load(Ordering::Relaxed)).sum()
     }
 
     /// The first object whose key comes after `key`, or the first of all.

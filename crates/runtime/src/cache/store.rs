@@ -160,7 +160,7 @@ impl Store {
     ///
     /// An event that is older than what is cached changes nothing. A replacement deletes what it does not contain;
     /// those deletions are marked as inferred. An object that was deleted and made anew under its name gives a
-    /// deletion and an addition, never an update.
+    /// deletion and an addition, never an update. [`Delta::Sync`] gives an update of each object to what it is.
     pub fn apply(&self, scope: &Scope, delta: Delta) -> Vec<Event> {
         let mut events = Vec::new();
         self.apply_all(scope, [delta], &mut events);
@@ -170,14 +170,14 @@ impl Store {
     /// Applies changes as one: readers see all of them or none.
     pub fn apply_all(&self, scope: &Scope, deltas: impl IntoIterator<Item = Delta>, events: &mut Vec<Event>) {
         let mut deltas = deltas.into_iter().peekable();
-        let replaces = matches!(deltas.peek(), Some(Delta::Replaced { .. }));
+        let is_large = matches!(deltas.peek(), Some(Delta::Replaced { .. } | Delta::Sync));
         let change = |writer: &mut Writer, state: &mut State| {
             let mut change = Change { store: &self.0, writer, state, events };
             for delta in deltas {
                 change.apply(scope, delta);
             }
         };
-        if replaces { self.write_aside(change) } else { self.write(change) }
+        if is_large { self.write_aside(change) } else { self.write(change) }
     }
 
     /// Forgets a scope and what was cached in it.
@@ -310,7 +310,7 @@ impl Change<'_> {
             Delta::Deleted(object) => self.delete(object),
             Delta::Bookmark { .. } => self.writer.forget_deletions_until(revision),
             Delta::Replaced { revision, objects } => return self.replace(scope, revision, objects),
-            Delta::Sync => return,
+            Delta::Sync => return self.sync(scope),
         }
         let progress = self.state.scopes.entry(scope);
         progress.revision = progress.revision.max(revision);
@@ -352,9 +352,11 @@ impl Change<'_> {
         self.retain(scope, |key| listed.binary_search(&key).is_ok());
         drop(listed);
         for object in objects.into_iter().filter(|object| scope.covers(object.namespace())) {
-            let unchanged = self.state.objects.get(object.key()).is_some_and(|known| {
-                known.uid() == object.uid() && known.revision() == object.revision() && known.revision() != 0
-            });
+            // A server that went back gives the same revisions anew, to other states.
+            let unchanged =
+                self.state.objects.get(object.key()).is_some_and(|known| {
+                    known.same_state(&object) && (!reset || known.same_content(&object))
+                });
             if !unchanged {
                 self.put(object, first);
             }
@@ -362,18 +364,16 @@ impl Change<'_> {
         self.writer.clear();
     }
 
+    /// Tells each object of `scope` again.
+    fn sync(&mut self, scope: &Scope) {
+        let again = |object: &Object| Event::Update { old: object.clone(), new: object.clone() };
+        self.events.extend(within(self.state, scope).map(again));
+    }
+
     /// Deletes what `keep` refuses within `scope`.
     fn retain(&mut self, scope: &Scope, keep: impl Fn(&Key) -> bool) {
-        let gone: Vec<Key> = match scope {
-            Scope::All => self.state.objects.keys().filter(|key| !keep(key)).cloned().collect(),
-            Scope::Namespace(name) => {
-                let prefix = format!("{name}/");
-                let range =
-                    self.state.objects.range::<_, str>((Bound::Included(prefix.as_str()), Bound::Unbounded));
-                let own = range.map(|(key, _)| key).take_while(|key| key.as_str().starts_with(&prefix));
-                own.filter(|key| !keep(key)).cloned().collect()
-            }
-        };
+        let own = within(self.state, scope).map(Object::key);
+        let gone: Vec<Key> = own.filter(|key| !keep(key)).cloned().collect();
         for key in gone {
             if let Some(object) = self.take(&key) {
                 self.events.push(Event::Delete { object, final_state_unknown: true });
@@ -413,6 +413,15 @@ impl Change<'_> {
         self.store.bytes.fetch_sub(object.heap_bytes() as u64, Ordering::Relaxed);
         self.store.decoded.forget(object);
     }
+}
+
+fn within<'a>(state: &'a State, scope: &Scope) -> impl Iterator<Item = &'a Object> + use<'a> {
+    let prefix = match scope {
+        Scope::All => String::new(),
+        Scope::Namespace(name) => format!("{name}/"),
+    };
+    let range = state.objects.range::<_, str>((Bound::Included(prefix.as_str()), Bound::Unbounded));
+    range.map(|(_, object)| object).take_while(move |object| object.key().as_str().starts_with(&prefix))
 }
 
 impl Writer {

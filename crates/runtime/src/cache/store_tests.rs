@@ -82,6 +82,22 @@ fn a_replacement_infers_deletions_and_leaves_the_unchanged_alone() {
 }
 
 #[test]
+fn a_server_that_went_back_gives_old_revisions_to_other_states() {
+    let store = Store::default();
+    let valued = |name: &str, value: u32| {
+        let metadata = format!(r#"{{"name":"{name}","namespace":"a","uid":"u","resourceVersion":"4"}}"#);
+        Object::from_json(format!(r#"{{"metadata":{metadata},"value":{value}}}"#).as_bytes()).unwrap()
+    };
+    apply(&store, Delta::Replaced { revision: 9, objects: vec![valued("x", 1), valued("y", 1)] });
+    let objects = || vec![valued("x", 1), valued("y", 2)];
+    assert!(apply(&store, Delta::Replaced { revision: 9, objects: objects() }).is_empty(), "not looked at");
+    let told = store.apply(&Scope::All, Delta::Replaced { revision: 5, objects: objects() });
+    assert_eq!(words(&told), ["~a/y@4"]);
+    assert!(!told[0].is_resync(), "another state under an old revision");
+    assert_eq!(store.get("a/y").unwrap().path("value").as_deref(), Some("2"));
+}
+
+#[test]
 fn scopes_are_replaced_and_removed_on_their_own() {
     let store = Store::default();
     let (a, b) = (Scope::namespace("a"), Scope::namespace("b"));
@@ -97,6 +113,22 @@ fn scopes_are_replaced_and_removed_on_their_own() {
     assert_eq!(words(&store.apply(&a, Delta::Replaced { revision: 6, objects: vec![] })), ["?a/x@1"]);
     assert_eq!(words(&store.remove_scope(&b)), ["?b/x@1"]);
     assert!(store.progress(Some("b")).is_none());
+}
+
+#[test]
+fn a_sync_tells_each_object_of_its_scope_again_and_changes_nothing() {
+    let store = Store::default();
+    let (a, b) = (Scope::namespace("a"), Scope::namespace("b"));
+    store.apply(
+        &a,
+        Delta::Replaced { revision: 5, objects: vec![object("a/x", "u", 1), object("a/y", "v", 2)] },
+    );
+    store.apply(&b, Delta::Replaced { revision: 7, objects: vec![object("b/x", "w", 3)] });
+    let told = store.apply(&a, Delta::Sync);
+    assert_eq!(words(&told), ["~a/x@1", "~a/y@2"]);
+    assert!(told.iter().all(Event::is_resync));
+    assert_eq!(apply(&store, Delta::Sync), ["~a/x@1", "~a/y@2", "~b/x@3"]);
+    assert_eq!((store.revision(), store.stale_events(), store.progress(None)), (5, 0, None));
 }
 
 #[tokio::test]

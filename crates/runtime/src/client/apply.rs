@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use kube::core::ApiResource;
 use serde::Serialize;
 use serde_json::Value;
@@ -59,12 +60,13 @@ impl Client {
         let resource = K::api_resource();
         let (key, config) = configuration(&resource, config, subresource)?;
         let key = self.key_for::<K>(key)?;
+        let write = apply(&resource, &key, subresource);
+        self.check_write(&write)?;
         if let Some(object) = self.already_applied(&resource, &key, &config, subresource).await {
-            let declared = self.typed_informer_for::<K>(place_of(&key))?;
+            let declared = self.typed_informer_for::<K>(Where::of(key.namespace()))?;
             return Ok(declared.informer.lister::<K>().decode(&object)?);
         }
-        let answer = self.send_apply(&resource, &key, &config, subresource).await?;
-        decode(&resource.kind, &answer).map(Arc::new)
+        decode(&resource.kind, &self.send_apply(write, &config).await?).map(Arc::new)
     }
 
     pub(super) async fn apply_value(
@@ -74,30 +76,23 @@ impl Client {
         subresource: Option<&str>,
     ) -> Result<Value, ClientError> {
         let (key, config) = configuration(resource, config, subresource)?;
+        let write = apply(resource, &key, subresource);
+        self.check_write(&write)?;
         if let Some(object) = self.already_applied(resource, &key, &config, subresource).await {
             return decode(&resource.kind, &object.json());
         }
-        decode(&resource.kind, &self.send_apply(resource, &key, &config, subresource).await?)
+        decode(&resource.kind, &self.send_apply(write, &config).await?)
     }
 
-    async fn send_apply(
-        &self,
-        resource: &ApiResource,
-        key: &Key,
-        config: &Value,
-        subresource: Option<&str>,
-    ) -> Result<bytes::Bytes, ClientError> {
-        self.write(Write {
-            verb: Verb::Apply,
-            resource,
-            namespace: key.namespace(),
-            name: Some(key.name()),
-            subresource,
-            content_type: APPLY,
-            body: encode(resource, config)?,
-            force: true,
-        })
-        .await
+    async fn send_apply(&self, mut write: Write<'_>, config: &Value) -> Result<Bytes, ClientError> {
+        write.body = encode(write.resource, config)?;
+        let owner = &self.identity.field_owner;
+        self.core.field_owners.add(owner);
+        let answer = self.write_unchecked(&write).await?;
+        if !self.dry_run {
+            self.core.applied.learn(owner, &answer);
+        }
+        Ok(answer)
     }
 
     /// The cached object, if applying `config` would change nothing.
@@ -108,8 +103,13 @@ impl Client {
         config: &Value,
         subresource: Option<&str>,
     ) -> Option<Object> {
-        let declared = self.informer_for(resource, place_of(key), false).ok()?;
-        let object = self.state_for(&declared, Some(key), None).await.ok()?.get(key.as_str())?;
+        let declared = self.informer_for(resource, Where::of(key.namespace()), false).ok()?;
+        let state = self.state_for(&declared, Some(key), None).await.ok()?;
+        // Against a state from before an own write nothing can be compared.
+        if self.core.writes.lacking(declared.number, key, &state) {
+            return None;
+        }
+        let object = state.get(key.as_str())?;
         let owned = self.owned_fields(&object, subresource)?;
         if owned.api_version != resource.api_version || object.is_terminating() {
             return None;
@@ -125,29 +125,73 @@ impl Client {
         unchanged.then_some(object)
     }
 
-    fn owned_fields<'a>(&self, object: &'a Object, subresource: Option<&str>) -> Option<&'a ManagedFields> {
-        object.managed_fields().iter().find(|fields| {
-            fields.manager == self.identity.field_owner
-                && fields.operation == "Apply"
-                && fields.subresource == subresource.unwrap_or_default()
-        })
+    /// What this client owns of an object, if that is known.
+    fn owned_fields<'a>(
+        &self,
+        object: &'a Object,
+        subresource: Option<&str>,
+    ) -> Option<Cow<'a, ManagedFields>> {
+        let (owner, subresource) = (&self.identity.field_owner, subresource.unwrap_or_default());
+        let cached = object.managed_fields().iter().find(|fields| {
+            fields.manager == *owner && fields.operation == "Apply" && fields.subresource == subresource
+        });
+        let told = || self.core.applied.find(owner, object.uid(), object.revision(), subresource);
+        cached.map(Cow::Borrowed).or_else(|| told().map(Cow::Owned))
     }
 
-    /// The part of a cached object that this client applied: what to change and apply again. `None` if it applied
-    /// nothing there.
+    /// The part of an object that this client applied: what to change and apply again. `None` if it applied nothing
+    /// there. From the cache where that knows; the server is asked about objects that were cached before this client's
+    /// first apply, or without some of its fields (see [`InformerOptions`](crate::InformerOptions)).
     ///
     /// # Errors
-    /// When no informer keeps the kind, or the object does not decode.
+    /// When no informer keeps the kind, the object does not decode, or what the server says.
     pub async fn extract<K: Kind>(&self, key: impl Into<Key>) -> Result<Option<Value>, ClientError> {
-        let key = self.key_for::<K>(key)?;
+        self.extract_at::<K>(self.key_for::<K>(key)?, None).await
+    }
+
+    /// As [`Client::extract`], of what was applied with [`Client::apply_status`].
+    ///
+    /// # Errors
+    /// As [`Client::extract`].
+    pub async fn extract_status<K: Kind>(&self, key: impl Into<Key>) -> Result<Option<Value>, ClientError> {
+        self.extract_at::<K>(self.key_for::<K>(key)?, Some("status")).await
+    }
+
+    async fn extract_at<K: Kind>(
+        &self,
+        key: Key,
+        subresource: Option<&str>,
+    ) -> Result<Option<Value>, ClientError> {
         let resource = K::api_resource();
-        let declared = self.typed_informer_for::<K>(place_of(&key))?;
+        self.check_read(Verb::Get, &resource.kind, key.namespace(), Some(key.name()))?;
+        let declared = self.typed_informer_for::<K>(Where::of(key.namespace()))?;
         let Some(object) = self.state_for(&declared, Some(&key), None).await?.get(key.as_str()) else {
             return Ok(None);
         };
-        let Some(owned) = self.owned_fields(&object, None) else { return Ok(None) };
-        let fields: Value = decode(&resource.kind, &owned.fields)?;
-        let stored: Value = decode(&resource.kind, &object.json())?;
+        let cached = match self.owned_fields(&object, subresource) {
+            Some(owned) => {
+                Some((decode(&resource.kind, &owned.fields)?, decode(&resource.kind, &object.json())?))
+            }
+            None => None,
+        };
+        let cached: Option<(Value, Value)> =
+            cached.filter(|(fields, stored)| owned::is_whole(fields, stored));
+        let (fields, stored) = match cached {
+            Some(known) => known,
+            None => {
+                let Some(live) = self.live_get::<Value>(&resource, &key, None).await? else {
+                    return Ok(None);
+                };
+                let entries = live["metadata"]["managedFields"].as_array();
+                let own = entries.into_iter().flatten().find(|entry| {
+                    entry["manager"] == self.identity.field_owner.as_str()
+                        && entry["operation"] == "Apply"
+                        && entry["subresource"].as_str() == subresource
+                });
+                let Some(fields) = own.map(|own| own["fieldsV1"].clone()) else { return Ok(None) };
+                (fields, live)
+            }
+        };
         let mut config = owned::extract(&fields, &stored);
         config["apiVersion"] = resource.api_version.clone().into();
         config["kind"] = resource.kind.clone().into();
@@ -156,6 +200,20 @@ impl Client {
             config["metadata"]["namespace"] = namespace.into();
         }
         Ok(Some(config))
+    }
+}
+
+/// An apply, still without its body: most are never sent.
+fn apply<'a>(resource: &'a ApiResource, key: &'a Key, subresource: Option<&'a str>) -> Write<'a> {
+    Write {
+        verb: Verb::Apply,
+        resource,
+        namespace: key.namespace(),
+        name: Some(key.name()),
+        subresource,
+        content_type: APPLY,
+        body: Bytes::new(),
+        force: true,
     }
 }
 
@@ -169,10 +227,6 @@ fn without_nulls(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(without_nulls),
         _ => {}
     }
-}
-
-fn place_of(key: &Key) -> Where<'_> {
-    key.namespace().map_or(Where::Cluster, Where::Namespace)
 }
 
 /// The configuration as it is sent, with its types; for a subresource only that part of it.

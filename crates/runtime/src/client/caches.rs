@@ -1,5 +1,6 @@
 //! The informers that a manager declared, and which of them answers a read.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,6 +19,14 @@ use crate::watch::{Namespaces, Target};
 pub(crate) struct Declared {
     pub(crate) number: usize,
     pub(crate) informer: SharedInformer,
+}
+
+impl Declared {
+    /// Whether an object with these labels in this namespace surely appears in its cache. What a field selector finds
+    /// cannot be judged from here: the answer is no.
+    pub(super) fn surely_sees(&self, namespace: Option<&str>, labels: &BTreeMap<String, String>) -> bool {
+        covers(&self.informer, Where::of(namespace)) && self.informer.target().surely_selects(labels)
+    }
 }
 
 /// All informers of a manager. Clones are one registry; it keeps them alive.
@@ -103,6 +112,13 @@ pub(crate) enum Where<'a> {
     Namespace(&'a str),
     Cluster,
     Everywhere,
+}
+
+impl<'a> Where<'a> {
+    /// Where an object is that has this namespace, or none.
+    pub(super) fn of(namespace: Option<&'a str>) -> Self {
+        namespace.map_or(Where::Cluster, Where::Namespace)
+    }
 }
 
 impl Caches {

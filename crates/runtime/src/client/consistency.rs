@@ -2,23 +2,31 @@
 //!
 //! After every successful write of our client the answer's resourceVersion (or, for a deletion, the uid) is noted
 //! for each informer that surely sees it. A read waits for what was written under its key (a list: for what was
-//! written of its kind in its namespace); a reconcile waits, before it starts, for what its predecessor wrote.
-//! A wait is bounded; when it ends in vain the note is dropped, so nothing waits twice for it.
+//! written of its kind in its namespace); a reconcile waits, before it starts, for what its predecessor wrote and for
+//! whatever this process wrote to its object. A wait is bounded; after one that ended in vain nothing waits for that
+//! write again.
 //!
 //! Never waited for: answers without a resourceVersion or with one that is no number, dry runs, and writes that an
-//! informer cannot be sure to see (other namespace, other labels, a field selector). A write that changed nothing
+//! informer cannot be sure to see (other namespace, other labels, a field selector) to objects that it does not have.
+//! One that it has it sees change, or leave because it is not what it looks for any more. A write that changed nothing
 //! has the resourceVersion of a state that the cache has seen or is about to see. A write that takes the last
 //! finalizer off an object that is to go ends it: its uid is waited for, as after a deletion.
+//!
+//! A write that was given up stays noted until the cache shows it: whoever compares with that cache, as an apply does that
+//! would be skipped, has to know that it is behind.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use serde::Deserialize;
+use kube::core::ApiResource;
 use tokio::time::Instant;
 
 use super::caches::{Caches, Declared};
-use crate::cache::{Object, Snapshot, Store, Uid};
+use super::expected::Expected;
+use super::written::{Written, WrittenList, WrittenMeta};
+use crate::cache::{Snapshot, Uid};
+use crate::informer::WeakInformer;
 use crate::key::Key;
 use crate::metrics::ClientMetrics;
 use crate::revision::{Revision, parse_revision};
@@ -30,216 +38,106 @@ const MAX_PENDING: usize = 65_536;
 /// When this many are pending, those that were seen meanwhile are swept out.
 const SWEEP: usize = 1024;
 
-/// What must come true in a cache.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Expected {
-    Seen {
-        revision: Revision,
-        epoch: u64,
-    },
-    /// Gone, and not merely not come yet: the cache has reached the revision that the object was written at.
-    Gone {
-        uid: Uid,
-        written: Revision,
-        epoch: u64,
-    },
-    /// Gone, or in another state than this: its deletion began.
-    Left {
-        uid: Uid,
-        state: Revision,
-        epoch: u64,
-    },
-}
-
-impl Expected {
-    /// Whether it has come true in a state, or never will because the server started over.
-    fn fulfilled(&self, state: &Snapshot, key: &Key) -> bool {
-        match self {
-            Expected::Seen { revision, epoch } => match state.progress(key.namespace()) {
-                Some(progress) => {
-                    progress.epoch != *epoch || (progress.synced && progress.revision >= *revision)
-                }
-                None => true,
-            },
-            Expected::Gone { uid, written, epoch } => {
-                let came = Expected::Seen { revision: *written, epoch: *epoch };
-                came.fulfilled(state, key) && state.get(key.as_str()).is_none_or(|object| object.uid() != uid)
-            }
-            Expected::Left { uid, state: left, epoch } => {
-                let came = Expected::Seen { revision: *left, epoch: *epoch };
-                let there = |object: &Object| object.uid() == uid && object.revision() <= *left;
-                came.fulfilled(state, key) && !state.get(key.as_str()).is_some_and(|object| there(&object))
-            }
-        }
-    }
-
-    /// Waits for it, without a deadline of its own.
-    async fn wait(&self, store: &Store, key: &Key) {
-        loop {
-            let changed = store.next_change();
-            if self.fulfilled(&store.snapshot(), key) {
-                return;
-            }
-            changed.await;
-        }
-    }
-}
-
-/// One write that one informer will see.
+/// One write that one informer will see. It does not keep the informer: of one that has ended nothing is expected.
 #[derive(Clone)]
 pub(crate) struct Pending {
-    pub(crate) declared: Declared,
-    pub(crate) key: Key,
-    pub(crate) expected: Expected,
+    number: usize,
+    informer: WeakInformer,
+    key: Key,
+    expected: Expected,
+    /// The number of the first write under this key that was not seen.
+    since: WriteNumber,
+    /// Nobody waits for it any more.
+    given_up: bool,
 }
 
+/// Counts the writes of a process.
+pub(crate) type WriteNumber = u64;
+
 impl Pending {
+    fn new(declared: &Declared, key: &Key, expected: Expected) -> Self {
+        let informer = declared.informer.downgrade();
+        Pending { number: declared.number, informer, key: key.clone(), expected, since: 0, given_up: false }
+    }
+
     pub(crate) fn fulfilled(&self) -> bool {
-        self.fulfilled_in(&self.declared.informer.store().snapshot())
+        let informer = self.informer.upgrade();
+        informer.is_none_or(|informer| self.fulfilled_in(&informer.store().snapshot()))
     }
 
     pub(super) fn fulfilled_in(&self, state: &Snapshot) -> bool {
         self.expected.fulfilled(state, &self.key)
+    }
+
+    /// The number of the first write under its key that was not seen when this was noted.
+    pub(super) fn since(&self) -> WriteNumber {
+        self.since
     }
 }
 
 /// All writes of the process that are not seen everywhere.
 #[derive(Clone)]
 pub(crate) struct Writes {
-    pending: Arc<Mutex<BTreeMap<(usize, Key), Pending>>>,
+    noted: Arc<Mutex<Noted>>,
     caches: Caches,
     metrics: Arc<ClientMetrics>,
     timeout: Duration,
 }
 
-/// The part of an answer that says which state was written.
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct Written {
-    #[serde(default)]
-    kind: String,
-    #[serde(default)]
-    metadata: WrittenMeta,
-    #[serde(default)]
-    details: WrittenDetails,
-    /// A namespace that finalizers of its own hold back.
-    #[serde(skip)]
-    namespace_held: bool,
-}
-
-/// The finalizers that only a namespace has, beside those of every object.
-#[derive(Deserialize)]
-struct WrittenNamespace {
-    spec: NamespaceFinalizers,
-}
-
-#[derive(Deserialize)]
-struct NamespaceFinalizers {
-    finalizers: Vec<String>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct WrittenMeta {
-    #[serde(default)]
-    name: String,
-    #[serde(default)]
-    namespace: Option<String>,
-    #[serde(default)]
-    uid: String,
-    #[serde(default)]
-    resource_version: String,
-    #[serde(default)]
-    labels: Option<BTreeMap<String, String>>,
-    #[serde(default)]
-    finalizers: Option<Vec<String>>,
-    #[serde(default)]
-    deletion_timestamp: Option<String>,
-    #[serde(default)]
-    deletion_grace_period_seconds: Option<i64>,
-}
-
-/// The objects that a deletion of several found.
-#[derive(Debug, Default, Deserialize)]
-struct WrittenList {
-    #[serde(default)]
-    items: Vec<Written>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct WrittenDetails {
-    #[serde(default)]
-    uid: String,
-}
-
-impl Written {
-    fn read(answer: &[u8]) -> Option<Written> {
-        let mut written: Written = serde_json::from_slice(answer).ok()?;
-        if written.kind == "Namespace" {
-            let namespace = serde_json::from_slice::<WrittenNamespace>(answer);
-            written.namespace_held = namespace.is_ok_and(|namespace| !namespace.spec.finalizers.is_empty());
-        }
-        Some(written)
-    }
-
-    /// Whether a deletion left the object there: it waits for finalizers or a grace period.
-    fn remains(&self) -> bool {
-        let metadata = &self.metadata;
-        metadata.deletion_timestamp.is_some()
-            && (self.namespace_held
-                || metadata.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty())
-                || metadata.deletion_grace_period_seconds.is_some_and(|seconds| seconds > 0))
-    }
-
-    /// Whether the write took away the last thing that the object's deletion waited for. The server answers with the
-    /// state before, at its old revision: only the object's end shows that the write was seen.
-    fn was_last(&self) -> bool {
-        self.metadata.deletion_timestamp.is_some() && !self.remains()
-    }
+#[derive(Default)]
+struct Noted {
+    pending: BTreeMap<(usize, Key), Pending>,
+    last: WriteNumber,
 }
 
 impl Writes {
     pub(crate) fn new(caches: Caches, metrics: Arc<ClientMetrics>, timeout: Duration) -> Self {
-        Writes { pending: Arc::default(), caches, metrics, timeout }
+        Writes { noted: Arc::default(), caches, metrics, timeout }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<(usize, Key), Pending>> {
-        self.pending.lock().expect("no holder of this lock panics")
+    fn lock(&self) -> MutexGuard<'_, Noted> {
+        self.noted.lock().expect("no holder of this lock panics")
     }
 
-    /// Notes a write by its answer; says for which caches it counts.
-    pub(crate) fn wrote(&self, resource: &kube::core::ApiResource, answer: &[u8]) -> Vec<Pending> {
+    /// Notes a write by its answer; says what is to be waited for.
+    pub(super) fn wrote(&self, resource: &ApiResource, answer: &[u8]) -> Vec<Pending> {
         let Some(written) = Written::read(answer) else { return Vec::new() };
-        if written.kind == "Status" || written.metadata.name.is_empty() {
+        // A Scale bears the name, uid and version of the object that it is of; what another answer bears is another's.
+        let scale = written.kind == "Scale";
+        if (written.kind != resource.kind && !scale) || written.metadata.name.is_empty() {
             return Vec::new();
         }
         let Some(revision) = parse_revision(&written.metadata.resource_version) else { return Vec::new() };
         let key = Key::new(written.metadata.namespace.as_deref(), &written.metadata.name);
         let ended = written.was_last();
         let WrittenMeta { uid, labels, .. } = written.metadata;
-        let labels = labels.unwrap_or_default();
+        let (uid, labels) = (Uid::new(&uid), labels.unwrap_or_default());
         let seen_by = self.caches.of_kind(resource).into_iter().filter_map(|declared| {
             let store = declared.informer.store();
-            let sees = declared.informer.target().surely_sees(key.namespace(), &labels);
-            let epoch = store.progress(key.namespace()).filter(|_| sees)?.epoch;
-            let expected = if ended {
-                Expected::Gone { uid: Uid::new(&uid), written: revision, epoch }
-            } else {
-                Expected::Seen { revision, epoch }
+            let epoch = store.progress(key.namespace())?.epoch;
+            // A Scale does not bear the labels of its object.
+            let unknown = scale && declared.informer.target().labels.is_some();
+            if unknown || !declared.surely_sees(key.namespace(), &labels) {
+                let cached = store.get(key.as_str()).filter(|cached| *cached.uid() == uid);
+                // What the cache has, or is about to have, it sees change or leave, whatever it selects by.
+                let cached =
+                    cached.map(|cached| cached.revision()).or_else(|| self.written_at(&declared, &key));
+                let state = cached.filter(|state| *state < revision)?;
+                let expected = Expected::Left { uid: uid.clone(), state, written: revision, epoch };
+                return Some(Pending::new(&declared, &key, expected));
+            }
+            let expected = match ended {
+                true => Expected::Gone { uid: uid.clone(), written: revision, epoch },
+                false => Expected::Seen { uid: uid.clone(), revision, epoch },
             };
-            Some(Pending { expected, key: key.clone(), declared })
+            Some(Pending::new(&declared, &key, expected))
         });
-        let pending: Vec<Pending> = seen_by.filter(|pending| !pending.fulfilled()).collect();
-        self.note(&pending);
-        pending
+        let pending = seen_by.filter(|pending| !pending.fulfilled()).collect();
+        self.note(pending)
     }
 
     /// Notes a deletion by its answer.
-    pub(crate) fn deleted(
-        &self,
-        resource: &kube::core::ApiResource,
-        key: &Key,
-        answer: &[u8],
-    ) -> Vec<Pending> {
+    pub(super) fn deleted(&self, resource: &ApiResource, key: &Key, answer: &[u8]) -> Vec<Pending> {
         let written = Written::read(answer).unwrap_or_default();
         if written.kind != "Status" && written.remains() {
             return self.wrote(resource, answer);
@@ -256,21 +154,15 @@ impl Writes {
                 _ => return None,
             };
             let epoch = store.progress(key.namespace())?.epoch;
-            let expected = Expected::Gone { uid, written, epoch };
-            Some(Pending { expected, key: key.clone(), declared })
+            Some(Pending::new(&declared, key, Expected::Gone { uid, written, epoch }))
         });
-        let pending: Vec<Pending> = gone_from.collect();
-        self.note(&pending);
-        pending
+        let pending = gone_from.collect();
+        self.note(pending)
     }
 
     /// Notes the deletion of several by its answer, which lists them as they were before: each will be gone, or in
     /// another state because something holds it back.
-    pub(crate) fn deleted_collection(
-        &self,
-        resource: &kube::core::ApiResource,
-        answer: &[u8],
-    ) -> Vec<Pending> {
+    pub(super) fn deleted_collection(&self, resource: &ApiResource, answer: &[u8]) -> Vec<Pending> {
         let list = serde_json::from_slice::<WrittenList>(answer).unwrap_or_default();
         let mut pending = Vec::new();
         for Written { metadata, .. } in list.items {
@@ -280,73 +172,107 @@ impl Writes {
             let key = Key::new(metadata.namespace.as_deref(), &metadata.name);
             let labels = metadata.labels.unwrap_or_default();
             for declared in self.caches.of_kind(resource) {
-                let informer = &declared.informer;
-                let progress = informer.store().progress(key.namespace());
-                let sees = informer.target().surely_sees(key.namespace(), &labels);
+                let progress = declared.informer.store().progress(key.namespace());
+                let sees = declared.surely_sees(key.namespace(), &labels);
                 let Some(epoch) = progress.filter(|_| sees).map(|progress| progress.epoch) else { continue };
-                let expected = Expected::Left { uid: Uid::new(&metadata.uid), state, epoch };
-                pending.push(Pending { expected, key: key.clone(), declared });
+                let uid = Uid::new(&metadata.uid);
+                let expected = Expected::Left { uid, state, written: state + 1, epoch };
+                pending.push(Pending::new(&declared, &key, expected));
             }
         }
         pending.retain(|pending| !pending.fulfilled());
-        self.note(&pending);
-        pending
+        self.note(pending)
     }
 
     /// The revision of an own write under `key` that the cache has not seen.
     fn written_at(&self, declared: &Declared, key: &Key) -> Option<Revision> {
-        self.of_key(declared, key).into_iter().find_map(|pending| match pending.expected {
+        match self.of_key(declared.number, key)?.expected {
             Expected::Seen { revision, .. } => Some(revision),
-            Expected::Gone { .. } | Expected::Left { .. } => None,
-        })
+            Expected::Left { state, .. } => Some(state),
+            Expected::Gone { .. } => None,
+        }
     }
 
-    fn note(&self, fresh: &[Pending]) {
+    /// Gives them back as they are to be waited for.
+    fn note(&self, mut fresh: Vec<Pending>) -> Vec<Pending> {
         if fresh.is_empty() {
-            return;
+            return fresh;
         }
-        let mut pending = self.lock();
+        let mut noted = self.lock();
+        let Noted { pending, last } = &mut *noted;
         if pending.len() >= SWEEP && pending.len().is_power_of_two() {
             pending.retain(|_, pending| !pending.fulfilled());
         }
-        for write in fresh {
-            pending.insert((write.declared.number, write.key.clone()), write.clone());
+        *last += 1;
+        for write in &mut fresh {
+            write.since = *last;
+            let place = (write.number, write.key.clone());
+            if let Some(known) = pending.get(&place).filter(|known| !known.fulfilled()) {
+                write.expected = write.expected.clone().after(&known.expected);
+                write.since = known.since;
+            }
+            pending.insert(place, write.clone());
         }
         while pending.len() > MAX_PENDING {
             pending.pop_first();
         }
+        fresh
     }
 
-    /// What was written under `key` and perhaps not seen.
-    pub(crate) fn of_key(&self, declared: &Declared, key: &Key) -> Vec<Pending> {
-        self.lock().get(&(declared.number, key.clone())).cloned().into_iter().collect()
+    /// The number of the last write so far.
+    pub(super) fn last(&self) -> WriteNumber {
+        self.lock().last
     }
 
-    /// What was written in `namespace`, or anywhere, and perhaps not seen.
-    pub(crate) fn of_kind(&self, declared: &Declared, namespace: Option<&str>) -> Vec<Pending> {
-        let pending = self.lock();
-        let own =
-            pending.range((declared.number, Key::new(None, ""))..(declared.number + 1, Key::new(None, "")));
-        let wanted = |key: &Key| namespace.is_none_or(|namespace| key.namespace() == Some(namespace));
-        own.filter(|((_, key), _)| wanted(key)).map(|(_, pending)| pending.clone()).collect()
+    /// What was written under `key` and perhaps not seen by the informer with this number.
+    pub(crate) fn of_key(&self, informer: usize, key: &Key) -> Option<Pending> {
+        let noted = self.lock();
+        if noted.pending.is_empty() {
+            return None;
+        }
+        noted.pending.get(&(informer, key.clone())).filter(|write| !write.given_up).cloned()
+    }
+
+    /// What was written in `namespace`, or anywhere, and perhaps not seen by the informer with this number.
+    pub(super) fn of_kind(&self, informer: usize, namespace: Option<&str>) -> Vec<Pending> {
+        let noted = self.lock();
+        let own = noted.pending.range((informer, Key::new(None, ""))..(informer + 1, Key::new(None, "")));
+        let wanted = |write: &Pending| {
+            !write.given_up && namespace.is_none_or(|namespace| write.key.namespace() == Some(namespace))
+        };
+        own.map(|(_, write)| write).filter(|write| wanted(write)).cloned().collect()
+    }
+
+    /// Whether a state lacks what this process wrote under `key`, waited for or not.
+    pub(super) fn lacking(&self, informer: usize, key: &Key, state: &Snapshot) -> bool {
+        self.lock().pending.get(&(informer, key.clone())).is_some_and(|write| !write.fulfilled_in(state))
     }
 
     /// Waits for all of them together, at most for the timeout.
-    pub(crate) async fn wait(&self, pending: Vec<Pending>) {
+    pub(crate) async fn wait(&self, pending: impl IntoIterator<Item = Pending>) {
         let end = Instant::now() + self.timeout;
         let mut told = false;
         for write in pending {
-            if !write.fulfilled() {
-                let kind = &write.declared.informer.target().resource.kind;
+            let Some(informer) = write.informer.upgrade() else {
+                self.forget(&write);
+                continue;
+            };
+            if self.was_given_up(&write) {
+                continue;
+            }
+            if !write.fulfilled_in(&informer.store().snapshot()) {
+                let kind = &informer.target().resource.kind;
                 if !std::mem::replace(&mut told, true) {
                     self.metrics.stale_read_prevented(kind);
                 }
-                let seen = write.expected.wait(write.declared.informer.store(), &write.key);
+                let seen = write.expected.wait(informer.store(), &write.key);
                 if tokio::time::timeout_at(end, seen).await.is_err() {
                     self.metrics.consistency_timeout(kind);
-                    let reached = write.declared.informer.store().revision();
+                    let reached = informer.store().revision();
                     tracing::warn!(kind, key = %write.key, expected = ?write.expected, reached,
                         "the cache did not show an own write in time; going on without it");
+                    self.give_up(&write);
+                    continue;
                 }
             }
             self.forget(&write);
@@ -354,11 +280,26 @@ impl Writes {
     }
 
     fn forget(&self, write: &Pending) {
-        let place = (write.declared.number, write.key.clone());
-        let mut pending = self.lock();
+        let place = (write.number, write.key.clone());
+        let pending = &mut self.lock().pending;
         // A newer write under the same key stays.
         if pending.get(&place).is_some_and(|known| known.expected == write.expected) {
             pending.remove(&place);
+        }
+    }
+
+    fn was_given_up(&self, write: &Pending) -> bool {
+        let noted = self.lock();
+        let known = noted.pending.get(&(write.number, write.key.clone()));
+        known.is_some_and(|known| known.given_up && known.expected == write.expected)
+    }
+
+    /// Nobody waits for it again.
+    fn give_up(&self, write: &Pending) {
+        let mut noted = self.lock();
+        let known = noted.pending.get_mut(&(write.number, write.key.clone()));
+        if let Some(known) = known.filter(|known| known.expected == write.expected) {
+            known.given_up = true;
         }
     }
 }

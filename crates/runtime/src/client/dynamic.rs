@@ -55,7 +55,7 @@ impl DynamicClient<'_> {
     /// # Errors
     /// What the server says.
     pub async fn list_live(&self, query: Query) -> Result<Vec<Value>, ClientError> {
-        self.client.live_list(self.resource, &query).await
+        self.client.live_list(self.resource, &self.client.query_within(query)).await
     }
 
     /// Creates an object.
@@ -136,6 +136,6 @@ impl DynamicClient<'_> {
     /// # Errors
     /// What the server says.
     pub async fn delete_collection(&self, query: Query, options: &DeleteOptions) -> Result<(), ClientError> {
-        self.client.delete_collection_at(self.resource, query, options).await
+        self.client.delete_collection_at(self.resource, self.client.query_within(query), options).await
     }
 }

@@ -151,6 +151,6 @@ impl Live<'_> {
         resource: &ApiResource,
         query: Query,
     ) -> Result<Vec<serde_json::Value>, ClientError> {
-        self.0.live_list(resource, &query).await
+        self.0.live_list(resource, &self.0.query_within(query)).await
     }
 }

@@ -1,11 +1,13 @@
 //! The client that reconcilers use: reads from the cache, writes to the server, and sees its own writes.
 
+mod applied;
 mod apply;
 mod caches;
 mod connect;
 mod consistency;
 mod delete;
 mod dynamic;
+mod expected;
 mod intercept;
 mod kind;
 mod live;
@@ -18,12 +20,14 @@ mod subresource;
 mod transport;
 mod upsert;
 mod write;
+mod written;
 
 use std::fmt;
 use std::sync::Arc;
 
 use prometheus_client::metrics::counter::Counter;
 
+use crate::cache::FieldOwners;
 use crate::error::ClientError;
 use crate::key::Key;
 use crate::lease::LeaderClock;
@@ -45,6 +49,7 @@ pub use read::Query;
 pub use transport::{MAX_RETRIES, RECONCILE_ID, REQUEST_TIMEOUT};
 pub use upsert::Upserted;
 
+pub(crate) use applied::Applied;
 pub(crate) use caches::Caches;
 pub use caches::HeldInformer;
 pub(crate) use consistency::{Pending, Writes};
@@ -56,10 +61,12 @@ use intercept::Interceptors;
 
 /// Reads from the shared caches, writes to the server. Cheap to clone.
 ///
-/// Inside a reconcile ([`Context::client`](crate::Context::client)) reads are repeatable: each kind is read as it
-/// was at the first read of it, moved forward only past this reconcile's own writes. Everywhere reads see what
-/// this process wrote before. (One exception: a cache with a selector is not waited for by a write after which the
-/// object no longer matches; its watch tells of that as of any deletion.)
+/// Everywhere reads see what this process wrote before. (One exception: a cache with a field selector, of which only the
+/// server knows what it finds, is not waited for by a write to an object that it does not have.) Inside a reconcile
+/// ([`Context::client`](crate::Context::client)) they are repeatable besides: each kind is read as it was at the first
+/// read of it, and moves forward only past what this reconcile itself writes, and past what this process had written
+/// before that first read to an object that is read only now. What other workers write meanwhile shows in the next
+/// reconcile.
 ///
 /// Of several informers of a kind, the one without selectors answers; of several that see a part each, the one that
 /// this client's controller declared.
@@ -80,6 +87,9 @@ pub(crate) struct Core {
     pub(crate) transport: Transport,
     pub(crate) caches: Caches,
     pub(crate) writes: Writes,
+    /// Of whom the caches keep field sets.
+    pub(crate) field_owners: FieldOwners,
+    pub(crate) applied: Applied,
 }
 
 /// On whose behalf a client writes.
@@ -121,8 +131,7 @@ impl Client {
         &self.identity.field_owner
     }
 
-    /// The same client under another field owner. The caches keep the field sets of controllers' own names only,
-    /// so an apply under another name is never skipped.
+    /// The same client under another field owner.
     #[must_use]
     pub fn with_field_owner(&self, field_owner: &str) -> Self {
         let identity = Identity {
@@ -141,8 +150,9 @@ impl Client {
         Client { dry_run: true, ..self.clone() }
     }
 
-    /// The same client, restricted to one namespace: it is supplied where a key, an object or a query of a typed
-    /// kind names none, and another one is an error.
+    /// The same client, restricted to one namespace: it is supplied where a query, or a key or an object of a typed
+    /// kind, names none, and another one is an error. Kinds outside of namespaces that are known only at run time
+    /// cannot be listed with it.
     #[must_use]
     pub fn in_namespace(&self, namespace: &str) -> Self {
         Client { namespace: Some(namespace.into()), ..self.clone() }
@@ -181,8 +191,13 @@ impl Client {
 
     /// The query as this client means it: a restricted one sees its own namespace alone.
     fn query_for<K: Kind>(&self, query: Query) -> Query {
+        if K::namespaced() { self.query_within(query) } else { query }
+    }
+
+    /// As [`Client::query_for`], for a kind of which only the server knows whether it lives in namespaces.
+    fn query_within(&self, query: Query) -> Query {
         match &self.namespace {
-            Some(namespace) if K::namespaced() && query.namespace.is_none() => {
+            Some(namespace) if query.namespace.is_none() => {
                 Query { namespace: Some(namespace.to_string()), ..query }
             }
             _ => query,

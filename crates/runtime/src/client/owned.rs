@@ -83,6 +83,22 @@ fn may_be(item: &Value, keys: &Map<String, Value>) -> bool {
     item.is_object() && keys.iter().all(|(name, value)| item.get(name).is_none_or(|found| found == value))
 }
 
+/// Whether `stored` has all that `fields` names: a transform may have taken some of it before it was cached.
+pub(crate) fn is_whole(fields: &Value, stored: &Value) -> bool {
+    let Value::Object(fields) = fields else { return true };
+    let items = || stored.as_array().into_iter().flatten();
+    fields.iter().filter(|(name, _)| *name != ".").all(|(name, below)| {
+        if let Some(name) = name.strip_prefix("f:") {
+            return stored.get(name).is_some_and(|stored| is_whole(below, stored));
+        }
+        if let Some(keys) = name.strip_prefix("k:").and_then(keys) {
+            return items().any(|item| is(item, &keys) && is_whole(below, item));
+        }
+        let value = name.strip_prefix("v:").and_then(|text| serde_json::from_str::<Value>(text).ok());
+        value.is_some_and(|value| items().any(|item| *item == value))
+    })
+}
+
 /// The part of `stored` that `fields` names.
 pub(crate) fn extract(fields: &Value, stored: &Value) -> Value {
     let Value::Object(fields) = fields else { return stored.clone() };
@@ -195,6 +211,22 @@ mod tests {
         let mut changed = stored();
         changed["spec"]["template"]["spec"]["containers"][1]["image"] = json!("evil");
         assert!(!unchanged(&fields(), &wanted(), &changed));
+    }
+
+    #[test]
+    fn what_a_transform_took_is_missed() {
+        assert!(is_whole(&fields(), &stored()));
+        let losses: [fn(&mut Value); 4] = [
+            |v| drop(v["spec"].as_object_mut().unwrap().remove("selector")),
+            |v| drop(v["spec"]["template"]["spec"]["containers"].as_array_mut().unwrap().remove(1)),
+            |v| drop(v["spec"]["finalizers"].as_array_mut().unwrap().remove(0)),
+            |v| drop(v["metadata"].as_object_mut().unwrap().remove("labels")),
+        ];
+        for (number, lose) in losses.iter().enumerate() {
+            let mut stored = stored();
+            lose(&mut stored);
+            assert!(!is_whole(&fields(), &stored), "loss {number}");
+        }
     }
 
     #[test]

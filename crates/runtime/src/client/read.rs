@@ -7,6 +7,7 @@ use kube::core::{ApiResource, Selector};
 
 use super::caches::{Declared, Where};
 use super::intercept::{Intercepted, Verb};
+use super::pins::Pin;
 use super::{Client, Kind};
 use crate::cache::{LabelMatcher, Lister, Object, Snapshot};
 use crate::error::ClientError;
@@ -94,16 +95,17 @@ impl Client {
     pub async fn get<K: Kind>(&self, key: impl Into<Key>) -> Result<Option<Arc<K>>, ClientError> {
         let key = self.key_for::<K>(key)?;
         self.check_read(Verb::Get, &K::kind(&()), key.namespace(), Some(key.name()))?;
-        let declared = self.typed_informer_for::<K>(place_of(&key))?;
+        let declared = self.typed_informer_for::<K>(Where::of(key.namespace()))?;
         let snapshot = self.state_for(&declared, Some(&key), None).await?;
         let Some(object) = snapshot.get(key.as_str()) else { return Ok(None) };
         Ok(Some(lister::<K>(&declared, snapshot).decode(&object)?))
     }
 
-    /// Objects from the cache, sorted by namespace and name.
+    /// Objects from the cache, sorted by namespace and name. One that is no `K` is left out, as [`Lister::decode_all`]
+    /// says: [`Client::get`] tells why, and [`Client::list_objects`] lists it.
     ///
     /// # Errors
-    /// When no informer keeps the kind, the index is unknown, or an object is no `K`.
+    /// When no informer keeps the kind, or the index is unknown.
     pub async fn list<K: Kind>(&self, query: Query) -> Result<Vec<Arc<K>>, ClientError> {
         let (kind, query) = (K::kind(&()), self.query_for::<K>(query));
         self.check_read(Verb::List, &kind, query.namespace.as_deref(), None)?;
@@ -111,7 +113,7 @@ impl Client {
         let snapshot = self.state_for(&declared, None, query.namespace.as_deref()).await?;
         let objects = select(&snapshot, &query, &kind)?;
         let lister = lister::<K>(&declared, snapshot);
-        objects.iter().map(|object| lister.decode(object).map_err(ClientError::from)).collect()
+        Ok(lister.decode_all(&objects))
     }
 
     /// One object of a kind that is known at run time, or its metadata, from the cache.
@@ -125,7 +127,7 @@ impl Client {
     ) -> Result<Option<Object>, ClientError> {
         let key = key.into();
         self.check_read(Verb::Get, &resource.kind, key.namespace(), Some(key.name()))?;
-        let declared = self.informer_for(resource, place_of(&key), true)?;
+        let declared = self.informer_for(resource, Where::of(key.namespace()), true)?;
         Ok(self.state_for(&declared, Some(&key), None).await?.get(key.as_str()))
     }
 
@@ -138,6 +140,7 @@ impl Client {
         resource: &ApiResource,
         query: Query,
     ) -> Result<Vec<Object>, ClientError> {
+        let query = self.query_within(query);
         self.check_read(Verb::List, &resource.kind, query.namespace.as_deref(), None)?;
         let declared = self.informer_for(resource, query.place(), true)?;
         let snapshot = self.state_for(&declared, None, query.namespace.as_deref()).await?;
@@ -151,7 +154,7 @@ impl Client {
         declared.iter().find_map(|declared| pins.revision(declared.number))
     }
 
-    fn check_read(
+    pub(super) fn check_read(
         &self,
         verb: Verb,
         kind: &str,
@@ -169,15 +172,19 @@ impl Client {
         key: Option<&Key>,
         namespace: Option<&str>,
     ) -> Result<Snapshot, ClientError> {
+        let writes = &self.core.writes;
+        let own = self.pins.as_ref().map_or(0, |pins| pins.writes());
+        let written = writes.last();
         let unseen = match (self.identity.consistent, key) {
             (false, _) => Vec::new(),
-            (true, Some(key)) => self.core.writes.of_key(declared, key),
-            (true, None) => self.core.writes.of_kind(declared, namespace),
+            (true, Some(key)) => writes.of_key(declared.number, key).into_iter().collect(),
+            (true, None) => writes.of_kind(declared.number, namespace),
         };
-        if let Some(pinned) = self.pins.as_ref().and_then(|pins| pins.get(declared.number)) {
-            // A pinned state moves forward only if it lacks what this process wrote to what is read now.
-            if unseen.iter().all(|write| write.fulfilled_in(&pinned)) {
-                return Ok(pinned);
+        if let Some(pin) = self.pins.as_ref().and_then(|pins| pins.get(declared.number)) {
+            // What was written since by others, of this process too, must not show within this reconcile.
+            let mut before = unseen.iter().filter(|write| write.since() <= pin.written);
+            if before.all(|write| write.fulfilled_in(&pin.state)) {
+                return Ok(pin.state);
             }
         }
         let informer = &declared.informer;
@@ -187,17 +194,13 @@ impl Client {
                 .await
                 .map_err(|_| ClientError::Timeout { verb: "sync".to_owned(), path, after: SYNC_TIMEOUT })?;
         }
-        self.core.writes.wait(unseen).await;
+        writes.wait(unseen).await;
         let snapshot = informer.store().snapshot();
         if let Some(pins) = &self.pins {
-            pins.pin(declared.number, &snapshot);
+            pins.pin(declared.number, Pin { state: snapshot.clone(), written }, own);
         }
         Ok(snapshot)
     }
-}
-
-fn place_of(key: &Key) -> Where<'_> {
-    key.namespace().map_or(Where::Cluster, Where::Namespace)
 }
 
 fn lister<K: Kind>(declared: &Declared, snapshot: Snapshot) -> Lister<K> {

@@ -83,13 +83,6 @@ impl Client {
             body: encode(&resource, body)?,
             force: false,
         };
-        // Only these answer with the object itself; a Scale's or an Eviction's version is another object's.
-        let answer = match subresource {
-            "status" | "approval" | "resize" | "ephemeralcontainers" | "finalize" => {
-                self.write(write).await?
-            }
-            _ => self.send(&write).await?,
-        };
-        decode(&resource.kind, &answer)
+        decode(&resource.kind, &self.write(write).await?)
     }
 }

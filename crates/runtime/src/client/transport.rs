@@ -1,6 +1,7 @@
 //! One request on its way: the check of the lease, the deadline, the server's back-pressure, the answer.
 
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -104,11 +105,14 @@ impl Transport {
         };
         let request =
             request.body(Body::from(call.body.to_vec())).map_err(|error| transport(error.into()))?;
-        // Nothing may lie between this check and the send: a process that slept past its lease wakes up here.
-        if leader.is_some_and(|leader| !leader.holds()) {
-            return Err(ClientError::NotLeader);
-        }
-        let answer = self.client.send(request).await;
+        // A process that slept past its lease may wake up anywhere in here, also while a connection is made or a token is
+        // fetched: the request goes no further then. Boxed, because every future that writes would hold the space for it.
+        let mut sending = Box::pin(self.client.send(request));
+        let answer = std::future::poll_fn(|context| match leader {
+            Some(leader) if !leader.holds() => Poll::Ready(Err(ClientError::NotLeader)),
+            _ => sending.as_mut().poll(context).map(Ok),
+        })
+        .await?;
         self.metrics.answered(&call.method, answer.as_ref().ok());
         let (parts, body) = answer.map_err(|error| transport(error.into()))?.into_parts();
         let retry_after = parts.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
@@ -130,4 +134,46 @@ fn api_error(code: StatusCode, body: &[u8]) -> ClientError {
         status.code = code.as_u16();
     }
     ClientError::Api(Box::new(status))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+    use crate::metrics::Metrics;
+
+    /// A process that is stopped while its request waits for a connection, and goes on when its lease is over.
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_is_not_sent_yet_is_not_sent_after_the_lease() {
+        let sent = Arc::new(AtomicBool::new(false));
+        let server = Arc::clone(&sent);
+        let service = tower::service_fn(move |_: Request<Body>| {
+            let server = Arc::clone(&server);
+            async move {
+                tokio::time::sleep(Duration::from_secs(5)).await;
+                server.store(true, Ordering::SeqCst);
+                Ok::<_, Infallible>(http::Response::new(Body::from(b"{}".to_vec())))
+            }
+        });
+        let client = kube::Client::new(service, "default");
+        let transport = Transport::new(client, Arc::new(Metrics::default().client()), REQUEST_TIMEOUT);
+        let leader = LeaderClock::new();
+        let call = Call {
+            method: Method::POST,
+            path: "/api/v1/namespaces/default/configmaps".to_owned(),
+            content_type: "application/json",
+            body: Bytes::from_static(b"{}"),
+            reconcile_id: None,
+        };
+        leader.extend(Instant::now() + Duration::from_secs(3));
+        let refused = transport.call(Some(&leader), &call).await.unwrap_err();
+        assert!(matches!(refused, ClientError::NotLeader), "{refused}");
+        assert!(!sent.load(Ordering::SeqCst));
+        let leader = LeaderClock::new();
+        leader.extend(Instant::now() + Duration::from_secs(6));
+        transport.call(Some(&leader), &call).await.unwrap();
+        assert!(sent.load(Ordering::SeqCst));
+    }
 }

@@ -15,7 +15,7 @@ use super::kind::{Parameters, path};
 use super::patch::Patch;
 use super::transport::Call;
 use super::{Client, Kind, Pending};
-use crate::error::ClientError;
+use crate::error::{ClientError, redact};
 use crate::key::Key;
 
 pub(crate) const JSON: &str = "application/json";
@@ -57,8 +57,10 @@ pub(crate) fn encode(resource: &ApiResource, object: &impl Serialize) -> Result<
 }
 
 pub(crate) fn decode<T: DeserializeOwned>(kind: &str, json: &[u8]) -> Result<T, ClientError> {
-    serde_json::from_slice(json)
-        .map_err(|source| ClientError::Decode { kind: kind.to_owned().into(), source })
+    serde_json::from_slice(json).map_err(|error| ClientError::Decode {
+        kind: kind.to_owned().into(),
+        reason: redact(&error.to_string()),
+    })
 }
 
 /// The key of an object that is about to be written.
@@ -70,9 +72,14 @@ pub(super) fn key_of<K: kube::Resource>(object: &K, kind: &str) -> Result<Key, C
 }
 
 impl Client {
-    /// Sends a write and notes what it did.
+    /// Sends a write, after everyone who may refuse it was asked, and notes what it did.
     pub(super) async fn write(&self, write: Write<'_>) -> Result<Bytes, ClientError> {
-        let answer = self.send(&write).await?;
+        self.check_write(&write)?;
+        self.write_unchecked(&write).await
+    }
+
+    pub(super) async fn write_unchecked(&self, write: &Write<'_>) -> Result<Bytes, ClientError> {
+        let answer = self.send(write).await?;
         let writes = &self.core.writes;
         self.note(write.resource, || match (write.verb, write.name) {
             (Verb::Delete, Some(name)) => {
@@ -88,15 +95,16 @@ impl Client {
         if self.dry_run {
             return;
         }
-        let unseen = if self.identity.consistent { unseen() } else { Vec::new() };
+        let unseen = unseen();
+        let awaited = if self.identity.consistent { &unseen[..] } else { &[] };
         if let Some(pins) = &self.pins {
             let of_kind = self.core.caches.of_kind(resource);
-            pins.wrote(of_kind.iter().map(|declared| declared.number), &unseen);
+            pins.wrote(of_kind.iter().map(|declared| declared.number), awaited);
         }
     }
 
-    /// Sends a call, after everyone who may refuse it was asked.
-    pub(super) async fn send(&self, write: &Write<'_>) -> Result<Bytes, ClientError> {
+    /// Asks everyone who may refuse a write.
+    pub(super) fn check_write(&self, write: &Write<'_>) -> Result<(), ClientError> {
         self.check_namespace(write.namespace)?;
         self.interceptors.check(&Intercepted {
             verb: write.verb,
@@ -105,7 +113,10 @@ impl Client {
             name: write.name,
             subresource: write.subresource,
             live: true,
-        })?;
+        })
+    }
+
+    async fn send(&self, write: &Write<'_>) -> Result<Bytes, ClientError> {
         let mut parameters = Parameters::default();
         if self.dry_run {
             parameters.push("dryRun", "All");

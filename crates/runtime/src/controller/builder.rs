@@ -13,7 +13,7 @@ use super::worker::Work;
 use crate::cache::{Object, SelectorError};
 use crate::client::{HeldInformer, Identity, Kind};
 use crate::informer::SharedInformer;
-use crate::manager::{Group, Manager};
+use crate::manager::{Group, Manager, SyncDeadline};
 use crate::predicate::{Change, Predicate};
 use crate::queue::Source as Reporter;
 use crate::queue::{QueueOptions, RateLimiter, WorkQueue};
@@ -24,9 +24,6 @@ use crate::watch::Target;
 /// How many objects a controller works on at a time, unless it says otherwise. One object is never worked on
 /// twice at a time, whatever the number.
 pub const DEFAULT_CONCURRENCY: usize = 4;
-
-/// How long a controller waits for its caches before the manager gives up.
-const CACHE_SYNC_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// What cannot be registered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -142,7 +139,7 @@ impl Controller {
             limiter: RateLimiter::default(),
             fair: true,
             reconcile_timeout: None,
-            cache_sync_timeout: CACHE_SYNC_TIMEOUT,
+            cache_sync_timeout: manager.cache_sync_timeout(),
             field_owner: None,
             events: None,
             leader_elected: true,
@@ -292,7 +289,8 @@ impl Controller {
         self
     }
 
-    /// How long to wait for the caches at the start (2 min).
+    /// How long its caches may take to sync before the manager gives up; what
+    /// [`ManagerOptions`](crate::ManagerOptions) say otherwise. Of two controllers that share a cache the hastier decides.
     pub fn cache_sync_timeout(mut self, timeout: Duration) -> Self {
         self.cache_sync_timeout = timeout;
         self
@@ -354,6 +352,8 @@ impl Controller {
         let informers: Vec<SharedInformer> = self.held().map(|informer| (**informer).clone()).collect();
         let (added, arriving) = mpsc::unbounded_channel();
         let stop = CancellationToken::new();
+        // The first source: its informer may be of more than was asked for.
+        let own = self.primary.as_ref().and(self.held().next()).map(HeldInformer::number);
         let primary = self.primary.map(|target| (target.resource, self.primary_namespaced));
         let work = Work {
             name: self.name.as_str().into(),
@@ -375,14 +375,19 @@ impl Controller {
             random: self.manager.random().clone(),
             metrics: metrics.controller(&self.name),
             leader,
+            lease: self.manager.leader_clock(),
             concurrency: self.concurrency,
             reconcile_timeout: self.reconcile_timeout,
             cache_sync_timeout: self.cache_sync_timeout,
             resync: self.resync,
+            read_your_writes: self.read_your_writes,
+            primary: own,
             unseen: Mutex::new(HashMap::new()),
         };
         let group = if self.leader_elected { Group::Leader } else { Group::Always };
-        self.manager.register(&self.name, group, move |stopping| Box::pin(work.run(stopping)))?;
+        let caches = SyncDeadline { informers: work.informers.clone(), timeout: work.cache_sync_timeout };
+        self.manager
+            .register(&self.name, group, Some(caches), move |stopping| Box::pin(work.run(stopping)))?;
         Ok(ControllerHandle { queue, manager: self.manager, primary, added, stop })
     }
 

@@ -6,6 +6,9 @@ use crate::error::Error;
 use crate::queue::{Item, Priority, Reason, Source, Trigger};
 use crate::reconcile::{Action, Again, Request};
 
+/// When to try again what waits for the election: no failure of its own, so it does not wait longer each time.
+const ELECTION: Duration = Duration::from_secs(5);
+
 /// How a reconcile ended.
 #[derive(Debug)]
 pub(super) enum Outcome {
@@ -27,8 +30,9 @@ pub(super) enum Verdict {
     GiveUp,
 }
 
-/// The priority of the present run is kept, unless the reconciler chose another.
-pub(super) fn judge(outcome: &Outcome, priority: Priority) -> Verdict {
+/// The priority of the present run is kept, unless the reconciler chose another. `lease_over`: this process held the
+/// lease and does not any more, so what was not sent for want of it is not sent later either.
+pub(super) fn judge(outcome: &Outcome, priority: Priority, lease_over: bool) -> Verdict {
     match outcome {
         Outcome::Finished(Ok(action)) => {
             let priority = action.priority.unwrap_or(priority);
@@ -38,7 +42,9 @@ pub(super) fn judge(outcome: &Outcome, priority: Priority) -> Verdict {
                 Again::RateLimited => Verdict::BackOff(Trigger::Requeue, priority),
             }
         }
-        Outcome::Finished(Err(error)) if error.is_terminal() || error.is_not_leader() => Verdict::GiveUp,
+        Outcome::Finished(Err(error)) if error.is_terminal() => Verdict::GiveUp,
+        Outcome::Finished(Err(error)) if error.is_not_leader() && lease_over => Verdict::GiveUp,
+        Outcome::Finished(Err(error)) if error.is_not_leader() => Verdict::After(ELECTION, priority),
         Outcome::Finished(Err(error)) if error.is_conflict() => Verdict::BackOff(Trigger::Conflict, priority),
         Outcome::Finished(Err(_)) | Outcome::TimedOut(_) => Verdict::BackOff(Trigger::Error, priority),
         Outcome::Panicked(_) => Verdict::BackOff(Trigger::Panic, priority),
@@ -70,7 +76,7 @@ mod tests {
     fn every_outcome_has_its_verdict() {
         let low = Priority::LOW;
         let second = Duration::from_secs(1);
-        let finished = |result| judge(&Outcome::Finished(result), low);
+        let finished = |result| judge(&Outcome::Finished(result), low, false);
         assert_eq!(finished(Ok(Action::done())), Verdict::Done);
         assert_eq!(finished(Ok(Action::requeue_after(second))), Verdict::After(second, low));
         let raised = Action::requeue_after(second).with_priority(Priority(7));
@@ -80,8 +86,10 @@ mod tests {
         assert_eq!(finished(Err(Error::terminal("x"))), Verdict::GiveUp);
         let conflict = ClientError::Api(Box::new(Status::failure(409, StatusReason::Conflict, "x")));
         assert_eq!(finished(Err(conflict.into())), Verdict::BackOff(Trigger::Conflict, low));
-        assert_eq!(finished(Err(ClientError::NotLeader.into())), Verdict::GiveUp);
-        assert_eq!(judge(&Outcome::Panicked("x".into()), low), Verdict::BackOff(Trigger::Panic, low));
-        assert_eq!(judge(&Outcome::TimedOut(second), low), Verdict::BackOff(Trigger::Error, low));
+        let not_leader = || Outcome::Finished(Err(ClientError::NotLeader.into()));
+        assert_eq!(judge(&not_leader(), low, false), Verdict::After(ELECTION, low), "it may come");
+        assert_eq!(judge(&not_leader(), low, true), Verdict::GiveUp);
+        assert_eq!(judge(&Outcome::Panicked("x".into()), low, true), Verdict::BackOff(Trigger::Panic, low));
+        assert_eq!(judge(&Outcome::TimedOut(second), low, true), Verdict::BackOff(Trigger::Error, low));
     }
 }

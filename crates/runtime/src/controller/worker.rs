@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use setpoint_api::{Clock, Random};
 use tokio::sync::{Notify, mpsc};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
@@ -56,11 +56,17 @@ pub(crate) struct Work {
     pub(super) clock: Clock,
     pub(super) random: Random,
     pub(super) metrics: ControllerMetrics,
+    /// Asked before every run, if only the leader runs it.
     pub(super) leader: Option<LeaderClock>,
+    /// The manager's, also where every process runs it: its reconciler may have a client that needs the lease.
+    pub(super) lease: Option<LeaderClock>,
     pub(super) concurrency: usize,
     pub(super) reconcile_timeout: Option<Duration>,
     pub(super) cache_sync_timeout: Duration,
     pub(super) resync: Option<Duration>,
+    pub(super) read_your_writes: bool,
+    /// The number of the informer of its own kind.
+    pub(super) primary: Option<usize>,
     pub(super) unseen: Mutex<HashMap<Request, Vec<Pending>>>,
 }
 
@@ -125,8 +131,10 @@ impl Work {
                 () = crew.all_busy.notified(), if workers.len() < work.concurrency => {
                     workers.spawn(Arc::clone(&work).worker(stopping.clone(), Arc::clone(&crew)));
                 }
-                ended = workers.join_next() => if ended.is_none() {
-                    return Ok(());
+                ended = workers.join_next() => match ended {
+                    Some(Ok(())) => {}
+                    Some(Err(error)) => return Err(work.worker_error(error)),
+                    None => return Ok(()),
                 },
             }
             // Watches that were dropped leave their ended tasks behind.
@@ -152,6 +160,13 @@ impl Work {
             missing(&self.informers),
             self.cache_sync_timeout
         ))
+    }
+
+    /// A key may be lost with its worker, and only a new list queues it again: the manager ends rather than go on.
+    fn worker_error(&self, error: JoinError) -> Error {
+        let panic = error.try_into_panic().map(|panic| panic_message(&*panic));
+        let message = panic.unwrap_or_else(|error| error.to_string());
+        Error::msg(format!("controller {}: a worker panicked: {message}", self.name))
     }
 
     async fn worker(self: Arc<Self>, stopping: CancellationToken, crew: Arc<Crew>) {
@@ -211,7 +226,8 @@ impl Work {
             let outcome = self.reconcile(&context, request.clone()).await;
             self.metrics.time.observe(began.elapsed().as_secs_f64());
             self.remember_unseen(request, pins.unseen());
-            let verdict = judge(&outcome, item.priority());
+            let lease_over = self.lease.as_ref().is_some_and(LeaderClock::is_over);
+            let verdict = judge(&outcome, item.priority(), lease_over);
             self.report(&outcome, &verdict, attempt);
             settle(item, &verdict);
         }
@@ -220,30 +236,40 @@ impl Work {
     }
 
     async fn reconcile(&self, context: &Context, request: Request) -> Outcome {
-        let running = AssertUnwindSafe(self.reconciler.reconcile_boxed(context, request)).catch_unwind();
-        let finished = match self.reconcile_timeout {
-            None => running.await,
-            Some(timeout) => match tokio::time::timeout(timeout, running).await {
-                Ok(finished) => finished,
-                Err(_) => return Outcome::TimedOut(timeout),
-            },
+        let running = async {
+            let running = AssertUnwindSafe(self.reconciler.reconcile_boxed(context, request)).catch_unwind();
+            let finished = match self.reconcile_timeout {
+                None => running.await,
+                Some(timeout) => match tokio::time::timeout(timeout, running).await {
+                    Ok(finished) => finished,
+                    Err(_) => return Outcome::TimedOut(timeout),
+                },
+            };
+            match finished {
+                Ok(result) => Outcome::Finished(result),
+                Err(panic) => Outcome::Panicked(panic_message(&*panic)),
+            }
         };
-        match finished {
-            Ok(result) => Outcome::Finished(result),
-            Err(panic) => Outcome::Panicked(panic_message(&*panic)),
-        }
+        // An author's code may panic before there is a future, and when one is dropped at its end or its timeout. Apart
+        // from the polls: a drop that panics while a panic unwinds would end the process.
+        let outcome = AssertUnwindSafe(running).catch_unwind().await;
+        outcome.unwrap_or_else(|panic| Outcome::Panicked(panic_message(&*panic)))
     }
 
-    /// Does not begin before the caches show what the last reconcile of this object wrote.
+    /// Does not begin before the caches show what the last reconcile of this object wrote, and what anybody in this
+    /// process wrote to the object itself.
     async fn wait_for_own_writes(&self, request: &Request) {
+        if !self.read_your_writes {
+            return;
+        }
         let unseen = {
             let mut unseen = self.unseen.lock().expect("no holder of this lock panics");
             // Most reconciles wrote nothing: their requests need not be hashed.
             if unseen.is_empty() { None } else { unseen.remove(request) }
         };
-        if let Some(unseen) = unseen {
-            self.client.core.writes.wait(unseen).await;
-        }
+        let writes = &self.client.core.writes;
+        let own = self.primary.and_then(|primary| writes.of_key(primary, &request.into()));
+        writes.wait(unseen.into_iter().flatten().chain(own)).await;
     }
 
     fn remember_unseen(&self, request: &Request, writes: Vec<Pending>) {
@@ -271,7 +297,8 @@ impl Work {
                 metrics.error.inc()
             }
             Outcome::Finished(Err(error)) if !error.is_terminal() && error.is_not_leader() => {
-                tracing::debug!(%error, "stopped");
+                let again = *verdict != Verdict::GiveUp;
+                tracing::debug!(%error, again, "this process does not lead");
                 metrics.error.inc()
             }
             Outcome::Finished(Err(error)) => {

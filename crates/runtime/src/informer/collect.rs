@@ -79,7 +79,7 @@ const fn gauge(name: &'static str, help: &'static str, value: fn(&SharedInformer
 }
 
 /// The first two have client-go's names; the others it does not publish.
-const SERIES: [Series; 21] = [
+const SERIES: [Series; 23] = [
     gauge("informer_queued_items", "Deltas that wait for the cache.", |informer| {
         informer.metrics().queued.get()
     }),
@@ -101,11 +101,19 @@ const SERIES: [Series; 21] = [
         informer.handler_lags().iter().map(|lag| lag.waiting).max().unwrap_or(0)
     }),
     counter("setpoint_informer_handler_merged", "Events merged because too many waited.", |informer| {
-        informer.handler_lags().iter().map(|lag| lag.merged).sum()
+        informer.metrics().handler_merged.get()
     }),
     counter("setpoint_informer_handler_panics", "Events that a handler panicked on.", |informer| {
         informer.metrics().handler_panics.get()
     }),
+    counter("setpoint_informer_transform_panics", "Objects that the transform panicked on.", |informer| {
+        informer.metrics().transform_panics.get()
+    }),
+    counter(
+        "setpoint_informer_index_panics",
+        "Objects that the function of an index panicked on.",
+        |informer| informer.store().snapshot().index_panics(),
+    ),
     counter("setpoint_informer_lists", "List requests.", |informer| informer.metrics().lists.get()),
     counter("setpoint_informer_watches", "Watch requests.", |informer| informer.metrics().watches.get()),
     counter("setpoint_informer_short_watches", "Watches that ended at once without an event.", |informer| {
@@ -132,9 +140,11 @@ const SERIES: [Series; 21] = [
     counter("setpoint_informer_ill_typed", "Objects with metadata of another type.", |informer| {
         informer.metrics().ill_typed.get()
     }),
-    counter("setpoint_informer_decode_errors", "Typed reads of objects of another shape.", |informer| {
-        informer.store().decode_counts().2
-    }),
+    counter(
+        "setpoint_informer_decode_errors",
+        "Typed reads of objects of another shape, and lists that left one out.",
+        |informer| informer.store().decode_counts().2,
+    ),
 ];
 
 impl Collector for InformerCollector {

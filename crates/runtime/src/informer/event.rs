@@ -44,8 +44,9 @@ impl Event {
         self.object().key()
     }
 
-    /// Whether it is an update that changed nothing.
+    /// Whether it tells an object again that was told before. A server that went back gives one revision to two states:
+    /// the second is no resync.
     pub fn is_resync(&self) -> bool {
-        matches!(self, Event::Update { old, new } if old.same_state(new))
+        matches!(self, Event::Update { old, new } if old.same_reading(new))
     }
 }

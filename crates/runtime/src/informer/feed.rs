@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures::FutureExt;
@@ -32,7 +33,7 @@ pub(crate) struct FeedOptions {
 
 /// Keeps one informer fed until it is dropped.
 pub(super) fn run(core: Arc<Core>, options: FeedOptions) -> BoxFuture<'static, ()> {
-    match core.target.namespaces.clone() {
+    match core.target().namespaces.clone() {
         Namespaces::All => watch_scope(core, options, Scope::All).boxed(),
         Namespaces::Named(names) => watch_named(core, options, names).boxed(),
         Namespaces::Labelled(_) => watch_labelled(core, options).boxed(),
@@ -102,12 +103,18 @@ fn watch_scope(core: Arc<Core>, options: FeedOptions, scope: Scope) -> impl Futu
         Scope::All => None,
         Scope::Namespace(name) => Some(&**name),
     };
-    let lister_watcher = (options.connect)(&core.target, namespace);
+    let lister_watcher = (options.connect)(core.target(), namespace);
     let FeedOptions { reflector, random, ingest, .. } = options;
-    let kind = core.target.resource.kind.clone();
+    let kind = core.target().resource.kind.clone();
     let reflector =
         Reflector::with(lister_watcher, reflector, random, ingest, core.metrics.clone(), Some(kind));
-    reflector.run_into(Apply { core, scope })
+    let kind = core.target().resource.kind.clone();
+    // A lister-watcher may be anybody's. The cache that it leaves behind is told of, or nobody would know.
+    AssertUnwindSafe(reflector.run_into(Apply { core, scope })).catch_unwind().map(move |ended| {
+        if ended.is_err() {
+            tracing::error!(kind, "a watch panicked: its cache stays as it is");
+        }
+    })
 }
 
 /// Brings what a reflector learns straight into the cache and to the handlers' mailboxes: a queue between them would

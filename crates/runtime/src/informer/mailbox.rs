@@ -38,7 +38,8 @@ pub(super) struct Mailbox {
 #[derive(Debug, Clone)]
 pub struct SubscribeOptions {
     /// Deliver every cached object again after this time, from the cache, without asking the server. At least one
-    /// second.
+    /// second. What waits by then is delivered first; what comes later takes turns with it, so that a handler that is
+    /// always behind gets there too.
     pub resync: Option<Duration>,
     /// Events that may wait before they are merged by object.
     pub capacity: usize,
@@ -73,6 +74,16 @@ impl Mailbox {
     /// Events that wait.
     pub fn len(&self) -> usize {
         self.live
+    }
+
+    /// The number that the next event will have. Events that wait now have smaller ones, until they are taken.
+    pub fn end(&self) -> u64 {
+        self.front + self.events.len() as u64
+    }
+
+    /// Whether every event was taken that waited when the [end](Mailbox::end) was there.
+    pub fn is_past(&self, end: u64) -> bool {
+        self.front >= end || self.live == 0
     }
 
     /// Places taken in memory, gaps included.

@@ -38,8 +38,12 @@ pub struct InformerMetrics {
     pub ill_typed: Counter,
     /// Deltas that wait between reflector and cache.
     pub queued: Counter,
+    /// Events that were merged because too many waited for a handler, those that are gone included.
+    pub handler_merged: Counter,
     /// Events that a handler panicked on.
     pub handler_panics: Counter,
+    /// Objects that are cached without a body, because the transform panicked on them.
+    pub transform_panics: Counter,
     /// How long it takes to bring deltas into the cache and to the handlers' mailboxes.
     pub(crate) processing: Processing,
     heard: Mutex<Option<Instant>>,

@@ -9,6 +9,10 @@ mod mailbox_tests;
 mod metrics;
 mod shared;
 mod subscription;
+#[cfg(test)]
+mod subscription_tests;
+mod sync;
+mod transform;
 
 pub use collect::InformerCollector;
 pub use event::Event;
@@ -16,5 +20,7 @@ pub(crate) use feed::{FeedOptions, types};
 pub use mailbox::{DEFAULT_MAILBOX_CAPACITY, SubscribeOptions};
 pub use metrics::{Counter, InformerMetrics};
 pub(crate) use shared::{Core, WeakInformer, missing};
-pub use shared::{HandlerRegistration, SharedInformer, wait_for_cache_sync};
+pub use shared::{HandlerRegistration, SharedInformer};
 pub use subscription::{HandlerLag, Subscription, SyncHandle};
+pub use sync::{CacheSync, wait_for_cache_sync};
+pub(crate) use transform::guarded;

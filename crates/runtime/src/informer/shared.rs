@@ -2,7 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -11,7 +11,7 @@ use super::feed::FeedOptions;
 use super::mailbox::SubscribeOptions;
 use super::metrics::InformerMetrics;
 use super::subscription::{Direct, HandlerLag, Postbox, Subscription, SyncHandle};
-use crate::cache::{Index, IndexConflict, Lister, Scope, Store, Training};
+use crate::cache::{Index, IndexConflict, Lister, Scope, Snapshot, Store, Training};
 use crate::delta::Delta;
 use crate::latch::Latch;
 use crate::watch::Target;
@@ -29,7 +29,9 @@ struct Inner {
 
 /// What an informer's tasks and its handles share.
 pub(crate) struct Core {
-    pub target: Target,
+    target: Target,
+    /// The same of whole objects: somebody asked for them before the informer of their metadata was started.
+    whole: OnceLock<Box<Target>>,
     pub store: Store,
     pub metrics: Arc<InformerMetrics>,
     pub training: Arc<Training>,
@@ -46,6 +48,7 @@ impl Core {
     pub fn new(target: Target, store: Store) -> Self {
         Core {
             target,
+            whole: OnceLock::new(),
             training: Arc::new(Training::new(store.base_bytes().clone())),
             store,
             metrics: Arc::default(),
@@ -54,6 +57,11 @@ impl Core {
             awaits_namespaces: AtomicBool::new(false),
             tasks: Mutex::new(Some(JoinSet::new())),
         }
+    }
+
+    /// What is watched; of whole objects once they were asked for in time.
+    pub fn target(&self) -> &Target {
+        self.whole.get().map_or(&self.target, |whole| whole)
     }
 
     /// Runs `task` for as long as the informer lives; `None` when it has ended.
@@ -72,7 +80,9 @@ impl Core {
         let mut replaced = false;
         let deltas = deltas.into_iter().inspect(|delta| replaced |= matches!(delta, Delta::Replaced { .. }));
         self.store.apply_all(scope, deltas, &mut events);
-        deliver(&mut subscribers, &events);
+        let at_once = deliver(&mut subscribers, &events);
+        drop(subscribers);
+        at_once.iter().for_each(|postbox| postbox.handle(&events));
         replaced
     }
 
@@ -80,7 +90,15 @@ impl Core {
     pub fn forget(&self, scope: &Scope) {
         let mut subscribers = self.subscribers.lock().expect("no holder of this lock panics");
         let events = self.store.remove_scope(scope);
-        deliver(&mut subscribers, &events);
+        let at_once = deliver(&mut subscribers, &events);
+        drop(subscribers);
+        at_once.iter().for_each(|postbox| postbox.handle(&events));
+    }
+
+    /// Whether nobody holds the subscribers.
+    #[cfg(test)]
+    pub(super) fn is_free(&self) -> bool {
+        self.subscribers.try_lock().is_ok()
     }
 
     /// Nothing is complete before the namespaces are known.
@@ -109,15 +127,25 @@ impl Core {
         }
     }
 
-    fn subscribe(&self, options: &SubscribeOptions, direct: Option<Direct>) -> Subscription {
+    /// What is cached, and where in `postbox` the events end that tell of it. Between the two nothing comes.
+    pub(super) fn begin_resync(&self, postbox: &Postbox) -> (Snapshot, u64) {
+        let _subscribers = self.subscribers.lock().expect("no holder of this lock panics");
+        (self.store.snapshot(), postbox.end())
+    }
+
+    pub(super) fn subscribe(
+        self: &Arc<Self>,
+        options: &SubscribeOptions,
+        direct: Option<Direct>,
+    ) -> Subscription {
         let mut subscribers = self.subscribers.lock().expect("no holder of this lock panics");
-        let postbox = Postbox::new(options.capacity, direct);
+        let postbox = Postbox::new(options.capacity, direct, self.metrics.clone());
         let present = self.store.snapshot();
         postbox.deliver(present.iter().map(|object| Event::Add { object: object.clone(), is_initial: true }));
         if self.synced.is_set() {
             postbox.mark_upstream_synced();
         }
-        let subscription = Subscription::new(postbox, self.store.clone(), options);
+        let subscription = Subscription::new(postbox, Arc::downgrade(self), options);
         subscribers.push(subscription.postbox());
         subscription
     }
@@ -126,27 +154,32 @@ impl Core {
 impl Drop for Inner {
     /// The tasks end with their set; subscriptions learn that nothing more comes.
     fn drop(&mut self) {
-        // Whoever starts an informer outside a runtime panics with this lock held; a drop must not panic again.
+        // Whoever starts an informer outside a runtime panics with a lock held; a drop must not panic again.
         let tasks = self.core.tasks.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(tasks);
-        let subscribers = self.core.subscribers.lock().expect("no holder of this lock panics");
+        let subscribers = self.core.subscribers.lock().unwrap_or_else(PoisonError::into_inner);
         for postbox in subscribers.iter().filter_map(Weak::upgrade) {
             postbox.close();
         }
     }
 }
 
-fn deliver(subscribers: &mut Vec<Weak<Postbox>>, events: &[Event]) {
+/// Leaves the events with the handlers. Those that it gives back are to handle them at once, which runs code of others:
+/// not while the subscribers are locked, or it could neither subscribe nor be slow without holding up everyone.
+#[must_use]
+fn deliver(subscribers: &mut Vec<Weak<Postbox>>, events: &[Event]) -> Vec<Arc<Postbox>> {
+    let mut at_once = Vec::new();
     if events.is_empty() {
-        return;
+        return at_once;
     }
-    subscribers.retain(|postbox| match postbox.upgrade() {
-        Some(postbox) => {
-            postbox.hand_over(events);
-            true
+    subscribers.retain(|postbox| {
+        let Some(postbox) = postbox.upgrade() else { return false };
+        if !postbox.hand_over(events) {
+            at_once.push(postbox);
         }
-        None => false,
+        true
     });
+    at_once
 }
 
 impl SharedInformer {
@@ -157,7 +190,20 @@ impl SharedInformer {
 
     /// What is watched.
     pub fn target(&self) -> &Target {
-        &self.0.core.target
+        self.0.core.target()
+    }
+
+    /// Makes an informer of metadata one of the whole objects of `target`, fed as `feed` says; whether it could. One
+    /// that was started, or that changes what it caches, stays as it is.
+    pub(crate) fn widen(&self, target: &Target, feed: impl FnOnce(&Core) -> FeedOptions) -> bool {
+        let mut known = self.0.feed.lock().expect("no holder of this lock panics");
+        let Some(options) = known.as_mut().filter(|options| options.ingest.transform.is_none()) else {
+            return false;
+        };
+        let core = &self.0.core;
+        core.whole.get_or_init(|| Box::new(target.clone()));
+        **options = feed(core);
+        true
     }
 
     /// The cache.
@@ -292,6 +338,7 @@ impl Drop for HandlerRegistration {
     }
 }
 
+#[derive(Clone)]
 pub(crate) struct WeakInformer(Weak<Inner>);
 
 impl WeakInformer {
@@ -310,9 +357,4 @@ pub(crate) fn missing(informers: &[SharedInformer]) -> String {
             .map_or_else(|| kind.clone(), |failure| format!("{kind} ({failure})"))
     });
     missing.collect::<Vec<_>>().join(", ")
-}
-
-/// Waits until all of them have synced.
-pub async fn wait_for_cache_sync(informers: &[SharedInformer]) {
-    futures::future::join_all(informers.iter().map(SharedInformer::wait_synced)).await;
 }

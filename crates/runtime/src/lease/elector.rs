@@ -111,13 +111,6 @@ pub(crate) struct Elector {
     holder: watch::Sender<Option<String>>,
 }
 
-/// Why [`Elector::hold`] returned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lost {
-    /// The lease was not renewed in time, or somebody else has it.
-    Deadline,
-}
-
 impl Elector {
     pub(crate) fn new(
         transport: Transport,
@@ -155,8 +148,8 @@ impl Elector {
         }
     }
 
-    /// Keeps the lease; returns when it is lost.
-    pub(crate) async fn hold(&mut self) -> Lost {
+    /// Keeps the lease; returns when it was not renewed in time or somebody else has it.
+    pub(crate) async fn hold(&mut self) {
         loop {
             tokio::time::sleep(self.options.retry_period).await;
             loop {
@@ -176,11 +169,10 @@ impl Elector {
         }
     }
 
-    fn lose(&mut self) -> Lost {
+    fn lose(&mut self) {
         self.leader.stop();
         self.metrics.status.set(0);
         tracing::warn!(lease = %self.name(), identity = %self.options.identity, "lost the lease");
-        Lost::Deadline
     }
 
     /// Gives the lease up. Call it once nothing that needs the lease runs any more.
@@ -242,9 +234,8 @@ impl Elector {
                 false
             }
         };
-        if held {
-            self.leader.extend(began + self.options.renew_deadline);
-        }
+        // An answer that comes after the deadline comes too late: the workers have stopped for good.
+        let held = held && self.leader.extend(began + self.options.renew_deadline);
         let holder = self.observer.holder().map(str::to_owned);
         self.holder.send_if_modified(|known| {
             let changed = *known != holder;
@@ -313,7 +304,7 @@ impl Elector {
     /// Claims `lease` if it may be claimed.
     async fn write(&mut self, mut lease: Lease) -> Result<bool, ClientError> {
         // A holder that was stopped past its deadline must not bring its claim back to life when it wakes up here.
-        if self.leader.until().is_some() && !self.leader.holds() {
+        if self.leader.is_over() {
             return Ok(false);
         }
         let Some(record) = self.observer.claim(self.wall.now(), self.start.elapsed()) else {

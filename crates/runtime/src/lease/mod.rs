@@ -7,7 +7,8 @@
 //! sends nothing, also when it was stopped (SIGSTOP) and wakes up later, because the [`LeaderClock`] is asked
 //! right before every send: of the client's writes, of recorded events, and of the renewal itself. A request that
 //! was on the wire before that moment may still take effect: that is the only residue, and only a check by the
-//! server (resourceVersion, preconditions) closes it. The clock is the system's monotonic one, which stands still
+//! server (resourceVersion, preconditions) closes it. Nor does an answer to a renewal that comes after the deadline bring
+//! the right to act back: the lease is lost, and the process ends. The clock is the system's monotonic one, which stands still
 //! while the whole machine is suspended, as client-go's does.
 
 mod clock;

@@ -15,10 +15,10 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::cache::FieldOwners;
-use crate::client::{Caches, Client, Core, HeldInformer, Identity, Kind, Transport, Writes};
+use crate::client::{Applied, Caches, Client, Core, HeldInformer, Identity, Kind, Transport, Writes};
 use crate::controller::SetupError;
 use crate::error::Error;
-use crate::factory::{Connect, FactoryOptions, InformerFactory};
+use crate::factory::{Connect, FactoryOptions, InformerFactory, InformerOptions};
 use crate::health::Checks;
 use crate::informer::SharedInformer;
 use crate::lease::LeaderClock;
@@ -48,7 +48,15 @@ type Start = Box<dyn FnOnce(CancellationToken) -> BoxFuture<'static, Result<(), 
 pub(crate) struct Runnable {
     name: String,
     group: Group,
+    /// What it reads, if it has a deadline of its own for that.
+    caches: Option<SyncDeadline>,
     start: Start,
+}
+
+/// Informers, and how long they may take to sync.
+pub(crate) struct SyncDeadline {
+    pub(crate) informers: Vec<SharedInformer>,
+    pub(crate) timeout: Duration,
 }
 
 /// One client, shared caches, controllers and other work. Cheap to clone; clones are one manager.
@@ -75,7 +83,6 @@ struct Inner {
     options: ManagerOptions,
     core: Arc<Core>,
     factory: InformerFactory,
-    field_owners: FieldOwners,
     metrics: Metrics,
     events: mpsc::Sender<Recorded>,
     unsent: Unsent,
@@ -154,9 +161,8 @@ impl Manager {
         let healthz = Checks::default();
         healthz.add("ping", || async { Ok(()) });
         Manager(Arc::new(Inner {
-            core: Arc::new(Core { transport, caches, writes }),
+            core: Arc::new(Core { transport, caches, writes, field_owners, applied: Applied::default() }),
             factory,
-            field_owners,
             metrics,
             events,
             unsent: Unsent::new(),
@@ -176,7 +182,7 @@ impl Manager {
     }
 
     /// A client under the manager's own name. If the manager takes part in an election it sends writes only while
-    /// this process is the leader.
+    /// this process is the leader; a reconcile that fails for want of the lease is tried again while that may come.
     pub fn client(&self) -> Client {
         self.client_named(&self.0.options.name, self.0.leader.clone())
     }
@@ -197,7 +203,7 @@ impl Manager {
     }
 
     pub(crate) fn client_for(&self, identity: Identity) -> Client {
-        self.0.field_owners.add(&identity.field_owner);
+        self.0.core.field_owners.add(&identity.field_owner);
         Client::new(Arc::clone(&self.0.core), Arc::new(identity))
     }
 
@@ -209,7 +215,13 @@ impl Manager {
 
     /// The informer of a part of a kind, or of a kind known only at run time.
     pub fn informer_of(&self, target: Target) -> SharedInformer {
-        let informer = self.0.core.caches.declare(self.0.factory.informer(target)).informer;
+        self.informer_with(target, &InformerOptions::default())
+    }
+
+    /// As [`Manager::informer_of`], with options of its own, such as a transform of what is cached. Call it before the
+    /// controllers of the same target are declared: an informer that others hold stays as it is.
+    pub fn informer_with(&self, target: Target, options: &InformerOptions) -> SharedInformer {
+        let informer = self.0.core.caches.declare(self.0.factory.informer_with(target, options)).informer;
         if self.state().running.is_some() {
             informer.start();
         }
@@ -307,7 +319,7 @@ impl Manager {
         F: FnOnce(CancellationToken) -> R + Send + 'static,
         R: Future<Output = Result<(), Error>> + Send + 'static,
     {
-        self.register(name, Group::Leader, |stopping| Box::pin(work(stopping)))
+        self.register(name, Group::Leader, None, |stopping| Box::pin(work(stopping)))
     }
 
     /// As [`Manager::add`], whether or not this process is the leader.
@@ -319,14 +331,20 @@ impl Manager {
         F: FnOnce(CancellationToken) -> R + Send + 'static,
         R: Future<Output = Result<(), Error>> + Send + 'static,
     {
-        self.register(name, Group::Always, |stopping| Box::pin(work(stopping)))
+        self.register(name, Group::Always, None, |stopping| Box::pin(work(stopping)))
     }
 
-    pub(crate) fn register<F>(&self, name: &str, group: Group, start: F) -> Result<(), SetupError>
+    pub(crate) fn register<F>(
+        &self,
+        name: &str,
+        group: Group,
+        caches: Option<SyncDeadline>,
+        start: F,
+    ) -> Result<(), SetupError>
     where
         F: FnOnce(CancellationToken) -> BoxFuture<'static, Result<(), Error>> + Send + 'static,
     {
-        let runnable = Runnable { name: name.to_owned(), group, start: Box::new(start) };
+        let runnable = Runnable { name: name.to_owned(), group, caches, start: Box::new(start) };
         let mut state = self.state();
         if state.stopped {
             return Err(SetupError::Stopped);
@@ -348,6 +366,10 @@ impl Manager {
 
     pub(crate) fn leader_clock(&self) -> Option<LeaderClock> {
         self.0.leader.clone()
+    }
+
+    pub(crate) fn cache_sync_timeout(&self) -> Duration {
+        self.0.options.cache_sync_timeout
     }
 
     pub(crate) fn jittered_resync(&self) -> Option<Duration> {

@@ -29,7 +29,7 @@ pub struct ManagerOptions {
     pub grace_period: Duration,
     /// How often every object is queued again from the cache, ± 10 %; `None` for never.
     pub resync: Option<Duration>,
-    /// How long the caches may take to sync before the manager gives up.
+    /// How long the caches may take to sync before the manager gives up, those of a controller unless it says otherwise.
     pub cache_sync_timeout: Duration,
     /// The deadline of one call of the client.
     pub request_timeout: Duration,

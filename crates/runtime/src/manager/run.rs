@@ -5,6 +5,7 @@
 //! lease stops everything at once.
 
 use std::future::Future;
+use std::pin::Pin;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -13,9 +14,11 @@ use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::{Addresses, Group, Manager, Runnable};
+use super::{Addresses, Group, Manager, Runnable, SyncDeadline};
 use crate::error::Error;
 use crate::health::{Endpoints, serve};
+use crate::informer::{missing, wait_for_cache_sync};
+use crate::latch::Latch;
 use crate::lease::{Elector, LeaderElectionError};
 use crate::recorder::{EventType, Sink};
 use crate::shutdown::Signals;
@@ -85,7 +88,9 @@ impl Running {
 
     fn start(&mut self, runnable: Runnable) {
         tracing::debug!(name = runnable.name, "starting");
-        let handle = self.tasks.spawn((runnable.start)(self.stopping.clone()));
+        let (start, stopping) = (runnable.start, self.stopping.clone());
+        // Begun within the task: what panics before there is a future is named too, and stops the others in order.
+        let handle = self.tasks.spawn(async move { start(stopping).await });
         self.names.push((handle.id(), runnable.name));
     }
 
@@ -142,6 +147,14 @@ impl Running {
     }
 }
 
+impl SyncDeadline {
+    async fn wait(&self) -> Result<(), ManagerError> {
+        let SyncDeadline { informers, timeout } = self;
+        let synced = tokio::time::timeout(*timeout, wait_for_cache_sync(informers)).await;
+        synced.map(drop).map_err(|_| ManagerError::CacheSync { kinds: missing(informers), after: *timeout })
+    }
+}
+
 /// Ends the informers when the manager's run ends in any way, also when its future is dropped.
 struct Caches<'a>(&'a Manager);
 
@@ -165,7 +178,7 @@ impl Manager {
     /// When something fails that the manager cannot go on without; see [`ManagerError`].
     pub async fn run(&self, shutdown: impl Future<Output = ()>) -> Result<(), ManagerError> {
         let (sender, added) = mpsc::unbounded_channel();
-        let (runnables, recorded) = {
+        let (mut runnables, recorded) = {
             let mut state = self.state();
             let recorded = state.recorded.take().ok_or(ManagerError::RanBefore)?;
             state.running = Some(sender);
@@ -180,11 +193,12 @@ impl Manager {
             sink.run(recorded, unsent).await;
             Ok(())
         });
+        let caches = runnables.iter_mut().filter_map(|runnable| runnable.caches.take()).collect();
         tokio::pin!(shutdown);
         tokio::select! {
             biased;
             () = &mut shutdown => return Ok(()),
-            synced = self.start_caches() => synced?,
+            synced = self.start_caches(caches) => synced?,
         }
         self.work(shutdown, elector.as_mut(), runnables, added).await
     }
@@ -261,22 +275,26 @@ impl Manager {
         Ok(())
     }
 
-    async fn start_caches(&self) -> Result<(), ManagerError> {
-        let informers: Vec<_> =
+    /// Starts all informers and waits for them: for those of a controller as long as it says.
+    async fn start_caches(&self, controllers: Vec<SyncDeadline>) -> Result<(), ManagerError> {
+        let mut others: Vec<_> =
             self.0.core.caches.all().into_iter().map(|declared| declared.informer).collect();
-        for informer in &informers {
+        for informer in &others {
             informer.start();
         }
-        let after = self.0.options.cache_sync_timeout;
-        if tokio::time::timeout(after, crate::informer::wait_for_cache_sync(&informers)).await.is_ok() {
-            return Ok(());
-        }
-        Err(ManagerError::CacheSync { kinds: crate::informer::missing(&informers), after })
+        others.retain(|informer| {
+            let known =
+                |sync: &SyncDeadline| sync.informers.iter().any(|it| it.target() == informer.target());
+            !controllers.iter().any(known)
+        });
+        let others = SyncDeadline { informers: others, timeout: self.0.options.cache_sync_timeout };
+        let all = controllers.iter().chain([&others]).map(SyncDeadline::wait);
+        futures::future::try_join_all(all).await.map(|_| ())
     }
 
     async fn work(
         &self,
-        mut shutdown: std::pin::Pin<&mut impl Future<Output = ()>>,
+        mut shutdown: Pin<&mut impl Future<Output = ()>>,
         mut elector: Option<&mut Elector>,
         runnables: Vec<Runnable>,
         mut added: mpsc::UnboundedReceiver<Runnable>,
@@ -289,7 +307,11 @@ impl Manager {
                 Group::Leader => waiting.push(runnable),
             }
         }
-        let mut elected = elector.is_none();
+        let competes = elector.is_some();
+        let won = Latch::default();
+        // One future from the first try to the last renewal: what else happens here must not begin a wait anew.
+        let mut election = Box::pin(election(elector.as_deref_mut(), &won));
+        let mut elected = !competes;
         let ended = loop {
             if elected {
                 for runnable in waiting.drain(..) {
@@ -299,13 +321,11 @@ impl Manager {
             tokio::select! {
                 biased;
                 () = shutdown.as_mut() => break Ok(()),
-                turn = election(elector.as_deref_mut(), elected) => match turn {
-                    Turn::Elected => {
-                        elected = true;
-                        self.announce("became leader");
-                    }
-                    Turn::Lost => break Err(ManagerError::LeaseLost),
-                },
+                () = election.as_mut() => break Err(ManagerError::LeaseLost),
+                _ = won.wait(), if !elected => {
+                    elected = true;
+                    self.announce("became leader");
+                }
                 error = always.failure() => break Err(error),
                 error = leading.failure() => break Err(error),
                 Some(runnable) = added.recv() => match runnable.group {
@@ -318,11 +338,14 @@ impl Manager {
             // No grace: somebody else may act already. Dropping the groups aborts them.
             return ended;
         }
-        let stopped = self.stop(&mut always, &mut leading, elector.as_deref_mut(), elected).await;
+        // Who is not elected by now need not be any more.
+        let renewing = Some(election.as_mut()).filter(|_| elected);
+        let stopped = self.stop(&mut always, &mut leading, renewing).await;
+        drop(election);
         if matches!(stopped, Err(ManagerError::LeaseLost)) {
             return stopped;
         }
-        if elector.is_some() && elected {
+        if competes && elected {
             self.announce("stopped leading");
         }
         // What was recorded last is sent too, if the server answers: while the lease still allows it.
@@ -354,8 +377,7 @@ impl Manager {
         &self,
         always: &mut Running,
         leading: &mut Running,
-        elector: Option<&mut Elector>,
-        elected: bool,
+        renewing: Option<Pin<&mut impl Future<Output = ()>>>,
     ) -> Result<(), ManagerError> {
         let end = tokio::time::Instant::now() + self.0.options.grace_period;
         let finish = async {
@@ -371,28 +393,23 @@ impl Manager {
         tokio::select! {
             biased;
             finished = finish => finished,
-            _ = election(elector.filter(|_| elected), true) => Err(ManagerError::LeaseLost),
+            () = until_lost(renewing) => Err(ManagerError::LeaseLost),
         }
     }
 }
 
-enum Turn {
-    Elected,
-    Lost,
+/// Acquires the lease, says so, and keeps it; returns when it is lost. Never, if there is no election.
+async fn election(elector: Option<&mut Elector>, won: &Latch) {
+    let Some(elector) = elector else { return std::future::pending().await };
+    elector.acquire().await;
+    won.set();
+    elector.hold().await;
 }
 
-/// The next change of this process's part in the election; never, if there is none.
-async fn election(elector: Option<&mut Elector>, elected: bool) -> Turn {
-    match elector {
+async fn until_lost(renewing: Option<Pin<&mut impl Future<Output = ()>>>) {
+    match renewing {
+        Some(renewing) => renewing.await,
         None => std::future::pending().await,
-        Some(elector) if elected => {
-            elector.hold().await;
-            Turn::Lost
-        }
-        Some(elector) => {
-            elector.acquire().await;
-            Turn::Elected
-        }
     }
 }
 

@@ -152,9 +152,13 @@ impl<T: Clone + Eq + Hash> Queue<T> {
     }
 
     fn add_at(&mut self, place: u32, priority: i32, reason: Reason, now: u64) {
+        self.add_noting(place, priority, now, |reasons| reasons.note(reason));
+    }
+
+    fn add_noting(&mut self, place: u32, priority: i32, now: u64, note: impl FnOnce(&mut Reasons)) {
         self.stats.adds += 1;
         let slot = &mut self.keys.slots[place];
-        slot.reasons.note(reason);
+        note(&mut slot.reasons);
         let known = slot.priority;
         if slot.dirty && priority <= known {
             return;
@@ -169,7 +173,7 @@ impl<T: Clone + Eq + Hash> Queue<T> {
         self.ready.push(&mut self.keys.slots, place, priority, since);
     }
 
-    /// Queues a key after `delay`. Of several delays of one key the earliest end counts.
+    /// Queues a key after `delay`. Of several delays of one key the earliest end counts, for the reasons of all.
     pub fn add_after(&mut self, key: &T, delay: Duration, priority: i32, reason: Reason, now: Duration) {
         if self.shutting_down {
             return;
@@ -266,7 +270,7 @@ impl<T: Clone + Eq + Hash> Queue<T> {
             let slots = &mut self.keys.slots;
             let due = self.delays.pop(|place, waits_at| slots[place].delayed_at = waits_at);
             let due = due.expect("there is an earliest");
-            self.add_at(due.id, due.priority, due.reason, due.at);
+            self.add_noting(due.id, due.priority, due.at, |reasons| reasons.join(&due.reasons));
         }
     }
 

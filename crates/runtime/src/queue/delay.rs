@@ -1,6 +1,6 @@
 //! The waiting room of delayed keys: an indexed binary heap with one place per key.
 
-use super::reason::Reason;
+use super::reason::{Reason, Reasons};
 
 /// A place in the heap that no entry has.
 pub(super) const NOWHERE: u32 = u32::MAX;
@@ -18,7 +18,7 @@ pub(super) struct Delayed<Id> {
     sequence: u64,
     pub(super) id: Id,
     pub(super) priority: i32,
-    pub(super) reason: Reason,
+    pub(super) reasons: Reasons,
 }
 
 impl<Id: Copy> Delays<Id> {
@@ -43,13 +43,13 @@ impl<Id: Copy> Delays<Id> {
         reason: Reason,
         moved: impl FnMut(Id, u32),
     ) {
-        self.heap.push(Delayed { at, sequence: self.sequence, id, priority, reason });
+        self.heap.push(Delayed { at, sequence: self.sequence, id, priority, reasons: Reasons::of(reason) });
         self.sequence += 1;
         self.rise(self.heap.len() - 1, moved);
     }
 
-    /// Joins another delay of the same key to the entry at `place`: the earlier end counts, with its reason, and the
-    /// higher priority.
+    /// Joins another delay of the same key to the entry at `place`: the earlier end counts, and the higher priority,
+    /// for the reasons of both.
     pub(super) fn join(
         &mut self,
         place: u32,
@@ -60,8 +60,9 @@ impl<Id: Copy> Delays<Id> {
     ) {
         let entry = &mut self.heap[place as usize];
         entry.priority = entry.priority.max(priority);
+        entry.reasons.note(reason);
         if at < entry.at {
-            (entry.at, entry.reason) = (at, reason);
+            entry.at = at;
             self.rise(place as usize, moved);
         }
     }

@@ -7,7 +7,8 @@
 //!    runs mean exactly one more run, queued when the present one is done.
 //! 3. **Nothing is lost.** A key that was added is handed out, also after [`Queue::shut_down`]; only adds after
 //!    the shutdown, and delays that had not ended by then, are dropped.
-//! 4. **Delays keep the earliest.** A key waits at most once; of several `add_after` the earliest end counts.
+//! 4. **Delays keep the earliest.** A key waits at most once; of several `add_after` the earliest end counts, and the
+//!    run answers the reasons of all of them.
 //!    A delayed key that is also added at once runs at once, and again when its delay ends. A delay of zero is
 //!    an add.
 //! 5. **Failures are counted per key** by `add_rate_limited` and reset only by `forget`.
@@ -18,7 +19,8 @@
 //! 7. **Nobody starves.** While a key of lower priority has waited longer than the ageing time
 //!    ([`AGEING`]), one of every [`AGED_SHARE`] gets takes the one that has waited longest.
 //! 8. **Drain.** [`WorkQueue::shut_down_with_drain`] returns when nothing is queued or running; keys that were
-//!    added again while they ran are still handed out. A later [`WorkQueue::shut_down`] ends the wait.
+//!    added again while they ran are still handed out. Several may wait; a later [`WorkQueue::shut_down`] ends the
+//!    wait of all of them.
 //!
 //! # Shape
 //!

@@ -128,22 +128,41 @@ pub struct Reasons {
 }
 
 impl Reasons {
+    /// For one reason, given once.
+    pub(crate) fn of(reason: Reason) -> Self {
+        let mut reasons = Reasons::default();
+        reasons.note(reason);
+        reasons
+    }
+
     /// Remembers `reason`; at the bound it is only counted.
     pub(crate) fn note(&mut self, reason: Reason) {
+        self.note_times(reason, 1);
+    }
+
+    /// Remembers what `others` do, after what is remembered already.
+    pub(crate) fn join(&mut self, others: &Reasons) {
+        for (reason, times) in others.iter() {
+            self.note_times(reason, times);
+        }
+        self.forgotten = self.forgotten.saturating_add(others.forgotten);
+    }
+
+    fn note_times(&mut self, reason: Reason, times: u16) {
         for place in &mut self.kept {
             match place {
                 Some((known, count)) if *known == reason => {
-                    *count = count.saturating_add(1);
+                    *count = count.saturating_add(times);
                     return;
                 }
                 Some(_) => {}
                 None => {
-                    *place = Some((reason, 1));
+                    *place = Some((reason, times));
                     return;
                 }
             }
         }
-        self.forgotten = self.forgotten.saturating_add(1);
+        self.forgotten = self.forgotten.saturating_add(times);
     }
 
     /// The distinct reasons with their counts.

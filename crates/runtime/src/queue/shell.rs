@@ -37,6 +37,10 @@ const ATTEMPTS: u32 = 7;
 
 /// A work queue that any number of producers and workers share. Cheap to clone.
 ///
+/// Take a key whose clone is cheap, as [`Request`](crate::Request) and [`Key`](crate::Key) are: it is cloned by who adds
+/// it by reference, since whether the queue knows it is found out later, and by who takes it. Then the add of a known key
+/// allocates nothing; with a `String` each add does.
+///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
 /// use setpoint::queue::{QueueOptions, WorkQueue};
@@ -70,7 +74,10 @@ struct State<T> {
     /// As in the inbox; both change with this locked.
     waiting: u32,
     timekeeper: bool,
+    /// Somebody waits for a drain.
     draining: bool,
+    /// How often the wait of all drains before it was ended.
+    drains_ended: u16,
     /// Empty; it changes places with the inbox's.
     adds: Vec<Add<T>>,
 }
@@ -111,6 +118,7 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
                 waiting: 0,
                 timekeeper: false,
                 draining: false,
+                drains_ended: 0,
                 adds: Vec::new(),
             }),
             ready: Notify::new(),
@@ -180,7 +188,7 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
         self.add_owned(key, Priority::DEFAULT, Reason::MANUAL);
     }
 
-    /// Queues a key.
+    /// Queues a key, which is cloned.
     pub fn add_with(&self, key: &T, priority: Priority, reason: Reason) {
         self.add_owned(key.clone(), priority, reason);
     }
@@ -197,7 +205,7 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
         }
     }
 
-    /// Queues a key after `delay`; the earliest of several counts.
+    /// Queues a key after `delay`; the earliest of several counts, for the reasons of all.
     pub fn add_after(&self, key: &T, delay: Duration, priority: Priority, reason: Reason) {
         self.delay(priority, |queue, now| queue.add_after(key, delay, priority.0, reason, now));
     }
@@ -336,25 +344,36 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
         Some(Item::new(self.clone(), key, &run))
     }
 
-    /// Refuses adds from now on; workers finish what is queued. Ends the wait of a drain.
+    /// Refuses adds from now on; workers finish what is queued. Ends the wait of every drain.
     pub fn shut_down(&self) {
-        self.0.inbox.close();
-        let mut state = self.lock();
-        state.queue.shut_down();
+        let mut state = self.refuse_adds();
         state.draining = false;
+        state.drains_ended = state.drains_ended.wrapping_add(1);
         drop(state);
         self.0.ready.notify_waiters();
         self.0.drained.notify_waiters();
     }
 
-    /// As [`WorkQueue::shut_down`], and returns when nothing is queued or running.
+    fn refuse_adds(&self) -> MutexGuard<'_, State<T>> {
+        self.0.inbox.close();
+        let mut state = self.lock();
+        state.queue.shut_down();
+        state
+    }
+
+    /// As [`WorkQueue::shut_down`], and returns when nothing is queued or running. Any number may wait for that; only a
+    /// later `shut_down` ends their wait.
     pub async fn shut_down_with_drain(&self) {
-        self.shut_down();
-        self.lock().draining = true;
+        let ended = {
+            let mut state = self.refuse_adds();
+            state.draining = true;
+            state.drains_ended
+        };
+        self.0.ready.notify_waiters();
         loop {
             let drained = {
                 let state = self.lock();
-                if !state.draining || state.queue.drained() {
+                if state.drains_ended != ended || state.queue.drained() {
                     return;
                 }
                 self.0.drained.notified()

@@ -1,8 +1,10 @@
 //! The shell: the same contract as the core, through locks, an inbox and wake-ups.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake};
 
 use proptest::prelude::*;
 
@@ -21,6 +23,7 @@ enum Step {
     Done(u64),
     Next(u64),
     Advance(u64),
+    Drain,
     ShutDown,
 }
 
@@ -35,8 +38,47 @@ fn step() -> impl Strategy<Value = Step> {
         4 => key.clone().prop_map(Step::Done),
         3 => key.prop_map(Step::Next),
         3 => (1..40u64).prop_map(Step::Advance),
-        1 => prop_oneof![40 => Just(Step::Advance(1)), 1 => Just(Step::ShutDown)],
+        1 => prop_oneof![40 => Just(Step::Advance(1)), 1 => Just(Step::ShutDown), 1 => Just(Step::Drain)],
     ]
+}
+
+/// What may follow the first half: the queue is shut down, drained, given up, in any order.
+fn late_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => step(),
+        3 => Just(Step::Drain),
+        1 => Just(Step::ShutDown),
+    ]
+}
+
+/// Somebody who waits for a drain, and whether it was woken since it last looked.
+struct Drain {
+    waits: Pin<Box<dyn Future<Output = ()>>>,
+    woken: Arc<Woken>,
+    /// The queue was shut down since.
+    given_up: bool,
+}
+
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Drain {
+    fn begin(queue: &WorkQueue<u64>) -> Self {
+        let queue = queue.clone();
+        let waits = Box::pin(async move { queue.shut_down_with_drain().await });
+        Drain { waits, woken: Arc::new(Woken(AtomicBool::new(true))), given_up: false }
+    }
+
+    /// Looks only if it was woken, so that a wake-up that does not come shows.
+    fn has_ended(&mut self) -> bool {
+        self.woken.0.swap(false, Ordering::SeqCst)
+            && self.waits.as_mut().poll(&mut Context::from_waker(&Arc::clone(&self.woken).into())).is_ready()
+    }
 }
 
 fn options(idle_keys: usize) -> QueueOptions<u64> {
@@ -53,6 +95,7 @@ async fn play(steps: &[Step], idle_keys: usize, measured: bool) {
     // The core forgets nothing, so that forgetting too much shows.
     let mut core = Queue::new(options(usize::MAX));
     let mut running: BTreeMap<u64, (Item<u64>, KeyId)> = BTreeMap::new();
+    let mut drains: Vec<Drain> = Vec::new();
     for step in steps {
         let now = start.elapsed();
         match *step {
@@ -88,11 +131,23 @@ async fn play(steps: &[Step], idle_keys: usize, measured: bool) {
                 }
             }
             Step::Advance(by) => tokio::time::advance(std::time::Duration::from_millis(by)).await,
+            Step::Drain => {
+                core.shut_down();
+                // The newest looks first: what it does must not hide from the others that they were given up.
+                drains.insert(0, Drain::begin(&shell));
+            }
             Step::ShutDown => {
                 shell.shut_down();
                 core.shut_down();
+                drains.iter_mut().for_each(|drain| drain.given_up = true);
+                continue;
             }
         }
+        drains.retain_mut(|drain| {
+            let ends = drain.given_up || core.drained();
+            assert_eq!(drain.has_ended(), ends);
+            !ends
+        });
         assert_eq!(shell.len(), core.len());
         for key in 0..KEYS {
             assert_eq!(shell.num_requeues(&key), core.num_requeues(&key));
@@ -124,14 +179,58 @@ proptest! {
 
     #[test]
     fn the_shell_does_what_the_core_does(
-        steps in prop::collection::vec(step(), 1..160),
+        mut steps in prop::collection::vec(step(), 1..160),
+        late in prop::collection::vec(late_step(), 0..40),
         idle in 0..6usize,
         measured: bool,
     ) {
+        steps.extend(late);
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         runtime.block_on(play(&steps, idle, measured));
     }
+}
+
+/// Looks again in the very moment in which it is woken, as another thread may.
+struct AtOnce(Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>);
+
+impl AtOnce {
+    fn poll(self: &Arc<Self>) {
+        let mut waits = self.0.lock().unwrap();
+        let waker = Arc::clone(self).into();
+        if waits
+            .as_mut()
+            .is_some_and(|waits| waits.as_mut().poll(&mut Context::from_waker(&waker)).is_ready())
+        {
+            *waits = None;
+        }
+    }
+}
+
+impl Wake for AtOnce {
+    fn wake(self: Arc<Self>) {
+        self.poll();
+    }
+}
+
+#[test]
+fn a_second_drain_does_not_end_the_first() {
+    let queue = WorkQueue::new("test", QueueOptions::default());
+    queue.add(1u64);
+    let running = queue.try_get().unwrap();
+    let drain = || {
+        let queue = queue.clone();
+        let waits: Pin<Box<dyn Future<Output = ()> + Send>> =
+            Box::pin(async move { queue.shut_down_with_drain().await });
+        let drain = Arc::new(AtOnce(Mutex::new(Some(waits))));
+        drain.poll();
+        drain
+    };
+    let drains = [drain(), drain(), drain()];
+    let waiting = || drains.iter().filter(|drain| drain.0.lock().unwrap().is_some()).count();
+    assert_eq!(waiting(), 3, "a key is running");
+    running.done();
+    assert_eq!(waiting(), 0);
 }
 
 /// Nobody reads the clock for keys that are all alike, yet they age once others go before them.

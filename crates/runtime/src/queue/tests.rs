@@ -8,8 +8,28 @@ use proptest::prelude::*;
 use super::*;
 
 const AGEING_TIME: u64 = 50;
-/// The reason of every delayed add.
-const LATER: Reason = Reason { source: Source::NONE, trigger: Trigger::RequeueAfter };
+
+/// Why a key is queued, and how often it was said, within the bound.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Why {
+    kept: Vec<(Reason, u16)>,
+    forgotten: u16,
+}
+
+impl Why {
+    fn note(&mut self, reason: Reason, times: u16) {
+        let known = self.kept.iter().position(|(known, _)| *known == reason);
+        match known {
+            Some(place) => self.kept[place].1 += times,
+            None if self.kept.len() < REASONS_PER_KEY => self.kept.push((reason, times)),
+            None => self.forgotten += times,
+        }
+    }
+}
+
+fn reason(trigger: Trigger) -> Reason {
+    Reason { source: Source::NONE, trigger }
+}
 
 /// A ready key of the reference.
 #[derive(Clone, Debug)]
@@ -32,10 +52,12 @@ struct Reference {
     dirty: BTreeMap<u8, i32>,
     processing: BTreeMap<u8, i32>,
     delayed: Vec<(u64, u64, u8, i32)>,
+    /// Why each delayed key will be queued.
+    later: BTreeMap<u8, Why>,
     sequence: u64,
     failures: BTreeMap<u8, u32>,
-    /// Why each key is queued, and how often it was said.
-    reasons: BTreeMap<u8, Vec<(Reason, u16)>>,
+    /// Why each key is queued.
+    reasons: BTreeMap<u8, Why>,
     since_aged: u32,
     fair: bool,
     shut: bool,
@@ -59,11 +81,11 @@ impl Reference {
         if self.shut {
             return;
         }
-        let reasons = self.reasons.entry(key).or_default();
-        match reasons.iter_mut().find(|(known, _)| *known == reason) {
-            Some((_, count)) => *count += 1,
-            None => reasons.push((reason, 1)),
-        }
+        self.reasons.entry(key).or_default().note(reason, 1);
+        self.queue(key, priority, now);
+    }
+
+    fn queue(&mut self, key: u8, priority: i32, now: u64) {
         let processing = self.processing.contains_key(&key);
         match self.dirty.get(&key).copied() {
             Some(known) if priority <= known => {}
@@ -85,13 +107,14 @@ impl Reference {
         }
     }
 
-    fn add_after(&mut self, key: u8, delay: u64, priority: i32, now: u64) {
+    fn add_after(&mut self, key: u8, delay: u64, priority: i32, reason: Reason, now: u64) {
         if self.shut {
             return;
         }
         if delay == 0 {
-            return self.add(key, priority, LATER, now);
+            return self.add(key, priority, reason, now);
         }
+        self.later.entry(key).or_default().note(reason, 1);
         match self.delayed.iter_mut().find(|entry| entry.2 == key) {
             Some(entry) => {
                 entry.0 = entry.0.min(now + delay);
@@ -108,7 +131,11 @@ impl Reference {
         self.delayed.sort_unstable();
         while self.delayed.first().is_some_and(|entry| entry.0 <= now) {
             let (at, _, key, priority) = self.delayed.remove(0);
-            self.add(key, priority, LATER, at);
+            let later = self.later.remove(&key).unwrap();
+            let reasons = self.reasons.entry(key).or_default();
+            later.kept.into_iter().for_each(|(reason, times)| reasons.note(reason, times));
+            reasons.forgotten += later.forgotten;
+            self.queue(key, priority, at);
         }
         let filled: Vec<i32> =
             self.ranks.iter().filter(|(_, rank)| !rank.arrivals.is_empty()).map(|(rank, _)| rank.0).collect();
@@ -159,7 +186,7 @@ impl Reference {
 #[derive(Clone, Debug)]
 enum Step {
     Add(u8, i32, Trigger),
-    AddAfter(u8, u64, i32),
+    AddAfter(u8, u64, i32, Trigger),
     RateLimited(u8),
     Forget(u8),
     Get,
@@ -171,9 +198,11 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let priority = prop_oneof![4 => Just(0), 2 => Just(-100), 1 => Just(7)];
     let trigger = prop_oneof![Just(Trigger::Added), Just(Trigger::Updated), Just(Trigger::Deleted)];
+    // With those above more than a key remembers.
+    let later = prop_oneof![Just(Trigger::RequeueAfter), Just(Trigger::Requeue), Just(Trigger::Added)];
     prop_oneof![
         6 => (0..12u8, priority.clone(), trigger).prop_map(|(key, priority, why)| Step::Add(key, priority, why)),
-        3 => (0..12u8, 0..30u64, priority).prop_map(|(key, delay, p)| Step::AddAfter(key, delay, p)),
+        3 => (0..12u8, 0..30u64, priority, later).prop_map(|(key, d, p, why)| Step::AddAfter(key, d, p, why)),
         2 => (0..12u8).prop_map(Step::RateLimited),
         1 => (0..12u8).prop_map(Step::Forget),
         7 => Just(Step::Get),
@@ -211,22 +240,22 @@ fn play(steps: &[Step], fair: bool, idle_keys: usize) {
     for step in steps {
         match *step {
             Step::Add(key, priority, trigger) => {
-                let reason = Reason { source: Source::NONE, trigger };
-                queue.add(&key, priority, reason, tick(now));
-                reference.add(key, priority, reason, now);
+                queue.add(&key, priority, reason(trigger), tick(now));
+                reference.add(key, priority, reason(trigger), now);
             }
-            Step::AddAfter(key, delay, priority) => {
-                queue.add_after(&key, tick(delay), priority, LATER, tick(now));
-                reference.add_after(key, delay, priority, now);
+            Step::AddAfter(key, delay, priority, trigger) => {
+                queue.add_after(&key, tick(delay), priority, reason(trigger), tick(now));
+                reference.add_after(key, delay, priority, reason(trigger), now);
             }
             Step::RateLimited(key) => {
-                let delay = queue.add_rate_limited(&key, 0, LATER, tick(now));
+                let failed = reason(Trigger::Error);
+                let delay = queue.add_rate_limited(&key, 0, failed, tick(now));
                 if !reference.shut {
                     let failures = reference.failures.entry(key).or_default();
                     let expected = (5u64 << (*failures).min(10)).min(40);
                     *failures += 1;
                     assert_eq!(delay, tick(expected));
-                    reference.add_after(key, expected, 0, now);
+                    reference.add_after(key, expected, 0, failed, now);
                 }
             }
             Step::Forget(key) => {
@@ -237,8 +266,8 @@ fn play(steps: &[Step], fair: bool, idle_keys: usize) {
                 let got = queue.get(tick(now)).map(|run| {
                     let key = *queue.key(run.id).unwrap();
                     assert!(running.insert(key, run.id).is_none(), "{key} is with two workers");
-                    assert_eq!(run.reasons.forgotten(), 0, "there are no more than fit");
-                    (key, run.priority, run.reasons.iter().collect::<Vec<_>>())
+                    let why = Why { kept: run.reasons.iter().collect(), forgotten: run.reasons.forgotten() };
+                    (key, run.priority, why)
                 });
                 let expected = reference.get(now);
                 let reasons =
@@ -257,6 +286,7 @@ fn play(steps: &[Step], fair: bool, idle_keys: usize) {
                 queue.shut_down();
                 reference.shut = true;
                 reference.delayed.clear();
+                reference.later.clear();
             }
         }
         compare(&queue, &reference, idle_keys);
@@ -291,6 +321,17 @@ fn with_one_priority_and_one_flow_it_is_first_in_first_out() {
     })
     .collect();
     assert_eq!(order, (0..100).collect::<Vec<_>>());
+}
+
+#[test]
+fn joined_delays_are_answered_for_the_reasons_of_all() {
+    let mut queue: Queue<u8> = Queue::new(QueueOptions::default());
+    for (seconds, trigger) in [(9, Trigger::RequeueAfter), (5, Trigger::Error), (7, Trigger::RequeueAfter)] {
+        queue.add_after(&1, Duration::from_secs(seconds), 0, reason(trigger), Duration::ZERO);
+    }
+    let run = queue.get(Duration::from_secs(5)).unwrap();
+    assert_eq!(run.reasons.to_string(), "requeue-after x2, error");
+    assert_eq!(queue.delayed(), 0);
 }
 
 #[test]

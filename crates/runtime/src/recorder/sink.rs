@@ -27,6 +27,8 @@ const SERIES_TICK: Duration = Duration::from_secs(60);
 const MERGE_PATCH: &str = "application/merge-patch+json";
 /// The longest message that the server takes.
 const MESSAGE_BYTES: usize = 1024;
+/// The longest name of a reporting instance that the server takes.
+const INSTANCE_BYTES: usize = 128;
 
 /// Which of the two event APIs to write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,10 +76,15 @@ impl Sink {
 
     /// Sends what arrives, until every recorder is gone.
     pub(crate) async fn run(mut self, mut events: mpsc::Receiver<Recorded>, unsent: Unsent) {
+        let mut tick = Instant::now() + SERIES_TICK;
         loop {
-            let tick = self.start + self.start.elapsed() + SERIES_TICK;
             tokio::select! {
                 biased;
+                // First, and at a time that no event moves: the series must be told while events keep coming.
+                () = tokio::time::sleep_until(tick), if self.series.has_series() => {
+                    self.refresh().await;
+                    tick = Instant::now() + SERIES_TICK;
+                }
                 event = events.recv() => match event {
                     None => return,
                     Some(event) => {
@@ -85,7 +92,6 @@ impl Sink {
                         unsent.sent();
                     }
                 },
-                () = tokio::time::sleep_until(tick), if self.series.has_series() => self.refresh().await,
             }
         }
     }
@@ -204,12 +210,12 @@ impl Sink {
                 "reportingInstance": self.reporting_instance(event),
                 "action": event.action, "reason": event.reason,
                 "regarding": event.regarding, "related": event.related,
-                "note": shorten(message), "type": event.kind.to_string(),
+                "note": shorten(message, MESSAGE_BYTES), "type": event.kind.to_string(),
             }),
             EventApi::CoreV1 => json!({
                 "apiVersion": "v1", "kind": "Event", "metadata": metadata,
                 "involvedObject": event.regarding, "related": event.related,
-                "reason": event.reason, "message": shorten(message), "type": event.kind.to_string(),
+                "reason": event.reason, "message": shorten(message, MESSAGE_BYTES), "type": event.kind.to_string(),
                 "firstTimestamp": rfc3339_seconds(first), "lastTimestamp": rfc3339_seconds(event.time),
                 "count": count, "source": source(event),
                 "reportingComponent": &*event.controller, "reportingInstance": &*event.host,
@@ -218,9 +224,8 @@ impl Sink {
     }
 
     fn reporting_instance(&self, event: &Recorded) -> String {
-        let mut instance = format!("{}-{}", event.controller, self.instance);
-        instance.truncate(128);
-        instance
+        let instance = format!("{}-{}", event.controller, self.instance);
+        shorten(&instance, INSTANCE_BYTES).to_owned()
     }
 }
 
@@ -252,10 +257,10 @@ fn call(
 fn count_patch(event: &Recorded, count: u32, message: &str, first: jiff::Timestamp) -> Value {
     match event.api {
         EventApi::EventsV1 => json!({
-            "series": {"count": count, "lastObservedTime": rfc3339_micros(event.time)}, "note": shorten(message),
+            "series": {"count": count, "lastObservedTime": rfc3339_micros(event.time)}, "note": shorten(message, MESSAGE_BYTES),
         }),
         EventApi::CoreV1 => json!({
-            "count": count, "message": shorten(message), "firstTimestamp": rfc3339_seconds(first),
+            "count": count, "message": shorten(message, MESSAGE_BYTES), "firstTimestamp": rfc3339_seconds(first),
             "lastTimestamp": rfc3339_seconds(event.time),
         }),
     }
@@ -266,10 +271,11 @@ pub(super) fn namespace(event: &Recorded) -> &str {
     event.regarding.namespace.as_deref().filter(|namespace| !namespace.is_empty()).unwrap_or("default")
 }
 
-fn shorten(message: &str) -> &str {
-    if message.len() <= MESSAGE_BYTES {
-        return message;
+/// As much of the beginning as fits, in whole characters.
+fn shorten(text: &str, bytes: usize) -> &str {
+    if text.len() <= bytes {
+        return text;
     }
-    let end = (0..=MESSAGE_BYTES).rev().find(|end| message.is_char_boundary(*end)).unwrap_or(0);
-    &message[..end]
+    let end = (0..=bytes).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    &text[..end]
 }

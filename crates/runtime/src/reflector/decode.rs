@@ -1,6 +1,7 @@
 //! From the bytes of a watch line or a list page to objects.
 
 use std::collections::BTreeMap;
+use std::str::from_utf8;
 
 use super::machine::{Page, WatchEvent};
 use crate::cache::{Cursor, Ingest, Malformed, Metadata, Object, ObjectError, Text};
@@ -71,25 +72,35 @@ fn bookmark(object: &[u8]) -> Result<WatchEvent, Malformed> {
 }
 
 /// Reads one page. An object that does not say which one it is is counted by `unreadable` and left out.
+///
+/// What does not say that it is a list is an error: taken for an empty one, the word of a gateway in the server's
+/// place would delete everything.
 pub(super) fn list_page(
     body: &[u8],
     ingest: &mut Ingest,
     mut unreadable: impl FnMut(),
 ) -> Result<Page, WatchFailure> {
     let mut page = Page::default();
-    let mut is_table = false;
+    let (mut kind, mut has_items): (&[u8], _) = (b"", None);
+    if let (true, Some((kind, api_version))) = (ingest.lacks_types(), list_types(body)) {
+        ingest.learn_types(kind, api_version);
+    }
     let mut cursor = Cursor::new(body);
     let read = cursor.fields(|cursor, name| {
         match name.raw {
-            b"kind" => is_table = cursor.value()? == b"\"Table\"",
+            b"kind" if cursor.peek()? == b'"' => kind = cursor.text()?.raw,
             b"metadata" if cursor.peek()? == b'{' => list_metadata(cursor, &mut page)?,
-            b"items" if cursor.peek()? == b'[' => cursor.elements(|cursor| {
-                match list_item(cursor, body, ingest)? {
-                    Some(object) => page.objects.push(object),
-                    None => unreadable(),
-                }
-                Ok(())
-            })?,
+            b"items" if cursor.peek()? == b'[' => {
+                has_items = Some(true);
+                cursor.elements(|cursor| {
+                    match list_item(cursor, body, ingest)? {
+                        Some(object) => page.objects.push(object),
+                        None => unreadable(),
+                    }
+                    Ok(())
+                })?;
+            }
+            b"items" => has_items = Some(cursor.value()? == b"null"),
             _ => {
                 cursor.value()?;
             }
@@ -98,9 +109,31 @@ pub(super) fn list_page(
     });
     match read {
         Err(malformed) => Err(WatchFailure::Transport(format!("the list is no JSON: {malformed}"))),
-        Ok(_) if is_table => Err(WatchFailure::Transport("the server sent a Table, not a list".to_owned())),
+        Ok(_) if kind == b"Table" => {
+            Err(WatchFailure::Transport("the server sent a Table, not a list".to_owned()))
+        }
+        Ok(_) if !has_items.unwrap_or_else(|| kind.ends_with(b"List")) => {
+            Err(WatchFailure::Transport("the answer is JSON, but not a list".to_owned()))
+        }
         Ok(_) => Ok(page),
     }
+}
+
+/// The kind and the apiVersion of a list, which may stand behind its items.
+fn list_types(body: &[u8]) -> Option<(&str, &str)> {
+    let (mut kind, mut api_version) = (None, None);
+    let read = Cursor::new(body).fields(|cursor, name| {
+        match name.raw {
+            b"kind" => kind = Some(cursor.text()?.raw),
+            b"apiVersion" => api_version = Some(cursor.text()?.raw),
+            _ => {
+                cursor.value()?;
+            }
+        }
+        Ok(kind.is_none() || api_version.is_none())
+    });
+    read.ok()?;
+    Some((from_utf8(kind?).ok()?, from_utf8(api_version?).ok()?))
 }
 
 fn list_metadata(cursor: &mut Cursor<'_>, page: &mut Page) -> Result<(), Malformed> {
@@ -195,8 +228,45 @@ mod tests {
             "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "n"}, "spec": {"x": [1]}
         });
         assert_eq!(value, expected);
-        assert!(list_page(br#"{"kind":"Table"}"#, &mut ingest(), || ()).is_err());
-        assert!(list_page(br#"{"items":[{"#, &mut ingest(), || ()).is_err());
-        assert!(list_page(br#"{"items":null}"#, &mut ingest(), || ()).unwrap().objects.is_empty());
+    }
+
+    #[test]
+    fn the_types_of_a_list_are_those_of_its_objects_if_nobody_else_told_them() {
+        let types = |list: &str, item: &str| {
+            let body = format!(r#"{{{list}"items":[{{{item}"metadata":{{"name":"a"}}}}]}}"#);
+            let mut ingest = Ingest::new(IngestOptions::default());
+            let page = list_page(body.as_bytes(), &mut ingest, || ()).unwrap();
+            let value: serde_json::Value = page.objects[0].decode().unwrap();
+            (value["kind"].clone(), value["apiVersion"].clone())
+        };
+        let typed = |kind: &str, version: &str| (serde_json::json!(kind), serde_json::json!(version));
+        let jobs = r#""kind":"JobList","apiVersion":"batch/v1","#;
+        assert_eq!(types(jobs, ""), typed("Job", "batch/v1"));
+        assert_eq!(types(jobs, r#""kind":"Pod","apiVersion":"v1","#), typed("Pod", "v1"));
+        let any = r#""kind":"List","apiVersion":"v1","#;
+        assert_eq!(types(any, r#""kind":"Pod","apiVersion":"v1","#), typed("Pod", "v1"));
+        assert_eq!(types(any, ""), Default::default());
+    }
+
+    #[test]
+    fn only_a_list_is_a_page() {
+        for body in [r#"{"items":null}"#, r#"{"items":[]}"#, r#"{"kind":"PodList","apiVersion":"v1"}"#] {
+            let page = list_page(body.as_bytes(), &mut ingest(), || ());
+            assert!(page.unwrap().objects.is_empty(), "{body}");
+        }
+        for body in [
+            r#"{"message":"maintenance"}"#,
+            r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success"}"#,
+            r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"}}"#,
+            r#"{"kind":"Table","items":[]}"#,
+            r#"{"kind":"PodList","items":{}}"#,
+            r#"{"items":"none"}"#,
+            r#"{"items":[{"#,
+            "{}",
+            "[]",
+            "",
+        ] {
+            assert!(list_page(body.as_bytes(), &mut ingest(), || ()).is_err(), "{body}");
+        }
     }
 }

@@ -1,54 +1,29 @@
 //! Decides what a reflector asks for next. Knows no I/O: answers and time come in, requests and deltas go out.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use setpoint_api::Random;
 use tokio::time::Instant;
 
 use super::backoff::Backoff;
+use super::first_state::FirstState;
+use super::options::ReflectorOptions;
 use crate::cache::Object;
 use crate::delta::Delta;
-use crate::key::Key;
 use crate::revision::{Revision, parse_revision};
 use crate::watch::{ListRequest, WatchFailure, WatchRequest};
 
 /// A watch that ends sooner than this and told nothing counts as a failure.
 const VERY_SHORT: Duration = Duration::from_secs(1);
-/// Servers that send bookmarks send one about each minute: a watch that hears none for so long is deaf.
+/// Servers that send bookmarks send one about each minute, once there is a newer version than the watch began with: a
+/// watch that hears nothing for so long is deaf. Its connection may be gone without a word, or the server may have been
+/// set back.
 const DEAF: Duration = Duration::from_secs(150);
 /// What a watch may outlive the time that the server was asked to end it at.
 const OVERTIME: Duration = Duration::from_secs(10);
-/// A streamed list that takes this many sync deadlines in all is given up, however steadily it trickles.
+/// A streamed list that brings no further object of the first state for this many sync deadlines is given up, whatever
+/// else it brings: a server that never marks the end goes on with changes.
 const PATIENCE: u32 = 4;
-
-/// How a reflector lists and watches.
-#[derive(Debug, Clone)]
-pub struct ReflectorOptions {
-    /// Ask for the first state through the watch itself (WatchList), and list only if that fails.
-    pub watch_list: bool,
-    /// How long a streamed list may stay silent, and a quarter of how long it may take in all, before a plain list
-    /// replaces it. A server that never marks the end of the first state costs this once.
-    pub sync_deadline: Duration,
-    /// Objects in one page of a plain list.
-    pub page_size: u32,
-    /// The server is asked to end each watch after a random time between this and twice this.
-    pub shortest_watch: Duration,
-    /// No answer to a list page, or to the opening of a watch, within this time is a failure.
-    pub request_deadline: Duration,
-}
-
-impl Default for ReflectorOptions {
-    fn default() -> Self {
-        ReflectorOptions {
-            watch_list: true,
-            sync_deadline: Duration::from_secs(30),
-            page_size: 500,
-            shortest_watch: Duration::from_secs(300),
-            request_deadline: Duration::from_secs(60),
-        }
-    }
-}
 
 /// What to do next.
 #[derive(Debug, PartialEq, Eq)]
@@ -86,7 +61,8 @@ pub(crate) struct Machine {
     random: Random,
     backoff: Backoff,
     last: Option<Version>,
-    /// The server refused the last version as too old or too new: ask for the newest state instead.
+    /// The server refused the last version as too old or too new, or did not bring its state to an end: ask for the
+    /// newest state instead.
     unavailable: bool,
     /// The server can stream a first state, as far as is known.
     can_stream: bool,
@@ -110,11 +86,19 @@ enum Phase {
     /// Asleep, then again with the first state or only the watch.
     Waiting(Next),
     /// A list is under way.
-    Listing { request: ListRequest, objects: Vec<Object> },
+    Listing { request: ListRequest, asked: Instant, objects: Vec<Object> },
     /// The first state is being streamed.
-    Streaming { opened: Instant, heard: Instant, first: FirstState },
+    Streaming { heard: Instant, moved: Instant, first: FirstState },
     /// Changes come in.
-    Watching { opened: Instant, ends: Instant, events: u64, advanced: bool, disordered: bool },
+    Watching {
+        opened: Instant,
+        heard: Instant,
+        ends: Instant,
+        events: u64,
+        advanced: bool,
+        disordered: bool,
+        bookmarked: bool,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,7 +130,7 @@ impl Machine {
 
     /// The first request.
     pub fn begin(&mut self, now: Instant) -> Command {
-        if self.can_stream { self.stream(now) } else { self.list() }
+        if self.can_stream { self.stream(now) } else { self.list(now) }
     }
 
     /// The sleep is over.
@@ -160,10 +144,12 @@ impl Machine {
     /// When a watch that stays silent must be given up.
     pub fn deadline(&self) -> Option<Instant> {
         match &self.phase {
-            Phase::Streaming { opened, heard, .. } => {
+            Phase::Streaming { heard, moved, .. } => {
                 let silence = *heard + self.options.sync_deadline;
-                Some(silence.min(*opened + self.options.sync_deadline * PATIENCE))
+                Some(silence.min(*moved + self.options.sync_deadline * PATIENCE))
             }
+            // A watch that has had one has one each minute; before that, where nothing happens, none may come.
+            Phase::Watching { heard, ends, bookmarked: true, .. } => Some((*heard + DEAF).min(*ends)),
             Phase::Watching { ends, .. } => Some(*ends),
             _ => None,
         }
@@ -172,13 +158,13 @@ impl Machine {
     /// A watch was opened, or not. `None` means: read it.
     pub fn opened(&mut self, result: Result<(), WatchFailure>, now: Instant) -> Option<Command> {
         match (&mut self.phase, result) {
-            (Phase::Streaming { opened, heard, .. }, Ok(())) => {
-                (*opened, *heard) = (now, now);
+            (Phase::Streaming { heard, moved, .. }, Ok(())) => {
+                (*heard, *moved) = (now, now);
                 None
             }
             (Phase::Streaming { .. }, Err(failure)) => Some(self.streaming_failed(&failure, now)),
-            (Phase::Watching { opened, .. }, Ok(())) => {
-                *opened = now;
+            (Phase::Watching { opened, heard, .. }, Ok(())) => {
+                (*opened, *heard) = (now, now);
                 None
             }
             (_, Ok(())) => None,
@@ -186,12 +172,24 @@ impl Machine {
         }
     }
 
+    /// Some bytes of a watch arrived, perhaps of an event that is long in coming.
+    pub fn heard(&mut self, now: Instant) {
+        if let Phase::Streaming { heard, .. } | Phase::Watching { heard, .. } = &mut self.phase {
+            *heard = now;
+        }
+    }
+
     /// One event arrived. `None` means: read on.
     pub fn event(&mut self, event: WatchEvent, now: Instant, deltas: &mut Vec<Delta>) -> Option<Command> {
         match &mut self.phase {
-            Phase::Streaming { heard, first, .. } => match event {
-                WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                    *heard = now;
+            Phase::Streaming { first, moved, .. } => match event {
+                WatchEvent::Added(object) => {
+                    if first.put(object) {
+                        *moved = now;
+                    }
+                    None
+                }
+                WatchEvent::Modified(object) => {
                     first.put(object);
                     None
                 }
@@ -225,7 +223,7 @@ impl Machine {
                     self.can_stream = false;
                 }
                 // The end of the first state was never told: a list tells it.
-                self.list()
+                self.list(now)
             }
             Phase::Watching { opened, events, advanced, disordered, .. } => {
                 let lasted = now.duration_since(*opened);
@@ -256,18 +254,19 @@ impl Machine {
         now: Instant,
         deltas: &mut Vec<Delta>,
     ) -> Command {
-        let Phase::Listing { request, mut objects } = std::mem::replace(&mut self.phase, Phase::Idle) else {
+        let Phase::Listing { request, asked, mut objects } = std::mem::replace(&mut self.phase, Phase::Idle)
+        else {
             return self.begin(now);
         };
         let page = match page {
             Ok(page) => page,
-            Err(failure) => return self.listing_failed(&request, &failure, now),
+            Err(failure) => return self.listing_failed(&request, asked, &failure, now),
         };
         objects.extend(page.objects);
         if let Some(token) = page.continue_token {
             self.pages_from_cache |= request.resource_version.as_deref() == Some("0");
             let request = ListRequest { resource_version: None, continue_token: Some(token), ..request };
-            self.phase = Phase::Listing { request: request.clone(), objects };
+            self.phase = Phase::Listing { request: request.clone(), asked: now, objects };
             return Command::List(request);
         }
         self.replace(page.resource_version, objects, deltas);
@@ -282,6 +281,9 @@ impl Machine {
             WatchEvent::Bookmark { resource_version, .. } => {
                 let revision = parse_revision(&resource_version);
                 self.sends_bookmarks = true;
+                if let Phase::Watching { bookmarked, .. } = &mut self.phase {
+                    *bookmarked = true;
+                }
                 if self.is_ahead_of(revision) {
                     // The server was set back: events of ours that it has not seen will never be mentioned.
                     self.unavailable = true;
@@ -352,30 +354,48 @@ impl Machine {
             WatchFailure::Status { code: 400..=499, reason, .. } => {
                 // The server does not know the request: do not ask again. Lack of rights may be mended.
                 self.can_stream &= matches!(reason.as_str(), "Forbidden" | "Unauthorized" | "NotFound");
-                self.list()
+                self.list(now)
             }
-            _ => self.list(),
+            _ => self.list(now),
         }
     }
 
-    fn listing_failed(&mut self, request: &ListRequest, failure: &WatchFailure, now: Instant) -> Command {
+    fn listing_failed(
+        &mut self,
+        request: &ListRequest,
+        asked: Instant,
+        failure: &WatchFailure,
+        now: Instant,
+    ) -> Command {
+        let deadline = matches!(failure, WatchFailure::Deadline(_));
         match failure {
+            WatchFailure::TooManyRequests { retry_after } => self.wait(Next::State, *retry_after, now),
             WatchFailure::Expired(_) if request.continue_token.is_some() => {
-                self.list_with(ListRequest { resource_version: None, limit: None, continue_token: None })
+                self.list_with(ListRequest { resource_version: None, limit: None, continue_token: None }, now)
             }
             WatchFailure::Expired(_) | WatchFailure::TooLarge(_) if request.resource_version.is_some() => {
                 self.unavailable = true;
-                self.list()
+                self.list(now)
             }
-            WatchFailure::TooManyRequests { retry_after } => self.wait(Next::State, *retry_after, now),
+            // From its cache the server sends the whole state as one. If that takes longer than it, or anything between,
+            // allows for one answer, only pages come to an end.
+            _ if request.resource_version.is_some()
+                && (deadline || now.duration_since(asked) >= self.options.sync_deadline) =>
+            {
+                self.unavailable = true;
+                self.list(now)
+            }
             _ => self.wait(Next::State, None, now),
         }
     }
 
     fn watching_failed(&mut self, failure: &WatchFailure, now: Instant) -> Command {
+        // An event may have come after the version that a new watch would start from.
+        let disordered = matches!(self.phase, Phase::Watching { disordered: true, .. });
+        let next = if disordered { Next::State } else { Next::Watch };
         match failure {
-            WatchFailure::TooManyRequests { retry_after } => self.wait(Next::Watch, *retry_after, now),
-            WatchFailure::Refused => self.wait(Next::Watch, None, now),
+            WatchFailure::TooManyRequests { retry_after } => self.wait(next, *retry_after, now),
+            WatchFailure::Refused => self.wait(next, None, now),
             WatchFailure::TooLarge(_) => {
                 self.unavailable = true;
                 self.wait(Next::State, None, now)
@@ -390,7 +410,7 @@ impl Machine {
     }
 
     fn stream(&mut self, now: Instant) -> Command {
-        self.phase = Phase::Streaming { opened: now, heard: now, first: FirstState::default() };
+        self.phase = Phase::Streaming { heard: now, moved: now, first: FirstState::default() };
         Command::Watch(WatchRequest {
             resource_version: self.last_version().filter(|_| !self.unavailable),
             send_initial_events: true,
@@ -398,7 +418,7 @@ impl Machine {
         })
     }
 
-    fn list(&mut self) -> Command {
+    fn list(&mut self, now: Instant) -> Command {
         let version = match (&self.last, self.unavailable) {
             (_, true) => None,
             (None, false) => Some("0".to_owned()),
@@ -407,11 +427,11 @@ impl Machine {
         // A limit makes the server read its store; without one, any version but the newest comes from its cache.
         let limited = self.pages_from_cache || matches!(version.as_deref(), None | Some("0"));
         let limit = limited.then_some(self.options.page_size);
-        self.list_with(ListRequest { resource_version: version, limit, continue_token: None })
+        self.list_with(ListRequest { resource_version: version, limit, continue_token: None }, now)
     }
 
-    fn list_with(&mut self, request: ListRequest) -> Command {
-        self.phase = Phase::Listing { request: request.clone(), objects: Vec::new() };
+    fn list_with(&mut self, request: ListRequest, now: Instant) -> Command {
+        self.phase = Phase::Listing { request: request.clone(), asked: now, objects: Vec::new() };
         Command::List(request)
     }
 
@@ -435,7 +455,15 @@ impl Machine {
 
     fn watching_for(&mut self, seconds: u32, now: Instant) {
         let ends = now + Duration::from_secs(u64::from(seconds)) + OVERTIME;
-        self.phase = Phase::Watching { opened: now, ends, events: 0, advanced: false, disordered: false };
+        self.phase = Phase::Watching {
+            opened: now,
+            heard: now,
+            ends,
+            events: 0,
+            advanced: false,
+            disordered: false,
+            bookmarked: false,
+        };
     }
 
     fn timeout_seconds(&self) -> u32 {
@@ -450,42 +478,5 @@ impl Version {
             Version::Number(number) => number.to_string(),
             Version::Text(text) => text.clone(),
         }
-    }
-}
-
-/// The objects of a first state as they stream in. Servers send them in order of their keys, without repetition;
-/// only when one does not is anything looked up.
-#[derive(Default)]
-struct FirstState {
-    ordered: Vec<Object>,
-    by_key: Option<BTreeMap<Key, Object>>,
-}
-
-impl FirstState {
-    fn put(&mut self, object: Object) {
-        if self.by_key.is_none() && self.ordered.last().is_none_or(|last| last.key() < object.key()) {
-            self.ordered.push(object);
-            return;
-        }
-        let by_key = self.by_key();
-        let newer = by_key.get(object.key()).is_none_or(|known| known.revision() <= object.revision());
-        if newer {
-            by_key.insert(object.key().clone(), object);
-        }
-    }
-
-    fn delete(&mut self, object: &Object) {
-        self.by_key().remove(object.key());
-    }
-
-    fn by_key(&mut self) -> &mut BTreeMap<Key, Object> {
-        let ordered = std::mem::take(&mut self.ordered);
-        let by_key = self.by_key.get_or_insert_default();
-        by_key.extend(ordered.into_iter().map(|object| (object.key().clone(), object)));
-        by_key
-    }
-
-    fn objects(self) -> Vec<Object> {
-        self.by_key.map_or(self.ordered, |by_key| by_key.into_values().collect())
     }
 }

@@ -1,66 +1,73 @@
-//! Transcripts of the reflector's decisions: what the server says, what is asked next.
+//! Transcripts of the reflector's decisions about the state: what the server says, what is asked next.
 
 use std::time::Duration;
 
 use setpoint_api::Random;
 use tokio::time::Instant;
 
-use super::machine::{Command, Machine, Page, ReflectorOptions, WatchEvent};
+use super::machine::{Command, Machine, Page, WatchEvent};
+use super::options::ReflectorOptions;
 use crate::cache::Object;
 use crate::delta::Delta;
 use crate::watch::{ListRequest, WatchFailure};
 
+/// The first wait.
+pub(super) const SLEEP: &str = "sleep 0.8 s and up to twice that";
+/// The next one.
+pub(super) const SLEEP_LONGER: &str = "sleep 1.6 s and up to twice that";
+
 /// A machine with the clock in the test's hands.
-struct Play {
-    machine: Machine,
-    now: Instant,
-    deltas: Vec<Delta>,
+pub(super) struct Play {
+    pub machine: Machine,
+    pub now: Instant,
+    pub deltas: Vec<Delta>,
 }
 
 impl Play {
-    fn new(watch_list: bool) -> Self {
+    pub fn new(watch_list: bool) -> Self {
         let options = ReflectorOptions { watch_list, ..ReflectorOptions::default() };
         Play { machine: Machine::new(options, Random::from_seed(3)), now: Instant::now(), deltas: Vec::new() }
     }
 
-    fn begin(&mut self) -> String {
+    pub fn begin(&mut self) -> String {
         text(&self.machine.begin(self.now))
     }
 
-    fn opens(&mut self) {
+    pub fn opens(&mut self) {
         assert_eq!(self.machine.opened(Ok(()), self.now), None);
     }
 
-    fn fails(&mut self, failure: WatchFailure) -> String {
+    pub fn fails(&mut self, failure: WatchFailure) -> String {
         text(&self.machine.opened(Err(failure), self.now).expect("a failure is followed by a command"))
     }
 
-    fn hears(&mut self, event: WatchEvent) -> Option<String> {
+    pub fn hears(&mut self, event: WatchEvent) -> Option<String> {
+        self.machine.heard(self.now);
         self.machine.event(event, self.now, &mut self.deltas).map(|command| text(&command))
     }
 
-    fn closes(&mut self) -> String {
+    pub fn closes(&mut self) -> String {
         text(&self.machine.closed(None, self.now))
     }
 
-    fn breaks(&mut self, failure: WatchFailure) -> String {
+    pub fn breaks(&mut self, failure: WatchFailure) -> String {
         text(&self.machine.closed(Some(&failure), self.now))
     }
 
-    fn lists(&mut self, page: Result<Page, WatchFailure>) -> String {
+    pub fn lists(&mut self, page: Result<Page, WatchFailure>) -> String {
         text(&self.machine.page(page, self.now, &mut self.deltas))
     }
 
-    fn wakes(&mut self) -> String {
+    pub fn wakes(&mut self) -> String {
         text(&self.machine.woke(self.now))
     }
 
-    fn later(&mut self, seconds: u64) {
+    pub fn later(&mut self, seconds: u64) {
         self.now += Duration::from_secs(seconds);
     }
 
     /// Streamed the first state at revision 10 and watches.
-    fn watching() -> Self {
+    pub fn watching() -> Self {
         let mut play = Play::new(true);
         play.begin();
         play.opens();
@@ -75,7 +82,12 @@ impl Play {
 
 fn text(command: &Command) -> String {
     match command {
-        Command::Sleep(_) => "sleep".to_owned(),
+        Command::Sleep(delay) => {
+            // Jitter stretches each delay by less than its own length, so that the delay without it can be told.
+            let doublings = (delay.as_secs_f64() / 0.8).log2();
+            assert!((0.0..5.0).contains(&doublings), "{delay:?}");
+            format!("sleep {:.1} s and up to twice that", 0.8 * doublings.floor().exp2())
+        }
         Command::Watch(request) => {
             let verb = if request.send_initial_events { "stream" } else { "watch" };
             assert!((300..600).contains(&request.timeout_seconds), "{request:?}");
@@ -96,11 +108,11 @@ fn object(name: &str, revision: u64) -> Object {
     Object::from_json(json.as_bytes()).unwrap()
 }
 
-fn added(name: &str, revision: u64) -> WatchEvent {
+pub(super) fn added(name: &str, revision: u64) -> WatchEvent {
     WatchEvent::Added(object(name, revision))
 }
 
-fn bookmark(version: &str) -> WatchEvent {
+pub(super) fn bookmark(version: &str) -> WatchEvent {
     WatchEvent::Bookmark { resource_version: version.to_owned(), ends_initial: false }
 }
 
@@ -113,15 +125,15 @@ fn page(version: &str, token: Option<&str>, names: &[&str]) -> Result<Page, Watc
     Ok(Page { resource_version: version.to_owned(), continue_token: token.map(str::to_owned), objects })
 }
 
-fn expired() -> WatchFailure {
+pub(super) fn expired() -> WatchFailure {
     WatchFailure::Expired(String::new())
 }
 
-fn too_large() -> WatchFailure {
+pub(super) fn too_large() -> WatchFailure {
     WatchFailure::TooLarge(String::new())
 }
 
-fn busy() -> WatchFailure {
+pub(super) fn busy() -> WatchFailure {
     WatchFailure::TooManyRequests { retry_after: None }
 }
 
@@ -165,15 +177,24 @@ fn a_server_that_never_marks_the_end_gets_a_list_and_is_not_asked_to_stream_agai
     play.later(20);
     play.hears(added("b", 1));
     assert_eq!(play.machine.deadline(), Some(opened + Duration::from_secs(50)), "progress buys time");
-    for _ in 0..10 {
+    for number in 0..20 {
         play.later(20);
-        play.hears(added("c", 1));
+        play.hears(added(&format!("c{number:02}"), 1));
     }
-    assert_eq!(play.machine.deadline(), Some(opened + Duration::from_secs(120)), "but not for ever");
+    let moved = play.now;
+    assert_eq!(play.machine.deadline(), Some(moved + Duration::from_secs(30)), "for as long as it goes on");
+    // Changes, not the first state.
+    for event in [WatchEvent::Modified(object("d", 2)), added("a1", 3), WatchEvent::Deleted(object("a", 4))] {
+        play.later(25);
+        play.hears(event);
+    }
+    play.later(25);
+    play.hears(added("e", 5));
+    assert_eq!(play.machine.deadline(), Some(moved + Duration::from_secs(120)), "but not for ever");
     assert_eq!(play.breaks(WatchFailure::Deadline(Duration::from_secs(30))), "list at 0 limit 500");
     assert_eq!(play.lists(page("7", None, &["a"])), "watch from 7");
     play.opens();
-    assert_eq!(play.hears(WatchEvent::Error(expired())).as_deref(), Some("sleep"));
+    assert_eq!(play.hears(WatchEvent::Error(expired())).as_deref(), Some(SLEEP));
     assert_eq!(play.wakes(), "list at 7");
 }
 
@@ -196,7 +217,7 @@ fn lack_of_rights_does_not_end_streaming_for_good() {
     let forbidden =
         WatchFailure::Status { code: 403, reason: "Forbidden".to_owned(), message: String::new() };
     assert_eq!(play.fails(forbidden.clone()), "list at 0 limit 500");
-    assert_eq!(play.lists(Err(forbidden)), "sleep");
+    assert_eq!(play.lists(Err(forbidden)), SLEEP);
     assert_eq!(play.wakes(), "stream from newest");
 }
 
@@ -222,7 +243,7 @@ fn a_busy_or_absent_server_is_waited_for_and_asked_to_stream_again() {
     for failure in [busy(), WatchFailure::Refused] {
         let mut play = Play::new(true);
         play.begin();
-        assert_eq!(play.fails(failure), "sleep");
+        assert_eq!(play.fails(failure), SLEEP);
         assert_eq!(play.wakes(), "stream from newest");
     }
 }
@@ -268,8 +289,33 @@ fn a_version_refused_by_a_list_is_left_out_at_once() {
         play.hears(WatchEvent::Error(expired()));
         assert_eq!(play.wakes(), "list at 7");
         assert_eq!(play.lists(Err(failure)), "list at newest limit 500");
-        assert_eq!(play.lists(Err(expired())), "sleep", "the newest state cannot have expired: wait");
+        assert_eq!(play.lists(Err(expired())), SLEEP_LONGER, "the newest state cannot have expired: wait");
     }
+}
+
+#[test]
+fn a_whole_list_that_is_long_in_coming_and_fails_is_asked_for_in_pages() {
+    let late = || WatchFailure::Deadline(Duration::from_secs(60));
+    let cut = || WatchFailure::Transport("cut off".to_owned());
+    for failure in [late(), cut()] {
+        let mut play = Play::new(false);
+        assert_eq!(play.begin(), "list at 0 limit 500");
+        play.later(60);
+        assert_eq!(play.lists(Err(failure.clone())), "list at newest limit 500");
+        assert_eq!(play.lists(page("7", Some("t1"), &["a"])), "list at newest limit 500 continue t1");
+        play.later(60);
+        assert_eq!(play.lists(Err(failure.clone())), SLEEP, "a page that does not come is waited for");
+        assert_eq!(play.wakes(), "list at newest limit 500");
+        assert_eq!(play.lists(page("8", None, &["a"])), "watch from 8");
+        play.opens();
+        play.hears(WatchEvent::Error(expired()));
+        assert_eq!(play.wakes(), "list at 8", "which may come in time");
+    }
+    let mut play = Play::new(false);
+    play.begin();
+    play.later(1);
+    assert_eq!(play.lists(Err(cut())), SLEEP);
+    assert_eq!(play.wakes(), "list at 0 limit 500");
 }
 
 #[test]
@@ -277,143 +323,7 @@ fn other_list_failures_are_waited_out() {
     for failure in [busy(), WatchFailure::Refused, WatchFailure::Internal(String::new())] {
         let mut play = Play::new(false);
         play.begin();
-        assert_eq!(play.lists(Err(failure)), "sleep");
+        assert_eq!(play.lists(Err(failure)), SLEEP);
         assert_eq!(play.wakes(), "list at 0 limit 500");
     }
-}
-
-// The end of a watch, row by row.
-
-#[test]
-fn a_clean_close_is_watched_on_at_once() {
-    let mut play = Play::watching();
-    play.hears(bookmark("12"));
-    assert_eq!(play.closes(), "watch from 12", "with events, however short");
-    play.opens();
-    play.later(2);
-    assert_eq!(play.closes(), "watch from 12", "without events, if it lasted");
-}
-
-#[test]
-fn a_very_short_watch_without_events_asks_for_the_state_again_after_a_wait() {
-    let mut play = Play::watching();
-    assert!(play.machine.was_short(play.now));
-    assert_eq!(play.closes(), "sleep");
-    assert_eq!(play.wakes(), "stream from 10");
-}
-
-#[test]
-fn a_very_short_watch_that_tells_nothing_new_is_waited_out_without_asking_for_the_state() {
-    let mut play = Play::watching();
-    play.hears(bookmark("10"));
-    assert_eq!(play.closes(), "sleep");
-    assert_eq!(play.wakes(), "watch from 10");
-}
-
-#[test]
-fn a_broken_connection_is_watched_on_from_the_last_version() {
-    let mut play = Play::watching();
-    play.hears(added("a", 11));
-    assert_eq!(play.breaks(WatchFailure::Transport("reset".to_owned())), "watch from 11");
-    play.opens();
-    play.later(700);
-    assert_eq!(play.breaks(WatchFailure::Deadline(Duration::from_secs(610))), "watch from 11");
-}
-
-#[test]
-fn expired_in_the_stream_or_as_status_asks_for_the_state_from_the_last_version() {
-    let mut play = Play::watching();
-    assert_eq!(play.hears(WatchEvent::Error(expired())).as_deref(), Some("sleep"));
-    assert_eq!(play.wakes(), "stream from 10");
-    let mut play = Play::watching();
-    play.later(2);
-    play.closes();
-    assert_eq!(play.fails(expired()), "sleep");
-    assert_eq!(play.wakes(), "stream from 10");
-}
-
-#[test]
-fn too_many_requests_are_waited_out_without_asking_for_the_state() {
-    let mut play = Play::watching();
-    assert_eq!(play.hears(WatchEvent::Error(busy())).as_deref(), Some("sleep"));
-    assert_eq!(play.wakes(), "watch from 10");
-    assert_eq!(play.fails(busy()), "sleep");
-    assert_eq!(play.wakes(), "watch from 10");
-    let hour = Duration::from_secs(3600);
-    let asked = play.machine.opened(Err(WatchFailure::TooManyRequests { retry_after: Some(hour) }), play.now);
-    assert_eq!(asked, Some(Command::Sleep(hour)), "the server's own word counts if it is longer");
-}
-
-#[test]
-fn a_refused_connection_is_waited_out_without_asking_for_the_state() {
-    let mut play = Play::watching();
-    play.later(2);
-    play.closes();
-    assert_eq!(play.fails(WatchFailure::Refused), "sleep");
-    assert_eq!(play.wakes(), "watch from 10");
-}
-
-#[test]
-fn a_version_from_the_future_asks_for_the_newest_state() {
-    let mut play = Play::watching();
-    assert_eq!(play.hears(WatchEvent::Error(too_large())).as_deref(), Some("sleep"));
-    assert_eq!(play.wakes(), "stream from newest");
-}
-
-#[test]
-fn any_other_failure_asks_for_the_state_after_a_wait() {
-    let odd = WatchFailure::Status { code: 418, reason: String::new(), message: String::new() };
-    for failure in [WatchFailure::Internal(String::new()), odd] {
-        let mut play = Play::watching();
-        assert_eq!(play.hears(WatchEvent::Error(failure)).as_deref(), Some("sleep"));
-        assert_eq!(play.wakes(), "stream from 10");
-    }
-}
-
-#[test]
-fn events_out_of_order_never_move_the_version_back_and_end_in_a_new_state() {
-    let mut play = Play::watching();
-    play.hears(added("a", 14));
-    play.hears(added("b", 13));
-    assert_eq!(play.machine.last_version().as_deref(), Some("14"));
-    play.later(60);
-    assert_eq!(play.closes(), "sleep");
-    assert_eq!(play.wakes(), "stream from 14");
-}
-
-#[test]
-fn a_bookmark_from_the_past_means_that_the_server_was_set_back() {
-    let mut play = Play::watching();
-    assert_eq!(play.hears(bookmark("4")).as_deref(), Some("sleep"));
-    assert_eq!(play.wakes(), "stream from newest");
-}
-
-#[test]
-fn a_watch_that_hears_nothing_at_all_from_a_server_that_sends_bookmarks_asks_for_the_state() {
-    let mut play = Play::watching();
-    play.later(400);
-    assert_eq!(play.closes(), "watch from 10", "this server may send none");
-    play.opens();
-    play.hears(bookmark("11"));
-    play.later(400);
-    assert_eq!(play.closes(), "watch from 11");
-    play.opens();
-    play.later(400);
-    assert_eq!(play.closes(), "stream from 11");
-    assert_eq!(play.fails(too_large()), "stream from newest");
-}
-
-#[test]
-fn what_cannot_be_read_is_passed_over() {
-    let mut play = Play::watching();
-    assert_eq!(play.hears(WatchEvent::Unreadable), None);
-    assert_eq!(play.hears(added("a", 11)), None);
-    assert_eq!(play.closes(), "watch from 11");
-}
-
-#[test]
-fn versions_that_are_no_numbers_are_handed_back_as_they_came() {
-    let mut play = Play::watching();
-    play.hears(bookmark("opaque-7"));
-    assert_eq!(play.closes(), "watch from opaque-7");
 }

@@ -1,11 +1,16 @@
 //! Keeps a queue of deltas in step with one collection on a server.
 
 mod backoff;
+mod body;
 mod decode;
+mod first_state;
 mod lines;
 mod machine;
 #[cfg(test)]
 mod machine_tests;
+mod options;
+#[cfg(test)]
+mod watch_tests;
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -15,11 +20,11 @@ use futures::{FutureExt, StreamExt};
 use setpoint_api::Random;
 use tokio::time::{Instant, Sleep, timeout};
 
-pub use machine::ReflectorOptions;
+pub use options::ReflectorOptions;
 
-use crate::cache::{Ingest, IngestOptions, Object};
+use crate::cache::{Ingest, IngestOptions, Object, ObjectOptions};
 use crate::delta::{Delta, DeltaQueue};
-use crate::informer::InformerMetrics;
+use crate::informer::{InformerMetrics, guarded};
 use crate::watch::{HeldBack, ListRequest, ListerWatcher, WatchFailure, WatchRequest, WatchStream};
 use lines::Lines;
 use machine::{Command, Machine, WatchEvent};
@@ -67,8 +72,8 @@ impl Sink for &DeltaQueue {
 /// Lists and watches one collection and puts what it learns into a [`DeltaQueue`], for ever.
 ///
 /// It asks for the first state as a stream (WatchList) and falls back to a paged list. A watch that ends is opened
-/// again from the last version seen; only a version that the server no longer has makes it ask for the whole state
-/// again. Failures are waited out alone, without holding up any other watch. One reflector has one request open at
+/// again from the last version seen, and so is one that falls silent on a server that sends bookmarks; only a version
+/// that the server no longer has makes it ask for the whole state again. Failures are waited out alone, without holding up any other watch. One reflector has one request open at
 /// a time, so it needs one connection.
 // Boxed, because a future that owns a reflector holds the space for it at each step of its way.
 pub struct Reflector(Box<State>);
@@ -95,7 +100,30 @@ enum End {
 impl Reflector {
     /// A reflector of what `lister_watcher` gives.
     pub fn new(lister_watcher: Arc<dyn ListerWatcher>, options: ReflectorOptions, random: Random) -> Self {
-        Reflector::with(lister_watcher, options, random, IngestOptions::default(), Arc::default(), None)
+        let metrics: Arc<InformerMetrics> = Arc::default();
+        let ingest = IngestOptions { metrics: Some(metrics.clone()), ..IngestOptions::default() };
+        Reflector::with(lister_watcher, options, random, ingest, metrics, None)
+    }
+
+    /// Keeps of each object what `options` say.
+    #[must_use]
+    pub fn objects(mut self, options: ObjectOptions) -> Self {
+        let ObjectOptions { field_owners, transform } = options;
+        let kind = self.0.kind.clone().unwrap_or_default();
+        let transform = transform.map(|transform| guarded(transform, kind, self.metrics()));
+        self.0.ingest = Ingest::new(IngestOptions {
+            field_owners,
+            transform,
+            metadata_only: self.0.lister_watcher.metadata_only(),
+            metrics: Some(self.metrics()),
+            ..IngestOptions::default()
+        });
+        self
+    }
+
+    /// What it counts.
+    pub fn metrics(&self) -> Arc<InformerMetrics> {
+        self.0.metrics.clone()
     }
 
     pub(crate) fn with(
@@ -106,6 +134,8 @@ impl Reflector {
         metrics: Arc<InformerMetrics>,
         kind: Option<String>,
     ) -> Self {
+        let metadata_only = ingest.metadata_only || lister_watcher.metadata_only();
+        let ingest = IngestOptions { metadata_only, ..ingest };
         Reflector(Box::new(State {
             lister_watcher,
             request_deadline: options.request_deadline,
@@ -124,7 +154,11 @@ impl Reflector {
 
     /// Runs until the queue is closed, or the future dropped.
     pub async fn run(self, queue: &DeltaQueue) {
-        self.run_into(queue).await;
+        tokio::select! {
+            biased;
+            () = queue.closed() => {}
+            () = self.run_into(queue) => {}
+        }
     }
 
     /// Runs until the sink is closed, or the future dropped.
@@ -154,8 +188,7 @@ async fn run<S: Sink>(mut state: Box<State>, mut sink: S) {
 impl State {
     async fn list<S: Sink>(&mut self, request: ListRequest, sink: &mut S) -> Command {
         self.metrics.lists.add(1);
-        let answer = timeout(self.request_deadline, self.lister_watcher.list(request)).await;
-        let page = answer.unwrap_or(Err(WatchFailure::Deadline(self.request_deadline))).and_then(|body| {
+        let page = self.body(request).await.and_then(|body| {
             self.metrics.received_bytes.add(body.len() as u64);
             decode::list_page(&body, &mut self.ingest, || self.metrics.undecodable.add(1))
         });
@@ -167,6 +200,13 @@ impl State {
         let command = self.machine.page(page, Instant::now(), &mut deltas);
         self.hand_over(&mut deltas, sink).await;
         command
+    }
+
+    async fn body(&self, request: ListRequest) -> Result<bytes::Bytes, WatchFailure> {
+        let begun = Instant::now();
+        let answer = timeout(self.request_deadline, self.lister_watcher.list(request)).await;
+        let body = answer.unwrap_or(Err(WatchFailure::Deadline(self.request_deadline)))?;
+        body::whole(body, begun, self.request_deadline).await
     }
 
     /// A watch to read, or what to do instead.
@@ -195,7 +235,8 @@ impl State {
         let mut deltas = Vec::new();
         let mut connection = HeldBack::default();
         // One for the whole watch: setting and clearing one takes the lock of the runtime's timers.
-        let mut alarm = std::pin::pin!(tokio::time::sleep_until(Instant::now()));
+        let deadline = self.machine.deadline().unwrap_or_else(Instant::now);
+        let mut alarm = std::pin::pin!(tokio::time::sleep_until(deadline));
         let mut alone = false;
         let end = loop {
             if alone && !deltas.is_empty() {
@@ -268,13 +309,18 @@ impl State {
         begun: Instant,
     ) -> Result<Option<bytes::Bytes>, WatchFailure> {
         let Some(deadline) = self.machine.deadline() else { return Ok(None) };
-        if alarm.deadline() != deadline {
-            alarm.as_mut().reset(deadline);
-        }
-        tokio::select! {
-            biased;
-            chunk = stream.next() => chunk.transpose(),
-            () = alarm => Err(WatchFailure::Deadline(deadline.duration_since(begun))),
+        loop {
+            // What was heard moved the deadline: the alarm is moved behind it only once it rings, not each time.
+            if alarm.deadline() > deadline || alarm.is_elapsed() {
+                alarm.as_mut().reset(deadline);
+            }
+            tokio::select! {
+                biased;
+                chunk = stream.next() => return chunk.transpose(),
+                () = alarm.as_mut() => if alarm.deadline() >= deadline {
+                    return Err(WatchFailure::Deadline(deadline.duration_since(begun)));
+                }
+            }
         }
     }
 
@@ -286,6 +332,7 @@ impl State {
     ) -> Result<Option<Command>, WatchFailure> {
         let now = Instant::now();
         let mut command = None;
+        self.machine.heard(now);
         self.metrics.note_heard(now);
         self.metrics.received_bytes.add(chunk.len() as u64);
         let split = lines.split(chunk, |line| {

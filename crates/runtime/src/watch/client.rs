@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, RETRY_AFTER};
@@ -59,7 +59,7 @@ impl ClientListerWatcher {
     fn send(
         &self,
         request: Result<http::Request<Body>, WatchFailure>,
-    ) -> impl Future<Output = Result<Answer, WatchFailure>> + Send + use<> {
+    ) -> BoxFuture<'static, Result<WatchStream, WatchFailure>> {
         let (client, metrics) = (self.client.clone(), self.metrics.clone());
         async move {
             let answer = client.send(request?).await;
@@ -68,11 +68,13 @@ impl ClientListerWatcher {
             }
             read(answer).await
         }
+        .boxed()
     }
 
     fn request(&self, query: Parameters, kind: &str) -> Result<http::Request<Body>, WatchFailure> {
         let accept = if self.metadata_only {
-            format!("application/json;as={kind};g=meta.k8s.io;v=v1")
+            // A server that does not know this form sends whole objects rather than nothing.
+            format!("application/json;as={kind};g=meta.k8s.io;v=v1,application/json")
         } else {
             "application/json".to_owned()
         };
@@ -84,27 +86,14 @@ impl ClientListerWatcher {
 }
 
 impl ListerWatcher for ClientListerWatcher {
-    fn list(&self, request: ListRequest) -> BoxFuture<'static, Result<Bytes, WatchFailure>> {
+    fn list(&self, request: ListRequest) -> BoxFuture<'static, Result<WatchStream, WatchFailure>> {
         // A continued list goes on at the version it began with, which its token knows.
         let version = request.resource_version.filter(|_| request.continue_token.is_none());
         let mut query = self.selectors.clone();
         query.push_some("limit", request.limit.map(|limit| limit.to_string()).as_deref());
         query.push_some("continue", request.continue_token.as_deref());
         query.push_some("resourceVersion", version.as_deref());
-        let request = self.request(query, "PartialObjectMetadataList");
-        let sent = self.send(request);
-        async move {
-            match sent.await? {
-                Answer::Plain(body) => {
-                    body.collect().await.map(http_body_util::Collected::to_bytes).map_err(transport)
-                }
-                packed => {
-                    let whole = packed.stream().try_collect::<BytesMut>().await?;
-                    Ok(whole.freeze())
-                }
-            }
-        }
-        .boxed()
+        self.send(self.request(query, "PartialObjectMetadataList"))
     }
 
     fn watch(&self, request: WatchRequest) -> BoxFuture<'static, Result<WatchStream, WatchFailure>> {
@@ -116,42 +105,25 @@ impl ListerWatcher for ClientListerWatcher {
         query.push_some("resourceVersion", request.resource_version.as_deref());
         query.push_some("sendInitialEvents", initial.then_some("true"));
         query.push_some("resourceVersionMatch", initial.then_some("NotOlderThan"));
-        let request = self.request(query, "PartialObjectMetadata");
-        let sent = self.send(request);
-        async move { Ok(sent.await?.stream()) }.boxed()
+        self.send(self.request(query, "PartialObjectMetadata"))
+    }
+
+    fn metadata_only(&self) -> bool {
+        self.metadata_only
     }
 }
 
-/// The body of a successful answer.
-enum Answer {
-    Plain(Body),
-    Gzip(Body),
-}
-
-impl Answer {
-    fn stream(self) -> WatchStream {
-        match self {
-            Answer::Plain(body) => body.into_data_stream().map_err(transport).boxed(),
-            Answer::Gzip(body) => {
-                let mut gunzip = Gunzip::default();
-                let unpack = move |chunk: Result<Bytes, _>| {
-                    gunzip.unpack(&chunk.map_err(transport)?).map_err(transport)
-                };
-                body.into_data_stream().map(unpack).boxed()
-            }
-        }
-    }
-}
-
-async fn read(answer: Result<Response<Body>, kube::Error>) -> Result<Answer, WatchFailure> {
+async fn read(answer: Result<Response<Body>, kube::Error>) -> Result<WatchStream, WatchFailure> {
     let response =
         answer.map_err(|error| if is_refused(&error) { WatchFailure::Refused } else { transport(error) })?;
     let status = response.status();
     if status.is_success() {
         let encoding = response.headers().get(CONTENT_ENCODING).map(http::HeaderValue::as_bytes);
         return match encoding {
-            None | Some(b"identity") => Ok(Answer::Plain(response.into_body())),
-            Some(b"gzip") => Ok(Answer::Gzip(response.into_body())),
+            None | Some(b"identity") => {
+                Ok(response.into_body().into_data_stream().map_err(transport).boxed())
+            }
+            Some(b"gzip") => Ok(unpacked(response.into_body())),
             Some(other) => Err(WatchFailure::Transport(format!(
                 "the answer is encoded as {}, which was refused",
                 String::from_utf8_lossy(other)
@@ -163,6 +135,12 @@ async fn read(answer: Result<Response<Body>, kube::Error>) -> Result<Answer, Wat
     let body = http_body_util::Limited::new(response.into_body(), LONGEST_FAILURE).collect().await;
     let body = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     Err(WatchFailure::from_status(Some(status.as_u16()), retry_after, &body))
+}
+
+fn unpacked(body: Body) -> WatchStream {
+    let mut gunzip = Gunzip::default();
+    let unpack = move |chunk: Result<Bytes, _>| gunzip.unpack(&chunk.map_err(transport)?).map_err(transport);
+    body.into_data_stream().map(unpack).boxed()
 }
 
 fn transport(error: impl std::error::Error) -> WatchFailure {

@@ -28,17 +28,23 @@ pub struct WatchRequest {
     pub timeout_seconds: u32,
 }
 
-/// The body of a watch: lines of JSON, cut anywhere.
+/// The body of an answer, cut anywhere: lines of JSON for a watch, one JSON text for a page of a list.
 pub type WatchStream = BoxStream<'static, Result<Bytes, WatchFailure>>;
 
 /// Lists and watches one collection. [`crate::ClientListerWatcher`] does it through a `kube::Client`; tests write
 /// their own.
 pub trait ListerWatcher: Send + Sync + 'static {
-    /// One page, as the server's JSON.
-    fn list(&self, request: ListRequest) -> BoxFuture<'static, Result<Bytes, WatchFailure>>;
+    /// One page, as the server's JSON. It comes in pieces, so that a large one that is long in coming can be told from
+    /// one that does not come.
+    fn list(&self, request: ListRequest) -> BoxFuture<'static, Result<WatchStream, WatchFailure>>;
 
     /// Opens a watch.
     fn watch(&self, request: WatchRequest) -> BoxFuture<'static, Result<WatchStream, WatchFailure>>;
+
+    /// Whether it asks for metadata alone. Then no more is kept of an object, whatever the server sends.
+    fn metadata_only(&self) -> bool {
+        false
+    }
 }
 
 /// Why a list or a watch failed, as far as a reflector must tell apart.

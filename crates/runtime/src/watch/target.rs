@@ -37,7 +37,7 @@ pub struct Target {
     pub labels: Option<String>,
     /// Field selector, as the API takes it.
     pub fields: Option<String>,
-    /// Ask the server for metadata alone: spec and status are neither sent nor cached.
+    /// Ask the server for metadata alone: spec and status are not cached, nor sent by a server that can leave them out.
     pub metadata_only: bool,
 }
 
@@ -100,19 +100,14 @@ impl Target {
         self.labels.iter().chain(namespaces).try_for_each(|selector| LabelMatcher::parse(selector).map(drop))
     }
 
-    /// Whether an object with these labels in this namespace surely appears in a cache of this target. A field
-    /// selector, or namespaces chosen by label, cannot be judged from here: the answer is no.
-    pub fn surely_sees(&self, namespace: Option<&str>, labels: &BTreeMap<String, String>) -> bool {
-        let namespace_seen = match &self.namespaces {
-            Namespaces::All => true,
-            Namespaces::Named(names) => namespace.is_some_and(|name| names.contains(name)),
-            Namespaces::Labelled(_) => false,
-        };
+    /// Whether an object with these labels surely appears in a cache of this target, in the namespaces that it covers.
+    /// What a field selector finds cannot be judged from here: the answer is no.
+    pub(crate) fn surely_selects(&self, labels: &BTreeMap<String, String>) -> bool {
         let labels_match = self.labels.as_deref().is_none_or(|selector| {
             LabelMatcher::parse(selector)
                 .is_ok_and(|matcher| matcher.matches(|key| labels.get(key).map(String::as_str)))
         });
-        namespace_seen && labels_match && self.fields.is_none()
+        labels_match && self.fields.is_none()
     }
 
     /// The path of the collection below the server's root.

@@ -50,7 +50,7 @@ async fn adding_a_known_key_allocates_nothing() {
 struct Empty;
 
 impl ListerWatcher for Empty {
-    fn list(&self, _: ListRequest) -> BoxFuture<'static, Result<Bytes, WatchFailure>> {
+    fn list(&self, _: ListRequest) -> BoxFuture<'static, Result<WatchStream, WatchFailure>> {
         futures::future::pending().boxed()
     }
 

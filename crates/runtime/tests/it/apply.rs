@@ -2,9 +2,9 @@
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
-use setpoint::{Manager, ManagerOptions};
+use setpoint::{Action, Context, Controller, Manager, ManagerOptions, Request};
 
-use crate::controllers::{CONFIG_MAPS, beside};
+use crate::controllers::{CONFIG_MAPS, beside, until};
 use crate::fake::Fake;
 
 fn wanted(value: &str) -> ConfigMap {
@@ -72,6 +72,67 @@ async fn an_apply_is_skipped_until_somebody_takes_or_changes_a_field() {
         assert_eq!(extracted["metadata"], json!({"name": "a", "namespace": "default"}));
         client.with_field_owner("another").apply(&wanted("2")).await.unwrap();
         assert_eq!(applies(&fake), 5, "another owner applies for itself");
+    })
+    .await;
+}
+
+/// The cache shows what was applied before last: nothing can be skipped by it.
+#[tokio::test(start_paused = true)]
+async fn an_apply_is_not_skipped_by_a_cache_that_lacks_an_own_write() {
+    for consistent in [true, false] {
+        let fake = Fake::new();
+        let manager = Manager::new(fake.client(), ManagerOptions::default());
+        let server = fake.clone();
+        Controller::for_kind::<ConfigMap>(&manager)
+            .read_your_writes(consistent)
+            .run(move |ctx: Context, _: Request| {
+                let server = server.clone();
+                async move {
+                    if server.writes().len() == 1 {
+                        let client = ctx.client();
+                        client.apply(&wanted("1")).await?;
+                        client.get::<ConfigMap>(("default", "a")).await?;
+                        server.hold_watches(true);
+                        client.apply(&wanted("2")).await?;
+                        // With its own writes to be seen, this waits in vain for five seconds.
+                        client.get::<ConfigMap>(("default", "a")).await?;
+                        client.apply(&wanted("1")).await?;
+                    }
+                    Ok(Action::done())
+                }
+            })
+            .unwrap();
+        let client = manager.client();
+        beside(&manager, async {
+            client.create(&wanted("0")).await.unwrap();
+            until("three applies", || applies(&fake) == 3).await;
+            assert_eq!(fake.get(CONFIG_MAPS, "default", "a").unwrap()["data"]["key"], "1");
+        })
+        .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_owner_applied_before_the_cache_knew_it_is_asked_of_the_server() {
+    let fake = Fake::new();
+    let manager = Manager::new(fake.client(), ManagerOptions::default());
+    let informer = manager.informer::<ConfigMap>();
+    let late = manager.client().with_field_owner("late");
+    let mut object = serde_json::to_value(wanted("1")).unwrap();
+    object["metadata"]["managedFields"] = json!([
+        {"manager": "late", "operation": "Apply", "apiVersion": "v1", "fieldsV1": {"f:data": {"f:key": {}}}},
+        {"manager": "late", "operation": "Apply", "apiVersion": "v1", "subresource": "status",
+            "fieldsV1": {"f:metadata": {"f:labels": {"f:app": {}}}}}]);
+    fake.put(CONFIG_MAPS, object);
+    beside(&manager, async {
+        informer.wait_synced().await;
+        assert!(informer.store().get("default/a").unwrap().managed_fields().is_empty());
+        let extracted = late.extract::<ConfigMap>(("default", "a")).await.unwrap().unwrap();
+        assert_eq!(extracted["data"], json!({"key": "1"}));
+        let status = late.extract_status::<ConfigMap>(("default", "a")).await.unwrap().unwrap();
+        assert_eq!(status["metadata"]["labels"], json!({"app": "web"}));
+        let nobody = manager.client().with_field_owner("nobody");
+        assert_eq!(nobody.extract::<ConfigMap>(("default", "a")).await.unwrap(), None);
     })
     .await;
 }

@@ -1,6 +1,5 @@
 //! Controllers from event to write, over a fake server.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -164,79 +163,6 @@ async fn a_terminal_error_is_not_retried_until_the_object_changes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn predicates_maps_and_channels_decide_what_is_queued() {
-    let fake = Fake::new();
-    let manager = Manager::new(fake.client(), ManagerOptions::default());
-    let runs: Arc<Mutex<BTreeMap<String, usize>>> = Arc::default();
-    let seen = Arc::clone(&runs);
-    let (sender, receiver) = mpsc::channel(4);
-    Controller::for_kind::<ConfigMap>(&manager)
-        .with_predicate(predicate::labels_changed())
-        .watches::<Secret>(|secret| vec![Request::namespaced("default", &format!("of-{}", secret.name()))])
-        .channel("ticks", receiver)
-        .run(move |_: Context, request: Request| {
-            *seen.lock().unwrap().entry(request.to_string()).or_default() += 1;
-            async { Ok(Action::done()) }
-        })
-        .unwrap();
-    let count = |name: &str| runs.lock().unwrap().get(name).copied().unwrap_or(0);
-    beside(&manager, async {
-        fake.put(CONFIG_MAPS, config_map("a", "1"));
-        until("the creation passes", || count("default/a") == 1).await;
-        fake.put(CONFIG_MAPS, config_map("a", "2"));
-        let secret = json!({"apiVersion": "v1", "kind": "Secret",
-            "metadata": {"name": "s", "namespace": "default"}});
-        fake.put(SECRETS, secret);
-        until("the secret is mapped", || count("default/of-s") == 1).await;
-        sender.send(Request::namespaced("default", "ticked")).await.unwrap();
-        until("the channel", || count("default/ticked") == 1).await;
-        assert_eq!(count("default/a"), 1, "a change of data is filtered");
-        let mut labelled = config_map("a", "2");
-        labelled["metadata"]["labels"] = json!({"x": "y"});
-        fake.put(CONFIG_MAPS, labelled);
-        until("the change of labels passes", || count("default/a") == 2).await;
-    })
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_map_sees_the_object_before_and_after() {
-    let fake = Fake::new();
-    let manager = Manager::new(fake.client(), ManagerOptions::default());
-    let runs: Arc<Mutex<Vec<String>>> = Arc::default();
-    let seen = Arc::clone(&runs);
-    let app = |object: &setpoint::Object| Request::cluster(object.labels().get("app").unwrap_or("none"));
-    Controller::new(&manager, "apps")
-        .watches::<Secret>(move |secret| vec![app(secret)])
-        .watches_changes(Target::of::<ConfigMap>(), |change| {
-            let (Some(old), Some(new)) = (change.old, change.new) else { return Vec::new() };
-            vec![Request::cluster(&format!("from-{}-to-{}", old.revision(), new.revision()))]
-        })
-        .run(move |_: Context, request: Request| {
-            seen.lock().unwrap().push(request.to_string());
-            async { Ok(Action::done()) }
-        })
-        .unwrap();
-    let secret = |app: &str| {
-        json!({"apiVersion": "v1", "kind": "Secret",
-            "metadata": {"name": "s", "namespace": "default", "labels": {"app": app}}})
-    };
-    beside(&manager, async {
-        fake.put(SECRETS, secret("web"));
-        until("the first", || *runs.lock().unwrap() == ["web"]).await;
-        fake.put(SECRETS, secret("db"));
-        until("where it was and where it is", || runs.lock().unwrap().len() == 3).await;
-        runs.lock().unwrap()[1..].sort_unstable();
-        assert_eq!(runs.lock().unwrap()[1..], ["db", "web"]);
-        fake.put(CONFIG_MAPS, config_map("a", "1"));
-        fake.put(CONFIG_MAPS, config_map("a", "2"));
-        until("the change", || runs.lock().unwrap().contains(&"from-103-to-104".to_owned())).await;
-        assert_eq!(runs.lock().unwrap().len(), 4, "the creation is mapped to nothing");
-    })
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_running_reconcile_is_finished_when_the_manager_stops() {
     let fake = Fake::new();
     fake.put(CONFIG_MAPS, config_map("a", "1"));
@@ -387,12 +313,12 @@ async fn two_managers_share_their_metrics() {
     second.informer::<Secret>();
     let text = beside(
         &first,
-        beside(&second, async {
+        Box::pin(beside(&second, async {
             for manager in [&first, &second] {
                 manager.informer::<ConfigMap>().wait_synced().await;
             }
             metrics.encode()
-        }),
+        })),
     )
     .await;
     for once in [

@@ -1,7 +1,7 @@
 //! Leader election between managers on one server, in virtual time.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -10,9 +10,10 @@ use setpoint::{
     Action, ClientError, Context, Controller, LeaderElection, Manager, ManagerError, ManagerOptions, Patch,
     Request,
 };
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::controllers::{CONFIG_MAPS, config_map, until};
+use crate::controllers::{CONFIG_MAPS, beside, config_map, until};
 use crate::fake::Fake;
 
 const LEASES: &str = "apis/coordination.k8s.io/v1/leases";
@@ -36,6 +37,13 @@ fn candidate(client: kube::Client, identity: &str) -> (Manager, Arc<AtomicUsize>
 fn holder(fake: &Fake) -> String {
     let lease = fake.get(LEASES, "kube-system", "operator").unwrap_or_default();
     lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned()
+}
+
+/// Held by somebody who renews it no more.
+fn foreign_lease() -> serde_json::Value {
+    json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "operator", "namespace": "kube-system"},
+        "spec": {"holderIdentity": "other", "leaseDurationSeconds": 15, "leaseTransitions": 3}})
 }
 
 #[tokio::test(start_paused = true)]
@@ -176,4 +184,145 @@ fn durations_that_cannot_work_are_refused() {
     assert!(election.validate().is_err());
     election.renew_deadline = Duration::from_millis(2400);
     assert!(election.validate().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lease_is_renewed_while_work_keeps_being_added() {
+    let fake = Fake::new();
+    let (manager, _) = candidate(fake.client(), "me");
+    let stop = CancellationToken::new();
+    let script = async {
+        until("it leads", || manager.is_leader()).await;
+        // Each second, more often than the lease is renewed, and for longer than it lives unrenewed.
+        for number in 0..30 {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert!(manager.is_leader(), "after {number} s");
+            manager.add(&number.to_string(), |_| async { Ok(()) }).unwrap();
+        }
+        stop.cancel();
+    };
+    let (ended, ()) = tokio::join!(manager.run(stop.clone().cancelled_owned()), script);
+    ended.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_is_answered_at_the_deadline_comes_too_late() {
+    let fake = Fake::new();
+    fake.put(CONFIG_MAPS, config_map("a", "1"));
+    // From the first renewal on, the Lease is written, and its writer answered, when the deadline has come.
+    let deadline: Arc<Mutex<Option<Instant>>> = Arc::default();
+    let service = {
+        let (fake, deadline) = (fake.clone(), Arc::clone(&deadline));
+        tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            let mut fake = fake.clone();
+            let late = match *request.method() {
+                _ if !request.uri().path().contains("leases") => None,
+                http::Method::POST => {
+                    *deadline.lock().unwrap() = Some(Instant::now() + Duration::from_secs(10));
+                    None
+                }
+                http::Method::PUT => *deadline.lock().unwrap(),
+                _ => None,
+            };
+            async move {
+                if let Some(late) = late {
+                    tokio::time::sleep_until(late).await;
+                }
+                tower::Service::call(&mut fake, request).await
+            }
+        })
+    };
+    let (manager, runs) = candidate(kube::Client::new(service, "default"), "me");
+    let ended = tokio::time::timeout(Duration::from_secs(60), manager.run(std::future::pending())).await;
+    assert!(matches!(ended, Ok(Err(ManagerError::LeaseLost))), "{ended:?}");
+    let deadline = deadline.lock().unwrap().unwrap();
+    assert!(Instant::now() < deadline + Duration::from_secs(1), "it goes on after its end");
+    assert_eq!(runs.load(Ordering::SeqCst), 10);
+    let written = fake.writes().iter().filter(|call| call.starts_with("PUT")).count();
+    assert_eq!(written, 1, "the server took the renewal: only its answer was late");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_runs_without_the_lease_tries_again_until_its_write_may_be_sent() {
+    let fake = Fake::new();
+    fake.put(CONFIG_MAPS, config_map("a", "1"));
+    fake.put(LEASES, foreign_lease());
+    let (manager, leading) = candidate(fake.client(), "me");
+    let (writer, runs) = (manager.client(), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&runs);
+    Controller::for_kind::<ConfigMap>(&manager)
+        .named("always")
+        .leader_elected(false)
+        .run(move |_: Context, _: Request| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            let writer = writer.clone();
+            async move {
+                let patch = Patch::Merge(json!({"data": {"key": "written"}}));
+                writer.patch::<ConfigMap>(("default", "a"), &patch).await?;
+                Ok(Action::done())
+            }
+        })
+        .unwrap();
+    beside(&manager, async {
+        until("it runs without the lease", || runs.load(Ordering::SeqCst) > 3).await;
+        assert!(!manager.is_leader() && leading.load(Ordering::SeqCst) == 0, "somebody else leads");
+        assert!(fake.writes().is_empty());
+        until("the lease is taken", || manager.is_leader()).await;
+        let written = || fake.get(CONFIG_MAPS, "default", "a").unwrap()["data"]["key"] == "written";
+        until("the write is sent", written).await;
+    })
+    .await;
+    let metrics = manager.metrics().encode();
+    let failures = r#"controller_runtime_reconcile_errors_total{controller="always"} 0"#;
+    assert!(metrics.contains(failures), "not being the leader is no failure: {metrics}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_not_released_is_waited_for() {
+    let fake = Fake::new();
+    fake.put(CONFIG_MAPS, config_map("a", "1"));
+    let election = LeaderElection::new("kube-system", "operator").identity("first");
+    let election = LeaderElection { release_on_stop: false, ..election };
+    let options = ManagerOptions { leader_election: Some(election), ..ManagerOptions::default() };
+    let first = Manager::new(fake.client(), options);
+    beside(&first, until("the first leads", || first.is_leader())).await;
+    assert_eq!(
+        (holder(&fake).as_str(), first.is_leader()),
+        ("first", false),
+        "it stopped, and is still named"
+    );
+    let began = Instant::now();
+    let (second, runs) = candidate(fake.client(), "second");
+    beside(&second, until("the second leads", || runs.load(Ordering::SeqCst) > 0)).await;
+    assert!(began.elapsed() >= Duration::from_secs(15), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_election_is_counted_under_the_names_of_go() {
+    let fake = Fake::new();
+    fake.put(LEASES, foreign_lease());
+    let (manager, _) = candidate(fake.client(), "me");
+    let status = |value: u32| {
+        let line = format!(r#"leader_election_master_status{{name="operator"}} {value}"#);
+        manager.metrics().encode().lines().any(|known| known == line)
+    };
+    let slow_path = |count: u32| {
+        let line = format!(r#"leader_election_slowpath_total{{name="operator"}} {count}"#);
+        manager.metrics().encode().lines().any(|known| known == line)
+    };
+    beside(&manager, async {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert!(status(0) && slow_path(0), "{}", manager.metrics().encode());
+        until("it leads", || manager.is_leader()).await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert!(status(1) && slow_path(0), "{}", manager.metrics().encode());
+        // Somebody touches the Lease: the next renewal must read it first.
+        let mut lease = fake.get(LEASES, "kube-system", "operator").unwrap();
+        lease["metadata"]["labels"] = json!({"touched": "yes"});
+        fake.put(LEASES, lease);
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert!(status(1) && slow_path(1), "{}", manager.metrics().encode());
+    })
+    .await;
+    assert!(status(0), "{}", manager.metrics().encode());
 }

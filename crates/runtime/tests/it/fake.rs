@@ -191,11 +191,16 @@ impl Fake {
         }
         let content = parts.headers.get("content-type").map(|value| value.to_str().unwrap().to_owned());
         let manager = query.split('&').find_map(|pair| pair.strip_prefix("fieldManager=")).unwrap_or("");
-        let answer = if query.contains("dryRun=All") {
-            answer(StatusCode::OK, &serde_json::from_slice(&json).unwrap_or(Value::Null))
-        } else {
-            self.lock().write(&parts.method, place, &json, content.as_deref().unwrap_or(""), manager)
-        };
+        let mut state = self.lock();
+        let before = (state.revision, state.objects.clone(), state.history.len());
+        let answer = state.write(&parts.method, place, &json, content.as_deref().unwrap_or(""), manager);
+        if query.contains("dryRun=All") {
+            // It is answered as if it had happened.
+            let (revision, objects, told) = before;
+            (state.revision, state.objects) = (revision, objects);
+            state.history.truncate(told);
+        }
+        drop(state);
         self.0.changed.notify_waiters();
         answer
     }
@@ -365,7 +370,12 @@ impl State {
                     self.remove(&key);
                     return answer(StatusCode::OK, &object);
                 }
-                answer(StatusCode::OK, &self.store(key, object))
+                let written = self.store(key, object);
+                let answered = match place.subresource.as_deref() {
+                    Some("scale") => scale(&written),
+                    _ => written,
+                };
+                answer(StatusCode::OK, &answered)
             }
             _ => failure(404, "NotFound"),
         }
@@ -400,6 +410,14 @@ impl State {
         object["metadata"]["managedFields"] = managers.into();
         self.store(key, object)
     }
+}
+
+/// What the server shows of an object as its scale: its name, uid and version, and none of its labels.
+fn scale(object: &Value) -> Value {
+    let metadata = ["name", "namespace", "uid", "resourceVersion"];
+    let metadata: Map<String, Value> =
+        metadata.iter().map(|name| ((*name).to_owned(), object["metadata"][name].clone())).collect();
+    json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": metadata, "spec": {"replicas": 1}})
 }
 
 pub fn answer(status: StatusCode, body: &Value) -> Answer {

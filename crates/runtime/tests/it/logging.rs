@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::json;
 use setpoint::{Action, Context, Controller, Error, Manager, ManagerOptions, Patch, Request};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::DefaultGuard;
 use tracing::{Event, Level, Metadata, Subscriber};
 
 use crate::controllers::{SECRETS, beside, until};
@@ -16,12 +17,31 @@ use crate::fake::Fake;
 
 /// Keeps every span and event as text, whatever its level.
 #[derive(Clone, Default)]
-struct Listener(Arc<Mutex<Heard>>);
+pub struct Listener(Arc<Mutex<Heard>>);
 
 #[derive(Default)]
 struct Heard {
     spans: Vec<BTreeMap<String, String>>,
     events: Vec<(Level, String)>,
+}
+
+impl Listener {
+    /// Hears what this thread says, until the guard is dropped.
+    pub fn listen(&self) -> DefaultGuard {
+        static ALL_SPEAK: Once = Once::new();
+        // A place in the code that first speaks on a thread where nobody listens is silent from then on, on every thread.
+        ALL_SPEAK.call_once(|| {
+            tracing::subscriber::set_global_default(Nobody).unwrap();
+            tracing::callsite::rebuild_interest_cache();
+        });
+        tracing::subscriber::set_default(self.clone())
+    }
+
+    /// What was said at the level of a warning, or of an error.
+    pub fn warnings(&self) -> Vec<String> {
+        let heard = self.0.lock().unwrap();
+        heard.events.iter().filter(|(level, _)| *level <= Level::WARN).map(|(_, text)| text.clone()).collect()
+    }
 }
 
 struct Fields<'a>(&'a mut BTreeMap<String, String>);
@@ -54,6 +74,29 @@ impl Subscriber for Listener {
         event.record(&mut Fields(&mut fields));
         self.0.lock().unwrap().events.push((*event.metadata().level(), format!("{fields:?}")));
     }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// Wants to hear everything and keeps nothing.
+struct Nobody;
+
+impl Subscriber for Nobody {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, _: &Event<'_>) {}
 
     fn enter(&self, _: &Id) {}
 
@@ -97,7 +140,7 @@ async fn play(listener: &Listener) {
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 struct Wrong {
     metadata: kube::api::ObjectMeta,
-    password: String,
+    x: u16,
 }
 
 impl kube::Resource for Wrong {
@@ -132,7 +175,7 @@ impl kube::Resource for Wrong {
 #[tokio::test(start_paused = true)]
 async fn each_reconcile_has_a_span_that_says_what_and_why_and_no_line_says_what_objects_hold() {
     let listener = Listener::default();
-    let guard = tracing::subscriber::set_default(listener.clone());
+    let guard = listener.listen();
     play(&listener).await;
     drop(guard);
     let heard = listener.0.lock().unwrap();

@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use setpoint::{
-    Action, Context, Controller, Error, LeaderElection, Manager, ManagerError, ManagerOptions, Request,
+    Action, Context, Controller, Error, InformerOptions, LeaderElection, Manager, ManagerError,
+    ManagerOptions, Request, remove_paths,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -62,11 +63,36 @@ async fn work_starts_after_the_caches_and_stops_in_reverse_before_them() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_manager_runs_on_a_task_of_any_runtime() {
+    let manager = Manager::new(Fake::new().client(), ManagerOptions::default());
+    let (stop, mut tasks) = (CancellationToken::new(), tokio::task::JoinSet::new());
+    let stopped = stop.clone().cancelled_owned();
+    // Compiles only while the future is Send.
+    tasks.spawn(async move { manager.run(stopped).await });
+    stop.cancel();
+    tasks.join_next().await.unwrap().unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_failure_of_any_work_stops_the_manager_and_is_named() {
     let manager = Manager::new(Fake::new().client(), ManagerOptions::default());
     manager.add("broken", |_| async { Err(Error::msg("no bread")) }).unwrap();
     let ended = manager.run(std::future::pending()).await.unwrap_err();
     assert_eq!(ended.to_string(), "broken: no bread");
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_panics_before_it_begins_is_named_and_the_rest_stops_in_order() {
+    let manager = Manager::new(Fake::new().client(), ManagerOptions::default());
+    let log = Log::default();
+    let told = Arc::clone(&log);
+    manager.add_always("sound", move |stopping| work(told, "sound", true, stopping)).unwrap();
+    let broken = |_| -> std::future::Ready<Result<(), Error>> { panic!("no bread") };
+    manager.add("broken", broken).unwrap();
+    let ended = manager.run(std::future::pending()).await.unwrap_err();
+    let ManagerError::Failed { name, message } = &ended else { panic!("{ended}") };
+    assert!(name == "broken" && message.contains("no bread"), "{ended}");
+    assert_eq!(log.lock().unwrap().last().unwrap(), "sound has stopped");
 }
 
 #[tokio::test(start_paused = true)]
@@ -107,6 +133,39 @@ async fn a_controller_that_comes_later_has_its_own_deadline_for_its_caches() {
     assert!(text.starts_with(begin) && text.ends_with(") did not sync within 20s"), "{text}");
 }
 
+/// How long a manager that waits a minute runs with a controller that says so much of its caches, which never sync.
+async fn gives_up_after(timeout: Option<Duration>) -> Duration {
+    let fake = Fake::new();
+    fake.refuse(|method, path| {
+        (*method == http::Method::GET && path.ends_with("configmaps")).then_some((403, "Forbidden"))
+    });
+    let options = ManagerOptions { cache_sync_timeout: Duration::from_secs(60), ..ManagerOptions::default() };
+    let manager = Manager::new(fake.client(), options);
+    // Synced at once, and not to be waited for any longer.
+    manager.informer::<Secret>();
+    let controller = Controller::for_kind::<ConfigMap>(&manager).reads::<Secret>();
+    let controller = match timeout {
+        Some(timeout) => controller.cache_sync_timeout(timeout),
+        None => controller,
+    };
+    controller.run(|_: Context, _: Request| async { Ok(Action::done()) }).unwrap();
+    let began = tokio::time::Instant::now();
+    let ended = manager.run(std::future::pending()).await.unwrap_err();
+    let ManagerError::CacheSync { kinds, after } = &ended else { panic!("{ended}") };
+    assert!(kinds.starts_with("ConfigMap (") && !kinds.contains("Secret"), "{ended}");
+    assert_eq!(after.as_secs(), began.elapsed().as_secs());
+    *after
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_says_how_long_its_caches_may_take() {
+    for seconds in [5, 600] {
+        let timeout = Duration::from_secs(seconds);
+        assert_eq!(gives_up_after(Some(timeout)).await, timeout);
+    }
+    assert_eq!(gives_up_after(None).await, Duration::from_secs(60), "what the manager says, otherwise");
+}
+
 #[tokio::test(start_paused = true)]
 async fn every_object_is_queued_again_within_ten_percent_of_ten_hours() {
     let fake = Fake::new();
@@ -128,4 +187,27 @@ async fn every_object_is_queued_again_within_ten_percent_of_ten_hours() {
     let resyncs = &log[1..];
     assert!(resyncs.iter().all(|(_, why)| why == "ConfigMap resync"), "{log:?}");
     assert!((9.0..=11.0).contains(&resyncs[0].0) && (18.0..=22.0).contains(&resyncs[1].0), "{log:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn controllers_share_what_a_transform_left() {
+    let fake = Fake::new();
+    fake.put(CONFIG_MAPS, config_map("a", "1"));
+    let manager = Manager::new(fake.client(), ManagerOptions::default());
+    let options = InformerOptions { transform: Some(remove_paths(["data"])), ..InformerOptions::default() };
+    manager.informer_with(manager.target::<ConfigMap>(), &options);
+    let seen: Arc<Mutex<Vec<bool>>> = Arc::default();
+    let noted = Arc::clone(&seen);
+    Controller::for_kind::<ConfigMap>(&manager)
+        .run(move |ctx: Context, request: Request| {
+            let noted = Arc::clone(&noted);
+            async move {
+                let object = ctx.client().get::<ConfigMap>(&request).await?;
+                noted.lock().unwrap().push(object.unwrap().data.is_some());
+                Ok(Action::done())
+            }
+        })
+        .unwrap();
+    beside(&manager, until("a run", || !seen.lock().unwrap().is_empty())).await;
+    assert_eq!(*seen.lock().unwrap(), [false]);
 }

@@ -9,7 +9,7 @@ use flate2::write::GzEncoder;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use hyper::body::Frame;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::world::{event, one};
 
@@ -23,6 +23,8 @@ pub struct Misdeed {
     pub cut_after: Option<usize>,
     /// The body ends properly after so many events of a watch.
     pub close_after: Option<usize>,
+    /// Nothing follows the first so many events of a watch, not even its end.
+    pub mute_after: Option<usize>,
     /// This event follows the first so many ones, then the body ends.
     pub last_words: Option<(usize, Value)>,
     /// The bookmark behind the first state is never sent.
@@ -31,7 +33,7 @@ pub struct Misdeed {
     pub duplicate: bool,
     /// Pairs of events change places.
     pub swap: bool,
-    /// An event that nobody can read is sent before each other one.
+    /// An event, or an object of a list, that nobody can read is sent before each other one.
     pub garbage: bool,
     /// So many bytes at a time, with a pause between.
     pub trickle: Option<(usize, Duration)>,
@@ -92,7 +94,22 @@ pub fn disturb(events: BoxStream<'static, Bytes>, misdeed: &Misdeed) -> BoxStrea
     if let Some(count) = misdeed.close_after {
         events = events.take(count).boxed();
     }
+    if let Some(count) = misdeed.mute_after {
+        events = events.take(count).chain(futures::stream::pending()).boxed();
+    }
     events
+}
+
+/// Misdeeds among the objects of a list.
+pub fn litter(mut list: Value, misdeed: &Misdeed) -> Value {
+    if misdeed.garbage {
+        let garbage =
+            [json!({"metadata": {"name": 7}}), json!({}), json!(null), json!("garbage"), json!([{}])];
+        let items = list["items"].as_array_mut().unwrap();
+        let mixed = items.drain(..).enumerate();
+        *items = mixed.flat_map(|(turn, item)| [garbage[turn % garbage.len()].clone(), item]).collect();
+    }
+    list
 }
 
 /// Misdeeds among the bytes of a body.

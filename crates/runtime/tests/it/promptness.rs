@@ -33,7 +33,7 @@ struct Talk {
 struct Watched(Arc<Talk>);
 
 impl ListerWatcher for Watched {
-    fn list(&self, _: ListRequest) -> BoxFuture<'static, Result<Bytes, WatchFailure>> {
+    fn list(&self, _: ListRequest) -> BoxFuture<'static, Result<WatchStream, WatchFailure>> {
         futures::future::pending().boxed()
     }
 

@@ -130,3 +130,49 @@ async fn a_recorder_may_write_another_api_and_name_its_host() {
     assert_eq!(bodies[1]["source"], serde_json::json!({"component": "tester", "host": "here"}));
     assert_eq!(bodies[1]["reportingInstance"], "here");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_series_is_told_while_other_events_keep_coming() {
+    let fake = Fake::new();
+    let [ending, going_on]: [ConfigMap; 2] =
+        ["a", "b"].map(|name| serde_json::from_value(config_map(name, "1")).unwrap());
+    let manager = Manager::new(fake.client(), ManagerOptions::default());
+    let recorder = manager.recorder("tester");
+    beside(&manager, async {
+        for _ in 0..3 {
+            recorder.warning(&ending, "Failed", "a few times");
+        }
+        until("the first series has begun", || fake.writes().len() == 2).await;
+        // Twice as often as the series are looked through, for longer than both of their times.
+        for _ in 0..80 {
+            recorder.warning(&going_on, "Failed", "again and again");
+            tokio::time::sleep(Duration::from_secs(30)).await;
+        }
+    })
+    .await;
+    let counts = |name: &str| -> Vec<u64> {
+        let named = |call: &str| call.starts_with("PATCH") && call.contains(&format!("/{name}."));
+        let told = fake.writes().into_iter().zip(fake.bodies()).filter(|(call, _)| named(call));
+        told.map(|(_, body)| body["series"]["count"].as_u64().unwrap()).collect()
+    };
+    assert_eq!(counts("a"), [2, 3], "when it began and when it ended");
+    assert_eq!(counts("b"), [2, 62], "when it began and half an hour later");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_too_long_for_the_server_is_cut_between_characters() {
+    let fake = Fake::new();
+    let object: ConfigMap = serde_json::from_value(config_map("a", "1")).unwrap();
+    let name = format!("x{}", "ä".repeat(100));
+    let manager = Manager::new(fake.client(), ManagerOptions { name, ..ManagerOptions::default() });
+    // Two bytes each, after an odd one: both bounds, which are even, fall within a character.
+    let recorder = manager.recorder("tester-");
+    beside(&manager, async {
+        recorder.normal(&object, "Told", format!("x{}", "ü".repeat(1000)));
+        until("it is told", || fake.writes().len() == 1).await;
+    })
+    .await;
+    let event = &fake.bodies()[0];
+    assert_eq!(event["note"], format!("x{}", "ü".repeat(511)));
+    assert_eq!(event["reportingInstance"], format!("tester--x{}", "ä".repeat(59)));
+}

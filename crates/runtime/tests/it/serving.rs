@@ -1,12 +1,16 @@
-//! The manager's servers, over real sockets and in real time.
+//! The manager's servers over real sockets, and signals, in real time.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use k8s_openapi::api::core::v1::ConfigMap;
 use setpoint::{Manager, ManagerError, ManagerOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use crate::controllers::beside;
 use crate::fake::Fake;
@@ -59,4 +63,59 @@ async fn an_address_that_is_taken_is_named() {
     let manager = Manager::new(Fake::new().client(), options);
     let error = manager.run(std::future::pending()).await.unwrap_err();
     assert!(matches!(error, ManagerError::Listen { address: named, .. } if named == address));
+}
+
+#[tokio::test]
+async fn the_servers_answer_before_the_caches_have_synced() {
+    let fake = Fake::new();
+    fake.refuse(|method, path| {
+        (*method == http::Method::GET && path.ends_with("configmaps")).then_some((403, "Forbidden"))
+    });
+    let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    let options = ManagerOptions { health_address: Some(any), ..ManagerOptions::default() };
+    let manager = Manager::new(fake.client(), options);
+    let informer = manager.informer::<ConfigMap>();
+    let started = Arc::new(AtomicBool::new(false));
+    let noted = Arc::clone(&started);
+    let work = move |_| async move {
+        noted.store(true, Ordering::SeqCst);
+        Ok(())
+    };
+    manager.add_always("work", work).unwrap();
+    beside(&manager, async {
+        let mut addresses = manager.addresses();
+        let bound = *addresses.wait_for(|addresses| addresses.health.is_some()).await.unwrap();
+        assert!(get(bound.health.unwrap(), "/healthz").await.ends_with("\r\n\r\nok"));
+    })
+    .await;
+    assert!(!informer.has_synced() && !started.load(Ordering::SeqCst), "work waits for the caches");
+}
+
+/// Sends SIGTERM to this process, which must handle it by now.
+fn terminate() {
+    let told = std::process::Command::new("kill").arg(std::process::id().to_string()).status();
+    assert!(told.unwrap().success());
+}
+
+#[tokio::test]
+async fn the_first_signal_stops_in_order_and_the_second_at_once() {
+    let manager = Manager::new(Fake::new().client(), ManagerOptions::default());
+    let (note, mut noted) = mpsc::channel(2);
+    let stubborn = move |stopping: CancellationToken| async move {
+        note.send("started").await?;
+        stopping.cancelled().await;
+        note.send("told to stop").await?;
+        std::future::pending().await
+    };
+    manager.add_always("stubborn", stubborn).unwrap();
+    let script = async {
+        for expected in ["started", "told to stop"] {
+            assert_eq!(noted.recv().await, Some(expected));
+            terminate();
+        }
+    };
+    // The grace period is 30 s.
+    let running = tokio::time::timeout(Duration::from_secs(20), manager.run_until_signal());
+    let (ended, ()) = tokio::join!(running, script);
+    assert!(matches!(ended, Ok(Err(ManagerError::Interrupted))), "{ended:?}");
 }

@@ -15,7 +15,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::misdeed::{Broken, Misdeed, disturb, spoil};
+use crate::misdeed::{Broken, Misdeed, disturb, litter, spoil};
 
 type Judge = Box<dyn FnMut(&Asked) -> Misdeed + Send>;
 
@@ -217,7 +217,7 @@ impl World {
             self.watch(&asked, &misdeed)
         } else {
             match self.list(&asked) {
-                Ok(list) => one(list),
+                Ok(list) => one(litter(list, &misdeed)),
                 Err(body) => {
                     status = 410;
                     one(body)

@@ -75,3 +75,27 @@ async fn an_apply_is_skipped_until_somebody_takes_or_changes_a_field() {
     })
     .await;
 }
+
+/// No event tells of an apply that changes nothing, so the cache never learns what its owner owns.
+#[tokio::test]
+async fn an_owner_whom_the_cache_does_not_know_learns_from_the_answer() {
+    let place = Place::new().await;
+    let before = place.manager();
+    let owner = before.client().in_namespace(&place.namespace).with_field_owner("late");
+    owner.apply_partial::<Deployment>(&wanted("example.org/web:1")).await.unwrap();
+
+    let manager = place.manager_with(ManagerOptions { name: "tester".into(), ..ManagerOptions::default() });
+    let informer = manager.informer::<Deployment>();
+    let client = manager.client().in_namespace(&place.namespace).with_field_owner("late");
+    beside(&manager, async {
+        informer.wait_synced().await;
+        let extracted = client.extract::<Deployment>("web").await.unwrap().unwrap();
+        assert_eq!(extracted["spec"]["replicas"], 2);
+        for _ in 0..3 {
+            client.apply_partial::<Deployment>(&wanted("example.org/web:1")).await.unwrap();
+        }
+        let metrics = manager.metrics().encode();
+        assert!(metrics.contains(r#"setpoint_apply_skipped_total{controller="tester"} 2"#), "{metrics}");
+    })
+    .await;
+}

@@ -11,7 +11,8 @@ use kube::api::ObjectMeta;
 use serde_json::{Value, json};
 use setpoint::client::set_controller_reference;
 use setpoint::{
-    Action, ClientError, Context, Controller, DeleteOptions, NotFoundExt, Patch, Query, Request, Upserted,
+    Action, ClientError, Context, Controller, DeleteOptions, NotFoundExt, Patch, Query, Request, Target,
+    Upserted,
 };
 
 use super::{Place, beside, until, until_true};
@@ -186,6 +187,8 @@ async fn status_and_other_subresources() {
         assert_eq!(scale.spec.unwrap().replicas, Some(2));
         let three = Patch::Merge(json!({"spec": {"replicas": 3}}));
         client.patch_subresource::<Deployment, Scale>("web", "scale", &three).await.unwrap();
+        let cached = client.get::<Deployment>("web").await.unwrap().unwrap();
+        assert_eq!(cached.spec.replicas, Some(3), "a read waits for what a scale changed");
         let replicas = async || client.live().get::<Deployment>("web").await.unwrap().unwrap().spec.replicas;
         assert_eq!(replicas().await, Some(3));
 
@@ -213,4 +216,52 @@ async fn status_and_other_subresources() {
         assert!(token["status"]["token"].as_str().is_some_and(|token| !token.is_empty()));
     });
     beside(&manager, script).await;
+}
+
+#[tokio::test]
+async fn an_object_that_loses_its_label_is_seen_to_leave() {
+    let place = Place::new().await;
+    let manager = place.manager();
+    manager.informer_of(Target::of::<ConfigMap>().in_namespace(&place.namespace).labels("app=web"));
+    let client = manager.client().in_namespace(&place.namespace);
+    beside(&manager, async {
+        for round in 0..5 {
+            let name = format!("a-{round}");
+            let mut object = place.config_map(&name, "1");
+            object.metadata.labels = Some([("app".to_owned(), "web".to_owned())].into());
+            client.create(&object).await.unwrap();
+            assert!(client.get::<ConfigMap>(name.as_str()).await.unwrap().is_some());
+            let unlabelled = Patch::Merge(json!({"metadata": {"labels": {"app": null}}}));
+            client.patch::<ConfigMap>(name.as_str(), &unlabelled).await.unwrap();
+            assert!(client.get::<ConfigMap>(name.as_str()).await.unwrap().is_none(), "round {round}");
+        }
+        let metrics = manager.metrics().encode();
+        assert!(!metrics.contains("setpoint_read_your_writes_timeouts_total{"), "{metrics}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_a_cache_with_a_field_selector_has_is_seen_to_change() {
+    let place = Place::new().await;
+    let manager = place.manager();
+    let target = Target::of::<ConfigMap>().in_namespace(&place.namespace).fields("metadata.name=a");
+    let informer = manager.informer_of(target);
+    let client = manager.client().in_namespace(&place.namespace);
+    place.put("a", "0").await;
+    beside(&manager, async {
+        informer.wait_synced().await;
+        for round in 1..6 {
+            let value = round.to_string();
+            client.patch::<ConfigMap>("a", &Patch::Merge(json!({"data": {"key": value}}))).await.unwrap();
+            let read = client.get::<ConfigMap>("a").await.unwrap().unwrap();
+            assert_eq!(read.data.as_ref().unwrap()["key"], value);
+            // One that it will never have is not waited for.
+            client.create(&place.config_map(&format!("b-{round}"), "1")).await.unwrap();
+            assert_eq!(client.list::<ConfigMap>(Query::all()).await.unwrap().len(), 1);
+        }
+        let metrics = manager.metrics().encode();
+        assert!(!metrics.contains("setpoint_read_your_writes_timeouts_total{"), "{metrics}");
+    })
+    .await;
 }

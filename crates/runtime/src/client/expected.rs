@@ -1,0 +1,173 @@
+//! What a cache shows once it has seen a write.
+
+use crate::cache::{Object, Snapshot, Store, Uid};
+use crate::key::Key;
+use crate::revision::Revision;
+
+/// What must come true in a cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Expected {
+    Seen {
+        uid: Uid,
+        revision: Revision,
+        epoch: u64,
+    },
+    /// Gone, and not merely not come yet: the cache has reached the revision that the object was written at.
+    Gone {
+        uid: Uid,
+        written: Revision,
+        epoch: u64,
+    },
+    /// Gone, or in a newer state than the one before this revision: its deletion began, or it no longer is what the cache
+    /// looks for.
+    Left {
+        uid: Uid,
+        /// What the cache has, or is about to have.
+        state: Revision,
+        written: Revision,
+        epoch: u64,
+    },
+}
+
+impl Expected {
+    /// Whether it has come true in a state, or never will because the server started over.
+    pub(super) fn fulfilled(&self, state: &Snapshot, key: &Key) -> bool {
+        let (epoch, floor) = match self {
+            Expected::Seen { revision, epoch, .. } => (epoch, revision),
+            Expected::Gone { written, epoch, .. } => (epoch, written),
+            Expected::Left { state, epoch, .. } => (epoch, state),
+        };
+        let Some(progress) = state.progress(key.namespace()).filter(|progress| progress.epoch == *epoch)
+        else {
+            return true;
+        };
+        if !progress.synced || progress.revision < *floor {
+            return false;
+        }
+        let still = |there: &dyn Fn(&Object) -> bool| {
+            state.get(key.as_str()).is_some_and(|object| object.uid() == self.uid() && there(&object))
+        };
+        match self {
+            Expected::Seen { .. } => true,
+            Expected::Gone { .. } => !still(&|_| true),
+            Expected::Left { written, .. } => !still(&|object| object.revision() < *written),
+        }
+    }
+
+    fn uid(&self) -> &Uid {
+        match self {
+            Expected::Seen { uid, .. } | Expected::Gone { uid, .. } | Expected::Left { uid, .. } => uid,
+        }
+    }
+
+    fn epoch(&self) -> u64 {
+        match self {
+            Expected::Seen { epoch, .. } | Expected::Gone { epoch, .. } | Expected::Left { epoch, .. } => {
+                *epoch
+            }
+        }
+    }
+
+    /// The revision of the write.
+    pub(super) fn written(&self) -> Revision {
+        match self {
+            Expected::Seen { revision: written, .. }
+            | Expected::Gone { written, .. }
+            | Expected::Left { written, .. } => *written,
+        }
+    }
+
+    /// What is to be expected after this write too. Answers to two writes may come in another order than the server
+    /// did them: the newer state counts, and an object that is gone stays so.
+    pub(super) fn after(self, known: &Expected) -> Expected {
+        if known.uid() != self.uid() || known.epoch() != self.epoch() {
+            return self;
+        }
+        match (known, self) {
+            (Expected::Gone { uid, written, epoch }, fresh) => {
+                Expected::Gone { uid: uid.clone(), written: fresh.written().max(*written), epoch: *epoch }
+            }
+            (_, gone @ Expected::Gone { .. }) => gone,
+            (known, fresh) if known.written() > fresh.written() => known.clone(),
+            (_, fresh) => fresh,
+        }
+    }
+
+    /// Waits for it, without a deadline of its own.
+    pub(super) async fn wait(&self, store: &Store, key: &Key) {
+        loop {
+            let changed = store.next_change();
+            if self.fulfilled(&store.snapshot(), key) {
+                return;
+            }
+            changed.await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::Scope;
+    use crate::delta::Delta;
+
+    fn seen(uid: &str, revision: Revision) -> Expected {
+        Expected::Seen { uid: Uid::new(uid), revision, epoch: 0 }
+    }
+
+    fn gone(uid: &str, written: Revision) -> Expected {
+        Expected::Gone { uid: Uid::new(uid), written, epoch: 0 }
+    }
+
+    #[test]
+    fn the_newer_of_two_writes_counts_whichever_answer_comes_last() {
+        assert_eq!(seen("a", 11).after(&seen("a", 10)), seen("a", 11));
+        assert_eq!(seen("a", 10).after(&seen("a", 11)), seen("a", 11));
+        // The server was restored: what it counted before says nothing.
+        let anew = Expected::Seen { uid: Uid::new("a"), revision: 3, epoch: 1 };
+        assert_eq!(anew.clone().after(&seen("a", 11)), anew);
+    }
+
+    #[test]
+    fn what_is_gone_stays_gone_until_another_comes_in_its_place() {
+        assert_eq!(seen("a", 10).after(&gone("a", 0)), gone("a", 10));
+        assert_eq!(seen("b", 12).after(&gone("a", 0)), seen("b", 12));
+        assert_eq!(gone("a", 10).after(&seen("a", 10)), gone("a", 10));
+    }
+
+    #[test]
+    fn what_leaves_is_older_or_newer_by_its_own_write() {
+        let left = Expected::Left { uid: Uid::new("a"), state: 5, written: 10, epoch: 0 };
+        assert_eq!(seen("a", 10).after(&left), seen("a", 10));
+        assert_eq!(seen("a", 9).after(&left), left);
+        assert_eq!(left.clone().after(&seen("a", 11)), seen("a", 11));
+        assert_eq!(left.clone().after(&seen("a", 9)), left);
+        assert_eq!(left.after(&gone("a", 0)), gone("a", 10));
+    }
+
+    #[test]
+    fn a_state_between_is_not_the_one_that_was_written() {
+        let store = Store::default();
+        let object = |revision: Revision| {
+            let json = format!(
+                r#"{{"metadata":{{"name":"x","namespace":"n","uid":"a","resourceVersion":"{revision}"}}}}"#
+            );
+            Object::from_json(json.as_bytes()).unwrap()
+        };
+        let replace = |revision, objects| {
+            store.apply(&Scope::All, Delta::Replaced { revision, objects });
+        };
+        let key = Key::new(Some("n"), "x");
+        let left = |epoch| Expected::Left { uid: Uid::new("a"), state: 10, written: 15, epoch };
+        let came = |expected: Expected| expected.fulfilled(&store.snapshot(), &key);
+        replace(12, vec![object(12)]);
+        let epoch = store.progress(Some("n")).unwrap().epoch;
+        assert!(!came(left(epoch)), "somebody's state between");
+        assert!(came(left(epoch + 1)), "the server started over");
+        assert!(came(Expected::Gone { uid: Uid::new("a"), written: 0, epoch: epoch + 1 }));
+        replace(16, vec![object(15)]);
+        assert!(came(left(epoch)));
+        replace(17, vec![]);
+        assert!(came(left(epoch)));
+    }
+}

@@ -1,0 +1,46 @@
+//! A first state as it streams in.
+
+use std::collections::BTreeMap;
+
+use crate::cache::Object;
+use crate::key::Key;
+
+/// The objects of a first state as they stream in. Servers send them in order of their keys, without repetition;
+/// only when one does not is anything looked up.
+#[derive(Default)]
+pub(super) struct FirstState {
+    ordered: Vec<Object>,
+    by_key: Option<BTreeMap<Key, Object>>,
+}
+
+impl FirstState {
+    /// Adds an object. Tells whether it came in order, as all before it: then it is of the first state for certain,
+    /// and not a later change.
+    pub fn put(&mut self, object: Object) -> bool {
+        if self.by_key.is_none() && self.ordered.last().is_none_or(|last| last.key() < object.key()) {
+            self.ordered.push(object);
+            return true;
+        }
+        let by_key = self.by_key();
+        let newer = by_key.get(object.key()).is_none_or(|known| known.revision() <= object.revision());
+        if newer {
+            by_key.insert(object.key().clone(), object);
+        }
+        false
+    }
+
+    pub fn delete(&mut self, object: &Object) {
+        self.by_key().remove(object.key());
+    }
+
+    fn by_key(&mut self) -> &mut BTreeMap<Key, Object> {
+        let ordered = std::mem::take(&mut self.ordered);
+        let by_key = self.by_key.get_or_insert_default();
+        by_key.extend(ordered.into_iter().map(|object| (object.key().clone(), object)));
+        by_key
+    }
+
+    pub fn objects(self) -> Vec<Object> {
+        self.by_key.map_or(self.ordered, |by_key| by_key.into_values().collect())
+    }
+}

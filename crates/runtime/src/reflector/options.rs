@@ -1,0 +1,32 @@
+//! How a reflector lists and watches.
+
+use std::time::Duration;
+
+/// How a reflector lists and watches.
+#[derive(Debug, Clone)]
+pub struct ReflectorOptions {
+    /// Ask for the first state through the watch itself (WatchList), and list only if that fails.
+    pub watch_list: bool,
+    /// How long a streamed list may stay silent, and a quarter of how long it may bring no further object in the order of
+    /// their keys, before a plain list replaces it. A server that never marks the end of the first state costs this once.
+    pub sync_deadline: Duration,
+    /// Objects in one page of a plain list.
+    pub page_size: u32,
+    /// The server is asked to end each watch after a random time between this and twice this.
+    pub shortest_watch: Duration,
+    /// No answer to a list page, or to the opening of a watch, within this time is a failure. A long page may take this
+    /// time for each 16 KiB.
+    pub request_deadline: Duration,
+}
+
+impl Default for ReflectorOptions {
+    fn default() -> Self {
+        ReflectorOptions {
+            watch_list: true,
+            sync_deadline: Duration::from_secs(30),
+            page_size: 500,
+            shortest_watch: Duration::from_secs(300),
+            request_deadline: Duration::from_secs(60),
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Calls to a server that is busy, or whose pages expire.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http::{Method, Request, Response, StatusCode};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::client::Body;
+use serde_json::{Value, json};
+use setpoint::{ClientError, Manager, ManagerOptions, Patch, Query};
+use tokio::time::Instant;
+
+use crate::controllers::config_map;
+use crate::world::failure;
+
+type Answer = (u16, Option<u64>, Value);
+
+/// A manager over a server that answers each request by its number.
+fn over(
+    answers: impl Fn(usize, &Request<Body>) -> Answer + Send + Sync + 'static,
+) -> (Manager, Arc<Mutex<Vec<String>>>) {
+    let (answers, asked) = (Arc::new(answers), Arc::new(Mutex::new(Vec::new())));
+    let (heard, count) = (Arc::clone(&asked), Arc::new(AtomicUsize::new(0)));
+    let service = tower::service_fn(move |request: Request<Body>| {
+        heard.lock().unwrap().push(request.uri().to_string());
+        let (status, retry, body) = answers(count.fetch_add(1, Ordering::SeqCst), &request);
+        let mut answer = Response::builder().status(StatusCode::from_u16(status).unwrap());
+        if let Some(seconds) = retry {
+            answer = answer.header("retry-after", seconds);
+        }
+        let answer = answer.body(Body::from(body.to_string().into_bytes())).unwrap();
+        async move { Ok::<_, std::convert::Infallible>(answer) }
+    });
+    (Manager::new(kube::Client::new(service, "default"), ManagerOptions::default()), asked)
+}
+
+fn patch() -> Patch {
+    Patch::Merge(json!({"data": {"key": "new"}}))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_server_is_asked_again_when_it_says_and_not_past_the_deadline() {
+    let (manager, asked) = over(|number, request| {
+        assert_eq!(*request.method(), Method::PATCH);
+        match number {
+            0 => (429, Some(3), failure(429, "TooManyRequests")),
+            1 => (503, Some(2), failure(503, "ServiceUnavailable")),
+            2 => (200, None, config_map("a", "new")),
+            3 => (429, Some(3600), failure(429, "TooManyRequests")),
+            _ => (500, None, failure(500, "InternalError")),
+        }
+    });
+    let client = manager.client();
+    let began = Instant::now();
+    client.patch::<ConfigMap>(("default", "a"), &patch()).await.unwrap();
+    assert_eq!((began.elapsed(), asked.lock().unwrap().len()), (Duration::from_secs(5), 3));
+    let metrics = manager.metrics().encode();
+    assert!(metrics.contains("rest_client_request_retries_total{"), "{metrics}");
+    let counted =
+        metrics.lines().find(|line| line.starts_with("rest_client_request_retries_total{")).unwrap();
+    assert!(counted.ends_with(" 2"), "{counted}");
+    // Later than anybody would wait, and an error that says nothing of later.
+    for code in [429, 500] {
+        let error = client.patch::<ConfigMap>(("default", "a"), &patch()).await.unwrap_err();
+        assert_eq!(error.code(), Some(code));
+    }
+    assert_eq!((began.elapsed(), asked.lock().unwrap().len()), (Duration::from_secs(5), 5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_live_list_reads_all_pages_and_begins_anew_when_they_expire() {
+    let page = |name: &str, next: &str| {
+        (
+            200,
+            None,
+            json!({"kind": "ConfigMapList", "apiVersion": "v1",
+            "metadata": {"resourceVersion": "7", "continue": next}, "items": [config_map(name, "1")]}),
+        )
+    };
+    let (manager, asked) = over(move |number, _| match number {
+        0 => page("stale", "t1"),
+        1 => (410, None, failure(410, "Expired")),
+        2 => page("a", "t2"),
+        3 => page("b", ""),
+        _ => (410, None, failure(410, "Expired")),
+    });
+    let client = manager.client();
+    let found = client.live().list::<ConfigMap>(Query::namespace("default")).await.unwrap();
+    let names: Vec<&str> = found.iter().map(|object| object.metadata.name.as_deref().unwrap()).collect();
+    assert_eq!(names, ["a", "b"]);
+    let asked = asked.lock().unwrap().clone();
+    assert_eq!(
+        asked.iter().map(|uri| uri.contains("continue=")).collect::<Vec<_>>(),
+        [false, true, false, true]
+    );
+    // A first page that expires is an answer like any other.
+    let error = client.live().list::<ConfigMap>(Query::namespace("default")).await.unwrap_err();
+    assert!(matches!(error, ClientError::Api(_)) && error.code() == Some(410), "{error}");
+}

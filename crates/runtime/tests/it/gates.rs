@@ -1,0 +1,235 @@
+//! Who waits for a write of this process, and who must not.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::core::ApiResource;
+use serde_json::{Value, json};
+use setpoint::{
+    Action, Client, ClientError, Context, Controller, DeleteOptions, Manager, ManagerOptions, Patch, Query,
+    Request, Target,
+};
+use tokio::time::Instant;
+
+use crate::controllers::{CONFIG_MAPS, SECRETS, beside, config_map, until};
+use crate::fake::Fake;
+
+fn new_value() -> Patch {
+    Patch::Merge(json!({"data": {"key": "new"}}))
+}
+
+fn secret(name: &str) -> Secret {
+    serde_json::from_value(json!({"metadata": {"name": name, "namespace": "default"}})).unwrap()
+}
+
+async fn value(client: &Client, name: &str) -> Option<String> {
+    let object = client.get::<ConfigMap>(("default", name)).await.unwrap()?;
+    object.data.as_ref()?.get("key").cloned()
+}
+
+/// Lets the watches go on after a while.
+async fn release(fake: &Fake) {
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    fake.hold_watches(false);
+}
+
+#[tokio::test(start_paused = true)]
+async fn namespaces_that_are_chosen_by_label_are_waited_for_as_others_are() {
+    let fake = Fake::new();
+    fake.put(
+        "api/v1/namespaces",
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}),
+    );
+    fake.put(CONFIG_MAPS, config_map("a", "old"));
+    let manager = Manager::new(fake.client(), ManagerOptions::default());
+    let informer = manager.informer_of(Target::of::<ConfigMap>().in_namespaces_labelled("team=a"));
+    let client = manager.client();
+    beside(&manager, async {
+        informer.wait_synced().await;
+        assert_eq!(value(&client, "a").await.as_deref(), Some("old"));
+        fake.hold_watches(true);
+        client.patch::<ConfigMap>(("default", "a"), &new_value()).await.unwrap();
+        let began = Instant::now();
+        let (read, ()) = tokio::join!(value(&client, "a"), release(&fake));
+        assert_eq!((read.as_deref(), began.elapsed().as_secs()), (Some("new"), 2));
+    })
+    .await;
+}
+
+/// A reconcile that reads nothing, so that only its own start can wait.
+#[tokio::test(start_paused = true)]
+async fn a_reconcile_starts_when_its_predecessors_writes_and_all_writes_to_its_object_are_seen() {
+    for (consistent, waited) in [(true, 2), (false, 0)] {
+        for own in [true, false] {
+            let fake = Fake::new();
+            fake.put(CONFIG_MAPS, config_map("a", "old"));
+            let manager = Manager::new(fake.client(), ManagerOptions::default());
+            let starts: Arc<Mutex<Vec<Instant>>> = Arc::default();
+            let (seen, server) = (Arc::clone(&starts), fake.clone());
+            let handle = Controller::for_kind::<ConfigMap>(&manager)
+                .reads::<Secret>()
+                .read_your_writes(consistent)
+                .run(move |ctx: Context, _: Request| {
+                    let (seen, server) = (Arc::clone(&seen), server.clone());
+                    async move {
+                        let first = seen.lock().unwrap().is_empty();
+                        seen.lock().unwrap().push(Instant::now());
+                        if first && own {
+                            server.hold_watches(true);
+                            ctx.client().create(&secret("child")).await?;
+                        }
+                        Ok(Action::done())
+                    }
+                })
+                .unwrap();
+            let client = manager.client();
+            beside(&manager, async {
+                until("the first run", || starts.lock().unwrap().len() == 1).await;
+                if !own {
+                    fake.hold_watches(true);
+                    client.patch::<ConfigMap>(("default", "a"), &new_value()).await.unwrap();
+                }
+                let queued = Instant::now();
+                handle.enqueue(&Request::namespaced("default", "a"));
+                tokio::join!(until("the second run", || starts.lock().unwrap().len() >= 2), release(&fake));
+                let second = starts.lock().unwrap()[1];
+                assert_eq!((second - queued).as_secs(), waited, "consistent {consistent}, own {own}");
+            })
+            .await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_other_workers_write_meanwhile_does_not_show_within_a_reconcile() {
+    let fake = Fake::new();
+    fake.put(CONFIG_MAPS, config_map("a", "1"));
+    fake.put(CONFIG_MAPS, config_map("b", "1"));
+    let manager = Manager::new(fake.client(), ManagerOptions::default());
+    let store = manager.informer::<ConfigMap>().store().clone();
+    let (other, done) = (manager.client(), Arc::new(AtomicBool::new(false)));
+    let finished = Arc::clone(&done);
+    Controller::for_kind::<ConfigMap>(&manager)
+        .with_predicate(setpoint::Predicate::new(|change| change.object().unwrap().name() == "a"))
+        .run(move |ctx: Context, _: Request| {
+            let (other, store, finished) = (other.clone(), store.clone(), Arc::clone(&finished));
+            async move {
+                if finished.load(Ordering::SeqCst) {
+                    return Ok(Action::done());
+                }
+                let client = ctx.client();
+                let names = async || client.list::<ConfigMap>(Query::all()).await.unwrap().len();
+                assert_eq!(names().await, 2);
+                let b = other.patch::<ConfigMap>(("default", "b"), &new_value()).await?;
+                let c =
+                    other.create(&serde_json::from_value::<ConfigMap>(config_map("c", "1")).unwrap()).await?;
+                for written in [b, c] {
+                    let revision = written.metadata.resource_version.unwrap().parse().unwrap();
+                    store.wait_until(Some("default"), revision).await;
+                }
+                assert_eq!(value(client, "b").await.as_deref(), Some("1"));
+                assert_eq!((names().await, value(client, "c").await), (2, None));
+                // Its own write moves it on, and all the others show.
+                client.patch::<ConfigMap>(("default", "a"), &new_value()).await?;
+                assert_eq!(value(client, "b").await.as_deref(), Some("new"));
+                assert_eq!(names().await, 3);
+                finished.store(true, Ordering::SeqCst);
+                Ok(Action::done())
+            }
+        })
+        .unwrap();
+    beside(&manager, until("a run", || done.load(Ordering::SeqCst))).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_written_before_a_reconcile_is_seen_by_it_whenever_it_reads_it() {
+    let fake = Fake::new();
+    fake.put(CONFIG_MAPS, config_map("a", "1"));
+    fake.put(CONFIG_MAPS, config_map("b", "1"));
+    let manager = Manager::new(fake.client(), ManagerOptions::default());
+    let (runs, server) = (Arc::new(AtomicUsize::new(0)), fake.clone());
+    let counted = Arc::clone(&runs);
+    let handle = Controller::for_kind::<ConfigMap>(&manager)
+        .with_predicate(setpoint::Predicate::new(|_| false))
+        .run(move |ctx: Context, _: Request| {
+            let (server, counted) = (server.clone(), Arc::clone(&counted));
+            async move {
+                let client = ctx.client();
+                assert_eq!(value(client, "a").await.as_deref(), Some("1"));
+                let (b, ()) = tokio::join!(value(client, "b"), release(&server));
+                assert_eq!(b.as_deref(), Some("new"));
+                counted.fetch_add(1, Ordering::SeqCst);
+                Ok(Action::done())
+            }
+        })
+        .unwrap();
+    let client = manager.client();
+    beside(&manager, async {
+        assert_eq!(value(&client, "b").await.as_deref(), Some("1"));
+        fake.hold_watches(true);
+        client.patch::<ConfigMap>(("default", "b"), &new_value()).await.unwrap();
+        handle.enqueue(&Request::namespaced("default", "a"));
+        until("a run", || runs.load(Ordering::SeqCst) == 1).await;
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_was_not_seen_yet_keeps_no_watch_alive() {
+    let fake = Fake::new();
+    let manager = Manager::new(fake.client(), ManagerOptions::default());
+    manager.informer::<ConfigMap>();
+    let client = manager.client();
+    let watched = || manager.metrics().encode().contains(r#"resource="secrets""#);
+    beside(&manager, async {
+        let held = manager.hold(Target::of::<Secret>());
+        held.wait_synced().await;
+        assert!(watched());
+        fake.hold_watches(true);
+        client.create(&secret("s")).await.unwrap();
+        drop(held);
+        until("its informer is gone", || !watched()).await;
+        assert!(matches!(client.get::<Secret>(("default", "s")).await, Err(ClientError::NoInformer { .. })));
+    })
+    .await;
+    assert!(fake.get(SECRETS, "default", "s").is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restricted_client_reads_and_deletes_nothing_elsewhere() {
+    let fake = Fake::new();
+    let mut elsewhere = config_map("far", "1");
+    elsewhere["metadata"]["namespace"] = "elsewhere".into();
+    fake.put(CONFIG_MAPS, config_map("near", "1"));
+    fake.put(CONFIG_MAPS, elsewhere.clone());
+    let manager = Manager::new(fake.client(), ManagerOptions::default());
+    manager.informer::<ConfigMap>();
+    let resource = ApiResource::erase::<ConfigMap>(&());
+    beside(&manager, async {
+        let client = manager.client();
+        let near = client.in_namespace("default");
+        let near = near.dynamic(&resource);
+        let names = |values: Vec<Value>| -> Vec<String> {
+            values.iter().map(|value| value["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+        };
+        let cached = near.list(Query::all()).await.unwrap();
+        let cached = cached.iter().map(|object| object.decode::<Value>().unwrap()).collect();
+        assert_eq!(names(cached), ["near"]);
+        assert_eq!(names(near.list_live(Query::all()).await.unwrap()), ["near"]);
+        near.delete_collection(Query::all(), &DeleteOptions::default()).await.unwrap();
+        assert!(fake.get(CONFIG_MAPS, "default", "near").is_none());
+        assert!(fake.get(CONFIG_MAPS, "elsewhere", "far").is_some());
+        // Also where nothing would be sent.
+        let far: ConfigMap = serde_json::from_value(elsewhere).unwrap();
+        client.apply(&far).await.unwrap();
+        client.get::<ConfigMap>(("elsewhere", "far")).await.unwrap().unwrap();
+        let restricted = client.in_namespace("default");
+        let refused = restricted.apply(&far).await.unwrap_err();
+        assert!(matches!(refused, ClientError::WrongNamespace { .. }), "{refused}");
+        let refused = restricted.extract::<ConfigMap>(("elsewhere", "far")).await.unwrap_err();
+        assert!(matches!(refused, ClientError::WrongNamespace { .. }), "{refused}");
+    })
+    .await;
+}

@@ -1,0 +1,139 @@
+//! What a reflector makes of a server that is slow, silent, or has another in its place.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use serde_json::json;
+use setpoint::{
+    ClientListerWatcher, FactoryOptions, InformerFactory, ListRequest, ListerWatcher, ReflectorOptions,
+    SharedInformer, Target, WatchFailure, WatchRequest, connect_with,
+};
+use tokio::time::Instant;
+
+use crate::misdeed::Misdeed;
+use crate::world::{World, failure};
+
+/// An informer that has synced, by a plain list or not.
+async fn synced(world: &World, watch_list: bool) -> SharedInformer {
+    let reflector = ReflectorOptions { watch_list, ..ReflectorOptions::default() };
+    let options = FactoryOptions { reflector, ..FactoryOptions::default() };
+    let informer = InformerFactory::new(world.client(), options).informer(Target::of::<ConfigMap>());
+    informer.start();
+    informer.wait_synced().await;
+    informer
+}
+
+/// Waits, on paused time, until the server was asked `count` times.
+async fn asked(world: &World, count: usize) {
+    while world.asked().len() < count {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_no_list_leaves_the_cache_as_it_is() {
+    let world = World::new();
+    world.put("a", "x", &json!({}));
+    // The watch expires, and a gateway answers in the server's place for a while.
+    let mut requests = 0;
+    world.judge(move |_| {
+        requests += 1;
+        match requests {
+            2 => Misdeed { last_words: Some((0, failure(410, "Expired"))), ..Misdeed::default() },
+            3..=6 => Misdeed { status: Some((200, "Maintenance")), ..Misdeed::default() },
+            _ => Misdeed::default(),
+        }
+    });
+    let informer = synced(&world, false).await;
+    asked(&world, 6).await;
+    assert_eq!(informer.store().len(), 1);
+    assert_eq!(informer.metrics().replaces.get(), 1);
+    assert!(informer.metrics().watch_errors.get() >= 3);
+    let revision = world.put("a", "y", &json!({}));
+    informer.store().wait_until(None, revision).await;
+    assert_eq!(informer.store().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_whose_peer_is_gone_without_a_word_is_replaced_by_another_without_a_new_state() {
+    let world = World::new();
+    world.put("a", "x", &json!({}));
+    // The object, the end of the first state and one bookmark.
+    let mut mute_after = Some(3);
+    world.judge(move |_| Misdeed { mute_after: mute_after.take(), ..Misdeed::default() });
+    let begun = Instant::now();
+    let informer = synced(&world, true).await;
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    let revision = world.put("a", "y", &json!({}));
+    informer.store().wait_until(None, revision).await;
+    assert_eq!(begun.elapsed().as_secs(), 60 + 150);
+    assert_eq!((informer.store().len(), informer.metrics().replaces.get()), (2, 1));
+    let asked = world.asked();
+    assert_eq!((asked.len(), asked[1].get("resourceVersion")), (2, Some("11")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_first_state_may_take_as_long_as_it_needs_if_it_gets_on() {
+    for watch_list in [true, false] {
+        let world = World::new();
+        for number in 0..50 {
+            world.put("a", &format!("x{number:02}"), &json!({"value": "x".repeat(20_000)}));
+        }
+        let trickle = Some((4096, Duration::from_secs(10)));
+        world.judge(move |_| Misdeed { trickle, ..Misdeed::default() });
+        let begun = Instant::now();
+        let informer = synced(&world, watch_list).await;
+        assert_eq!(informer.store().len(), 50);
+        assert!(begun.elapsed() > Duration::from_secs(2000), "{:?}", begun.elapsed());
+        let asked = world.asked();
+        assert!(asked[0].streams_state() == watch_list && asked.iter().skip(1).all(|asked| asked.is_watch()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_a_server_sends_whole_objects_their_metadata_is_kept_alone() {
+    // This one always does.
+    let world = World::new();
+    world.put_labelled("a", "x", &json!({"value": "1"}), &json!({"app": "web"}));
+    for watch_list in [true, false] {
+        let reflector = ReflectorOptions { watch_list, ..ReflectorOptions::default() };
+        let options = FactoryOptions { reflector, ..FactoryOptions::default() };
+        let target = Target::of::<ConfigMap>().metadata_only();
+        let informer = InformerFactory::new(world.client(), options).informer(target);
+        informer.start();
+        informer.wait_synced().await;
+        let value: serde_json::Value = informer.store().get("a/x").unwrap().decode().unwrap();
+        assert_eq!(value["kind"], "PartialObjectMetadata");
+        assert_eq!(value["metadata"]["labels"]["app"], "web");
+        assert_eq!(value.get("data"), None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_says_when_to_come_again_is_left_alone_until_then() {
+    let world = World::new();
+    let mut retry_after = Some(99);
+    world.judge(move |_| {
+        let retry_after = retry_after.take();
+        let status = retry_after.map(|_| (429, "TooManyRequests"));
+        Misdeed { status, retry_after, ..Misdeed::default() }
+    });
+    let begun = Instant::now();
+    synced(&world, true).await;
+    assert_eq!((begun.elapsed().as_secs(), world.asked().len()), (99, 2));
+}
+
+/// On a real socket, so without paused time.
+#[tokio::test]
+async fn where_nobody_listens_the_connection_is_refused() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let config = kube::Config::new(format!("http://{address}").parse().unwrap());
+    let lister_watcher =
+        ClientListerWatcher::new(connect_with(config).unwrap(), &Target::of::<ConfigMap>(), None);
+    let watched = lister_watcher.watch(WatchRequest::default()).await;
+    assert_eq!(watched.err(), Some(WatchFailure::Refused));
+    let listed = lister_watcher.list(ListRequest::default()).await;
+    assert_eq!(listed.err(), Some(WatchFailure::Refused));
+}
