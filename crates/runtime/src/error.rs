@@ -119,6 +119,10 @@ pub enum ClientError {
         /// The name of its present controller.
         owner_name: String,
     },
+    /// A query by something that whoever is asked does not know: the cache knows no field selectors, the server no
+    /// indexes.
+    #[error("{0}")]
+    BadQuery(String),
     /// An owner reference that Kubernetes does not allow.
     #[error("{0}")]
     BadOwner(String),

@@ -118,6 +118,11 @@ impl State {
 pub struct Snapshot(pub(super) Arc<State>);
 
 impl Snapshot {
+    /// Orders the states of one store: how often the server went back, and the revision since.
+    pub(crate) fn age(&self) -> (u64, Revision) {
+        (self.0.scopes.values().map(|progress| progress.epoch).sum(), self.revision())
+    }
+
     /// The revision up to which everything is contained: the lowest of all scopes, zero before the first sync.
     pub fn revision(&self) -> Revision {
         self.0.revision()

@@ -1,12 +1,16 @@
-//! Field sets that the server told of in its answers to applies.
+//! What was applied, and the field sets that the server told of in its answers.
 //!
 //! The cache keeps the field sets of an owner for objects that it was told of after the owner's first apply. An apply
-//! that changes nothing brings no event, so without this the objects from before would be applied again and again.
+//! that changes nothing brings no event, so without this the objects from before would be applied again and again. So
+//! would configurations that the server keeps in other words (`1000m` as `1`) or adds defaults to: applied once more to
+//! the very state that the server answered with, they change nothing.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Mutex;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Mutex, MutexGuard};
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::cache::{ManagedFields, ManagedFieldsJson, Uid};
 use crate::revision::{Revision, parse_revision};
@@ -30,6 +34,7 @@ type Place = (Uid, String, String);
 struct Told {
     revision: Revision,
     fields: ManagedFields,
+    config: u64,
 }
 
 /// The part of an answer that says who owns what.
@@ -49,17 +54,24 @@ struct Metadata<'a> {
 }
 
 impl Applied {
+    fn lock(&self) -> MutexGuard<'_, Memory> {
+        self.0.lock().expect("no holder of this lock panics")
+    }
+
     /// Remembers what an owner applied, by the server's answer.
-    pub(super) fn learn(&self, owner: &str, answer: &[u8]) {
+    pub(super) fn learn(&self, owner: &str, subresource: &str, config: &Value, answer: &[u8]) {
         let Ok(Answer { metadata }) = serde_json::from_slice::<Answer<'_>>(answer) else { return };
         let Some(revision) = parse_revision(&metadata.resource_version) else { return };
-        let entries = metadata.managed_fields.into_iter().map(ManagedFieldsJson::compact);
-        let mut memory = self.0.lock().expect("no holder of this lock panics");
-        for fields in entries.filter(|fields| fields.manager == owner && fields.operation == "Apply") {
-            let place = (Uid::new(&metadata.uid), owner.to_owned(), fields.subresource.clone());
-            if memory.told.insert(place.clone(), Told { revision, fields }).is_none() {
-                memory.order.push_back(place);
-            }
+        let mut entries = metadata.managed_fields.into_iter().map(ManagedFieldsJson::compact);
+        let own = |fields: &ManagedFields| {
+            fields.manager == owner && fields.operation == "Apply" && fields.subresource == subresource
+        };
+        let Some(fields) = entries.find(own) else { return };
+        let place = (Uid::new(&metadata.uid), owner.to_owned(), subresource.to_owned());
+        let mut memory = self.lock();
+        let told = Told { revision, fields, config: digest(config) };
+        if memory.told.insert(place.clone(), told).is_none() {
+            memory.order.push_back(place);
         }
         while memory.order.len() > MAX_APPLIED {
             if let Some(oldest) = memory.order.pop_front() {
@@ -76,8 +88,31 @@ impl Applied {
         revision: Revision,
         subresource: &str,
     ) -> Option<ManagedFields> {
-        let memory = self.0.lock().expect("no holder of this lock panics");
-        let place = (uid.clone(), owner.to_owned(), subresource.to_owned());
-        memory.told.get(&place).filter(|told| told.revision == revision).map(|told| told.fields.clone())
+        self.lock().at(owner, uid, revision, subresource).map(|told| told.fields.clone())
     }
+
+    /// Whether an object in this very state is the server's answer to this configuration.
+    pub(super) fn was_answered(
+        &self,
+        owner: &str,
+        uid: &Uid,
+        revision: Revision,
+        subresource: &str,
+        config: &Value,
+    ) -> bool {
+        self.lock().at(owner, uid, revision, subresource).is_some_and(|told| told.config == digest(config))
+    }
+}
+
+impl Memory {
+    fn at(&self, owner: &str, uid: &Uid, revision: Revision, subresource: &str) -> Option<&Told> {
+        let place = (uid.clone(), owner.to_owned(), subresource.to_owned());
+        self.told.get(&place).filter(|told| told.revision == revision)
+    }
+}
+
+fn digest(config: &Value) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    config.hash(&mut hasher);
+    hasher.finish()
 }

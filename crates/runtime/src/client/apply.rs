@@ -90,7 +90,8 @@ impl Client {
         self.core.field_owners.add(owner);
         let answer = self.write_unchecked(&write).await?;
         if !self.dry_run {
-            self.core.applied.learn(owner, &answer);
+            let subresource = write.subresource.unwrap_or_default();
+            self.core.applied.learn(owner, subresource, config, &answer);
         }
         Ok(answer)
     }
@@ -106,19 +107,21 @@ impl Client {
         let declared = self.informer_for(resource, Where::of(key.namespace()), false).ok()?;
         let state = self.state_for(&declared, Some(key), None).await.ok()?;
         // Against a state from before an own write nothing can be compared.
-        if self.core.writes.lacking(declared.number, key, &state) {
+        if self.is_behind(&declared, key, &state) {
             return None;
         }
         let object = state.get(key.as_str())?;
         let owned = self.owned_fields(&object, subresource)?;
-        if owned.api_version != resource.api_version || object.is_terminating() {
+        let pinned = config["metadata"].get("resourceVersion").is_some();
+        if owned.api_version != resource.api_version || object.is_terminating() || pinned {
             return None;
         }
         let fields: Value = serde_json::from_slice(&owned.fields).ok()?;
         let stored: Value = serde_json::from_slice(&object.json()).ok()?;
         let uid_fits = config["metadata"]["uid"].as_str().is_none_or(|uid| stored["metadata"]["uid"] == uid);
-        let version_fits = config["metadata"].get("resourceVersion").is_none();
-        let unchanged = uid_fits && version_fits && owned::unchanged(&fields, &ownable(config), &stored);
+        let unchanged = uid_fits
+            && (owned::unchanged(&fields, &ownable(config), &stored)
+                || self.was_answered(&object, subresource, config));
         if unchanged {
             self.identity.applies_skipped.inc();
         }
@@ -137,6 +140,12 @@ impl Client {
         });
         let told = || self.core.applied.find(owner, object.uid(), object.revision(), subresource);
         cached.map(Cow::Borrowed).or_else(|| told().map(Cow::Owned))
+    }
+
+    /// Whether the object is, unchanged, what the server made of this client's apply of this configuration.
+    fn was_answered(&self, object: &Object, subresource: Option<&str>, config: &Value) -> bool {
+        let (owner, subresource) = (&self.identity.field_owner, subresource.unwrap_or_default());
+        self.core.applied.was_answered(owner, object.uid(), object.revision(), subresource, config)
     }
 
     /// The part of an object that this client applied: what to change and apply again. `None` if it applied nothing
@@ -267,7 +276,7 @@ fn ownable(config: &Value) -> Value {
         fields.remove("apiVersion");
         fields.remove("kind");
         if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.retain(|name, value| !IDENTITY.contains(&name.as_str()) && !value.is_null());
+            metadata.retain(|name, _| !IDENTITY.contains(&name.as_str()));
             if metadata.is_empty() {
                 fields.remove("metadata");
             }

@@ -12,6 +12,7 @@ use super::Client;
 use super::kind::Kind;
 use crate::error::ClientError;
 use crate::informer::SharedInformer;
+use crate::key::Key;
 use crate::watch::{Namespaces, Target};
 
 /// A declared informer. The number identifies it within the process.
@@ -22,10 +23,11 @@ pub(crate) struct Declared {
 }
 
 impl Declared {
-    /// Whether an object with these labels in this namespace surely appears in its cache. What a field selector finds
-    /// cannot be judged from here: the answer is no.
-    pub(super) fn surely_sees(&self, namespace: Option<&str>, labels: &BTreeMap<String, String>) -> bool {
-        covers(&self.informer, Where::of(namespace)) && self.informer.target().surely_selects(labels)
+    /// Whether an object with this key and these labels surely appears in its cache. What a field selector finds by
+    /// anything but the key cannot be judged from here: the answer is no.
+    pub(super) fn surely_sees(&self, key: &Key, labels: &BTreeMap<String, String>) -> bool {
+        covers(&self.informer, Where::of(key.namespace()))
+            && self.informer.target().surely_selects(key, labels)
     }
 }
 
@@ -51,6 +53,7 @@ struct Entry {
 
 /// An informer that a manager keeps while this is held, also for reads: the last holder's drop ends it, unless it was
 /// declared for good.
+#[must_use = "the informer ends with the last that is held"]
 pub struct HeldInformer {
     caches: Caches,
     declared: Declared,

@@ -26,14 +26,14 @@ use super::caches::{Caches, Declared};
 use super::expected::Expected;
 use super::written::{Written, WrittenList, WrittenMeta};
 use crate::cache::{Snapshot, Uid};
-use crate::informer::WeakInformer;
+use crate::informer::{SharedInformer, WeakInformer};
 use crate::key::Key;
 use crate::metrics::ClientMetrics;
 use crate::revision::{Revision, parse_revision};
 
 /// How long a read or a reconcile waits for an own write, unless the manager says otherwise.
 pub const CONSISTENCY_TIMEOUT: Duration = Duration::from_secs(5);
-/// How many writes are remembered that a cache has not seen. Beyond it the oldest key's is dropped.
+/// How many writes are remembered that a cache has not seen. Beyond it those of the first informer and key are dropped.
 const MAX_PENDING: usize = 65_536;
 /// When this many are pending, those that were seen meanwhile are swept out.
 const SWEEP: usize = 1024;
@@ -45,19 +45,14 @@ pub(crate) struct Pending {
     informer: WeakInformer,
     key: Key,
     expected: Expected,
-    /// The number of the first write under this key that was not seen.
-    since: WriteNumber,
     /// Nobody waits for it any more.
     given_up: bool,
 }
 
-/// Counts the writes of a process.
-pub(crate) type WriteNumber = u64;
-
 impl Pending {
     fn new(declared: &Declared, key: &Key, expected: Expected) -> Self {
         let informer = declared.informer.downgrade();
-        Pending { number: declared.number, informer, key: key.clone(), expected, since: 0, given_up: false }
+        Pending { number: declared.number, informer, key: key.clone(), expected, given_up: false }
     }
 
     pub(crate) fn fulfilled(&self) -> bool {
@@ -69,34 +64,39 @@ impl Pending {
         self.expected.fulfilled(state, &self.key)
     }
 
-    /// The number of the first write under its key that was not seen when this was noted.
-    pub(super) fn since(&self) -> WriteNumber {
-        self.since
+    pub(super) fn is_of(&self, key: &Key) -> bool {
+        self.key == *key
+    }
+
+    /// Whether it is in `namespace`, or that is none.
+    pub(super) fn is_within(&self, namespace: Option<&str>) -> bool {
+        namespace.is_none_or(|namespace| self.key.namespace() == Some(namespace))
+    }
+
+    pub(super) fn was_given_up(&self) -> bool {
+        self.given_up
     }
 }
 
 /// All writes of the process that are not seen everywhere.
 #[derive(Clone)]
 pub(crate) struct Writes {
-    noted: Arc<Mutex<Noted>>,
+    pending: Arc<Mutex<Noted>>,
     caches: Caches,
     metrics: Arc<ClientMetrics>,
     timeout: Duration,
 }
 
-#[derive(Default)]
-struct Noted {
-    pending: BTreeMap<(usize, Key), Pending>,
-    last: WriteNumber,
-}
+/// By the informer's number and the key.
+type Noted = BTreeMap<(usize, Key), Pending>;
 
 impl Writes {
     pub(crate) fn new(caches: Caches, metrics: Arc<ClientMetrics>, timeout: Duration) -> Self {
-        Writes { noted: Arc::default(), caches, metrics, timeout }
+        Writes { pending: Arc::default(), caches, metrics, timeout }
     }
 
     fn lock(&self) -> MutexGuard<'_, Noted> {
-        self.noted.lock().expect("no holder of this lock panics")
+        self.pending.lock().expect("no holder of this lock panics")
     }
 
     /// Notes a write by its answer; says what is to be waited for.
@@ -117,7 +117,7 @@ impl Writes {
             let epoch = store.progress(key.namespace())?.epoch;
             // A Scale does not bear the labels of its object.
             let unknown = scale && declared.informer.target().labels.is_some();
-            if unknown || !declared.surely_sees(key.namespace(), &labels) {
+            if unknown || !declared.surely_sees(&key, &labels) {
                 let cached = store.get(key.as_str()).filter(|cached| *cached.uid() == uid);
                 // What the cache has, or is about to have, it sees change or leave, whatever it selects by.
                 let cached =
@@ -150,7 +150,11 @@ impl Writes {
                 (Some(cached), uid) if uid.is_none_or(|uid| *cached.uid() == Uid::new(uid)) => {
                     (cached.uid().clone(), 0)
                 }
-                (_, Some(uid)) => (Uid::new(uid), self.written_at(&declared, key)?),
+                (cached, Some(uid)) => match (self.written_at(&declared, key), cached) {
+                    (Some(written), _) => (Uid::new(uid), written),
+                    // The one that went had taken the place of what the cache still has.
+                    (None, cached) => (cached?.uid().clone(), 0),
+                },
                 _ => return None,
             };
             let epoch = store.progress(key.namespace())?.epoch;
@@ -161,21 +165,29 @@ impl Writes {
     }
 
     /// Notes the deletion of several by its answer, which lists them as they were before: each will be gone, or in
-    /// another state because something holds it back.
-    pub(super) fn deleted_collection(&self, resource: &ApiResource, answer: &[u8]) -> Vec<Pending> {
+    /// another state because something holds it back. `at_once`: without a grace period.
+    pub(super) fn deleted_collection(
+        &self,
+        resource: &ApiResource,
+        answer: &[u8],
+        at_once: bool,
+    ) -> Vec<Pending> {
         let list = serde_json::from_slice::<WrittenList>(answer).unwrap_or_default();
         let mut pending = Vec::new();
         for Written { metadata, .. } in list.items {
             // One that was on its way out already may stay as it is.
-            let begun = metadata.deletion_timestamp.is_some();
-            let Some(state) = parse_revision(&metadata.resource_version).filter(|_| !begun) else { continue };
+            let stays = metadata.deletion_timestamp.is_some() && (!at_once || metadata.has_finalizers());
+            let Some(state) = parse_revision(&metadata.resource_version).filter(|_| !stays) else { continue };
             let key = Key::new(metadata.namespace.as_deref(), &metadata.name);
             let labels = metadata.labels.unwrap_or_default();
+            let uid = Uid::new(&metadata.uid);
             for declared in self.caches.of_kind(resource) {
-                let progress = declared.informer.store().progress(key.namespace());
-                let sees = declared.surely_sees(key.namespace(), &labels);
-                let Some(epoch) = progress.filter(|_| sees).map(|progress| progress.epoch) else { continue };
-                let uid = Uid::new(&metadata.uid);
+                let store = declared.informer.store();
+                let sees = declared.surely_sees(&key, &labels)
+                    || store.get(key.as_str()).is_some_and(|cached| *cached.uid() == uid);
+                let progress = store.progress(key.namespace()).filter(|_| sees);
+                let Some(epoch) = progress.map(|progress| progress.epoch) else { continue };
+                let uid = uid.clone();
                 let expected = Expected::Left { uid, state, written: state + 1, epoch };
                 pending.push(Pending::new(&declared, &key, expected));
             }
@@ -186,7 +198,7 @@ impl Writes {
 
     /// The revision of an own write under `key` that the cache has not seen.
     fn written_at(&self, declared: &Declared, key: &Key) -> Option<Revision> {
-        match self.of_key(declared.number, key)?.expected {
+        match self.lock().get(&(declared.number, key.clone()))?.expected {
             Expected::Seen { revision, .. } => Some(revision),
             Expected::Left { state, .. } => Some(state),
             Expected::Gone { .. } => None,
@@ -198,18 +210,14 @@ impl Writes {
         if fresh.is_empty() {
             return fresh;
         }
-        let mut noted = self.lock();
-        let Noted { pending, last } = &mut *noted;
+        let mut pending = self.lock();
         if pending.len() >= SWEEP && pending.len().is_power_of_two() {
             pending.retain(|_, pending| !pending.fulfilled());
         }
-        *last += 1;
         for write in &mut fresh {
-            write.since = *last;
             let place = (write.number, write.key.clone());
             if let Some(known) = pending.get(&place).filter(|known| !known.fulfilled()) {
                 write.expected = write.expected.clone().after(&known.expected);
-                write.since = known.since;
             }
             pending.insert(place, write.clone());
         }
@@ -219,85 +227,95 @@ impl Writes {
         fresh
     }
 
-    /// The number of the last write so far.
-    pub(super) fn last(&self) -> WriteNumber {
-        self.lock().last
-    }
-
     /// What was written under `key` and perhaps not seen by the informer with this number.
     pub(crate) fn of_key(&self, informer: usize, key: &Key) -> Option<Pending> {
-        let noted = self.lock();
-        if noted.pending.is_empty() {
+        let pending = self.lock();
+        if pending.is_empty() {
             return None;
         }
-        noted.pending.get(&(informer, key.clone())).filter(|write| !write.given_up).cloned()
+        pending.get(&(informer, key.clone())).filter(|write| !write.given_up).cloned()
     }
 
     /// What was written in `namespace`, or anywhere, and perhaps not seen by the informer with this number.
     pub(super) fn of_kind(&self, informer: usize, namespace: Option<&str>) -> Vec<Pending> {
-        let noted = self.lock();
-        let own = noted.pending.range((informer, Key::new(None, ""))..(informer + 1, Key::new(None, "")));
-        let wanted = |write: &Pending| {
-            !write.given_up && namespace.is_none_or(|namespace| write.key.namespace() == Some(namespace))
-        };
-        own.map(|(_, write)| write).filter(|write| wanted(write)).cloned().collect()
+        let mut all = self.all_of(informer);
+        all.retain(|write| !write.given_up && write.is_within(namespace));
+        all
+    }
+
+    /// What was perhaps not seen by the informer with this number, waited for or not.
+    pub(super) fn all_of(&self, informer: usize) -> Vec<Pending> {
+        let pending = self.lock();
+        let own = pending.range((informer, Key::new(None, ""))..(informer + 1, Key::new(None, "")));
+        own.map(|(_, write)| write).cloned().collect()
     }
 
     /// Whether a state lacks what this process wrote under `key`, waited for or not.
     pub(super) fn lacking(&self, informer: usize, key: &Key, state: &Snapshot) -> bool {
-        self.lock().pending.get(&(informer, key.clone())).is_some_and(|write| !write.fulfilled_in(state))
+        self.lock().get(&(informer, key.clone())).is_some_and(|write| !write.fulfilled_in(state))
     }
 
     /// Waits for all of them together, at most for the timeout.
     pub(crate) async fn wait(&self, pending: impl IntoIterator<Item = Pending>) {
         let end = Instant::now() + self.timeout;
         let mut told = false;
+        let mut in_vain: Option<(Pending, SharedInformer)> = None;
+        let mut count = 0;
         for write in pending {
             let Some(informer) = write.informer.upgrade() else {
                 self.forget(&write);
                 continue;
             };
-            if self.was_given_up(&write) {
+            if self.is_given_up(&write) {
                 continue;
             }
             if !write.fulfilled_in(&informer.store().snapshot()) {
-                let kind = &informer.target().resource.kind;
                 if !std::mem::replace(&mut told, true) {
-                    self.metrics.stale_read_prevented(kind);
+                    self.metrics.stale_read_prevented(&informer.target().resource.kind);
                 }
                 let seen = write.expected.wait(informer.store(), &write.key);
                 if tokio::time::timeout_at(end, seen).await.is_err() {
-                    self.metrics.consistency_timeout(kind);
-                    let reached = informer.store().revision();
-                    tracing::warn!(kind, key = %write.key, expected = ?write.expected, reached,
-                        "the cache did not show an own write in time; going on without it");
                     self.give_up(&write);
+                    count += 1;
+                    in_vain.get_or_insert((write, informer));
                     continue;
                 }
             }
             self.forget(&write);
         }
+        if let Some((write, informer)) = in_vain {
+            self.waited_in_vain(&write, &informer, count);
+        }
+    }
+
+    /// Says it once, of however many.
+    fn waited_in_vain(&self, write: &Pending, informer: &SharedInformer, count: usize) {
+        let kind = &informer.target().resource.kind;
+        self.metrics.consistency_timeout(kind);
+        let reached = informer.store().revision();
+        tracing::warn!(kind, key = %write.key, expected = ?write.expected, reached, writes = count,
+            "the cache did not show an own write in time; going on without it");
     }
 
     fn forget(&self, write: &Pending) {
         let place = (write.number, write.key.clone());
-        let pending = &mut self.lock().pending;
+        let mut pending = self.lock();
         // A newer write under the same key stays.
         if pending.get(&place).is_some_and(|known| known.expected == write.expected) {
             pending.remove(&place);
         }
     }
 
-    fn was_given_up(&self, write: &Pending) -> bool {
-        let noted = self.lock();
-        let known = noted.pending.get(&(write.number, write.key.clone()));
+    fn is_given_up(&self, write: &Pending) -> bool {
+        let pending = self.lock();
+        let known = pending.get(&(write.number, write.key.clone()));
         known.is_some_and(|known| known.given_up && known.expected == write.expected)
     }
 
     /// Nobody waits for it again.
     fn give_up(&self, write: &Pending) {
-        let mut noted = self.lock();
-        let known = noted.pending.get_mut(&(write.number, write.key.clone()));
+        let mut pending = self.lock();
+        let known = pending.get_mut(&(write.number, write.key.clone()));
         if let Some(known) = known.filter(|known| known.expected == write.expected) {
             known.given_up = true;
         }

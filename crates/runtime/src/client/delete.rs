@@ -150,7 +150,7 @@ impl Client {
     /// field.
     ///
     /// # Errors
-    /// What the server says.
+    /// What the server says; [`ClientError::BadQuery`] for an index, which the server does not know.
     pub async fn delete_collection<K: Kind>(
         &self,
         query: Query,
@@ -165,9 +165,10 @@ impl Client {
         query: Query,
         options: &DeleteOptions,
     ) -> Result<(), ClientError> {
+        query.check_for_server()?;
         let namespace = query.namespace.as_deref();
         self.check_namespace(namespace)?;
-        self.check_live(Verb::DeleteCollection, resource, namespace, None)?;
+        self.check_live(Verb::DeleteCollection, resource, namespace, None, None)?;
         let mut parameters = Parameters::default();
         if self.dry_run {
             parameters.push("dryRun", "All");
@@ -185,7 +186,8 @@ impl Client {
             reconcile_id: self.reconcile_id(),
         };
         let answer = self.core.transport.call(self.identity.leader.as_ref(), &call).await?;
-        self.note(resource, || self.core.writes.deleted_collection(resource, &answer));
+        let at_once = options.grace_period_seconds == Some(0);
+        self.note(resource, || self.core.writes.deleted_collection(resource, &answer, at_once));
         Ok(())
     }
 }

@@ -80,8 +80,11 @@ impl Expected {
     /// What is to be expected after this write too. Answers to two writes may come in another order than the server
     /// did them: the newer state counts, and an object that is gone stays so.
     pub(super) fn after(self, known: &Expected) -> Expected {
-        if known.uid() != self.uid() || known.epoch() != self.epoch() {
+        if known.epoch() != self.epoch() {
             return self;
+        }
+        if known.uid() != self.uid() {
+            return if known.written() > self.written() { known.clone() } else { self };
         }
         match (known, self) {
             (Expected::Gone { uid, written, epoch }, fresh) => {
@@ -133,6 +136,7 @@ mod tests {
         assert_eq!(seen("a", 10).after(&gone("a", 0)), gone("a", 10));
         assert_eq!(seen("b", 12).after(&gone("a", 0)), seen("b", 12));
         assert_eq!(gone("a", 10).after(&seen("a", 10)), gone("a", 10));
+        assert_eq!(gone("a", 0).after(&seen("b", 12)), seen("b", 12), "the answer to the deletion came last");
     }
 
     #[test]

@@ -48,10 +48,11 @@ impl Client {
         resource: &ApiResource,
         namespace: Option<&str>,
         name: Option<&str>,
+        subresource: Option<&str>,
     ) -> Result<(), ClientError> {
         self.check_namespace(namespace)?;
         let kind = &resource.kind;
-        self.interceptors.check(&Intercepted { verb, kind, namespace, name, subresource: None, live: true })
+        self.interceptors.check(&Intercepted { verb, kind, namespace, name, subresource, live: true })
     }
 
     async fn read(&self, path: String) -> Result<Bytes, ClientError> {
@@ -72,7 +73,7 @@ impl Client {
         key: &Key,
         subresource: Option<&str>,
     ) -> Result<Option<T>, ClientError> {
-        self.check_live(Verb::Get, resource, key.namespace(), Some(key.name()))?;
+        self.check_live(Verb::Get, resource, key.namespace(), Some(key.name()), subresource)?;
         let answer = self.read(path(resource, key.namespace(), Some(key.name()), subresource)).await;
         answer.ignore_not_found()?.map(|json| decode(&resource.kind, &json)).transpose()
     }
@@ -82,8 +83,9 @@ impl Client {
         resource: &ApiResource,
         query: &Query,
     ) -> Result<Vec<T>, ClientError> {
+        query.check_for_server()?;
         let namespace = query.namespace.as_deref();
-        self.check_live(Verb::List, resource, namespace, None)?;
+        self.check_live(Verb::List, resource, namespace, None, None)?;
         let mut objects = Vec::new();
         let mut token = String::new();
         loop {

@@ -10,7 +10,9 @@ use serde_json::{Map, Value};
 pub(crate) fn unchanged(fields: &Value, wanted: &Value, stored: &Value) -> bool {
     let Value::Object(fields) = fields else { return false };
     if fields.keys().all(|name| name == ".") {
-        return leaf_unchanged(wanted, stored);
+        // A scalar, something atomic, or an empty map or list. Whether others may have something in one that is empty only
+        // the schema says.
+        return wanted == stored;
     }
     match wanted {
         Value::Object(wanted) => object_unchanged(fields, wanted, stored),
@@ -19,25 +21,15 @@ pub(crate) fn unchanged(fields: &Value, wanted: &Value, stored: &Value) -> bool 
     }
 }
 
-/// A leaf is a scalar, something atomic, or an empty map or list.
-fn leaf_unchanged(wanted: &Value, stored: &Value) -> bool {
-    match wanted {
-        Value::Object(map) if map.is_empty() => stored.is_object(),
-        Value::Array(list) if list.is_empty() => stored.is_array(),
-        _ => wanted == stored,
-    }
-}
-
 fn object_unchanged(fields: &Map<String, Value>, wanted: &Map<String, Value>, stored: &Value) -> bool {
-    let present = || wanted.iter().filter(|(_, value)| !value.is_null());
-    let owned = fields.iter().filter(|(name, _)| *name != ".");
-    if owned.clone().count() != present().count() {
+    let mut owned = fields.iter().filter(|(name, _)| *name != ".");
+    if owned.clone().count() != wanted.len() {
         return false;
     }
-    let mut owned = owned;
     owned.all(|(name, below)| {
         let Some(name) = name.strip_prefix("f:") else { return false };
         match (wanted.get(name), stored.get(name)) {
+            // A null is owned and clears what is there, as far as the schema allows for it.
             (Some(wanted), Some(stored)) => !wanted.is_null() && unchanged(below, wanted, stored),
             _ => false,
         }
@@ -50,24 +42,27 @@ fn list_unchanged(fields: &Map<String, Value>, wanted: &[Value], stored: &Value)
     if owned.len() != wanted.len() {
         return false;
     }
-    let mut used = vec![false; wanted.len()];
-    owned.into_iter().all(|(name, below)| {
+    // Where each wanted item is stored.
+    let mut places = vec![None; wanted.len()];
+    let mut unused = |fits: &dyn Fn(&Value) -> bool, at: usize| {
+        let place = (0..wanted.len()).find(|place| places[*place].is_none() && fits(&wanted[*place]))?;
+        places[place] = Some(at);
+        Some(&wanted[place])
+    };
+    let equal = owned.into_iter().all(|(name, below)| {
         if let Some(value) = name.strip_prefix("v:") {
             let Ok(value) = serde_json::from_str::<Value>(value) else { return false };
-            let place = wanted.iter().enumerate().position(|(place, item)| !used[place] && *item == value);
-            return place.is_some_and(|place| {
-                used[place] = true;
-                stored.contains(&value)
-            });
+            let at = stored.iter().position(|item| *item == value);
+            return at.is_some_and(|at| unused(&|item| *item == value, at).is_some());
         }
         let Some(keys) = name.strip_prefix("k:").and_then(keys) else { return false };
-        let place = wanted.iter().enumerate().position(|(place, item)| !used[place] && may_be(item, &keys));
-        let (Some(place), Some(stored)) = (place, stored.iter().find(|item| is(item, &keys))) else {
-            return false;
-        };
-        used[place] = true;
-        unchanged(below, &wanted[place], stored)
-    })
+        let at = stored.iter().position(|item| is(item, &keys));
+        at.is_some_and(|at| {
+            unused(&|item| may_be(item, &keys), at).is_some_and(|item| unchanged(below, item, &stored[at]))
+        })
+    });
+    // The server puts them in the order in which they are applied.
+    equal && places.is_sorted()
 }
 
 fn keys(text: &str) -> Option<Map<String, Value>> {
@@ -186,7 +181,7 @@ mod tests {
 
     #[test]
     fn every_single_difference_is_seen() {
-        let mutations: [fn(&mut Value); 8] = [
+        let mutations: [fn(&mut Value); 11] = [
             |v| v["spec"]["replicas"] = json!(4),
             |v| v["metadata"]["labels"]["more"] = json!("x"),
             |v| drop(v["spec"].as_object_mut().unwrap().remove("replicas")),
@@ -195,11 +190,42 @@ mod tests {
             |v| v["spec"]["finalizers"] = json!(["a", "c"]),
             |v| v["spec"]["selector"]["matchLabels"]["x"] = json!("y"),
             |v| v["spec"]["paused"] = json!(false),
+            |v| v["spec"]["selector"] = json!({}),
+            |v| v["spec"]["paused"] = json!(null),
+            |v| v["spec"]["replicas"] = json!(null),
         ];
         for (number, mutate) in mutations.iter().enumerate() {
             let mut wanted = wanted();
             mutate(&mut wanted);
             assert!(!unchanged(&fields(), &wanted, &stored()), "mutation {number}");
+        }
+    }
+
+    #[test]
+    fn the_order_of_items_is_seen_and_that_of_others_between_them_is_not() {
+        let container = |name: &str| json!({"name": name});
+        let field = |name: &str| (format!("k:{{\"name\":\"{name}\"}}"), json!({".": {}, "f:name": {}}));
+        let keyed = Value::Object([field("a"), field("b")].into_iter().collect());
+        let set = json!({"v:\"a\"": {}, "v:\"b\"": {}});
+        for (fields, item) in
+            [(keyed, &container as &dyn Fn(&str) -> Value), (set, &|name: &str| Value::from(name))]
+        {
+            let list = |names: &[&str]| Value::Array(names.iter().map(|name| item(name)).collect());
+            let stored = list(&["a", "foreign", "b"]);
+            assert!(unchanged(&fields, &list(&["a", "b"]), &stored));
+            assert!(!unchanged(&fields, &list(&["b", "a"]), &stored));
+        }
+    }
+
+    #[test]
+    fn what_is_atomic_and_to_be_emptied_is_seen() {
+        let fields = json!({"f:spec": {"f:ingress": {}, "f:podSelector": {}}});
+        let stored = json!({"spec": {"ingress": [{}], "podSelector": {"matchLabels": {"a": "b"}}}});
+        assert!(unchanged(&fields, &stored, &stored));
+        for emptied in ["ingress", "podSelector"] {
+            let mut wanted = stored.clone();
+            wanted["spec"][emptied] = if emptied == "ingress" { json!([]) } else { json!({}) };
+            assert!(!unchanged(&fields, &wanted, &stored), "{emptied}");
         }
     }
 

@@ -3,15 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::consistency::{Pending, WriteNumber};
+use super::consistency::Pending;
 use crate::cache::Snapshot;
+use crate::key::Key;
 use crate::revision::Revision;
 
-/// The state of one store, and how much this process had written when it was pinned.
+/// The state of one store.
 #[derive(Clone)]
 pub(super) struct Pin {
     pub(super) state: Snapshot,
-    pub(super) written: WriteNumber,
+    /// What this process had written when it was pinned, and the state does not show: whoever reads that moves on. Others
+    /// may see it come meanwhile and forget it, so it is kept here.
+    pub(super) behind: Vec<Pending>,
 }
 
 /// What one reconcile has pinned and written.
@@ -51,12 +54,26 @@ impl Pins {
         self.lock().writes
     }
 
-    /// Pins a state, unless the reconcile wrote since it was asked for: another of its tasks may read what it wrote.
-    pub(super) fn pin(&self, informer: usize, pin: Pin, writes: u64) {
+    /// Pins a state, unless the reconcile wrote since it was asked for: another of its tasks may read what it wrote. Gives
+    /// what is to be read: another task may have pinned a newer one meanwhile.
+    pub(super) fn pin(&self, informer: usize, pin: Pin, writes: u64) -> Snapshot {
         let mut state = self.lock();
-        if state.writes == writes {
-            state.snapshots.insert(informer, pin);
+        if state.writes != writes {
+            return pin.state;
         }
+        let newer = |known: &&Pin| known.state.age() > pin.state.age();
+        if let Some(known) = state.snapshots.get(&informer).filter(newer) {
+            return known.state.clone();
+        }
+        let read = pin.state.clone();
+        state.snapshots.insert(informer, pin);
+        read
+    }
+
+    /// Whether the pinned state lacks what this process had written under `key` before, waited for or not.
+    pub(super) fn is_behind(&self, informer: usize, key: &Key) -> bool {
+        let state = self.lock();
+        state.snapshots.get(&informer).is_some_and(|pin| pin.behind.iter().any(|write| write.is_of(key)))
     }
 
     /// After a write: the pins of the informers of its kind are lifted, so that the next read moves forward.
@@ -84,12 +101,13 @@ impl Pins {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cache::Store;
+    use crate::cache::{Scope, Store};
+    use crate::delta::Delta;
 
     #[test]
     fn a_state_from_before_an_own_write_is_not_pinned_after_it() {
         let pins = Pins::new("r".into());
-        let pin = || Pin { state: Store::default().snapshot(), written: 1 };
+        let pin = || Pin { state: Store::default().snapshot(), behind: Vec::new() };
         // One task of the reconcile waits for its read while another one writes.
         let asked = pins.writes();
         pins.wrote([7].into_iter(), &[]);
@@ -97,5 +115,19 @@ mod tests {
         assert!(pins.get(7).is_none());
         pins.pin(7, pin(), pins.writes());
         assert!(pins.get(7).is_some());
+    }
+
+    #[test]
+    fn a_pin_never_goes_back_unless_the_server_did() {
+        let (pins, store) = (Pins::new("r".into()), Store::default());
+        let at = |revision| {
+            store.apply(&Scope::All, Delta::Replaced { revision, objects: vec![] });
+            Pin { state: store.snapshot(), behind: Vec::new() }
+        };
+        let (older, newer, restored) = (at(5), at(6), at(3));
+        let read = |pin| pins.pin(7, pin, 0).revision();
+        // Two tasks of the reconcile read at a time, and the one that looked first pins last.
+        assert_eq!((read(newer), read(older)), (6, 6));
+        assert_eq!((read(restored), pins.revision(7)), (3, Some(3)));
     }
 }

@@ -8,7 +8,7 @@ use kube::core::{ApiResource, Selector};
 use super::caches::{Declared, Where};
 use super::intercept::{Intercepted, Verb};
 use super::pins::Pin;
-use super::{Client, Kind};
+use super::{Client, Kind, Pending};
 use crate::cache::{LabelMatcher, Lister, Object, Snapshot};
 use crate::error::ClientError;
 use crate::key::Key;
@@ -68,18 +68,28 @@ impl Query {
         self
     }
 
-    /// Only objects that the index `name` finds under `value`. Cached reads only.
+    /// Only objects that the index `name` finds under `value`. Cached reads only: anything else is refused.
     #[must_use]
     pub fn index(mut self, name: &str, value: impl Into<String>) -> Self {
         self.index = Some((name.to_owned(), value.into()));
         self
     }
 
-    /// Only objects that the server's field selector matches. Live reads only: caches have indexes.
+    /// Only objects that the server's field selector matches. Not for cached reads, which have indexes: they are refused.
     #[must_use]
     pub fn fields(mut self, selector: &str) -> Self {
         self.fields = Some(selector.to_owned());
         self
+    }
+
+    /// The server knows no indexes: without its own it would find more than is asked for.
+    pub(super) fn check_for_server(&self) -> Result<(), ClientError> {
+        match &self.index {
+            Some((index, _)) => Err(ClientError::BadQuery(format!(
+                "the index {index:?} is one of the cache, and the server is asked"
+            ))),
+            None => Ok(()),
+        }
     }
 
     fn place(&self) -> Where<'_> {
@@ -172,20 +182,26 @@ impl Client {
         key: Option<&Key>,
         namespace: Option<&str>,
     ) -> Result<Snapshot, ClientError> {
-        let writes = &self.core.writes;
+        let (writes, number, consistent) = (&self.core.writes, declared.number, self.identity.consistent);
         let own = self.pins.as_ref().map_or(0, |pins| pins.writes());
-        let written = writes.last();
-        let unseen = match (self.identity.consistent, key) {
-            (false, _) => Vec::new(),
-            (true, Some(key)) => writes.of_key(declared.number, key).into_iter().collect(),
-            (true, None) => writes.of_kind(declared.number, namespace),
-        };
-        if let Some(pin) = self.pins.as_ref().and_then(|pins| pins.get(declared.number)) {
+        let mut unseen = Vec::new();
+        if let Some(pin) = self.pins.as_ref().and_then(|pins| pins.get(number)) {
+            let awaited = |write: &Pending| {
+                consistent
+                    && !write.was_given_up()
+                    && key.map_or(write.is_within(namespace), |key| write.is_of(key))
+            };
+            unseen = pin.behind;
+            unseen.retain(awaited);
             // What was written since by others, of this process too, must not show within this reconcile.
-            let mut before = unseen.iter().filter(|write| write.since() <= pin.written);
-            if before.all(|write| write.fulfilled_in(&pin.state)) {
+            if unseen.is_empty() {
                 return Ok(pin.state);
             }
+        }
+        match key {
+            _ if !consistent => {}
+            Some(key) => unseen.extend(writes.of_key(number, key)),
+            None => unseen.extend(writes.of_kind(number, namespace)),
         }
         let informer = &declared.informer;
         if !informer.has_synced() {
@@ -195,11 +211,18 @@ impl Client {
                 .map_err(|_| ClientError::Timeout { verb: "sync".to_owned(), path, after: SYNC_TIMEOUT })?;
         }
         writes.wait(unseen).await;
-        let snapshot = informer.store().snapshot();
-        if let Some(pins) = &self.pins {
-            pins.pin(declared.number, Pin { state: snapshot.clone(), written }, own);
-        }
-        Ok(snapshot)
+        let Some(pins) = &self.pins else { return Ok(informer.store().snapshot()) };
+        // Before the state is taken: what is forgotten in between is in it.
+        let mut behind = writes.all_of(number);
+        let state = informer.store().snapshot();
+        behind.retain(|write| !write.fulfilled_in(&state));
+        Ok(pins.pin(number, Pin { state, behind }, own))
+    }
+
+    /// Whether a state that was read lacks what this process had written under `key`: nothing can be compared with it.
+    pub(super) fn is_behind(&self, declared: &Declared, key: &Key, state: &Snapshot) -> bool {
+        self.core.writes.lacking(declared.number, key, state)
+            || self.pins.as_ref().is_some_and(|pins| pins.is_behind(declared.number, key))
     }
 }
 
@@ -208,6 +231,11 @@ fn lister<K: Kind>(declared: &Declared, snapshot: Snapshot) -> Lister<K> {
 }
 
 fn select(snapshot: &Snapshot, query: &Query, kind: &str) -> Result<Vec<Object>, ClientError> {
+    if let Some(fields) = &query.fields {
+        return Err(ClientError::BadQuery(format!(
+            "the field selector {fields:?} is one of the server, and the cache is asked: declare an index"
+        )));
+    }
     let namespace = query.namespace.as_deref();
     let Some((index, value)) = &query.index else {
         return Ok(snapshot.select(namespace, &query.matcher).cloned().collect());

@@ -32,9 +32,15 @@ impl Client {
     ) -> Result<(K, Upserted), Error> {
         let kind = K::kind(&());
         let key = key_of(&object, &kind)?;
+        let named = |object: &K| (object.meta().name.clone(), object.meta().namespace.clone());
+        let renamed = || Error::terminal(format!("the mutate function must not rename {kind} {key}"));
         let Some(existing) = self.get::<K>(&key).await? else {
             let mut fresh = object;
+            let name = named(&fresh);
             mutate(&mut fresh)?;
+            if named(&fresh) != name {
+                return Err(renamed());
+            }
             return Ok((self.create(&fresh).await?, Upserted::Created));
         };
         let mut wanted = (*existing).clone();
@@ -47,10 +53,8 @@ impl Client {
         if before == after {
             return Ok((wanted, Upserted::Unchanged));
         }
-        if after["metadata"]["name"] != before["metadata"]["name"]
-            || after["metadata"]["namespace"] != before["metadata"]["namespace"]
-        {
-            return Err(Error::terminal(format!("the mutate function must not rename {kind} {key}")));
+        if named(&wanted) != named(&existing) {
+            return Err(renamed());
         }
         Ok((self.update(&wanted).await?, Upserted::Updated))
     }

@@ -11,7 +11,8 @@ pub(super) struct Written {
     pub(super) kind: String,
     #[serde(default)]
     pub(super) metadata: WrittenMeta,
-    #[serde(default)]
+    /// Of a Status: what another kind has under this name may be anything.
+    #[serde(skip)]
     pub(super) details: WrittenDetails,
     /// A namespace that finalizers of its own hold back.
     #[serde(skip)]
@@ -57,15 +58,31 @@ pub(super) struct WrittenList {
     pub(super) items: Vec<Written>,
 }
 
+#[derive(Deserialize)]
+struct WrittenStatus {
+    #[serde(default)]
+    details: WrittenDetails,
+}
+
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct WrittenDetails {
     #[serde(default)]
     pub(super) uid: String,
 }
 
+impl WrittenMeta {
+    pub(super) fn has_finalizers(&self) -> bool {
+        self.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty())
+    }
+}
+
 impl Written {
     pub(super) fn read(answer: &[u8]) -> Option<Written> {
         let mut written: Written = serde_json::from_slice(answer).ok()?;
+        if written.kind == "Status" {
+            let status = serde_json::from_slice::<WrittenStatus>(answer);
+            written.details = status.map(|status| status.details).unwrap_or_default();
+        }
         if written.kind == "Namespace" {
             let namespace = serde_json::from_slice::<WrittenNamespace>(answer);
             written.namespace_held = namespace.is_ok_and(|namespace| !namespace.spec.finalizers.is_empty());
@@ -78,7 +95,7 @@ impl Written {
         let metadata = &self.metadata;
         metadata.deletion_timestamp.is_some()
             && (self.namespace_held
-                || metadata.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty())
+                || metadata.has_finalizers()
                 || metadata.deletion_grace_period_seconds.is_some_and(|seconds| seconds > 0))
     }
 
@@ -86,5 +103,21 @@ impl Written {
     /// state before, at its old revision: only the object's end shows that the write was seen.
     pub(super) fn was_last(&self) -> bool {
         self.metadata.deletion_timestamp.is_some() && !self.remains()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn details_are_those_of_a_status_and_of_no_other_kind() {
+        let status = br#"{"kind":"Status","details":{"uid":"u"}}"#;
+        assert_eq!(Written::read(status).unwrap().details.uid, "u");
+        for details in [r#""any text""#, r#"{"uid":7}"#, r#"{"uid":"not mine"}"#] {
+            let object = format!(r#"{{"kind":"Order","metadata":{{"name":"o"}},"details":{details}}}"#);
+            let written = Written::read(object.as_bytes()).unwrap();
+            assert_eq!((written.metadata.name.as_str(), written.details.uid.as_str()), ("o", ""));
+        }
     }
 }

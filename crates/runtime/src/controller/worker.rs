@@ -277,7 +277,7 @@ impl Work {
             return;
         }
         let mut unseen = self.unseen.lock().expect("no holder of this lock panics");
-        if unseen.len() >= UNSEEN_SWEEP {
+        if unseen.len() >= UNSEEN_SWEEP && unseen.len().is_power_of_two() {
             unseen.retain(|_, writes| writes.iter().any(|write| !write.fulfilled()));
         }
         unseen.insert(request.clone(), writes);

@@ -6,6 +6,7 @@ use kube::Resource;
 use kube::core::ApiResource;
 
 use crate::cache::{LabelMatcher, SelectorError};
+use crate::key::Key;
 
 /// The namespaces that an informer covers.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -100,14 +101,14 @@ impl Target {
         self.labels.iter().chain(namespaces).try_for_each(|selector| LabelMatcher::parse(selector).map(drop))
     }
 
-    /// Whether an object with these labels surely appears in a cache of this target, in the namespaces that it covers.
-    /// What a field selector finds cannot be judged from here: the answer is no.
-    pub(crate) fn surely_selects(&self, labels: &BTreeMap<String, String>) -> bool {
+    /// Whether an object with this key and these labels surely appears in a cache of this target, in the namespaces that
+    /// it covers. What a field selector finds by anything but the key cannot be judged from here: the answer is no.
+    pub(crate) fn surely_selects(&self, key: &Key, labels: &BTreeMap<String, String>) -> bool {
         let labels_match = self.labels.as_deref().is_none_or(|selector| {
             LabelMatcher::parse(selector)
                 .is_ok_and(|matcher| matcher.matches(|key| labels.get(key).map(String::as_str)))
         });
-        labels_match && self.fields.is_none()
+        labels_match && self.fields.as_deref().is_none_or(|selector| surely_has_fields(key, selector))
     }
 
     /// The path of the collection below the server's root.
@@ -125,5 +126,52 @@ impl Target {
     pub(crate) fn identity(&self) -> (&str, &str, &Namespaces, Option<&str>, Option<&str>) {
         let ApiResource { api_version, plural, .. } = &self.resource;
         (api_version, plural, &self.namespaces, self.labels.as_deref(), self.fields.as_deref())
+    }
+}
+
+/// Whether the fields that every kind can be selected by match, and no others are asked for.
+fn surely_has_fields(key: &Key, selector: &str) -> bool {
+    selector.split(',').all(|term| {
+        let (field, wanted, equal) = match (term.split_once("!="), term.split_once("==")) {
+            (Some((field, wanted)), _) => (field, wanted, false),
+            (None, Some((field, wanted))) => (field, wanted, true),
+            (None, None) => match term.split_once('=') {
+                Some((field, wanted)) => (field, wanted, true),
+                None => return false,
+            },
+        };
+        let found = match field {
+            "metadata.name" => key.name(),
+            "metadata.namespace" => key.namespace().unwrap_or_default(),
+            _ => return false,
+        };
+        // Names have no character that a selector would escape.
+        (found == wanted) == equal
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Pod;
+
+    use super::*;
+
+    #[test]
+    fn what_a_field_selector_finds_by_the_key_is_known() {
+        let key = Key::new(Some("n"), "a");
+        for (selector, expected) in [
+            ("metadata.name=a", true),
+            ("metadata.name==a,metadata.namespace=n", true),
+            ("metadata.name!=b", true),
+            ("metadata.name=b", false),
+            ("metadata.name!=a", false),
+            ("metadata.name=a,metadata.namespace=m", false),
+            ("metadata.name=a,spec.nodeName=x", false),
+            ("spec.nodeName!=x", false),
+            ("metadata.name", false),
+        ] {
+            let target = Target::of::<Pod>().fields(selector);
+            assert_eq!(target.surely_selects(&key, &BTreeMap::new()), expected, "{selector}");
+        }
     }
 }

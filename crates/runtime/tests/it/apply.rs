@@ -76,6 +76,38 @@ async fn an_apply_is_skipped_until_somebody_takes_or_changes_a_field() {
     .await;
 }
 
+/// A map that is applied empty and has what others put into it: whether it may only the schema says.
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_compared_is_applied_once_to_each_state_of_the_object() {
+    let fake = Fake::new();
+    fake.put(CONFIG_MAPS, serde_json::to_value(wanted("1")).unwrap());
+    let manager = Manager::new(fake.client(), ManagerOptions::default());
+    let informer = manager.informer::<ConfigMap>();
+    let client = manager.client();
+    let config =
+        json!({"metadata": {"name": "a", "namespace": "default", "labels": {}}, "data": {"key": "1"}});
+    beside(&manager, async {
+        let apply = async |config| drop(client.apply_partial::<ConfigMap>(config).await.unwrap());
+        for _ in 0..3 {
+            apply(&config).await;
+        }
+        assert_eq!(applies(&fake), 1, "the object is the answer to it");
+        let another = json!({"metadata": {"name": "a", "namespace": "default", "labels": {}}, "data": {}});
+        apply(&another).await;
+        assert_eq!(applies(&fake), 2, "another configuration is sent");
+        let mut object = fake.get(CONFIG_MAPS, "default", "a").unwrap();
+        object["data"]["other"] = "theirs".into();
+        let changed = fake.put(CONFIG_MAPS, object);
+        let revision = changed["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+        informer.store().wait_until(Some("default"), revision).await;
+        for _ in 0..3 {
+            apply(&another).await;
+        }
+        assert_eq!(applies(&fake), 3, "and again when somebody changed it");
+    })
+    .await;
+}
+
 /// The cache shows what was applied before last: nothing can be skipped by it.
 #[tokio::test(start_paused = true)]
 async fn an_apply_is_not_skipped_by_a_cache_that_lacks_an_own_write() {

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use crate::controllers::{CONFIG_MAPS, SECRETS, beside, config_map, until};
 use crate::fake::Fake;
+use crate::logging::Listener;
 
 fn typed(name: &str, data: &str) -> ConfigMap {
     serde_json::from_value(config_map(name, data)).unwrap()
@@ -117,8 +118,18 @@ async fn the_wait_is_bounded_counted_and_not_repeated() {
             .await
             .unwrap();
         let began = Instant::now();
+        let listener = Listener::default();
+        let listens = listener.listen();
         let read = client.get::<ConfigMap>(("default", "a")).await.unwrap().unwrap();
+        drop(listens);
         assert_eq!((data(&read), began.elapsed().as_secs()), ("old", 5));
+        let written = &fake.get(CONFIG_MAPS, "default", "a").unwrap()["metadata"]["resourceVersion"];
+        let waited_for = format!("revision: {}", written.as_str().unwrap());
+        assert!(
+            listener.warnings().iter().any(|text| text.contains(&waited_for)),
+            "{:?}",
+            listener.warnings()
+        );
         client.get::<ConfigMap>(("default", "a")).await.unwrap().unwrap();
         assert_eq!(began.elapsed().as_secs(), 5, "nobody waits twice for one write");
         let metrics = manager.metrics().encode();
@@ -141,15 +152,28 @@ async fn what_cannot_be_seen_is_not_waited_for() {
         let began = Instant::now();
         client.list::<ConfigMap>(Query::namespace("default")).await.unwrap();
         fake.hold_watches(true);
-        // Another label, a dry run, and a write that changes nothing.
+        // Another label, and a dry run.
         client.create(&typed("unlabelled", "1")).await.unwrap();
         client.dry_run().create(&typed("dry", "1")).await.unwrap();
-        client
-            .patch::<ConfigMap>(("default", "a"), &Patch::Merge(json!({"data": {"key": "1"}})))
-            .await
-            .unwrap();
         client.list::<ConfigMap>(Query::namespace("default")).await.unwrap();
         assert!(began.elapsed() < Duration::from_secs(1));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_changes_nothing_never_gates() {
+    let fake = Fake::new();
+    fake.put(CONFIG_MAPS, config_map("a", "1"));
+    with_client(&fake, async |client, _| {
+        client.get::<ConfigMap>(("default", "a")).await.unwrap().unwrap();
+        fake.hold_watches(true);
+        let same = Patch::Merge(json!({"data": {"key": "1"}}));
+        let began = Instant::now();
+        client.patch::<ConfigMap>(("default", "a"), &same).await.unwrap();
+        let read = client.get::<ConfigMap>(("default", "a")).await.unwrap().unwrap();
+        assert_eq!((data(&read), client.list::<ConfigMap>(Query::all()).await.unwrap().len()), ("1", 1));
+        assert_eq!(began.elapsed(), Duration::ZERO);
     })
     .await;
 }
@@ -382,6 +406,22 @@ async fn wrappers_restrict_and_intercept() {
         let same = |_: &mut ConfigMap| Ok(());
         let (_, second) = client.create_or_update(typed("a", ""), same).await.unwrap();
         assert_eq!((first, second), (setpoint::Upserted::Updated, setpoint::Upserted::Unchanged));
+        for name in ["a", "fresh"] {
+            let rename = |object: &mut ConfigMap| {
+                object.metadata.name = Some("other".into());
+                Ok(())
+            };
+            let refused = client.create_or_update(typed(name, ""), rename).await.unwrap_err();
+            assert!(refused.is_terminal() && refused.to_string().contains("must not rename"), "{refused}");
+        }
+        let seen = Arc::new(Mutex::new(None));
+        let heard = Arc::clone(&seen);
+        let listening = client.intercept(move |call| {
+            *heard.lock().unwrap() = call.subresource.map(str::to_owned);
+            Ok(())
+        });
+        let _ = listening.get_subresource::<ConfigMap, serde_json::Value>(("default", "a"), "scale").await;
+        assert_eq!(seen.lock().unwrap().as_deref(), Some("scale"));
     })
     .await;
 }

@@ -176,6 +176,132 @@ async fn what_was_written_before_a_reconcile_is_seen_by_it_whenever_it_reads_it(
     .await;
 }
 
+/// Another object of the kind is read before the write shows; then somebody else waits for it, sees it and forgets it.
+#[tokio::test(start_paused = true)]
+async fn an_own_write_is_read_also_where_others_saw_it_first() {
+    let fake = Fake::new();
+    fake.put(CONFIG_MAPS, config_map("a", "old"));
+    fake.put(CONFIG_MAPS, config_map("b", "old"));
+    let manager = Manager::new(fake.client(), ManagerOptions::default());
+    let (runs, server, other) = (Arc::new(AtomicUsize::new(0)), fake.clone(), manager.client());
+    let counted = Arc::clone(&runs);
+    let handle = Controller::for_kind::<ConfigMap>(&manager)
+        .with_predicate(setpoint::Predicate::new(|_| false))
+        .run(move |ctx: Context, _: Request| {
+            let (server, other, counted) = (server.clone(), other.clone(), Arc::clone(&counted));
+            async move {
+                let client = ctx.client();
+                server.hold_watches(true);
+                client.patch::<ConfigMap>(("default", "a"), &new_value()).await?;
+                assert_eq!(value(client, "b").await.as_deref(), Some("old"));
+                server.hold_watches(false);
+                assert_eq!(value(&other, "a").await.as_deref(), Some("new"));
+                assert_eq!(value(client, "a").await.as_deref(), Some("new"));
+                counted.fetch_add(1, Ordering::SeqCst);
+                Ok(Action::done())
+            }
+        })
+        .unwrap();
+    beside(&manager, async {
+        handle.enqueue(&Request::namespaced("default", "a"));
+        until("a run", || runs.load(Ordering::SeqCst) == 1).await;
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_is_waited_for_also_after_the_creation_was_given_up() {
+    let fake = Fake::new();
+    let manager = Manager::new(fake.client(), ManagerOptions::default());
+    manager.informer::<ConfigMap>();
+    let client = manager.client();
+    beside(&manager, async {
+        assert_eq!(value(&client, "a").await, None);
+        fake.hold_watches(true);
+        client.create(&serde_json::from_value::<ConfigMap>(config_map("a", "1")).unwrap()).await.unwrap();
+        assert_eq!(value(&client, "a").await, None, "in vain");
+        client.delete::<ConfigMap>(("default", "a")).await.unwrap();
+        let began = Instant::now();
+        let (read, ()) = tokio::join!(value(&client, "a"), release(&fake));
+        assert_eq!((read, began.elapsed().as_secs()), (None, 2));
+    })
+    .await;
+}
+
+/// Somebody replaced the object before it was deleted, and the cache knows neither.
+#[tokio::test(start_paused = true)]
+async fn a_deleted_successor_takes_its_predecessor_along() {
+    let fake = Fake::new();
+    fake.put(CONFIG_MAPS, config_map("a", "1"));
+    let manager = Manager::new(fake.client(), ManagerOptions::default());
+    manager.informer::<ConfigMap>();
+    let client = manager.client();
+    beside(&manager, async {
+        assert_eq!(value(&client, "a").await.as_deref(), Some("1"));
+        fake.hold_watches(true);
+        fake.remove(CONFIG_MAPS, "default", "a");
+        fake.put(CONFIG_MAPS, config_map("a", "2"));
+        client.delete::<ConfigMap>(("default", "a")).await.unwrap();
+        let began = Instant::now();
+        let (read, ()) = tokio::join!(value(&client, "a"), release(&fake));
+        assert_ne!(read.as_deref(), Some("1"));
+        assert_eq!(began.elapsed().as_secs(), 2);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_field_selector_finds_by_name_or_has_found_is_waited_for() {
+    for deleted in [false, true] {
+        let fake = Fake::new();
+        if deleted {
+            fake.put(CONFIG_MAPS, config_map("a", "old"));
+        }
+        let manager = Manager::new(fake.client(), ManagerOptions::default());
+        // The fake server selects nothing: it only matters what the client makes of it.
+        let fields = if deleted { "data.key=old" } else { "metadata.name=a" };
+        manager.informer_of(Target::of::<ConfigMap>().fields(fields));
+        let client = manager.client();
+        beside(&manager, async {
+            assert_eq!(value(&client, "a").await.is_some(), deleted);
+            fake.hold_watches(true);
+            if deleted {
+                let all = Query::namespace("default");
+                client.delete_collection::<ConfigMap>(all, &DeleteOptions::default()).await.unwrap();
+            } else {
+                let fresh = serde_json::from_value::<ConfigMap>(config_map("a", "new")).unwrap();
+                client.create(&fresh).await.unwrap();
+            }
+            let began = Instant::now();
+            let (read, ()) = tokio::join!(value(&client, "a"), release(&fake));
+            assert_eq!((read.is_some(), began.elapsed().as_secs()), (!deleted, 2), "deleted {deleted}");
+        })
+        .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_whoever_is_asked_cannot_select_by_is_refused() {
+    let fake = Fake::new();
+    fake.put(CONFIG_MAPS, config_map("a", "1"));
+    let manager = Manager::new(fake.client(), ManagerOptions::default());
+    manager.informer::<ConfigMap>();
+    let client = manager.client();
+    beside(&manager, async {
+        let by_index = || Query::namespace("default").index("owner", "x");
+        let options = DeleteOptions::default();
+        for refused in [
+            client.delete_collection::<ConfigMap>(by_index(), &options).await.unwrap_err(),
+            client.live().list::<ConfigMap>(by_index()).await.unwrap_err(),
+            client.list::<ConfigMap>(Query::all().fields("metadata.name=b")).await.unwrap_err(),
+        ] {
+            assert!(matches!(refused, ClientError::BadQuery(_)), "{refused}");
+        }
+        assert!(fake.get(CONFIG_MAPS, "default", "a").is_some());
+    })
+    .await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_write_that_was_not_seen_yet_keeps_no_watch_alive() {
     let fake = Fake::new();

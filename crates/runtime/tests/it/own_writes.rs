@@ -39,7 +39,7 @@ fn merge() -> Patch {
 }
 
 /// Writes that leave the object with the value `new`.
-const CHANGES: [(&str, Act); 14] = [
+const CHANGES: [(&str, Act); 17] = [
     ("update", |client| Box::pin(async move { drop(client.update(&typed()).await.unwrap()) })),
     ("patch", |client| {
         Box::pin(async move { drop(client.patch::<ConfigMap>(KEY, &merge()).await.unwrap()) })
@@ -47,6 +47,10 @@ const CHANGES: [(&str, Act); 14] = [
     ("json patch", |client| {
         let patch =
             Patch::Json(json!([{"op": "add", "path": "/metadata/annotations", "value": {"x": "new"}}]));
+        Box::pin(async move { drop(client.patch::<ConfigMap>(KEY, &patch).await.unwrap()) })
+    }),
+    ("strategic patch", |client| {
+        let patch = Patch::Strategic(json!({"data": {"key": "new"}}));
         Box::pin(async move { drop(client.patch::<ConfigMap>(KEY, &patch).await.unwrap()) })
     }),
     ("patch from", |client| {
@@ -89,6 +93,17 @@ const CHANGES: [(&str, Act); 14] = [
     ("dynamic update", |client| {
         Box::pin(async move { drop(client.dynamic(&resource()).update(&wanted()).await.unwrap()) })
     }),
+    ("dynamic update subresource", |client| {
+        Box::pin(async move {
+            client.dynamic(&resource()).update_subresource(&wanted(), "status").await.unwrap();
+        })
+    }),
+    ("lifecycle", |client| {
+        Box::pin(async move {
+            let on_delete = async |_| Ok(());
+            drop(client.lifecycle::<ConfigMap>(KEY, "example.org/new", on_delete).await.unwrap());
+        })
+    }),
     ("dynamic patch", |client| {
         Box::pin(async move { drop(client.dynamic(&resource()).patch(KEY, &merge()).await.unwrap()) })
     }),
@@ -102,7 +117,7 @@ fn status() -> Value {
 }
 
 /// Writes after which the object is gone.
-const DELETIONS: [(&str, Act); 4] = [
+const DELETIONS: [(&str, Act); 5] = [
     ("delete", |client| Box::pin(async move { client.delete::<ConfigMap>(KEY).await.unwrap() })),
     ("delete object", |client| {
         Box::pin(async move {
@@ -114,6 +129,12 @@ const DELETIONS: [(&str, Act); 4] = [
         Box::pin(async move {
             let options = DeleteOptions::default();
             client.delete_collection::<ConfigMap>(Query::namespace("default"), &options).await.unwrap();
+        })
+    }),
+    ("dynamic delete collection", |client| {
+        Box::pin(async move {
+            let (all, options) = (Query::namespace("default"), DeleteOptions::default());
+            client.dynamic(&resource()).delete_collection(all, &options).await.unwrap();
         })
     }),
     ("dynamic delete", |client| {
