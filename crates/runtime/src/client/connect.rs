@@ -73,4 +73,25 @@ mod tests {
         let answer = answer.unwrap();
         assert_eq!(*answer.extensions().get::<Host>().unwrap().0, address.to_string());
     }
+
+    /// What retries below would slip past the back-off and past the lease.
+    #[tokio::test]
+    async fn what_fails_is_told_and_not_tried_again() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let config = Config::new(format!("http://{}", listener.local_addr().unwrap()).parse().unwrap());
+        let client = connect_with(config).unwrap();
+        for status in ["429 Too Many Requests", "503 Service Unavailable", "504 Gateway Timeout"] {
+            let serve = async {
+                // Each answer ends its connection, so that another try would come on a new one.
+                let (mut stream, _) = listener.accept().await.unwrap();
+                stream.read_u8().await.unwrap();
+                let answer = format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
+                stream.write_all(answer.as_bytes()).await.unwrap();
+                stream
+            };
+            let request = http::Request::get("/version").body(kube::client::Body::empty()).unwrap();
+            let (_stream, answer) = tokio::join!(serve, client.send(request));
+            assert_eq!(answer.unwrap().status().as_str(), &status[..3]);
+        }
+    }
 }

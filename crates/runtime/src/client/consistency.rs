@@ -257,7 +257,7 @@ impl Writes {
 
     /// Waits for all of them together, at most for the timeout.
     pub(crate) async fn wait(&self, pending: impl IntoIterator<Item = Pending>) {
-        let end = Instant::now() + self.timeout;
+        let begun = Instant::now();
         let mut told = false;
         let mut in_vain: Option<(Pending, SharedInformer)> = None;
         let mut count = 0;
@@ -274,7 +274,8 @@ impl Writes {
                     self.metrics.stale_read_prevented(&informer.target().resource.kind);
                 }
                 let seen = write.expected.wait(informer.store(), &write.key);
-                if tokio::time::timeout_at(end, seen).await.is_err() {
+                let left = self.timeout.saturating_sub(begun.elapsed());
+                if tokio::time::timeout(left, seen).await.is_err() {
                     self.give_up(&write);
                     count += 1;
                     in_vain.get_or_insert((write, informer));

@@ -54,14 +54,15 @@ impl Transport {
 
     /// Sends a call and gives the body of a successful answer.
     pub(crate) async fn call(&self, leader: Option<&LeaderClock>, call: &Call) -> Result<Bytes, ClientError> {
-        let end = Instant::now() + self.timeout;
+        let begun = Instant::now();
+        let left = || self.timeout.saturating_sub(begun.elapsed());
         let timeout = || ClientError::Timeout {
             verb: call.method.to_string(),
             path: call.path.clone(),
             after: self.timeout,
         };
         for attempt in 0.. {
-            let sent = tokio::time::timeout_at(end, self.send_once(leader, call));
+            let sent = tokio::time::timeout(left(), self.send_once(leader, call));
             let (status, retry_after, body) = sent.await.map_err(|_| timeout())??;
             if status.is_success() {
                 return Ok(body);
@@ -69,8 +70,8 @@ impl Transport {
             let error = api_error(status, &body);
             let busy = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
             match retry_after.filter(|_| busy && attempt < MAX_RETRIES) {
-                Some(wait) if Instant::now() + wait < end => {
-                    self.metrics.retried(&call.method);
+                Some(wait) if wait < left() => {
+                    self.metrics.retried(status, &call.method);
                     tokio::time::sleep(wait).await;
                 }
                 _ => return Err(error),

@@ -374,6 +374,7 @@ impl Controller {
             clock: self.manager.clock().clone(),
             random: self.manager.random().clone(),
             metrics: metrics.controller(&self.name),
+            published: metrics.clone(),
             leader,
             lease: self.manager.leader_clock(),
             concurrency: self.concurrency,

@@ -24,7 +24,7 @@ use crate::error::Error;
 use crate::informer::{SharedInformer, missing};
 use crate::lease::LeaderClock;
 use crate::manager::TakenName;
-use crate::metrics::ControllerMetrics;
+use crate::metrics::{ControllerMetrics, Metrics};
 use crate::predicate::Predicate;
 use crate::queue::{Item, WorkQueue};
 use crate::reconcile::{DynReconciler, Request};
@@ -56,6 +56,8 @@ pub(crate) struct Work {
     pub(super) clock: Clock,
     pub(super) random: Random,
     pub(super) metrics: ControllerMetrics,
+    /// Where its queue is published.
+    pub(super) published: Metrics,
     /// Asked before every run, if only the leader runs it.
     pub(super) leader: Option<LeaderClock>,
     /// The manager's, also where every process runs it: its reconciler may have a client that needs the lease.
@@ -84,6 +86,7 @@ impl Work {
         let work = Arc::new(self);
         let ended = Arc::clone(&work).run_workers(stopping).await;
         work.queue.shut_down();
+        work.published.queue_ended(&work.name);
         ended
     }
 
@@ -121,6 +124,7 @@ impl Work {
         let mut workers = JoinSet::new();
         workers.spawn(Arc::clone(&work).worker(stopping.clone(), Arc::clone(&crew)));
         let mut arriving = work.arriving.lock().expect("no holder of this lock panics").take();
+        let mut failure = None;
         loop {
             tokio::select! {
                 biased;
@@ -128,13 +132,17 @@ impl Work {
                 Some(added) = next(arriving.as_mut()) => {
                     sources.spawn(Arc::clone(&work).listen(added));
                 }
-                () = crew.all_busy.notified(), if workers.len() < work.concurrency => {
+                () = crew.all_busy.notified(), if workers.len() < work.concurrency && failure.is_none() => {
                     workers.spawn(Arc::clone(&work).worker(stopping.clone(), Arc::clone(&crew)));
                 }
                 ended = workers.join_next() => match ended {
                     Some(Ok(())) => {}
-                    Some(Err(error)) => return Err(work.worker_error(error)),
-                    None => return Ok(()),
+                    // The others finish what they are at.
+                    Some(Err(error)) => {
+                        failure.get_or_insert(work.worker_error(error));
+                        stopping.cancel();
+                    }
+                    None => return failure.map_or(Ok(()), Err),
                 },
             }
             // Watches that were dropped leave their ended tasks behind.

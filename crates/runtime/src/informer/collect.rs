@@ -79,7 +79,7 @@ const fn gauge(name: &'static str, help: &'static str, value: fn(&SharedInformer
 }
 
 /// The first two have client-go's names; the others it does not publish.
-const SERIES: [Series; 23] = [
+const SERIES: [Series; 24] = [
     gauge("informer_queued_items", "Deltas that wait for the cache.", |informer| {
         informer.metrics().queued.get()
     }),
@@ -105,6 +105,9 @@ const SERIES: [Series; 23] = [
     }),
     counter("setpoint_informer_handler_panics", "Events that a handler panicked on.", |informer| {
         informer.metrics().handler_panics.get()
+    }),
+    counter("setpoint_informer_watch_panics", "Watches that were begun anew after a panic.", |informer| {
+        informer.metrics().watch_panics.get()
     }),
     counter("setpoint_informer_transform_panics", "Objects that the transform panicked on.", |informer| {
         informer.metrics().transform_panics.get()

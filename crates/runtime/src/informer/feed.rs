@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures::FutureExt;
@@ -108,13 +107,7 @@ fn watch_scope(core: Arc<Core>, options: FeedOptions, scope: Scope) -> impl Futu
     let kind = core.target().resource.kind.clone();
     let reflector =
         Reflector::with(lister_watcher, reflector, random, ingest, core.metrics.clone(), Some(kind));
-    let kind = core.target().resource.kind.clone();
-    // A lister-watcher may be anybody's. The cache that it leaves behind is told of, or nobody would know.
-    AssertUnwindSafe(reflector.run_into(Apply { core, scope })).catch_unwind().map(move |ended| {
-        if ended.is_err() {
-            tracing::error!(kind, "a watch panicked: its cache stays as it is");
-        }
-    })
+    reflector.run_into(Apply { core, scope })
 }
 
 /// Brings what a reflector learns straight into the cache and to the handlers' mailboxes: a queue between them would

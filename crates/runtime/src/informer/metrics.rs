@@ -26,6 +26,8 @@ pub struct InformerMetrics {
     pub replaces: Counter,
     /// Failures of a list or a watch, clean ends not counted.
     pub watch_errors: Counter,
+    /// Lists and watches that a lister-watcher panicked in.
+    pub watch_panics: Counter,
     /// Events received on watches, bookmarks included.
     pub events: Counter,
     /// Bookmarks received.

@@ -146,6 +146,8 @@ impl Core {
             postbox.mark_upstream_synced();
         }
         let subscription = Subscription::new(postbox, Arc::downgrade(self), options);
+        // Of a kind at rest no event comes by to leave out those that are gone.
+        subscribers.retain(|postbox| postbox.strong_count() > 0);
         subscribers.push(subscription.postbox());
         subscription
     }
@@ -309,6 +311,7 @@ impl SharedInformer {
 }
 
 /// A handler that was added; dropping it removes the handler.
+#[must_use = "dropping it removes the handler"]
 pub struct HandlerRegistration {
     task: AbortHandle,
     synced: SyncHandle,

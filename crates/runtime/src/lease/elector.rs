@@ -67,7 +67,8 @@ impl LeaderElection {
         if self.name.is_empty() || self.namespace.is_empty() {
             return Err(LeaderElectionError::Nameless);
         }
-        if self.lease_duration <= self.renew_deadline {
+        // Rivals read whole seconds.
+        if Duration::from_secs(self.lease_duration.as_secs()) <= self.renew_deadline {
             return Err(LeaderElectionError::LeaseTooShort);
         }
         if self.renew_deadline <= self.retry_period.mul_f64(JITTER) {
@@ -87,7 +88,7 @@ pub enum LeaderElectionError {
     #[error("leader election needs the namespace and name of a Lease")]
     Nameless,
     /// The lease must outlive the renew deadline.
-    #[error("leaseDuration must be greater than renewDeadline")]
+    #[error("leaseDuration, in whole seconds, must be greater than renewDeadline")]
     LeaseTooShort,
     /// The renew deadline must allow for a retry.
     #[error("renewDeadline must be greater than retryPeriod*JitterFactor")]

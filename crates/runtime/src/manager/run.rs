@@ -23,6 +23,8 @@ use crate::lease::{Elector, LeaderElectionError};
 use crate::recorder::{EventType, Sink};
 use crate::shutdown::Signals;
 
+/// What a grace period without an end comes to: clocks cannot count further.
+const FOR_EVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 /// How long the last events may take.
 const EVENTS_GRACE: Duration = Duration::from_secs(2);
 
@@ -379,7 +381,8 @@ impl Manager {
         leading: &mut Running,
         renewing: Option<Pin<&mut impl Future<Output = ()>>>,
     ) -> Result<(), ManagerError> {
-        let end = tokio::time::Instant::now() + self.0.options.grace_period;
+        let now = tokio::time::Instant::now();
+        let end = now.checked_add(self.0.options.grace_period).unwrap_or(now + FOR_EVER);
         let finish = async {
             let (first, mut late) = leading.finish(end).await;
             let (second, later) = always.finish(end).await;

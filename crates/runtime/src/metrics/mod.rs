@@ -8,7 +8,7 @@
 //! | `workqueue_depth` | name, controller, priority | controller-runtime |
 //! | `workqueue_{adds_total,retries_total,queue_duration_seconds,work_duration_seconds,unfinished_work_seconds,longest_running_processor_seconds}` | name, controller | client-go |
 //! | `rest_client_requests_total` | code, method, host | client-go |
-//! | `rest_client_request_retries_total` | method, host | client-go |
+//! | `rest_client_request_retries_total` | code, verb, host | client-go |
 //! | `leader_election_master_status`, `leader_election_slowpath_total` | name | client-go |
 //! | `setpoint_reconcile_conflicts_total` | controller | ours: writes that lost against somebody else's |
 //! | `setpoint_stale_reads_prevented_total` | kind | ours: reads and reconciles that waited for an own write |
@@ -16,7 +16,7 @@
 //! | `setpoint_apply_skipped_total` | controller | ours: applies that would have changed nothing |
 //! | `informer_queued_items`, `informer_store_resource_version`, `informer_processing_latency_seconds` | name, group, version, resource | client-go (component-base) |
 //! | `setpoint_cache_{objects,bytes,decoded_bytes}`, `setpoint_informer_synced` | name, group, version, resource | ours: what a cache holds |
-//! | `setpoint_informer_{lists,watches,short_watches,watch_errors,replaces,events,received_bytes,undecodable,ill_typed,decode_errors,stale_events,handler_panics,transform_panics,index_panics}_total` | as above | ours: what a watch went through |
+//! | `setpoint_informer_{lists,watches,short_watches,watch_errors,replaces,events,received_bytes,undecodable,ill_typed,decode_errors,stale_events,handler_panics,watch_panics,transform_panics,index_panics}_total` | as above | ours: what a watch went through |
 //! | `setpoint_informer_handler_lag`, `setpoint_informer_handler_merged_total` | as above | ours: events that wait for a handler, and that were merged because too many did |
 //! | `setpoint_informer_silence_seconds` | as above | ours: how long the server has told nothing (staleness) |
 //! | `setpoint_events_dropped_total` | reason | ours: events of the recorder that were not sent |
@@ -27,7 +27,7 @@ use std::fmt;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use http::{Method, Response};
+use http::{Method, Response, StatusCode};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -48,9 +48,10 @@ pub use prometheus_client;
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Bounds of `controller_runtime_reconcile_time_seconds`, as controller-runtime has them.
-const RECONCILE_SECONDS: [f64; 36] = [
+const RECONCILE_SECONDS: [f64; 40] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25,
-    1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 30.0, 60.0,
+    1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0,
+    50.0, 60.0,
 ];
 
 type Labels = Vec<(&'static str, String)>;
@@ -169,6 +170,11 @@ impl Metrics {
     pub fn watch_queue<T: Clone + Eq + Hash + Send + 'static>(&self, queue: &WorkQueue<T>) {
         queue.measure();
         self.0.queues.add(queue);
+    }
+
+    /// The queue of this name was shut down, and nobody takes from it any more.
+    pub(crate) fn queue_ended(&self, name: &str) {
+        self.0.queues.ended(name);
     }
 }
 
@@ -321,8 +327,11 @@ impl ClientMetrics {
         self.host.get().map(|host| host.0.to_string()).unwrap_or_default()
     }
 
-    pub(crate) fn retried(&self, method: &Method) {
-        self.retries.get_or_create(&vec![("host", self.host()), ("method", method.to_string())]).inc();
+    /// After an answer with this code.
+    pub(crate) fn retried(&self, code: StatusCode, method: &Method) {
+        let code = code.as_u16().to_string();
+        let labels = vec![("code", code), ("host", self.host()), ("verb", method.to_string())];
+        self.retries.get_or_create(&labels).inc();
     }
 
     pub(crate) fn stale_read_prevented(&self, kind: &str) {

@@ -21,6 +21,16 @@ struct Known {
     report: Box<dyn Fn() -> QueueReport + Send>,
 }
 
+impl Known {
+    /// What remains to be told of a queue that nobody takes from any more is what went through it, not the keys: those
+    /// would be kept for as long as the program runs.
+    fn settle(&mut self) {
+        let report = QueueReport { depths: Vec::new(), ..(self.report)() };
+        self.has_ended = Box::new(|| true);
+        self.report = Box::new(move || report.clone());
+    }
+}
+
 /// Reads the queues, of any keys, when somebody scrapes.
 #[derive(Default)]
 pub(super) struct Queues(Mutex<Vec<Known>>);
@@ -36,6 +46,14 @@ impl Queues {
             has_ended: Box::new(move || ending.shutting_down()),
             report: Box::new(move || reporting.report()),
         });
+    }
+}
+
+impl Queues {
+    /// The queue of this name has ended, with its workers.
+    pub(super) fn ended(&self, name: &str) {
+        let mut known = self.0.lock().expect("no holder of this lock panics");
+        known.iter_mut().filter(|known| known.name == name && (known.has_ended)()).for_each(Known::settle);
     }
 }
 
@@ -70,8 +88,8 @@ impl Collector for Queues {
         }
         type Count = fn(&QueueReport) -> u64;
         let counters: [(&str, &str, Count); 2] = [
-            ("workqueue_adds", "Adds", |report| report.stats.adds),
-            ("workqueue_retries", "Rate-limited adds", |report| report.stats.retries),
+            ("workqueue_adds", "Keys that were queued", |report| report.stats.adds),
+            ("workqueue_retries", "Delayed and rate-limited adds", |report| report.stats.retries),
         ];
         for (name, help, count) in counters {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
@@ -101,7 +119,7 @@ impl Collector for Queues {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
             for (labels, report) in &reports {
                 let times = times(report);
-                let bounds = BUCKETS.into_iter().chain([f64::MAX]);
+                let bounds = BUCKETS.into_iter().chain([f64::INFINITY]);
                 let buckets: Vec<(f64, u64)> = bounds.zip(times.buckets).collect();
                 let sum = times.sum_nanos as f64 / 1e9;
                 family.encode_family(labels)?.encode_histogram::<NoLabelSet>(
@@ -133,5 +151,32 @@ mod tests {
         let text = metrics.encode();
         let lines: Vec<_> = text.lines().filter(|line| line.starts_with("workqueue_adds_total")).collect();
         assert_eq!(lines, [r#"workqueue_adds_total{name="foos",controller="foos"} 1"#]);
+    }
+
+    #[tokio::test]
+    async fn buckets_end_with_one_for_everything() {
+        let (metrics, queue) = (Metrics::new(), WorkQueue::new("foos", QueueOptions::default()));
+        metrics.watch_queue(&queue);
+        queue.add(1);
+        drop(queue.get().await);
+        let text = metrics.encode();
+        for name in ["workqueue_queue_duration_seconds", "workqueue_work_duration_seconds"] {
+            let all = format!(r#"{name}_bucket{{le="+Inf",name="foos",controller="foos"}} 1"#);
+            assert!(text.contains(&all), "{text}");
+        }
+    }
+
+    #[test]
+    fn of_a_queue_that_has_ended_only_the_counts_remain() {
+        let metrics = Metrics::new();
+        let queue = WorkQueue::new("foos", QueueOptions::default());
+        metrics.watch_queue(&queue);
+        queue.add("key");
+        queue.shut_down();
+        assert!(metrics.encode().contains("workqueue_depth{"));
+        metrics.queue_ended("foos");
+        let text = metrics.encode();
+        assert!(!text.contains("workqueue_depth{"), "{text}");
+        assert!(text.contains(r#"workqueue_adds_total{name="foos",controller="foos"} 1"#), "{text}");
     }
 }

@@ -65,6 +65,8 @@ pub struct Run {
 struct Running {
     place: u32,
     since: u64,
+    /// When it was added again, if it was.
+    again: u64,
 }
 
 /// A time that was not read: whoever reads the clock for every key spends a third of the queue's time on it.
@@ -112,8 +114,8 @@ impl<T: Clone + Eq + Hash> Queue<T> {
         }
     }
 
-    /// The number of `key`; makes one if the queue does not know it. It is good until the key is forgotten:
-    /// see [`QueueOptions::idle_keys`].
+    /// The number of `key`; makes one if the queue does not know it. It is good until the key is forgotten, which is at
+    /// once for a key with nothing to do unless [`QueueOptions::idle_keys`] says otherwise.
     pub fn intern(&mut self, key: &T) -> KeyId {
         let place = self.keys.place(key);
         let id = self.keys.slots.id(place);
@@ -144,7 +146,7 @@ impl<T: Clone + Eq + Hash> Queue<T> {
         self.add_at(place, priority, reason, now);
     }
 
-    /// As [`Queue::add`], by number.
+    /// As [`Queue::add`], by number. The number of a key that was forgotten adds nothing.
     pub fn add_id(&mut self, id: KeyId, priority: i32, reason: Reason, now: Duration) {
         if let Some(place) = self.keys.slots.place(id).filter(|_| !self.shutting_down) {
             self.add_at(place, priority, reason, nanos(now));
@@ -156,7 +158,6 @@ impl<T: Clone + Eq + Hash> Queue<T> {
     }
 
     fn add_noting(&mut self, place: u32, priority: i32, now: u64, note: impl FnOnce(&mut Reasons)) {
-        self.stats.adds += 1;
         let slot = &mut self.keys.slots[place];
         note(&mut slot.reasons);
         let known = slot.priority;
@@ -165,7 +166,11 @@ impl<T: Clone + Eq + Hash> Queue<T> {
         }
         slot.priority = priority;
         let queued = std::mem::replace(&mut slot.dirty, true);
+        self.stats.adds += u64::from(!queued);
         if slot.processing {
+            if !queued {
+                self.processing[slot.stands_at as usize].again = now;
+            }
             return;
         }
         // The wait is measured from the first add, whatever the key's priority became since.
@@ -190,6 +195,7 @@ impl<T: Clone + Eq + Hash> Queue<T> {
     }
 
     fn add_at_after(&mut self, place: u32, delay: Duration, priority: i32, reason: Reason, now: Duration) {
+        self.stats.retries += 1;
         if delay.is_zero() {
             self.add_at(place, priority, reason, nanos(now));
             return;
@@ -232,7 +238,6 @@ impl<T: Clone + Eq + Hash> Queue<T> {
         let slot = &mut self.keys.slots[place];
         let delay = self.limiter.when(slot.failures, now);
         slot.failures = slot.failures.saturating_add(1);
-        self.stats.retries += 1;
         self.add_at_after(place, delay, priority, reason, now);
         delay
     }
@@ -312,7 +317,7 @@ impl<T: Clone + Eq + Hash> Queue<T> {
         slot.dirty = false;
         slot.processing = true;
         slot.stands_at = self.processing.len() as u32;
-        self.processing.push(Running { place, since: now });
+        self.processing.push(Running { place, since: now, again: UNKNOWN });
         let waited = between(since, now);
         if let Some(waited) = waited {
             self.stats.waited.observe(waited);
@@ -358,7 +363,7 @@ impl<T: Clone + Eq + Hash> Queue<T> {
         let slot = &self.keys.slots[place];
         if slot.dirty {
             let priority = slot.priority;
-            self.ready.push(&mut self.keys.slots, place, priority, now);
+            self.ready.push(&mut self.keys.slots, place, priority, ran.again);
             return true;
         }
         self.rest(place);

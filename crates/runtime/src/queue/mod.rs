@@ -19,7 +19,8 @@
 //! 7. **Nobody starves.** While a key of lower priority has waited longer than the ageing time
 //!    ([`AGEING`]), one of every [`AGED_SHARE`] gets takes the one that has waited longest.
 //! 8. **Drain.** [`WorkQueue::shut_down_with_drain`] returns when nothing is queued or running; keys that were
-//!    added again while they ran are still handed out. Several may wait; a later [`WorkQueue::shut_down`] ends the
+//!    added again while they ran are still handed out. (client-go says so too, and returns when nothing is running:
+//!    keys that are queued then may be left. Here somebody must go on taking them.) Several may wait; a later [`WorkQueue::shut_down`] ends the
 //!    wait of all of them.
 //!
 //! # Shape

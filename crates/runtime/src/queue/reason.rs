@@ -72,11 +72,12 @@ impl Source {
             return Source::NONE;
         }
         let mut names = NAMES.write().expect("no holder of this lock panics");
-        let place = names.iter().position(|known| *known == name).unwrap_or_else(|| {
+        let place = names.iter().position(|known| *known == name);
+        let Ok(next) = u16::try_from(place.unwrap_or(names.len()) + 1) else { return Source::NONE };
+        if place.is_none() {
             names.push(Box::leak(name.to_owned().into_boxed_str()));
-            names.len() - 1
-        });
-        u16::try_from(place + 1).map_or(Source::NONE, Source)
+        }
+        Source(next)
     }
 
     /// Its name; empty for nobody.

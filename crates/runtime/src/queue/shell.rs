@@ -83,7 +83,7 @@ struct State<T> {
 }
 
 /// What a scrape reads of a queue.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct QueueReport {
     pub(crate) depths: Vec<(i32, usize)>,
     pub(crate) stats: Stats,

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake};
+use std::time::Duration;
 
 use proptest::prelude::*;
 
@@ -362,4 +363,27 @@ async fn no_add_is_lost_between_threads_and_no_key_runs_twice() {
 fn an_idle_queue_holds_less_than_a_kilobyte() {
     let size = size_of::<shell::Shared<crate::reconcile::Request>>();
     assert!(size < 1024, "{size}");
+}
+
+#[test]
+fn adds_retries_and_waits_are_counted_as_client_go_counts_them() {
+    let mut queue: Queue<&str> = Queue::new(QueueOptions::default());
+    let (now, why) = (Duration::from_secs, Reason::MANUAL);
+    (0..3).for_each(|_| queue.add(&"a", 0, why, now(0)));
+    assert_eq!(queue.stats.adds, 1, "one that is queued already is none");
+    let run = queue.get(now(1)).unwrap();
+    queue.add(&"a", 0, why, now(2));
+    queue.add(&"a", 0, why, now(30));
+    queue.done(run.id, now(60));
+    assert_eq!(queue.stats.adds, 2);
+    let again = queue.get(now(61)).unwrap();
+    assert_eq!(
+        (run.waited, again.waited),
+        (now(1), now(59)),
+        "since it was added again, not since it could run"
+    );
+    queue.add_after(&"b", now(5), 0, why, now(61));
+    queue.add_after(&"c", Duration::ZERO, 0, why, now(61));
+    queue.add_rate_limited(&"d", 0, why, now(61));
+    assert_eq!((queue.stats.retries, queue.stats.adds), (3, 3));
 }

@@ -51,6 +51,8 @@ struct Reference {
     ranks: BTreeMap<std::cmp::Reverse<i32>, Rank>,
     dirty: BTreeMap<u8, i32>,
     processing: BTreeMap<u8, i32>,
+    /// When each running key was added again.
+    again: BTreeMap<u8, u64>,
     delayed: Vec<(u64, u64, u8, i32)>,
     /// Why each delayed key will be queued.
     later: BTreeMap<u8, Why>,
@@ -100,7 +102,9 @@ impl Reference {
             }
             None => {
                 self.dirty.insert(key, priority);
-                if !processing {
+                if processing {
+                    self.again.insert(key, now);
+                } else {
                     self.push(key, priority, now);
                 }
             }
@@ -175,10 +179,11 @@ impl Reference {
         Some((key, priority))
     }
 
-    fn done(&mut self, key: u8, now: u64) {
+    fn done(&mut self, key: u8) {
         self.processing.remove(&key);
         if let Some(priority) = self.dirty.get(&key).copied() {
-            self.push(key, priority, now);
+            let since = self.again.remove(&key).expect("it was added again");
+            self.push(key, priority, since);
         }
     }
 }
@@ -278,7 +283,7 @@ fn play(steps: &[Step], fair: bool, idle_keys: usize) {
                 if let Some(id) = running.remove(&key) {
                     let again = queue.done(id, tick(now));
                     assert_eq!(again, reference.dirty.contains_key(&key));
-                    reference.done(key, now);
+                    reference.done(key);
                 }
             }
             Step::Advance(by) => now += by,

@@ -71,8 +71,10 @@ impl<K: Ord + Clone, V> Bounded<K, V> {
 }
 
 /// Who speaks about what.
-type Source = (String, String, String, String, String);
-type Group = (Source, EventType, String);
+type Source = [String; 8];
+/// What is limited together: a flood of what goes well must not silence what does not.
+type Flow = (Source, EventType);
+type Group = (Flow, String);
 
 struct Combined {
     messages: Vec<String>,
@@ -128,7 +130,7 @@ pub(super) struct Correlator {
     options: CorrelatorOptions,
     /// Whether repetitions become series (events.k8s.io) or counts that are told each time (core).
     series: bool,
-    spam: Bounded<Source, TokenBucket>,
+    spam: Bounded<Flow, TokenBucket>,
     groups: Bounded<Group, Combined>,
     sent: Bounded<Slot, Sent>,
 }
@@ -140,8 +142,8 @@ impl Correlator {
 
     /// Judges one event at `now`, the time since any fixed start.
     pub(super) fn judge(&mut self, event: &Recorded, now: Duration) -> (Step, Slot) {
-        let source = source(event);
-        let group: Group = (source.clone(), event.kind, format!("{}/{}", event.reason, event.action));
+        let flow: Flow = (source(event), event.kind);
+        let group: Group = (flow.clone(), format!("{}/{}", event.reason, event.action));
         let window = self.options.window;
         let combined = self.groups.entry(group.clone(), || Combined { messages: Vec::new(), last: now });
         if now.saturating_sub(combined.last) > window {
@@ -173,7 +175,7 @@ impl Correlator {
         // After the count: what floods is not told, and counted all the same.
         let per_second = 1.0 / self.options.spam_refill.as_secs_f64().max(1e-3);
         let burst = self.options.spam_burst;
-        if !self.spam.entry(source, || TokenBucket::new(per_second, burst)).try_take(now) {
+        if !self.spam.entry(flow, || TokenBucket::new(per_second, burst)).try_take(now) {
             return (Step::Drop, slot);
         }
         let Some(name) = &sent.name else {
@@ -253,13 +255,20 @@ impl Correlator {
 fn source(event: &Recorded) -> Source {
     let object = &event.regarding;
     let text = |field: &Option<String>| field.clone().unwrap_or_default();
-    (
+    let related = event
+        .related
+        .as_ref()
+        .map(|related| [&related.kind, &related.namespace, &related.name, &related.uid].map(text).join("/"));
+    [
         event.controller.to_string(),
+        event.host.to_string(),
+        text(&object.api_version),
         text(&object.kind),
         format!("{}/{}", text(&object.namespace), text(&object.name)),
         text(&object.uid),
-        event.host.to_string(),
-    )
+        text(&object.field_path),
+        related.unwrap_or_default(),
+    ]
 }
 
 #[cfg(test)]
@@ -391,6 +400,35 @@ mod tests {
         assert_ne!(correlator.judge(&event("a", "x"), SPAM_REFILL).0, Step::Drop);
         assert_eq!(correlator.judge(&event("a", "x"), SPAM_REFILL).0, Step::Drop);
         assert_ne!(correlator.judge(&event("b", "x"), SPAM_REFILL).0, Step::Drop);
+    }
+
+    #[test]
+    fn a_flood_of_one_type_does_not_silence_the_other() {
+        let mut correlator = correlator();
+        for _ in 0..=SPAM_BURST {
+            correlator.judge(&event("a", "well"), Duration::ZERO);
+        }
+        assert_eq!(correlator.judge(&event("a", "well"), Duration::ZERO).0, Step::Drop);
+        let warning = Recorded { kind: EventType::Warning, ..event("a", "not well") };
+        assert_eq!(correlator.judge(&warning, Duration::ZERO).0, created("not well", 1));
+    }
+
+    #[test]
+    fn events_about_another_part_or_with_another_relation_are_others() {
+        let mut correlator = correlator();
+        let (_, slot) = correlator.judge(&event("a", "x"), Duration::ZERO);
+        correlator.created(&slot, "a.1");
+        let reference =
+            |name: &str| ObjectReference { name: Some(name.into()), ..ObjectReference::default() };
+        let part = ObjectReference { field_path: Some("spec.containers{c}".into()), ..reference("a") };
+        let version = ObjectReference { api_version: Some("v2".into()), ..reference("a") };
+        for other in [
+            Recorded { regarding: part, ..event("a", "x") },
+            Recorded { regarding: version, ..event("a", "x") },
+            Recorded { related: Some(reference("b")), ..event("a", "x") },
+        ] {
+            assert_eq!(correlator.judge(&other, Duration::ZERO).0, created("x", 1));
+        }
     }
 
     #[test]

@@ -256,8 +256,9 @@ fn call(
 
 fn count_patch(event: &Recorded, count: u32, message: &str, first: jiff::Timestamp) -> Value {
     match event.api {
+        // Nothing else of an event may change there: the note stays that of the first.
         EventApi::EventsV1 => json!({
-            "series": {"count": count, "lastObservedTime": rfc3339_micros(event.time)}, "note": shorten(message, MESSAGE_BYTES),
+            "series": {"count": count, "lastObservedTime": rfc3339_micros(event.time)},
         }),
         EventApi::CoreV1 => json!({
             "count": count, "message": shorten(message, MESSAGE_BYTES), "firstTimestamp": rfc3339_seconds(first),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::cache::Object;
 use crate::key::Key;
+use crate::revision::Revision;
 
 /// The objects of a first state as they stream in. Servers send them in order of their keys, without repetition;
 /// only when one does not is anything looked up.
@@ -11,12 +12,18 @@ use crate::key::Key;
 pub(super) struct FirstState {
     ordered: Vec<Object>,
     by_key: Option<BTreeMap<Key, Object>>,
+    /// What went while it streamed in, and at which revision: an older word of it may come late.
+    gone: BTreeMap<Key, Revision>,
 }
 
 impl FirstState {
     /// Adds an object. Tells whether it came in order, as all before it: then it is of the first state for certain,
     /// and not a later change.
     pub fn put(&mut self, object: Object) -> bool {
+        let revision = object.revision();
+        if self.gone.get(object.key()).is_some_and(|gone| revision != 0 && revision <= *gone) {
+            return false;
+        }
         if self.by_key.is_none() && self.ordered.last().is_none_or(|last| last.key() < object.key()) {
             self.ordered.push(object);
             return true;
@@ -31,6 +38,7 @@ impl FirstState {
 
     pub fn delete(&mut self, object: &Object) {
         self.by_key().remove(object.key());
+        self.gone.insert(object.key().clone(), object.revision());
     }
 
     fn by_key(&mut self) -> &mut BTreeMap<Key, Object> {

@@ -16,9 +16,10 @@ use crate::watch::{ListRequest, WatchFailure, WatchRequest};
 /// A watch that ends sooner than this and told nothing counts as a failure.
 const VERY_SHORT: Duration = Duration::from_secs(1);
 /// Servers that send bookmarks send one about each minute, once there is a newer version than the watch began with: a
-/// watch that hears nothing for so long is deaf. Its connection may be gone without a word, or the server may have been
-/// set back.
+/// watch that has had one and then hears nothing for so long is deaf, its connection may be gone without a word.
 const DEAF: Duration = Duration::from_secs(150);
+/// Streamed first states that stall, one after the other, before the server is taken to be unable to stream.
+const STALLS: u32 = 2;
 /// What a watch may outlive the time that the server was asked to end it at.
 const OVERTIME: Duration = Duration::from_secs(10);
 /// A streamed list that brings no further object of the first state for this many sync deadlines is given up, whatever
@@ -68,8 +69,11 @@ pub(crate) struct Machine {
     can_stream: bool,
     /// The first list, from the server's cache, came in pages: that server honours limits at any version.
     pages_from_cache: bool,
-    /// The server has sent bookmarks on a watch, so it will again: a watch that hears none is deaf.
-    sends_bookmarks: bool,
+    /// How many streamed first states have stalled since one came to its end.
+    stalls: u32,
+    /// Nobody listened at the server's address, and nothing new was heard since: it may have been restored from a backup
+    /// meanwhile. Until it has caught up with our version it then says nothing at all on a watch from there.
+    was_away: bool,
     phase: Phase,
 }
 
@@ -118,7 +122,8 @@ impl Machine {
             unavailable: false,
             can_stream,
             pages_from_cache: false,
-            sends_bookmarks: false,
+            stalls: 0,
+            was_away: false,
             phase: Phase::Idle,
         }
     }
@@ -199,6 +204,7 @@ impl Machine {
                 }
                 WatchEvent::Bookmark { resource_version, ends_initial: true } => {
                     let objects = std::mem::take(first).objects();
+                    self.stalls = 0;
                     self.replace(resource_version, objects, deltas);
                     self.watching(now);
                     None
@@ -220,7 +226,8 @@ impl Machine {
         match &self.phase {
             Phase::Streaming { .. } => {
                 if matches!(failure, Some(WatchFailure::Deadline(_))) {
-                    self.can_stream = false;
+                    self.stalls += 1;
+                    self.can_stream &= self.stalls < STALLS;
                 }
                 // The end of the first state was never told: a list tells it.
                 self.list(now)
@@ -233,13 +240,17 @@ impl Machine {
                     (_, _, _, true) => self.wait(Next::State, None, now),
                     (true, 0, _, _) => self.wait(Next::State, None, now),
                     (true, _, false, _) => self.wait(Next::Watch, None, now),
-                    // A server that was set back is silent until it has caught up with our version.
-                    (false, 0, _, _) if self.sends_bookmarks && lasted >= DEAF => self.begin(now),
+                    (false, 0, _, _) if self.was_away && lasted >= DEAF => self.begin(now),
                     _ => self.watch(now),
                 }
             }
             _ => self.wait(Next::State, None, now),
         }
+    }
+
+    /// Whatever was under way ended in a panic of somebody's code: the state is asked for after a wait.
+    pub fn panicked(&mut self, now: Instant) -> Command {
+        self.wait(Next::State, None, now)
     }
 
     /// Whether the watch that just ended was a very short one without events.
@@ -280,7 +291,6 @@ impl Machine {
             WatchEvent::Deleted(object) => Delta::Deleted(object),
             WatchEvent::Bookmark { resource_version, .. } => {
                 let revision = parse_revision(&resource_version);
-                self.sends_bookmarks = true;
                 if let Phase::Watching { bookmarked, .. } = &mut self.phase {
                     *bookmarked = true;
                 }
@@ -323,6 +333,7 @@ impl Machine {
         self.count_event(version.is_some(), disordered);
         if version.is_some() {
             self.last = version;
+            self.was_away = false;
         }
     }
 
@@ -338,6 +349,7 @@ impl Machine {
         let revision = parse_revision(&resource_version);
         self.last = Some(revision.map_or(Version::Text(resource_version), Version::Number));
         self.unavailable = false;
+        self.was_away = false;
         deltas.push(Delta::Replaced { revision: revision.unwrap_or(0), objects });
     }
 
@@ -351,9 +363,9 @@ impl Machine {
                 self.unavailable = true;
                 self.begin(now)
             }
-            WatchFailure::Status { code: 400..=499, reason, .. } => {
-                // The server does not know the request: do not ask again. Lack of rights may be mended.
-                self.can_stream &= matches!(reason.as_str(), "Forbidden" | "Unauthorized" | "NotFound");
+            WatchFailure::Status { code: code @ 400..=499, .. } => {
+                // The server does not know the request: do not ask again. Lack of rights or of the kind may be mended.
+                self.can_stream &= matches!(code, 401 | 403 | 404);
                 self.list(now)
             }
             _ => self.list(now),
@@ -395,7 +407,10 @@ impl Machine {
         let next = if disordered { Next::State } else { Next::Watch };
         match failure {
             WatchFailure::TooManyRequests { retry_after } => self.wait(next, *retry_after, now),
-            WatchFailure::Refused => self.wait(next, None, now),
+            WatchFailure::Refused => {
+                self.was_away = true;
+                self.wait(next, None, now)
+            }
             WatchFailure::TooLarge(_) => {
                 self.unavailable = true;
                 self.wait(Next::State, None, now)

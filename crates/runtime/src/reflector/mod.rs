@@ -12,6 +12,7 @@ mod options;
 #[cfg(test)]
 mod watch_tests;
 
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -72,8 +73,10 @@ impl Sink for &DeltaQueue {
 /// Lists and watches one collection and puts what it learns into a [`DeltaQueue`], for ever.
 ///
 /// It asks for the first state as a stream (WatchList) and falls back to a paged list. A watch that ends is opened
-/// again from the last version seen, and so is one that falls silent on a server that sends bookmarks; only a version
-/// that the server no longer has makes it ask for the whole state again. Failures are waited out alone, without holding up any other watch. One reflector has one request open at
+/// again from the last version seen, and so is one that falls silent after it has had bookmarks. The whole state is asked
+/// for again when the server no longer has that version or never had it, when it tells things out of order or fails in an
+/// unknown way, and when it was away and then says nothing for the whole of a watch. Failures are waited out alone,
+/// without holding up any other watch; a panic of the lister-watcher is one of them. One reflector has one request open at
 /// a time, so it needs one connection.
 // Boxed, because a future that owns a reflector holds the space for it at each step of its way.
 pub struct Reflector(Box<State>);
@@ -171,21 +174,31 @@ impl Reflector {
 async fn run<S: Sink>(mut state: Box<State>, mut sink: S) {
     let mut command = state.machine.begin(Instant::now());
     while !sink.is_closed() {
-        command = match command {
-            Command::Sleep(delay) => {
-                tokio::time::sleep(delay).await;
-                state.machine.woke(Instant::now())
-            }
-            Command::List(request) => state.list(request, &mut sink).await,
-            Command::Watch(request) => match state.open(request).await {
-                Ok(stream) => state.read(stream, &mut sink).await,
-                Err(command) => command,
-            },
-        };
+        // A lister-watcher may be anybody's: one panic must not leave its cache as it is for ever.
+        let step = AssertUnwindSafe(state.step(command, &mut sink)).catch_unwind().await;
+        command = step.unwrap_or_else(|_| {
+            state.metrics.watch_panics.add(1);
+            tracing::error!(kind = state.kind.as_deref(), "a watch panicked; it is begun anew");
+            state.machine.panicked(Instant::now())
+        });
     }
 }
 
 impl State {
+    async fn step<S: Sink>(&mut self, command: Command, sink: &mut S) -> Command {
+        match command {
+            Command::Sleep(delay) => {
+                tokio::time::sleep(delay).await;
+                self.machine.woke(Instant::now())
+            }
+            Command::List(request) => self.list(request, sink).await,
+            Command::Watch(request) => match self.open(request).await {
+                Ok(stream) => self.read(stream, sink).await,
+                Err(command) => command,
+            },
+        }
+    }
+
     async fn list<S: Sink>(&mut self, request: ListRequest, sink: &mut S) -> Command {
         self.metrics.lists.add(1);
         let page = self.body(request).await.and_then(|body| {
@@ -355,14 +368,15 @@ impl State {
     }
 
     async fn hand_over<S: Sink>(&mut self, deltas: &mut Vec<Delta>, sink: &mut S) {
+        // Also what is no number, which only the version tells.
+        if let Some(reached) = &self.last_version {
+            *reached.lock().expect("no holder of this lock panics") = self.machine.last_version();
+        }
         if deltas.is_empty() {
             return;
         }
         let replaced = deltas.iter().filter(|delta| matches!(delta, Delta::Replaced { .. })).count();
         self.metrics.replaces.add(replaced as u64);
-        if let Some(reached) = &self.last_version {
-            *reached.lock().expect("no holder of this lock panics") = self.machine.last_version();
-        }
         sink.take(deltas).await;
         self.metrics.queued.set(sink.waiting() as u64);
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::machine::{Command, WatchEvent};
-use super::machine_tests::{Play, SLEEP, SLEEP_LONGER, added, bookmark, busy, expired, too_large};
+use super::machine_tests::{Play, SLEEP, SLEEP_LONGER, added, bookmark, busy, end, expired, too_large};
 use crate::watch::WatchFailure;
 
 #[test]
@@ -120,18 +120,53 @@ fn a_bookmark_from_the_past_means_that_the_server_was_set_back() {
 }
 
 #[test]
-fn a_watch_that_hears_nothing_at_all_from_a_server_that_sends_bookmarks_asks_for_the_state() {
+fn watches_of_a_kind_at_rest_follow_each_other_without_asking_for_the_state() {
     let mut play = Play::watching();
-    play.later(400);
-    assert_eq!(play.closes(), "watch from 10", "this server may send none");
-    play.opens();
     play.hears(bookmark("11"));
+    for _ in 0..3 {
+        play.later(400);
+        assert_eq!(play.closes(), "watch from 11");
+        play.opens();
+    }
+    play.later(610);
+    assert_eq!(play.breaks(WatchFailure::Deadline(Duration::from_secs(610))), "watch from 11");
+}
+
+/// Restored from a backup it knows nothing of our version, and a watch from there says nothing before it does.
+#[test]
+fn a_server_that_was_away_and_says_nothing_afterwards_is_asked_for_the_state_once() {
+    let away = || {
+        let mut play = Play::watching();
+        play.later(2);
+        play.closes();
+        assert_eq!(play.fails(WatchFailure::Refused), SLEEP);
+        assert_eq!(play.wakes(), "watch from 10");
+        play.opens();
+        play
+    };
+    let mut play = away();
     play.later(400);
-    assert_eq!(play.closes(), "watch from 11");
+    assert_eq!(play.closes(), "stream from 10");
+    assert_eq!(play.fails(too_large()), "stream from newest");
+
+    let mut play = away();
+    play.later(400);
+    assert_eq!(play.closes(), "stream from 10");
+    play.opens();
+    play.hears(end("10"));
+    play.later(400);
+    assert_eq!(play.closes(), "watch from 10");
     play.opens();
     play.later(400);
-    assert_eq!(play.closes(), "stream from 11");
-    assert_eq!(play.fails(too_large()), "stream from newest");
+    assert_eq!(play.closes(), "watch from 10", "it is the same one");
+
+    let mut play = away();
+    play.hears(bookmark("12"));
+    play.later(400);
+    assert_eq!(play.closes(), "watch from 12");
+    play.opens();
+    play.later(400);
+    assert_eq!(play.closes(), "watch from 12", "a newer version shows that it goes on");
 }
 
 #[test]

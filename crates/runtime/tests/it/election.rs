@@ -79,6 +79,8 @@ async fn one_leads_and_hands_over_at_once_when_it_stops() {
     one.unwrap();
     two.unwrap();
     assert_eq!(holder(&fake), "");
+    let released = &fake.get(LEASES, "kube-system", "operator").unwrap()["spec"];
+    assert_eq!(released["leaseDurationSeconds"], 1, "as client-go does, so that nobody waits for it");
     let events =
         fake.writes().iter().filter(|call| call.starts_with("POST") && call.ends_with("/events")).count();
     assert_eq!(events, 4, "both became leader and stopped leading");
@@ -184,6 +186,12 @@ fn durations_that_cannot_work_are_refused() {
     assert!(election.validate().is_err());
     election.renew_deadline = Duration::from_millis(2400);
     assert!(election.validate().is_err());
+    // Rivals would read two seconds.
+    election.lease_duration = Duration::from_millis(2900);
+    (election.renew_deadline, election.retry_period) = (Duration::from_millis(2500), Duration::from_secs(1));
+    assert!(election.validate().is_err());
+    election.lease_duration = Duration::from_secs(3);
+    election.validate().unwrap();
 }
 
 #[tokio::test(start_paused = true)]

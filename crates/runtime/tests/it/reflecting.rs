@@ -1,12 +1,16 @@
 //! What a reflector makes of a server that is slow, silent, or has another in its place.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 use setpoint::{
-    ClientListerWatcher, FactoryOptions, InformerFactory, ListRequest, ListerWatcher, ReflectorOptions,
-    SharedInformer, Target, WatchFailure, WatchRequest, connect_with,
+    ClientListerWatcher, DeltaQueue, FactoryOptions, InformerFactory, ListRequest, ListerWatcher, Random,
+    Reflector, ReflectorOptions, Scope, SharedInformer, Store, Target, WatchFailure, WatchRequest,
+    WatchStream, connect_with,
 };
 use tokio::time::Instant;
 
@@ -70,6 +74,69 @@ async fn a_watch_whose_peer_is_gone_without_a_word_is_replaced_by_another_withou
     assert_eq!((informer.store().len(), informer.metrics().replaces.get()), (2, 1));
     let asked = world.asked();
     assert_eq!((asked.len(), asked[1].get("resourceVersion")), (2, Some("11")));
+}
+
+/// As on kube-apiserver, which sends no bookmarks where nothing changes.
+#[tokio::test(start_paused = true)]
+async fn a_kind_at_rest_is_watched_for_hours_without_a_new_state() {
+    let world = World::new();
+    world.put("a", "x", &json!({}));
+    // There is one bookmark, and then never a word.
+    let mut first = true;
+    world.judge(move |asked| {
+        let mute_after = if std::mem::take(&mut first) { Some(3) } else { Some(0) };
+        Misdeed { mute_after: mute_after.filter(|_| asked.is_watch()), ..Misdeed::default() }
+    });
+    let informer = synced(&world, true).await;
+    tokio::time::sleep(Duration::from_secs(3 * 3600)).await;
+    let asked = world.asked();
+    assert!(asked.len() > 15, "{}", asked.len());
+    assert!(asked.iter().skip(1).all(|asked| asked.is_watch() && !asked.streams_state()));
+    assert_eq!(informer.metrics().replaces.get(), 1);
+}
+
+/// A lister-watcher of somebody's, with a mistake in it: every other watch panics.
+struct Brittle(ClientListerWatcher, AtomicUsize);
+
+impl ListerWatcher for Brittle {
+    fn list(&self, request: ListRequest) -> BoxFuture<'static, Result<WatchStream, WatchFailure>> {
+        self.0.list(request)
+    }
+
+    fn watch(&self, request: WatchRequest) -> BoxFuture<'static, Result<WatchStream, WatchFailure>> {
+        assert!(self.1.fetch_add(1, Ordering::SeqCst) % 2 == 1, "this one panics");
+        self.0.watch(request)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_panics_is_begun_anew() {
+    let world = World::new();
+    world.put("a", "x", &json!({}));
+    let watched = ClientListerWatcher::new(world.client(), &Target::of::<ConfigMap>(), None);
+    let brittle = Arc::new(Brittle(watched, AtomicUsize::new(0)));
+    let reflector = Reflector::new(brittle, ReflectorOptions::default(), Random::from_seed(1));
+    let (metrics, queue, store) = (reflector.metrics(), DeltaQueue::default(), Store::default());
+    let keep = async {
+        while queue.pop(|deltas| deltas.for_each(|delta| drop(store.apply(&Scope::All, delta)))).await {}
+    };
+    let test = async {
+        while store.is_empty() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        assert_eq!(metrics.watch_panics.get(), 1);
+        // A watch ends within ten minutes.
+        while metrics.watch_panics.get() < 2 {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+        }
+        store.wait_until(None, world.put("a", "y", &json!({}))).await;
+        assert_eq!(store.len(), 2);
+    };
+    tokio::select! {
+        () = reflector.run(&queue) => unreachable!("the queue is open"),
+        () = keep => unreachable!("the queue is open"),
+        () = test => {}
+    }
 }
 
 #[tokio::test(start_paused = true)]

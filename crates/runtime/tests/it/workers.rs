@@ -12,6 +12,7 @@ use setpoint::{
     Action, Context, Controller, DEFAULT_CONCURRENCY, Error, Manager, ManagerError, ManagerOptions,
     Reconciler, Request,
 };
+use tokio::time::Instant;
 
 use crate::controllers::{CONFIG_MAPS, beside, config_map, until};
 use crate::fake::Fake;
@@ -102,13 +103,59 @@ impl std::error::Error for Untouchable {
 async fn a_controller_whose_worker_died_ends_the_manager_and_is_named() {
     let fake = Fake::new();
     fake.put(CONFIG_MAPS, config_map("a", "1"));
-    let manager = Manager::new(fake.client(), ManagerOptions::default());
+    fake.put(CONFIG_MAPS, config_map("b", "1"));
+    // No end of the grace period, and no clock that would not count as far.
+    let options = ManagerOptions { grace_period: Duration::MAX, ..ManagerOptions::default() };
+    let manager = Manager::new(fake.client(), options);
+    let finished = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&finished);
     Controller::for_kind::<ConfigMap>(&manager)
-        .run(|_: Context, _: Request| async { Err(Untouchable.into()) })
+        .concurrency(2)
+        .run(move |_: Context, request: Request| {
+            let counted = Arc::clone(&counted);
+            async move {
+                if request.name() == "a" {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    return Err(Untouchable.into());
+                }
+                tokio::time::sleep(Duration::from_secs(10)).await;
+                counted.fetch_add(1, Ordering::SeqCst);
+                Ok(Action::done())
+            }
+        })
         .unwrap();
     let ended = tokio::time::timeout(Duration::from_secs(60), manager.run(std::future::pending())).await;
     let Ok(Err(error @ ManagerError::Failed { .. })) = ended else { panic!("{ended:?}") };
     assert_eq!(error.to_string(), "configmap: controller configmap: a worker panicked: touched");
+    assert_eq!(finished.load(Ordering::SeqCst), 1, "its sibling finished what it was at");
+}
+
+#[tokio::test(start_paused = true)]
+async fn namespaces_take_turns_and_failures_wait_each_for_itself() {
+    let fake = Fake::new();
+    let put = |namespace: &str, number: usize| {
+        let mut object = config_map(&format!("x{number:03}"), "1");
+        object["metadata"]["namespace"] = namespace.into();
+        fake.put(CONFIG_MAPS, object);
+    };
+    (0..150).for_each(|number| put("noisy", number));
+    put("quiet", 0);
+    let manager = Manager::new(fake.client(), ManagerOptions::default());
+    let runs: Arc<Mutex<Vec<(String, Instant)>>> = Arc::default();
+    let seen = Arc::clone(&runs);
+    Controller::for_kind::<ConfigMap>(&manager)
+        .concurrency(1)
+        .run(move |_: Context, request: Request| {
+            seen.lock().unwrap().push((request.to_string(), Instant::now()));
+            async { Err(Error::msg("always")) }
+        })
+        .unwrap();
+    beside(&manager, until("each has run twice", || runs.lock().unwrap().len() >= 302)).await;
+    let runs = runs.lock().unwrap();
+    let place = runs.iter().position(|(key, _)| key == "quiet/x000").unwrap();
+    assert!(place < 5, "it waited for {place} of another namespace");
+    // With a bucket for all of them, ten a second after the first hundred, the second round would take five seconds.
+    assert!(runs[301].1 - runs[0].1 < Duration::from_secs(1));
 }
 
 /// The most reconciles at a time of a controller with this concurrency that has more objects than workers.

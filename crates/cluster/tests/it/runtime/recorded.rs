@@ -36,3 +36,32 @@ async fn events_are_what_kubectl_describe_shows() {
         .await;
     }
 }
+
+/// Of an event that stands for many kube-apiserver lets nothing change but its count.
+#[tokio::test]
+async fn many_messages_of_one_reason_become_one_event_that_counts() {
+    let place = Place::new().await;
+    let object: ConfigMap = place.put("a", "1").await;
+    for api in [EventApi::EventsV1, EventApi::CoreV1] {
+        let manager = place.manager_with(ManagerOptions { event_api: api, ..ManagerOptions::default() });
+        let recorder = manager.recorder("tester");
+        let reason = format!("Many{api:?}");
+        beside(&manager, async {
+            for number in 0..12 {
+                recorder.normal(&object, &reason, format!("step {number}"));
+            }
+            let selector = format!("involvedObject.name=a,reason={reason}");
+            let combined = until("the combined event", async || {
+                let list = place.api::<Event>().list(&ListParams::default().fields(&selector)).await.unwrap();
+                let counted = |event: &Event| {
+                    event.count.or(event.series.as_ref().and_then(|series| series.count)) >= Some(2)
+                };
+                list.items.into_iter().find(counted)
+            })
+            .await;
+            let message = combined.message.unwrap_or_default();
+            assert!(message.starts_with("(combined from similar events): step "), "{message}");
+        })
+        .await;
+    }
+}
