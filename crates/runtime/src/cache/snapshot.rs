@@ -54,6 +54,8 @@ pub(super) struct State {
     pub objects: OrdMap<Key, Object>,
     pub indexes: Vec<IndexState>,
     pub scopes: Scopes,
+    /// How often it was written: orders the states of one store.
+    pub writes: u64,
 }
 
 /// How far each scope has got, sorted by scope. Most stores have one, for which a tree's node would be far too large.
@@ -118,9 +120,9 @@ impl State {
 pub struct Snapshot(pub(super) Arc<State>);
 
 impl Snapshot {
-    /// Orders the states of one store: how often the server went back, and the revision since.
-    pub(crate) fn age(&self) -> (u64, Revision) {
-        (self.0.scopes.values().map(|progress| progress.epoch).sum(), self.revision())
+    /// How often the store had been written: orders its states.
+    pub(crate) fn writes(&self) -> u64 {
+        self.0.writes
     }
 
     /// The revision up to which everything is contained: the lowest of all scopes, zero before the first sync.

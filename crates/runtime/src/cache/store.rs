@@ -276,7 +276,9 @@ impl Store {
     fn write_aside(&self, change: impl FnOnce(&mut Writer, &mut State)) {
         let mut writer = self.0.writer.lock().expect("no holder of this lock panics");
         let mut next = self.0.state.read().expect("no holder of this lock panics").clone();
-        change(&mut writer, Arc::make_mut(&mut next));
+        let state = Arc::make_mut(&mut next);
+        change(&mut writer, state);
+        state.writes += 1;
         let old = std::mem::replace(&mut *self.0.state.write().expect("no holder of this lock panics"), next);
         drop(writer);
         drop(old);
@@ -288,7 +290,9 @@ impl Store {
         let mut writer = self.0.writer.lock().expect("no holder of this lock panics");
         let mut state = self.0.state.write().expect("no holder of this lock panics");
         // Copies the roots, not the trees, and only when a snapshot of the present state is held by someone.
-        let result = change(&mut writer, Arc::make_mut(&mut state));
+        let next = Arc::make_mut(&mut state);
+        let result = change(&mut writer, next);
+        next.writes += 1;
         drop(state);
         self.0.published.notify_waiters();
         result

@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::cache::{ManagedFields, ManagedFieldsJson, Uid};
+use crate::cache::{ManagedFields, ManagedFieldsJson, Object, Uid};
 use crate::revision::{Revision, parse_revision};
 
 /// How many field sets are remembered. Beyond it the oldest is dropped: its object is applied once more.
@@ -33,6 +33,7 @@ type Place = (Uid, String, String);
 
 struct Told {
     revision: Revision,
+    epoch: u64,
     fields: ManagedFields,
     config: u64,
 }
@@ -58,8 +59,15 @@ impl Applied {
         self.0.lock().expect("no holder of this lock panics")
     }
 
-    /// Remembers what an owner applied, by the server's answer.
-    pub(super) fn learn(&self, owner: &str, subresource: &str, config: &Value, answer: &[u8]) {
+    /// Remembers what an owner applied, by the server's answer. `epoch` is the cache's: a server that was restored gives the
+    /// same revisions anew.
+    pub(super) fn learn(
+        &self,
+        (owner, subresource): (&str, &str),
+        config: &Value,
+        answer: &[u8],
+        epoch: u64,
+    ) {
         let Ok(Answer { metadata }) = serde_json::from_slice::<Answer<'_>>(answer) else { return };
         let Some(revision) = parse_revision(&metadata.resource_version) else { return };
         let mut entries = metadata.managed_fields.into_iter().map(ManagedFieldsJson::compact);
@@ -69,7 +77,7 @@ impl Applied {
         let Some(fields) = entries.find(own) else { return };
         let place = (Uid::new(&metadata.uid), owner.to_owned(), subresource.to_owned());
         let mut memory = self.lock();
-        let told = Told { revision, fields, config: digest(config) };
+        let told = Told { revision, epoch, fields, config: digest(config) };
         if memory.told.insert(place.clone(), told).is_none() {
             memory.order.push_back(place);
         }
@@ -81,33 +89,28 @@ impl Applied {
     }
 
     /// What an owner owns of an object in this very state, if an answer told it.
-    pub(super) fn find(
-        &self,
-        owner: &str,
-        uid: &Uid,
-        revision: Revision,
-        subresource: &str,
-    ) -> Option<ManagedFields> {
-        self.lock().at(owner, uid, revision, subresource).map(|told| told.fields.clone())
+    pub(super) fn find(&self, owner: (&str, &str), object: &Object) -> Option<ManagedFields> {
+        self.lock().at(owner, object).map(|told| told.fields.clone())
     }
 
     /// Whether an object in this very state is the server's answer to this configuration.
     pub(super) fn was_answered(
         &self,
-        owner: &str,
-        uid: &Uid,
-        revision: Revision,
-        subresource: &str,
+        owner: (&str, &str),
+        object: &Object,
         config: &Value,
+        epoch: u64,
     ) -> bool {
-        self.lock().at(owner, uid, revision, subresource).is_some_and(|told| told.config == digest(config))
+        let memory = self.lock();
+        let told = memory.at(owner, object).filter(|told| told.epoch == epoch);
+        told.is_some_and(|told| told.config == digest(config))
     }
 }
 
 impl Memory {
-    fn at(&self, owner: &str, uid: &Uid, revision: Revision, subresource: &str) -> Option<&Told> {
-        let place = (uid.clone(), owner.to_owned(), subresource.to_owned());
-        self.told.get(&place).filter(|told| told.revision == revision)
+    fn at(&self, (owner, subresource): (&str, &str), object: &Object) -> Option<&Told> {
+        let place = (object.uid().clone(), owner.to_owned(), subresource.to_owned());
+        self.told.get(&place).filter(|told| told.revision == object.revision())
     }
 }
 

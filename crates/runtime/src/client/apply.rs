@@ -90,8 +90,11 @@ impl Client {
         self.core.field_owners.add(owner);
         let answer = self.write_unchecked(&write).await?;
         if !self.dry_run {
+            let place = Where::of(write.namespace);
+            let declared = self.informer_for(write.resource, place, false).ok();
+            let epoch = declared.and_then(|declared| declared.epoch(write.namespace)).unwrap_or_default();
             let subresource = write.subresource.unwrap_or_default();
-            self.core.applied.learn(owner, subresource, config, &answer);
+            self.core.applied.learn((owner, subresource), config, &answer, epoch);
         }
         Ok(answer)
     }
@@ -119,9 +122,11 @@ impl Client {
         let fields: Value = serde_json::from_slice(&owned.fields).ok()?;
         let stored: Value = serde_json::from_slice(&object.json()).ok()?;
         let uid_fits = config["metadata"]["uid"].as_str().is_none_or(|uid| stored["metadata"]["uid"] == uid);
+        let owner = (self.identity.field_owner.as_str(), subresource.unwrap_or_default());
+        let epoch = state.progress(key.namespace()).map_or(0, |progress| progress.epoch);
         let unchanged = uid_fits
             && (owned::unchanged(&fields, &ownable(config), &stored)
-                || self.was_answered(&object, subresource, config));
+                || self.core.applied.was_answered(owner, &object, config, epoch));
         if unchanged {
             self.identity.applies_skipped.inc();
         }
@@ -138,14 +143,8 @@ impl Client {
         let cached = object.managed_fields().iter().find(|fields| {
             fields.manager == *owner && fields.operation == "Apply" && fields.subresource == subresource
         });
-        let told = || self.core.applied.find(owner, object.uid(), object.revision(), subresource);
+        let told = || self.core.applied.find((owner, subresource), object);
         cached.map(Cow::Borrowed).or_else(|| told().map(Cow::Owned))
-    }
-
-    /// Whether the object is, unchanged, what the server made of this client's apply of this configuration.
-    fn was_answered(&self, object: &Object, subresource: Option<&str>, config: &Value) -> bool {
-        let (owner, subresource) = (&self.identity.field_owner, subresource.unwrap_or_default());
-        self.core.applied.was_answered(owner, object.uid(), object.revision(), subresource, config)
     }
 
     /// The part of an object that this client applied: what to change and apply again. `None` if it applied nothing

@@ -23,6 +23,11 @@ pub(crate) struct Declared {
 }
 
 impl Declared {
+    /// How often the server went back, as its cache knows it.
+    pub(super) fn epoch(&self, namespace: Option<&str>) -> Option<u64> {
+        Some(self.informer.store().progress(namespace)?.epoch)
+    }
+
     /// Whether an object with this key and these labels surely appears in its cache. What a field selector finds by
     /// anything but the key cannot be judged from here: the answer is no.
     pub(super) fn surely_sees(&self, key: &Key, labels: &BTreeMap<String, String>) -> bool {

@@ -7,7 +7,7 @@
 //! write again.
 //!
 //! Never waited for: answers without a resourceVersion or with one that is no number, dry runs, and writes that an
-//! informer cannot be sure to see (other namespace, other labels, a field selector) to objects that it does not have.
+//! informer cannot be sure to see (other namespace, other labels, fields other than the name) to objects that it lacks.
 //! One that it has it sees change, or leave because it is not what it looks for any more. A write that changed nothing
 //! has the resourceVersion of a state that the cache has seen or is about to see. A write that takes the last
 //! finalizer off an object that is to go ends it: its uid is waited for, as after a deletion.
@@ -136,8 +136,23 @@ impl Writes {
         self.note(pending)
     }
 
-    /// Notes a deletion by its answer.
-    pub(super) fn deleted(&self, resource: &ApiResource, key: &Key, answer: &[u8]) -> Vec<Pending> {
+    /// Which object each cache has under `key`.
+    pub(super) fn cached(&self, resource: &ApiResource, key: &Key) -> Vec<(usize, Uid)> {
+        let declared = self.caches.of_kind(resource).into_iter();
+        let cached = declared.filter_map(|declared| {
+            Some((declared.number, declared.informer.store().get(key.as_str())?.uid().clone()))
+        });
+        cached.collect()
+    }
+
+    /// Notes a deletion by its answer. `before` is what the caches had when it was sent.
+    pub(super) fn deleted(
+        &self,
+        resource: &ApiResource,
+        key: &Key,
+        before: &[(usize, Uid)],
+        answer: &[u8],
+    ) -> Vec<Pending> {
         let written = Written::read(answer).unwrap_or_default();
         if written.kind != "Status" && written.remains() {
             return self.wrote(resource, answer);
@@ -150,10 +165,10 @@ impl Writes {
                 (Some(cached), uid) if uid.is_none_or(|uid| *cached.uid() == Uid::new(uid)) => {
                     (cached.uid().clone(), 0)
                 }
-                (cached, Some(uid)) => match (self.written_at(&declared, key), cached) {
-                    (Some(written), _) => (Uid::new(uid), written),
-                    // The one that went had taken the place of what the cache still has.
-                    (None, cached) => (cached?.uid().clone(), 0),
+                (_, Some(uid)) => match self.written_at(&declared, key) {
+                    Some(written) => (Uid::new(uid), written),
+                    // The one that went had taken the place of what the cache had.
+                    None => (before.iter().find(|(number, _)| *number == declared.number)?.1.clone(), 0),
                 },
                 _ => return None,
             };
@@ -198,7 +213,9 @@ impl Writes {
 
     /// The revision of an own write under `key` that the cache has not seen.
     fn written_at(&self, declared: &Declared, key: &Key) -> Option<Revision> {
-        match self.lock().get(&(declared.number, key.clone()))?.expected {
+        let noted = self.lock().get(&(declared.number, key.clone()))?.clone();
+        match noted.expected {
+            _ if noted.fulfilled() => None,
             Expected::Seen { revision, .. } => Some(revision),
             Expected::Left { state, .. } => Some(state),
             Expected::Gone { .. } => None,
@@ -248,6 +265,14 @@ impl Writes {
         let pending = self.lock();
         let own = pending.range((informer, Key::new(None, ""))..(informer + 1, Key::new(None, "")));
         own.map(|(_, write)| write).cloned().collect()
+    }
+
+    /// Of what was noted, what the state does not show; the rest is forgotten.
+    pub(super) fn lacking_in(&self, noted: Vec<Pending>, state: &Snapshot) -> Vec<Pending> {
+        let (seen, lacking): (Vec<_>, Vec<_>) =
+            noted.into_iter().partition(|write| write.fulfilled_in(state));
+        seen.iter().for_each(|write| self.forget(write));
+        lacking
     }
 
     /// Whether a state lacks what this process wrote under `key`, waited for or not.

@@ -61,7 +61,7 @@ impl Pins {
         if state.writes != writes {
             return pin.state;
         }
-        let newer = |known: &&Pin| known.state.age() > pin.state.age();
+        let newer = |known: &&Pin| known.state.writes() > pin.state.writes();
         if let Some(known) = state.snapshots.get(&informer).filter(newer) {
             return known.state.clone();
         }
@@ -118,16 +118,22 @@ mod tests {
     }
 
     #[test]
-    fn a_pin_never_goes_back_unless_the_server_did() {
+    fn a_pin_never_goes_back_also_when_the_server_does() {
         let (pins, store) = (Pins::new("r".into()), Store::default());
         let at = |revision| {
             store.apply(&Scope::All, Delta::Replaced { revision, objects: vec![] });
             Pin { state: store.snapshot(), behind: Vec::new() }
         };
-        let (older, newer, restored) = (at(5), at(6), at(3));
+        let (older, newer, restored) = (at(5), at(5), at(3));
+        store.add_scope(&Scope::namespace("new"));
+        let widened = Pin { state: store.snapshot(), behind: Vec::new() };
         let read = |pin| pins.pin(7, pin, 0).revision();
         // Two tasks of the reconcile read at a time, and the one that looked first pins last.
-        assert_eq!((read(newer), read(older)), (6, 6));
+        let newest = newer.state.writes();
+        read(newer);
+        read(older);
+        assert_eq!(pins.get(7).unwrap().state.writes(), newest);
         assert_eq!((read(restored), pins.revision(7)), (3, Some(3)));
+        assert_eq!(read(widened), 0, "a namespace that joins has not got anywhere yet");
     }
 }

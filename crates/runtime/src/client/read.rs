@@ -213,9 +213,9 @@ impl Client {
         writes.wait(unseen).await;
         let Some(pins) = &self.pins else { return Ok(informer.store().snapshot()) };
         // Before the state is taken: what is forgotten in between is in it.
-        let mut behind = writes.all_of(number);
+        let noted = writes.all_of(number);
         let state = informer.store().snapshot();
-        behind.retain(|write| !write.fulfilled_in(&state));
+        let behind = writes.lacking_in(noted, &state);
         Ok(pins.pin(number, Pin { state, behind }, own))
     }
 

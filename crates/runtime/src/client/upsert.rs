@@ -24,7 +24,7 @@ impl Client {
     /// `object` names the object; when it exists `mutate` is given the existing one instead.
     ///
     /// # Errors
-    /// What `mutate` or the server says.
+    /// What `mutate` or the server says; a terminal one where `mutate` gives the object another name or namespace.
     pub async fn create_or_update<K: Kind>(
         &self,
         object: K,
@@ -32,15 +32,15 @@ impl Client {
     ) -> Result<(K, Upserted), Error> {
         let kind = K::kind(&());
         let key = key_of(&object, &kind)?;
-        let named = |object: &K| (object.meta().name.clone(), object.meta().namespace.clone());
-        let renamed = || Error::terminal(format!("the mutate function must not rename {kind} {key}"));
+        let own = self.key_for::<K>(key.clone())?;
+        let check_name = |object: &K| match self.key_for::<K>(key_of(object, &kind)?)? == own {
+            true => Ok(()),
+            false => Err(Error::terminal(format!("the mutate function must not rename {kind} {key}"))),
+        };
         let Some(existing) = self.get::<K>(&key).await? else {
             let mut fresh = object;
-            let name = named(&fresh);
             mutate(&mut fresh)?;
-            if named(&fresh) != name {
-                return Err(renamed());
-            }
+            check_name(&fresh)?;
             return Ok((self.create(&fresh).await?, Upserted::Created));
         };
         let mut wanted = (*existing).clone();
@@ -53,9 +53,7 @@ impl Client {
         if before == after {
             return Ok((wanted, Upserted::Unchanged));
         }
-        if named(&wanted) != named(&existing) {
-            return Err(renamed());
-        }
+        check_name(&wanted)?;
         Ok((self.update(&wanted).await?, Upserted::Updated))
     }
 }

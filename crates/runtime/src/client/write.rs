@@ -79,13 +79,14 @@ impl Client {
     }
 
     pub(super) async fn write_unchecked(&self, write: &Write<'_>) -> Result<Bytes, ClientError> {
-        let answer = self.send(write).await?;
         let writes = &self.core.writes;
-        self.note(write.resource, || match (write.verb, write.name) {
-            (Verb::Delete, Some(name)) => {
-                writes.deleted(write.resource, &Key::new(write.namespace, name), &answer)
-            }
-            _ => writes.wrote(write.resource, &answer),
+        let deleted = write.name.filter(|_| write.verb == Verb::Delete);
+        let deleted = deleted.map(|name| Key::new(write.namespace, name));
+        let before = deleted.as_ref().map(|key| writes.cached(write.resource, key)).unwrap_or_default();
+        let answer = self.send(write).await?;
+        self.note(write.resource, || match &deleted {
+            Some(key) => writes.deleted(write.resource, key, &before, &answer),
+            None => writes.wrote(write.resource, &answer),
         });
         Ok(answer)
     }

@@ -380,6 +380,7 @@ impl Controller {
             concurrency: self.concurrency,
             reconcile_timeout: self.reconcile_timeout,
             cache_sync_timeout: self.cache_sync_timeout,
+            grace_period: self.manager.grace_period(),
             resync: self.resync,
             read_your_writes: self.read_your_writes,
             primary: own,

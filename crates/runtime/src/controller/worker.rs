@@ -30,7 +30,8 @@ use crate::queue::{Item, WorkQueue};
 use crate::reconcile::{DynReconciler, Request};
 use crate::recorder::Recorder;
 
-/// How many requests' unseen writes a controller remembers; beyond it the map is swept of those that were seen.
+/// How many requests' unseen writes a controller remembers before the map is swept of those that were seen; then again each
+/// time that it has doubled.
 const UNSEEN_SWEEP: usize = 4096;
 
 /// A controller, ready to run.
@@ -65,6 +66,8 @@ pub(crate) struct Work {
     pub(super) concurrency: usize,
     pub(super) reconcile_timeout: Option<Duration>,
     pub(super) cache_sync_timeout: Duration,
+    /// The manager's: how long running reconciles may take to finish.
+    pub(super) grace_period: Duration,
     pub(super) resync: Option<Duration>,
     pub(super) read_your_writes: bool,
     /// The number of the informer of its own kind.
@@ -124,7 +127,6 @@ impl Work {
         let mut workers = JoinSet::new();
         workers.spawn(Arc::clone(&work).worker(stopping.clone(), Arc::clone(&crew)));
         let mut arriving = work.arriving.lock().expect("no holder of this lock panics").take();
-        let mut failure = None;
         loop {
             tokio::select! {
                 biased;
@@ -132,17 +134,20 @@ impl Work {
                 Some(added) = next(arriving.as_mut()) => {
                     sources.spawn(Arc::clone(&work).listen(added));
                 }
-                () = crew.all_busy.notified(), if workers.len() < work.concurrency && failure.is_none() => {
+                () = crew.all_busy.notified(), if workers.len() < work.concurrency => {
                     workers.spawn(Arc::clone(&work).worker(stopping.clone(), Arc::clone(&crew)));
                 }
                 ended = workers.join_next() => match ended {
                     Some(Ok(())) => {}
-                    // The others finish what they are at.
                     Some(Err(error)) => {
-                        failure.get_or_insert(work.worker_error(error));
+                        let error = work.worker_error(error);
+                        tracing::error!(%error, "a worker died; the others finish what they are at");
                         stopping.cancel();
+                        let rest = async { while workers.join_next().await.is_some() {} };
+                        let _ = tokio::time::timeout(work.grace_period, rest).await;
+                        return Err(error);
                     }
-                    None => return failure.map_or(Ok(()), Err),
+                    None => return Ok(()),
                 },
             }
             // Watches that were dropped leave their ended tasks behind.

@@ -368,6 +368,10 @@ impl Manager {
         self.0.leader.clone()
     }
 
+    pub(crate) fn grace_period(&self) -> Duration {
+        self.0.options.grace_period
+    }
+
     pub(crate) fn cache_sync_timeout(&self) -> Duration {
         self.0.options.cache_sync_timeout
     }

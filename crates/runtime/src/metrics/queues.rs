@@ -112,7 +112,7 @@ impl Collector for Queues {
         }
         type Times = fn(&QueueReport) -> &queue::Histogram;
         let histograms: [(&str, &str, Times); 2] = [
-            ("workqueue_queue_duration_seconds", "Time from ready to taken", |report| &report.stats.waited),
+            ("workqueue_queue_duration_seconds", "Time from added to taken", |report| &report.stats.waited),
             ("workqueue_work_duration_seconds", "Time with a worker", |report| &report.stats.worked),
         ];
         for (name, help, times) in histograms {

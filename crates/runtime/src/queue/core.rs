@@ -56,7 +56,7 @@ pub struct Run {
     pub reasons: Reasons,
     /// How often it was rate-limited since it was last forgotten.
     pub failures: u32,
-    /// How long it was ready before this run.
+    /// How long it was from its add, while it ran before or not, to this run.
     pub waited: Duration,
 }
 

@@ -8,11 +8,11 @@ pub const BUCKETS: [f64; 12] = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 
 /// Counts of one queue since its start.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
-    /// Adds, repeated ones included.
+    /// Keys that were added and not queued already.
     pub adds: u64,
-    /// Rate-limited adds.
+    /// Delayed adds, rate-limited ones among them.
     pub retries: u64,
-    /// How long keys were ready before they were taken.
+    /// How long it was from a key's add until it was taken.
     pub waited: Histogram,
     /// How long keys were with a worker.
     pub worked: Histogram,

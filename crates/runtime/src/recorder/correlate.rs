@@ -71,7 +71,7 @@ impl<K: Ord + Clone, V> Bounded<K, V> {
 }
 
 /// Who speaks about what.
-type Source = [String; 8];
+type Source = [String; 6];
 /// What is limited together: a flood of what goes well must not silence what does not.
 type Flow = (Source, EventType);
 type Group = (Flow, String);
@@ -122,8 +122,8 @@ pub(super) enum Step {
     Drop,
 }
 
-/// Where the name of a created event is kept.
-pub(super) type Slot = (Group, String);
+/// Where the name of a created event is kept: by its group, the part of the object, what it is related to and the message.
+pub(super) type Slot = (Group, String, String, String);
 
 /// Remembers events and says what becomes of new ones.
 pub(super) struct Correlator {
@@ -160,7 +160,8 @@ impl Correlator {
             true => (format!("(combined from similar events): {}", event.message), String::new()),
             false => (event.message.clone(), event.message.clone()),
         };
-        let slot: Slot = (group, distinct);
+        let part = event.regarding.field_path.clone().unwrap_or_default();
+        let slot: Slot = (group, part, related(event), distinct);
         if self.counted_in_series(&slot, event, now) {
             return (Step::Later, slot);
         }
@@ -255,10 +256,6 @@ impl Correlator {
 fn source(event: &Recorded) -> Source {
     let object = &event.regarding;
     let text = |field: &Option<String>| field.clone().unwrap_or_default();
-    let related = event
-        .related
-        .as_ref()
-        .map(|related| [&related.kind, &related.namespace, &related.name, &related.uid].map(text).join("/"));
     [
         event.controller.to_string(),
         event.host.to_string(),
@@ -266,9 +263,13 @@ fn source(event: &Recorded) -> Source {
         text(&object.kind),
         format!("{}/{}", text(&object.namespace), text(&object.name)),
         text(&object.uid),
-        text(&object.field_path),
-        related.unwrap_or_default(),
     ]
+}
+
+fn related(event: &Recorded) -> String {
+    let Some(related) = &event.related else { return String::new() };
+    let parts = [&related.kind, &related.namespace, &related.name, &related.uid];
+    parts.map(|part| part.as_deref().unwrap_or_default()).join("/")
 }
 
 #[cfg(test)]
@@ -429,6 +430,12 @@ mod tests {
         ] {
             assert_eq!(correlator.judge(&other, Duration::ZERO).0, created("x", 1));
         }
+        // And yet all of them are about one object, which may not flood.
+        let flood = (0..100).filter(|number: &u32| {
+            let related = Some(reference(&number.to_string()));
+            correlator.judge(&Recorded { related, ..event("a", "x") }, Duration::ZERO).0 != Step::Drop
+        });
+        assert!(flood.count() <= SPAM_BURST as usize);
     }
 
     #[test]

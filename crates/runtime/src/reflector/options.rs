@@ -8,7 +8,7 @@ pub struct ReflectorOptions {
     /// Ask for the first state through the watch itself (WatchList), and list only if that fails.
     pub watch_list: bool,
     /// How long a streamed list may stay silent, and a quarter of how long it may bring no further object in the order of
-    /// their keys, before a plain list replaces it. A server that never marks the end of the first state costs this once.
+    /// their keys, before a plain list replaces it. A server that never marks the end of the first state costs this twice.
     pub sync_deadline: Duration,
     /// Objects in one page of a plain list.
     pub page_size: u32,

@@ -414,6 +414,15 @@ async fn wrappers_restrict_and_intercept() {
             let refused = client.create_or_update(typed(name, ""), rename).await.unwrap_err();
             assert!(refused.is_terminal() && refused.to_string().contains("must not rename"), "{refused}");
         }
+        // The client's own namespace is no other name.
+        let mut skeleton = typed("in-own", "");
+        skeleton.metadata.namespace = None;
+        let fill = |object: &mut ConfigMap| {
+            *object = typed("in-own", "1");
+            Ok(())
+        };
+        let (_, did) = client.in_namespace("default").create_or_update(skeleton, fill).await.unwrap();
+        assert_eq!(did, setpoint::Upserted::Created);
         let seen = Arc::new(Mutex::new(None));
         let heard = Arc::clone(&seen);
         let listening = client.intercept(move |call| {
