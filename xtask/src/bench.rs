@@ -65,8 +65,14 @@ fn runtime_programs() -> Result<PathBuf> {
     Ok(folder)
 }
 
+/// Packages of the compared program that the workspace builds for size.
+const BUILT_FOR_SIZE: [&str; 3] = ["k8s-openapi", "pest", "serde-saphyr"];
+
 /// As the peer's Cargo.toml has it: programs that are compared are built alike.
 fn like_the_peer(command: &mut Command) -> &mut Command {
+    for package in BUILT_FOR_SIZE {
+        command.arg("--config").arg(format!("profile.release.package.{package}.opt-level=3"));
+    }
     command.env("CARGO_PROFILE_RELEASE_LTO", "thin").env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "4")
 }
 

@@ -56,7 +56,7 @@ impl ControlPlane {
     pub fn spawn(folder: &Path, options: &Options) -> Result<ControlPlane> {
         let folder = folder.canonicalize().with_context(|| format!("{}", folder.display()))?;
         let authority = certificates::write(&folder)?;
-        let (client, member, port) = (free_port()?, free_port()?, free_port()?);
+        let [client, member, port] = free_ports()?;
         let etcd = etcd(&folder, client, member, options)?;
         let apiserver = apiserver(&folder, client, port, options)?;
         let plane = ControlPlane { controller_manager: None, apiserver, etcd, port, folder };
@@ -133,8 +133,11 @@ impl ControlPlane {
     }
 }
 
-fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+/// All are held until the last is chosen: one that was let go may be given again.
+fn free_ports() -> Result<[u16; 3]> {
+    let bind = || TcpListener::bind("127.0.0.1:0");
+    let [a, b, c] = [bind()?, bind()?, bind()?];
+    Ok([a.local_addr()?.port(), b.local_addr()?.port(), c.local_addr()?.port()])
 }
 
 fn etcd(folder: &Path, client: u16, member: u16, options: &Options) -> Result<Process> {

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use super::proxy::PAUSE;
+
 /// A running `setpoint up`; killed when dropped.
 pub struct Cluster {
     child: Child,
@@ -207,6 +209,7 @@ impl Kubectl {
                     String::from_utf8_lossy(&output.stderr)
                 );
             }
+            std::thread::sleep(PAUSE);
         }
     }
 }

@@ -44,6 +44,8 @@ fn test(setup: &Setup, suites: &[&str]) -> Result<()> {
     test.current_dir(run::root().join("peers/controller-runtime-suites"))
         .env("CGO_ENABLED", "0")
         .env("KUBEBUILDER_ASSETS", folder.path())
+        // One second unless a test says otherwise: too little beside a build.
+        .env("GOMEGA_DEFAULT_EVENTUALLY_TIMEOUT", "20s")
         // One after the other: their waits are made for a machine that does nothing else.
         .args(["test", "-buildvcs=false", "-count=1", "-p=1"])
         // These download a kube-apiserver that is too old to aggregate discovery.

@@ -11,12 +11,17 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use super::cluster::{Cluster, Kubectl};
+use super::proxy::PAUSE;
 use super::{Missing, Setup};
 use crate::run;
 
 /// Seconds of the lease, the renew deadline and the retry period: short, so that the part is.
-const DURATIONS: [&str; 3] = ["5", "3", "0.5"];
-const LEASE: Duration = Duration::from_secs(5);
+const SHORT: [&str; 3] = ["5", "3", "0.5"];
+const SHORT_LEASE: Duration = Duration::from_secs(5);
+/// The same for who gives its lease up: nobody waits for the end of it, and what comes sooner was handed over, however
+/// busy the machine is.
+const LONG: [&str; 3] = ["30", "20", "0.5"];
+const LONG_LEASE: Duration = Duration::from_secs(30);
 /// How long anything may take.
 const DEADLINE: Duration = Duration::from_secs(40);
 const NAME: &str = "setpoint-leader-example";
@@ -87,9 +92,9 @@ impl<'a> Stage<'a> {
 
     /// One of ours is paused until another leads; when it goes on it does nothing but end.
     fn paused_past_its_lease(&self) -> Result<Candidate> {
-        let mut first = self.ours("first")?;
+        let mut first = self.ours("first", SHORT)?;
         first.says("first wrote 3")?;
-        let mut second = self.ours("second")?;
+        let mut second = self.ours("second", SHORT)?;
         first.says("first wrote 20")?;
         ensure!(second.said().is_empty(), "second did something beside the leader: {:?}", second.said());
         first.signal("STOP")?;
@@ -113,23 +118,24 @@ impl<'a> Stage<'a> {
 
     /// Ours is killed and client-go's takes over; that one is paused and ours takes over.
     fn beside_client_go(&self, mut second: Candidate) -> Result<Candidate> {
-        let mut theirs = self.theirs("go")?;
+        let mut theirs = self.theirs("go", SHORT)?;
         theirs.says("go sees second")?;
         second.signal("KILL")?;
         second.ends()?;
         theirs.says("go leads")?;
         let lease = self.lease()?;
         ensure!(lease["spec"]["holderIdentity"] == "go" && lease["spec"]["leaseTransitions"] == 2, "{lease}");
-        let mut third = self.ours("third")?;
+        let mut third = self.ours("third", LONG)?;
         // client-go renews for longer than a lease lasts: ours respects it.
         let began = Instant::now();
         let mut renewals = vec![lease["spec"]["renewTime"].clone()];
-        while began.elapsed() < LEASE + Duration::from_secs(1) || renewals.len() < 4 {
+        while began.elapsed() < SHORT_LEASE + Duration::from_secs(1) || renewals.len() < 4 {
             ensure!(began.elapsed() < DEADLINE, "client-go does not renew: {renewals:?}");
             let renewed = self.lease()?["spec"]["renewTime"].clone();
             if renewals.last() != Some(&renewed) {
                 renewals.push(renewed);
             }
+            std::thread::sleep(PAUSE);
         }
         ensure!(third.said().is_empty(), "third did something beside the leader: {:?}", third.said());
         theirs.signal("STOP")?;
@@ -147,29 +153,29 @@ impl<'a> Stage<'a> {
 
     /// Who is told to stop gives the lease up: the next one does not wait for its end.
     fn handed_over(&self, mut third: Candidate) -> Result<()> {
-        let mut theirs = self.theirs("gone")?;
+        let mut theirs = self.theirs("gone", LONG)?;
         theirs.says("gone sees third")?;
         third.signal("TERM")?;
         let released = Instant::now();
         ensure!(third.ends()?.success(), "third did not end well: {:?}", third.said());
         theirs.says("gone leads")?;
-        ensure!(released.elapsed() < LEASE, "client-go took over only after {:?}", released.elapsed());
-        let mut fourth = self.ours("fourth")?;
+        ensure!(released.elapsed() < LONG_LEASE, "client-go took over only after {:?}", released.elapsed());
+        let mut fourth = self.ours("fourth", LONG)?;
         theirs.signal("INT")?;
         let released = Instant::now();
         fourth.says("fourth wrote 1")?;
-        ensure!(released.elapsed() < LEASE, "ours took over only after {:?}", released.elapsed());
+        ensure!(released.elapsed() < LONG_LEASE, "ours took over only after {:?}", released.elapsed());
         Ok(())
     }
 
-    fn ours(&self, name: &str) -> Result<Candidate> {
+    fn ours(&self, name: &str, durations: [&str; 3]) -> Result<Candidate> {
         let mut command = Command::new(&self.programs.ours);
-        Candidate::start(command.arg(name).args(DURATIONS).env("KUBECONFIG", &self.kubeconfig))
+        Candidate::start(command.arg(name).args(durations).env("KUBECONFIG", &self.kubeconfig))
     }
 
-    fn theirs(&self, name: &str) -> Result<Candidate> {
+    fn theirs(&self, name: &str, durations: [&str; 3]) -> Result<Candidate> {
         let mut command = Command::new(&self.programs.theirs);
-        command.arg(&self.kubeconfig).args(["default", NAME, name]).args(DURATIONS);
+        command.arg(&self.kubeconfig).args(["default", NAME, name]).args(durations);
         Candidate::start(&mut command)
     }
 

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
 use super::cluster::Kubectl;
+use super::proxy::PAUSE;
 use crate::run;
 
 /// One example: its program, its account, its sample.
@@ -161,9 +162,30 @@ pub fn until(what: &str, within: Duration, mut look: impl FnMut() -> Result<bool
             last if Instant::now() > deadline => {
                 bail!("waited {} s for {what}: {:?}", within.as_secs(), last.err().map(|e| format!("{e:#}")))
             }
-            _ => {}
+            _ => std::thread::sleep(PAUSE),
         }
     }
+}
+
+/// So many looks in a row must find nothing new.
+const AT_REST: usize = 3;
+
+/// Waits until what is looked at no longer changes, and gives it.
+pub fn until_at_rest<T: PartialEq>(
+    what: &str,
+    within: Duration,
+    pause: Duration,
+    look: impl Fn() -> Result<T>,
+) -> Result<T> {
+    let (mut before, mut same) = (look()?, 0);
+    until(what, within, || {
+        std::thread::sleep(pause);
+        let now = look()?;
+        same = if now == before { same + 1 } else { 0 };
+        before = now;
+        Ok(same >= AT_REST)
+    })?;
+    Ok(before)
 }
 
 /// The rows of `apiserver_request_total` as (labels, count).

@@ -69,6 +69,8 @@ impl Real {
 
 /// Each operator under its service account, from its sample to a changed, drifted and healed one; gives all objects.
 fn live(kubectl: &Kubectl, admin: &Path, programs: &Path) -> Result<Vec<Value>> {
+    // Pods are refused before their namespace has its account, and nothing may be.
+    kubectl.comes_to_print(&["get", "serviceaccounts"], "default", SOON)?;
     let mut running = Vec::new();
     for example in ALL {
         running.push(start(kubectl, admin, programs, &example)?);

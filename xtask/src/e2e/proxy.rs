@@ -14,7 +14,7 @@ const JSON: &str = "application/json";
 /// How long a condition is given.
 pub const SOON: Duration = Duration::from_secs(60);
 /// Between two looks at a condition.
-const PAUSE: Duration = Duration::from_millis(50);
+pub const PAUSE: Duration = Duration::from_millis(50);
 
 /// A running `kubectl proxy`; it ends with this handle.
 pub struct Proxy {

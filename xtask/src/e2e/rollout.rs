@@ -28,6 +28,18 @@ const SESSION: &[(Compare, &[&str])] = &[
     (All, &["create", "deployment", "web", "--image=nginx:1.28", "--replicas=3"]),
     (LastLine, &["rollout", "status", WEB, "--timeout=60s"]),
     (All, &["annotate", WEB, "kubernetes.io/change-cause=first"]),
+    // Unless the first ReplicaSet has it before the second comes, it never does.
+    (
+        Success,
+        &[
+            "wait",
+            "replicasets",
+            "--for=jsonpath={.metadata.annotations.kubernetes\\.io/change-cause}=first",
+            "-l",
+            "app=web",
+            "--timeout=60s",
+        ],
+    ),
     (All, &["set", "image", WEB, "nginx=nginx:1.29"]),
     (All, &["annotate", "--overwrite", WEB, "kubernetes.io/change-cause=second"]),
     (LastLine, &["rollout", "status", WEB, "--timeout=60s"]),

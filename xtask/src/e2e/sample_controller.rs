@@ -82,7 +82,7 @@ fn actions(setup: &Setup, program: &Path, controller: &Path, crd: &str) -> Resul
     let refused = "Warning/ErrResourceExists/Resource \"taken\" already exists and is not managed by Foo";
     kubectl.comes_to_print(&reasons, refused, SOON)?;
     kubectl.prints(&reasons, "Normal/Synced/Foo synced successfully")?;
-    for name in ["one", "two"] {
+    for name in ["one", "two", "taken"] {
         kubectl.ok(&["rollout", "status", "deployment", name, "--timeout=30s"])?;
     }
     available("one", "3")?;
@@ -143,13 +143,8 @@ fn count(setup: &Setup, program: &Path, controller: &Path, crd: &str) -> Result<
     }
     synced("1")?;
     // The last event is on its way.
-    let mut last = asked(&kubectl)?;
-    operator::until("the last request", SOON, || {
-        let now = asked(&kubectl)?;
-        let rest = now == last;
-        last = now;
-        Ok(rest)
-    })?;
+    let pause = Duration::from_millis(500);
+    let last = operator::until_at_rest("the last request", SOON, pause, || asked(&kubectl))?;
     Ok(Counts(
         last.into_iter()
             .map(|(what, count)| {

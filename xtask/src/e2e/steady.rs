@@ -40,15 +40,9 @@ pub fn at_rest(setup: &Setup, count: usize, quiet: Duration) -> Result<()> {
         until_all_well(&kubectl, example, count).with_context(|| running.said())?;
     }
     let began = Instant::now();
-    let mut before = asked(&kubectl)?;
     // Events and rollouts end a moment after the last status.
-    operator::until("the cluster to come to rest", SOON, || {
-        std::thread::sleep(Duration::from_secs(2));
-        let now = asked(&kubectl)?;
-        let rest = now == before;
-        before = now;
-        Ok(rest)
-    })?;
+    let pause = Duration::from_secs(2);
+    let before = operator::until_at_rest("the cluster to come to rest", SOON, pause, || asked(&kubectl))?;
     let rested = began.elapsed();
     std::thread::sleep(quiet);
     let after = asked(&kubectl)?;

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::Setup;
 use super::cluster::Cluster;
+use super::proxy::PAUSE;
 use crate::run;
 
 /// The block after this line is the tour.
@@ -97,6 +98,7 @@ impl Shell {
                 step.command,
                 step.shown
             );
+            std::thread::sleep(PAUSE);
         }
     }
 
@@ -120,6 +122,7 @@ impl Shell {
                 bail!("$ {}: {status}: {said}", step.command);
             }
             ensure!(Instant::now() < deadline, "$ {} does not listen", step.command);
+            std::thread::sleep(PAUSE);
         };
         let said = std::fs::read_to_string(&log)?.replace(&port.to_string(), "3000");
         let first = step.shown.lines().next().unwrap_or_default();

@@ -38,6 +38,12 @@ const KNOWN: &[(&str, &str)] = &[
     ),
     ("taints.events.Pod Warning FailedScheduling default-scheduler", "the same"),
     (
+        "stateful.events.Pod Warning FailedScheduling default-scheduler",
+        "the scheduler, ours everywhere, may meet a StatefulSet's pod before it knows the claim that was made just before; \
+         what cannot be scheduled for good is in the pods' conditions",
+    ),
+    ("stateful-parallel.events.Pod Warning FailedScheduling default-scheduler", "the same"),
+    (
         "taints.events.Pod Normal TaintManagerEviction taint-eviction-controller",
         "a pod on a node with a NoExecute taint is deleted by its DaemonSet's controller and by the one that evicts; \
          whoever comes first tells",
@@ -45,6 +51,11 @@ const KNOWN: &[(&str, &str)] = &[
     (
         "taints.events.DaemonSet Normal SuccessfulDelete daemonset-controller",
         "the same, seen from the other side",
+    ),
+    (
+        "services.events.Endpoints Warning FailedToCreateEndpoint endpoint-controller",
+        "kube-controller-manager makes Endpoints once more while its cache does not show those that it made, is refused, \
+         and tries again",
     ),
     (
         "Service Warning ClusterIPNotAllocated ipallocator-repair-controller",

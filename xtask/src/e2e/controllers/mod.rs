@@ -22,11 +22,13 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 pub use self::setup::{ALL, Controllers, World};
+use self::setup::{Parts, REAL};
 use super::Setup;
 use super::cluster::Kubectl;
 use super::proxy::{MERGE, Proxy, until};
 
 /// One scenario: it works in a namespace of its own and may give something to compare beside what it leaves there.
+#[derive(Clone, Copy)]
 struct Scenario {
     name: &'static str,
     run: fn(&Place<'_>) -> Result<Value>,
@@ -76,36 +78,85 @@ pub fn daemons(setup: &Setup) -> Result<()> {
 }
 
 fn compare(setup: &Setup, part: &str, scenarios: &[Scenario], nodes: u32) -> Result<()> {
-    let mut states = BTreeMap::new();
-    for parts in ALL {
-        let world = World::with_nodes(setup, parts, nodes, garbage::define).context(parts.name)?;
-        let kubectl = Kubectl::on(&setup.peer("kubectl")?, &world.kubeconfig());
-        states.insert(parts.name, play(&world.api, &kubectl, scenarios).context(parts.name)?);
-    }
-    let real = &states[ALL[3].name];
-    let mut wrong = Vec::new();
-    for parts in &ALL[..3] {
-        for scenario in scenarios {
-            let mut found = Vec::new();
-            let name = scenario.name;
-            normal::differences(&states[parts.name][name], &real[name], name, &mut found);
-            found.retain(|line| !known::is_known(line));
-            wrong.extend(found.into_iter().map(|line| format!("{}: {line}", parts.name)));
+    let mut wrong = differing(setup, scenarios, nodes, &ALL)?;
+    if !wrong.is_empty() {
+        // A controller whose cache was a moment behind may say more, or something else; what comes of that differs once.
+        let differs = |one: &&Scenario| wrong.keys().any(|at| at.scenario == one.name);
+        let scenarios: Vec<Scenario> = scenarios.iter().filter(differs).copied().collect();
+        let differs = |one: &Parts| *one == REAL || wrong.keys().any(|at| at.cluster == one.name);
+        let clusters: Vec<Parts> = ALL.into_iter().filter(differs).collect();
+        let mut again = differing(setup, &scenarios, nodes, &clusters)?;
+        let (both, once): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            wrong.into_iter().partition(|(at, _)| again.contains_key(at));
+        again.retain(|at, _| !both.contains_key(at));
+        wrong = both;
+        for (at, lines) in once.into_iter().chain(again) {
+            println!("{part}: differs in one of two tries: {}", at.told(&lines));
         }
     }
-    ensure!(wrong.is_empty(), "{} differences:\n{}", wrong.len(), wrong.join("\n"));
+    let text: Vec<String> = wrong.iter().map(|(at, lines)| at.told(lines)).collect();
+    ensure!(text.is_empty(), "{} differences, each in both of two tries:\n{}", text.len(), text.join("\n"));
     println!("{part}: {} scenarios end alike in {} clusters", scenarios.len(), ALL.len());
     Ok(())
 }
 
+/// Where a cluster differs from the real one.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Difference {
+    cluster: &'static str,
+    scenario: &'static str,
+    /// The field, without values and places in lists: both may be others at the next try.
+    field: String,
+}
+
+impl Difference {
+    fn new(cluster: &'static str, scenario: &'static str, line: &str) -> Difference {
+        let (path, _) = line.split_once(": ").unwrap_or((line, ""));
+        let names = path.split('[').map(|part| part.split_once(']').map_or(part, |(_, rest)| rest));
+        Difference { cluster, scenario, field: names.collect() }
+    }
+
+    fn told(&self, lines: &[String]) -> String {
+        let lines = lines.iter().map(|line| format!("{}: {line}", self.cluster));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// The lines that tell what differs and may not, of fresh clusters, [`REAL`] among them.
+fn differing(
+    setup: &Setup,
+    scenarios: &[Scenario],
+    nodes: u32,
+    clusters: &[Parts],
+) -> Result<BTreeMap<Difference, Vec<String>>> {
+    let mut states = BTreeMap::new();
+    for &parts in clusters {
+        let world = World::with_nodes(setup, parts, nodes, garbage::define).context(parts.name)?;
+        let kubectl = Kubectl::on(&setup.peer("kubectl")?, &world.kubeconfig());
+        states.insert(parts.name, play(&world, &kubectl, scenarios).context(parts.name)?);
+    }
+    let real = states.remove(REAL.name).context("the real one does not play")?;
+    let mut wrong: BTreeMap<_, Vec<String>> = BTreeMap::new();
+    for (cluster, state) in &states {
+        for Scenario { name, .. } in scenarios {
+            let mut found = Vec::new();
+            normal::differences(&state[name], &real[name], name, &mut found);
+            for line in found.into_iter().filter(|line| !known::is_known(line)) {
+                wrong.entry(Difference::new(cluster, name, &line)).or_default().push(line);
+            }
+        }
+    }
+    Ok(wrong)
+}
+
 /// All scenarios at once, each in its namespace; then, once no more events come, what each left.
-fn play(api: &Proxy, kubectl: &Kubectl, scenarios: &[Scenario]) -> Result<BTreeMap<&'static str, Value>> {
+fn play(world: &World, kubectl: &Kubectl, scenarios: &[Scenario]) -> Result<BTreeMap<&'static str, Value>> {
     let played = at_once(scenarios, |scenario| {
-        let place = Place::make(api, kubectl, scenario.name)?;
+        let place = Place::make(world, kubectl, scenario.name)?;
         let told = (scenario.run)(&place).with_context(|| format!("scenario {}", scenario.name))?;
         Ok((scenario.name, place, told))
     })?;
-    events_rest(api)?;
+    events_rest(&world.api)?;
     let states = at_once(&played, |(name, place, told)| Ok((*name, place.settled(told.clone())?)))?;
     Ok(states.into_iter().collect())
 }
@@ -144,13 +195,16 @@ pub struct Place<'a> {
     pub api: &'a Proxy,
     pub kubectl: &'a Kubectl,
     pub namespace: String,
+    /// Whether kube-controller-manager works in it.
+    pub real_controllers: bool,
 }
 
 impl<'a> Place<'a> {
-    fn make(api: &'a Proxy, kubectl: &'a Kubectl, name: &str) -> Result<Place<'a>> {
+    fn make(world: &'a World, kubectl: &'a Kubectl, name: &str) -> Result<Place<'a>> {
         let namespace = format!("e2e-{name}");
+        let api = &world.api;
         api.create("/api/v1/namespaces", &json!({ "metadata": { "name": namespace } }))?;
-        let place = Place { api, kubectl, namespace };
+        let place = Place { api, kubectl, namespace, real_controllers: world.parts.real_controllers };
         // Pods are refused before their namespace has its account.
         until("the default service account", || api.find(&place.core("serviceaccounts", "default")))?;
         until("the root authority", || api.find(&place.core("configmaps", "kube-root-ca.crt")))?;
@@ -181,6 +235,14 @@ impl<'a> Place<'a> {
         self.api.items(&self.core("pods", ""))
     }
 
+    /// Waits until a pod runs.
+    pub fn runs(&self, name: &str) -> Result<()> {
+        until(&format!("{name} runs"), || {
+            let pod = self.api.get(&self.core("pods", name))?;
+            Ok((pod["status"]["phase"] == "Running").then_some(()))
+        })
+    }
+
     pub fn create_deployment(&self, deployment: &Value) -> Result<Value> {
         self.api.create(&self.deployment(""), deployment)
     }
@@ -204,11 +266,14 @@ impl<'a> Place<'a> {
 
     /// The end state, once it no longer changes.
     fn settled(&self, told: Value) -> Result<Value> {
+        self.claims_tell()?;
         let mut before = Value::Null;
         let mut state = until("the namespace settles", || {
             std::thread::sleep(std::time::Duration::from_millis(500));
+            // When a pod is to go is not compared, but it is not the end.
+            let goes = self.pods()?.iter().any(|pod| !pod["metadata"]["deletionTimestamp"].is_null());
             let state = normal::end_state(self.api, &self.namespace)?;
-            let same = state == before;
+            let same = !goes && state == before;
             before = state.clone();
             Ok(same.then_some(state))
         })?;

@@ -11,7 +11,7 @@ pub fn deletion(place: &Place<'_>) -> Result<Value> {
     let name = format!("{}-going", place.namespace);
     let path = format!("/api/v1/namespaces/{name}");
     place.api.create("/api/v1/namespaces", &json!({ "metadata": { "name": name } }))?;
-    let there = Place { api: place.api, kubectl: place.kubectl, namespace: name };
+    let there = Place { namespace: name, ..*place };
     until("the account", || place.api.find(&there.core("serviceaccounts", "default")))?;
     let held = json!({ "metadata": { "name": "held", "finalizers": ["e2e.setpoint.dev/hold"] } });
     place.api.create(&there.core("configmaps", ""), &held)?;

@@ -163,6 +163,8 @@ pub fn adoption(place: &Place<'_>) -> Result<Value> {
     let pod = json!({ "metadata": { "name": "stray", "labels": { "app": "web", "v": "b" } },
         "spec": { "containers": [{ "name": "c", "image": "old:1" }] } });
     place.api.create(&place.core("pods", ""), &pod)?;
+    // Who has not seen it yet when the set comes makes a second one.
+    place.runs("stray")?;
     place.api.create(&path, &set("taker", "b"))?;
     owned(place, &place.core("pods", "stray"), true)?;
     place.create_deployment(&deployment("web", 2, "web:1", &surge(&json!(1), &json!(1))))?;

@@ -22,13 +22,16 @@ pub struct Parts {
     pub real_controllers: bool,
 }
 
-/// The first is ours alone; the last, with which the others are compared, is as real as it gets.
+/// The first is ours alone; the last is as real as it gets.
 pub const ALL: [Parts; 4] = [
     Parts { name: "ours", real_server: false, real_controllers: false },
     Parts { name: "our controllers on kube-apiserver", real_server: true, real_controllers: false },
     Parts { name: "kube-controller-manager on our server", real_server: false, real_controllers: true },
     Parts { name: "kube-apiserver and kube-controller-manager", real_server: true, real_controllers: true },
 ];
+
+/// With which the others are compared.
+pub const REAL: Parts = ALL[3];
 
 /// `setpoint controllers` as a process of its own; killed when dropped.
 pub struct Controllers(pub Child);
@@ -77,6 +80,7 @@ enum Server {
 /// A running cluster. Fields end in this order.
 pub struct World {
     pub api: Proxy,
+    pub parts: Parts,
     _controllers: Option<Controllers>,
     _manager: Option<ControllerManager>,
     server: Server,
@@ -132,7 +136,7 @@ impl World {
             let all = api.items("/api/v1/nodes")?;
             Ok((all.iter().filter(|node| takes_pods(node)).count() == nodes as usize).then_some(()))
         })?;
-        Ok(World { api, _controllers: controllers, _manager: manager, server, _folder: folder })
+        Ok(World { api, parts, _controllers: controllers, _manager: manager, server, _folder: folder })
     }
 
     pub fn kubeconfig(&self) -> PathBuf {

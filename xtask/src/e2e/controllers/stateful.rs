@@ -82,13 +82,6 @@ pub fn ordered(place: &Place<'_>) -> Result<Value> {
     place.all_stateful("db", 1)?;
     place.change_stateful_set("db", &json!({ "spec": { "replicas": 2 } }))?;
     place.all_stateful("db", 2)?;
-    // Nobody waits for it, and kube-controller-manager takes its time.
-    until("the claim that stays is told to be unused", || {
-        let claim = place.api.get(&place.core("persistentvolumeclaims", "data-db-2"))?;
-        let conditions = claim["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        let unused = conditions.iter().any(|one| one["type"] == "Unused" && one["status"] == "True");
-        Ok(unused.then_some(()))
-    })?;
     Ok(Value::Null)
 }
 

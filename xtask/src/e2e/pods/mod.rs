@@ -190,8 +190,9 @@ fn pattern(count: usize) -> Vec<u8> {
 
 /// `exec -t`: the program has a terminal of the client's size.
 fn terminal(kubectl: &Kubectl) -> Result<()> {
-    let command =
-        kubectl.command(&["exec", "-it", "sh", "--", "sh", "-c", "'tty; sleep 0.3; stty size; exit 4'"]);
+    // The size comes after the program began: until then there is none.
+    let program = r#"'tty; n=0; while [ "$(stty size)" = "0 0" ] && [ $n -lt 200 ]; do sleep 0.1; n=$((n+1)); done; stty size; exit 4'"#;
+    let command = kubectl.command(&["exec", "-it", "sh", "--", "sh", "-c", program]);
     let words: Vec<String> = std::iter::once(command.get_program())
         .chain(command.get_args())
         .map(|word| word.to_string_lossy().into_owned())
