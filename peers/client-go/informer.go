@@ -33,19 +33,28 @@ func informer(server, form string, pods int64, strip bool) {
 			log.Fatal(err)
 		}
 	}
-	var updates, goal, containers atomic.Int64
+	// Events after the first state, and how many are waited for.
+	var events, goal, containers atomic.Int64
 	var read atomic.Bool
 	reached := make(chan struct{}, 1)
-	registration, err := shared.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) {},
+	seen := func() {
+		if events.Add(1) == goal.Load() {
+			reached <- struct{}{}
+		}
+	}
+	registration, err := shared.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(_ any, initial bool) {
+			if !initial {
+				seen()
+			}
+		},
 		UpdateFunc: func(_, object any) {
 			if read.Load() {
 				containers.Add(int64(len(object.(*corev1.Pod).Spec.Containers)))
 			}
-			if updates.Add(1) == goal.Load() {
-				reached <- struct{}{}
-			}
+			seen()
 		},
+		DeleteFunc: func(any) { seen() },
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -59,23 +68,26 @@ func informer(server, form string, pods int64, strip bool) {
 	for !shared.HasSynced() {
 		time.Sleep(time.Millisecond)
 	}
-	fmt.Printf("synced %s peak=%d\n", watch.read(), memory("VmHWM")-before)
+	fmt.Printf("synced %s\n", watch.read())
 	for !registration.HasSynced() {
 		time.Sleep(time.Millisecond)
 	}
-	settle()
-	fmt.Printf("settled %s rss=%d\n", watch.read(), memory("VmRSS")-before)
-	for _, step := range []string{"updated", "read"} {
+	settle(watch, before)
+	// The first pods go and others come; these are updated, twice.
+	for _, step := range []string{"replaced", "updated", "read"} {
 		read.Store(step == "read")
-		goal.Add(pods)
+		if step == "replaced" {
+			goal.Add(2 * pods)
+		} else {
+			goal.Add(pods)
+		}
 		waitForGo()
 		watch := start()
 		fmt.Println("armed")
 		<-reached
-		fmt.Printf("%s %s peak=%d\n", step, watch.read(), memory("VmHWM")-before)
-		if step == "updated" {
-			settle()
-			fmt.Printf("settled %s rss=%d\n", watch.read(), memory("VmRSS")-before)
+		fmt.Printf("%s %s\n", step, watch.read())
+		if step != "read" {
+			settle(watch, before)
 		}
 	}
 	if containers.Load() < pods {

@@ -61,11 +61,13 @@ func memory(name string) int64 {
 	return 0
 }
 
-// Collects what is garbage and gives it back to the system: the least that the cache can take.
-func settle() {
+// Collects what is garbage and gives it back to the system: the least that the cache can take. Tells the memory then,
+// and at most so far, above what it was before.
+func settle(watch stopwatch, before int64) {
 	runtime.GC()
 	debug.FreeOSMemory()
 	time.Sleep(time.Second)
+	fmt.Printf("settled %s rss=%d peak=%d\n", watch.read(), memory("VmRSS")-before, memory("VmHWM")-before)
 }
 
 func percentiles(name string, times []time.Duration) {

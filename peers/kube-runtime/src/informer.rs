@@ -14,12 +14,13 @@ use kube::runtime::{WatchStreamExt, reflector, watcher};
 use tokio::sync::Notify;
 
 use crate::Arguments;
-use crate::process::{Stopwatch, memory, percentiles, say, wait_for_go};
+use crate::process::{Stopwatch, memory, percentiles, say, wait_for_go, weigh};
 
 /// What the handler has seen.
 #[derive(Default)]
 struct Seen {
-    updates: AtomicU64,
+    /// Events after the first state.
+    events: AtomicU64,
     goal: AtomicU64,
     containers: AtomicU64,
     read: AtomicBool,
@@ -56,36 +57,43 @@ async fn measure(client: kube::Client, config: watcher::Config, strip: bool, pod
     });
     tokio::spawn(handle(stream.reflect(writer).boxed(), Arc::clone(&seen)));
     store.wait_until_ready().await?;
-    say(&format!("synced {} peak={}", watch.read()?, memory("VmHWM")? - before))?;
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    say(&format!("settled {} rss={}", watch.read()?, memory("VmRSS")? - before))?;
-    for (step, read) in [("updated", false), ("read", true)] {
+    say(&format!("synced {}", watch.read()?))?;
+    settle(&watch, before).await?;
+    // The first pods go and others come; these are updated, twice.
+    for (step, events) in [("replaced", 2 * pods), ("updated", pods), ("read", pods)] {
+        let read = step == "read";
         seen.read.store(read, Ordering::Relaxed);
-        seen.goal.fetch_add(pods, Ordering::Relaxed);
+        seen.goal.fetch_add(events, Ordering::Relaxed);
         wait_for_go()?;
         let watch = Stopwatch::start()?;
         say("armed")?;
         seen.reached.notified().await;
-        say(&format!("{step} {} peak={}", watch.read()?, memory("VmHWM")? - before))?;
+        say(&format!("{step} {}", watch.read()?))?;
         if !read {
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            say(&format!("settled {} rss={}", watch.read()?, memory("VmRSS")? - before))?;
+            settle(&watch, before).await?;
         }
     }
     anyhow::ensure!(seen.containers.load(Ordering::Relaxed) >= pods, "the handler read every pod");
     reads(&store)
 }
 
+/// Waits until the allocator has given back what it does not need, and tells the memory.
+async fn settle(watch: &Stopwatch, before: u64) -> Result<()> {
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    say(&format!("settled {} {}", watch.read()?, weigh(before)?))
+}
+
 type Events = futures::stream::BoxStream<'static, watcher::Result<watcher::Event<Pod>>>;
 
 async fn handle(mut events: Events, seen: Arc<Seen>) {
     while let Some(event) = events.next().await {
-        let watcher::Event::Apply(pod) = event.expect("the server does not fail") else { continue };
+        let event = event.expect("the server does not fail");
+        let (watcher::Event::Apply(pod) | watcher::Event::Delete(pod)) = event else { continue };
         if seen.read.load(Ordering::Relaxed) {
             let containers = pod.spec.as_ref().map_or(0, |spec| spec.containers.len());
             seen.containers.fetch_add(containers as u64, Ordering::Relaxed);
         }
-        if seen.updates.fetch_add(1, Ordering::Relaxed) + 1 == seen.goal.load(Ordering::Relaxed) {
+        if seen.events.fetch_add(1, Ordering::Relaxed) + 1 == seen.goal.load(Ordering::Relaxed) {
             seen.reached.notify_one();
         }
     }

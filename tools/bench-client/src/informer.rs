@@ -12,12 +12,13 @@ use setpoint::{
 use tokio::sync::Notify;
 
 use crate::Arguments;
-use crate::process::{Stopwatch, memory, percentiles, say, wait_for_go};
+use crate::process::{Stopwatch, memory, percentiles, say, wait_for_go, weigh};
 
 /// What the handler has seen.
 #[derive(Default)]
 struct Seen {
-    updates: AtomicU64,
+    /// Events after the first state.
+    events: AtomicU64,
     goal: AtomicU64,
     containers: AtomicU64,
     /// Read every object that changed as a typed one.
@@ -48,30 +49,20 @@ async fn measure(informer: &SharedInformer, pods: u64) -> Result<()> {
     let watch = Stopwatch::start()?;
     informer.start();
     informer.wait_synced().await;
-    say(&format!("synced {} peak={}", watch.read()?, memory("VmHWM")? - before))?;
-    settle(informer).await;
-    say(&format!(
-        "settled {} rss={} counted={}",
-        watch.read()?,
-        memory("VmRSS")? - before,
-        informer.store().bytes()
-    ))?;
-    for (step, read) in [("updated", false), ("read", true)] {
+    say(&format!("synced {}", watch.read()?))?;
+    settle(informer, &watch, before).await?;
+    // The first pods go and others come; these are updated, twice.
+    for (step, events) in [("replaced", 2 * pods), ("updated", pods), ("read", pods)] {
+        let read = step == "read";
         seen.read.store(read, Ordering::Relaxed);
-        seen.goal.fetch_add(pods, Ordering::Relaxed);
+        seen.goal.fetch_add(events, Ordering::Relaxed);
         wait_for_go()?;
         let watch = Stopwatch::start()?;
         say("armed")?;
         seen.reached.notified().await;
-        say(&format!("{step} {} peak={}", watch.read()?, memory("VmHWM")? - before))?;
+        say(&format!("{step} {}", watch.read()?))?;
         if !read {
-            settle(informer).await;
-            say(&format!(
-                "settled {} rss={} counted={}",
-                watch.read()?,
-                memory("VmRSS")? - before,
-                informer.store().bytes()
-            ))?;
+            settle(informer, &watch, before).await?;
         }
     }
     anyhow::ensure!(seen.containers.load(Ordering::Relaxed) >= pods, "the handler read every pod");
@@ -81,25 +72,29 @@ async fn measure(informer: &SharedInformer, pods: u64) -> Result<()> {
 fn handler(informer: &SharedInformer, seen: &Arc<Seen>) -> impl FnMut(Event) + Send + 'static {
     let (seen, pods) = (Arc::clone(seen), informer.lister::<Pod>());
     move |event| {
-        let Event::Update { new, .. } = &event else { return };
+        if let Event::Add { is_initial: true, .. } = event {
+            return;
+        }
         if seen.read.load(Ordering::Relaxed) {
-            let pod = pods.decode(new).expect("the pods are valid");
+            let pod = pods.decode(event.object()).expect("the pods are valid");
             let containers = pod.spec.as_ref().map_or(0, |spec| spec.containers.len());
             seen.containers.fetch_add(containers as u64, Ordering::Relaxed);
         }
-        if seen.updates.fetch_add(1, Ordering::Relaxed) + 1 == seen.goal.load(Ordering::Relaxed) {
+        if seen.events.fetch_add(1, Ordering::Relaxed) + 1 == seen.goal.load(Ordering::Relaxed) {
             seen.reached.notify_one();
         }
     }
 }
 
-/// Waits until what is cached is compressed and the allocator has given back what it does not need.
-async fn settle(informer: &SharedInformer) {
+/// Waits until what is cached is compressed and the allocator has given back what it does not need, and tells the
+/// memory.
+async fn settle(informer: &SharedInformer, watch: &Stopwatch, before: u64) -> Result<()> {
     let mut last = u64::MAX;
     while informer.store().bytes() < last {
         last = informer.store().bytes();
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
+    say(&format!("settled {} {} counted={last}", watch.read()?, weigh(before)?))
 }
 
 fn reads(informer: &SharedInformer) -> Result<()> {

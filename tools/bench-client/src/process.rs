@@ -58,6 +58,11 @@ pub fn memory(name: &str) -> Result<u64> {
     Ok(kibibytes * 1024)
 }
 
+/// `rss=… peak=…`: the memory now and at most, above what it was `before`.
+pub fn weigh(before: u64) -> Result<String> {
+    Ok(format!("rss={} peak={}", memory("VmRSS")? - before, memory("VmHWM")? - before))
+}
+
 /// `NAME p50=… p99=…` in nanoseconds.
 pub fn percentiles(name: &str, mut times: Vec<Duration>) -> String {
     times.sort_unstable();

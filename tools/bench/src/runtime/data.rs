@@ -40,7 +40,7 @@ struct Inner {
 
 impl Data {
     pub fn new(count: u64) -> Self {
-        let ordered = pods::in_key_order(count);
+        let ordered = pods::in_key_order(0..count);
         let (pages, bytes) = pages(&ordered);
         let average = bytes / ordered.len().max(1);
         Data(Arc::new(Inner { count, ordered, initial: [OnceLock::new(), OnceLock::new()], pages, average }))
@@ -76,13 +76,28 @@ impl Data {
         &self.0.pages[number.min(self.0.pages.len() - 1)]
     }
 
-    /// One update of every pod, from all over the cluster and not in key order; `round` counts from one.
+    /// Every pod of the first state goes, then as many others come that have nothing to do with them.
+    pub fn replacement(&self, form: Form) -> Vec<u8> {
+        let count = self.0.count;
+        let mut stream = Vec::new();
+        for (number, revision) in self.0.ordered.iter().zip(count + 1..) {
+            event(&mut stream, form, "DELETED", &pods::pod(*number, 0, revision));
+        }
+        let others = pods::in_key_order(pods::OTHERS..pods::OTHERS + count);
+        for (number, revision) in others.into_iter().zip(count * 2 + 1..) {
+            event(&mut stream, form, "ADDED", &pods::pod(number, 0, revision));
+        }
+        stream
+    }
+
+    /// One update of every pod that came with the replacement, from all over the cluster and not in key order; `round`
+    /// counts from one.
     pub fn updates(&self, form: Form, round: u64) -> Vec<u8> {
         let count = self.0.count;
         let mut stream = Vec::new();
         for step in 0..count {
-            let number = self.shuffled(step);
-            event(&mut stream, form, "MODIFIED", &pods::pod(number, round, count * round + step + 1));
+            let number = pods::OTHERS + self.shuffled(step);
+            event(&mut stream, form, "MODIFIED", &pods::pod(number, round, count * (round + 2) + step + 1));
         }
         stream
     }

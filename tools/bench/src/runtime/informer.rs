@@ -1,4 +1,7 @@
 //! Informers: first sync, updates, memory, reads.
+//!
+//! Once the first state is in and whoever trains on it has done so, its pods go and others come. Everything after that
+//! is measured on those: no dictionary has seen them.
 
 use std::io::Write;
 
@@ -14,6 +17,7 @@ use super::{Options, null};
 struct Outcome {
     sync: Figures,
     synced: Figures,
+    replaced: Figures,
     updates: Figures,
     updated: Figures,
     read: Figures,
@@ -58,9 +62,9 @@ fn measure(options: &Options, server: &Replay, variant: &Variant) -> Result<Outc
     } else {
         super::data::Form::Json
     };
+    let data = server.data();
     // Built before it is needed.
-    server.data().initial(form);
-    let rounds = [server.data().updates(form, 1), server.data().updates(form, 2)];
+    data.initial(form);
     server.reset();
     let flags = [("server", server.url()), ("pods", options.pods.to_string())];
     let mut client = variant.side.start(options, "informer", &flags, variant.words)?;
@@ -71,34 +75,38 @@ fn measure(options: &Options, server: &Replay, variant: &Variant) -> Result<Outc
     let sent = own_cpu()? - before;
     let synced = client.expect("settled")?;
     let (mut watcher, _) = server.watcher()?;
-    let mut round = |client: &mut Client, step: &str, bytes: &[u8]| -> Result<(Figures, f64)> {
+    // Their bytes are built while the client waits to be told to go on.
+    let mut round = |client: &mut Client, step: &str, bytes: Vec<u8>| -> Result<(Figures, f64)> {
         client.go()?;
         client.expect("armed")?;
         let before = own_cpu()?;
-        watcher.write_all(bytes)?;
+        watcher.write_all(&bytes)?;
         let figures = client.expect(step)?;
         Ok((figures, own_cpu()? - before))
     };
-    let (updates, updating) = round(&mut client, "updated", &rounds[0])?;
+    round(&mut client, "replaced", data.replacement(form))?;
+    let replaced = client.expect("settled")?;
+    let (updates, updating) = round(&mut client, "updated", data.updates(form, 1))?;
     let updated = client.expect("settled")?;
-    let (read, _) = round(&mut client, "read", &rounds[1])?;
+    let (read, _) = round(&mut client, "read", data.updates(form, 2))?;
     let reads = READS.iter().map(|step| Ok((*step, client.expect(step)?))).collect::<Result<_>>()?;
     client.finish()?;
-    Ok(Outcome { sync, synced, updates, updated, read, reads, server: [sent, updating] })
+    Ok(Outcome { sync, synced, replaced, updates, updated, read, reads, server: [sent, updating] })
 }
 
 /// What one side did, in full.
 fn tell(variant: &Variant, outcome: &Outcome, pods: u64) {
     let pods = pods as f64;
     println!(
-        "side={} sync_seconds={:.3} sync_cpu={:.2} server_cpu={:.2} settle_cpu={:.2} rss_per_pod={:.0} peak_per_pod={:.0} updates_seconds={:.3} updates_cpu={:.2} server_cpu={:.2} rss_after_updates={:.0} read_seconds={:.3} read_cpu={:.2} counted_per_pod={:.0}",
+        "side={} sync_seconds={:.3} sync_cpu={:.2} server_cpu={:.2} settle_cpu={:.2} rss_of_first_pods={:.0} peak_per_pod={:.0} rss_per_pod={:.0} updates_seconds={:.3} updates_cpu={:.2} server_cpu={:.2} rss_after_updates={:.0} read_seconds={:.3} read_cpu={:.2} counted_per_pod={:.0}",
         variant.name,
         outcome.sync["seconds"],
         outcome.sync["cpu"],
         outcome.server[0],
         outcome.synced["cpu"],
         outcome.synced["rss"] / pods,
-        outcome.sync["peak"] / pods,
+        outcome.synced["peak"] / pods,
+        outcome.replaced["rss"] / pods,
         outcome.updates["seconds"],
         outcome.updates["cpu"],
         outcome.server[1],
@@ -113,36 +121,38 @@ fn report<'a>(pods: f64, find: &impl Fn(&str) -> &'a Outcome) {
     let rate = |figures: &Figures| pods / figures["seconds"];
     let share = |figures: &Figures, name: &str| figures[name] / pods;
     type Value<'a> = &'a dyn Fn(&Outcome) -> f64;
-    let cases: [(&str, &str, Better, Value<'_>); 6] = [
+    let cases: [(&str, &str, Better, Value<'_>); 7] = [
         ("first_sync", "objects/s", Better::More, &|outcome| rate(&outcome.sync)),
         ("updates", "events/s", Better::More, &|outcome| rate(&outcome.updates)),
         ("updates_with_typed_read", "events/s", Better::More, &|outcome| rate(&outcome.read)),
-        ("memory_after_sync", "bytes/pod", Better::Less, &|outcome| share(&outcome.synced, "rss")),
+        ("memory_after_sync", "bytes/pod", Better::Less, &|outcome| share(&outcome.replaced, "rss")),
+        ("memory_of_first_pods", "bytes/pod", Better::Less, &|outcome| share(&outcome.synced, "rss")),
         ("memory_after_updates", "bytes/pod", Better::Less, &|outcome| share(&outcome.updated, "rss")),
-        ("memory_peak_of_sync", "bytes/pod", Better::Less, &|outcome| share(&outcome.sync, "peak")),
+        ("memory_peak_of_sync", "bytes/pod", Better::Less, &|outcome| share(&outcome.synced, "peak")),
     ];
     for (case, unit, better, value) in cases {
-        let own = value(find("setpoint"));
-        Line::new(case, unit, better, own)
-            .against("client-go", Some(value(find("client-go"))))
-            .against("kube-runtime", Some(value(find("kube-runtime"))))
-            .beside("client-go-protobuf", value(find("client-go-protobuf")))
-            .beside("kube-runtime-streaming", value(find("kube-runtime-streaming")))
-            .print();
-        Line::new(&format!("{case}_without_managed_fields"), unit, better, own)
-            .against("client-go", Some(value(find("client-go-stripped"))))
-            .against("kube-runtime", Some(value(find("kube-runtime-stripped"))))
-            .print();
+        lines(case, unit, better, &|name| value(find(name)));
     }
     for (index, step) in READS.iter().enumerate() {
         let figures: &[&str] = if step.starts_with("get") { &["p50", "p99"] } else { &["nanos"] };
         for figure in figures {
-            let value = |name: &str| find(name).reads[index].1[*figure] / 1e3;
             let case = if figure.starts_with('p') { format!("{step}_{figure}") } else { (*step).to_owned() };
-            Line::new(&case, "microseconds", Better::Less, value("setpoint"))
-                .against("client-go", Some(value("client-go")))
-                .against("kube-runtime", Some(value("kube-runtime")))
-                .print();
+            lines(&case, "microseconds", Better::Less, &|name| find(name).reads[index].1[*figure] / 1e3);
         }
     }
+}
+
+/// One case, and like for like: managedFields stripped on every side, as Setpoint never keeps them.
+fn lines(case: &str, unit: &str, better: Better, value: &dyn Fn(&str) -> f64) {
+    let own = value("setpoint");
+    Line::new(case, unit, better, own)
+        .against("client-go", Some(value("client-go")))
+        .against("kube-runtime", Some(value("kube-runtime")))
+        .beside("client-go-protobuf", value("client-go-protobuf"))
+        .beside("kube-runtime-streaming", value("kube-runtime-streaming"))
+        .print();
+    Line::new(&format!("{case}_without_managed_fields"), unit, better, own)
+        .against("client-go", Some(value("client-go-stripped")))
+        .against("kube-runtime", Some(value("kube-runtime-stripped")))
+        .print();
 }

@@ -67,7 +67,7 @@ pub fn run(options: &Options) -> Result<()> {
             Line::new(&format!("{case}_{name}"), "microseconds", Better::Less, at("setpoint"))
                 .against("controller-runtime", Some(at("controller-runtime")))
                 .against("kube-runtime", Some(at("kube-runtime")))
-                .beside("controller-runtime-protobuf", at("controller-runtime-protobuf"))
+                .against("controller-runtime-protobuf", Some(at("controller-runtime-protobuf")))
                 .print();
             let stripped = format!("{case}_{name}_without_managed_fields");
             Line::new(&stripped, "microseconds", Better::Less, at("setpoint"))

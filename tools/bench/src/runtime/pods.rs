@@ -1,8 +1,12 @@
 //! Pods that differ as those of a real cluster do: 24 workload shapes in 50 namespaces, each pod with its own uid,
 //! names, addresses, node, times and container ids, each workload with its own image digests, environment and
 //! annotations.
+//!
+//! Pods whose numbers begin at [`OTHERS`] are a second population of the same shapes, in 50 namespaces of its own, with
+//! other words for each shape and values that are drawn anew.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use setpoint_api::Random;
 
@@ -12,6 +16,10 @@ pub const SHAPES: u64 = 24;
 pub const NAMESPACES: u64 = 50;
 /// Pods of one workload in one namespace.
 const REPLICAS: u64 = 25;
+/// The number of the first pod of the second population: more than the first ever has, and whole workloads of all shapes.
+pub const OTHERS: u64 = NAMESPACES * REPLICAS * SHAPES * 500;
+/// How far the words of the second population are moved: no shape has the word that it had.
+const OTHER_WORDS: u64 = 11;
 
 const WORDS: [&str; SHAPES as usize] = [
     "auth",
@@ -43,6 +51,8 @@ const WORDS: [&str; SHAPES as usize] = [
 /// What identifies a pod, and where its other values are drawn from; the same in every round.
 struct Names {
     shape: u64,
+    /// Which population it belongs to.
+    population: u64,
     word: &'static str,
     namespace: String,
     hash: String,
@@ -55,22 +65,27 @@ struct Names {
 
 impl Names {
     fn of(number: u64) -> Self {
+        let population = number / OTHERS;
         let namespace_number = number % NAMESPACES;
         let workload_number = number / NAMESPACES / REPLICAS;
         let shape = (workload_number + namespace_number * 7) % SHAPES;
-        let word = WORDS[shape as usize];
+        let word = word(shape, population);
         let own = Random::from_seed(number.wrapping_mul(0x9e37_79b9).wrapping_add(7));
         let workload = Random::from_seed(1_000_003 + workload_number * NAMESPACES + namespace_number);
         let hash = workload.suffix(10);
         let name = format!("{word}-{hash}-{}", own.suffix(5));
-        let namespace = format!("team-{namespace_number:02}");
-        Names { shape, word, namespace, hash, name, own, workload }
+        let namespace = format!("team-{:02}", namespace_number + population * NAMESPACES);
+        Names { shape, population, word, namespace, hash, name, own, workload }
     }
 }
 
-/// The numbers of `count` pods in the order of their keys, as a server sends a first state.
-pub fn in_key_order(count: u64) -> Vec<u64> {
-    let mut ordered: Vec<(String, u64)> = (0..count)
+fn word(index: u64, population: u64) -> &'static str {
+    WORDS[((index + population * OTHER_WORDS) % SHAPES) as usize]
+}
+
+/// The numbers of pods in the order of their keys, as a server sends a first state.
+pub fn in_key_order(numbers: Range<u64>) -> Vec<u64> {
+    let mut ordered: Vec<(String, u64)> = numbers
         .map(|number| {
             let Names { namespace, name, .. } = Names::of(number);
             (format!("{namespace}/{name}"), number)
@@ -257,19 +272,19 @@ fn container(json: &mut String, names: &Names, facts: &Facts, index: u64) {
 }
 
 fn environment(json: &mut String, names: &Names, container: u64) {
-    let Names { shape, workload, .. } = names;
+    let Names { shape, population, workload, .. } = names;
     let count = if container == 0 { 1 + shape % 6 } else { 1 };
     for index in 0..count {
         if index > 0 {
             json.push(',');
         }
-        let word = WORDS[((shape + index * 5) % SHAPES) as usize];
+        let word = word(shape + index * 5, *population);
         let upper = word.to_uppercase();
         match index % 3 {
             0 => add!(
                 json,
                 r#"{{"name":"{upper}_URL","value":"http://{word}.team-{:02}.svc:8080/v{}"}}"#,
-                workload.below(NAMESPACES),
+                workload.below(NAMESPACES) + population * NAMESPACES,
                 workload.below(9)
             ),
             1 => add!(
@@ -374,6 +389,23 @@ mod tests {
         }
         assert_eq!((keys.len(), shapes.len()), (5_000, SHAPES as usize));
         assert!((4_000..6_000).contains(&(bytes / 5_000)), "{}", bytes / 5_000);
+    }
+
+    #[test]
+    fn the_other_population_shares_shapes_and_no_values() {
+        // Digests and uids.
+        let drawn = |first: u64| -> BTreeSet<String> {
+            let hexadecimal = |char: char| char.is_ascii_hexdigit() || char == '-';
+            let all: Vec<String> = (first..first + 2_500).map(|number| pod(number, 0, 1)).collect();
+            let parts = all.iter().flat_map(|json| json.split(|char| !hexadecimal(char)));
+            parts.filter(|part| part.len() >= 36).map(str::to_owned).collect()
+        };
+        let (first, other) = (drawn(0), drawn(OTHERS));
+        assert!(first.len() > 5_000 && other.len() > 5_000, "{} and {}", first.len(), other.len());
+        assert!(first.is_disjoint(&other));
+        let [first, other] = [0, OTHERS].map(Names::of);
+        assert_eq!(first.shape, other.shape);
+        assert!(first.word != other.word && first.namespace != other.namespace);
     }
 
     #[test]
