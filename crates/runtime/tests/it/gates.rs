@@ -13,6 +13,7 @@ use setpoint::{
 };
 use tokio::time::Instant;
 
+use crate::consistency::with_client;
 use crate::controllers::{CONFIG_MAPS, SECRETS, beside, config_map, until};
 use crate::fake::Fake;
 
@@ -212,10 +213,7 @@ async fn an_own_write_is_read_also_where_others_saw_it_first() {
 #[tokio::test(start_paused = true)]
 async fn a_deletion_is_waited_for_also_after_the_creation_was_given_up() {
     let fake = Fake::new();
-    let manager = Manager::new(fake.client(), ManagerOptions::default());
-    manager.informer::<ConfigMap>();
-    let client = manager.client();
-    beside(&manager, async {
+    with_client(&fake, async |client, _| {
         assert_eq!(value(&client, "a").await, None);
         fake.hold_watches(true);
         client.create(&serde_json::from_value::<ConfigMap>(config_map("a", "1")).unwrap()).await.unwrap();
@@ -233,10 +231,7 @@ async fn a_deletion_is_waited_for_also_after_the_creation_was_given_up() {
 async fn a_deleted_successor_takes_its_predecessor_along() {
     let fake = Fake::new();
     fake.put(CONFIG_MAPS, config_map("a", "1"));
-    let manager = Manager::new(fake.client(), ManagerOptions::default());
-    manager.informer::<ConfigMap>();
-    let client = manager.client();
-    beside(&manager, async {
+    with_client(&fake, async |client, _| {
         assert_eq!(value(&client, "a").await.as_deref(), Some("1"));
         fake.hold_watches(true);
         fake.remove(CONFIG_MAPS, "default", "a");
@@ -284,10 +279,7 @@ async fn what_a_field_selector_finds_by_name_or_has_found_is_waited_for() {
 async fn what_whoever_is_asked_cannot_select_by_is_refused() {
     let fake = Fake::new();
     fake.put(CONFIG_MAPS, config_map("a", "1"));
-    let manager = Manager::new(fake.client(), ManagerOptions::default());
-    manager.informer::<ConfigMap>();
-    let client = manager.client();
-    beside(&manager, async {
+    with_client(&fake, async |client, _| {
         let by_index = || Query::namespace("default").index("owner", "x");
         let options = DeleteOptions::default();
         for refused in [
