@@ -161,20 +161,9 @@ pub fn limits(place: &Place<'_>) -> Result<Value> {
 pub fn pods(place: &Place<'_>) -> Result<Value> {
     // One that is there already is adopted and counted.
     let pod = json!({ "metadata": { "name": "orphan", "labels": { "app": "adopter" },
-            "annotations": { "setpoint.dev/run-for": "3s" } },
+            "annotations": { "setpoint.dev/run-for": "15s" } },
         "spec": { "restartPolicy": "Never", "containers": [{ "name": "c", "image": "work:1" }] } });
     place.api.create(&place.core("pods", ""), &pod)?;
-    // Who has not seen it yet when the Job comes makes a second one.
-    place.runs("orphan")?;
-    let mut adopter = job(
-        "adopter",
-        "1s",
-        0,
-        &json!({ "manualSelector": true, "completions": 1,
-        "selector": { "matchLabels": { "app": "adopter" } } }),
-    );
-    adopter["spec"]["template"]["metadata"]["labels"] = json!({ "app": "adopter" });
-    place.create_job(&adopter)?;
     // One that is deleted counts as failed, once: as soon as it is to go, or when it has ended.
     for (name, policy) in [("going", "TerminatingOrFailed"), ("failed", "Failed")] {
         place.create_job(&job(name, "10h", 0, &json!({ "podReplacementPolicy": policy })))?;
@@ -184,6 +173,16 @@ pub fn pods(place: &Place<'_>) -> Result<Value> {
         let old = old["metadata"]["name"].as_str().unwrap_or_default();
         place.api.delete(&place.core("pods", old), &json!({}))?;
     }
+    // Who has not seen the orphan when the Job comes makes a second one; who counted those that came later has seen it.
+    let mut adopter = job(
+        "adopter",
+        "1s",
+        0,
+        &json!({ "manualSelector": true, "completions": 1,
+        "selector": { "matchLabels": { "app": "adopter" } } }),
+    );
+    adopter["spec"]["template"]["metadata"]["labels"] = json!({ "app": "adopter" });
+    place.create_job(&adopter)?;
     for name in ["going", "failed"] {
         place.job_until(name, "runs again", |status| status["ready"] == 1 && status["failed"] == 1)?;
     }

@@ -235,14 +235,6 @@ impl<'a> Place<'a> {
         self.api.items(&self.core("pods", ""))
     }
 
-    /// Waits until a pod runs.
-    pub fn runs(&self, name: &str) -> Result<()> {
-        until(&format!("{name} runs"), || {
-            let pod = self.api.get(&self.core("pods", name))?;
-            Ok((pod["status"]["phase"] == "Running").then_some(()))
-        })
-    }
-
     pub fn create_deployment(&self, deployment: &Value) -> Result<Value> {
         self.api.create(&self.deployment(""), deployment)
     }

@@ -159,12 +159,15 @@ pub fn adoption(place: &Place<'_>) -> Result<Value> {
             "template": { "metadata": { "labels": { "app": "web", "v": version } },
                 "spec": { "containers": [{ "name": "c", "image": "old:1" }] } } } })
     };
-    place.api.create(&path, &set("orphan", "a"))?;
     let pod = json!({ "metadata": { "name": "stray", "labels": { "app": "web", "v": "b" } },
         "spec": { "containers": [{ "name": "c", "image": "old:1" }] } });
     place.api.create(&place.core("pods", ""), &pod)?;
-    // Who has not seen it yet when the set comes makes a second one.
-    place.runs("stray")?;
+    place.api.create(&path, &set("orphan", "a"))?;
+    // Who has not seen the stray when its set comes makes a second one; who counted one that came later has seen it.
+    until("the orphan has its pod", || {
+        let orphan = place.api.get(&format!("{path}/orphan"))?;
+        Ok((orphan["status"]["replicas"] == 1).then_some(()))
+    })?;
     place.api.create(&path, &set("taker", "b"))?;
     owned(place, &place.core("pods", "stray"), true)?;
     place.create_deployment(&deployment("web", 2, "web:1", &surge(&json!(1), &json!(1))))?;

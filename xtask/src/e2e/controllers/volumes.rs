@@ -64,8 +64,9 @@ impl Place<'_> {
     /// Waits until the claim is in a phase.
     fn claim_is(&self, name: &str, phase: &str) -> Result<Value> {
         until(&format!("the claim {name} is {phase}"), || {
-            let claim = self.api.get(&self.core("persistentvolumeclaims", name))?;
-            Ok((claim["status"]["phase"] == phase).then_some(claim))
+            // That of a pod's own volume is made when somebody has seen the pod.
+            let claim = self.api.find(&self.core("persistentvolumeclaims", name))?;
+            Ok(claim.filter(|claim| claim["status"]["phase"] == phase))
         })
     }
 
@@ -238,8 +239,12 @@ pub fn consumed(place: &Place<'_>) -> Result<Value> {
     }
     place.claim_is("here", "Bound")?;
     place.claim_is("own-data", "Bound")?;
-    place.runs("here")?;
-    place.runs("own")?;
+    for name in ["here", "own"] {
+        until(&format!("{name} runs"), || {
+            let pod = place.api.get(&place.core("pods", name))?;
+            Ok((pod["status"]["phase"] == "Running").then_some(()))
+        })?;
+    }
     let made = place.api.get(&place.core("persistentvolumeclaims", "own-data"))?;
     let made = made["spec"]["volumeName"].as_str().unwrap_or_default().to_owned();
     let mut made = shown(&place.volume_is(&made, "Bound")?);
