@@ -14,6 +14,7 @@ use setpoint::{
     SetupError, Target, predicate,
 };
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::fake::Fake;
@@ -26,8 +27,26 @@ pub fn config_map(name: &str, data: &str) -> serde_json::Value {
         "data": {"key": data}})
 }
 
-/// Runs a manager beside a test until the test's future ends.
+/// Runs a manager beside a test until the test's future ends. No reconcile may panic: an assertion within one would only
+/// be tried again.
 pub async fn beside<T>(manager: &Manager, test: impl Future<Output = T>) -> T {
+    let result = beside_panics(manager, test).await;
+    let metrics = manager.metrics().encode();
+    let panics =
+        metrics.lines().filter(|line| line.starts_with("controller_runtime_reconcile_panics_total{"));
+    panics.for_each(|line| assert!(line.ends_with(" 0"), "an assertion in a reconcile failed: {line}"));
+    result
+}
+
+/// Says how many seconds it took.
+pub async fn timed<T>(what: impl Future<Output = T>) -> (T, u64) {
+    let began = Instant::now();
+    let result = what.await;
+    (result, began.elapsed().as_secs())
+}
+
+/// As [`beside`], where reconciles are meant to panic.
+pub async fn beside_panics<T>(manager: &Manager, test: impl Future<Output = T>) -> T {
     let stop = CancellationToken::new();
     let running = manager.run(stop.clone().cancelled_owned());
     tokio::pin!(running);
@@ -121,7 +140,7 @@ async fn failures_back_off_and_success_forgets_them() {
         })
         .unwrap();
     let handle_seen = Arc::clone(&attempts);
-    beside(&manager, async {
+    beside_panics(&manager, async {
         until("four runs", || handle_seen.lock().unwrap().len() == 4).await;
     })
     .await;

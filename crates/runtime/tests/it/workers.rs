@@ -14,7 +14,7 @@ use setpoint::{
 };
 use tokio::time::Instant;
 
-use crate::controllers::{CONFIG_MAPS, beside, config_map, until};
+use crate::controllers::{CONFIG_MAPS, beside, beside_panics, config_map, until};
 use crate::fake::Fake;
 
 /// A future that panics when it is dropped, and before that when it is polled if it is told to.
@@ -72,7 +72,7 @@ async fn a_panic_is_caught_wherever_the_code_of_an_author_runs() {
         .reconcile_timeout(Duration::from_secs(7))
         .run(clumsy)
         .unwrap();
-    beside(&manager, until("the fourth run", || reasons.lock().unwrap().len() == 4)).await;
+    beside_panics(&manager, until("the fourth run", || reasons.lock().unwrap().len() == 4)).await;
     assert_eq!(*reasons.lock().unwrap(), ["ConfigMap initial", "panic", "panic", "panic"]);
     let metrics = manager.metrics().encode();
     for line in [
