@@ -1,19 +1,17 @@
 //! Volumes: who gets which, and what becomes of it.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::super::proxy::{MERGE, Proxy, until};
-use super::Place;
+use super::{LOOKED_AT_WITHIN, Place};
 
 const VOLUMES: &str = "/api/v1/persistentvolumes";
 const CLASSES: &str = "/apis/storage.k8s.io/v1/storageclasses";
 /// A class that nobody describes: volumes and claims that name it are for each other.
 const STATIC: &str = "e2e-static";
-/// How long kube-controller-manager may take to look at a claim before it is made to.
-const LOOKED_AT_WITHIN: Duration = Duration::from_secs(3);
 
 /// What `setpoint up` begins with, for the servers that do not.
 pub fn default_class(api: &Proxy) -> Result<()> {
