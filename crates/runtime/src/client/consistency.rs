@@ -114,7 +114,7 @@ impl Writes {
         let (uid, labels) = (Uid::new(&uid), labels.unwrap_or_default());
         let seen_by = self.caches.of_kind(resource).into_iter().filter_map(|declared| {
             let store = declared.informer.store();
-            let epoch = store.progress(key.namespace())?.epoch;
+            let epoch = declared.epoch(key.namespace())?;
             // A Scale does not bear the labels of its object.
             let unknown = scale && declared.informer.target().labels.is_some();
             if unknown || !declared.surely_sees(&key, &labels) {
@@ -172,7 +172,7 @@ impl Writes {
                 },
                 _ => return None,
             };
-            let epoch = store.progress(key.namespace())?.epoch;
+            let epoch = declared.epoch(key.namespace())?;
             Some(Pending::new(&declared, key, Expected::Gone { uid, written, epoch }))
         });
         let pending = gone_from.collect();
@@ -200,8 +200,7 @@ impl Writes {
                 let store = declared.informer.store();
                 let sees = declared.surely_sees(&key, &labels)
                     || store.get(key.as_str()).is_some_and(|cached| *cached.uid() == uid);
-                let progress = store.progress(key.namespace()).filter(|_| sees);
-                let Some(epoch) = progress.map(|progress| progress.epoch) else { continue };
+                let Some(epoch) = declared.epoch(key.namespace()).filter(|_| sees) else { continue };
                 let uid = uid.clone();
                 let expected = Expected::Left { uid, state, written: state + 1, epoch };
                 pending.push(Pending::new(&declared, &key, expected));
