@@ -1,5 +1,6 @@
 //! Adding nodes to a manager: they register, send heartbeats, and run the pods bound to them.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -130,6 +131,17 @@ const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
 /// How often a node reports its status though nothing changed.
 const REPORT: Duration = Duration::from_secs(300);
+/// How often a change of a Node that others change too is tried, as a kubelet has it.
+const UPDATE_TRIES: u32 = 5;
+/// After how long a node that could not register tries again at first, and at most; a kubelet's figures.
+const REGISTER_FIRST: Duration = Duration::from_millis(100);
+const REGISTER_MOST: Duration = Duration::from_secs(7);
+
+/// How long to wait when registering was refused so many times.
+fn register_again(refused: u32) -> Duration {
+    let doubled = 2_u32.saturating_pow(refused.saturating_sub(1));
+    REGISTER_FIRST.saturating_mul(doubled).min(REGISTER_MOST)
+}
 
 struct Heart {
     client: Client,
@@ -153,19 +165,24 @@ impl Heart {
         let mut nodes: Vec<Option<Registered>> = self.options.indices().map(|_| None).collect();
         let mut beat = tokio::time::interval(self.options.heartbeat);
         beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut refused = 0;
         loop {
-            tokio::select! {
+            let every = tokio::select! {
                 biased;
                 () = stop.cancelled() => return Ok(()),
-                _ = beat.tick() => {}
-            }
+                _ = beat.tick() => true,
+                () = tokio::time::sleep(register_again(refused)), if refused > 0 => false,
+            };
             for (index, registered) in self.options.indices().zip(&mut nodes) {
-                // One node's failure is not the others'; the next beat tries again.
+                if !every && registered.is_some() {
+                    continue;
+                }
+                // One node's failure is not the others'.
                 if let Err(error) = self.one(index, registered).await {
                     tracing::warn!(node = node::name(index), %error, "the node could not report");
-                    *registered = None;
                 }
             }
+            refused = if nodes.iter().all(Option::is_some) { 0 } else { refused + 1 };
         }
     }
 
@@ -235,14 +252,28 @@ impl Heart {
     /// Admission taints every new node as not ready. Where no node-lifecycle controller runs, the node itself has to
     /// say that it is.
     async fn remove_taint(&self, node: &Node) -> Result<(), ClientError> {
-        let taints = node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
-        let others: Vec<_> = taints.iter().filter(|taint| taint.key != NOT_READY).collect();
-        if others.len() == taints.len() {
-            return Ok(());
+        let name = node.name_any();
+        let mut newest = Cow::Borrowed(node);
+        for tries in 1.. {
+            let taints = newest.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
+            let others: Vec<_> = taints.iter().filter(|taint| taint.key != NOT_READY).collect();
+            if others.len() == taints.len() {
+                return Ok(());
+            }
+            let patch = Patch::Merge(json!({"spec": {"taints": others}}));
+            let patch = patch.locked(&newest.resource_version().unwrap_or_default());
+            match self.client.patch::<Node>(name.as_str(), &patch).await {
+                // A node-lifecycle controller may be removing it at this very moment.
+                Err(error) if error.is_conflict() && tries < UPDATE_TRIES => {
+                    let Some(node) = self.client.live().get::<Node>(name.as_str()).await? else {
+                        return Ok(());
+                    };
+                    newest = Cow::Owned(node);
+                }
+                result => return result.map(drop),
+            }
         }
-        let patch = Patch::Merge(json!({"spec": {"taints": others}}));
-        let patch = patch.locked(&node.resource_version().unwrap_or_default());
-        self.client.patch::<Node>(node.name_any().as_str(), &patch).await.map(drop)
+        unreachable!("the last try returns")
     }
 
     async fn renew(&self, index: u32, lease: Value) -> Result<(), ClientError> {

@@ -51,7 +51,7 @@ pub fn at_rest(setup: &Setup, count: usize, quiet: Duration) -> Result<()> {
         .filter(|(what, count)| before.get(*what) != Some(count))
         .map(|(what, count)| format!("{} {what}", count - before.get(what).copied().unwrap_or(0)))
         .collect();
-    ensure!(more.is_empty(), "while nothing changed: {more:?}");
+    ensure!(more.is_empty(), "while nothing changed: {more:?}; the last events: {}", last_events(&kubectl)?);
     println!(
         "steady: {count} objects of each operator, no request in {} s (at rest after {:.0} s)",
         quiet.as_secs(),
@@ -72,6 +72,18 @@ fn until_all_well(kubectl: &Kubectl, example: &Example, count: usize) -> Result<
         let items = list["items"].as_array().context("no list")?;
         Ok(items.len() == count && items.iter().all(|object| example.is_well(object)))
     })
+}
+
+/// The newest events, for whoever must find out who was not at rest.
+fn last_events(kubectl: &Kubectl) -> Result<String> {
+    let list: Value = serde_json::from_str(&kubectl.ok(&["get", "events", "-A", "-o", "json"])?)?;
+    let mut events: Vec<&Value> = list["items"].as_array().context("no list")?.iter().collect();
+    let revision = |event: &Value| {
+        event["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse::<u64>().ok())
+    };
+    events.sort_by_key(|event| revision(event));
+    let newest: Vec<String> = events.iter().rev().take(3).map(|event| event.to_string()).collect();
+    Ok(newest.join("\n"))
 }
 
 /// Every request of whatever kind, but for watches, leases, nodes' heartbeats and this question itself.

@@ -5,4 +5,5 @@
 mod controllers;
 mod kubelet;
 mod library;
+mod registration;
 mod runtime;
