@@ -124,6 +124,7 @@ static BUILTIN: &[Facts] = &[
     namespaced("", "ConfigMap"),
     Facts { create_on_update: true, ..namespaced("", "Endpoints") },
     Facts {
+        name: NameRule::PathSegment,
         create_on_update: true,
         ttl_seconds: Some(EVENT_TTL_SECONDS),
         garbage: Garbage::Unsupported,

@@ -126,7 +126,8 @@ impl ApiError {
 
     /// The object breaks rules of its kind.
     pub fn invalid(resource: &Resource, name: &str, causes: Vec<Cause>) -> Self {
-        Status::invalid(&resource.group_kind(), name, causes).into()
+        let stored = resource.stored_kind();
+        Status::invalid(&GroupKind::new(stored.group, stored.kind), name, causes).into()
     }
 
     /// Options of a request that do not go together.

@@ -1,12 +1,16 @@
 //! Validation of what is about to be stored.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 use setpoint_api::cause::{Cause, CauseType, Path};
 use setpoint_api::validate;
 
 use crate::admission::{policy, webhook};
+use crate::convert;
 use crate::error::{ApiError, Result};
 use crate::object;
+use crate::registry::Resource;
 use crate::write::Writer;
 
 fn judge(writer: &Writer<'_>, object: &Value, mut causes: Vec<Cause>) -> Result<()> {
@@ -21,10 +25,16 @@ fn judge(writer: &Writer<'_>, object: &Value, mut causes: Vec<Cause>) -> Result<
     Err(ApiError::invalid(&writer.ask.resource, object::name(object), causes))
 }
 
+/// An object as its rules read it: those of events are the newer group's where it came through that.
+fn judged<'a>(resource: &Resource, object: &'a Value) -> Cow<'a, Value> {
+    let newer = resource.is("events.k8s.io", "events");
+    if newer { Cow::Owned(convert::from_stored(resource, object.clone())) } else { Cow::Borrowed(object) }
+}
+
 /// A new object.
 pub(crate) fn create(writer: &Writer<'_>, object: &Value) -> Result<()> {
     let resource = &writer.ask.resource;
-    let mut causes = validate::create(&resource.facts, object);
+    let mut causes = validate::create(&resource.facts, &judged(resource, object));
     if let Some(custom) = &resource.custom {
         causes.extend(custom.validate(&resource.version, object, None, false, &causes).0);
     }
@@ -74,7 +84,7 @@ pub(crate) fn update(writer: &Writer<'_>, new: &Value, live: &Value) -> Result<V
     let subresource = writer.ask.info.subresource.as_str();
     let status = subresource == "status";
     let mut causes = match subresource {
-        "" | "scale" => validate::update(&resource.facts, new, live),
+        "" | "scale" => validate::update(&resource.facts, &judged(resource, new), &judged(resource, live)),
         subresource => validate::update_subresource(&resource.facts, subresource, new, live),
     };
     if live.get("immutable").is_some_and(|immutable| immutable == true) {

@@ -11,6 +11,7 @@ mod certificates;
 mod check;
 mod config;
 mod crd;
+mod event;
 mod limits;
 mod meta;
 mod networking;
@@ -40,12 +41,17 @@ use check::Causes;
 /// A new object, after defaults and [`crate::prepare::create`].
 pub fn create(facts: &Facts, object: &Value) -> Vec<Cause> {
     let mut causes = Causes::default();
-    causes.extend(match facts.kind {
-        "CustomResourceDefinition" => meta::create(facts, object, |name, _| crd::name(object, name)),
-        _ => meta::create(facts, object, |name, prefix| facts.name.check(name, prefix)),
-    });
-    causes.extend(meta::standard_finalizers(facts, object));
-    new(&mut causes, facts, object);
+    if facts.key() == ("", "Event") {
+        // Its own rules come first; the newer group's have the metadata among them.
+        event::create(&mut causes, facts, object);
+    } else {
+        causes.extend(match facts.kind {
+            "CustomResourceDefinition" => meta::create(facts, object, |name, _| crd::name(object, name)),
+            _ => meta::create(facts, object, |name, prefix| facts.name.check(name, prefix)),
+        });
+        causes.extend(meta::standard_finalizers(facts, object));
+        new(&mut causes, facts, object);
+    }
     if causes.0.is_empty() {
         causes.extend(meta::create(facts, object, path_segment));
     }
@@ -145,7 +151,6 @@ fn new(causes: &mut Causes, facts: &Facts, object: &Value) {
         ("", "PersistentVolumeClaim") => storage::claim(causes, object),
         ("", "PersistentVolume") => storage::volume(causes, object),
         ("", "Endpoints") => networking::endpoints(causes, object),
-        ("", "Event") => node::event(causes, object),
         ("", "Node") => node::node(causes, object),
         ("", "ResourceQuota") => quota::resource_quota(causes, object),
         ("", "LimitRange") => limits::limit_range(causes, object),
@@ -195,7 +200,7 @@ fn changed(causes: &mut Causes, facts: &Facts, object: &Value, old: &Value) {
             node::node(causes, object);
             node::node_update(causes, object, old);
         }
-        ("", "Event") => node::event_update(causes, object, old),
+        ("", "Event") => event::update(causes, object, old),
         ("", "ResourceQuota") => quota::resource_quota_update(causes, object, old),
         ("apps", "StatefulSet") => workload::stateful_set_update(causes, object, old),
         ("apps", "DaemonSet") => {

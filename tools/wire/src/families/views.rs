@@ -6,7 +6,13 @@ use super::objects::{Kind, config_map, overlay};
 use crate::scenario::{Scenario, Step};
 
 pub fn scenarios() -> Vec<Scenario> {
-    let named = [("autoscalers", autoscalers()), ("events", events()), ("gone", gone())];
+    let named = [
+        ("autoscalers", autoscalers()),
+        ("events", events()),
+        ("new-events", new_events()),
+        ("changed-events", changed_events()),
+        ("gone", gone()),
+    ];
     named.into_iter().map(|(name, steps)| Scenario { name: format!("views-{name}"), steps }).collect()
 }
 
@@ -70,6 +76,124 @@ fn events() -> Vec<Step> {
         Step::new(format!("GET {at}/o")),
         Step::new(format!("GET {other}/o")),
     ]
+}
+
+const CORE_EVENTS: &str = "/api/v1/namespaces/{{ns}}/events";
+const NEW_EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/{{ns}}/events";
+
+/// An event of the newer group with other fields; those that are null are left out.
+fn event(name: &str, fields: &Value) -> Value {
+    let base = json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": name},
+        "eventTime": "2026-01-01T00:00:00.000001Z", "reportingController": "example.com/c", "reportingInstance": "i",
+        "action": "Act", "reason": "R", "type": "Normal", "note": "n",
+        "regarding": {"kind": "Pod", "name": "p", "namespace": "{{ns}}"}});
+    let mut event = overlay(&base, fields);
+    event.as_object_mut().expect("an event is an object").retain(|_, value| !value.is_null());
+    event
+}
+
+/// The same event as the core group has it.
+fn core_event(name: &str, fields: &Value) -> Value {
+    let base = json!({"apiVersion": "v1", "regarding": null, "note": null, "reportingController": null,
+        "involvedObject": {"kind": "Pod", "name": "p", "namespace": "{{ns}}"}, "message": "n",
+        "reportingComponent": "example.com/c"});
+    event(name, &overlay(&base, fields))
+}
+
+/// What makes a new event wrong: much in the newer group, little in the older.
+fn new_events() -> Vec<Step> {
+    let long = |length: usize| "x".repeat(length);
+    let time = "2026-01-01T00:00:00Z";
+    let strict = [
+        json!({}),
+        json!({"eventTime": null}),
+        json!({"eventTime": null, "action": null, "reportingInstance": null}),
+        json!({"reportingController": null, "reportingInstance": null, "action": null, "reason": null}),
+        json!({"reportingController": "not a name", "reportingInstance": long(129), "action": long(129),
+            "reason": long(129), "note": long(1025)}),
+        json!({"reportingInstance": long(128), "action": long(128), "reason": long(128), "note": long(1024)}),
+        json!({"type": null}),
+        json!({"type": "Other", "note": null}),
+        json!({"deprecatedCount": 1, "deprecatedFirstTimestamp": time, "deprecatedLastTimestamp": time}),
+        json!({"deprecatedSource": {"component": "c"}}),
+        json!({"deprecatedSource": {"host": "h"}, "deprecatedCount": 0}),
+        json!({"deprecatedSource": {}}),
+        json!({"series": {"count": 1, "lastObservedTime": "2026-01-01T00:00:00.000000Z"}}),
+        json!({"series": {"count": 2}}),
+        json!({"series": {}}),
+        json!({"series": {"count": 2, "lastObservedTime": "2026-01-01T00:00:00.000000Z"}}),
+        json!({"regarding": null}),
+        json!({"regarding": {"kind": "Node", "namespace": ""}}),
+        json!({"regarding": {"kind": "Pod", "name": "p", "namespace": "elsewhere"}}),
+        json!({"metadata": {"name": "Not_A_Name", "labels": {"a b": "c"}}, "action": null, "type": null}),
+    ];
+    let lenient = [
+        json!({}),
+        json!({"eventTime": null, "action": null, "reportingComponent": null, "reportingInstance": null}),
+        json!({"eventTime": null, "type": "Other", "reason": null, "count": 3, "source": {"component": "c"}}),
+        json!({"reportingComponent": null, "reportingInstance": null, "action": null, "reason": null}),
+        json!({"reportingComponent": "not a name", "message": long(1025)}),
+        json!({"type": "Other", "count": 3, "firstTimestamp": time, "series": {"count": 1}}),
+        json!({"eventTime": null, "involvedObject": {"kind": "Pod", "name": "p", "namespace": "elsewhere"}}),
+        json!({"eventTime": null, "involvedObject": {"kind": "Node", "namespace": ""}}),
+        json!({"involvedObject": {"kind": "Node", "namespace": ""}}),
+        json!({"metadata": {"name": "Not_A_Name"}}),
+        json!({"metadata": {"name": "100%", "labels": {"a b": "c"}}}),
+        json!({"metadata": {"labels": {"a b": "c"}}, "action": null}),
+    ];
+    let strict = strict.iter().enumerate().map(|(number, fields)| {
+        Step::with(format!("POST {NEW_EVENTS}"), event(&format!("new-{number}"), fields))
+    });
+    let lenient = lenient.iter().enumerate().map(|(number, fields)| {
+        Step::with(format!("POST {CORE_EVENTS}"), core_event(&format!("core-{number}"), fields))
+    });
+    strict.chain(lenient).collect()
+}
+
+/// What may change in an event that is there: nearly nothing through the newer group.
+fn changed_events() -> Vec<Step> {
+    let change = |place: &str, fields: Value| Step::patch(format!("{place}/o"), "merge", fields);
+    let observed = "2026-01-01T00:00:01.000000Z";
+    let related = json!({"kind": "Node", "name": "n", "uid": "u"});
+    let mut steps = vec![Step::with(format!("POST {NEW_EVENTS}"), event("o", &json!({})))];
+    steps.extend(
+        [
+            json!({"note": "other"}),
+            json!({"note": null}),
+            json!({"reason": "S", "type": "Warning", "action": "Other"}),
+            json!({"reportingController": "example.com/d", "reportingInstance": "j"}),
+            json!({"eventTime": "2026-01-01T00:00:00.000002Z"}),
+            json!({"eventTime": null}),
+            json!({"regarding": {"name": "q"}}),
+            json!({"related": related}),
+            json!({"deprecatedCount": 2, "deprecatedSource": {"component": "c"}, "deprecatedFirstTimestamp": "2026-01-01T00:00:00Z",
+                "deprecatedLastTimestamp": "2026-01-01T00:00:00Z"}),
+            json!({"series": {"count": 1, "lastObservedTime": observed}}),
+            json!({"series": {"count": 2}}),
+            json!({"series": {"count": 2, "lastObservedTime": observed}}),
+            json!({"series": {"count": 3}, "metadata": {"labels": {"a": "b"}}}),
+            json!({"series": null}),
+        ]
+        .map(|fields| change(NEW_EVENTS, fields)),
+    );
+    steps.extend(
+        [
+            json!({"message": "other", "count": 4, "series": {"count": 1}}),
+            json!({"type": "Other", "related": related}),
+            json!({"action": ""}),
+            json!({"involvedObject": {"namespace": "elsewhere"}}),
+            json!({"involvedObject": {"namespace": null}}),
+        ]
+        .map(|fields| change(CORE_EVENTS, fields)),
+    );
+    // Not valid by the newer group's rules, and told only where it changes.
+    steps.push(change(NEW_EVENTS, json!({"metadata": {"labels": {"a": "c"}}})));
+    steps.push(change(
+        NEW_EVENTS,
+        json!({"series": {"count": 1, "lastObservedTime": observed}, "related": null}),
+    ));
+    steps.push(Step::new(format!("GET {NEW_EVENTS}/o")));
+    steps
 }
 
 /// Managers of a version that nobody serves.
