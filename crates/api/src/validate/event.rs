@@ -78,7 +78,9 @@ pub(super) fn update(causes: &mut Causes, new: &Value, old: &Value) {
             "regarding" => line("core.ObjectReference", field),
             "related" if !at(new, field).is_null() => line("core.ObjectReference", field),
             "deprecatedSource" => line("core.EventSource", field),
-            "reason" | "note" | "type" | "action" if at(new, field).is_null() => Shown::from(""),
+            "reason" | "note" | "type" | "action" | "reportingController" | "reportingInstance" => {
+                Shown::from(text(new, field))
+            }
             _ => Shown::from(at(new, field)),
         };
         causes.invalid(&Path::new(stored), value, IMMUTABLE);
