@@ -263,21 +263,22 @@ impl Error {
 
     /// The client's error, if it is one or was caused by one.
     pub fn client_error(&self) -> Option<&ClientError> {
-        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&*self.source);
-        while let Some(error) = cause {
-            if let Some(found) = error.downcast_ref::<ClientError>() {
-                return Some(found);
-            }
-            cause = error.source();
-        }
-        None
+        self.causes().find_map(|cause| cause.downcast_ref())
     }
 
-    /// Whether a write lost against somebody else's.
+    /// The error and what caused it, outermost first.
+    fn causes(&self) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
+        let first: &(dyn std::error::Error + 'static) = &*self.source;
+        std::iter::successors(Some(first), |error| error.source())
+    }
+
+    /// Whether a write lost against somebody else's, of this crate's client or of kube's.
     pub fn is_conflict(&self) -> bool {
         self.client_error().is_some_and(ClientError::is_conflict)
-            || matches!(self.source.downcast_ref::<kube::Error>(),
-                Some(kube::Error::Api(status)) if status.code == 409 && status.reason != "AlreadyExists")
+            || self.causes().any(|cause| {
+                matches!(cause.downcast_ref(), Some(kube::Error::Api(status))
+                    if status.code == 409 && status.reason != "AlreadyExists")
+            })
     }
 
     /// Whether it failed because this process is no leader any more.
@@ -376,5 +377,25 @@ mod tests {
         assert!(error.is_conflict() && !error.is_terminal());
         assert_eq!(error.to_string(), "no");
         assert!(Err::<(), _>(api(404, Reason::NotFound)).ignore_not_found().unwrap().is_none());
+    }
+
+    #[test]
+    fn a_conflict_is_found_within_an_error_of_the_authors() {
+        #[derive(Debug, thiserror::Error)]
+        enum Own {
+            #[error("the status was not written")]
+            Kube(#[from] kube::Error),
+            #[error("nor here")]
+            Client(#[from] ClientError),
+        }
+        let of_kube = |reason: &str| {
+            let status = kube::core::Status::failure("no", reason).with_code(409);
+            Error::from(Own::from(kube::Error::Api(Box::new(status))))
+        };
+        assert!(of_kube("Conflict").is_conflict());
+        assert!(!of_kube("AlreadyExists").is_conflict());
+        let own = ClientError::Api(Box::new(Status::failure(409, Reason::Conflict, "no")));
+        assert!(Error::from(Own::from(own)).is_conflict());
+        assert!(!Error::msg("no").is_conflict());
     }
 }

@@ -4,8 +4,9 @@
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::str::FromStr;
 
-use clap::{Args, Subcommand};
+use clap::{ArgAction, Args, Subcommand};
 use serde_json::Value;
 
 use crate::controller::SetupError;
@@ -24,26 +25,29 @@ use crate::program::{Program, ProgramError};
 ///     flags: Flags,
 /// }
 ///
-/// let command = Command::parse_from(["cafe", "--leader-elect", "--health-probe-bind-address=0.0.0.0:8081"]);
+/// let command = Command::parse_from(["cafe", "--leader-elect", "--health-probe-bind-address=:8081"]);
 /// assert!(command.flags.leader_elect);
 /// ```
+///
+/// Names and values are those of Go's operators, so that their manifests fit.
 #[derive(Args, Clone, Debug)]
 pub struct Flags {
     /// The kubeconfig of the cluster; inside a pod, its service account is used.
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
     /// Compete for a lease, so that of several replicas one acts.
-    #[arg(long)]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        default_value_t = false, action = ArgAction::Set, value_name = "BOOL", hide_default_value = true)]
     pub leader_elect: bool,
     /// The lease's namespace.
     #[arg(long, value_name = "NAMESPACE")]
     pub leader_election_namespace: Option<String>,
-    /// Serve metrics here.
-    #[arg(long, value_name = "ADDRESS")]
-    pub metrics_bind_address: Option<SocketAddr>,
-    /// Serve health and readiness here.
-    #[arg(long, value_name = "ADDRESS")]
-    pub health_probe_bind_address: Option<SocketAddr>,
+    /// Serve metrics here; `:8080` on every address of the host, `0` not at all.
+    #[arg(long, value_name = "ADDRESS", default_value = "0", hide_default_value = true)]
+    pub metrics_bind_address: BindAddress,
+    /// Serve health and readiness here; `:8081` on every address of the host, `0` not at all.
+    #[arg(long, value_name = "ADDRESS", default_value = "0", hide_default_value = true)]
+    pub health_probe_bind_address: BindAddress,
     /// What 0.0.0.0 means for a pod that shares its host's network: the node tells it.
     #[arg(long, value_name = "ADDRESS", env = "SETPOINT_HOST", hide = true)]
     pub own_address: Option<IpAddr>,
@@ -51,6 +55,43 @@ pub struct Flags {
     #[command(subcommand)]
     pub print: Option<Print>,
 }
+
+/// Where to listen, in Go's words: `host:port`, `:port` for every address of the host, `0` or nothing for nowhere.
+///
+/// ```
+/// use setpoint::flags::BindAddress;
+///
+/// let everywhere: BindAddress = ":8081".parse().unwrap();
+/// assert_eq!(everywhere.0.unwrap().to_string(), "0.0.0.0:8081");
+/// assert_eq!("0".parse(), Ok(BindAddress(None)));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BindAddress(pub Option<SocketAddr>);
+
+impl FromStr for BindAddress {
+    type Err = BindAddressError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (host, port) = match text {
+            "" | "0" => return Ok(BindAddress(None)),
+            _ => text.rsplit_once(':').ok_or(BindAddressError)?,
+        };
+        let host = match host {
+            "" => "0.0.0.0",
+            "localhost" => "127.0.0.1",
+            host => host,
+        };
+        format!("{host}:{port}")
+            .parse()
+            .map(|address| BindAddress(Some(address)))
+            .map_err(|_| BindAddressError)
+    }
+}
+
+/// A text that is no address to listen on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected IP:PORT, [IPV6]:PORT, :PORT, or 0 for none")]
+pub struct BindAddressError;
 
 /// What can be printed instead of running.
 #[derive(Subcommand, Clone, Debug)]
@@ -100,8 +141,8 @@ impl Flags {
             kubeconfig: self.kubeconfig,
             leader_elect: self.leader_elect,
             leader_election_namespace: self.leader_election_namespace,
-            metrics_address: self.metrics_bind_address,
-            health_address: self.health_probe_bind_address,
+            metrics_address: self.metrics_bind_address.0,
+            health_address: self.health_probe_bind_address.0,
             own_address: self.own_address,
         }
     }
@@ -118,4 +159,40 @@ fn print(objects: &[Value]) -> Result<(), ProgramError> {
     // Whoever closes the pipe early has seen enough.
     let _ = std::io::stdout().write_all(text.as_bytes());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        flags: Flags,
+    }
+
+    fn parse(words: &[&str]) -> Result<Flags, String> {
+        let words = ["operator"].iter().chain(words);
+        Command::try_parse_from(words).map(|command| command.flags).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn values_of_gos_operators_are_understood() {
+        let flags = parse(&[]).unwrap();
+        assert_eq!((flags.leader_elect, flags.metrics_bind_address), (false, BindAddress(None)));
+        let words = ["--leader-elect=false", "--metrics-bind-address=0", "--health-probe-bind-address=:8081"];
+        let flags = parse(&words).unwrap();
+        assert_eq!((flags.leader_elect, flags.metrics_bind_address), (false, BindAddress(None)));
+        assert_eq!(flags.health_probe_bind_address.0.unwrap().to_string(), "0.0.0.0:8081");
+        assert!(parse(&["--leader-elect=true"]).unwrap().leader_elect);
+        let both = parse(&["--leader-elect", "--metrics-bind-address", "[::]:8443", "crd"]).unwrap();
+        assert_eq!(both.metrics_bind_address.0.unwrap().to_string(), "[::]:8443");
+        assert!(both.leader_elect && both.print.is_some());
+        for wrong in ["8081", "host:8081", ":", ":x", "1.2.3.4"] {
+            let told = parse(&["--metrics-bind-address", wrong]).unwrap_err();
+            assert!(told.contains("expected IP:PORT"), "{told}");
+        }
+    }
 }

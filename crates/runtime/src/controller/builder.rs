@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::arrivals::Arrivals;
 use super::handle::ControllerHandle;
 use super::source::{Map, Origin, Source, map_changes, map_objects, map_owner, map_self};
 use super::worker::Work;
@@ -350,7 +351,7 @@ impl Controller {
         };
         let client = self.manager.client_for(identity);
         let informers: Vec<SharedInformer> = self.held().map(|informer| (**informer).clone()).collect();
-        let (added, arriving) = mpsc::unbounded_channel();
+        let arrivals = Arc::new(Arrivals::default());
         let stop = CancellationToken::new();
         // The first source: its informer may be of more than was asked for.
         let own = self.primary.as_ref().and(self.held().next()).map(HeldInformer::number);
@@ -362,7 +363,7 @@ impl Controller {
             predicates: self.predicates,
             informers,
             reads: self.reads,
-            arriving: Mutex::new(Some(arriving)),
+            arrivals: Arc::clone(&arrivals),
             stop: stop.clone(),
             taken,
             reconciler: Arc::new(reconciler),
@@ -387,10 +388,11 @@ impl Controller {
             unseen: Mutex::new(HashMap::new()),
         };
         let group = if self.leader_elected { Group::Leader } else { Group::Always };
-        let caches = SyncDeadline { informers: work.informers.clone(), timeout: work.cache_sync_timeout };
+        let (informers, timeout) = (work.informers.clone(), work.cache_sync_timeout);
+        let caches = SyncDeadline { informers, timeout, stop: stop.clone() };
         self.manager
             .register(&self.name, group, Some(caches), move |stopping| Box::pin(work.run(stopping)))?;
-        Ok(ControllerHandle { queue, manager: self.manager, primary, added, stop })
+        Ok(ControllerHandle { queue, manager: self.manager, primary, arrivals, stop })
     }
 
     fn validate(&self) -> Result<(), SetupError> {

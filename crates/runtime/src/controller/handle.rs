@@ -1,9 +1,11 @@
 //! A registered controller, seen from outside.
 
+use std::sync::Arc;
+
 use kube::core::ApiResource;
-use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::arrivals::{Added, Arrivals};
 use super::builder::SetupError;
 use super::source::{Map, Origin, Source, map_changes, map_objects, map_owner};
 use crate::cache::Object;
@@ -14,12 +16,6 @@ use crate::queue::{Priority, Reason, WorkQueue};
 use crate::reconcile::Request;
 use crate::watch::Target;
 
-/// A source that was added to a running controller, and what ends it.
-pub(super) struct Added {
-    pub(super) source: Source,
-    pub(super) ends: CancellationToken,
-}
-
 /// A registered controller: its queue from outside, and what changes while it runs. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct ControllerHandle {
@@ -27,9 +23,7 @@ pub struct ControllerHandle {
     pub(super) manager: Manager,
     /// The controller's own kind, and whether it lives in namespaces.
     pub(super) primary: Option<(ApiResource, bool)>,
-    /// As many may wait as watches were added before the controller runs.
-    /// Boxed: a channel has room for many from the start, and few controllers are ever sent one.
-    pub(super) added: mpsc::UnboundedSender<Box<Added>>,
+    pub(super) arrivals: Arc<Arrivals>,
     pub(super) stop: CancellationToken,
 }
 
@@ -38,6 +32,14 @@ pub struct ControllerHandle {
 #[must_use = "dropping it ends the watch"]
 pub struct AddedWatch {
     _ends: DropGuard,
+    arrivals: Arc<Arrivals>,
+    number: u64,
+}
+
+impl Drop for AddedWatch {
+    fn drop(&mut self) {
+        self.arrivals.forget(self.number);
+    }
 }
 
 impl ControllerHandle {
@@ -106,14 +108,15 @@ impl ControllerHandle {
         let informer = self.manager.hold(target);
         let source = Source { origin: Origin::Informer { informer, map }, name, predicates: Vec::new() };
         let ends = CancellationToken::new();
-        let added = Box::new(Added { source, ends: ends.clone() });
-        self.added.send(added).map_err(|_| SetupError::Stopped)?;
-        Ok(AddedWatch { _ends: ends.drop_guard() })
+        let added = Added { source, ends: ends.clone() };
+        let number = self.arrivals.add(added).ok_or(SetupError::Stopped)?;
+        Ok(AddedWatch { _ends: ends.drop_guard(), arrivals: Arc::clone(&self.arrivals), number })
     }
 
     /// Stops this controller alone: running reconciles finish, what it watched and nobody else holds ends, and its
-    /// name may be taken again.
+    /// name may be taken again. Also before it runs, while its caches sync or this process is not the leader.
     pub fn stop(&self) {
         self.stop.cancel();
+        self.manager.drop_stopped();
     }
 }

@@ -1,5 +1,6 @@
 //! Controllers: what queues which object, and who works on it.
 
+mod arrivals;
 mod builder;
 mod context;
 mod handle;

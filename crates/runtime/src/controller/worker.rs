@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use setpoint_api::{Clock, Random};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
+use super::arrivals::{Added, Arrivals};
 use super::context::{Context, Inner};
-use super::handle::Added;
 use super::outcome::{Outcome, Verdict, judge, settle};
 use super::source::Source;
 use crate::client::{Client, HeldInformer, Pending, Pins};
@@ -45,7 +45,7 @@ pub(crate) struct Work {
     #[expect(dead_code, reason = "held for its drop")]
     pub(super) reads: Vec<HeldInformer>,
     /// Sources that are added while it runs.
-    pub(super) arriving: Mutex<Option<mpsc::UnboundedReceiver<Box<Added>>>>,
+    pub(super) arrivals: Arc<Arrivals>,
     /// Ends this controller alone.
     pub(super) stop: CancellationToken,
     /// Held, so that no other controller takes the name.
@@ -83,14 +83,27 @@ struct Crew {
     all_busy: Notify,
 }
 
+/// Also where it never ran, or was aborted.
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
 impl Work {
     /// Runs until `stopping`, then lets the running reconciles finish. Dropping the future aborts them.
     pub(crate) async fn run(self, stopping: CancellationToken) -> Result<(), Error> {
         let work = Arc::new(self);
         let ended = Arc::clone(&work).run_workers(stopping).await;
-        work.queue.shut_down();
-        work.published.queue_ended(&work.name);
+        work.end();
         ended
+    }
+
+    /// Nobody is let in any more, and nothing is told of the queue.
+    fn end(&self) {
+        self.arrivals.close();
+        self.queue.shut_down();
+        self.published.queue_ended(&self.name);
     }
 
     async fn run_workers(self: Arc<Self>, stopping: CancellationToken) -> Result<(), Error> {
@@ -126,12 +139,11 @@ impl Work {
         let crew = Arc::new(Crew::default());
         let mut workers = JoinSet::new();
         workers.spawn(Arc::clone(&work).worker(stopping.clone(), Arc::clone(&crew)));
-        let mut arriving = work.arriving.lock().expect("no holder of this lock panics").take();
         loop {
             tokio::select! {
                 biased;
                 () = work.stop.cancelled(), if !stopping.is_cancelled() => stopping.cancel(),
-                Some(added) = next(arriving.as_mut()) => {
+                added = work.arrivals.next() => {
                     sources.spawn(Arc::clone(&work).listen(added));
                 }
                 () = crew.all_busy.notified(), if workers.len() < work.concurrency => {
@@ -156,8 +168,8 @@ impl Work {
     }
 
     /// Feeds the queue from a source that was added while the controller runs.
-    async fn listen(self: Arc<Self>, added: Box<Added>) {
-        let Added { source, ends } = *added;
+    async fn listen(self: Arc<Self>, added: Added) {
+        let Added { source, ends } = added;
         let begun = source.begin(&self.queue, &self.predicates, self.resync);
         tokio::select! {
             biased;
@@ -335,17 +347,6 @@ impl Work {
                 metrics.error.inc()
             }
         };
-    }
-}
-
-/// The next source that is added; never, once nobody can add one.
-async fn next(arriving: Option<&mut mpsc::UnboundedReceiver<Box<Added>>>) -> Option<Box<Added>> {
-    match arriving {
-        Some(arriving) => match arriving.recv().await {
-            Some(added) => Some(added),
-            None => std::future::pending().await,
-        },
-        None => std::future::pending().await,
     }
 }
 

@@ -71,7 +71,7 @@ impl LeaderElection {
         if Duration::from_secs(self.lease_duration.as_secs()) <= self.renew_deadline {
             return Err(LeaderElectionError::LeaseTooShort);
         }
-        if self.renew_deadline <= self.retry_period.mul_f64(JITTER) {
+        if self.renew_deadline.as_secs_f64() <= self.retry_period.as_secs_f64() * JITTER {
             return Err(LeaderElectionError::DeadlineTooShort);
         }
         if self.retry_period.is_zero() || self.lease_duration < Duration::from_secs(1) {
@@ -139,7 +139,7 @@ impl Elector {
     /// Returns once this process is the leader.
     pub(crate) async fn acquire(&mut self) {
         loop {
-            if self.attempt(self.request_timeout()).await {
+            if self.attempt(Duration::MAX).await {
                 self.metrics.status.set(1);
                 tracing::info!(lease = %self.name(), identity = %self.options.identity, "became leader");
                 return;
@@ -159,7 +159,7 @@ impl Elector {
                 if left.is_zero() {
                     return self.lose();
                 }
-                if self.attempt(left.min(self.request_timeout())).await {
+                if self.attempt(left).await {
                     break;
                 }
                 if self.observer.holder().is_some() && !self.observer.is_leader() {
@@ -210,6 +210,7 @@ impl Elector {
         Ok(())
     }
 
+    /// How long one request may take. Two of them make a try where the Lease has to be read first.
     fn request_timeout(&self) -> Duration {
         (self.options.renew_deadline / 2).max(Duration::from_secs(1))
     }
@@ -219,24 +220,20 @@ impl Elector {
     }
 
     /// One try to take or keep the lease.
-    async fn attempt(&mut self, timeout: Duration) -> bool {
-        // The right to act is counted from before the request: the server may have answered late.
-        let began = Instant::now();
-        let held = match tokio::time::timeout(timeout, self.try_acquire_or_renew()).await {
-            Ok(Ok(held)) => held,
+    async fn attempt(&mut self, within: Duration) -> bool {
+        let claimed = match tokio::time::timeout(within, self.try_acquire_or_renew()).await {
+            Ok(Ok(claimed)) => claimed,
             Ok(Err(error)) => {
                 tracing::debug!(lease = %self.name(), %error, "the lease was not written");
-                false
+                None
             }
             Err(_) => {
-                tracing::debug!(lease = %self.name(), ?timeout, "no answer about the lease in time");
-                // What the server made of the request is unknown, so nothing may be written blindly.
-                self.lease = None;
-                false
+                tracing::debug!(lease = %self.name(), ?within, "the lease was not written in time");
+                None
             }
         };
         // An answer that comes after the deadline comes too late: the workers have stopped for good.
-        let held = held && self.leader.extend(began + self.options.renew_deadline);
+        let held = claimed.is_some_and(|claimed| self.leader.extend(claimed + self.options.renew_deadline));
         let holder = self.observer.holder().map(str::to_owned);
         self.holder.send_if_modified(|known| {
             let changed = *known != holder;
@@ -250,18 +247,22 @@ impl Elector {
         held
     }
 
-    async fn try_acquire_or_renew(&mut self) -> Result<bool, ClientError> {
+    /// Since when the lease is ours, if it is: from before the request that claimed it, which the server may have
+    /// answered late.
+    async fn try_acquire_or_renew(&mut self) -> Result<Option<Instant>, ClientError> {
+        // Taken out: while it is unknown what the server made of a request, nothing is written blindly.
         if self.observer.may_renew_blindly(self.start.elapsed())
             && let Some(lease) = self.lease.take()
         {
             match self.write(lease).await {
-                Ok(held) => return Ok(held),
+                Ok(claimed) => return Ok(claimed),
                 Err(error) => {
                     tracing::debug!(lease = %self.name(), %error, "renewing blindly failed: reading first");
                     self.metrics.slow_path.inc();
                 }
             }
         }
+        self.lease = None;
         let Some(lease) = self.send(Method::GET, None).await.ignore_not_found()? else {
             return self.create().await;
         };
@@ -270,9 +271,11 @@ impl Elector {
         self.write(lease).await
     }
 
-    async fn create(&mut self) -> Result<bool, ClientError> {
+    async fn create(&mut self) -> Result<Option<Instant>, ClientError> {
+        let claimed = Instant::now();
         let mut observer = Observer::new(&self.options.identity, self.options.lease_duration);
-        let Some(record) = observer.claim(self.wall.now(), self.start.elapsed()) else { return Ok(false) };
+        let record = observer.claim(self.wall.now(), self.start.elapsed());
+        let Some(record) = record.filter(|_| !self.leader.is_over()) else { return Ok(None) };
         let mut spec = LeaseSpec::default();
         record.write(&mut spec);
         let metadata = ObjectMeta {
@@ -285,7 +288,7 @@ impl Elector {
         observer.observe(&record, self.start.elapsed());
         self.observer = observer;
         self.lease = Some(created);
-        Ok(true)
+        Ok(Some(claimed))
     }
 
     /// Sent once: a lease that the server asks to send later is asked for anew.
@@ -299,22 +302,26 @@ impl Elector {
             reconcile_id: None,
             method,
         };
-        decode(&resource.kind, &self.transport.call_once(&call).await?)
+        let after = self.request_timeout();
+        let answer = tokio::time::timeout(after, self.transport.call_once(&call)).await;
+        let late = |_| ClientError::Timeout { verb: call.method.to_string(), path: call.path.clone(), after };
+        decode(&resource.kind, &answer.map_err(late)??)
     }
 
     /// Claims `lease` if it may be claimed.
-    async fn write(&mut self, mut lease: Lease) -> Result<bool, ClientError> {
+    async fn write(&mut self, mut lease: Lease) -> Result<Option<Instant>, ClientError> {
+        let claimed = Instant::now();
         // A holder that was stopped past its deadline must not bring its claim back to life when it wakes up here.
         if self.leader.is_over() {
-            return Ok(false);
+            return Ok(None);
         }
         let Some(record) = self.observer.claim(self.wall.now(), self.start.elapsed()) else {
-            return Ok(false);
+            return Ok(None);
         };
         record.write(lease.spec.get_or_insert_default());
         let written = self.send(Method::PUT, Some(&lease)).await?;
         self.observer.observe(&record, self.start.elapsed());
         self.lease = Some(written);
-        Ok(true)
+        Ok(Some(claimed))
     }
 }

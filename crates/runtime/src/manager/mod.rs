@@ -30,6 +30,8 @@ use crate::watch::{ClientListerWatcher, Namespaces, Target};
 pub use options::ManagerOptions;
 pub use run::ManagerError;
 
+/// What a time without an end comes to: clocks cannot count much further.
+const FOR_EVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 /// How far the resync of a controller deviates at random, so that not all come at once.
 const RESYNC_JITTER: f64 = 0.1;
 
@@ -50,13 +52,25 @@ pub(crate) struct Runnable {
     group: Group,
     /// What it reads, if it has a deadline of its own for that.
     caches: Option<SyncDeadline>,
+    /// Ends it alone; it may come before it runs.
+    stop: CancellationToken,
     start: Start,
+}
+
+/// What a running manager is told.
+enum Told {
+    /// There is more to run.
+    Run(Runnable),
+    /// Something was stopped that may not run yet.
+    Stopped,
 }
 
 /// Informers, and how long they may take to sync.
 pub(crate) struct SyncDeadline {
     pub(crate) informers: Vec<SharedInformer>,
     pub(crate) timeout: Duration,
+    /// They are needed no more.
+    pub(crate) stop: CancellationToken,
 }
 
 /// One client, shared caches, controllers and other work. Cheap to clone; clones are one manager.
@@ -112,7 +126,7 @@ impl Drop for TakenName {
 
 struct State {
     runnables: Vec<Runnable>,
-    running: Option<mpsc::UnboundedSender<Runnable>>,
+    running: Option<mpsc::UnboundedSender<Told>>,
     recorded: Option<mpsc::Receiver<Recorded>>,
     stopped: bool,
 }
@@ -344,18 +358,33 @@ impl Manager {
     where
         F: FnOnce(CancellationToken) -> BoxFuture<'static, Result<(), Error>> + Send + 'static,
     {
-        let runnable = Runnable { name: name.to_owned(), group, caches, start: Box::new(start) };
+        let stop = caches.as_ref().map(|caches| caches.stop.clone()).unwrap_or_default();
+        let runnable = Runnable { name: name.to_owned(), group, caches, stop, start: Box::new(start) };
         let mut state = self.state();
         if state.stopped {
             return Err(SetupError::Stopped);
         }
         match &state.running {
-            Some(running) => running.send(runnable).map_err(|_| SetupError::Stopped),
+            Some(running) => running.send(Told::Run(runnable)).map_err(|_| SetupError::Stopped),
             None => {
                 state.runnables.push(runnable);
                 Ok(())
             }
         }
+    }
+
+    /// Lets go of what was stopped and does not run yet.
+    pub(crate) fn drop_stopped(&self) {
+        let mut state = self.state();
+        if let Some(running) = &state.running {
+            // Who does not listen any more has nothing that waits.
+            let _ = running.send(Told::Stopped);
+        }
+        let stopped: Vec<Runnable> =
+            state.runnables.extract_if(.., |runnable| runnable.stop.is_cancelled()).collect();
+        drop(state);
+        // An author's code may run here: without the lock.
+        drop(stopped);
     }
 
     pub(crate) fn take_name(&self, name: &str) -> Result<TakenName, SetupError> {
@@ -378,6 +407,6 @@ impl Manager {
 
     pub(crate) fn jittered_resync(&self) -> Option<Duration> {
         let stretch = 1.0 + RESYNC_JITTER * (2.0 * self.0.options.random.unit() - 1.0);
-        self.0.options.resync.map(|period| period.mul_f64(stretch))
+        self.0.options.resync.map(|period| period.min(FOR_EVER).mul_f64(stretch))
     }
 }

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::{Addresses, Group, Manager, Runnable, SyncDeadline};
+use super::{Addresses, FOR_EVER, Group, Manager, Runnable, SyncDeadline, Told};
 use crate::error::Error;
 use crate::health::{Endpoints, serve};
 use crate::informer::{missing, wait_for_cache_sync};
@@ -23,8 +23,6 @@ use crate::lease::{Elector, LeaderElectionError};
 use crate::recorder::{EventType, Sink};
 use crate::shutdown::Signals;
 
-/// What a grace period without an end comes to: clocks cannot count further.
-const FOR_EVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 /// How long the last events may take.
 const EVENTS_GRACE: Duration = Duration::from_secs(2);
 
@@ -151,8 +149,12 @@ impl Running {
 
 impl SyncDeadline {
     async fn wait(&self) -> Result<(), ManagerError> {
-        let SyncDeadline { informers, timeout } = self;
-        let synced = tokio::time::timeout(*timeout, wait_for_cache_sync(informers)).await;
+        let SyncDeadline { informers, timeout, stop } = self;
+        let synced = tokio::select! {
+            biased;
+            () = stop.cancelled() => return Ok(()),
+            synced = tokio::time::timeout(*timeout, wait_for_cache_sync(informers)) => synced,
+        };
         synced.map(drop).map_err(|_| ManagerError::CacheSync { kinds: missing(informers), after: *timeout })
     }
 }
@@ -179,7 +181,7 @@ impl Manager {
     /// # Errors
     /// When something fails that the manager cannot go on without; see [`ManagerError`].
     pub async fn run(&self, shutdown: impl Future<Output = ()>) -> Result<(), ManagerError> {
-        let (sender, added) = mpsc::unbounded_channel();
+        let (sender, told) = mpsc::unbounded_channel();
         let (mut runnables, recorded) = {
             let mut state = self.state();
             let recorded = state.recorded.take().ok_or(ManagerError::RanBefore)?;
@@ -202,7 +204,7 @@ impl Manager {
             () = &mut shutdown => return Ok(()),
             synced = self.start_caches(caches) => synced?,
         }
-        self.work(shutdown, elector.as_mut(), runnables, added).await
+        self.work(shutdown, elector.as_mut(), runnables, told).await
     }
 
     /// As [`Manager::run`], until SIGTERM or SIGINT. A second signal stops everything at once.
@@ -289,7 +291,8 @@ impl Manager {
                 |sync: &SyncDeadline| sync.informers.iter().any(|it| it.target() == informer.target());
             !controllers.iter().any(known)
         });
-        let others = SyncDeadline { informers: others, timeout: self.0.options.cache_sync_timeout };
+        let timeout = self.0.options.cache_sync_timeout;
+        let others = SyncDeadline { informers: others, timeout, stop: CancellationToken::new() };
         let all = controllers.iter().chain([&others]).map(SyncDeadline::wait);
         futures::future::try_join_all(all).await.map(|_| ())
     }
@@ -299,11 +302,11 @@ impl Manager {
         mut shutdown: Pin<&mut impl Future<Output = ()>>,
         mut elector: Option<&mut Elector>,
         runnables: Vec<Runnable>,
-        mut added: mpsc::UnboundedReceiver<Runnable>,
+        mut told: mpsc::UnboundedReceiver<Told>,
     ) -> Result<(), ManagerError> {
         let (mut always, mut leading) = (Running::new(), Running::new());
         let mut waiting = Vec::new();
-        for runnable in runnables {
+        for runnable in runnables.into_iter().filter(|runnable| !runnable.stop.is_cancelled()) {
             match runnable.group {
                 Group::Always => always.start(runnable),
                 Group::Leader => waiting.push(runnable),
@@ -330,12 +333,15 @@ impl Manager {
                 }
                 error = always.failure() => break Err(error),
                 error = leading.failure() => break Err(error),
-                Some(runnable) = added.recv() => match runnable.group {
-                    Group::Always => always.start(runnable),
-                    Group::Leader => waiting.push(runnable),
+                Some(told) = told.recv() => match told {
+                    Told::Run(runnable) if runnable.group == Group::Always => always.start(runnable),
+                    Told::Run(runnable) => waiting.push(runnable),
+                    Told::Stopped => waiting.retain(|runnable| !runnable.stop.is_cancelled()),
                 },
             }
         };
+        // From here on nobody would run what is registered.
+        self.state().stopped = true;
         if matches!(ended, Err(ManagerError::LeaseLost)) {
             // No grace: somebody else may act already. Dropping the groups aborts them.
             return ended;

@@ -7,7 +7,7 @@ use super::core::UNKNOWN;
 use super::line::{Entry, Line};
 use super::slots::Slots;
 
-/// How many distinct priorities are told apart. A further one joins the nearest level that exists.
+/// How many distinct priorities are told apart at a time. A further one joins the nearest level that has keys.
 pub const MAX_LEVELS: usize = 32;
 
 /// While a key of lower priority has waited longer than the ageing time, one of this many gets takes the one
@@ -50,6 +50,8 @@ pub(super) struct Ready {
     ageing: u64,
     since_aged: u32,
     len: usize,
+    /// Keys may stand in a level of another priority, and are found there only while the levels stay as they are.
+    joined: bool,
     /// When the last priority was first seen. A key that came at an unknown time counts as old as that: it came before
     /// there was a priority that could go before it.
     levelled: u64,
@@ -57,7 +59,7 @@ pub(super) struct Ready {
 
 impl Ready {
     pub(super) fn new(ageing: u64, fair: bool) -> Self {
-        Ready { levels: Vec::new(), fair, ageing, since_aged: 0, len: 0, levelled: 0 }
+        Ready { levels: Vec::new(), fair, ageing, since_aged: 0, len: 0, joined: false, levelled: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -69,13 +71,10 @@ impl Ready {
         self.levels.iter().map(|level| (level.priority, level.len))
     }
 
-    fn level_for(&mut self, priority: i32) -> usize {
+    /// The level of a priority that keys have or had; the nearest, if there were too many.
+    fn level_of(&self, priority: i32) -> usize {
         let place = self.levels.partition_point(|level| level.priority > priority);
         if self.levels.get(place).is_some_and(|level| level.priority == priority) {
-            return place;
-        }
-        if self.levels.len() < MAX_LEVELS {
-            self.levels.insert(place, Level::new(priority));
             return place;
         }
         let distance = |at: usize| self.levels[at].priority.abs_diff(priority);
@@ -84,10 +83,32 @@ impl Ready {
         if distance(above) <= distance(below) { above } else { below }
     }
 
+    /// The level for a key that comes, made if need be, and whether it was.
+    fn level_for(&mut self, priority: i32) -> (usize, bool) {
+        let place = self.levels.partition_point(|level| level.priority > priority);
+        if self.levels.get(place).is_some_and(|level| level.priority == priority) {
+            return (place, false);
+        }
+        if self.levels.len() < MAX_LEVELS {
+            self.levels.insert(place, Level::new(priority));
+            return (place, true);
+        }
+        self.joined &= self.len > 0;
+        let unused = self.levels.iter().position(|level| level.len == 0).filter(|_| !self.joined);
+        let Some(unused) = unused else {
+            self.joined = true;
+            return (self.level_of(priority), false);
+        };
+        let mut level = self.levels.remove(unused);
+        level.priority = priority;
+        let place = if unused < place { place - 1 } else { place };
+        self.levels.insert(place, level);
+        (place, true)
+    }
+
     pub(super) fn push<T>(&mut self, slots: &mut Slots<T>, place: u32, priority: i32, since: u64) {
-        let levels = self.levels.len();
-        let level = self.level_for(priority);
-        if self.levels.len() > levels && since != UNKNOWN {
+        let (level, made) = self.level_for(priority);
+        if made && since != UNKNOWN {
             self.levelled = since;
         }
         let level = &mut self.levels[level];
@@ -111,7 +132,7 @@ impl Ready {
 
     /// Takes a key out that was pushed with this priority. Says since when it was ready.
     pub(super) fn remove<T>(&mut self, slots: &mut Slots<T>, place: u32, priority: i32) -> u64 {
-        let level = self.level_for(priority);
+        let level = self.level_of(priority);
         self.leave(slots, level, place).since
     }
 
@@ -196,5 +217,49 @@ impl Ready {
         for level in &mut self.levels {
             *level = Level::new(level.priority);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::{Queue, QueueOptions, Reason};
+    use super::MAX_LEVELS;
+
+    const NOW: Duration = Duration::ZERO;
+
+    fn drain(queue: &mut Queue<i32>) -> Vec<i32> {
+        let mut order = Vec::new();
+        while let Some(run) = queue.get(NOW) {
+            order.push(*queue.key(run.id).unwrap());
+            queue.done(run.id, NOW);
+        }
+        order
+    }
+
+    /// Whoever computes priorities uses more of them over time than there are levels.
+    #[test]
+    fn levels_that_have_no_keys_are_used_for_new_priorities() {
+        let mut queue: Queue<i32> = Queue::new(QueueOptions::default());
+        let most = i32::try_from(MAX_LEVELS).unwrap();
+        for round in 0..4 {
+            for priority in 0..most {
+                queue.add(&priority, 1000 * round + priority, Reason::MANUAL, NOW);
+            }
+            assert_eq!(drain(&mut queue), (0..most).rev().collect::<Vec<_>>());
+        }
+        // More at a time than there are levels: none is lost, and afterwards they are told apart again.
+        for priority in 0..2 * most {
+            queue.add(&priority, -1000 * priority, Reason::MANUAL, NOW);
+        }
+        let mut all = drain(&mut queue);
+        all.sort_unstable();
+        assert_eq!(all, (0..2 * most).collect::<Vec<_>>());
+        queue.add(&1, 77, Reason::MANUAL, NOW);
+        queue.add(&2, 99_999, Reason::MANUAL, NOW);
+        // Raised while it waits: found in the level that it stands in.
+        queue.add(&1, 100_000, Reason::MANUAL, NOW);
+        assert_eq!(drain(&mut queue), [1, 2]);
     }
 }

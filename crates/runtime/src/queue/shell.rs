@@ -271,6 +271,8 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
 
     /// The next key, as soon as there is one; `None` once the queue is shut down and empty.
     pub async fn get(&self) -> Option<Item<T>> {
+        // A long queue of what needs no wait must not keep the thread from timers, watches and the lease.
+        tokio::task::coop::consume_budget().await;
         loop {
             let (ready, due, mut waiter) = {
                 let mut state = self.lock();
@@ -425,6 +427,7 @@ impl<T: Clone + Eq + Hash> Item<T> {
     /// Gives the key back and becomes the next one, in its place: [`WorkQueue::next`] without moving anything. Says
     /// whether there is one; if not, the queue is shut down and empty.
     pub async fn advance(&mut self) -> bool {
+        tokio::task::coop::consume_budget().await;
         let mut attempts = 0;
         let taken = loop {
             match self.exchange(attempts == ATTEMPTS) {

@@ -270,6 +270,40 @@ async fn keys_age_by_their_own_time_once_there_are_priorities() {
 }
 
 /// What is published is measured, from then on; what is not costs nothing and says nothing.
+/// On one thread: a worker whose keys need no wait lets timers, watches and the lease have their turns.
+#[tokio::test]
+async fn a_worker_that_never_waits_lets_others_run() {
+    const KEYS: u64 = 5000;
+    let queue: WorkQueue<u64> = WorkQueue::new("test", options(0));
+    for by_one_step in [false, true] {
+        for key in 0..KEYS {
+            queue.add(key);
+        }
+        let done = Arc::new(AtomicU64::new(0));
+        let (others, counted) = (queue.clone(), done.clone());
+        let worker = tokio::spawn(async move {
+            let mut item = others.get().await.unwrap();
+            while counted.fetch_add(1, Ordering::Relaxed) + 1 < KEYS {
+                if by_one_step {
+                    assert!(item.advance().await);
+                } else {
+                    drop(item);
+                    item = others.get().await.unwrap();
+                }
+            }
+        });
+        let (mut before, mut longest) = (0, 0);
+        while !worker.is_finished() {
+            tokio::task::yield_now().await;
+            let now = done.load(Ordering::Relaxed);
+            longest = longest.max(now - before);
+            before = now;
+        }
+        worker.await.unwrap();
+        assert!(longest <= 256, "{longest} keys in one turn");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn times_are_taken_for_who_measures() {
     let queue = WorkQueue::new("test", QueueOptions::default());

@@ -7,8 +7,8 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde_json::json;
 use setpoint::{
-    Action, ClientError, Context, Controller, ControllerHandle, Manager, ManagerOptions, Query, Request,
-    SetupError, Target,
+    Action, ClientError, Context, Controller, ControllerHandle, LeaderElection, Manager, ManagerOptions,
+    Query, Request, SetupError, Target,
 };
 
 use crate::controllers::{CONFIG_MAPS, SECRETS, beside, config_map, until};
@@ -103,6 +103,71 @@ async fn a_controller_is_stopped_alone_and_its_name_is_free_again() {
         let (_second, again) = counting(&manager);
         until("the second controller of that name", || count(&again, "default/a") == 1).await;
         assert_eq!(count(&runs, "default/a"), 1);
+    })
+    .await;
+}
+
+/// A manager that never leads.
+fn standby(fake: &Fake) -> Manager {
+    fake.refuse(|_, path| path.contains("/leases").then_some((403, "Forbidden")));
+    let election = Some(LeaderElection::new("default", "l"));
+    Manager::new(fake.client(), ManagerOptions { leader_election: election, ..ManagerOptions::default() })
+}
+
+async fn reads_config_maps(manager: &Manager) -> bool {
+    manager.client().list::<ConfigMap>(Query::namespace("default")).await.is_ok()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_is_stopped_though_another_process_leads() {
+    let fake = Fake::new();
+    let manager = standby(&fake);
+    let (before, _) = counting(&manager);
+    before.stop();
+    before.enqueue(&Request::namespaced("default", "a"));
+    assert_eq!(before.queued(), 0, "nobody would take it");
+    let (first, _) = counting(&manager);
+    beside(&manager, async {
+        until("its caches have synced", || manager.informer::<Secret>().has_synced()).await;
+        assert!(reads_config_maps(&manager).await);
+        first.stop();
+        // The manager hears of it at its next turn.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        assert!(!reads_config_maps(&manager).await, "nobody holds its informer");
+        assert_eq!(first.watch_more(Target::of::<ConfigMap>()).unwrap_err(), SetupError::Stopped);
+        let (_second, _) = counting(&manager);
+    })
+    .await;
+}
+
+/// It cannot sync, and nobody waits for it any more.
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_is_stopped_while_its_caches_sync_does_not_end_the_manager() {
+    let fake = Fake::new();
+    fake.refuse(|_, path| path.contains("/configmaps").then_some((403, "Forbidden")));
+    let options = ManagerOptions { cache_sync_timeout: Duration::from_secs(60), ..ManagerOptions::default() };
+    let manager = Manager::new(fake.client(), options);
+    let (handle, _) = counting(&manager);
+    beside(&manager, async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        handle.stop();
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        assert!(!reads_config_maps(&manager).await);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_dropped_before_the_controller_runs_ends_its_informer() {
+    let fake = Fake::new();
+    let manager = standby(&fake);
+    let (handle, _) = counting(&manager);
+    let held = async || manager.client().list::<Secret>(Query::all()).await.is_ok();
+    beside(&manager, async {
+        let watch = handle.watch(Target::of::<Secret>(), |_| Vec::new()).unwrap();
+        assert!(held().await);
+        drop(watch);
+        assert!(!held().await);
     })
     .await;
 }

@@ -178,10 +178,40 @@ async fn a_holder_of_another_make_is_respected_whatever_its_clock_says() {
     ended.unwrap();
 }
 
+/// Each request may take half of the renew deadline: reading and then writing the Lease takes longer than that here.
+#[tokio::test(start_paused = true)]
+async fn a_slow_server_is_led_on() {
+    let fake = Fake::new();
+    fake.put(CONFIG_MAPS, config_map("a", "1"));
+    let through = fake.client();
+    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let through = through.clone();
+        async move {
+            if request.uri().path().contains("/leases") {
+                tokio::time::sleep(Duration::from_secs(3)).await;
+            }
+            through.send(request).await
+        }
+    });
+    let (manager, runs) = candidate(kube::Client::new(service, "default"), "slow");
+    beside(&manager, async {
+        until("it leads", || manager.is_leader()).await;
+        for _ in 0..60 {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert!(manager.is_leader());
+        }
+        assert!(runs.load(Ordering::SeqCst) > 50);
+    })
+    .await;
+}
+
 #[test]
 fn durations_that_cannot_work_are_refused() {
     let mut election = LeaderElection::new("a", "b");
     election.validate().unwrap();
+    election.retry_period = Duration::MAX;
+    assert!(election.validate().is_err());
+    election.retry_period = Duration::from_secs(2);
     election.renew_deadline = election.lease_duration;
     assert!(election.validate().is_err());
     election.renew_deadline = Duration::from_millis(2400);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use setpoint::{
     Action, Context, Controller, Error, InformerOptions, LeaderElection, Manager, ManagerError,
-    ManagerOptions, Request, remove_paths,
+    ManagerOptions, Request, SetupError, remove_paths,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -60,6 +60,41 @@ async fn work_starts_after_the_caches_and_stops_in_reverse_before_them() {
     );
     let lease = fake.get("apis/coordination.k8s.io/v1/leases", "default", "l").unwrap();
     assert_eq!(lease["spec"]["holderIdentity"], "", "released at the end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_comes_while_the_manager_stops_is_refused() {
+    let manager = Manager::new(Fake::new().client(), ManagerOptions::default());
+    let (of_work, told) = (manager.clone(), Arc::new(Mutex::new(None)));
+    let tells = Arc::clone(&told);
+    let late = move |stopping: CancellationToken| async move {
+        stopping.cancelled().await;
+        *tells.lock().unwrap() = Some(of_work.add("late", |_| async { Ok(()) }));
+        Ok(())
+    };
+    manager.add("work", late).unwrap();
+    beside(&manager, tokio::time::sleep(Duration::from_secs(1))).await;
+    assert_eq!(*told.lock().unwrap(), Some(Err(SetupError::Stopped)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resync_without_an_end_is_none() {
+    for _ in 0..20 {
+        let fake = Fake::new();
+        fake.put(CONFIG_MAPS, config_map("a", "1"));
+        let options = ManagerOptions { resync: Some(Duration::MAX), ..ManagerOptions::default() };
+        let manager = Manager::new(fake.client(), options);
+        let log = Log::default();
+        let told = Arc::clone(&log);
+        Controller::for_kind::<ConfigMap>(&manager)
+            .run(move |_: Context, _: Request| {
+                note(&told, "run");
+                async { Ok(Action::done()) }
+            })
+            .unwrap();
+        beside(&manager, tokio::time::sleep(Duration::from_secs(24 * 3600))).await;
+        assert_eq!(*log.lock().unwrap(), ["run"]);
+    }
 }
 
 #[tokio::test(start_paused = true)]
