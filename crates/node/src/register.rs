@@ -157,6 +157,12 @@ struct Heart {
 struct Registered {
     uid: String,
     reported: Instant,
+    /// It has had a lease.
+    leased: bool,
+}
+
+fn is_complete(registered: &Option<Registered>) -> bool {
+    registered.as_ref().is_some_and(|registered| registered.leased)
 }
 
 impl Heart {
@@ -174,7 +180,7 @@ impl Heart {
                 () = tokio::time::sleep(register_again(refused)), if refused > 0 => false,
             };
             for (index, registered) in self.options.indices().zip(&mut nodes) {
-                if !every && registered.is_some() {
+                if !every && is_complete(registered) {
                     continue;
                 }
                 // One node's failure is not the others'.
@@ -182,7 +188,7 @@ impl Heart {
                     tracing::warn!(node = node::name(index), %error, "the node could not report");
                 }
             }
-            refused = if nodes.iter().all(Option::is_some) { 0 } else { refused + 1 };
+            refused = if nodes.iter().all(is_complete) { 0 } else { refused + 1 };
         }
     }
 
@@ -190,7 +196,8 @@ impl Heart {
         let uid = match registered {
             None => {
                 let uid = self.register(index).await?;
-                *registered = Some(Registered { uid: uid.clone(), reported: Instant::now() });
+                let reported = Instant::now();
+                *registered = Some(Registered { uid: uid.clone(), reported, leased: false });
                 uid
             }
             Some(registered) => {
@@ -199,7 +206,11 @@ impl Heart {
             }
         };
         let lease = node::lease(index, &uid, self.manager.clock().now());
-        self.renew(index, lease).await
+        self.renew(index, lease).await?;
+        if let Some(registered) = registered {
+            registered.leased = true;
+        }
+        Ok(())
     }
 
     /// Makes the Node exist with a ready status; its uid.

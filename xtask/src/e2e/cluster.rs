@@ -72,6 +72,8 @@ impl Cluster {
             if line.contains(wanted) {
                 return Ok(line.trim_end().to_owned());
             }
+            // It goes on running without them.
+            ensure!(!line.contains("are not healthy after"), "{}: {}", line.trim_end(), self.errors());
         }
     }
 

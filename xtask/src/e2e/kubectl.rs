@@ -11,6 +11,7 @@ use anyhow::{Result, ensure};
 
 use super::Setup;
 use super::cluster::{Cluster, Kubectl};
+use super::operator;
 
 const CRD: &str = include_str!("crontab.yaml");
 const SOON: Duration = Duration::from_secs(20);
@@ -113,9 +114,9 @@ fn workloads(kubectl: &Kubectl) -> Result<()> {
     kubectl.ok(&["expose", "deployment", "web", "--port=80"])?;
     kubectl.comes_to_print(&["get", "endpointslices", "-o", "jsonpath={..addresses}"], "10.244.", SOON)?;
     kubectl.ok(&["delete", "deployment", "web", "--cascade=foreground", "--timeout=30s"])?;
-    kubectl.comes_to_print(&["get", "pods", "-o", "name", "--ignore-not-found"], "", SOON)?;
-    let pods = kubectl.ok(&["get", "pods,replicasets", "-o", "name"])?;
-    ensure!(pods.trim().is_empty(), "left behind:\n{pods}");
+    operator::until("nothing to be left behind", SOON, || {
+        Ok(kubectl.ok(&["get", "pods,replicasets", "-o", "name"])?.trim().is_empty())
+    })?;
     kubectl.ok(&["delete", "namespace", "demo", "--timeout=30s"])?;
     Ok(())
 }

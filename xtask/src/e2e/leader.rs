@@ -16,8 +16,8 @@ use super::{Missing, Setup};
 use crate::run;
 
 /// Seconds of the lease, the renew deadline and the retry period: short, so that the part is.
-const SHORT: [&str; 3] = ["5", "3", "0.5"];
-const SHORT_LEASE: Duration = Duration::from_secs(5);
+const SHORT: [&str; 3] = ["8", "6", "0.5"];
+const SHORT_LEASE: Duration = Duration::from_secs(8);
 /// The same for who gives its lease up: nobody waits for the end of it, and what comes sooner was handed over, however
 /// busy the machine is.
 const LONG: [&str; 3] = ["30", "20", "0.5"];

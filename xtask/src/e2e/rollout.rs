@@ -3,11 +3,15 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
 use super::Setup;
 use super::controllers::{ALL, World};
+use super::operator;
+
+const SOON: Duration = Duration::from_secs(60);
 
 /// How much of what a command prints is compared.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -18,8 +22,10 @@ enum Compare {
     LastLine,
     /// Only whether it succeeds.
     Success,
+    /// That it comes to print this.
+    Comes(&'static str),
 }
-use Compare::{All, LastLine, Success};
+use Compare::{All, Comes, LastLine, Success};
 
 const WEB: &str = "deployment/web";
 
@@ -43,6 +49,8 @@ const SESSION: &[(Compare, &[&str])] = &[
     (All, &["set", "image", WEB, "nginx=nginx:1.29"]),
     (All, &["annotate", "--overwrite", WEB, "kubernetes.io/change-cause=second"]),
     (LastLine, &["rollout", "status", WEB, "--timeout=60s"]),
+    // The status does not wait for what is noted on the second ReplicaSet.
+    (Comes("second"), &["get", "replicasets", "-o", "jsonpath={.items[*].metadata.annotations}"]),
     (All, &["rollout", "history", WEB]),
     (All, &["rollout", "history", WEB, "--revision=1"]),
     (All, &["rollout", "undo", WEB]),
@@ -189,16 +197,25 @@ fn session(program: &Path, kubeconfig: &Path) -> Result<Vec<String>> {
     let cache = tempfile::tempdir()?;
     let mut answers = Vec::new();
     for (compare, words) in SESSION {
-        let mut command = Command::new(program);
-        command.arg("--kubeconfig").arg(kubeconfig).arg("--cache-dir").arg(cache.path()).args(*words);
-        let output = command.output()?;
-        let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        let answer = || -> Result<(bool, String)> {
+            let mut command = Command::new(program);
+            command.arg("--kubeconfig").arg(kubeconfig).arg("--cache-dir").arg(cache.path()).args(*words);
+            let output = command.output()?;
+            let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+            Ok((output.status.success(), said.into_owned()))
+        };
+        if let Comes(wanted) = compare {
+            operator::until(&format!("{} to print {wanted}", words.join(" ")), SOON, || {
+                Ok(answer()?.1.contains(wanted))
+            })?;
+        }
+        let (succeeded, said) = answer()?;
         let said = match compare {
-            Success => "",
+            Success | Comes(_) => "",
             LastLine => said.trim().lines().last().unwrap_or_default(),
             All => said.trim(),
         };
-        answers.push(format!("{}: {}", output.status.success(), without_hashes(said)));
+        answers.push(format!("{succeeded}: {}", without_hashes(said)));
     }
     Ok(answers)
 }

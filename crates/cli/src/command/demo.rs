@@ -23,6 +23,8 @@ use tokio_util::sync::CancellationToken;
 const ESTABLISHED: Duration = Duration::from_secs(10);
 
 /// How long the samples may take to be healthy before that is said; two seconds are promised.
+/// How long to wait before a watch that ended is begun anew.
+const WATCH_AGAIN: Duration = Duration::from_millis(100);
 const HEALTHY: Duration = Duration::from_secs(60);
 
 /// The operators with the namespace and text of their sample.
@@ -102,8 +104,7 @@ pub async fn start(kubeconfig: &Path, operators: &mut JoinSet<()>, stop: &Cancel
         let healthy = tokio::time::timeout(HEALTHY, all_healthy(&client));
         let Some(healthy) = stop.run_until_cancelled(healthy).await else { return };
         let said = match healthy {
-            Ok(Ok(())) => format!("all healthy {} ms after ready", ready.elapsed().as_millis()),
-            Ok(Err(error)) => format!("the samples cannot be watched: {error:#}"),
+            Ok(()) => format!("all healthy {} ms after ready", ready.elapsed().as_millis()),
             Err(_) => format!("the samples are not healthy after {} s", HEALTHY.as_secs()),
         };
         let _ = writeln!(std::io::stdout(), "\n{said}");
@@ -112,42 +113,54 @@ pub async fn start(kubeconfig: &Path, operators: &mut JoinSet<()>, stop: &Cancel
 }
 
 /// Waits until each of the three samples says that it is well.
-async fn all_healthy(client: &Client) -> Result<()> {
+async fn all_healthy(client: &Client) {
     let foos: Api<Foo> = Api::namespaced(client.clone(), "foo");
     until(foos, "example-foo", |foo| {
         foo.status.as_ref().is_some_and(|status| status.available_replicas == foo.spec.replicas)
     })
-    .await?;
+    .await;
     let resources: Api<MyResource> = Api::namespaced(client.clone(), "myresource");
     until(resources, "my-res1", |resource| {
         resource.status.as_ref().is_some_and(|status| status.state == myresource_operator::State::Ready)
     })
-    .await?;
+    .await;
     let views: Api<MarkdownView> = Api::namespaced(client.clone(), "default");
     let healthy = Some(markdownview_operator::State::Healthy);
     until(views, "markdownview-sample", |view| {
         view.status.as_ref().and_then(|status| status.state) == healthy
     })
-    .await
+    .await;
 }
 
-/// Watches one object until it is as wanted.
-async fn until<K>(api: Api<K>, name: &str, wanted: impl Fn(&K) -> bool) -> Result<()>
+/// Watches one object until it is as wanted, again and again if the watch breaks.
+async fn until<K>(api: Api<K>, name: &str, wanted: impl Fn(&K) -> bool)
+where
+    K: kube::Resource + Clone + DeserializeOwned + std::fmt::Debug,
+{
+    while !watch(&api, name, &wanted).await.unwrap_or_else(|error| {
+        tracing::debug!(%error, name, "the sample cannot be watched");
+        false
+    }) {
+        tokio::time::sleep(WATCH_AGAIN).await;
+    }
+}
+
+/// Whether the object came to be as wanted before the watch ended.
+async fn watch<K>(api: &Api<K>, name: &str, wanted: impl Fn(&K) -> bool) -> kube::Result<bool>
 where
     K: kube::Resource + Clone + DeserializeOwned + std::fmt::Debug,
 {
     let only = WatchParams::default().fields(&format!("metadata.name={name}"));
-    loop {
-        // From the state of the moment on: the first event is the object as it is.
-        let mut events = std::pin::pin!(api.watch(&only, "0").await?);
-        while let Some(event) = events.try_next().await? {
-            if let WatchEvent::Added(object) | WatchEvent::Modified(object) = event
-                && wanted(&object)
-            {
-                return Ok(());
-            }
+    // From the state of the moment on: the first event is the object as it is.
+    let mut events = std::pin::pin!(api.watch(&only, "0").await?);
+    while let Some(event) = events.try_next().await? {
+        if let WatchEvent::Added(object) | WatchEvent::Modified(object) = event
+            && wanted(&object)
+        {
+            return Ok(true);
         }
     }
+    Ok(false)
 }
 
 /// Applies one object of any kind; a kind that was defined a moment ago is waited for.

@@ -102,6 +102,7 @@ struct Series {
 /// The present count of a series, to be told to the server.
 #[derive(Clone, Debug)]
 pub(super) struct Refresh {
+    pub(super) slot: Slot,
     pub(super) namespace: String,
     pub(super) name: String,
     pub(super) count: u32,
@@ -215,7 +216,7 @@ impl Correlator {
     /// The series whose count is to be told now: because they ended, or because it is time again.
     pub(super) fn refresh(&mut self, now: Duration) -> Vec<Refresh> {
         let mut due = Vec::new();
-        for sent in self.sent.entries.values_mut() {
+        for (slot, sent) in &mut self.sent.entries {
             let (Some(name), Some(series)) = (&sent.name, &mut sent.series) else { continue };
             let ended = now.saturating_sub(sent.last) >= SERIES_END;
             if !ended && now.saturating_sub(series.told_at) < SERIES_REFRESH {
@@ -223,6 +224,7 @@ impl Correlator {
             }
             if sent.count > series.told {
                 due.push(Refresh {
+                    slot: slot.clone(),
                     namespace: series.namespace.clone(),
                     name: name.clone(),
                     count: sent.count,

@@ -98,13 +98,16 @@ impl Sink {
 
     /// Tells the server how far the series have come.
     async fn refresh(&mut self) {
-        for Refresh { namespace, name, count, observed, leader } in self.series.refresh(self.start.elapsed())
-        {
+        for refresh in self.series.refresh(self.start.elapsed()) {
+            let Refresh { slot, namespace, name, count, observed, leader } = refresh;
             let patch = json!({"series": {"count": count, "lastObservedTime": rfc3339_micros(observed)}});
             let place = (EventApi::EventsV1, namespace.as_str(), Some(name.as_str()));
             let call = call(place, Method::PATCH, MERGE_PATCH, &patch);
             if let Err(error) = self.send(leader.as_ref(), &call).await {
                 tracing::debug!(%error, name, "the count of a series was not told");
+                if error.is_not_found() {
+                    self.series.gone(&slot);
+                }
             }
         }
     }
@@ -158,6 +161,8 @@ impl Sink {
         let call = call((event.api, namespace(event), None), Method::POST, "application/json", &body);
         match self.send(event.leader.as_ref(), &call).await {
             Ok(_) => self.correlator(event.api).created(slot, &name),
+            // The answer to the first try was lost; the name is nobody else's.
+            Err(error) if error.is_already_exists() => self.correlator(event.api).created(slot, &name),
             Err(error) => self.failed(event, &error),
         }
     }

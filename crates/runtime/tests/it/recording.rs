@@ -1,10 +1,13 @@
 //! Events: counted, combined, never in the way.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use setpoint::recorder::EventApi;
 use setpoint::{Manager, ManagerOptions};
+use tower::BoxError;
 
 use crate::controllers::{CONFIG_MAPS, beside, config_map, until};
 use crate::fake::Fake;
@@ -88,6 +91,56 @@ async fn a_flood_of_equal_events_is_one_series_and_two_requests() {
     assert_eq!(fake.writes().len(), 3);
     assert_eq!(fake.bodies()[2]["series"]["count"], 500);
     assert!(!manager.metrics().encode().contains("setpoint_events_dropped_total{"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_series_that_the_server_forgot_is_begun_anew() {
+    let fake = Fake::new();
+    let object: ConfigMap = serde_json::from_value(config_map("a", "1")).unwrap();
+    let manager = Manager::new(fake.client(), ManagerOptions::default());
+    let recorder = manager.recorder("tester");
+    let created = || fake.writes().iter().filter(|call| call.starts_with("POST")).count();
+    beside(&manager, async {
+        for _ in 0..2 {
+            recorder.warning(&object, "Failing", "still");
+        }
+        until("it has begun", || fake.writes().len() == 2).await;
+        let name = fake.bodies()[0]["metadata"]["name"].as_str().unwrap().to_owned();
+        fake.remove("apis/events.k8s.io/v1/events", "default", &name);
+        for _ in 0..40 {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            recorder.warning(&object, "Failing", "still");
+        }
+        until("a second one", || created() == 2).await;
+    })
+    .await;
+}
+
+/// The server took the event, and its answer was lost: it is sent again, and refused as known.
+#[tokio::test(start_paused = true)]
+async fn an_event_whose_answer_was_lost_is_counted_on() {
+    let fake = Fake::new();
+    let object: ConfigMap = serde_json::from_value(config_map("a", "1")).unwrap();
+    let (through, lost) = (fake.client(), Arc::new(AtomicBool::new(false)));
+    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let (through, lost) = (through.clone(), Arc::clone(&lost));
+        async move {
+            let answer = through.send(request).await?;
+            match lost.swap(true, Ordering::SeqCst) {
+                false => Err(BoxError::from("the connection broke")),
+                true => Ok::<_, BoxError>(answer),
+            }
+        }
+    });
+    let manager = Manager::new(kube::Client::new(service, "default"), ManagerOptions::default());
+    let recorder = manager.recorder("tester");
+    for _ in 0..2 {
+        recorder.warning(&object, "Failing", "still");
+    }
+    beside(&manager, until("both are told", || fake.writes().len() == 3)).await;
+    let methods: Vec<String> =
+        fake.writes().iter().filter_map(|call| call.split(' ').next().map(str::to_owned)).collect();
+    assert_eq!(methods, ["POST", "POST", "PATCH"]);
 }
 
 #[tokio::test(start_paused = true)]

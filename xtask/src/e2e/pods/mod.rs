@@ -107,8 +107,13 @@ fn logs(kubectl: &Kubectl) -> Result<()> {
     ensure!(kubectl.ok(&["logs", "sh", "--since=1h", "--tail=2"])? == "two\nthree\n", "not since an hour");
     let stamped = kubectl.ok(&["logs", "sh", "--timestamps", "--tail=1"])?;
     ensure!(stamped.starts_with("20") && stamped.ends_with("Z three\n"), "no time in {stamped:?}");
+    kubectl.comes_to_print(&["logs", "pair", "-c", "real"], "real", SOON)?;
     ensure!(kubectl.ok(&["logs", "pair", "-c", "real"])? == "real\n", "not the container's");
-    kubectl.prints(&["logs", "pair", "-c", "pretend"], "simulated container pretend started")?;
+    kubectl.comes_to_print(
+        &["logs", "pair", "-c", "pretend"],
+        "simulated container pretend started",
+        SOON,
+    )?;
     kubectl.comes_to_print(&["get", "pod", "crash"], "CrashLoopBackOff", SOON)?;
     ensure!(
         kubectl.ok(&["logs", "crash", "--previous"])? == "before the end\n",

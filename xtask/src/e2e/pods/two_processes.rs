@@ -48,6 +48,7 @@ fn both(kubectl: &Kubectl) -> Result<()> {
     let mut forwards = Vec::new();
     for pod in ["on-0", "on-1"] {
         kubectl.comes_to_print(&["logs", pod, "-c", "main"], "listening on 127.", SOON)?;
+        kubectl.comes_to_print(&["logs", pod, "-c", "sh"], "here", SOON)?;
         ensure!(kubectl.ok(&["logs", pod, "-c", "sh"])? == "here\n", "not the log of {pod}");
         let ran = kubectl.ok(&["exec", pod, "-c", "sh", "--", "sh", "-c", "echo $HOSTNAME"])?;
         ensure!(ran.trim() == pod, "exec in {pod} said {ran:?}");
