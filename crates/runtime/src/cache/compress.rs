@@ -36,6 +36,14 @@ impl Body {
         }
     }
 
+    /// How long the JSON is.
+    pub fn length(&self) -> usize {
+        match self {
+            Body::Raw(bytes) => bytes.len(),
+            Body::Packed { length, .. } | Body::Derived { length, .. } => *length as usize,
+        }
+    }
+
     /// Bytes of its own: what it shares with others is not counted.
     pub fn stored_bytes(&self) -> usize {
         match self {

@@ -285,6 +285,14 @@ impl Object {
         }
     }
 
+    /// How long the longest text is that it takes to read it: its JSON, or the base that it differs from.
+    pub(super) fn longest_text(&self) -> usize {
+        match &self.0.body {
+            Body::Derived { base, length, .. } => base.length().max(*length as usize),
+            body => body.length(),
+        }
+    }
+
     /// The same object compressed, or `None` when that gains nothing.
     pub(super) fn packed_with(&self, packer: &mut Packer) -> Option<Object> {
         let entry = &*self.0;

@@ -17,6 +17,10 @@ const SMALLEST_AVERAGE: usize = 512;
 const RAW_BYTES: u64 = 8 * 1024 * 1024;
 /// Samples that a dictionary is trained on, at most.
 const SAMPLES: usize = 256;
+/// Bytes of all samples, at most: they are held in memory, and a training takes time for each.
+const SAMPLED_BYTES: usize = 4 * 1024 * 1024;
+/// A larger object is no sample: a dictionary takes several.
+const LARGEST_SAMPLE: usize = SAMPLED_BYTES / 8;
 /// A kind that has grown this many times since its dictionary was trained gets a new one.
 const GROWTH: usize = 8;
 /// Objects that are compressed anew between two pauses.
@@ -37,9 +41,11 @@ pub(crate) struct Training {
 
 type Begin = Box<dyn FnOnce() + Send>;
 
-/// Every n-th object, n doubling as they become many, so that samples cover all namespaces evenly.
+/// Every n-th object, n doubling as they become many or large, so that samples cover all namespaces evenly.
 struct Sampler {
     samples: Vec<Object>,
+    /// Of the samples, each with the text that it is a difference from.
+    bytes: usize,
     stride: usize,
     seen: usize,
     /// Bytes that were kept raw.
@@ -49,7 +55,7 @@ struct Sampler {
 
 impl Default for Sampler {
     fn default() -> Self {
-        Sampler { samples: Vec::new(), stride: 1, seen: 0, raw: 0, next_check: RAW_BYTES }
+        Sampler { samples: Vec::new(), bytes: 0, stride: 1, seen: 0, raw: 0, next_check: RAW_BYTES }
     }
 }
 
@@ -57,15 +63,7 @@ impl Sampler {
     /// Tells whether it is time to look whether a dictionary is due.
     fn offer(&mut self, object: &Object, base_bytes: u64) -> bool {
         if self.seen.is_multiple_of(self.stride) {
-            if self.samples.len() == SAMPLES {
-                let mut index = 0;
-                self.samples.retain(|_| {
-                    index += 1;
-                    index % 2 == 1
-                });
-                self.stride *= 2;
-            }
-            self.samples.push(object.clone());
+            self.sample(object);
         }
         self.seen += 1;
         self.raw += object.raw_bytes() as u64;
@@ -74,6 +72,25 @@ impl Sampler {
             self.next_check *= 2;
         }
         grown
+    }
+
+    fn sample(&mut self, object: &Object) {
+        let length = object.longest_text();
+        if length > LARGEST_SAMPLE {
+            return;
+        }
+        // Seven of the largest have room, so this ends.
+        while self.samples.len() == SAMPLES || self.bytes + length > SAMPLED_BYTES {
+            let mut index = 0;
+            self.samples.retain(|_| {
+                index += 1;
+                index % 2 == 1
+            });
+            self.bytes = self.samples.iter().map(Object::longest_text).sum();
+            self.stride *= 2;
+        }
+        self.samples.push(object.clone());
+        self.bytes += length;
     }
 }
 
@@ -242,5 +259,22 @@ mod tests {
             settle(&training, &store).await;
             assert_eq!((training.version(), store.bytes()), (0, before));
         }
+    }
+    #[test]
+    fn samples_are_few_where_objects_are_large() {
+        let mut ingest = Ingest::new(IngestOptions::default());
+        let mut sampler = Sampler::default();
+        let mut offer = |number: usize, size: usize| {
+            let text = "x".repeat(size);
+            let json = format!(r#"{{"metadata":{{"name":"{number}"}},"data":"{text}"}}"#);
+            sampler.offer(&ingest.object(json.as_bytes()).unwrap(), 0);
+            let held: usize = sampler.samples.iter().map(Object::raw_bytes).sum();
+            assert!(held <= SAMPLED_BYTES, "{held} in {}", sampler.samples.len());
+            sampler.samples.len()
+        };
+        assert_eq!(offer(0, LARGEST_SAMPLE), 0, "too large");
+        let counts: Vec<usize> = (1..200).map(|number| offer(number, 100_000)).collect();
+        assert!(counts.iter().skip(50).all(|count| *count >= 16), "{counts:?}");
+        assert!((200..3_000).map(|number| offer(number, 600)).max() > Some(200), "small ones again");
     }
 }
