@@ -36,9 +36,17 @@ impl FirstState {
         false
     }
 
+    /// Takes an object away, unless a newer one has come under its name already: the word of its predecessor was late.
     pub fn delete(&mut self, object: &Object) {
-        self.by_key().remove(object.key());
-        self.gone.insert(object.key().clone(), object.revision());
+        let revision = object.revision();
+        let by_key = self.by_key();
+        // Revision zero means that the server's resourceVersion is no number: then order of arrival decides.
+        if by_key.get(object.key()).is_some_and(|known| revision != 0 && revision < known.revision()) {
+            return;
+        }
+        by_key.remove(object.key());
+        let gone = self.gone.entry(object.key().clone()).or_default();
+        *gone = revision.max(*gone);
     }
 
     fn by_key(&mut self) -> &mut BTreeMap<Key, Object> {

@@ -177,6 +177,27 @@ fn a_streamed_state_goes_on_as_the_watch() {
 }
 
 #[test]
+fn a_late_word_of_a_predecessor_takes_nothing_from_a_streamed_state() {
+    let mut play = Play::new(true);
+    play.begin();
+    play.opens();
+    let gone = |name, revision| WatchEvent::Deleted(object(name, revision));
+    for event in [
+        added("anew", 6),
+        gone("anew", 5),
+        gone("twice", 8),
+        gone("twice", 3),
+        added("twice", 7),
+        added("once", 4),
+        gone("once", 4),
+    ] {
+        assert_eq!(play.hears(event), None);
+    }
+    play.hears(end("10"));
+    assert_eq!(replaced(&play.deltas), [(10, vec!["anew".to_owned()])]);
+}
+
+#[test]
 fn a_server_that_never_marks_the_end_gets_a_list_and_is_asked_to_stream_once_more() {
     let mut play = Play::new(true);
     play.begin();

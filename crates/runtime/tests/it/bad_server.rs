@@ -150,7 +150,10 @@ async fn run(seed: u64) {
     world.judge(move |asked| {
         requests += 1;
         let bad = requests <= BAD_REQUESTS && judge.below(5) > 0;
-        if bad { misdeed(&judge, asked) } else { nuisance(&judge) }
+        let late = asked.streams_state() && judge.below(4) == 0;
+        let late_end = late.then(|| 1 + judge.below(6) as usize);
+        let misdeed = if bad { misdeed(&judge, asked) } else { nuisance(&judge) };
+        Misdeed { late_end, ..misdeed }
     });
     let informer = informer(&world, seed, &random);
     let truth = || {

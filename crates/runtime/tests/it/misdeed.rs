@@ -29,6 +29,8 @@ pub struct Misdeed {
     pub last_words: Option<(usize, Value)>,
     /// The bookmark behind the first state is never sent.
     pub no_end_bookmark: bool,
+    /// The bookmark behind the first state comes only behind so many changes.
+    pub late_end: Option<usize>,
     /// Every event is sent twice.
     pub duplicate: bool,
     /// Pairs of events change places.

@@ -265,7 +265,7 @@ impl World {
                 let prefix = asked.namespace().map(|namespace| format!("{namespace}/")).unwrap_or_default();
                 let objects = state.objects.iter().filter(|(key, _)| key.starts_with(&prefix));
                 events.extend(objects.map(|(_, object)| event("ADDED", object)));
-                if !misdeed.no_end_bookmark {
+                if !misdeed.no_end_bookmark && misdeed.late_end.is_none() {
                     events.push(event("BOOKMARK", &bookmark(state.revision, true)));
                 }
                 from = state.revision;
@@ -284,6 +284,7 @@ impl World {
             from,
             ends: tokio::time::Instant::now() + Duration::from_secs(seconds),
             quiet: misdeed.bookmarks_only,
+            end_after: misdeed.late_end.filter(|_| asked.streams_state() && !misdeed.no_end_bookmark),
         };
         self.lock().open_watches += 1;
         let live = futures::stream::unfold(live, Live::next).flat_map(futures::stream::iter);
@@ -298,6 +299,8 @@ struct Live {
     from: u64,
     ends: tokio::time::Instant,
     quiet: bool,
+    /// Changes before the bookmark behind the first state.
+    end_after: Option<usize>,
 }
 
 impl Live {
@@ -339,7 +342,14 @@ impl Live {
         let own =
             |change: &&Change| self.namespace.as_ref().is_none_or(|namespace| *namespace == change.namespace);
         let new = state.history.iter().filter(|change| change.revision > self.from);
-        let events = new.filter(own).map(|change| event(change.kind, &change.object)).collect();
+        let mut events = Vec::new();
+        for change in new.filter(own) {
+            events.push(event(change.kind, &change.object));
+            self.end_after = self.end_after.map(|left| left.saturating_sub(1));
+            if self.end_after.take_if(|left| *left == 0).is_some() {
+                events.push(event("BOOKMARK", &bookmark(change.revision, true)));
+            }
+        }
         self.from = state.revision.max(self.from);
         Some(events)
     }
