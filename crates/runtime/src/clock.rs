@@ -1,8 +1,18 @@
 //! The wall clock of a process: a base that is read once, plus tokio's elapsed time.
 
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp};
 use setpoint_api::Clock;
 use tokio::time::Instant;
+
+/// What a time without an end comes to: clocks cannot count further.
+const FOR_EVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
+
+/// When `time` is over, also where it is [`Duration::MAX`]: the sum of the two panics.
+pub(crate) fn after(begin: Instant, time: Duration) -> Instant {
+    begin.checked_add(time).unwrap_or_else(|| begin + FOR_EVER)
+}
 
 /// A clock that starts at `base` and advances with tokio's time: a test that pauses or advances tokio's time
 /// moves it along.
@@ -28,7 +38,6 @@ pub fn system_clock() -> Clock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[tokio::test(start_paused = true)]
     async fn the_clock_follows_paused_time() {

@@ -10,7 +10,7 @@ use super::event::Event;
 use super::feed::FeedOptions;
 use super::mailbox::SubscribeOptions;
 use super::metrics::InformerMetrics;
-use super::subscription::{Direct, HandlerLag, Postbox, Subscription, SyncHandle};
+use super::subscription::{Direct, HandlerLag, Postbox, Resync, Subscription, SyncHandle};
 use crate::cache::{Index, IndexConflict, Lister, Scope, Snapshot, Store, Training};
 use crate::delta::Delta;
 use crate::latch::Latch;
@@ -138,6 +138,7 @@ impl Core {
         options: &SubscribeOptions,
         direct: Option<Direct>,
     ) -> Subscription {
+        let resync = Resync::new(options);
         let mut subscribers = self.subscribers.lock().expect("no holder of this lock panics");
         let postbox = Postbox::new(options.capacity, direct, self.metrics.clone());
         let present = self.store.snapshot();
@@ -145,7 +146,7 @@ impl Core {
         if self.synced.is_set() {
             postbox.mark_upstream_synced();
         }
-        let subscription = Subscription::new(postbox, Arc::downgrade(self), options);
+        let subscription = Subscription::new(postbox, Arc::downgrade(self), resync);
         // Of a kind at rest no event comes by to leave out those that are gone.
         subscribers.retain(|postbox| postbox.strong_count() > 0);
         subscribers.push(subscription.postbox());

@@ -12,6 +12,7 @@ use super::mailbox::{Mailbox, SubscribeOptions};
 use super::metrics::InformerMetrics;
 use super::shared::Core;
 use crate::cache::Snapshot;
+use crate::clock::after;
 use crate::key::Key;
 use crate::latch::Latch;
 
@@ -52,10 +53,17 @@ pub(super) struct Postbox {
     metrics: Arc<InformerMetrics>,
 }
 
-struct Resync {
+pub(super) struct Resync {
     period: Duration,
     due: Instant,
     running: Option<Running>,
+}
+
+impl Resync {
+    pub fn new(options: &SubscribeOptions) -> Option<Self> {
+        let period = options.resync?.max(SHORTEST_RESYNC);
+        Some(Resync { period, due: after(Instant::now(), period), running: None })
+    }
 }
 
 /// What is being delivered again.
@@ -198,11 +206,7 @@ impl Postbox {
 }
 
 impl Subscription {
-    pub(super) fn new(shared: Arc<Postbox>, core: Weak<Core>, options: &SubscribeOptions) -> Self {
-        let resync = options.resync.map(|period| {
-            let period = period.max(SHORTEST_RESYNC);
-            Resync { period, due: Instant::now() + period, running: None }
-        });
+    pub(super) fn new(shared: Arc<Postbox>, core: Weak<Core>, resync: Option<Resync>) -> Self {
         Subscription { shared, core, resync }
     }
 
@@ -266,7 +270,7 @@ impl Subscription {
         if now < resync.due {
             return;
         }
-        resync.due = now + resync.period;
+        resync.due = after(now, resync.period);
         if let Some(core) = self.core.upgrade().filter(|_| self.shared.synced.is_set()) {
             let (snapshot, behind) = core.begin_resync(&self.shared);
             resync.running = Some(Running { snapshot, last: None, behind, since: 0 });

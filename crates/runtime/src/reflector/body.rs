@@ -6,6 +6,7 @@ use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use tokio::time::{Instant, timeout_at};
 
+use crate::clock::after;
 use crate::watch::{WatchFailure, WatchStream};
 
 /// Bytes that buy a body another deadline: a large list may take long on a slow network, as long as it comes. What is
@@ -19,14 +20,14 @@ pub(super) async fn whole(
     deadline: Duration,
 ) -> Result<Bytes, WatchFailure> {
     let (mut pieces, mut length) = (Vec::new(), 0);
-    let (mut due, mut next) = (begun + deadline, PROGRESS);
+    let (mut due, mut next) = (after(begun, deadline), PROGRESS);
     loop {
         let piece = timeout_at(due, body.next()).await.map_err(|_| WatchFailure::Deadline(deadline))?;
         let Some(piece) = piece.transpose()? else { return Ok(join(pieces, length)) };
         length += piece.len();
         pieces.push(piece);
         if length >= next {
-            (due, next) = (Instant::now() + deadline, length + PROGRESS);
+            (due, next) = (after(Instant::now(), deadline), length + PROGRESS);
         }
     }
 }

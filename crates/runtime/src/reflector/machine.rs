@@ -9,6 +9,7 @@ use super::backoff::Backoff;
 use super::first_state::FirstState;
 use super::options::ReflectorOptions;
 use crate::cache::Object;
+use crate::clock::after;
 use crate::delta::Delta;
 use crate::revision::{Revision, parse_revision};
 use crate::watch::{ListRequest, WatchFailure, WatchRequest};
@@ -150,8 +151,9 @@ impl Machine {
     pub fn deadline(&self) -> Option<Instant> {
         match &self.phase {
             Phase::Streaming { heard, moved, .. } => {
-                let silence = *heard + self.options.sync_deadline;
-                Some(silence.min(*moved + self.options.sync_deadline * PATIENCE))
+                let sync_deadline = self.options.sync_deadline;
+                let silence = after(*heard, sync_deadline);
+                Some(silence.min(after(*moved, sync_deadline.saturating_mul(PATIENCE))))
             }
             // A watch that has had one has one each minute; before that, where nothing happens, none may come.
             Phase::Watching { heard, ends, bookmarked: true, .. } => Some((*heard + DEAF).min(*ends)),
@@ -483,7 +485,7 @@ impl Machine {
 
     fn timeout_seconds(&self) -> u32 {
         let shortest = self.options.shortest_watch.as_secs().max(1);
-        u32::try_from(shortest + self.random.below(shortest)).unwrap_or(u32::MAX)
+        u32::try_from(shortest.saturating_add(self.random.below(shortest))).unwrap_or(u32::MAX)
     }
 }
 

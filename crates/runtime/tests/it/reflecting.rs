@@ -9,8 +9,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 use setpoint::{
     ClientListerWatcher, DeltaQueue, FactoryOptions, InformerFactory, ListRequest, ListerWatcher, Random,
-    Reflector, ReflectorOptions, Scope, SharedInformer, Store, Target, WatchFailure, WatchRequest,
-    WatchStream, connect_with,
+    Reflector, ReflectorOptions, Scope, SharedInformer, Store, SubscribeOptions, Target, WatchFailure,
+    WatchRequest, WatchStream, connect_with,
 };
 use tokio::time::Instant;
 
@@ -93,6 +93,32 @@ async fn a_kind_at_rest_is_watched_for_hours_without_a_new_state() {
     assert!(asked.len() > 15, "{}", asked.len());
     assert!(asked.iter().skip(1).all(|asked| asked.is_watch() && !asked.streams_state()));
     assert_eq!(informer.metrics().replaces.get(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_time_may_be_as_long_as_can_be() {
+    for watch_list in [true, false] {
+        let world = World::new();
+        world.put("a", "x", &json!({}));
+        let reflector = ReflectorOptions {
+            watch_list,
+            sync_deadline: Duration::MAX,
+            request_deadline: Duration::MAX,
+            shortest_watch: Duration::MAX,
+            ..ReflectorOptions::default()
+        };
+        let options = FactoryOptions { reflector, ..FactoryOptions::default() };
+        let informer = InformerFactory::new(world.client(), options).informer(Target::of::<ConfigMap>());
+        informer.start();
+        let synced = tokio::time::timeout(Duration::from_secs(1), informer.wait_synced()).await;
+        assert!(synced.is_ok(), "watch_list: {watch_list}");
+        let handler = SubscribeOptions { resync: Some(Duration::MAX), capacity: usize::MAX };
+        let mut events = informer.subscribe(&handler);
+        assert!(events.recv().await.is_some());
+        world.put("a", "x", &json!({"value": "1"}));
+        assert!(events.recv().await.is_some());
+        assert_eq!(informer.metrics().watch_panics.get(), 0);
+    }
 }
 
 /// A lister-watcher of somebody's, with a mistake in it: every other watch panics.
