@@ -64,10 +64,9 @@ impl InformerMetrics {
         self.failure.lock().expect("no holder of this lock panics").clone()
     }
 
-    /// Notes a failure. Tells whether it is another one than that of the request before.
-    pub(crate) fn note_failure(&self, failure: &WatchFailure) -> bool {
-        let mut last = self.failure.lock().expect("no holder of this lock panics");
-        last.replace(failure.clone()).as_ref() != Some(failure)
+    /// Notes a failure.
+    pub(crate) fn note_failure(&self, failure: &WatchFailure) {
+        *self.failure.lock().expect("no holder of this lock panics") = Some(failure.clone());
     }
 
     /// Notes a request that went well.

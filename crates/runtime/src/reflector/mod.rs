@@ -87,6 +87,8 @@ struct State {
     ingest: Ingest,
     request_deadline: Duration,
     metrics: Arc<InformerMetrics>,
+    /// What each verb failed with, until it goes well again.
+    failing: Vec<(&'static str, WatchFailure)>,
     /// What logs call the objects.
     kind: Option<String>,
     /// Where the version reached is written for others to read, if anyone asked.
@@ -145,6 +147,7 @@ impl Reflector {
             machine: Machine::new(options, random),
             ingest: Ingest::new(ingest),
             metrics,
+            failing: Vec::new(),
             kind,
             last_version: None,
         }))
@@ -206,7 +209,7 @@ impl State {
             decode::list_page(&body, &mut self.ingest, || self.metrics.undecodable.add(1))
         });
         match &page {
-            Ok(_) => self.metrics.note_success(),
+            Ok(_) => self.note_success("list"),
             Err(failure) => self.note_failure("list", failure),
         }
         let mut deltas = Vec::new();
@@ -234,7 +237,7 @@ impl State {
                 Err(command.expect("a watch that did not open is followed by another command"))
             }
             Ok(stream) => {
-                self.metrics.note_success();
+                self.note_success("watch");
                 match self.machine.opened(Ok(()), now) {
                     Some(command) => Err(command),
                     None => Ok(stream),
@@ -381,15 +384,26 @@ impl State {
         self.metrics.queued.set(sink.waiting() as u64);
     }
 
-    fn note_failure(&self, verb: &'static str, failure: &WatchFailure) {
+    fn note_success(&mut self, verb: &'static str) {
+        self.metrics.note_success();
+        // With a watch all is well: a list may not be asked for again. A list says nothing of the right to watch.
+        self.failing.retain(|(failing, _)| verb != "watch" && *failing != verb);
+    }
+
+    fn note_failure(&mut self, verb: &'static str, failure: &WatchFailure) {
         self.metrics.watch_errors.add(1);
-        let kind = self.kind.as_deref();
-        // A version that the server has no more is part of its life. What lasts is said once, not at each try.
+        self.metrics.note_failure(failure);
+        // What lasts is said once, not at each try. Who lacks a right mostly lacks it for both verbs.
+        let is_known = self.failing.iter().any(|(_, known)| known.is_like(failure));
+        self.failing.retain(|(failing, _)| *failing != verb);
+        self.failing.push((verb, failure.clone()));
+        // A version that the server has no more is part of its life.
         let is_usual = matches!(failure, WatchFailure::Expired(_) | WatchFailure::TooLarge(_));
-        if self.metrics.note_failure(failure) && !is_usual {
-            tracing::warn!(kind, verb, %failure, "the request failed; it is tried again");
-        } else {
+        let kind = self.kind.as_deref();
+        if is_known || is_usual {
             tracing::debug!(kind, verb, %failure, "the request failed");
+        } else {
+            tracing::warn!(kind, verb, %failure, "the request failed; it is tried again");
         }
     }
 }

@@ -85,3 +85,16 @@ pub enum WatchFailure {
     #[error("no answer within {0:?}")]
     Deadline(Duration),
 }
+
+impl WatchFailure {
+    /// Whether both have one cause, as far as can be told: texts also say which request it was.
+    pub(crate) fn is_like(&self, other: &WatchFailure) -> bool {
+        match (self, other) {
+            (
+                WatchFailure::Status { code, reason, .. },
+                WatchFailure::Status { code: other_code, reason: other_reason, .. },
+            ) => code == other_code && reason == other_reason,
+            _ => std::mem::discriminant(self) == std::mem::discriminant(other),
+        }
+    }
+}

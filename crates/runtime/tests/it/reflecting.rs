@@ -1,19 +1,20 @@
 //! What a reflector makes of a server that is slow, silent, or has another in its place.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 use setpoint::{
-    ClientListerWatcher, DeltaQueue, FactoryOptions, InformerFactory, ListRequest, ListerWatcher, Random,
-    Reflector, ReflectorOptions, Scope, SharedInformer, Store, SubscribeOptions, Target, WatchFailure,
-    WatchRequest, WatchStream, connect_with,
+    ClientListerWatcher, Connect, DeltaQueue, FactoryOptions, InformerFactory, ListRequest, ListerWatcher,
+    Random, Reflector, ReflectorOptions, Scope, SharedInformer, Store, SubscribeOptions, Target,
+    WatchFailure, WatchRequest, WatchStream, connect_with,
 };
 use tokio::time::Instant;
 
+use crate::logging::Listener;
 use crate::misdeed::Misdeed;
 use crate::world::{World, failure};
 
@@ -118,6 +119,69 @@ async fn a_time_may_be_as_long_as_can_be() {
         world.put("a", "x", &json!({"value": "1"}));
         assert!(events.recv().await.is_some());
         assert_eq!(informer.metrics().watch_panics.get(), 0);
+    }
+}
+
+/// Lacks the right to watch, and perhaps that to list, as long as `lacks` says so. Each time it is told so in other words.
+#[derive(Clone)]
+struct Unprivileged {
+    inner: Arc<ClientListerWatcher>,
+    may_list: bool,
+    lacks: Arc<AtomicBool>,
+    tries: Arc<AtomicUsize>,
+}
+
+impl Unprivileged {
+    fn refused(&self, verb: &str) -> Option<WatchFailure> {
+        let number = self.tries.fetch_add(1, Ordering::SeqCst);
+        let message = format!("cannot {verb} (request {number})");
+        let refused = WatchFailure::Status { code: 403, reason: "Forbidden".to_owned(), message };
+        self.lacks.load(Ordering::SeqCst).then_some(refused)
+    }
+}
+
+impl ListerWatcher for Unprivileged {
+    fn list(&self, request: ListRequest) -> BoxFuture<'static, Result<WatchStream, WatchFailure>> {
+        match self.refused("list").filter(|_| !self.may_list) {
+            Some(refused) => Box::pin(std::future::ready(Err(refused))),
+            None => self.inner.list(request),
+        }
+    }
+
+    fn watch(&self, request: WatchRequest) -> BoxFuture<'static, Result<WatchStream, WatchFailure>> {
+        match self.refused("watch") {
+            Some(refused) => Box::pin(std::future::ready(Err(refused))),
+            None => self.inner.watch(request),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_right_that_is_missing_is_warned_of_once_until_it_was_there() {
+    for may_list in [false, true] {
+        let listener = Listener::default();
+        let _listens = listener.listen();
+        let world = World::new();
+        let (lacks, tries) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicUsize::new(0)));
+        let (client, lacked, tried) = (world.client(), Arc::clone(&lacks), Arc::clone(&tries));
+        let connect: Connect = Arc::new(move |target, namespace| {
+            let inner = Arc::new(ClientListerWatcher::new(client.clone(), target, namespace));
+            Arc::new(Unprivileged { inner, may_list, lacks: lacked.clone(), tries: tried.clone() })
+        });
+        let factory = InformerFactory::with_connect(connect, FactoryOptions::default());
+        let target = Target::of::<ConfigMap>().in_namespaces(["a", "b"].map(str::to_owned));
+        let informer = factory.informer(target);
+        informer.start();
+        let hour = Duration::from_secs(3600);
+        tokio::time::sleep(hour).await;
+        assert!(tries.load(Ordering::SeqCst) > 100);
+        assert_eq!(listener.warnings().len(), 2, "once for each namespace: {:?}", listener.warnings());
+        lacks.store(false, Ordering::SeqCst);
+        tokio::time::sleep(hour).await;
+        assert!(informer.has_synced());
+        lacks.store(true, Ordering::SeqCst);
+        tokio::time::sleep(hour).await;
+        assert_eq!(listener.warnings().len(), 4, "it went well meanwhile: {:?}", listener.warnings());
     }
 }
 
