@@ -330,7 +330,8 @@ impl Machine {
             (Some(revision), Some(Version::Number(last))) if revision < *last => (None, true),
             (Some(revision), Some(Version::Number(last))) if revision == *last => (None, false),
             (Some(revision), _) => (Some(Version::Number(revision)), false),
-            (None, _) => (Some(Version::Text(text())), false),
+            // An object whose transform left nothing of it does not say its version, where that is no number.
+            (None, _) => (Some(text()).filter(|text| !text.is_empty()).map(Version::Text), false),
         };
         self.count_event(version.is_some(), disordered);
         if version.is_some() {

@@ -1,9 +1,12 @@
 //! Transcripts of the reflector's decisions at the end of a watch, row by row.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::machine::{Command, WatchEvent};
 use super::machine_tests::{Play, SLEEP, SLEEP_LONGER, added, bookmark, busy, end, expired, too_large};
+use crate::cache::{Ingest, IngestOptions};
+use crate::delta::Delta;
 use crate::watch::WatchFailure;
 
 #[test]
@@ -30,6 +33,21 @@ fn a_very_short_watch_that_tells_nothing_new_is_waited_out_without_asking_for_th
     play.hears(bookmark("10"));
     assert_eq!(play.closes(), SLEEP);
     assert_eq!(play.wakes(), "watch from 10");
+}
+
+#[test]
+fn an_object_that_does_not_say_its_version_moves_none() {
+    let mut play = Play::watching();
+    let emptied =
+        IngestOptions { transform: Some(Arc::new(|_| Some(Vec::new()))), ..IngestOptions::default() };
+    let read = |options, version| {
+        let json = format!(r#"{{"metadata":{{"name":"a","resourceVersion":"{version}"}}}}"#);
+        WatchEvent::Modified(Ingest::new(options).object(json.as_bytes()).unwrap())
+    };
+    play.hears(read(IngestOptions::default(), "opaque-1"));
+    play.hears(read(emptied, "opaque-2"));
+    assert_eq!(play.closes(), "watch from opaque-1");
+    assert_eq!(play.deltas.iter().filter(|delta| matches!(delta, Delta::Updated(_))).count(), 2);
 }
 
 #[test]
