@@ -47,9 +47,9 @@ impl Default for FactoryOptions {
 /// How one informer differs from the others of its factory.
 #[derive(Clone, Default)]
 pub struct InformerOptions {
-    /// Changes objects before they are cached. Of an object that it panics on the metadata alone is cached: typed
-    /// reads of it are an error, all others go on. It is counted (`setpoint_informer_transform_panics_total`) and
-    /// logged by its key.
+    /// Changes objects before they are cached. Of an object that it panics on, or leaves nothing of, the metadata alone
+    /// is cached: typed reads of it are an error, all others go on. It is counted
+    /// (`setpoint_informer_transform_panics_total`) and logged by its key.
     pub transform: Option<Transform>,
     /// Bytes of decoded objects that its cache keeps.
     pub decoded_bytes: Option<usize>,

@@ -109,9 +109,11 @@ const SERIES: [Series; 24] = [
     counter("setpoint_informer_watch_panics", "Watches that were begun anew after a panic.", |informer| {
         informer.metrics().watch_panics.get()
     }),
-    counter("setpoint_informer_transform_panics", "Objects that the transform panicked on.", |informer| {
-        informer.metrics().transform_panics.get()
-    }),
+    counter(
+        "setpoint_informer_transform_panics",
+        "Objects that the transform panicked on or left nothing of.",
+        |informer| informer.metrics().transform_panics.get(),
+    ),
     counter(
         "setpoint_informer_index_panics",
         "Objects that the function of an index panicked on.",

@@ -44,7 +44,7 @@ pub struct InformerMetrics {
     pub handler_merged: Counter,
     /// Events that a handler panicked on.
     pub handler_panics: Counter,
-    /// Objects that are cached without a body, because the transform panicked on them.
+    /// Objects that are cached without a body, because the transform panicked on them or left nothing.
     pub transform_panics: Counter,
     /// How long it takes to bring deltas into the cache and to the handlers' mailboxes.
     pub(crate) processing: Processing,

@@ -1,4 +1,4 @@
-//! What becomes of an object that its informer's transform panics on.
+//! What becomes of an object that its informer's transform cannot handle.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -8,18 +8,18 @@ use crate::cache::{Metadata, Text, Transform};
 use crate::key::join_key;
 
 /// `transform`, with a panic kept to the object that it happened on: of that one nothing is cached but its metadata.
-/// What the transform was to take out of it may be what must not be kept.
+/// What the transform was to take out of it may be what must not be kept. So it is where the transform leaves nothing.
 pub(crate) fn guarded(transform: Transform, kind: String, metrics: Arc<InformerMetrics>) -> Transform {
     Arc::new(move |json| {
-        std::panic::catch_unwind(AssertUnwindSafe(|| transform(json))).unwrap_or_else(|_| {
-            metrics.transform_panics.add(1);
-            tracing::error!(
-                kind,
-                key = key(json),
-                "a transform panicked: the object is cached without a body"
-            );
-            Some(Vec::new())
-        })
+        let transformed = std::panic::catch_unwind(AssertUnwindSafe(|| transform(json)));
+        let what = match transformed {
+            Ok(Some(json)) if json.is_empty() => "left nothing",
+            Ok(transformed) => return transformed,
+            Err(_) => "panicked",
+        };
+        metrics.transform_panics.add(1);
+        tracing::error!(kind, key = key(json), "a transform {what}: the object is cached without a body");
+        Some(Vec::new())
     })
 }
 

@@ -4,7 +4,9 @@
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::PartialObjectMeta;
 use serde_json::json;
-use setpoint::{Event, Index, InformerOptions, LabelMatcher, SubscribeOptions, Target, Transform, Waited};
+use setpoint::{
+    Event, Index, InformerOptions, LabelMatcher, SubscribeOptions, Target, Transform, Waited, remove_paths,
+};
 
 use crate::informers::factory;
 use crate::logging::Listener;
@@ -56,6 +58,27 @@ async fn a_transform_that_panics_concerns_that_object_alone() {
     for (error, key) in errors.iter().zip(["a/bad", "a/good"]) {
         assert!(error.contains("ConfigMap") && error.contains(key) && !error.contains("marzipan"), "{error}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_read_keeps_nothing_that_was_to_be_removed() {
+    let world = World::new();
+    let nested = (0..130).fold(json!("marzipan"), |value, _| json!([value]));
+    world.put("a", "bad", &nested);
+    world.put("a", "good", &json!({"value": "marzipan"}));
+    let factory = factory(&world);
+    let options =
+        InformerOptions { transform: Some(remove_paths(["data.value"])), ..InformerOptions::default() };
+    let informer = factory.informer_with(Target::of::<ConfigMap>(), &options);
+    informer.start();
+    informer.wait_synced().await;
+    for name in ["a/bad", "a/good"] {
+        let json = informer.store().get(name).unwrap().json().into_owned();
+        assert!(!String::from_utf8(json).unwrap().contains("marzipan"), "{name}");
+    }
+    assert!(informer.lister::<ConfigMap>().get(Some("a"), "bad").is_err());
+    assert!(informer.lister::<ConfigMap>().get(Some("a"), "good").unwrap().is_some());
+    assert_eq!(published(&factory, "setpoint_informer_transform_panics_total"), 1);
 }
 
 #[tokio::test(start_paused = true)]
