@@ -50,10 +50,23 @@ struct Registry {
 /// A declared informer and why it is kept.
 struct Entry {
     declared: Declared,
-    /// Declared for good, until it is forgotten by name.
-    kept: bool,
+    /// Whole objects were declared for good, until they are forgotten by name.
+    whole: bool,
+    /// So was the metadata alone, which this informer has too.
+    metadata: bool,
     /// How many [`HeldInformer`]s there are.
     held: usize,
+}
+
+impl Entry {
+    /// Whether a target was declared for good: the whole objects, or their metadata alone.
+    fn kept(&mut self, metadata_only: bool) -> &mut bool {
+        if metadata_only { &mut self.metadata } else { &mut self.whole }
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.whole || self.metadata || self.held > 0
+    }
 }
 
 /// An informer that a manager keeps while this is held, also for reads: the last holder's drop ends it, unless it was
@@ -89,7 +102,7 @@ impl Drop for HeldInformer {
         let mut known = self.caches.write();
         if let Some(place) = known.iter().position(|entry| entry.declared.number == self.declared.number) {
             known[place].held -= 1;
-            if !known[place].kept && known[place].held == 0 {
+            if !known[place].is_wanted() {
                 known.remove(place);
             }
         }
@@ -138,11 +151,11 @@ impl Caches {
         self.0.known.read().expect("no holder of this lock panics")
     }
 
-    /// Keeps an informer until it is forgotten.
-    pub(crate) fn declare(&self, informer: SharedInformer) -> Declared {
+    /// Keeps an informer, of whole objects or for their `metadata_only`, until that is forgotten.
+    pub(crate) fn declare(&self, informer: SharedInformer, metadata_only: bool) -> Declared {
         let mut known = self.write();
         let entry = self.entry(&mut known, informer);
-        entry.kept = true;
+        *entry.kept(metadata_only) = true;
         entry.declared.clone()
     }
 
@@ -158,15 +171,20 @@ impl Caches {
         let same = |entry: &Entry| entry.declared.informer.target() == informer.target();
         let place = known.iter().position(same).unwrap_or_else(|| {
             let declared = Declared { number: self.0.next_number.fetch_add(1, Ordering::Relaxed), informer };
-            known.push(Entry { declared, kept: false, held: 0 });
+            known.push(Entry { declared, whole: false, metadata: false, held: 0 });
             known.len() - 1
         });
         &mut known[place]
     }
 
-    /// Stops keeping an informer.
+    /// Stops keeping an informer, unless it serves others too: whole objects and their metadata may share one.
     pub(crate) fn forget(&self, target: &Target) {
-        self.write().retain(|entry| entry.declared.informer.target() != target);
+        self.write().retain_mut(|entry| {
+            if entry.declared.informer.target().identity() == target.identity() {
+                *entry.kept(target.metadata_only) = false;
+            }
+            entry.is_wanted()
+        });
     }
 
     /// Stops keeping any, for good.

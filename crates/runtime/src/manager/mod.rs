@@ -235,7 +235,9 @@ impl Manager {
     /// As [`Manager::informer_of`], with options of its own, such as a transform of what is cached. Call it before the
     /// controllers of the same target are declared: an informer that others hold stays as it is.
     pub fn informer_with(&self, target: Target, options: &InformerOptions) -> SharedInformer {
-        let informer = self.0.core.caches.declare(self.0.factory.informer_with(target, options)).informer;
+        let metadata_only = target.metadata_only;
+        let informer = self.0.factory.informer_with(target, options);
+        let informer = self.0.core.caches.declare(informer, metadata_only).informer;
         if self.state().running.is_some() {
             informer.start();
         }
@@ -252,7 +254,9 @@ impl Manager {
         informer
     }
 
-    /// Stops keeping a kind: its informer ends when nobody else holds it. Reads of it are an error from then on.
+    /// Stops keeping a kind: its informer ends when nobody else holds it. Reads of it are an error from then on, unless a
+    /// controller or somebody else [holds](Manager::hold) it. Whole objects and their metadata are forgotten each by
+    /// itself.
     pub fn forget(&self, target: &Target) {
         self.0.core.caches.forget(target);
     }

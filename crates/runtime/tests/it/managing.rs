@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use serde_json::json;
 use setpoint::{
     Action, Context, Controller, Error, InformerOptions, LeaderElection, Manager, ManagerError,
     ManagerOptions, Request, SetupError, remove_paths,
@@ -12,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::controllers::{CONFIG_MAPS, beside, config_map, until};
 use crate::fake::Fake;
+use crate::world::World;
 
 type Log = Arc<Mutex<Vec<String>>>;
 
@@ -94,6 +96,46 @@ async fn a_resync_without_an_end_is_none() {
             .unwrap();
         beside(&manager, tokio::time::sleep(Duration::from_secs(24 * 3600))).await;
         assert_eq!(*log.lock().unwrap(), ["run"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_forgotten_is_watched_until_nobody_wants_it() {
+    for whole_first in [true, false] {
+        let world = World::new();
+        world.put("default", "x", &json!({}));
+        let manager = Manager::new(world.client(), ManagerOptions::default());
+        let whole = manager.target::<ConfigMap>();
+        let metadata = whole.clone().metadata_only();
+        let resource = whole.resource.clone();
+        let mut targets = [metadata, whole];
+        if whole_first {
+            targets.reverse();
+        }
+        for target in &targets {
+            manager.informer_of(target.clone());
+        }
+        beside(&manager, async {
+            let client = manager.client();
+            until("the watch is open", || world.open_watches() == 1).await;
+            for target in &targets {
+                let read = client.get_object(&resource, ("default", "x")).await;
+                assert!(read.unwrap().is_some(), "whole first: {whole_first}");
+                manager.forget(target);
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            assert_eq!(world.open_watches(), 0, "whole first: {whole_first}");
+            // The same for what a holder shared.
+            let held = manager.hold(targets[0].clone());
+            let shared = manager.hold(manager.target::<ConfigMap>());
+            manager.informer_of(targets[1].clone());
+            manager.forget(&targets[1]);
+            held.wait_synced().await;
+            assert!(client.get_object(&resource, ("default", "x")).await.unwrap().is_some());
+            drop((held, shared));
+            until("no watch is open", || world.open_watches() == 0).await;
+        })
+        .await;
     }
 }
 
