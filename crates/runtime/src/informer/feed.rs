@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures::FutureExt;
@@ -16,7 +17,7 @@ use super::shared::{Core, SharedInformer};
 use crate::cache::{IngestOptions, Object, Scope};
 use crate::delta::Delta;
 use crate::factory::Connect;
-use crate::reflector::{Reflector, ReflectorOptions, Sink};
+use crate::reflector::{Backoff, Reflector, ReflectorOptions, Sink};
 use crate::watch::{Namespaces, Target};
 
 /// What it takes to open a watch.
@@ -98,16 +99,39 @@ async fn watch_labelled(core: Arc<Core>, options: FeedOptions) {
 /// Not an `async fn`: what it takes to open a watch would be held for as long as the watch runs.
 fn watch_scope(core: Arc<Core>, options: FeedOptions, scope: Scope) -> impl Future<Output = ()> {
     core.store.add_scope(&scope);
-    let namespace = match &scope {
+    let options = Box::new(options);
+    async move {
+        let reflector = connected(&core, &options, &scope).await;
+        drop(options);
+        reflector.run_into(Apply { core, scope }).await;
+    }
+}
+
+/// A reflector of one scope. What it watches may be made by anybody's code: where that panics it is called again after a
+/// wait, or a cache would stay as it is for ever.
+async fn connected(core: &Core, options: &FeedOptions, scope: &Scope) -> Reflector {
+    let mut backoff = Backoff::new(options.random.clone());
+    loop {
+        let made = std::panic::catch_unwind(AssertUnwindSafe(|| reflector(core, options, scope)));
+        if let Ok(reflector) = made {
+            return reflector;
+        }
+        core.metrics.watch_panics.add(1);
+        let kind = core.target().resource.kind.as_str();
+        tracing::error!(kind, "the making of a watch panicked; it is tried again");
+        tokio::time::sleep(backoff.delay(Instant::now())).await;
+    }
+}
+
+fn reflector(core: &Core, options: &FeedOptions, scope: &Scope) -> Reflector {
+    let namespace = match scope {
         Scope::All => None,
         Scope::Namespace(name) => Some(&**name),
     };
     let lister_watcher = (options.connect)(core.target(), namespace);
-    let FeedOptions { reflector, random, ingest, .. } = options;
+    let FeedOptions { reflector, random, ingest, .. } = options.clone();
     let kind = core.target().resource.kind.clone();
-    let reflector =
-        Reflector::with(lister_watcher, reflector, random, ingest, core.metrics.clone(), Some(kind));
-    reflector.run_into(Apply { core, scope })
+    Reflector::with(lister_watcher, reflector, random, ingest, core.metrics.clone(), Some(kind))
 }
 
 /// Brings what a reflector learns straight into the cache and to the handlers' mailboxes: a queue between them would

@@ -26,7 +26,7 @@ pub struct InformerMetrics {
     pub replaces: Counter,
     /// Failures of a list or a watch, clean ends not counted.
     pub watch_errors: Counter,
-    /// Lists and watches that a lister-watcher panicked in.
+    /// Lists and watches that a lister-watcher panicked in, or was not made for because that panicked.
     pub watch_panics: Counter,
     /// Events received on watches, bookmarks included.
     pub events: Counter,

@@ -15,7 +15,7 @@ const CALM: Duration = Duration::from_secs(120);
 /// The delays of one watch: 800 ms doubling to 30 s, each stretched by up to its own length, so that many clients
 /// do not return together.
 #[derive(Debug)]
-pub(super) struct Backoff {
+pub(crate) struct Backoff {
     next: Duration,
     last_used: Option<Instant>,
     random: Random,

@@ -21,6 +21,7 @@ use futures::{FutureExt, StreamExt};
 use setpoint_api::Random;
 use tokio::time::{Instant, Sleep, timeout};
 
+pub(crate) use backoff::Backoff;
 pub use options::ReflectorOptions;
 
 use crate::cache::{Ingest, IngestOptions, Object, ObjectOptions};

@@ -230,6 +230,27 @@ async fn a_watch_that_panics_is_begun_anew() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_watch_whose_making_panics_is_made_again() {
+    let target = Target::of::<ConfigMap>;
+    for (target, panics) in [(target(), 2), (target().in_namespaces(["a", "b"].map(str::to_owned)), 3)] {
+        let world = World::new();
+        world.put("a", "x", &json!({}));
+        world.put("b", "x", &json!({}));
+        let (client, calls) = (world.client(), AtomicUsize::new(0));
+        let connect: Connect = Arc::new(move |target, namespace| {
+            assert!(calls.fetch_add(1, Ordering::SeqCst) >= panics, "this one panics");
+            Arc::new(ClientListerWatcher::new(client.clone(), target, namespace))
+        });
+        let factory = InformerFactory::with_connect(connect, FactoryOptions::default());
+        let informer = factory.informer(target);
+        informer.start();
+        let synced = tokio::time::timeout(Duration::from_secs(60), informer.wait_synced()).await;
+        assert!(synced.is_ok(), "it watches nothing");
+        assert_eq!((informer.store().len(), informer.metrics().watch_panics.get()), (2, panics as u64));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_first_state_may_take_as_long_as_it_needs_if_it_gets_on() {
     for watch_list in [true, false] {
         let world = World::new();
