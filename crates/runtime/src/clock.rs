@@ -6,8 +6,8 @@ use jiff::{SignedDuration, Timestamp};
 use setpoint_api::Clock;
 use tokio::time::Instant;
 
-/// What a time without an end comes to: clocks cannot count further.
-const FOR_EVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
+/// What a time without an end comes to: clocks cannot count much further.
+pub(crate) const FOR_EVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 
 /// When `time` is over, also where it is [`Duration::MAX`]: the sum of the two panics.
 pub(crate) fn after(begin: Instant, time: Duration) -> Instant {

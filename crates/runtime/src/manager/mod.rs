@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cache::FieldOwners;
 use crate::client::{Applied, Caches, Client, Core, HeldInformer, Identity, Kind, Transport, Writes};
+use crate::clock::FOR_EVER;
 use crate::controller::SetupError;
 use crate::error::Error;
 use crate::factory::{Connect, FactoryOptions, InformerFactory, InformerOptions};
@@ -30,8 +31,6 @@ use crate::watch::{ClientListerWatcher, Namespaces, Target};
 pub use options::ManagerOptions;
 pub use run::ManagerError;
 
-/// What a time without an end comes to: clocks cannot count much further.
-const FOR_EVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 /// How far the resync of a controller deviates at random, so that not all come at once.
 const RESYNC_JITTER: f64 = 0.1;
 

@@ -14,7 +14,8 @@ use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::{Addresses, FOR_EVER, Group, Manager, Runnable, SyncDeadline, Told};
+use super::{Addresses, Group, Manager, Runnable, SyncDeadline, Told};
+use crate::clock;
 use crate::error::Error;
 use crate::health::{Endpoints, serve};
 use crate::informer::{missing, wait_for_cache_sync};
@@ -387,8 +388,7 @@ impl Manager {
         leading: &mut Running,
         renewing: Option<Pin<&mut impl Future<Output = ()>>>,
     ) -> Result<(), ManagerError> {
-        let now = tokio::time::Instant::now();
-        let end = now.checked_add(self.0.options.grace_period).unwrap_or(now + FOR_EVER);
+        let end = clock::after(tokio::time::Instant::now(), self.0.options.grace_period);
         let finish = async {
             let (first, mut late) = leading.finish(end).await;
             let (second, later) = always.finish(end).await;
