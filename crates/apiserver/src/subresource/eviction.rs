@@ -30,7 +30,7 @@ pub(crate) async fn route(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
         if !ignores_budgets(&pod) {
             spend_budget(&writer, snapshot, txn, &pod)?;
         }
-        delete::decide(&writer, snapshot, txn, &entry, &options).map(|_| ())
+        delete::decide(ask, writer.now, snapshot, txn, &entry, &options).map(|_| ())
     };
     commit(ask, dry, decide).await?;
     let status =

@@ -16,7 +16,7 @@ use crate::error::{ApiError, Result};
 use crate::negotiate::{Format, Offer, body_format};
 use crate::server::{Ask, Body};
 use crate::verb::update::{may_go, seen};
-use crate::write::{Outcome, Writer, commit, put};
+use crate::write::{commit, put};
 use crate::{admission, body, conversion, form, object, respond};
 
 /// `meta/v1.DeleteOptions`.
@@ -54,25 +54,25 @@ const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
 impl DeleteOptions {
-    /// From the body, or from the query where there is no body.
+    /// From the body, or from the query where there is no body: beside a body the query says nothing, not even that
+    /// nothing is to happen.
     pub(crate) fn read(ask: &Ask, bytes: &[u8]) -> Result<Self> {
-        let mut options =
-            if bytes.is_empty() { DeleteOptions::from_query(ask)? } else { from_body(ask, bytes)? };
-        if options.dry_run.as_ref().is_none_or(Vec::is_empty) {
-            options.dry_run = Some(ask.info.query.all("dryRun").map(str::to_owned).collect());
-        }
+        let options = if bytes.is_empty() { DeleteOptions::from_query(ask)? } else { from_body(ask, bytes)? };
         options.check()?;
         Ok(options)
     }
 
     fn from_query(ask: &Ask) -> Result<Self> {
         let query = &ask.info.query;
+        let text = |name| query.get(name).filter(|text| !text.is_empty()).map(str::to_owned);
+        let (uid, resource_version) = (text("uid"), text("resourceVersion"));
+        let any = uid.is_some() || resource_version.is_some();
         Ok(DeleteOptions {
             grace_period_seconds: query.number("gracePeriodSeconds")?,
-            preconditions: None,
+            preconditions: any.then_some(Preconditions { uid, resource_version }),
             orphan_dependents: query.optional_flag("orphanDependents"),
             propagation_policy: query.get("propagationPolicy").map(str::to_owned),
-            dry_run: None,
+            dry_run: Some(query.all("dryRun").map(str::to_owned).collect()),
         })
     }
 
@@ -182,19 +182,24 @@ pub(crate) enum Deleted {
 pub(crate) async fn delete(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
     let options = DeleteOptions::read(ask, bytes)?;
     admission::namespace::may_delete(ask)?;
-    let writer = Writer::new(ask, "DeleteOptions")?;
+    let now = ask.server.options().clock.now();
     let decide = |snapshot: &Snapshot, txn: &mut Txn| {
         let key = ask.resource.key(&ask.info.namespace, &ask.info.name);
         let entry = snapshot.get(&key).ok_or_else(|| ApiError::not_found(&ask.resource, &ask.info.name))?;
         webhook(ask, snapshot, &entry, &options)?;
-        decide(&writer, snapshot, txn, &entry, &options)
+        decide(ask, now, snapshot, txn, &entry, &options)
     };
     let (deleted, events) = commit(ask, options.is_dry(), decide).await?;
     match deleted {
         Deleted::Terminating(value, key) => {
             let written = events.iter().find(|event| event.key == key).and_then(|event| event.new.clone());
-            let outcome = written.map_or(Outcome::Value(value), Outcome::Stored);
-            crate::verb::update::answer(ask, &[], StatusCode::OK, outcome).await
+            match written {
+                Some(entry) => form::one_entry(ask, StatusCode::OK, &*conversion::view(ask, entry).await?),
+                None if options.is_dry() => {
+                    form::one_value(ask, StatusCode::OK, conversion::read_back(ask, value).await?)
+                }
+                None => form::one_value(ask, StatusCode::OK, value),
+            }
         }
         Deleted::Gone(mut value) if ask.resource.rules.returns_deleted => {
             // The version of a deleted object is that of its deletion.
@@ -254,13 +259,13 @@ pub(crate) fn webhook(
 
 /// Decides whether the object goes now or begins to terminate.
 pub(crate) fn decide(
-    writer: &Writer<'_>,
+    ask: &Ask,
+    now: jiff::Timestamp,
     snapshot: &Snapshot,
     txn: &mut Txn,
     entry: &Arc<Entry>,
     options: &DeleteOptions,
 ) -> Result<Deleted> {
-    let ask = writer.ask;
     let live = conversion::live(ask, entry)?;
     options.check_preconditions(ask, &live, entry)?;
     let key = entry.key.to_vec();
@@ -270,9 +275,9 @@ pub(crate) fn decide(
     let grace = prepare::grace_period(&ask.resource.facts, &live, options.grace_period_seconds);
     let was_terminating = object::is_terminating(&live);
     if was_terminating {
-        shorten(&mut new, &live, grace, writer.now);
+        shorten(&mut new, &live, grace, now);
     } else {
-        begin(&mut new, grace.unwrap_or(0), writer.now);
+        begin(&mut new, grace.unwrap_or(0), now);
     }
     crate::crd::on_delete(ask, snapshot, txn, &mut new)?;
     if ask.resource.is("", "namespaces") {
@@ -287,7 +292,7 @@ pub(crate) fn decide(
         custom.to_storage(&ask.resource.version, &mut new);
     }
     if new != live {
-        put(ask, txn, key.clone(), &new, writer.now)?;
+        put(ask, txn, key.clone(), &new, now)?;
     }
     Ok(Deleted::Terminating(new, key))
 }

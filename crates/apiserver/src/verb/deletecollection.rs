@@ -11,13 +11,13 @@ use crate::form::{self, Listed};
 use crate::server::{Ask, Body};
 use crate::verb::delete::{DeleteOptions, decide, webhook};
 use crate::verb::list::{Selection, scope};
-use crate::write::{Writer, commit};
+use crate::write::commit;
 
 /// Deletes what the selectors select, each object in its own transaction, and answers with what that was.
 pub(crate) async fn deletecollection(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
     let options = DeleteOptions::read(ask, bytes)?;
     let selection = Selection::parse(&ask.resource, &ask.info.query)?;
-    let writer = Writer::new(ask, "DeleteOptions")?;
+    let now = ask.server.options().clock.now();
     let range = scope(&ask.resource, &ask.info, &selection);
     let snapshot = ask.server.store().snapshot();
     let found = snapshot.range(&range, None).cloned().collect();
@@ -32,7 +32,7 @@ pub(crate) async fn deletecollection(ask: &Ask, bytes: &[u8]) -> Result<Response
             None => Ok(()),
             Some(entry) => {
                 webhook(ask, snapshot, &entry, &options)?;
-                decide(&writer, snapshot, txn, &entry, &options).map(|_| ())
+                decide(ask, now, snapshot, txn, &entry, &options).map(|_| ())
             }
         };
         commit(ask, options.is_dry(), decide).await?;

@@ -93,6 +93,26 @@ async fn dry_runs_leave_no_trace() {
     assert_eq!(cluster.get(&format!("{MAPS}/a")).await.code, 200);
 }
 
+/// As kube-apiserver, also where that deletes what was only to be tried.
+#[tokio::test]
+async fn a_deletion_with_a_body_takes_nothing_from_the_query() {
+    let cluster = start().await;
+    for path in [format!("{MAPS}/a"), format!("{MAPS}?fieldSelector=metadata.name=a")] {
+        let with = |query: &str| format!("{path}{}{query}", if path.contains('?') { '&' } else { '?' });
+        let there = async || cluster.get(&format!("{MAPS}/a")).await.code == 200;
+        cluster.post(MAPS, &map("a", json!({}))).await.expect(201);
+        cluster.with(Method::DELETE, &path, &json!({"dryRun": ["All"]})).await.expect(200);
+        cluster.with(Method::DELETE, &path, &json!({"dryRun": ["Some"]})).await.expect(422);
+        cluster.delete(&with("dryRun=All")).await.expect(200);
+        cluster.delete(&with("dryRun=Some")).await.expect(422);
+        cluster.delete(&with("uid=another")).await.expect(409);
+        assert!(there().await, "{path}");
+        let query = with("dryRun=All&propagationPolicy=Orphan&gracePeriodSeconds=x&uid=another");
+        cluster.with(Method::DELETE, &query, &json!({})).await.expect(200);
+        assert!(!there().await, "{path}");
+    }
+}
+
 #[tokio::test]
 async fn finalizers_hold_an_object_until_the_last_goes() {
     let cluster = start().await;

@@ -94,7 +94,21 @@ impl DeleteOptions {
     }
 }
 
+/// What is sent. Beside a body the server does not look at the query, so a dry run has to be told here.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Sent<'a> {
+    #[serde(flatten)]
+    options: &'a DeleteOptions,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dry_run: Option<[&'static str; 1]>,
+}
+
 impl Client {
+    fn encode_options(&self, resource: &ApiResource, options: &DeleteOptions) -> Result<Bytes, ClientError> {
+        encode(resource, &Sent { options, dry_run: self.dry_run.then_some(["All"]) })
+    }
+
     /// Deletes an object by its key.
     ///
     /// # Errors
@@ -140,7 +154,7 @@ impl Client {
             name: Some(key.name()),
             subresource: None,
             content_type: JSON,
-            body: encode(resource, options)?,
+            body: self.encode_options(resource, options)?,
             force: false,
         };
         self.write(write).await.map(drop)
@@ -170,19 +184,15 @@ impl Client {
         self.check_namespace(namespace)?;
         self.check_live(Verb::DeleteCollection, resource, namespace, None, None)?;
         let mut parameters = Parameters::default();
-        if self.dry_run {
-            parameters.push("dryRun", "All");
-        }
         parameters.push_some("labelSelector", query.selector.as_deref());
         parameters.push_some("fieldSelector", query.fields.as_deref());
         let mut target = path(resource, namespace, None, None);
         parameters.append_to(&mut target);
-        let body: Bytes = encode(resource, options)?;
         let call = Call {
             method: http::Method::DELETE,
             path: target,
             content_type: JSON,
-            body,
+            body: self.encode_options(resource, options)?,
             reconcile_id: self.reconcile_id(),
         };
         let answer = self.core.transport.call(self.identity.leader.as_ref(), &call).await?;

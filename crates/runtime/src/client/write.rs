@@ -119,7 +119,8 @@ impl Client {
 
     async fn send(&self, write: &Write<'_>) -> Result<Bytes, ClientError> {
         let mut parameters = Parameters::default();
-        if self.dry_run {
+        // A deletion says it in its body.
+        if self.dry_run && write.verb != Verb::Delete {
             parameters.push("dryRun", "All");
         }
         if matches!(write.verb, Verb::Create | Verb::Update | Verb::Patch | Verb::Apply) {

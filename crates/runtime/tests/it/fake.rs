@@ -63,6 +63,15 @@ fn place(path: &str) -> Place {
     }
 }
 
+/// As kube-apiserver: of a deletion the body alone counts, if there is one.
+fn is_dry(method: &Method, query: &str, json: &[u8]) -> bool {
+    if *method != Method::DELETE || json.is_empty() {
+        return query.contains("dryRun=All");
+    }
+    let options: Value = serde_json::from_slice(json).unwrap();
+    options["dryRun"].as_array().is_some_and(|dry| dry.iter().any(|value| value == "All"))
+}
+
 fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *target = patch.clone();
@@ -194,7 +203,7 @@ impl Fake {
         let mut state = self.lock();
         let before = (state.revision, state.objects.clone(), state.history.len());
         let answer = state.write(&parts.method, place, &json, content.as_deref().unwrap_or(""), manager);
-        if query.contains("dryRun=All") {
+        if is_dry(&parts.method, &query, &json) {
             // It is answered as if it had happened.
             let (revision, objects, told) = before;
             (state.revision, state.objects) = (revision, objects);

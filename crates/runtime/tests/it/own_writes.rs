@@ -151,7 +151,9 @@ async fn read_after(act: Act, dry_run: bool) -> (Option<Value>, u64) {
     with_client(&fake, async |client, _| {
         client.get::<ConfigMap>(KEY).await.unwrap().unwrap();
         fake.hold_watches(true);
+        let before = fake.get(CONFIG_MAPS, "default", "a");
         act(if dry_run { client.dry_run() } else { client.clone() }).await;
+        assert_eq!(fake.get(CONFIG_MAPS, "default", "a") == before, dry_run, "what the server has");
         let began = Instant::now();
         let release = async {
             tokio::time::sleep(Duration::from_secs(2)).await;

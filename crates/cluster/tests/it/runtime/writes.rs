@@ -44,12 +44,13 @@ async fn reads_see_what_was_written_before_whatever_the_verb() {
             assert_eq!(data().await.as_deref(), Some("applied"));
             client.dry_run().update(&place.config_map("a", "dry")).await.unwrap();
             assert_eq!(data().await.as_deref(), Some("applied"));
+            let one = || Query::namespace(&place.namespace).fields("metadata.name=a");
+            client.dry_run().delete::<ConfigMap>(key()).await.unwrap();
+            client.dry_run().delete_collection::<ConfigMap>(one(), &DeleteOptions::default()).await.unwrap();
+            assert!(client.live().get::<ConfigMap>(key()).await.unwrap().is_some(), "round {round}");
             match round % 2 {
                 0 => client.delete::<ConfigMap>(key()).await.unwrap(),
-                _ => {
-                    let query = Query::namespace(&place.namespace).fields("metadata.name=a");
-                    client.delete_collection::<ConfigMap>(query, &DeleteOptions::default()).await.unwrap();
-                }
+                _ => client.delete_collection::<ConfigMap>(one(), &DeleteOptions::default()).await.unwrap(),
             }
             assert_eq!(data().await, None);
         }
