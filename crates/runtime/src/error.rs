@@ -99,6 +99,14 @@ pub enum ClientError {
         /// The field that is missing.
         field: &'static str,
     },
+    /// A namespace or name that no object can have: it would lead to another path than the one that is meant.
+    #[error("{name:?} cannot be the namespace or name of a {kind}")]
+    BadName {
+        /// The kind that was asked for.
+        kind: Cow<'static, str>,
+        /// The namespace or name.
+        name: String,
+    },
     /// A namespace was given for a kind that lives in none.
     #[error(
         "{kind} lives in no namespace, but {key} was asked for (a derived type lives in one with `#[kube(namespaced)]`)"

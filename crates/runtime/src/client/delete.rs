@@ -181,7 +181,6 @@ impl Client {
     ) -> Result<(), ClientError> {
         query.check_for_server()?;
         let namespace = query.namespace.as_deref();
-        self.check_namespace(namespace)?;
         self.check_live(Verb::DeleteCollection, resource, namespace, None, None)?;
         let mut parameters = Parameters::default();
         parameters.push_some("labelSelector", query.selector.as_deref());

@@ -50,7 +50,7 @@ impl Client {
         name: Option<&str>,
         subresource: Option<&str>,
     ) -> Result<(), ClientError> {
-        self.check_namespace(namespace)?;
+        self.check_place(resource, namespace, name)?;
         let kind = &resource.kind;
         self.interceptors.check(&Intercepted { verb, kind, namespace, name, subresource, live: true })
     }

@@ -25,6 +25,7 @@ mod written;
 use std::fmt;
 use std::sync::Arc;
 
+use kube::core::ApiResource;
 use prometheus_client::metrics::counter::Counter;
 
 use crate::cache::FieldOwners;
@@ -58,6 +59,7 @@ pub(crate) use transport::{Call, Transport};
 pub(crate) use write::{JSON, decode, encode};
 
 use intercept::Interceptors;
+use kind::is_segment;
 
 /// Reads from the shared caches, writes to the server. Cheap to clone.
 ///
@@ -201,6 +203,22 @@ impl Client {
                 Query { namespace: Some(namespace.to_string()), ..query }
             }
             _ => query,
+        }
+    }
+
+    /// Whether the client may look there, and whether there is such a place.
+    fn check_place(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        name: Option<&str>,
+    ) -> Result<(), ClientError> {
+        self.check_namespace(namespace)?;
+        match [namespace, name].into_iter().flatten().find(|segment| !is_segment(segment)) {
+            Some(bad) => {
+                Err(ClientError::BadName { kind: resource.kind.clone().into(), name: bad.to_owned() })
+            }
+            None => Ok(()),
         }
     }
 

@@ -106,7 +106,7 @@ impl Client {
 
     /// Asks everyone who may refuse a write.
     pub(super) fn check_write(&self, write: &Write<'_>) -> Result<(), ClientError> {
-        self.check_namespace(write.namespace)?;
+        self.check_place(write.resource, write.namespace, write.name)?;
         self.interceptors.check(&Intercepted {
             verb: write.verb,
             kind: &write.resource.kind,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Method;
+use k8s_openapi::api::{core, events};
 use serde_json::{Value, json};
 use setpoint_api::Random;
 use setpoint_api::clock::{rfc3339_micros, rfc3339_seconds};
@@ -13,7 +14,7 @@ use tokio::time::Instant;
 
 use super::correlate::{Correlator, CorrelatorOptions, Refresh, Step};
 use super::{Recorded, Unsent};
-use crate::client::{Call, Transport};
+use crate::client::{Call, Kind, Transport, path};
 use crate::error::ClientError;
 use crate::lease::LeaderClock;
 use crate::metrics::Metrics;
@@ -247,15 +248,11 @@ fn call(
     content_type: &'static str,
     body: &Value,
 ) -> Call {
-    let group = match api {
-        EventApi::EventsV1 => "/apis/events.k8s.io/v1",
-        EventApi::CoreV1 => "/api/v1",
+    let resource = match api {
+        EventApi::EventsV1 => events::v1::Event::api_resource(),
+        EventApi::CoreV1 => core::v1::Event::api_resource(),
     };
-    let mut path = format!("{group}/namespaces/{namespace}/events");
-    if let Some(name) = name {
-        path.push('/');
-        path.push_str(name);
-    }
+    let path = path(&resource, Some(namespace), name, None);
     Call { method, path, content_type, body: Bytes::from(body.to_string()), reconcile_id: None }
 }
 

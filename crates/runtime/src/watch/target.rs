@@ -6,6 +6,7 @@ use kube::Resource;
 use kube::core::ApiResource;
 
 use crate::cache::{LabelMatcher, SelectorError};
+use crate::client::path;
 use crate::key::Key;
 
 /// The namespaces that an informer covers.
@@ -113,13 +114,7 @@ impl Target {
 
     /// The path of the collection below the server's root.
     pub(crate) fn path(&self, namespace: Option<&str>) -> String {
-        let ApiResource { group, version, plural, .. } = &self.resource;
-        let root =
-            if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
-        match namespace {
-            Some(namespace) => format!("{root}/namespaces/{namespace}/{plural}"),
-            None => format!("{root}/{plural}"),
-        }
+        path(&self.resource, namespace, None, None)
     }
 
     /// Orders targets, which the kind itself does not.

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use http::{Method, Request, Response, StatusCode};
 use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::rbac::v1::ClusterRole;
 use kube::client::Body;
 use serde_json::{Value, json};
-use setpoint::{ClientError, Manager, ManagerOptions, Patch, Query};
+use setpoint::{ClientError, Key, Manager, ManagerOptions, Patch, Query};
 use tokio::time::Instant;
 
 use crate::controllers::config_map;
@@ -97,4 +98,29 @@ async fn a_live_list_reads_all_pages_and_begins_anew_when_they_expire() {
     // A first page that expires is an answer like any other.
     let error = client.live().list::<ConfigMap>(Query::namespace("default")).await.unwrap_err();
     assert!(matches!(error, ClientError::Api(_)) && error.code() == Some(410), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_leads_to_its_own_object_whatever_it_holds() {
+    let (manager, asked) = over(|_, _| (404, None, failure(404, "NotFound")));
+    let client = manager.client();
+    let role = "system:a b?watch=true#c";
+    assert!(client.live().get::<ClusterRole>(role).await.unwrap().is_none());
+    assert!(client.delete::<ClusterRole>(role).await.unwrap_err().is_not_found());
+    let scale = client.patch_subresource::<ClusterRole, Value>(role, "scale", &patch()).await;
+    assert!(scale.unwrap_err().is_not_found());
+    let path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:a%20b%3Fwatch=true%23c";
+    let asked_for = asked.lock().unwrap().clone();
+    assert_eq!(asked_for.len(), 3);
+    assert!(asked_for.iter().all(|uri| uri.starts_with(path)), "{asked_for:?}");
+    // These would lead elsewhere: an empty one to all objects of the kind.
+    for name in ["", ".", "..", "a/status", "a%2Fstatus"] {
+        let refused = client.delete::<ClusterRole>(Key::new(None, name)).await.unwrap_err();
+        let refused_in = client.live().list::<ConfigMap>(Query::namespace(name)).await.unwrap_err();
+        for refused in [refused, refused_in] {
+            let kept = matches!(refused, ClientError::BadName { .. } | ClientError::ClusterScoped { .. });
+            assert!(kept, "{name:?}: {refused}");
+        }
+    }
+    assert_eq!(asked.lock().unwrap().len(), 3, "nothing of it was sent");
 }

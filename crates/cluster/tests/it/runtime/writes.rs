@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v1::Scale;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
+use k8s_openapi::api::rbac::v1::Role;
 use kube::api::ObjectMeta;
 use serde_json::{Value, json};
 use setpoint::client::set_controller_reference;
@@ -167,6 +168,26 @@ async fn errors_preconditions_and_upserts() {
         client.patch_from(&*old, &new).await.unwrap().unwrap();
         client.delete_object(&created).await.unwrap();
         assert!(client.live().get::<ConfigMap>("a").await.unwrap().is_none());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_name_may_hold_whatever_its_kind_allows() {
+    let place = Place::new().await;
+    let manager = place.manager();
+    manager.informer::<Role>();
+    let client = manager.client().in_namespace(&place.namespace);
+    let name = "system:a b?c=d&e#f+g";
+    let role: Role = serde_json::from_value(json!({"metadata": {"name": name}, "rules": []})).unwrap();
+    beside(&manager, async {
+        client.create(&role).await.unwrap();
+        client.patch::<Role>(name, &Patch::Merge(json!({"metadata": {"labels": {"a": "b"}}}))).await.unwrap();
+        let live = client.live().get::<Role>(name).await.unwrap().unwrap();
+        assert_eq!(live.metadata.labels.unwrap()["a"], "b");
+        assert_eq!(client.get::<Role>(name).await.unwrap().unwrap().metadata.name.as_deref(), Some(name));
+        client.delete::<Role>(name).await.unwrap();
+        assert!(client.get::<Role>(name).await.unwrap().is_none());
     })
     .await;
 }
