@@ -122,8 +122,13 @@ impl Writes {
                 // What the cache has, or is about to have, it sees change or leave, whatever it selects by.
                 let cached =
                     cached.map(|cached| cached.revision()).or_else(|| self.written_at(&declared, &key));
-                let state = cached.filter(|state| *state < revision)?;
-                let expected = Expected::Left { uid: uid.clone(), state, written: revision, epoch };
+                let (state, uid) = (cached?, uid.clone());
+                let expected = match ended {
+                    // Only what the cache is sure to reach: the rest may have been done where it does not look.
+                    true => Expected::Gone { uid, written: state, epoch },
+                    false if state < revision => Expected::Left { uid, state, written: revision, epoch },
+                    false => return None,
+                };
                 return Some(Pending::new(&declared, &key, expected));
             }
             let expected = match ended {

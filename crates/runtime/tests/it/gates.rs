@@ -271,6 +271,29 @@ async fn what_a_field_selector_finds_by_name_or_has_found_is_waited_for() {
     }
 }
 
+/// The server answers with the state that the cache has already: only the object's end shows that it was seen.
+#[tokio::test(start_paused = true)]
+async fn the_end_of_what_a_field_selector_has_found_is_waited_for() {
+    let fake = Fake::new();
+    let mut held = config_map("a", "old");
+    held["metadata"]["finalizers"] = json!(["example.org/x"]);
+    held["metadata"]["deletionTimestamp"] = "2026-11-15T12:00:00Z".into();
+    fake.put(CONFIG_MAPS, held);
+    let manager = Manager::new(fake.client(), ManagerOptions::default());
+    manager.informer_of(Target::of::<ConfigMap>().fields("data.key=old"));
+    let client = manager.client();
+    beside(&manager, async {
+        assert!(value(&client, "a").await.is_some());
+        fake.hold_watches(true);
+        let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+        client.patch::<ConfigMap>(("default", "a"), &free).await.unwrap();
+        assert!(fake.get(CONFIG_MAPS, "default", "a").is_none());
+        let ((read, waited), ()) = tokio::join!(timed(value(&client, "a")), release(&fake));
+        assert_eq!((read, waited), (None, 2));
+    })
+    .await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_whoever_is_asked_cannot_select_by_is_refused() {
     let fake = Fake::new();
