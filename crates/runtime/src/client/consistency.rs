@@ -10,7 +10,8 @@
 //! informer cannot be sure to see (other namespace, other labels, fields other than the name) to objects that it lacks.
 //! One that it has it sees change, or leave because it is not what it looks for any more. A write that changed nothing
 //! has the resourceVersion of a state that the cache has seen or is about to see. A write that takes the last
-//! finalizer off an object that is to go ends it: its uid is waited for, as after a deletion.
+//! finalizer off an object that is to go ends it: its uid is waited for, as after a deletion. What is deleted before a
+//! cache had it is waited for by the revision that the deletion named; if it named none, it is waited for once it comes.
 //!
 //! A write that was given up stays noted until the cache shows it: whoever compares with that cache, as an apply does that
 //! would be skipped, has to know that it is behind.
@@ -23,6 +24,7 @@ use kube::core::ApiResource;
 use tokio::time::Instant;
 
 use super::caches::{Caches, Declared};
+use super::doomed::Doomed;
 use super::expected::Expected;
 use super::written::{Written, WrittenList, WrittenMeta};
 use crate::cache::{Snapshot, Uid};
@@ -120,9 +122,9 @@ impl Writes {
             if unknown || !declared.surely_sees(&key, &labels) {
                 let cached = store.get(key.as_str()).filter(|cached| *cached.uid() == uid);
                 // What the cache has, or is about to have, it sees change or leave, whatever it selects by.
-                let cached =
-                    cached.map(|cached| cached.revision()).or_else(|| self.written_at(&declared, &key));
-                let (state, uid) = (cached?, uid.clone());
+                let unseen = || self.unseen_at(&declared, &key).filter(|(own, _)| *own == uid);
+                let cached = cached.map(|cached| cached.revision());
+                let (state, uid) = (cached.or_else(|| Some(unseen()?.1))?, uid.clone());
                 let expected = match ended {
                     // Only what the cache is sure to reach: the rest may have been done where it does not look.
                     true => Expected::Gone { uid, written: state, epoch },
@@ -150,35 +152,40 @@ impl Writes {
         cached.collect()
     }
 
-    /// Notes a deletion by its answer. `before` is what the caches had when it was sent.
-    pub(super) fn deleted(
-        &self,
-        resource: &ApiResource,
-        key: &Key,
-        before: &[(usize, Uid)],
-        answer: &[u8],
-    ) -> Vec<Pending> {
+    /// Notes a deletion by its answer.
+    pub(super) fn deleted(&self, resource: &ApiResource, doomed: &Doomed, answer: &[u8]) -> Vec<Pending> {
         let written = Written::read(answer).unwrap_or_default();
         if written.kind != "Status" && written.remains() {
             return self.wrote(resource, answer);
         }
-        let uid = [&written.metadata.uid, &written.details.uid].into_iter().find(|uid| !uid.is_empty());
+        let key = &doomed.key;
+        let doomed = doomed.as_answered(written);
         let gone_from = self.caches.of_kind(resource).into_iter().filter_map(|declared| {
-            // Only a cache that has the object, or is about to have it, will see it go.
             let store = declared.informer.store();
-            let (uid, written) = match (store.get(key.as_str()), uid) {
-                (Some(cached), uid) if uid.is_none_or(|uid| *cached.uid() == Uid::new(uid)) => {
-                    (cached.uid().clone(), 0)
+            let epoch = declared.epoch(key.namespace())?;
+            let gone = |uid, written| Expected::Gone { uid, written, epoch };
+            let expected = match (store.get(key.as_str()), &doomed.uid) {
+                (Some(cached), uid) if uid.as_ref().is_none_or(|uid| cached.uid() == uid) => {
+                    gone(cached.uid().clone(), 0)
                 }
-                (_, Some(uid)) => match self.written_at(&declared, key) {
-                    Some(written) => (Uid::new(uid), written),
+                (_, Some(uid)) => match (self.unseen_at(&declared, key), doomed.cached_in(&declared)) {
+                    (Some((own, written)), _) if own == *uid => gone(own, written),
+                    (_, Some(cached)) if cached == uid => gone(cached.clone(), 0),
+                    (other, predecessor) if doomed.is_seen_by(&declared) => match doomed.revision {
+                        Some(revision) => gone(uid.clone(), revision),
+                        None => Expected::Absent {
+                            uid: uid.clone(),
+                            predecessor: predecessor.cloned().map(Box::new),
+                            written: other.map_or(0, |(_, written)| written),
+                            epoch,
+                        },
+                    },
                     // The one that went had taken the place of what the cache had.
-                    None => (before.iter().find(|(number, _)| *number == declared.number)?.1.clone(), 0),
+                    (_, predecessor) => gone(predecessor?.clone(), 0),
                 },
                 _ => return None,
             };
-            let epoch = declared.epoch(key.namespace())?;
-            Some(Pending::new(&declared, key, Expected::Gone { uid, written, epoch }))
+            Some(Pending::new(&declared, key, expected))
         });
         let pending = gone_from.collect();
         self.note(pending)
@@ -215,15 +222,16 @@ impl Writes {
         self.note(pending)
     }
 
-    /// The revision of an own write under `key` that the cache has not seen.
-    fn written_at(&self, declared: &Declared, key: &Key) -> Option<Revision> {
+    /// The object that this process wrote under `key` and the cache has not seen, and the revision of that write.
+    fn unseen_at(&self, declared: &Declared, key: &Key) -> Option<(Uid, Revision)> {
         let noted = self.lock().get(&(declared.number, key.clone()))?.clone();
-        match noted.expected {
-            _ if noted.fulfilled() => None,
-            Expected::Seen { revision, .. } => Some(revision),
-            Expected::Left { state, .. } => Some(state),
-            Expected::Gone { .. } => None,
-        }
+        let revision = match noted.expected {
+            _ if noted.fulfilled() => return None,
+            Expected::Seen { revision, .. } => revision,
+            Expected::Left { state, .. } => state,
+            Expected::Gone { .. } | Expected::Absent { .. } => return None,
+        };
+        Some((noted.expected.uid().clone(), revision))
     }
 
     /// Gives them back as they are to be waited for.
@@ -237,7 +245,8 @@ impl Writes {
         }
         for write in &mut fresh {
             let place = (write.number, write.key.clone());
-            if let Some(known) = pending.get(&place).filter(|known| !known.fulfilled()) {
+            let counts = |known: &&Pending| known.expected.may_come() || !known.fulfilled();
+            if let Some(known) = pending.get(&place).filter(counts) {
                 write.expected = write.expected.clone().after(&known.expected);
             }
             pending.insert(place, write.clone());
@@ -328,6 +337,9 @@ impl Writes {
     }
 
     fn forget(&self, write: &Pending) {
+        if write.expected.may_come() {
+            return;
+        }
         let place = (write.number, write.key.clone());
         let mut pending = self.lock();
         // A newer write under the same key stays.

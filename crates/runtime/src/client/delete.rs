@@ -4,6 +4,7 @@ use bytes::Bytes;
 use kube::core::ApiResource;
 use serde::Serialize;
 
+use super::doomed::Doomed;
 use super::intercept::Verb;
 use super::kind::{Parameters, path};
 use super::transport::Call;
@@ -138,7 +139,9 @@ impl Client {
         let key = self.key_for::<K>(key_of(object, &resource.kind)?)?;
         let mut options = DeleteOptions::default();
         options.preconditions.uid = object.meta().uid.clone();
-        self.delete_at(&resource, &key, &options).await
+        let doomed = Doomed::required(&key, &options.preconditions);
+        let doomed = if doomed.uid.is_some() { doomed.read_as(object.meta()) } else { doomed };
+        self.delete_doomed(&resource, doomed, &options).await
     }
 
     pub(super) async fn delete_at(
@@ -147,17 +150,32 @@ impl Client {
         key: &Key,
         options: &DeleteOptions,
     ) -> Result<(), ClientError> {
+        self.delete_doomed(resource, Doomed::required(key, &options.preconditions), options).await
+    }
+
+    async fn delete_doomed(
+        &self,
+        resource: &ApiResource,
+        mut doomed: Doomed,
+        options: &DeleteOptions,
+    ) -> Result<(), ClientError> {
         let write = Write {
             verb: Verb::Delete,
             resource,
-            namespace: key.namespace(),
-            name: Some(key.name()),
+            namespace: doomed.key.namespace(),
+            name: Some(doomed.key.name()),
             subresource: None,
             content_type: JSON,
             body: self.encode_options(resource, options)?,
             force: false,
         };
-        self.write(write).await.map(drop)
+        self.check_write(&write)?;
+        let writes = &self.core.writes;
+        let before = writes.cached(resource, &doomed.key);
+        let answer = self.send(&write).await?;
+        doomed.before = before;
+        self.note(resource, || writes.deleted(resource, &doomed, &answer));
+        Ok(())
     }
 
     /// Deletes all objects of one namespace (or of a kind without namespaces) that the query selects by label or

@@ -1,6 +1,6 @@
 //! What a cache shows once it has seen a write.
 
-use crate::cache::{Object, Snapshot, Store, Uid};
+use crate::cache::{Snapshot, Store, Uid};
 use crate::key::Key;
 use crate::revision::Revision;
 
@@ -15,6 +15,16 @@ pub(crate) enum Expected {
     /// Gone, and not merely not come yet: the cache has reached the revision that the object was written at.
     Gone {
         uid: Uid,
+        written: Revision,
+        epoch: u64,
+    },
+    /// Not there: it was deleted before the cache had it, and nobody said at which revision it existed. It may still come
+    /// and go, so this stays noted also when it is true.
+    Absent {
+        uid: Uid,
+        /// What the cache had in its place. Boxed, because this is rare and each future that waits holds several of these.
+        predecessor: Option<Box<Uid>>,
+        /// Of another object that this process wrote under the same name; or 0.
         written: Revision,
         epoch: u64,
     },
@@ -34,7 +44,9 @@ impl Expected {
     pub(super) fn fulfilled(&self, state: &Snapshot, key: &Key) -> bool {
         let (epoch, floor) = match self {
             Expected::Seen { revision, epoch, .. } => (epoch, revision),
-            Expected::Gone { written, epoch, .. } => (epoch, written),
+            Expected::Gone { written, epoch, .. } | Expected::Absent { written, epoch, .. } => {
+                (epoch, written)
+            }
             Expected::Left { state, epoch, .. } => (epoch, state),
         };
         let Some(progress) = state.progress(key.namespace()).filter(|progress| progress.epoch == *epoch)
@@ -44,27 +56,40 @@ impl Expected {
         if !progress.synced || progress.revision < *floor {
             return false;
         }
-        let still = |there: &dyn Fn(&Object) -> bool| {
-            state.get(key.as_str()).is_some_and(|object| object.uid() == self.uid() && there(&object))
-        };
+        let there = state.get(key.as_str());
+        let still = |uid: &Uid| there.as_ref().filter(|object| object.uid() == uid);
         match self {
             Expected::Seen { .. } => true,
-            Expected::Gone { .. } => !still(&|_| true),
-            Expected::Left { written, .. } => !still(&|object| object.revision() < *written),
+            Expected::Gone { uid, .. } => still(uid).is_none(),
+            Expected::Absent { uid, predecessor, .. } => {
+                still(uid).or_else(|| still(predecessor.as_ref()?)).is_none()
+            }
+            Expected::Left { uid, written, .. } => {
+                still(uid).is_none_or(|object| object.revision() >= *written)
+            }
         }
     }
 
-    fn uid(&self) -> &Uid {
+    /// Whether what is true now may cease to be so without another write.
+    pub(super) fn may_come(&self) -> bool {
+        matches!(self, Expected::Absent { .. })
+    }
+
+    pub(super) fn uid(&self) -> &Uid {
         match self {
-            Expected::Seen { uid, .. } | Expected::Gone { uid, .. } | Expected::Left { uid, .. } => uid,
+            Expected::Seen { uid, .. }
+            | Expected::Gone { uid, .. }
+            | Expected::Absent { uid, .. }
+            | Expected::Left { uid, .. } => uid,
         }
     }
 
     fn epoch(&self) -> u64 {
         match self {
-            Expected::Seen { epoch, .. } | Expected::Gone { epoch, .. } | Expected::Left { epoch, .. } => {
-                *epoch
-            }
+            Expected::Seen { epoch, .. }
+            | Expected::Gone { epoch, .. }
+            | Expected::Absent { epoch, .. }
+            | Expected::Left { epoch, .. } => *epoch,
         }
     }
 
@@ -73,6 +98,7 @@ impl Expected {
         match self {
             Expected::Seen { revision: written, .. }
             | Expected::Gone { written, .. }
+            | Expected::Absent { written, .. }
             | Expected::Left { written, .. } => *written,
         }
     }
@@ -90,7 +116,11 @@ impl Expected {
             (Expected::Gone { uid, written, epoch }, fresh) => {
                 Expected::Gone { uid: uid.clone(), written: fresh.written().max(*written), epoch: *epoch }
             }
-            (_, gone @ Expected::Gone { .. }) => gone,
+            (_, gone @ (Expected::Gone { .. } | Expected::Absent { .. })) => gone,
+            // Now it is known when it existed.
+            (Expected::Absent { uid, epoch, .. }, fresh) => {
+                Expected::Gone { uid: uid.clone(), written: fresh.written(), epoch: *epoch }
+            }
             (known, fresh) if known.written() > fresh.written() => known.clone(),
             (_, fresh) => fresh,
         }
@@ -111,7 +141,7 @@ impl Expected {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cache::Scope;
+    use crate::cache::{Object, Scope};
     use crate::delta::Delta;
 
     fn seen(uid: &str, revision: Revision) -> Expected {
@@ -137,6 +167,18 @@ mod tests {
         assert_eq!(seen("b", 12).after(&gone("a", 0)), seen("b", 12));
         assert_eq!(gone("a", 10).after(&seen("a", 10)), gone("a", 10));
         assert_eq!(gone("a", 0).after(&seen("b", 12)), seen("b", 12), "the answer to the deletion came last");
+    }
+
+    #[test]
+    fn what_may_still_come_and_go_is_known_better_by_any_other_write() {
+        let absent = |written| {
+            let (uid, predecessor) = (Uid::new("a"), Some(Box::new(Uid::new("z"))));
+            Expected::Absent { uid, predecessor, written, epoch: 0 }
+        };
+        assert_eq!(seen("a", 10).after(&absent(0)), gone("a", 10));
+        assert_eq!(gone("a", 10).after(&absent(0)), gone("a", 10));
+        assert_eq!(seen("b", 10).after(&absent(0)), seen("b", 10));
+        assert_eq!(absent(10).after(&seen("b", 10)), absent(10));
     }
 
     #[test]

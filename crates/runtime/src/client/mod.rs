@@ -6,6 +6,7 @@ mod caches;
 mod connect;
 mod consistency;
 mod delete;
+mod doomed;
 mod dynamic;
 mod expected;
 mod intercept;

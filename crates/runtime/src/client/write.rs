@@ -79,15 +79,8 @@ impl Client {
     }
 
     pub(super) async fn write_unchecked(&self, write: &Write<'_>) -> Result<Bytes, ClientError> {
-        let writes = &self.core.writes;
-        let deleted = write.name.filter(|_| write.verb == Verb::Delete);
-        let deleted = deleted.map(|name| Key::new(write.namespace, name));
-        let before = deleted.as_ref().map(|key| writes.cached(write.resource, key)).unwrap_or_default();
         let answer = self.send(write).await?;
-        self.note(write.resource, || match &deleted {
-            Some(key) => writes.deleted(write.resource, key, &before, &answer),
-            None => writes.wrote(write.resource, &answer),
-        });
+        self.note(write.resource, || self.core.writes.wrote(write.resource, &answer));
         Ok(answer)
     }
 
@@ -117,7 +110,7 @@ impl Client {
         })
     }
 
-    async fn send(&self, write: &Write<'_>) -> Result<Bytes, ClientError> {
+    pub(super) async fn send(&self, write: &Write<'_>) -> Result<Bytes, ClientError> {
         let mut parameters = Parameters::default();
         // A deletion says it in its body.
         if self.dry_run && write.verb != Verb::Delete {

@@ -33,6 +33,8 @@ struct State {
     objects: BTreeMap<(String, String, String), Value>,
     history: Vec<(u64, String, String, &'static str, Value)>,
     held: bool,
+    /// Up to here watches go on also while they are held.
+    passed: u64,
     calls: Vec<String>,
     bodies: Vec<Value>,
     refuse: Option<Refuse>,
@@ -117,6 +119,12 @@ impl Fake {
     /// Holds all watches back, or lets them go on.
     pub fn hold_watches(&self, held: bool) {
         self.lock().held = held;
+        self.0.changed.notify_waiters();
+    }
+
+    /// Lets watches that are held go on up to an object's revision.
+    pub fn pass(&self, object: &Value) {
+        self.lock().passed = object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
         self.0.changed.notify_waiters();
     }
 
@@ -249,9 +257,12 @@ impl Fake {
                             && *collection == place.collection
                             && (place.namespace.is_empty() || *namespace == place.namespace)
                     });
-                    newer.next().filter(|_| !state.held).map(|(revision, _, _, kind, object)| {
-                        (*revision, format!("{}\n", json!({"type": kind, "object": object})))
-                    })
+                    let goes_on = |revision: u64| !state.held || revision <= state.passed;
+                    newer.next().filter(|(revision, ..)| goes_on(*revision)).map(
+                        |(revision, _, _, kind, object)| {
+                            (*revision, format!("{}\n", json!({"type": kind, "object": object})))
+                        },
+                    )
                 };
                 if let Some((revision, line)) = line {
                     drop(changed);

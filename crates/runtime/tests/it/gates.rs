@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::core::ApiResource;
 use serde_json::{Value, json};
@@ -224,6 +225,16 @@ async fn a_deletion_is_waited_for_also_after_the_creation_was_given_up() {
     .await;
 }
 
+/// Lets the cache get as far as one state of an object, and no further.
+async fn show(fake: &Fake, object: &Value) {
+    fake.pass(object);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+}
+
+async fn live(client: &Client, name: &str) -> ConfigMap {
+    client.live().get::<ConfigMap>(("default", name)).await.unwrap().unwrap()
+}
+
 /// Somebody replaced the object before it was deleted, and the cache knows neither.
 #[tokio::test(start_paused = true)]
 async fn a_deleted_successor_takes_its_predecessor_along() {
@@ -233,11 +244,72 @@ async fn a_deleted_successor_takes_its_predecessor_along() {
         assert_eq!(value(&client, "a").await.as_deref(), Some("1"));
         fake.hold_watches(true);
         fake.remove(CONFIG_MAPS, "default", "a");
-        fake.put(CONFIG_MAPS, config_map("a", "2"));
+        let successor = fake.put(CONFIG_MAPS, config_map("a", "2"));
         client.delete::<ConfigMap>(("default", "a")).await.unwrap();
+        let ((read, waited), ()) = tokio::join!(timed(value(&client, "a")), async {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            let removed = json!({"metadata": {"resourceVersion": "102"}});
+            show(&fake, &removed).await;
+        });
+        assert_eq!((read, waited), (None, 2));
+        // It comes, and is known to have gone.
+        show(&fake, &successor).await;
         let ((read, waited), ()) = tokio::join!(timed(value(&client, "a")), release(&fake));
-        assert_ne!(read.as_deref(), Some("1"));
-        assert_eq!(waited, 2);
+        assert_eq!((read, waited), (None, 2));
+    })
+    .await;
+}
+
+type Delete = fn(Client, ConfigMap) -> BoxFuture<'static, Result<(), ClientError>>;
+
+#[tokio::test(start_paused = true)]
+async fn what_is_deleted_before_the_cache_had_it_is_not_read_when_it_comes() {
+    const KEY: (&str, &str) = ("default", "a");
+    // Which of them says when the object existed, so that it is waited for also while it has not come.
+    let deletions: [(&str, bool, Delete); 3] = [
+        ("the object", true, |client, object| Box::pin(async move { client.delete_object(&object).await })),
+        ("its version", true, |client, object| {
+            let options =
+                DeleteOptions::default().resource_version(object.metadata.resource_version.unwrap());
+            Box::pin(async move { client.delete_with::<ConfigMap>(KEY, &options).await })
+        }),
+        ("its name", false, |client, _| Box::pin(async move { client.delete::<ConfigMap>(KEY).await })),
+    ];
+    for (what, dated, delete) in deletions {
+        for comes_first in [false, true] {
+            let fake = Fake::new();
+            with_client(&fake, async |client, _| {
+                assert_eq!(value(&client, "a").await, None);
+                fake.hold_watches(true);
+                let object = fake.put(CONFIG_MAPS, config_map("a", "1"));
+                delete(client.clone(), live(&client, "a").await).await.unwrap();
+                if comes_first {
+                    show(&fake, &object).await;
+                }
+                let ((read, waited), ()) = tokio::join!(timed(value(&client, "a")), release(&fake));
+                let expected = if dated || comes_first { 2 } else { 0 };
+                assert_eq!((read, waited), (None, expected), "by {what}, comes first {comes_first}");
+            })
+            .await;
+        }
+    }
+}
+
+/// What this process wrote and the cache has not seen was replaced by another object, and that was deleted.
+#[tokio::test(start_paused = true)]
+async fn an_unseen_write_is_not_taken_for_one_of_the_successor() {
+    let fake = Fake::new();
+    with_client(&fake, async |client, _| {
+        assert_eq!(value(&client, "a").await, None);
+        fake.hold_watches(true);
+        client.create(&serde_json::from_value::<ConfigMap>(config_map("a", "own")).unwrap()).await.unwrap();
+        let own = fake.get(CONFIG_MAPS, "default", "a").unwrap();
+        fake.remove(CONFIG_MAPS, "default", "a");
+        fake.put(CONFIG_MAPS, config_map("a", "foreign"));
+        client.delete_object(&live(&client, "a").await).await.unwrap();
+        show(&fake, &own).await;
+        let ((read, waited), ()) = tokio::join!(timed(value(&client, "a")), release(&fake));
+        assert_eq!((read, waited), (None, 2));
     })
     .await;
 }
