@@ -88,9 +88,10 @@ impl Client {
         self.check_live(Verb::List, resource, namespace, None, None)?;
         let mut objects = Vec::new();
         let mut token = String::new();
+        let mut limit = Some(PAGE.to_string());
         loop {
             let mut parameters = Parameters::default();
-            parameters.push("limit", &PAGE.to_string());
+            parameters.push_some("limit", limit.as_deref());
             parameters.push_some("labelSelector", query.selector.as_deref());
             parameters.push_some("fieldSelector", query.fields.as_deref());
             parameters.push_some("continue", Some(token.as_str()).filter(|token| !token.is_empty()));
@@ -98,10 +99,11 @@ impl Client {
             parameters.append_to(&mut target);
             let page: Page<T> = match self.read(target).await {
                 Ok(json) => decode(&resource.kind, &json)?,
-                // The pages expired under our hands: begin anew.
-                Err(error) if error.code() == Some(410) && !token.is_empty() => {
+                // The pages expired under our hands. As client-go: all at once, because other pages would expire too.
+                Err(error) if error.code() == Some(410) && !token.is_empty() && limit.is_some() => {
                     objects.clear();
                     token.clear();
+                    limit = None;
                     continue;
                 }
                 Err(error) => return Err(error),

@@ -70,7 +70,7 @@ async fn a_busy_server_is_asked_again_when_it_says_and_not_past_the_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_live_list_reads_all_pages_and_begins_anew_when_they_expire() {
+async fn a_live_list_reads_all_pages_and_everything_at_once_when_they_expire() {
     let page = |name: &str, next: &str| {
         (
             200,
@@ -79,25 +79,36 @@ async fn a_live_list_reads_all_pages_and_begins_anew_when_they_expire() {
             "metadata": {"resourceVersion": "7", "continue": next}, "items": [config_map(name, "1")]}),
         )
     };
+    let expired = || (410, None, failure(410, "Expired"));
     let (manager, asked) = over(move |number, _| match number {
-        0 => page("stale", "t1"),
-        1 => (410, None, failure(410, "Expired")),
-        2 => page("a", "t2"),
-        3 => page("b", ""),
-        _ => (410, None, failure(410, "Expired")),
+        0 => page("a", "t1"),
+        1 => page("b", ""),
+        2 => page("stale", "t2"),
+        3 => expired(),
+        4 => page("c", ""),
+        // All pages expire, and what is left of an answer without a limit too.
+        5 | 7 => page("stale", "t3"),
+        _ => expired(),
     });
     let client = manager.client();
-    let found = client.live().list::<ConfigMap>(Query::namespace("default")).await.unwrap();
-    let names: Vec<&str> = found.iter().map(|object| object.metadata.name.as_deref().unwrap()).collect();
-    assert_eq!(names, ["a", "b"]);
-    let asked = asked.lock().unwrap().clone();
-    assert_eq!(
-        asked.iter().map(|uri| uri.contains("continue=")).collect::<Vec<_>>(),
-        [false, true, false, true]
-    );
+    let list = async || client.live().list::<ConfigMap>(Query::namespace("default")).await;
+    let names = |found: Vec<ConfigMap>| -> Vec<String> {
+        found.into_iter().map(|object| object.metadata.name.unwrap()).collect()
+    };
+    let requests = || -> Vec<(bool, bool)> {
+        let asked = std::mem::take(&mut *asked.lock().unwrap());
+        asked.iter().map(|uri| (uri.contains("limit="), uri.contains("continue="))).collect()
+    };
+    assert_eq!(names(list().await.unwrap()), ["a", "b"]);
+    assert_eq!(requests(), [(true, false), (true, true)]);
+    assert_eq!(names(list().await.unwrap()), ["c"]);
+    assert_eq!(requests(), [(true, false), (true, true), (false, false)]);
+    assert_eq!(list().await.unwrap_err().code(), Some(410));
+    assert_eq!(requests(), [(true, false), (true, true), (false, false), (false, true)]);
     // A first page that expires is an answer like any other.
-    let error = client.live().list::<ConfigMap>(Query::namespace("default")).await.unwrap_err();
+    let error = list().await.unwrap_err();
     assert!(matches!(error, ClientError::Api(_)) && error.code() == Some(410), "{error}");
+    assert_eq!(requests(), [(true, false)]);
 }
 
 #[tokio::test(start_paused = true)]
