@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::caches::Where;
+use super::extract::{Known, extract};
 use super::intercept::Verb;
 use super::owned;
 use super::write::{APPLY, Write, decode, encode};
@@ -149,7 +150,9 @@ impl Client {
 
     /// The part of an object that this client applied: what to change and apply again. `None` if it applied nothing
     /// there. From the cache where that knows; the server is asked about objects that were cached before this client's
-    /// first apply, or without some of its fields (see [`InformerOptions`](crate::InformerOptions)).
+    /// first apply, or without some of its fields (see [`InformerOptions`](crate::InformerOptions)). Of a map that it
+    /// applied empty only that is given, and not what others put into it; about those of kinds that are not built in the
+    /// server is asked too.
     ///
     /// # Errors
     /// When no informer keeps the kind, the object does not decode, or what the server says.
@@ -184,23 +187,12 @@ impl Client {
         };
         let cached: Option<(Value, Value)> =
             cached.filter(|(fields, stored)| owned::is_whole(fields, stored));
-        let (fields, stored) = match cached {
-            Some(known) => known,
-            None => {
-                let Some(live) = self.live_get::<Value>(&resource, &key, None).await? else {
-                    return Ok(None);
-                };
-                let entries = live["metadata"]["managedFields"].as_array();
-                let own = entries.into_iter().flatten().find(|entry| {
-                    entry["manager"] == self.identity.field_owner.as_str()
-                        && entry["operation"] == "Apply"
-                        && entry["subresource"].as_str() == subresource
-                });
-                let Some(fields) = own.map(|own| own["fieldsV1"].clone()) else { return Ok(None) };
-                (fields, live)
-            }
+        let known = Known::of(&resource);
+        let config = match cached.and_then(|(fields, stored)| extract(&fields, &stored, &known)) {
+            Some(config) => Some(config),
+            None => self.extract_live(&resource, &key, subresource, known).await?,
         };
-        let mut config = owned::extract(&fields, &stored);
+        let Some(mut config) = config else { return Ok(None) };
         config["apiVersion"] = resource.api_version.clone().into();
         config["kind"] = resource.kind.clone().into();
         config["metadata"]["name"] = key.name().into();
@@ -208,6 +200,26 @@ impl Client {
             config["metadata"]["namespace"] = namespace.into();
         }
         Ok(Some(config))
+    }
+
+    /// As the server has it, which knows what everybody owns.
+    async fn extract_live(
+        &self,
+        resource: &ApiResource,
+        key: &Key,
+        subresource: Option<&str>,
+        known: Known<'_>,
+    ) -> Result<Option<Value>, ClientError> {
+        let Some(live) = self.live_get::<Value>(resource, key, None).await? else { return Ok(None) };
+        let entries = live["metadata"]["managedFields"].as_array();
+        let (own, others): (Vec<&Value>, Vec<&Value>) = entries.into_iter().flatten().partition(|entry| {
+            entry["manager"] == self.identity.field_owner.as_str()
+                && entry["operation"] == "Apply"
+                && entry["subresource"].as_str() == subresource
+        });
+        let Some(own) = own.first() else { return Ok(None) };
+        let others = others.into_iter().map(|entry| &entry["fieldsV1"]).collect();
+        Ok(extract(&own["fieldsV1"], &live, &known.with_others(others)))
     }
 }
 

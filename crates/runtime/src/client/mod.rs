@@ -9,6 +9,7 @@ mod delete;
 mod doomed;
 mod dynamic;
 mod expected;
+mod extract;
 mod intercept;
 mod kind;
 mod live;

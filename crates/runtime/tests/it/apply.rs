@@ -1,8 +1,13 @@
 //! Server-side apply that is sent only when it would change something.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::ConfigMap;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
-use setpoint::{Action, Context, Controller, Manager, ManagerOptions, Request};
+use setpoint::{Action, Client, Context, Controller, Manager, ManagerOptions, Request};
 
 use crate::controllers::{CONFIG_MAPS, beside, until};
 use crate::fake::Fake;
@@ -13,6 +18,12 @@ fn wanted(value: &str) -> ConfigMap {
         "data": {"key": value}}),
     )
     .unwrap()
+}
+
+#[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[kube(group = "example.org", version = "v1", kind = "Custom", namespaced)]
+struct CustomSpec {
+    parts: BTreeMap<String, String>,
 }
 
 fn applies(fake: &Fake) -> usize {
@@ -106,6 +117,35 @@ async fn what_cannot_be_compared_is_applied_once_to_each_state_of_the_object() {
         assert_eq!(applies(&fake), 3, "and again when somebody changed it");
     })
     .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_applied_empty_is_extracted_without_what_others_put_into_it() {
+    let fake = Fake::new();
+    let manager = Manager::new(fake.client(), ManagerOptions::default());
+    manager.informer::<ConfigMap>();
+    manager.informer::<Custom>();
+    let (client, other) = (manager.client(), manager.client().with_field_owner("other"));
+    let config =
+        |field: &str, value| json!({"metadata": {"name": "a", "namespace": "default"}, field: value});
+    let (none, theirs) = (|| json!({}), || json!({"theirs": "1"}));
+    beside(&manager, async {
+        client.apply_partial::<ConfigMap>(&config("data", none())).await.unwrap();
+        other.apply_partial::<ConfigMap>(&config("data", theirs())).await.unwrap();
+        let extracted = client.extract::<ConfigMap>(("default", "a")).await.unwrap().unwrap();
+        assert_eq!(extracted["data"], none());
+        let reads = || fake.reads("customs/a").len();
+        client.apply_partial::<Custom>(&config("spec", json!({"parts": none()}))).await.unwrap();
+        assert_eq!((extracted_parts(&client).await, reads()), (none(), 0));
+        other.apply_partial::<Custom>(&config("spec", json!({"parts": theirs()}))).await.unwrap();
+        assert_eq!((extracted_parts(&client).await, reads()), (none(), 1));
+    })
+    .await;
+}
+
+async fn extracted_parts(client: &Client) -> serde_json::Value {
+    let mut extracted = client.extract::<Custom>(("default", "a")).await.unwrap().unwrap();
+    extracted["spec"]["parts"].take()
 }
 
 /// The cache shows what was applied before last: nothing can be skipped by it.

@@ -140,6 +140,12 @@ impl Fake {
         self.lock().calls.iter().filter(|call| !call.starts_with("GET")).cloned().collect()
     }
 
+    /// Reads so far of paths that end so.
+    pub fn reads(&self, path: &str) -> Vec<String> {
+        let is_read = |call: &&String| call.starts_with("GET") && call.ends_with(path);
+        self.lock().calls.iter().filter(is_read).cloned().collect()
+    }
+
     pub fn bodies(&self) -> Vec<Value> {
         self.lock().bodies.clone()
     }
