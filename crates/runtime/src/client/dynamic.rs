@@ -89,7 +89,7 @@ impl DynamicClient<'_> {
         subresource: Option<&str>,
     ) -> Result<Value, ClientError> {
         let metadata = &object["metadata"];
-        let name = metadata["name"].as_str();
+        let name = metadata["name"].as_str().filter(|name| !name.is_empty());
         if verb == Verb::Update && name.is_none() {
             let kind = self.resource.kind.clone().into();
             return Err(ClientError::Incomplete { kind, field: "metadata.name" });
@@ -98,7 +98,7 @@ impl DynamicClient<'_> {
             verb,
             resource: self.resource,
             namespace: metadata["namespace"].as_str(),
-            name: name.filter(|_| verb == Verb::Update),
+            name,
             subresource,
             content_type: JSON,
             body: encode(self.resource, object)?,

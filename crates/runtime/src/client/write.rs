@@ -34,6 +34,11 @@ pub(super) struct Write<'a> {
 }
 
 impl Write<'_> {
+    /// What is created is named in its body alone, and there the server judges the name.
+    fn name_in_path(&self) -> Option<&str> {
+        self.name.filter(|_| self.verb != Verb::Create || self.subresource.is_some())
+    }
+
     fn method(&self) -> Method {
         match self.verb {
             Verb::Create => Method::POST,
@@ -99,7 +104,7 @@ impl Client {
 
     /// Asks everyone who may refuse a write.
     pub(super) fn check_write(&self, write: &Write<'_>) -> Result<(), ClientError> {
-        self.check_place(write.resource, write.namespace, write.name)?;
+        self.check_place(write.resource, write.namespace, write.name_in_path())?;
         self.interceptors.check(&Intercepted {
             verb: write.verb,
             kind: &write.resource.kind,
@@ -122,7 +127,7 @@ impl Client {
         if write.verb == Verb::Apply && write.force {
             parameters.push("force", "true");
         }
-        let mut target = path(write.resource, write.namespace, write.name, write.subresource);
+        let mut target = path(write.resource, write.namespace, write.name_in_path(), write.subresource);
         parameters.append_to(&mut target);
         let call = Call {
             method: write.method(),
@@ -146,7 +151,7 @@ impl Client {
                 verb: Verb::Create,
                 resource: &resource,
                 namespace: object.meta().namespace.as_deref().or(own),
-                name: None,
+                name: object.meta().name.as_deref().filter(|name| !name.is_empty()),
                 subresource: None,
                 content_type: JSON,
                 body: encode(&resource, object)?,

@@ -421,14 +421,30 @@ async fn wrappers_restrict_and_intercept() {
         };
         let (_, did) = client.in_namespace("default").create_or_update(skeleton, fill).await.unwrap();
         assert_eq!(did, setpoint::Upserted::Created);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn hooks_hear_what_a_call_is_about() {
+    let fake = Fake::new();
+    with_client(&fake, async |client, _| {
         let seen = Arc::new(Mutex::new(None));
         let heard = Arc::clone(&seen);
         let listening = client.intercept(move |call| {
-            *heard.lock().unwrap() = call.subresource.map(str::to_owned);
+            *heard.lock().unwrap() =
+                Some((call.name.map(str::to_owned), call.subresource.map(str::to_owned)));
             Ok(())
         });
+        let heard = || seen.lock().unwrap().take().unwrap();
         let _ = listening.get_subresource::<ConfigMap, serde_json::Value>(("default", "a"), "scale").await;
-        assert_eq!(seen.lock().unwrap().as_deref(), Some("scale"));
+        assert_eq!(heard(), (Some("a".to_owned()), Some("scale".to_owned())));
+        listening.create(&typed("named", "1")).await.unwrap();
+        assert_eq!(heard(), (Some("named".to_owned()), None));
+        let resource = kube::core::ApiResource::erase::<ConfigMap>(&());
+        listening.dynamic(&resource).create(&config_map("dynamic", "1")).await.unwrap();
+        assert_eq!(heard(), (Some("dynamic".to_owned()), None));
+        assert_eq!(fake.writes().last().unwrap(), "POST /api/v1/namespaces/default/configmaps");
     })
     .await;
 }
