@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::caches::Where;
-use super::extract::{Known, extract};
+use super::extract::{Known, extract, extract_cached};
 use super::intercept::Verb;
 use super::owned;
 use super::write::{APPLY, Write, decode, encode};
@@ -187,10 +187,9 @@ impl Client {
         };
         let cached: Option<(Value, Value)> =
             cached.filter(|(fields, stored)| owned::is_whole(fields, stored));
-        let known = Known::of(&resource);
-        let config = match cached.and_then(|(fields, stored)| extract(&fields, &stored, &known)) {
+        let config = match cached.and_then(|(fields, stored)| extract_cached(&fields, &stored, &resource)) {
             Some(config) => Some(config),
-            None => self.extract_live(&resource, &key, subresource, known).await?,
+            None => self.extract_live(&resource, &key, subresource).await?,
         };
         let Some(mut config) = config else { return Ok(None) };
         config["apiVersion"] = resource.api_version.clone().into();
@@ -208,7 +207,6 @@ impl Client {
         resource: &ApiResource,
         key: &Key,
         subresource: Option<&str>,
-        known: Known<'_>,
     ) -> Result<Option<Value>, ClientError> {
         let Some(live) = self.live_get::<Value>(resource, key, None).await? else { return Ok(None) };
         let entries = live["metadata"]["managedFields"].as_array();
@@ -219,7 +217,7 @@ impl Client {
         });
         let Some(own) = own.first() else { return Ok(None) };
         let others = others.into_iter().map(|entry| &entry["fieldsV1"]).collect();
-        Ok(extract(&own["fieldsV1"], &live, &known.with_others(others)))
+        Ok(extract(&own["fieldsV1"], &live, &Known::of(resource).with_others(others)))
     }
 }
 

@@ -25,9 +25,10 @@ use tokio::time::Instant;
 
 use super::caches::{Caches, Declared};
 use super::doomed::Doomed;
-use super::expected::Expected;
+use super::expected::{Coming, Expected};
 use super::written::{Written, WrittenList, WrittenMeta};
 use crate::cache::{Snapshot, Uid};
+use crate::clock;
 use crate::informer::{SharedInformer, WeakInformer};
 use crate::key::Key;
 use crate::metrics::ClientMetrics;
@@ -175,9 +176,12 @@ impl Writes {
                         Some(revision) => gone(uid.clone(), revision),
                         None => Expected::Absent {
                             uid: uid.clone(),
-                            predecessor: predecessor.cloned().map(Box::new),
                             written: other.map_or(0, |(_, written)| written),
                             epoch,
+                            coming: Box::new(Coming {
+                                predecessor: predecessor.cloned(),
+                                until: clock::after(Instant::now(), self.timeout),
+                            }),
                         },
                     },
                     // The one that went had taken the place of what the cache had.

@@ -1,5 +1,7 @@
 //! What a cache shows once it has seen a write.
 
+use tokio::time::Instant;
+
 use crate::cache::{Snapshot, Store, Uid};
 use crate::key::Key;
 use crate::revision::Revision;
@@ -19,14 +21,14 @@ pub(crate) enum Expected {
         epoch: u64,
     },
     /// Not there: it was deleted before the cache had it, and nobody said at which revision it existed. It may still come
-    /// and go, so this stays noted also when it is true.
+    /// and go, so this stays noted also when it is true, as long as anybody would wait for it.
     Absent {
         uid: Uid,
-        /// What the cache had in its place. Boxed, because this is rare and each future that waits holds several of these.
-        predecessor: Option<Box<Uid>>,
         /// Of another object that this process wrote under the same name; or 0.
         written: Revision,
         epoch: u64,
+        /// Boxed, because this is rare and each future that waits holds several of these.
+        coming: Box<Coming>,
     },
     /// Gone, or in a newer state than the one before this revision: its deletion began, or it no longer is what the cache
     /// looks for.
@@ -37,6 +39,15 @@ pub(crate) enum Expected {
         written: Revision,
         epoch: u64,
     },
+}
+
+/// What is known of a deleted object that may still come to a cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Coming {
+    /// What the cache had in its place.
+    pub(super) predecessor: Option<Uid>,
+    /// How long anybody would wait for it.
+    pub(super) until: Instant,
 }
 
 impl Expected {
@@ -61,8 +72,8 @@ impl Expected {
         match self {
             Expected::Seen { .. } => true,
             Expected::Gone { uid, .. } => still(uid).is_none(),
-            Expected::Absent { uid, predecessor, .. } => {
-                still(uid).or_else(|| still(predecessor.as_ref()?)).is_none()
+            Expected::Absent { uid, coming, .. } => {
+                still(uid).or_else(|| still(coming.predecessor.as_ref()?)).is_none()
             }
             Expected::Left { uid, written, .. } => {
                 still(uid).is_none_or(|object| object.revision() >= *written)
@@ -72,7 +83,7 @@ impl Expected {
 
     /// Whether what is true now may cease to be so without another write.
     pub(super) fn may_come(&self) -> bool {
-        matches!(self, Expected::Absent { .. })
+        matches!(self, Expected::Absent { coming, .. } if Instant::now() < coming.until)
     }
 
     pub(super) fn uid(&self) -> &Uid {
@@ -171,9 +182,10 @@ mod tests {
 
     #[test]
     fn what_may_still_come_and_go_is_known_better_by_any_other_write() {
+        let until = Instant::now();
         let absent = |written| {
-            let (uid, predecessor) = (Uid::new("a"), Some(Box::new(Uid::new("z"))));
-            Expected::Absent { uid, predecessor, written, epoch: 0 }
+            let coming = Coming { predecessor: Some(Uid::new("z")), until };
+            Expected::Absent { uid: Uid::new("a"), written, epoch: 0, coming: Box::new(coming) }
         };
         assert_eq!(seen("a", 10).after(&absent(0)), gone("a", 10));
         assert_eq!(gone("a", 10).after(&absent(0)), gone("a", 10));

@@ -12,7 +12,7 @@ use setpoint_api::schema::{Codec, Node, Schema, Shape, Struct, builtin};
 use super::owned::{is, keys};
 
 /// What is known of one place of an object, beside who owns it.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(super) struct Known<'a> {
     schema: Option<Schema>,
     /// The field sets of all others at this place; `None` where they are not known.
@@ -64,6 +64,12 @@ fn metadata_alone() -> Option<Schema> {
     let mut alone = Struct::default();
     alone.fields = vec![fields.field("metadata")?.clone()];
     Some(Schema::of(Node::new(Shape::Struct(alone))))
+}
+
+/// The part of a cached object that `fields` names; `None` if the server has to be asked. Most can be told without the
+/// schemas of all kinds, which take memory once they are looked at.
+pub(super) fn extract_cached(fields: &Value, stored: &Value, resource: &ApiResource) -> Option<Value> {
+    extract(fields, stored, &Known::default()).or_else(|| extract(fields, stored, &Known::of(resource)))
 }
 
 /// The part of `stored` that `fields` names; `None` if that cannot be told without the field sets of all others.
