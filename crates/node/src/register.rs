@@ -155,7 +155,6 @@ struct Heart {
 
 /// A node that is registered.
 struct Registered {
-    uid: String,
     reported: Instant,
     /// It has had a lease.
     leased: bool,
@@ -197,13 +196,14 @@ impl Heart {
             None => {
                 let uid = self.register(index).await?;
                 let reported = Instant::now();
-                *registered = Some(Registered { uid: uid.clone(), reported, leased: false });
+                *registered = Some(Registered { reported, leased: false });
                 uid
             }
-            Some(registered) => {
-                self.report_again(index, registered).await?;
-                registered.uid.clone()
-            }
+            Some(registered) => match self.report_again(index, registered).await? {
+                Some(uid) => uid,
+                // A lease of a Node that is gone would go too.
+                None => return Ok(()),
+            },
         };
         let lease = node::lease(index, &uid, self.manager.clock().now());
         self.renew(index, lease).await?;
@@ -229,12 +229,17 @@ impl Heart {
 
     /// Reports once in a while, and at once when the Node does not say that it is ready: it was silent for too long, and
     /// somebody noticed. A Node that was deleted stays so until the process starts again, as with a kubelet.
-    async fn report_again(&self, index: u32, registered: &mut Registered) -> Result<(), ClientError> {
+    /// Gives the uid of the Node: somebody may have made it anew.
+    async fn report_again(
+        &self,
+        index: u32,
+        registered: &mut Registered,
+    ) -> Result<Option<String>, ClientError> {
         let name = node::name(index);
-        let Ok(Some(node)) = self.seen.lister::<Node>().get(None, &name) else { return Ok(()) };
-        let was_ready = node::is_ready(&node);
+        let Ok(Some(node)) = self.seen.lister::<Node>().get(None, &name) else { return Ok(None) };
+        let (uid, was_ready) = (node.uid(), node::is_ready(&node));
         if was_ready && registered.reported.elapsed() < REPORT {
-            return Ok(());
+            return Ok(uid);
         }
         let node = self.report(index, Some(&node)).await?;
         registered.reported = Instant::now();
@@ -242,7 +247,7 @@ impl Heart {
             let message = format!("Node {name} status is now: NodeReady");
             self.recorder(index).normal(&node, "NodeReady", message);
         }
-        Ok(())
+        Ok(uid)
     }
 
     fn recorder(&self, index: u32) -> Recorder {

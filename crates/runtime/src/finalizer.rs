@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use setpoint_api::status::{Reason, Status};
+use setpoint_api::status::Reason;
 
 use crate::client::{Client, Kind, Patch};
 use crate::error::{ClientError, Error, NotFoundExt};
 use crate::key::Key;
+
+/// What kube-apiserver says where a test within a JSON patch fails.
+const TEST_FAILED: &str = "the server rejected our request due to an error in our request";
 
 /// Whether an object has a finalizer.
 pub fn has_finalizer<K: kube::Resource>(object: &K, finalizer: &str) -> bool {
@@ -80,14 +83,18 @@ impl Client {
             }
             let mut finalizers = object.meta().finalizers.clone().unwrap_or_default();
             finalizers.push(finalizer.to_owned());
-            let written = self.write_finalizers::<K>(&key, &object, &finalizers).await?;
+            // As it was read: what became something else meanwhile is looked at anew.
+            let unchanged = ("/metadata/resourceVersion", json!(object.meta().resource_version));
+            let written = self.write_finalizers::<K>(&key, &object, unchanged, &finalizers).await?;
             return Ok(written.map_or(Lifecycle::Gone, |object| Lifecycle::Alive(Arc::new(object))));
         }
         if present {
             on_delete(Arc::clone(&object)).await?;
             let mut finalizers = object.meta().finalizers.clone().unwrap_or_default();
             finalizers.retain(|known| known != finalizer);
-            self.write_finalizers::<K>(&key, &object, &finalizers).await?;
+            // `on_delete` and others may write to the object meanwhile: it would run again for each.
+            let unchanged = ("/metadata/finalizers", json!(object.meta().finalizers));
+            self.write_finalizers::<K>(&key, &object, unchanged, &finalizers).await?;
         }
         Ok(Lifecycle::Deleting)
     }
@@ -97,21 +104,23 @@ impl Client {
         &self,
         key: &Key,
         object: &K,
+        (place, unchanged): (&str, Value),
         finalizers: &[String],
     ) -> Result<Option<K>, ClientError> {
         let before = object.meta().finalizers.as_ref().map_or(Value::Null, |list| json!(list));
         let patch = Patch::Json(json!([
             {"op": "test", "path": "/metadata/uid", "value": object.meta().uid},
-            {"op": "test", "path": "/metadata/resourceVersion", "value": object.meta().resource_version},
+            {"op": "test", "path": place, "value": unchanged},
             match before {
                 Value::Null => json!({"op": "add", "path": "/metadata/finalizers", "value": finalizers}),
                 _ => json!({"op": "replace", "path": "/metadata/finalizers", "value": finalizers}),
             },
         ]));
         match self.patch::<K>(key, &patch).await.ignore_not_found() {
-            // A failed test is answered as an invalid patch: somebody else wrote first. What makes the object itself
-            // invalid is among the causes.
-            Err(ClientError::Api(mut status)) if status.code == 422 && !names_causes(&status) => {
+            // A failed test is answered as an invalid patch, in these words: somebody else wrote first.
+            Err(ClientError::Api(mut status))
+                if status.code == 422 && status.message.starts_with(TEST_FAILED) =>
+            {
                 status.code = 409;
                 status.reason = Reason::Conflict;
                 Err(ClientError::Api(status))
@@ -119,10 +128,6 @@ impl Client {
             answer => answer,
         }
     }
-}
-
-fn names_causes(status: &Status) -> bool {
-    status.details.as_ref().is_some_and(|details| !details.causes.is_empty())
 }
 
 #[cfg(test)]

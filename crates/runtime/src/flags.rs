@@ -2,7 +2,7 @@
 //! where to serve metrics and health; `crd` and `manifests` print what the cluster needs.
 
 use std::io::Write;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -62,7 +62,7 @@ pub struct Flags {
 /// use setpoint::flags::BindAddress;
 ///
 /// let everywhere: BindAddress = ":8081".parse().unwrap();
-/// assert_eq!(everywhere.0.unwrap().to_string(), "0.0.0.0:8081");
+/// assert!(everywhere.0.unwrap().ip().is_unspecified());
 /// assert_eq!("0".parse(), Ok(BindAddress(None)));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,7 +77,7 @@ impl FromStr for BindAddress {
             _ => text.rsplit_once(':').ok_or(BindAddressError)?,
         };
         let host = match host {
-            "" => "0.0.0.0",
+            "" => everywhere(),
             "localhost" => "127.0.0.1",
             host => host,
         };
@@ -86,6 +86,12 @@ impl FromStr for BindAddress {
             .map(|address| BindAddress(Some(address)))
             .map_err(|_| BindAddressError)
     }
+}
+
+/// IPv4 and IPv6 at once, where the host has both.
+fn everywhere() -> &'static str {
+    let both = TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0)).is_ok();
+    if both { "[::]" } else { "0.0.0.0" }
 }
 
 /// A text that is no address to listen on.
@@ -185,7 +191,8 @@ mod tests {
         let words = ["--leader-elect=false", "--metrics-bind-address=0", "--health-probe-bind-address=:8081"];
         let flags = parse(&words).unwrap();
         assert_eq!((flags.leader_elect, flags.metrics_bind_address), (false, BindAddress(None)));
-        assert_eq!(flags.health_probe_bind_address.0.unwrap().to_string(), "0.0.0.0:8081");
+        let health = flags.health_probe_bind_address.0.unwrap();
+        assert!(health.ip().is_unspecified() && health.port() == 8081, "{health}");
         assert!(parse(&["--leader-elect=true"]).unwrap().leader_elect);
         let both = parse(&["--leader-elect", "--metrics-bind-address", "[::]:8443", "crd"]).unwrap();
         assert_eq!(both.metrics_bind_address.0.unwrap().to_string(), "[::]:8443");

@@ -96,7 +96,10 @@ impl fmt::Debug for Predicate {
 
 /// Passes updates that changed `metadata.resourceVersion`: drops resyncs.
 pub fn resource_version_changed() -> Predicate {
-    Predicate::on_update(|old, new| old.revision() != new.revision() || old.uid() != new.uid())
+    Predicate::on_update(|old, new| {
+        let texts = || old.revision() == 0 && old.resource_version() != new.resource_version();
+        old.revision() != new.revision() || old.uid() != new.uid() || texts()
+    })
 }
 
 /// Passes updates that changed `metadata.generation`: the spec, not the status.
@@ -155,6 +158,12 @@ mod tests {
         let label = object(1, "y", 6);
         assert!(!update(&resource_version_changed(), &old, &old));
         assert!(update(&resource_version_changed(), &old, &status));
+        let opaque = |version: &str| {
+            let json = format!(r#"{{"metadata":{{"name":"a","uid":"u","resourceVersion":"{version}"}}}}"#);
+            Object::from_json(json.as_bytes()).unwrap()
+        };
+        assert!(update(&resource_version_changed(), &opaque("x-1"), &opaque("x-2")));
+        assert!(!update(&resource_version_changed(), &opaque("x-1"), &opaque("x-1")));
         assert!(!update(&generation_changed(), &old, &status));
         assert!(update(&generation_changed(), &old, &spec));
         assert!(!update(&labels_changed(), &old, &spec));

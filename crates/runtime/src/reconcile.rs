@@ -147,6 +147,9 @@ impl Action {
 /// ```
 ///
 /// A function or closure `Fn(Context, Request) -> impl Future` is a reconciler too.
+///
+/// Its future is dropped at an `.await` when its timeout is over, when the grace period of a stop is, and when this process
+/// loses its lease: what must not be cut in two there belongs into a task of its own.
 pub trait Reconciler: Send + Sync + 'static {
     /// Brings the object named by `request` closer to its spec.
     fn reconcile(

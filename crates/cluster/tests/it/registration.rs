@@ -7,7 +7,7 @@ use std::time::Duration;
 use http::{Method, Request, Response, StatusCode};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Event, Node};
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::client::Body;
 use kube::{Api, Client};
 use serde_json::json;
@@ -107,4 +107,37 @@ async fn a_node_that_is_refused_registers_again_before_the_next_heartbeat() {
     });
     assert_eq!(register(&cluster, Client::new(service, "default")).await, 1);
     assert_eq!(tries.load(Ordering::SeqCst), 4, "the Node twice, then its lease twice");
+}
+
+/// Its lease belongs to the Node that there is: one of a Node that is gone is collected.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_somebody_made_anew_has_a_lease_of_its_own() {
+    let cluster = Cluster::start(Options { seed: Some(1), ..Options::default() }).await.unwrap();
+    let nodes: Api<Node> = Api::all(cluster.client());
+    let leases: Api<Lease> = Api::namespaced(cluster.client(), "kube-node-lease");
+    let owner = async || {
+        let lease = leases.get_opt("setpoint-0").await.unwrap()?;
+        lease.metadata.owner_references?.first().map(|owner| owner.uid.clone())
+    };
+    let before = cluster.eventually("the node has a lease", owner).await.unwrap();
+    nodes.delete("setpoint-0", &DeleteParams::default()).await.unwrap();
+    cluster
+        .eventually("the lease is gone", async || {
+            leases.get_opt("setpoint-0").await.unwrap().is_none().then_some(())
+        })
+        .await
+        .unwrap();
+    cluster.advance(Duration::from_secs(30)).await;
+    assert!(leases.get_opt("setpoint-0").await.unwrap().is_none(), "no lease of what is gone");
+    let node = serde_json::from_value(json!({ "metadata": { "name": "setpoint-0" } })).unwrap();
+    let made = nodes.create(&PostParams::default(), &node).await.unwrap().metadata.uid.unwrap();
+    assert_ne!(made, before);
+    cluster
+        .eventually("the lease is the new node's", async || owner().await.filter(|uid| *uid == made))
+        .await
+        .unwrap();
+    for _ in 0..5 {
+        cluster.advance(Duration::from_secs(10)).await;
+        assert_eq!(owner().await.as_ref(), Some(&made));
+    }
 }

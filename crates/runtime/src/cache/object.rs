@@ -324,7 +324,7 @@ impl Object {
 
     /// Whether both are the same object in the same state.
     pub fn same_state(&self, other: &Object) -> bool {
-        self.ptr_eq(other)
+        self.same_reading(other)
             || (self.0.revision != 0 && self.0.revision == other.0.revision && self.0.uid == other.0.uid)
     }
 

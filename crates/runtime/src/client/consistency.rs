@@ -67,6 +67,11 @@ impl Pending {
         self.expected.fulfilled(state, &self.key)
     }
 
+    /// Whether what is true now may cease to be so without another write.
+    pub(super) fn may_come(&self) -> bool {
+        self.expected.may_come()
+    }
+
     pub(super) fn is_of(&self, key: &Key) -> bool {
         self.key == *key
     }
@@ -129,7 +134,9 @@ impl Writes {
                 let expected = match ended {
                     // Only what the cache is sure to reach: the rest may have been done where it does not look.
                     true => Expected::Gone { uid, written: state, epoch },
-                    false if state < revision => Expected::Left { uid, state, written: revision, epoch },
+                    false if state < revision => {
+                        Expected::Left { uid, state, written: revision, epoch, deleted: false }
+                    }
                     false => return None,
                 };
                 return Some(Pending::new(&declared, &key, expected));
@@ -179,7 +186,7 @@ impl Writes {
                             written: other.map_or(0, |(_, written)| written),
                             epoch,
                             coming: Box::new(Coming {
-                                predecessor: predecessor.cloned(),
+                                others: predecessor.cloned().into_iter().collect(),
                                 until: clock::after(Instant::now(), self.timeout),
                             }),
                         },
@@ -218,7 +225,7 @@ impl Writes {
                     || store.get(key.as_str()).is_some_and(|cached| *cached.uid() == uid);
                 let Some(epoch) = declared.epoch(key.namespace()).filter(|_| sees) else { continue };
                 let uid = uid.clone();
-                let expected = Expected::Left { uid, state, written: state + 1, epoch };
+                let expected = Expected::Left { uid, state, written: state + 1, epoch, deleted: true };
                 pending.push(Pending::new(&declared, &key, expected));
             }
         }
@@ -245,11 +252,11 @@ impl Writes {
         }
         let mut pending = self.lock();
         if pending.len() >= SWEEP && pending.len().is_power_of_two() {
-            pending.retain(|_, pending| !pending.fulfilled());
+            pending.retain(|_, pending| pending.may_come() || !pending.fulfilled());
         }
         for write in &mut fresh {
             let place = (write.number, write.key.clone());
-            let counts = |known: &&Pending| known.expected.may_come() || !known.fulfilled();
+            let counts = |known: &&Pending| known.may_come() || !known.fulfilled();
             if let Some(known) = pending.get(&place).filter(counts) {
                 write.expected = write.expected.clone().after(&known.expected);
             }
@@ -341,7 +348,7 @@ impl Writes {
     }
 
     fn forget(&self, write: &Pending) {
-        if write.expected.may_come() {
+        if write.may_come() {
             return;
         }
         let place = (write.number, write.key.clone());
@@ -352,7 +359,7 @@ impl Writes {
         }
     }
 
-    fn is_given_up(&self, write: &Pending) -> bool {
+    pub(super) fn is_given_up(&self, write: &Pending) -> bool {
         let pending = self.lock();
         let known = pending.get(&(write.number, write.key.clone()));
         known.is_some_and(|known| known.given_up && known.expected == write.expected)

@@ -38,14 +38,16 @@ pub(crate) enum Expected {
         state: Revision,
         written: Revision,
         epoch: u64,
+        /// Its deletion was asked for, at whatever state: only one in which that has begun counts.
+        deleted: bool,
     },
 }
 
 /// What is known of a deleted object that may still come to a cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Coming {
-    /// What the cache had in its place.
-    pub(super) predecessor: Option<Uid>,
+    /// What else must not be there under its name: what the cache had in its place, what was deleted before it.
+    pub(super) others: Vec<Uid>,
     /// How long anybody would wait for it.
     pub(super) until: Instant,
 }
@@ -53,18 +55,9 @@ pub(crate) struct Coming {
 impl Expected {
     /// Whether it has come true in a state, or never will because the server started over.
     pub(super) fn fulfilled(&self, state: &Snapshot, key: &Key) -> bool {
-        let (epoch, floor) = match self {
-            Expected::Seen { revision, epoch, .. } => (epoch, revision),
-            Expected::Gone { written, epoch, .. } | Expected::Absent { written, epoch, .. } => {
-                (epoch, written)
-            }
-            Expected::Left { state, epoch, .. } => (epoch, state),
-        };
-        let Some(progress) = state.progress(key.namespace()).filter(|progress| progress.epoch == *epoch)
-        else {
-            return true;
-        };
-        if !progress.synced || progress.revision < *floor {
+        let progress = state.progress(key.namespace()).filter(|progress| progress.epoch == self.epoch());
+        let Some(progress) = progress else { return true };
+        if !progress.synced || progress.revision < self.floor() {
             return false;
         }
         let there = state.get(key.as_str());
@@ -73,11 +66,10 @@ impl Expected {
             Expected::Seen { .. } => true,
             Expected::Gone { uid, .. } => still(uid).is_none(),
             Expected::Absent { uid, coming, .. } => {
-                still(uid).or_else(|| still(coming.predecessor.as_ref()?)).is_none()
+                still(uid).is_none() && coming.others.iter().all(|other| still(other).is_none())
             }
-            Expected::Left { uid, written, .. } => {
-                still(uid).is_none_or(|object| object.revision() >= *written)
-            }
+            Expected::Left { uid, written, deleted, .. } => still(uid)
+                .is_none_or(|object| object.revision() >= *written && (!deleted || object.is_terminating())),
         }
     }
 
@@ -92,6 +84,15 @@ impl Expected {
             | Expected::Gone { uid, .. }
             | Expected::Absent { uid, .. }
             | Expected::Left { uid, .. } => uid,
+        }
+    }
+
+    /// The revision that the cache has to reach before it can say anything.
+    fn floor(&self) -> Revision {
+        match self {
+            Expected::Seen { revision, .. } => *revision,
+            Expected::Gone { written, .. } | Expected::Absent { written, .. } => *written,
+            Expected::Left { state, .. } => *state,
         }
     }
 
@@ -121,7 +122,7 @@ impl Expected {
             return self;
         }
         if known.uid() != self.uid() {
-            return if known.written() > self.written() { known.clone() } else { self };
+            return self.after_another(known);
         }
         match (known, self) {
             (Expected::Gone { uid, written, epoch }, fresh) => {
@@ -132,8 +133,38 @@ impl Expected {
             (Expected::Absent { uid, epoch, .. }, fresh) => {
                 Expected::Gone { uid: uid.clone(), written: fresh.written(), epoch: *epoch }
             }
+            (known, fresh) if known.is_deleted() || fresh.is_deleted() => {
+                let (uid, epoch) = (known.uid().clone(), known.epoch());
+                let written = known.written().max(fresh.written());
+                let state = known.floor().max(fresh.floor());
+                Expected::Left { uid, state, written, epoch, deleted: true }
+            }
             (known, fresh) if known.written() > fresh.written() => known.clone(),
             (_, fresh) => fresh,
+        }
+    }
+
+    fn is_deleted(&self) -> bool {
+        matches!(self, Expected::Left { deleted: true, .. })
+    }
+
+    /// As [`Expected::after`], where what is known is about another object under the same name.
+    fn after_another(self, known: &Expected) -> Expected {
+        match self {
+            // It says nothing of when it was: neither forgets the other.
+            Expected::Absent { uid, written, epoch, mut coming } => {
+                match known {
+                    Expected::Absent { uid, coming: before, .. } => {
+                        coming.others.push(uid.clone());
+                        coming.others.extend_from_slice(&before.others);
+                    }
+                    Expected::Gone { uid, .. } => coming.others.push(uid.clone()),
+                    Expected::Seen { .. } | Expected::Left { .. } => {}
+                }
+                Expected::Absent { uid, written: written.max(known.written()), epoch, coming }
+            }
+            fresh if known.written() > fresh.written() => known.clone(),
+            fresh => fresh,
         }
     }
 
@@ -154,6 +185,8 @@ mod tests {
     use super::*;
     use crate::cache::{Object, Scope};
     use crate::delta::Delta;
+
+    const NOW: &str = "2026-01-01T00:00:00Z";
 
     fn seen(uid: &str, revision: Revision) -> Expected {
         Expected::Seen { uid: Uid::new(uid), revision, epoch: 0 }
@@ -184,18 +217,23 @@ mod tests {
     fn what_may_still_come_and_go_is_known_better_by_any_other_write() {
         let until = Instant::now();
         let absent = |written| {
-            let coming = Coming { predecessor: Some(Uid::new("z")), until };
+            let coming = Coming { others: vec![Uid::new("z")], until };
             Expected::Absent { uid: Uid::new("a"), written, epoch: 0, coming: Box::new(coming) }
         };
         assert_eq!(seen("a", 10).after(&absent(0)), gone("a", 10));
         assert_eq!(gone("a", 10).after(&absent(0)), gone("a", 10));
         assert_eq!(seen("b", 10).after(&absent(0)), seen("b", 10));
         assert_eq!(absent(10).after(&seen("b", 10)), absent(10));
+        assert_eq!(absent(0).after(&seen("b", 10)), absent(10), "what was written before is seen first");
+        let Expected::Absent { coming, written, .. } = absent(0).after(&gone("b", 10)) else {
+            panic!("the deletion that came last was forgotten");
+        };
+        assert_eq!((written, coming.others), (10, vec![Uid::new("z"), Uid::new("b")]));
     }
 
     #[test]
     fn what_leaves_is_older_or_newer_by_its_own_write() {
-        let left = Expected::Left { uid: Uid::new("a"), state: 5, written: 10, epoch: 0 };
+        let left = Expected::Left { uid: Uid::new("a"), state: 5, written: 10, epoch: 0, deleted: false };
         assert_eq!(seen("a", 10).after(&left), seen("a", 10));
         assert_eq!(seen("a", 9).after(&left), left);
         assert_eq!(left.clone().after(&seen("a", 11)), seen("a", 11));
@@ -216,7 +254,8 @@ mod tests {
             store.apply(&Scope::All, Delta::Replaced { revision, objects });
         };
         let key = Key::new(Some("n"), "x");
-        let left = |epoch| Expected::Left { uid: Uid::new("a"), state: 10, written: 15, epoch };
+        let left =
+            |epoch| Expected::Left { uid: Uid::new("a"), state: 10, written: 15, epoch, deleted: false };
         let came = |expected: Expected| expected.fulfilled(&store.snapshot(), &key);
         replace(12, vec![object(12)]);
         let epoch = store.progress(Some("n")).unwrap().epoch;
@@ -225,7 +264,19 @@ mod tests {
         assert!(came(Expected::Gone { uid: Uid::new("a"), written: 0, epoch: epoch + 1 }));
         replace(16, vec![object(15)]);
         assert!(came(left(epoch)));
+        // Somebody changed it between the list that a deletion answered with and the deletion.
+        let deleted = Expected::Left { uid: Uid::new("a"), state: 10, written: 11, epoch, deleted: true };
+        assert!(!came(deleted.clone()), "it lives");
+        let (later, expected) = (Expected::Seen { uid: Uid::new("a"), revision: 15, epoch }, deleted.clone());
+        for both in [expected.clone().after(&later), later.after(&expected)] {
+            assert_eq!((both.is_deleted(), both.written(), both.floor()), (true, 15, 15));
+        }
+        let going = format!(
+            r#"{{"metadata":{{"name":"x","namespace":"n","uid":"a","resourceVersion":"16","deletionTimestamp":"{NOW}"}}}}"#
+        );
+        replace(16, vec![Object::from_json(going.as_bytes()).unwrap()]);
+        assert!(came(deleted.clone()));
         replace(17, vec![]);
-        assert!(came(left(epoch)));
+        assert!(came(left(epoch)) && came(deleted));
     }
 }

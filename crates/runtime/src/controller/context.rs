@@ -80,7 +80,8 @@ impl Context {
     }
 
     /// Becomes cancelled when the manager stops: a long reconcile can then end early. It is not aborted before the
-    /// grace period ends.
+    /// grace period ends, unless the lease is lost or a second signal comes: then it ends at its next `.await`, without
+    /// notice.
     pub fn stopping(&self) -> &CancellationToken {
         &self.0.stopping
     }

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use crate::cache::Object;
 use crate::client::HeldInformer;
-use crate::informer::{Event, SubscribeOptions, SyncHandle};
+use crate::informer::{Event, InformerMetrics, SubscribeOptions, SyncHandle};
 use crate::predicate::{Change, Predicate};
 use crate::queue::{Priority, Reason, Trigger, WorkQueue};
 use crate::reconcile::Request;
@@ -72,7 +72,8 @@ impl Source {
             Origin::Informer { informer, map } => {
                 let options = SubscribeOptions { resync, ..SubscribeOptions::default() };
                 let predicates: Vec<Predicate> = self.predicates.iter().chain(all).cloned().collect();
-                let way = Arc::new(Way { name, predicates, map: map.clone(), queue });
+                let metrics = Arc::clone(informer.metrics());
+                let way = Arc::new(Way { name, predicates, map: map.clone(), queue, metrics });
                 let mut subscription = if map.quick {
                     let way = Arc::clone(&way);
                     informer.subscribe_directly(&options, Box::new(move |event| way.take(event)))
@@ -108,23 +109,31 @@ struct Way {
     predicates: Vec<Predicate>,
     map: Map,
     queue: WorkQueue<Request>,
+    metrics: Arc<InformerMetrics>,
 }
 
 impl Way {
     /// Queues what an event asks for. One event that a predicate or a mapping panics on must not silence all others.
     fn take(&self, event: &Event) {
-        if std::panic::catch_unwind(AssertUnwindSafe(|| self.queue(event))).is_err() {
-            tracing::error!(
-                controller = self.queue.name(),
-                source = self.name.name(),
-                "a predicate or a mapping panicked"
-            );
+        self.guarded("a mapping panicked", event, || self.queue(event));
+    }
+
+    /// What an author's function says of an event, unless it panics.
+    fn guarded<T>(&self, what: &str, event: &Event, ask: impl FnOnce() -> T) -> Option<T> {
+        let said = std::panic::catch_unwind(AssertUnwindSafe(ask)).ok();
+        if said.is_none() {
+            self.metrics.handler_panics.add(1);
+            let (controller, source) = (self.queue.name(), self.name.name());
+            tracing::error!(controller, source, object = %event.key(), "{what}");
         }
+        said
     }
 
     fn queue(&self, event: &Event) {
         let change = change(event);
-        if !self.predicates.iter().all(|predicate| predicate.test(&change)) {
+        let passes = || self.predicates.iter().all(|predicate| predicate.test(&change));
+        // One reconcile too many does no harm; one that is missing may be missing for hours.
+        if !self.guarded("a predicate panicked", event, passes).unwrap_or(true) {
             return;
         }
         let priority = match change.trigger {

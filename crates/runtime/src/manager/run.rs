@@ -4,6 +4,7 @@
 //! needs the lease, other work, what was recorded is sent and the lease given up, then caches, then servers. A lost
 //! lease stops everything at once.
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
@@ -182,7 +183,7 @@ impl Manager {
     /// # Errors
     /// When something fails that the manager cannot go on without; see [`ManagerError`].
     pub async fn run(&self, shutdown: impl Future<Output = ()>) -> Result<(), ManagerError> {
-        let (sender, told) = mpsc::unbounded_channel();
+        let (sender, mut told) = mpsc::unbounded_channel();
         let (mut runnables, recorded) = {
             let mut state = self.state();
             let recorded = state.recorded.take().ok_or(ManagerError::RanBefore)?;
@@ -200,10 +201,19 @@ impl Manager {
         });
         let caches = runnables.iter_mut().filter_map(|runnable| runnable.caches.take()).collect();
         tokio::pin!(shutdown);
-        tokio::select! {
-            biased;
-            () = &mut shutdown => return Ok(()),
-            synced = self.start_caches(caches) => synced?,
+        {
+            let mut synced = std::pin::pin!(self.start_caches(caches));
+            loop {
+                tokio::select! {
+                    biased;
+                    () = &mut shutdown => return Ok(()),
+                    synced = synced.as_mut() => break synced?,
+                    Some(told) = told.recv() => match told {
+                        Told::Run(runnable) => runnables.push(runnable),
+                        Told::Stopped => runnables.retain(|runnable| !runnable.stop.is_cancelled()),
+                    },
+                }
+            }
         }
         self.work(shutdown, elector.as_mut(), runnables, told).await
     }
@@ -388,9 +398,21 @@ impl Manager {
         leading: &mut Running,
         renewing: Option<Pin<&mut impl Future<Output = ()>>>,
     ) -> Result<(), ManagerError> {
-        let end = clock::after(tokio::time::Instant::now(), self.0.options.grace_period);
+        let (now, grace) = (tokio::time::Instant::now(), self.0.options.grace_period);
+        let (half, end) = (clock::after(now, grace / 2), clock::after(now, grace));
         let finish = async {
-            let (first, mut late) = leading.finish(end).await;
+            // What hangs must not use up the time of the others: they are told while some is left.
+            let others = always.stopping.clone();
+            let early = async {
+                tokio::time::sleep_until(half).await;
+                others.cancel();
+                std::future::pending::<Infallible>().await
+            };
+            let (first, mut late) = tokio::select! {
+                biased;
+                finished = leading.finish(end) => finished,
+                never = early => match never {},
+            };
             let (second, later) = always.finish(end).await;
             late.extend(later);
             match (first.or(second), late.is_empty()) {

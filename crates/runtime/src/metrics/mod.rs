@@ -20,6 +20,9 @@
 //! | `setpoint_informer_handler_lag`, `setpoint_informer_handler_merged_total` | as above | ours: events that wait for a handler, and that were merged because too many did |
 //! | `setpoint_informer_silence_seconds` | as above | ours: how long the server has told nothing (staleness) |
 //! | `setpoint_events_dropped_total` | reason | ours: events of the recorder that were not sent |
+//!
+//! Errors of a reconcile that lost against another write, or for want of the lease, are counted among its results and not
+//! among its errors. Go's `process_*`, `go_*` and latencies of requests are not published.
 
 mod queues;
 

@@ -52,7 +52,7 @@ pub(super) struct Ready {
     len: usize,
     /// Keys may stand in a level of another priority, and are found there only while the levels stay as they are.
     joined: bool,
-    /// When the last priority was first seen. A key that came at an unknown time counts as old as that: it came before
+    /// When a second priority was first seen. A key that came at an unknown time counts as old as that: it came before
     /// there was a priority that could go before it.
     levelled: u64,
 }
@@ -108,7 +108,8 @@ impl Ready {
 
     pub(super) fn push<T>(&mut self, slots: &mut Slots<T>, place: u32, priority: i32, since: u64) {
         let (level, made) = self.level_for(priority);
-        if made && since != UNKNOWN {
+        // Those that came at an unknown time came before the first of them.
+        if made && since != UNKNOWN && self.levelled == 0 {
             self.levelled = since;
         }
         let level = &mut self.levels[level];

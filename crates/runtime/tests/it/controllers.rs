@@ -10,7 +10,7 @@ use serde_json::json;
 use setpoint::client::set_controller_reference;
 use setpoint::metrics::Metrics;
 use setpoint::{
-    Action, Context, Controller, Error, Lifecycle, Manager, ManagerError, ManagerOptions, Request,
+    Action, Context, Controller, Error, Lifecycle, Manager, ManagerError, ManagerOptions, Patch, Request,
     SetupError, Target, predicate,
 };
 use tokio::sync::mpsc;
@@ -266,8 +266,12 @@ async fn the_finalizer_guards_the_life_of_an_object() {
         .run(move |ctx: Context, request: Request| {
             let counted = Arc::clone(&counted);
             async move {
+                let client = ctx.client().clone();
                 let on_delete = |_: Arc<ConfigMap>| async move {
-                    counted.fetch_add(1, Ordering::SeqCst);
+                    // It tells how far it is, and others write to the object too.
+                    let run = counted.fetch_add(1, Ordering::SeqCst).to_string();
+                    let told = Patch::Merge(json!({"metadata": {"annotations": {"cleaned": run}}}));
+                    client.patch::<ConfigMap>(("default", "a"), &told).await?;
                     Ok(())
                 };
                 let life = ctx.client().lifecycle::<ConfigMap>(&request, "example.org/x", on_delete).await?;

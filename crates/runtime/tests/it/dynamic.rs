@@ -144,15 +144,32 @@ async fn a_controller_is_stopped_though_another_process_leads() {
 #[tokio::test(start_paused = true)]
 async fn a_controller_that_is_stopped_while_its_caches_sync_does_not_end_the_manager() {
     let fake = Fake::new();
-    fake.refuse(|_, path| path.contains("/configmaps").then_some((403, "Forbidden")));
+    fake.put(SECRETS, secret("s", None));
+    fake.refuse(|_, path| path.contains("/api/v1").then_some((403, "Forbidden")));
     let options = ManagerOptions { cache_sync_timeout: Duration::from_secs(60), ..ManagerOptions::default() };
     let manager = Manager::new(fake.client(), options);
     let (handle, _) = counting(&manager);
+    let runs = Runs::default();
+    let seen = Arc::clone(&runs);
+    Controller::for_kind::<Secret>(&manager)
+        .cache_sync_timeout(Duration::from_secs(120))
+        .run(move |_: Context, request: Request| {
+            *seen.lock().unwrap().entry(request.to_string()).or_default() += 1;
+            async { Ok(Action::done()) }
+        })
+        .unwrap();
     beside(&manager, async {
         tokio::time::sleep(Duration::from_secs(1)).await;
         handle.stop();
+        // Also while the caches of another one do not sync.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let read = manager.client().list::<ConfigMap>(Query::namespace("default")).await;
+        assert!(matches!(read, Err(ClientError::NoInformer { .. })), "{:?}", read.err());
+        let (again, _) = counting(&manager);
+        again.stop();
+        fake.refuse(|_, _| None);
         tokio::time::sleep(Duration::from_secs(600)).await;
-        assert!(!reads_config_maps(&manager).await);
+        until("the other one runs", || count(&runs, "default/s") == 1).await;
     })
     .await;
 }

@@ -379,7 +379,7 @@ impl State {
                         for step in body.as_array().unwrap() {
                             let path = step["path"].as_str().unwrap();
                             if step["op"] == "test" && object.pointer(path) != Some(&step["value"]) {
-                                return failure(422, "Invalid");
+                                return failed_test();
                             }
                             if step["op"] != "test" {
                                 let field = path.strip_prefix("/metadata/").unwrap();
@@ -449,6 +449,14 @@ fn scale(object: &Value) -> Value {
 pub fn answer(status: StatusCode, body: &Value) -> Answer {
     let body = http_body_util::Full::new(Bytes::from(body.to_string())).boxed_unsync();
     Response::builder().status(status).body(body).unwrap()
+}
+
+/// As kube-apiserver says it.
+fn failed_test() -> Answer {
+    let body = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "the server rejected our request due to an error in our request", "reason": "Invalid",
+        "details": {}, "code": 422});
+    answer(StatusCode::UNPROCESSABLE_ENTITY, &body)
 }
 
 fn failure(code: u16, reason: &str) -> Answer {

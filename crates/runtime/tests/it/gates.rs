@@ -295,6 +295,55 @@ async fn what_is_deleted_before_the_cache_had_it_is_not_read_when_it_comes() {
     }
 }
 
+/// It is not there when the read begins, and comes while that waits for something else.
+#[tokio::test(start_paused = true)]
+async fn what_is_deleted_by_its_name_does_not_slip_into_a_list_that_waits() {
+    let fake = Fake::new();
+    with_client(&fake, async |client, _| {
+        assert_eq!(value(&client, "a").await, None);
+        fake.hold_watches(true);
+        // What comes first is told by itself, the rest at once.
+        fake.put(CONFIG_MAPS, config_map("first", "1"));
+        client.create(&serde_json::from_value::<ConfigMap>(config_map("b", "own")).unwrap()).await.unwrap();
+        let foreign = fake.put(CONFIG_MAPS, config_map("a", "1"));
+        client.delete::<ConfigMap>(("default", "a")).await.unwrap();
+        let come = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            fake.pass(&foreign);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            fake.hold_watches(false);
+        };
+        let ((read, waited), ()) = tokio::join!(timed(client.list::<ConfigMap>(Query::all())), come);
+        let names: Vec<String> = read.unwrap().iter().filter_map(|one| one.metadata.name.clone()).collect();
+        assert_eq!((names, waited), (vec!["b".to_owned(), "first".to_owned()], 2));
+    })
+    .await;
+}
+
+/// Two under one name, deleted one after the other before the cache had any.
+#[tokio::test(start_paused = true)]
+async fn of_two_that_are_deleted_under_one_name_neither_is_read() {
+    let fake = Fake::new();
+    with_client(&fake, async |client, _| {
+        assert_eq!(value(&client, "a").await, None);
+        fake.hold_watches(true);
+        for number in ["1", "2"] {
+            fake.put(CONFIG_MAPS, config_map("a", number));
+            let object = fake.get(CONFIG_MAPS, "default", "a").unwrap();
+            client.delete::<ConfigMap>(("default", "a")).await.unwrap();
+            show(&fake, &object).await;
+            let ((read, _), ()) = tokio::join!(timed(value(&client, "a")), async {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                fake.hold_watches(false);
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                fake.hold_watches(true);
+            });
+            assert_eq!(read, None, "{number}");
+        }
+    })
+    .await;
+}
+
 /// What this process wrote and the cache has not seen was replaced by another object, and that was deleted.
 #[tokio::test(start_paused = true)]
 async fn an_unseen_write_is_not_taken_for_one_of_the_successor() {

@@ -79,6 +79,24 @@ async fn what_comes_while_the_manager_stops_is_refused() {
     assert_eq!(*told.lock().unwrap(), Some(Err(SetupError::Stopped)));
 }
 
+/// What hangs takes the whole grace period, and not that of the others.
+#[tokio::test(start_paused = true)]
+async fn work_beside_what_hangs_has_time_to_stop() {
+    let options = ManagerOptions { grace_period: Duration::from_secs(10), ..ManagerOptions::default() };
+    let manager = Manager::new(Fake::new().client(), options);
+    let log = Log::default();
+    manager.add("hangs", |_| std::future::pending()).unwrap();
+    let told = Arc::clone(&log);
+    manager.add_always("orderly", move |stopping| work(told, "orderly", true, stopping)).unwrap();
+    let stop = CancellationToken::new();
+    let (ended, ()) = tokio::join!(manager.run(stop.clone().cancelled_owned()), async {
+        until("it runs", || log.lock().unwrap().len() == 1).await;
+        stop.cancel();
+    });
+    assert!(matches!(&ended, Err(ManagerError::Grace(names)) if names == "hangs"), "{ended:?}");
+    assert_eq!(log.lock().unwrap().last().unwrap(), "orderly has stopped");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_resync_without_an_end_is_none() {
     for _ in 0..20 {

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde_json::json;
-use setpoint::{Action, Context, Controller, Manager, ManagerOptions, Request, Target, predicate};
+use setpoint::{Action, Context, Controller, Manager, ManagerOptions, Object, Request, Target, predicate};
 use tokio::sync::mpsc;
 
 use crate::controllers::{CONFIG_MAPS, SECRETS, beside, config_map, until};
@@ -119,4 +120,49 @@ async fn a_predicate_for_all_filters_every_source_but_channels() {
     let mut runs = runs.lock().unwrap().clone();
     runs.sort_unstable();
     assert_eq!(runs, ["of-yes", "ticked", "yes"]);
+}
+
+/// An event that an author's function panics on is not lost without a word, and no other is lost with it.
+#[tokio::test(start_paused = true)]
+async fn what_panics_on_an_event_is_counted_and_a_predicate_lets_it_pass() {
+    let fake = Fake::new();
+    let manager = Manager::new(fake.client(), ManagerOptions::default());
+    let runs = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&runs);
+    let fails_on = |wanted: &'static str| {
+        move |object: &Object| {
+            assert!(object.name() != wanted, "a mistake of the author");
+            true
+        }
+    };
+    let (predicate, map) = (fails_on("odd"), fails_on("unmapped"));
+    Controller::for_kind::<ConfigMap>(&manager)
+        .with_predicate(predicate::Predicate::new(move |change| change.objects().any(&predicate)))
+        .watches::<Secret>(move |secret| {
+            map(secret);
+            vec![Request::namespaced("default", secret.name())]
+        })
+        .run(move |_: Context, request: Request| {
+            seen.lock().unwrap().push(request.name().to_owned());
+            async { Ok(Action::done()) }
+        })
+        .unwrap();
+    beside(&manager, async {
+        for name in ["odd", "even"] {
+            fake.put(CONFIG_MAPS, config_map(name, "1"));
+        }
+        for name in ["unmapped", "mapped"] {
+            fake.put(SECRETS, json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "default"}}));
+        }
+        until("all but one", || runs.lock().unwrap().len() == 3).await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let metrics = manager.metrics().encode();
+        let panics = "setpoint_informer_handler_panics_total{";
+        let counted: Vec<&str> = metrics.lines().filter(|line| line.starts_with(panics)).collect();
+        assert!(counted.len() == 2 && counted.iter().all(|line| line.ends_with(" 1")), "{counted:?}");
+    })
+    .await;
+    let mut names = runs.lock().unwrap().clone();
+    names.sort();
+    assert_eq!(names, ["even", "mapped", "odd"]);
 }
