@@ -134,9 +134,7 @@ impl Writes {
                 let expected = match ended {
                     // Only what the cache is sure to reach: the rest may have been done where it does not look.
                     true => Expected::Gone { uid, written: state, epoch },
-                    false if state < revision => {
-                        Expected::Left { uid, state, written: revision, epoch, deleted: false }
-                    }
+                    false if state < revision => Expected::Left { uid, state, written: revision, epoch },
                     false => return None,
                 };
                 return Some(Pending::new(&declared, &key, expected));
@@ -225,7 +223,7 @@ impl Writes {
                     || store.get(key.as_str()).is_some_and(|cached| *cached.uid() == uid);
                 let Some(epoch) = declared.epoch(key.namespace()).filter(|_| sees) else { continue };
                 let uid = uid.clone();
-                let expected = Expected::Left { uid, state, written: state + 1, epoch, deleted: true };
+                let expected = Expected::Ending { uid, state, written: state + 1, epoch };
                 pending.push(Pending::new(&declared, &key, expected));
             }
         }
@@ -239,7 +237,7 @@ impl Writes {
         let revision = match noted.expected {
             _ if noted.fulfilled() => return None,
             Expected::Seen { revision, .. } => revision,
-            Expected::Left { state, .. } => state,
+            Expected::Left { state, .. } | Expected::Ending { state, .. } => state,
             Expected::Gone { .. } | Expected::Absent { .. } => return None,
         };
         Some((noted.expected.uid().clone(), revision))
@@ -282,6 +280,16 @@ impl Writes {
         let mut all = self.all_of(informer);
         all.retain(|write| !write.given_up && write.is_within(namespace));
         all
+    }
+
+    /// What was deleted under `key`, or in `namespace`, and may still come to the informer with this number.
+    pub(super) fn coming(&self, informer: usize, key: Option<&Key>, namespace: Option<&str>) -> Vec<Pending> {
+        let mut noted = match key {
+            Some(key) => self.of_key(informer, key).into_iter().collect(),
+            None => self.of_kind(informer, namespace),
+        };
+        noted.retain(Pending::may_come);
+        noted
     }
 
     /// What was perhaps not seen by the informer with this number, waited for or not.
@@ -338,6 +346,24 @@ impl Writes {
         }
     }
 
+    /// What `take` gives, with a state in which nothing is there of what may come and was deleted.
+    pub(super) async fn taken_without(
+        &self,
+        coming: Vec<Pending>,
+        take: impl Fn() -> (Vec<Pending>, Snapshot),
+    ) -> (Vec<Pending>, Snapshot) {
+        loop {
+            let (noted, state) = take();
+            let has_come = |write: &&Pending| {
+                write.may_come() && !self.is_given_up(write) && !write.fulfilled_in(&state)
+            };
+            match coming.iter().find(has_come) {
+                Some(write) => self.wait([write.clone()]).await,
+                None => return (noted, state),
+            }
+        }
+    }
+
     /// Says it once, of however many.
     fn waited_in_vain(&self, write: &Pending, informer: &SharedInformer, count: usize) {
         let kind = &informer.target().resource.kind;
@@ -359,7 +385,7 @@ impl Writes {
         }
     }
 
-    pub(super) fn is_given_up(&self, write: &Pending) -> bool {
+    fn is_given_up(&self, write: &Pending) -> bool {
         let pending = self.lock();
         let known = pending.get(&(write.number, write.key.clone()));
         known.is_some_and(|known| known.given_up && known.expected == write.expected)

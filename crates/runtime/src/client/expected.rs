@@ -38,8 +38,13 @@ pub(crate) enum Expected {
         state: Revision,
         written: Revision,
         epoch: u64,
-        /// Its deletion was asked for, at whatever state: only one in which that has begun counts.
-        deleted: bool,
+    },
+    /// As `Left`, and of newer states only one counts in which its deletion has begun: that was asked for at whatever state.
+    Ending {
+        uid: Uid,
+        state: Revision,
+        written: Revision,
+        epoch: u64,
     },
 }
 
@@ -68,8 +73,12 @@ impl Expected {
             Expected::Absent { uid, coming, .. } => {
                 still(uid).is_none() && coming.others.iter().all(|other| still(other).is_none())
             }
-            Expected::Left { uid, written, deleted, .. } => still(uid)
-                .is_none_or(|object| object.revision() >= *written && (!deleted || object.is_terminating())),
+            Expected::Left { uid, written, .. } => {
+                still(uid).is_none_or(|object| object.revision() >= *written)
+            }
+            Expected::Ending { uid, written, .. } => {
+                still(uid).is_none_or(|object| object.revision() >= *written && object.is_terminating())
+            }
         }
     }
 
@@ -83,6 +92,7 @@ impl Expected {
             Expected::Seen { uid, .. }
             | Expected::Gone { uid, .. }
             | Expected::Absent { uid, .. }
+            | Expected::Ending { uid, .. }
             | Expected::Left { uid, .. } => uid,
         }
     }
@@ -92,7 +102,7 @@ impl Expected {
         match self {
             Expected::Seen { revision, .. } => *revision,
             Expected::Gone { written, .. } | Expected::Absent { written, .. } => *written,
-            Expected::Left { state, .. } => *state,
+            Expected::Left { state, .. } | Expected::Ending { state, .. } => *state,
         }
     }
 
@@ -101,6 +111,7 @@ impl Expected {
             Expected::Seen { epoch, .. }
             | Expected::Gone { epoch, .. }
             | Expected::Absent { epoch, .. }
+            | Expected::Ending { epoch, .. }
             | Expected::Left { epoch, .. } => *epoch,
         }
     }
@@ -111,6 +122,7 @@ impl Expected {
             Expected::Seen { revision: written, .. }
             | Expected::Gone { written, .. }
             | Expected::Absent { written, .. }
+            | Expected::Ending { written, .. }
             | Expected::Left { written, .. } => *written,
         }
     }
@@ -133,19 +145,19 @@ impl Expected {
             (Expected::Absent { uid, epoch, .. }, fresh) => {
                 Expected::Gone { uid: uid.clone(), written: fresh.written(), epoch: *epoch }
             }
-            (known, fresh) if known.is_deleted() || fresh.is_deleted() => {
+            (known, fresh) if known.is_ending() || fresh.is_ending() => {
                 let (uid, epoch) = (known.uid().clone(), known.epoch());
                 let written = known.written().max(fresh.written());
                 let state = known.floor().max(fresh.floor());
-                Expected::Left { uid, state, written, epoch, deleted: true }
+                Expected::Ending { uid, state, written, epoch }
             }
             (known, fresh) if known.written() > fresh.written() => known.clone(),
             (_, fresh) => fresh,
         }
     }
 
-    fn is_deleted(&self) -> bool {
-        matches!(self, Expected::Left { deleted: true, .. })
+    fn is_ending(&self) -> bool {
+        matches!(self, Expected::Ending { .. })
     }
 
     /// As [`Expected::after`], where what is known is about another object under the same name.
@@ -159,7 +171,7 @@ impl Expected {
                         coming.others.extend_from_slice(&before.others);
                     }
                     Expected::Gone { uid, .. } => coming.others.push(uid.clone()),
-                    Expected::Seen { .. } | Expected::Left { .. } => {}
+                    Expected::Seen { .. } | Expected::Left { .. } | Expected::Ending { .. } => {}
                 }
                 Expected::Absent { uid, written: written.max(known.written()), epoch, coming }
             }
@@ -233,7 +245,7 @@ mod tests {
 
     #[test]
     fn what_leaves_is_older_or_newer_by_its_own_write() {
-        let left = Expected::Left { uid: Uid::new("a"), state: 5, written: 10, epoch: 0, deleted: false };
+        let left = Expected::Left { uid: Uid::new("a"), state: 5, written: 10, epoch: 0 };
         assert_eq!(seen("a", 10).after(&left), seen("a", 10));
         assert_eq!(seen("a", 9).after(&left), left);
         assert_eq!(left.clone().after(&seen("a", 11)), seen("a", 11));
@@ -254,8 +266,7 @@ mod tests {
             store.apply(&Scope::All, Delta::Replaced { revision, objects });
         };
         let key = Key::new(Some("n"), "x");
-        let left =
-            |epoch| Expected::Left { uid: Uid::new("a"), state: 10, written: 15, epoch, deleted: false };
+        let left = |epoch| Expected::Left { uid: Uid::new("a"), state: 10, written: 15, epoch };
         let came = |expected: Expected| expected.fulfilled(&store.snapshot(), &key);
         replace(12, vec![object(12)]);
         let epoch = store.progress(Some("n")).unwrap().epoch;
@@ -265,11 +276,11 @@ mod tests {
         replace(16, vec![object(15)]);
         assert!(came(left(epoch)));
         // Somebody changed it between the list that a deletion answered with and the deletion.
-        let deleted = Expected::Left { uid: Uid::new("a"), state: 10, written: 11, epoch, deleted: true };
+        let deleted = Expected::Ending { uid: Uid::new("a"), state: 10, written: 11, epoch };
         assert!(!came(deleted.clone()), "it lives");
         let (later, expected) = (Expected::Seen { uid: Uid::new("a"), revision: 15, epoch }, deleted.clone());
         for both in [expected.clone().after(&later), later.after(&expected)] {
-            assert_eq!((both.is_deleted(), both.written(), both.floor()), (true, 15, 15));
+            assert_eq!((both.is_ending(), both.written(), both.floor()), (true, 15, 15));
         }
         let going = format!(
             r#"{{"metadata":{{"name":"x","namespace":"n","uid":"a","resourceVersion":"16","deletionTimestamp":"{NOW}"}}}}"#

@@ -210,22 +210,19 @@ impl Client {
                 .await
                 .map_err(|_| ClientError::Timeout { verb: "sync".to_owned(), path, after: SYNC_TIMEOUT })?;
         }
-        // What was deleted before it came may come while something else is waited for.
-        let coming: Vec<Pending> = unseen.iter().filter(|write| write.may_come()).cloned().collect();
         writes.wait(unseen).await;
-        let (mut noted, mut state);
-        loop {
+        // What was deleted before it came may have come while something else was waited for.
+        let coming = if consistent { writes.coming(number, key, namespace) } else { Vec::new() };
+        let taken = || {
             // Before the state is taken: what is forgotten in between is in it.
-            noted = if self.pins.is_some() { writes.all_of(number) } else { Vec::new() };
-            state = informer.store().snapshot();
-            let has_come = |write: &&Pending| {
-                write.may_come() && !writes.is_given_up(write) && !write.fulfilled_in(&state)
-            };
-            match coming.iter().find(has_come) {
-                Some(write) => writes.wait([write.clone()]).await,
-                None => break,
-            }
-        }
+            let noted = if self.pins.is_some() { writes.all_of(number) } else { Vec::new() };
+            (noted, informer.store().snapshot())
+        };
+        let (noted, state) = match coming.is_empty() {
+            true => taken(),
+            // Boxed, because this is rare and every future that reads would hold the space for it.
+            false => Box::pin(writes.taken_without(coming, taken)).await,
+        };
         let Some(pins) = &self.pins else { return Ok(state) };
         let behind = writes.lacking_in(noted, &state);
         Ok(pins.pin(number, Pin { state, behind }, own))
