@@ -12,13 +12,17 @@ use crate::shown;
 
 /// A new event.
 pub(super) fn create(causes: &mut Causes, facts: &Facts, event: &Value) {
-    let new_group = text(event, "apiVersion").starts_with("events.k8s.io/");
+    let new_group = is_of_new_group(event);
     legacy(causes, event, new_group);
     if new_group {
         causes.extend(meta::create(facts, event, |name, prefix| NameRule::Subdomain.check(name, prefix)));
         causes.extend(meta::standard_finalizers(facts, event));
         new_style(causes, event);
     }
+}
+
+fn is_of_new_group(event: &Value) -> bool {
+    text(event, "apiVersion").starts_with("events.k8s.io/")
 }
 
 /// What holds for events of both groups.
@@ -44,12 +48,9 @@ fn legacy(causes: &mut Causes, event: &Value, new_group: bool) {
 
 /// A changed event: in the newer group little may change.
 pub(super) fn update(causes: &mut Causes, new: &Value, old: &Value) {
-    let checked = |causes: &mut Causes| {
-        let new_group = text(new, "apiVersion").starts_with("events.k8s.io/");
-        legacy(causes, new, new_group);
-        new_group
-    };
-    if !checked(causes) {
+    let new_group = is_of_new_group(new);
+    legacy(causes, new, new_group);
+    if !new_group {
         return;
     }
     if at(new, "series") != at(old, "series") {

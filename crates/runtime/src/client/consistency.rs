@@ -72,6 +72,11 @@ impl Pending {
         self.expected.may_come()
     }
 
+    /// Whether it has not come true, or need not stay so.
+    fn counts(&self) -> bool {
+        self.may_come() || !self.fulfilled()
+    }
+
     pub(super) fn is_of(&self, key: &Key) -> bool {
         self.key == *key
     }
@@ -250,12 +255,11 @@ impl Writes {
         }
         let mut pending = self.lock();
         if pending.len() >= SWEEP && pending.len().is_power_of_two() {
-            pending.retain(|_, pending| pending.may_come() || !pending.fulfilled());
+            pending.retain(|_, pending| pending.counts());
         }
         for write in &mut fresh {
             let place = (write.number, write.key.clone());
-            let counts = |known: &&Pending| known.may_come() || !known.fulfilled();
-            if let Some(known) = pending.get(&place).filter(counts) {
+            if let Some(known) = pending.get(&place).filter(|known| known.counts()) {
                 write.expected = write.expected.clone().after(&known.expected);
             }
             pending.insert(place, write.clone());
