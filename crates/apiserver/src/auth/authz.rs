@@ -291,13 +291,15 @@ pub(crate) fn authorize(
     user: &UserInfo,
     wanted: &Attributes<'_>,
 ) -> Result<()> {
-    if allowed(options, snapshot, user, wanted) {
-        return Ok(());
-    }
+    if allowed(options, snapshot, user, wanted) { Ok(()) } else { Err(refusal(user, wanted)) }
+}
+
+/// The refusal of `wanted` in kube-apiserver's words.
+pub(super) fn refusal(user: &UserInfo, wanted: &Attributes<'_>) -> ApiError {
     let (name, verb) = (&user.name, wanted.verb);
     if !wanted.is_resource {
         let text = format!("User \"{name}\" cannot {verb} path \"{}\"", wanted.path);
-        return Err(ApiError::forbidden(&GroupResource::default(), "", &text));
+        return ApiError::forbidden(&GroupResource::default(), "", &text);
     }
     let resource = if wanted.subresource.is_empty() {
         wanted.resource.to_owned()
@@ -313,7 +315,7 @@ pub(crate) fn authorize(
         "User \"{name}\" cannot {verb} resource \"{resource}\" in API group \"{}\" {place}",
         wanted.group
     );
-    Err(ApiError::forbidden(&GroupResource::new(wanted.group, wanted.resource), wanted.name, &text))
+    ApiError::forbidden(&GroupResource::new(wanted.group, wanted.resource), wanted.name, &text)
 }
 
 /// Authorizes a request as a whole.

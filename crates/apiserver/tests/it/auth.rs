@@ -129,6 +129,35 @@ async fn impersonation_needs_the_right_and_takes_effect() {
     assert_eq!(me["status"]["userInfo"]["username"], "admin");
 }
 
+/// `*` on the target also holds `impersonate-on:…`, which is only half of a constrained mode.
+#[tokio::test]
+async fn every_verb_on_the_target_does_not_let_one_impersonate() {
+    let cluster = start().await;
+    let role = json!({"metadata": {"name": "all"},
+        "rules": [{"apiGroups": ["*"], "resources": ["configmaps"], "verbs": ["*"]}]});
+    cluster.post(&format!("{RBAC}/clusterroles"), &role).await.expect(201);
+    let binding = json!({"metadata": {"name": "all"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "all"},
+        "subjects": [{"kind": "User", "name": "mallory", "apiGroup": "rbac.authorization.k8s.io"}]});
+    cluster.post(&format!("{RBAC}/clusterrolebindings"), &binding).await.expect(201);
+    for headers in [
+        vec![("impersonate-user", "bob")],
+        vec![("impersonate-user", "bob"), ("impersonate-group", "system:masters")],
+        vec![("impersonate-user", "system:serviceaccount:default:builder")],
+        vec![("impersonate-user", "system:node:n1"), ("impersonate-group", "system:nodes")],
+    ] {
+        let mut request = Request::get(MAPS);
+        for (name, value) in &headers {
+            request = request.header(*name, *value);
+        }
+        let groups: [&str; 0] = [];
+        let mallory = Caller::Trusted(UserInfo::new("mallory", groups));
+        let answer = cluster.send_as(mallory, request.body(body("")).unwrap()).await.expect(403);
+        let message = answer["message"].as_str().unwrap();
+        assert!(message.contains("User \"mallory\" cannot impersonate-on:"), "{message}");
+    }
+}
+
 #[tokio::test]
 async fn pods_get_a_token_volume_when_the_account_is_admitted() {
     let cluster = crate::cluster::start_with(|options| options.admission.service_account = true).await;
