@@ -18,6 +18,7 @@ mod discovery;
 pub mod error;
 mod event;
 mod form;
+mod header;
 mod health;
 mod managed;
 mod message;

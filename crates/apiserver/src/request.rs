@@ -95,7 +95,7 @@ pub(crate) fn is_escaped_well(text: &str) -> bool {
 }
 
 /// Undoes `%41` and, in queries, `+`.
-fn percent_decode(text: &str, plus_is_space: bool) -> String {
+pub(crate) fn percent_decode(text: &str, plus_is_space: bool) -> String {
     let encoded = text.contains('%') || (plus_is_space && text.contains('+'));
     if !encoded {
         return text.to_owned();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::Value;
+use setpoint_api::cause::quote;
 use setpoint_api::kind::GroupResource;
 use setpoint_store::{Entry, KeyRange, Snapshot};
 
@@ -34,6 +35,22 @@ pub struct Attributes<'a> {
     pub name: &'a str,
     /// The path, where no resource is meant.
     pub path: &'a str,
+}
+
+impl<'a> Attributes<'a> {
+    /// The attributes of a whole request.
+    pub(super) fn of(info: &'a RequestInfo) -> Self {
+        Attributes {
+            verb: &info.verb,
+            is_resource: info.is_resource,
+            group: &info.group,
+            resource: &info.resource,
+            subresource: &info.subresource,
+            namespace: &info.namespace,
+            name: &info.name,
+            path: &info.path,
+        }
+    }
 }
 
 /// One rule of a role.
@@ -291,31 +308,33 @@ pub(crate) fn authorize(
     user: &UserInfo,
     wanted: &Attributes<'_>,
 ) -> Result<()> {
-    if allowed(options, snapshot, user, wanted) { Ok(()) } else { Err(refusal(user, wanted)) }
+    if allowed(options, snapshot, user, wanted) { Ok(()) } else { Err(refusal(user, wanted, "")) }
 }
 
-/// The refusal of `wanted` in kube-apiserver's words.
-pub(super) fn refusal(user: &UserInfo, wanted: &Attributes<'_>) -> ApiError {
-    let (name, verb) = (&user.name, wanted.verb);
-    if !wanted.is_resource {
-        let text = format!("User \"{name}\" cannot {verb} path \"{}\"", wanted.path);
-        return ApiError::forbidden(&GroupResource::default(), "", &text);
+/// Returns the refusal of `wanted` in kube-apiserver's words; `why` is empty where RBAC just has no rule for it.
+pub(super) fn refusal(user: &UserInfo, wanted: &Attributes<'_>, why: &str) -> ApiError {
+    let (name, verb) = (quote(&user.name), wanted.verb);
+    let (resource, text) = if wanted.is_resource {
+        let mut resource = wanted.resource.to_owned();
+        if !wanted.subresource.is_empty() {
+            resource = format!("{resource}/{}", wanted.subresource);
+        }
+        let place = match wanted.namespace {
+            "" => "at the cluster scope".to_owned(),
+            namespace => format!("in the namespace {}", quote(namespace)),
+        };
+        let (resource, group) = (quote(&resource), quote(wanted.group));
+        let text = format!("User {name} cannot {verb} resource {resource} in API group {group} {place}");
+        (GroupResource::new(wanted.group, wanted.resource), text)
+    } else {
+        (GroupResource::default(), format!("User {name} cannot {verb} path {}", quote(wanted.path)))
+    };
+    // Browsers must not take the answer for HTML.
+    let mut text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    if !why.is_empty() {
+        text = format!("{text}: {why}");
     }
-    let resource = if wanted.subresource.is_empty() {
-        wanted.resource.to_owned()
-    } else {
-        format!("{}/{}", wanted.resource, wanted.subresource)
-    };
-    let place = if wanted.namespace.is_empty() {
-        "at the cluster scope".to_owned()
-    } else {
-        format!("in the namespace \"{}\"", wanted.namespace)
-    };
-    let text = format!(
-        "User \"{name}\" cannot {verb} resource \"{resource}\" in API group \"{}\" {place}",
-        wanted.group
-    );
-    ApiError::forbidden(&GroupResource::new(wanted.group, wanted.resource), wanted.name, &text)
+    ApiError::forbidden(&resource, if wanted.is_resource { wanted.name } else { "" }, &text)
 }
 
 /// Authorizes a request as a whole.
@@ -325,17 +344,7 @@ pub(crate) fn authorize_request(
     user: &UserInfo,
     info: &RequestInfo,
 ) -> Result<()> {
-    let wanted = Attributes {
-        verb: &info.verb,
-        is_resource: info.is_resource,
-        group: &info.group,
-        resource: &info.resource,
-        subresource: &info.subresource,
-        namespace: &info.namespace,
-        name: &info.name,
-        path: &info.path,
-    };
-    authorize(options, snapshot, user, &wanted)
+    authorize(options, snapshot, user, &Attributes::of(info))
 }
 
 /// Whether somebody who replaces or applies an object that is not there may also create it.

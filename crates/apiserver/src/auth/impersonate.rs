@@ -1,15 +1,19 @@
 //! `Impersonate-*` headers: a request on behalf of somebody else.
 
+mod mode;
+
 use http::HeaderMap;
+use setpoint_api::cause::quote;
 use setpoint_store::Snapshot;
 
-use super::authz::{Attributes, allowed, refusal};
-use super::{AUTHENTICATED, UNAUTHENTICATED, UserInfo};
+use super::UserInfo;
+use super::authz::Attributes;
 use crate::error::{ApiError, Result};
+use crate::header::exact;
 use crate::options::Options;
-use crate::request::RequestInfo;
+use crate::request::{RequestInfo, is_escaped_well, percent_decode};
 
-/// The user that the request is made for: the impersonated one, if the real one may.
+/// Returns the user that the request is made for: the impersonated one, if the real one may impersonate it.
 pub(crate) fn impersonate(
     options: &Options,
     snapshot: &Snapshot,
@@ -17,105 +21,123 @@ pub(crate) fn impersonate(
     headers: &HeaderMap,
     info: &RequestInfo,
 ) -> Result<UserInfo> {
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("").to_owned();
-    let name = text("impersonate-user");
-    let groups: Vec<String> = headers
-        .get_all("impersonate-group")
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .map(str::to_owned)
-        .collect();
-    let uid = text("impersonate-uid");
-    let extras: Vec<(String, String)> = headers
-        .iter()
-        .filter_map(|(key, value)| {
-            let key = key.as_str().strip_prefix("impersonate-extra-")?;
-            Some((unescape(key), value.to_str().ok()?.to_owned()))
-        })
-        .collect();
-    if name.is_empty() {
-        if groups.is_empty() && uid.is_empty() && extras.is_empty() {
-            return Ok(user);
-        }
-        let quoted: Vec<String> = groups.iter().map(|group| setpoint_api::cause::quote(group)).collect();
-        return Err(ApiError::bad_request(format!(
-            "requested &user.DefaultInfo{{Name:\"\", UID:{}, Groups:[]string{{{}}}, \
-             Extra:map[string][]string(nil)}} without impersonating a user name",
-            setpoint_api::cause::quote(&uid),
-            quoted.join(", ")
-        )));
+    match wanted(headers)? {
+        Some(wanted) => mode::impersonated(options, snapshot, &user, &Attributes::of(info), &wanted),
+        None => Ok(user),
     }
-    let may = |group: &str, resource: &str, subresource: &str, namespace: &str, name: &str| {
-        let wanted = Attributes {
-            verb: "impersonate",
-            is_resource: true,
-            group,
-            resource,
-            subresource,
-            namespace,
-            name,
-            path: "",
-        };
-        if allowed(options, snapshot, &user, &wanted) {
-            return Ok(());
-        }
-        // The refusal names the request, as the newest kube-apiserver's does.
-        let verb = format!("impersonate-on:user-info:{}", info.verb);
-        let refused = Attributes {
-            verb: &verb,
-            is_resource: info.is_resource,
-            group: &info.group,
-            resource: &info.resource,
-            subresource: &info.subresource,
-            namespace: &info.namespace,
-            name: &info.name,
-            path: &info.path,
-        };
-        // Holding that verb on the target is half of a constrained mode, and grants nothing on its own.
-        Err(refusal(&user, &refused))
-    };
-    let account = name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
-    match account {
-        Some((namespace, account)) => may("", "serviceaccounts", "", namespace, account)?,
-        None => may("", "users", "", "", &name)?,
-    }
-    for group in &groups {
-        may("", "groups", "", "", group)?;
-    }
-    for (key, value) in &extras {
-        may("authentication.k8s.io", "userextras", key, "", value)?;
-    }
-    if !uid.is_empty() {
-        may("authentication.k8s.io", "uids", "", "", &uid)?;
-    }
-    Ok(impersonated(name.clone(), account, groups, uid, extras))
 }
 
-fn impersonated(
-    name: String,
-    account: Option<(&str, &str)>,
-    groups: Vec<String>,
-    uid: String,
-    extras: Vec<(String, String)>,
-) -> UserInfo {
-    let mut user = match account {
-        Some((namespace, account)) if groups.is_empty() => UserInfo::service_account(namespace, account),
-        _ => UserInfo { name: name.clone(), groups, ..UserInfo::default() },
-    };
-    let anonymous = name == "system:anonymous";
-    let wanted = if anonymous { UNAUTHENTICATED } else { AUTHENTICATED };
-    if !user.is_in(wanted) && !user.is_in(UNAUTHENTICATED) {
-        user.groups.push(wanted.to_owned());
+/// The identity that the headers spell, with nothing added; `None` without a user name.
+fn wanted(headers: &HeaderMap) -> Result<Option<UserInfo>> {
+    let first = |name: &str| headers.get(name).map_or(Ok(""), exact).map(str::to_owned);
+    let mut wanted =
+        UserInfo { name: first("impersonate-user")?, uid: first("impersonate-uid")?, ..UserInfo::default() };
+    for group in headers.get_all("impersonate-group") {
+        wanted.groups.push(exact(group)?.to_owned());
     }
-    user.uid = uid;
-    for (key, value) in extras {
-        user.extra.entry(key).or_default().push(value);
+    for (name, value) in headers {
+        if let Some(key) = name.as_str().strip_prefix("impersonate-extra-") {
+            wanted.extra.entry(unescape(key)?).or_default().push(exact(value)?.to_owned());
+        }
     }
-    user
+    if !wanted.name.is_empty() {
+        return Ok(Some(wanted));
+    }
+    if wanted == UserInfo::default() { Ok(None) } else { Err(nameless(&wanted)) }
 }
 
-/// Header names carry other bytes percent-encoded.
-fn unescape(key: &str) -> String {
-    let query = crate::request::Query::parse(&format!("k={key}"));
-    query.get("k").unwrap_or(key).to_owned()
+/// kube-apiserver prints the identity as Go's `%#v` does.
+fn nameless(wanted: &UserInfo) -> ApiError {
+    let list = |items: &[String]| {
+        let quoted: Vec<String> = items.iter().map(|item| quote(item)).collect();
+        format!("[]string{{{}}}", quoted.join(", "))
+    };
+    let groups = if wanted.groups.is_empty() { "[]string(nil)".to_owned() } else { list(&wanted.groups) };
+    let extra: Vec<String> =
+        wanted.extra.iter().map(|(key, values)| format!("{}:{}", quote(key), list(values))).collect();
+    let extra = if extra.is_empty() { "(nil)".to_owned() } else { format!("{{{}}}", extra.join(", ")) };
+    ApiError::bad_request(format!(
+        "requested &user.DefaultInfo{{Name:\"\", UID:{}, Groups:{groups}, \
+         Extra:map[string][]string{extra}}} without impersonating a user name",
+        quote(&wanted.uid),
+    ))
+}
+
+/// Header names carry other bytes percent-encoded. A name with a stray `%` counts as it stands.
+fn unescape(key: &str) -> Result<String> {
+    if !is_escaped_well(key) {
+        return Ok(key.to_owned());
+    }
+    let decoded = percent_decode(key, false);
+    // Two keys of other bytes would become one.
+    if decoded.contains('\u{fffd}') {
+        return Err(ApiError::bad_request("the name of an Impersonate-Extra header is not valid UTF-8"));
+    }
+    Ok(decoded)
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn read(headers: &[(&'static str, &[u8])]) -> Result<Option<UserInfo>> {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(*name, HeaderValue::from_bytes(value).unwrap());
+        }
+        wanted(&map)
+    }
+
+    #[test]
+    fn every_byte_of_every_header_counts() {
+        let read_whole = read(&[
+            ("impersonate-user", "José".as_bytes()),
+            ("impersonate-user", b"second"),
+            ("impersonate-uid", "ü".as_bytes()),
+            ("impersonate-group", "gruppe-ä".as_bytes()),
+            ("impersonate-group", b"dev"),
+            ("impersonate-extra-acme.com%2fa&b", "ß".as_bytes()),
+            ("impersonate-extra-acme.com%2fa+b", b"plus"),
+            ("impersonate-extra-%zz", b"stray"),
+        ]);
+        let user = read_whole.unwrap().unwrap();
+        assert_eq!((&*user.name, &*user.uid), ("José", "ü"));
+        assert_eq!(user.groups, ["gruppe-ä", "dev"]);
+        let extra: Vec<_> = user.extra.iter().map(|(key, values)| (&**key, &*values[0])).collect();
+        assert_eq!(extra, [("%zz", "stray"), ("acme.com/a&b", "ß"), ("acme.com/a+b", "plus")]);
+        assert_eq!(read(&[("accept", b"x")]).unwrap(), None);
+    }
+
+    #[test]
+    fn bytes_that_are_not_text_are_refused() {
+        for name in ["impersonate-user", "impersonate-uid", "impersonate-group", "impersonate-extra-a"] {
+            let refused = read(&[("impersonate-user", b"bob"), (name, b"Jos\xe9")]);
+            // A second user name is not read.
+            assert_eq!(refused.is_err(), name != "impersonate-user", "{name}");
+        }
+        assert!(read(&[("impersonate-user", b"Jos\xe9")]).is_err());
+        assert!(read(&[("impersonate-user", b"bob"), ("impersonate-extra-%ff", b"a")]).is_err());
+    }
+
+    /// As kube-apiserver's `processImpersonationHeaders` says it.
+    #[test]
+    fn an_identity_needs_a_name() {
+        let message = |headers: &[(&'static str, &[u8])]| read(headers).unwrap_err().status().message.clone();
+        assert_eq!(
+            message(&[("impersonate-uid", b"7")]),
+            "requested &user.DefaultInfo{Name:\"\", UID:\"7\", Groups:[]string(nil), \
+             Extra:map[string][]string(nil)} without impersonating a user name"
+        );
+        assert_eq!(
+            message(&[
+                ("impersonate-group", b"a"),
+                ("impersonate-extra-k", b"v"),
+                ("impersonate-extra-k", b"w")
+            ]),
+            "requested &user.DefaultInfo{Name:\"\", UID:\"\", Groups:[]string{\"a\"}, \
+             Extra:map[string][]string{\"k\":[]string{\"v\", \"w\"}}} without impersonating a user name"
+        );
+    }
 }

@@ -9,6 +9,7 @@ mod conversion;
 mod definitions;
 mod depth;
 mod escalation;
+mod impersonation;
 mod policy;
 mod proxy;
 mod quotas;
