@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use setpoint_api::schema::builtin;
 
 use crate::error::Result;
+use crate::header::first;
 use crate::negotiate::{JSON, Offer, PROTOBUF, YAML, accept_clauses, negotiate};
 use crate::registry::{CustomTable, Resource};
 use crate::request::Query;
@@ -85,8 +86,8 @@ pub(crate) fn version_order(version: &str) -> (u8, u32, u32, std::cmp::Reverse<S
 }
 
 fn wants_aggregated(headers: &HeaderMap) -> bool {
-    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("");
-    for clause in accept_clauses(accept) {
+    let accept = first(headers, ACCEPT);
+    for clause in accept_clauses(&accept) {
         if clause.kind != "application" || !matches!(clause.subtype, "json" | "*") {
             continue;
         }
@@ -274,9 +275,8 @@ fn aggregated_row(resource: &Resource) -> Value {
 }
 
 fn tagged(headers: &HeaderMap, (body, tag): &(Bytes, String)) -> Response<Body> {
-    let matches = headers.get(IF_NONE_MATCH).and_then(|value| value.to_str().ok());
-    let same =
-        matches.is_some_and(|sent| sent.split(',').any(|one| one.trim().trim_start_matches("W/") == tag));
+    let sent = first(headers, IF_NONE_MATCH);
+    let same = sent.split(',').any(|one| one.trim().trim_start_matches("W/") == tag);
     let mut response = if same {
         let mut response = Response::new(respond::full(Bytes::new()));
         *response.status_mut() = StatusCode::NOT_MODIFIED;

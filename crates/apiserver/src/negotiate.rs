@@ -1,9 +1,12 @@
 //! Content negotiation: which encoding a body has and which form an answer takes.
 
+use std::borrow::Cow;
+
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 
 use crate::error::{ApiError, Result};
+use crate::header::first;
 use crate::request::Query;
 
 /// How bytes on the wire encode an object.
@@ -111,7 +114,7 @@ impl Offer {
 /// Settles on an answer's form.
 pub fn negotiate(headers: &HeaderMap, query: &Query, offer: Offer) -> Result<Negotiated> {
     let pretty = wants_pretty(headers, query);
-    let accept = accept_header(headers);
+    let accept = first(headers, ACCEPT);
     if accept.trim().is_empty() {
         return Ok(Negotiated { format: Format::Json, form: Form::Whole, pretty });
     }
@@ -130,11 +133,6 @@ pub fn negotiate(headers: &HeaderMap, query: &Query, offer: Offer) -> Result<Neg
     let watch = matches!(query.get("watch"), Some("true" | "1"));
     let more = if watch { &streams[..] } else { &[] };
     Err(ApiError::no_representation(&[offer.media_types(), more].concat()))
-}
-
-fn accept_header(headers: &HeaderMap) -> String {
-    let values: Vec<&str> = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
-    values.join(",")
 }
 
 fn clause_format(clause: &MediaType<'_>, offer: Offer) -> Option<Format> {
@@ -168,7 +166,7 @@ pub(crate) fn wants_pretty(headers: &HeaderMap, query: &Query) -> bool {
     if let Some(flag) = query.optional_flag("pretty") {
         return flag;
     }
-    let agent = headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or("");
+    let agent = first(headers, USER_AGENT);
     ["curl", "Wget", "Mozilla/5.0"].iter().any(|prefix| agent.starts_with(prefix))
 }
 
@@ -176,7 +174,7 @@ pub(crate) fn wants_pretty(headers: &HeaderMap, query: &Query) -> bool {
 pub fn body_format(headers: &HeaderMap, offer: Offer) -> Result<Format> {
     let Some(text) = content_type(headers) else { return Ok(Format::Json) };
     let refused = || ApiError::unsupported_media_type(offer.media_types());
-    let media = MediaType::parse(text).ok_or_else(refused)?;
+    let media = MediaType::parse(&text).ok_or_else(refused)?;
     match (media.kind, media.subtype) {
         ("application", "json") => Ok(Format::Json),
         ("application", "yaml") => Ok(Format::Yaml),
@@ -186,8 +184,14 @@ pub fn body_format(headers: &HeaderMap, offer: Offer) -> Result<Format> {
 }
 
 /// The Content-Type header, where there is a non-empty one.
-pub(crate) fn content_type(headers: &HeaderMap) -> Option<&str> {
-    headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).filter(|value| !value.is_empty())
+pub(crate) fn content_type(headers: &HeaderMap) -> Option<Cow<'_, str>> {
+    Some(first(headers, CONTENT_TYPE)).filter(|value| !value.is_empty())
+}
+
+/// The media type of a patch.
+pub(crate) fn media_type(headers: &HeaderMap) -> String {
+    let whole = content_type(headers).unwrap_or_default();
+    whole.split(';').next().unwrap_or("").trim().to_owned()
 }
 
 #[cfg(test)]

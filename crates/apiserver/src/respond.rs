@@ -13,6 +13,7 @@ use http_body_util::{BodyExt, Full};
 use serde_json::Value;
 
 use crate::error::{ApiError, BAD_PATH, Result};
+use crate::header::first;
 use crate::negotiate::{Format, JSON, Negotiated};
 use crate::server::Body;
 
@@ -129,7 +130,7 @@ pub fn warn(headers: &mut HeaderMap, warnings: &[String]) {
 
 /// Whether the client takes gzip.
 pub fn takes_gzip(headers: &HeaderMap) -> bool {
-    let accepted = headers.get(ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or("");
+    let accepted = first(headers, ACCEPT_ENCODING);
     accepted.split(',').any(|coding| coding.split(';').next().is_some_and(|name| name.trim() == "gzip"))
 }
 

@@ -4,6 +4,7 @@ use http::{HeaderMap, Response, StatusCode};
 use serde_json::json;
 
 use crate::error::{ApiError, Result};
+use crate::header::lossy;
 use crate::negotiate::{JSON, YAML, accept_clauses};
 use crate::respond;
 use crate::server::{Body, Server};
@@ -15,8 +16,8 @@ const PATHS: [&str; 6] = ["/healthz", "/livez", "/metrics", "/readyz", "/statusz
 
 /// Answers `/statusz`.
 pub(crate) fn statusz(server: &Server, headers: &HeaderMap) -> Result<Response<Body>> {
-    let accept = headers.get(http::header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("*/*");
-    for clause in accept_clauses(accept) {
+    let accept = headers.get(http::header::ACCEPT).map_or("*/*".into(), lossy);
+    for clause in accept_clauses(&accept) {
         let named = |key: &str, value: &str| clause.parameter(key) == Some(value);
         match (clause.kind, clause.subtype) {
             ("*", "*") | ("text", "plain" | "*") => return Ok(respond::text(StatusCode::OK, text(server))),

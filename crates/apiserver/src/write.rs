@@ -12,7 +12,8 @@ use setpoint_store::{Entry, Event, Snapshot, Txn};
 
 use crate::admission::webhook;
 use crate::error::{ApiError, Result};
-use crate::negotiate::{Format, Offer, body_format, content_type};
+use crate::header::first;
+use crate::negotiate::{Format, Offer, body_format};
 use crate::object::Encoded;
 use crate::server::Ask;
 use crate::{body, conversion, object};
@@ -376,7 +377,7 @@ pub(crate) fn dry_run<'q>(values: impl Iterator<Item = &'q str>, causes: &mut Ve
 
 /// Without a field manager the client's own name stands in: what precedes the slash in its user agent.
 fn manager_of(ask: &Ask) -> String {
-    let agent = ask.headers.get(http::header::USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or("");
+    let agent = first(&ask.headers, http::header::USER_AGENT);
     let name = agent.split('/').next().unwrap_or("");
     let printable: String = name.chars().filter(|c| !c.is_control()).take(MAX_MANAGER).collect();
     if printable.is_empty() { "unknown".to_owned() } else { printable }
@@ -487,11 +488,6 @@ pub(crate) fn put(ask: &Ask, txn: &mut Txn, key: Vec<u8>, object: &Value, now: T
         put.expires_at(u64::try_from(expires).unwrap_or(0));
     }
     Ok(())
-}
-
-/// The media type of the body, for patches.
-pub(crate) fn media_type(ask: &Ask) -> &str {
-    content_type(&ask.headers).and_then(|text| text.split(';').next()).map(str::trim).unwrap_or("")
 }
 
 /// The version that a client says it has seen, of an object it sends.

@@ -1,16 +1,23 @@
 //! Authentication: client certificates, static tokens, service-account tokens, anonymous.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::HeaderMap;
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
 use setpoint_store::Snapshot;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::{AUTHENTICATED, Caller, UserInfo};
 use super::{jwt, legacy};
 use crate::error::{ApiError, Result};
+use crate::header::{first, lossy};
 use crate::options::Options;
+
+/// The protocol of a WebSocket that is a token, up to its base64.
+pub(crate) const WEBSOCKET_TOKEN: &str = "base64url.bearer.authorization.k8s.io.";
 
 /// Who is asking.
 pub(crate) struct Identity {
@@ -40,8 +47,8 @@ pub(crate) fn authenticate(
     {
         return Ok(user.into());
     }
-    match bearer_token(headers) {
-        Some(token) => token_user(options, snapshot, token, &[])
+    match bearer_token(headers)? {
+        Some(token) => token_user(options, snapshot, &token, &[])
             .map(|verified| Identity { user: verified.user, secret: verified.secret })
             .ok_or_else(ApiError::unauthorized),
         None if options.anonymous && !matches!(caller, Caller::Stranger) => Ok(UserInfo::anonymous().into()),
@@ -49,10 +56,39 @@ pub(crate) fn authenticate(
     }
 }
 
-fn bearer_token(headers: &HeaderMap) -> Option<&str> {
-    let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
-    let (scheme, token) = value.split_once(' ')?;
-    (scheme.eq_ignore_ascii_case("bearer") && !token.trim().is_empty()).then(|| token.trim())
+/// The token that a request shows, in a header or among the protocols of a WebSocket.
+fn bearer_token(headers: &HeaderMap) -> Result<Option<Cow<'_, str>>> {
+    let Some(value) = headers.get(AUTHORIZATION) else { return websocket_token(headers) };
+    // Bytes outside UTF-8 are in no token, so the token is wrong, not absent.
+    let value = std::str::from_utf8(value.as_bytes()).map_err(|_| ApiError::unauthorized())?;
+    let mut parts = value.trim().split(' ');
+    let scheme = parts.next().unwrap_or("");
+    match parts.next().filter(|token| scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()) {
+        Some(token) => Ok(Some(token.into())),
+        None => websocket_token(headers),
+    }
+}
+
+/// Browsers cannot set a header on a WebSocket, so the token stands among the protocols that they offer.
+fn websocket_token(headers: &HeaderMap) -> Result<Option<Cow<'_, str>>> {
+    if !first(headers, UPGRADE).eq_ignore_ascii_case("websocket") {
+        return Ok(None);
+    }
+    let offered = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().map(lossy).collect::<Vec<_>>().join(",");
+    let (tokens, others): (Vec<&str>, Vec<&str>) =
+        offered.split(',').map(str::trim).partition(|offer| offer.starts_with(WEBSOCKET_TOKEN));
+    let [token] = tokens.as_slice() else {
+        return if tokens.is_empty() { Ok(None) } else { Err(ApiError::unauthorized()) };
+    };
+    let decoded = URL_SAFE_NO_PAD.decode(&token[WEBSOCKET_TOKEN.len()..]).ok();
+    let decoded =
+        decoded.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(ApiError::unauthorized)?;
+    match decoded.as_str() {
+        "" => Ok(None),
+        // The token is not handed on, so another protocol must be there to agree on.
+        _ if others.is_empty() => Err(ApiError::unauthorized()),
+        _ => Ok(Some(decoded.into())),
+    }
 }
 
 /// CN is the name, every O a group.

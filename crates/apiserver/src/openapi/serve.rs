@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use setpoint_api::schema::builtin;
 use setpoint_store::Snapshot;
 
+use crate::header::{first, lossy};
 use crate::negotiate::{JSON, accept_clauses};
 use crate::registry::{self, Resource, key};
 use crate::request::RequestInfo;
@@ -175,8 +176,8 @@ enum Form {
 }
 
 fn accepted(headers: &HeaderMap) -> Option<Form> {
-    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("*/*");
-    accept_clauses(accept).iter().find_map(|clause| match (clause.kind, clause.subtype) {
+    let accept = headers.get(ACCEPT).map_or("*/*".into(), lossy);
+    accept_clauses(&accept).iter().find_map(|clause| match (clause.kind, clause.subtype) {
         ("*" | "application", "*") | ("application", "json") => Some(Form::Json),
         ("application", PROTOBUF | "com.github.proto-openapi.spec.v2.v1.0+protobuf") => Some(Form::Protobuf),
         _ => None,
@@ -184,7 +185,7 @@ fn accepted(headers: &HeaderMap) -> Option<Form> {
 }
 
 fn matches(headers: &HeaderMap, hash: &str) -> bool {
-    let sent = headers.get(IF_NONE_MATCH).and_then(|value| value.to_str().ok()).unwrap_or("");
+    let sent = first(headers, IF_NONE_MATCH);
     sent.split(',').any(|one| one.trim().trim_start_matches("W/").trim_matches('"') == hash)
 }
 

@@ -9,7 +9,7 @@ mod stream;
 mod token;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONNECTION, HeaderMap, HeaderValue};
+use http::header::{AUTHORIZATION, CONNECTION, HeaderMap, HeaderValue, SEC_WEBSOCKET_PROTOCOL};
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
@@ -20,8 +20,10 @@ use setpoint_api::kind::GroupVersionKind;
 use setpoint_api::schema::builtin;
 
 use crate::admission::webhook::{self, Attributes, Operation};
+use crate::auth::authn::WEBSOCKET_TOKEN;
 use crate::body;
 use crate::error::{ApiError, Result};
+use crate::header::lossy;
 use crate::object;
 use crate::respond;
 use crate::server::{Ask, Body};
@@ -72,6 +74,21 @@ fn remove_credentials(headers: &mut HeaderMap) {
         headers.keys().filter(|name| name.as_str().starts_with("impersonate-")).cloned().collect();
     for name in own {
         headers.remove(name);
+    }
+    remove_token_protocol(headers);
+}
+
+/// Leaves out the protocol of a WebSocket that is the client's token.
+fn remove_token_protocol(headers: &mut HeaderMap) {
+    let offered = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().map(lossy).collect::<Vec<_>>().join(",");
+    let offers = offered.split(',').map(str::trim);
+    let (tokens, kept): (Vec<&str>, Vec<&str>) = offers.partition(|offer| offer.starts_with(WEBSOCKET_TOKEN));
+    if tokens.is_empty() {
+        return;
+    }
+    match HeaderValue::from_str(&kept.join(",")) {
+        Ok(kept) if !kept.is_empty() => drop(headers.insert(SEC_WEBSOCKET_PROTOCOL, kept)),
+        _ => drop(headers.remove(SEC_WEBSOCKET_PROTOCOL)),
     }
 }
 

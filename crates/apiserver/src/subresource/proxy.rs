@@ -4,6 +4,7 @@ mod location;
 mod rewrite;
 mod tls;
 
+use std::borrow::Cow;
 use std::io::{Read, Write};
 use std::time::Duration;
 
@@ -26,6 +27,7 @@ use self::rewrite::{Links, join};
 use super::node::{self, Io};
 use crate::dial::{Endpoint, dial};
 use crate::error::{ApiError, Result};
+use crate::header::{first, lossy};
 use crate::registry;
 use crate::respond;
 use crate::server::{Ask, Body, BoxError};
@@ -147,8 +149,9 @@ async fn exchange(ask: &Ask, place: &Place, request: Request<Body>) -> Result<Re
 }
 
 fn is_upgrade(headers: &HeaderMap) -> bool {
-    let asked = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
-    asked.flat_map(|value| value.split(',')).any(|one| one.trim().eq_ignore_ascii_case("upgrade"))
+    let upgrades =
+        |value: Cow<'_, str>| value.split(',').any(|one| one.trim().eq_ignore_ascii_case("upgrade"));
+    headers.get_all(CONNECTION).iter().map(lossy).any(upgrades)
 }
 
 /// Without the slash, the links of a page would lead elsewhere.
@@ -163,9 +166,9 @@ fn redirect(request: &Request<Body>) -> Result<Response<Body>> {
 
 /// The host that the client asked: HTTP/2 has it in the address.
 fn request_host(request: &Request<Body>) -> String {
-    let named = request.headers().get(HOST).and_then(|host| host.to_str().ok());
-    let authority = request.uri().authority().map(http::uri::Authority::as_str);
-    named.or(authority).unwrap_or_default().to_owned()
+    let named = request.headers().get(HOST).map(lossy);
+    let authority = || request.uri().authority().map(|authority| authority.as_str().into());
+    named.or_else(authority).unwrap_or_default().into_owned()
 }
 
 /// Headers that are for the next hop only.
@@ -232,8 +235,10 @@ async fn answered(answer: Response<Incoming>, links: &Links) -> Result<Response<
     for name in cross {
         parts.headers.remove(name);
     }
-    if let Some(location) = parts.headers.get(LOCATION).and_then(|value| value.to_str().ok()) {
-        if let Some(led) = links.through(location).and_then(|led| HeaderValue::try_from(led).ok()) {
+    if let Some(location) = parts.headers.get(LOCATION) {
+        // A location outside UTF-8 goes on as it is: it cannot be one of ours.
+        let led = std::str::from_utf8(location.as_bytes()).ok().and_then(|location| links.through(location));
+        if let Some(led) = led.and_then(|led| HeaderValue::try_from(led).ok()) {
             parts.headers.insert(LOCATION, led);
         }
     } else if let Some(encoding) = page_encoding(&parts.headers) {
@@ -257,11 +262,11 @@ enum Encoding {
 
 /// The encoding of a page of HTML; none if it is something else, or packed in a way that only the client knows.
 fn page_encoding(headers: &HeaderMap) -> Option<Encoding> {
-    let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok()).unwrap_or("");
+    let text = |name: http::HeaderName| first(headers, name);
     if text(CONTENT_TYPE).split(';').next().map(str::trim) != Some("text/html") {
         return None;
     }
-    match text(CONTENT_ENCODING) {
+    match &*text(CONTENT_ENCODING) {
         "" => Some(Encoding::Plain),
         "gzip" => Some(Encoding::Gzip),
         "deflate" => Some(Encoding::Deflate),

@@ -16,12 +16,12 @@ use setpoint_store::{Entry, Snapshot, Txn};
 
 use crate::admission::webhook::{self, Attributes, Operation};
 use crate::error::{ApiError, Result};
-use crate::negotiate::Form;
+use crate::negotiate::{Form, media_type};
 use crate::registry;
 use crate::respond;
 use crate::server::{Ask, Body};
 use crate::verb::update;
-use crate::write::{Writer, commit, media_type};
+use crate::write::{Writer, commit};
 use crate::{conversion, object, subresource, table};
 
 /// JSON pointers to the numbers of a scale inside its object.
@@ -68,7 +68,7 @@ pub(crate) async fn route(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
     }
     let kind = if ask.info.verb == "patch" { "PatchOptions" } else { "UpdateOptions" };
     let mut writer = Writer::new(ask, kind)?;
-    if media_type(ask) == "application/apply-patch+yaml" {
+    if media_type(&ask.headers) == "application/apply-patch+yaml" {
         writer.yaml_faults = crate::body::doubled_keys(bytes);
     }
     let sent = match ask.info.verb.as_str() {
@@ -303,7 +303,7 @@ fn patched(writer: &Writer<'_>, current: &Value, bytes: &[u8]) -> Result<Value> 
         serde_json::from_slice(&text).map_err(|_| ApiError::bad_request("invalid JSON patch"))?;
     let schema = schema();
     let mut target = current.clone();
-    let target = match media_type(ask) {
+    let target = match &*media_type(&ask.headers) {
         "application/json-patch+json" => {
             apply_json_patch(&mut target, &patch).map_err(|error| crate::verb::patch::refused(&error))?;
             target

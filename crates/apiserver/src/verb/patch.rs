@@ -14,11 +14,10 @@ use setpoint_store::{Entry, Snapshot, Txn};
 
 use crate::auth::authz;
 use crate::error::{ApiError, Result};
+use crate::negotiate::media_type;
 use crate::server::{Ask, Body};
 use crate::verb::{create, update};
-use crate::write::{
-    Decided, FieldValidation, Writer, commit, media_type, outcome, single_owners, yaml_errors,
-};
+use crate::write::{Decided, FieldValidation, Writer, commit, outcome, single_owners, yaml_errors};
 use crate::{body, conversion, form, managed, object};
 
 /// How a patch is meant.
@@ -134,7 +133,7 @@ fn parse(ask: &Ask, bytes: &[u8]) -> Result<Patch> {
     } else {
         &[JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH]
     };
-    let media = media_type(ask);
+    let media = &*media_type(&ask.headers);
     if !accepted.contains(&media) {
         return Err(match ask.resource.custom {
             Some(_) => ApiError::unsupported_media_type(accepted),

@@ -32,6 +32,68 @@ async fn strangers_see_health_and_little_else() {
     assert_eq!(path["message"], "forbidden: User \"alice\" cannot get path \"/metrics\"");
 }
 
+/// As kube-apiserver's `bearertoken` and `websocket` authenticators read them.
+#[tokio::test]
+async fn credentials_that_are_sent_are_never_absent() {
+    let cluster = start().await;
+    let code = async |headers: &[(&str, &[u8])]| {
+        let mut request = Request::get("/api");
+        for (name, value) in headers {
+            request = request.header(*name, http::HeaderValue::from_bytes(value).unwrap());
+        }
+        cluster.send_as(Caller::Anonymous, request.body(body("")).unwrap()).await.code
+    };
+    let auth = "authorization";
+    let [anonymous, unknown, known] = [403, 401, 200];
+    for (headers, expected) in [
+        (vec![], anonymous),
+        (vec![(auth, b"Bearer alice" as &[u8])], known),
+        (vec![(auth, b"bearer alice and more")], known),
+        (vec![(auth, "Bearer José".as_bytes())], unknown),
+        (vec![(auth, b"Bearer Jos\xe9")], unknown),
+        (vec![(auth, b"Bearer alice"), (auth, b"Bearer wrong")], known),
+        (vec![(auth, b"Bearer wrong"), (auth, b"Bearer alice")], unknown),
+        (vec![(auth, b"Basic alice")], anonymous),
+    ] {
+        assert_eq!(code(&headers).await, expected, "{headers:?}");
+    }
+    let offered = |protocols: &'static [u8]| {
+        [
+            ("connection", b"Upgrade" as &[u8]),
+            ("upgrade", b"websocket"),
+            ("sec-websocket-protocol", protocols),
+        ]
+    };
+    for (protocols, expected) in [
+        (b"v5.channel.k8s.io" as &[u8], anonymous),
+        (b"base64url.bearer.authorization.k8s.io.YWxpY2U, v5.channel.k8s.io", known),
+        (b"base64url.bearer.authorization.k8s.io.YWxpY2U", unknown),
+        (b"base64url.bearer.authorization.k8s.io.d3Jvbmc, v5.channel.k8s.io", unknown),
+        (b"base64url.bearer.authorization.k8s.io.%, v5.channel.k8s.io", unknown),
+        (b"base64url.bearer.authorization.k8s.io.YWxpY2U, a\xe9", known),
+    ] {
+        assert_eq!(code(&offered(protocols)).await, expected, "{}", String::from_utf8_lossy(protocols));
+    }
+}
+
+#[tokio::test]
+async fn a_media_type_outside_ascii_is_not_absent() {
+    let cluster = start().await;
+    let send = async |headers: &[(&str, &[u8])]| {
+        let mut request = Request::post(MAPS);
+        for (name, value) in headers {
+            request = request.header(*name, http::HeaderValue::from_bytes(value).unwrap());
+        }
+        cluster.send(request.body(body(map("a", json!({})).to_string())).unwrap()).await.code
+    };
+    assert_eq!(send(&[("content-type", "application/ü".as_bytes())]).await, 415);
+    assert_eq!(send(&[("content-type", b"application/\xfc")]).await, 415);
+    assert_eq!(send(&[("accept", "text/ü".as_bytes())]).await, 406);
+    // The first value counts.
+    assert_eq!(send(&[("accept", b"text/html"), ("accept", b"application/json")]).await, 406);
+    assert_eq!(send(&[("accept", b"application/json"), ("accept", b"text/html")]).await, 201);
+}
+
 #[tokio::test]
 async fn roles_and_bindings_take_effect_at_once() {
     let cluster = start().await;
@@ -154,7 +216,7 @@ async fn every_verb_on_the_target_does_not_let_one_impersonate() {
         let mallory = Caller::Trusted(UserInfo::new("mallory", groups));
         let answer = cluster.send_as(mallory, request.body(body("")).unwrap()).await.expect(403);
         let message = answer["message"].as_str().unwrap();
-        assert!(message.contains("User \"mallory\" cannot impersonate-on:"), "{message}");
+        assert!(message.contains("User \"mallory\" cannot impersonate"), "{message}");
     }
 }
 

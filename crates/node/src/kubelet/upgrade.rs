@@ -1,5 +1,7 @@
 //! The HTTP/1.1 upgrades that clients of exec, attach and port-forward ask for: SPDY/3.1 and websocket.
 
+use std::borrow::Cow;
+
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
@@ -45,7 +47,7 @@ impl Upgrade {
         spdy: &[&str],
         websocket: &[&str],
     ) -> Result<Upgrade, UpgradeError> {
-        let wanted = headers.get(header::UPGRADE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let wanted = headers.get(header::UPGRADE).map_or("".into(), text);
         if wanted.eq_ignore_ascii_case("websocket") {
             let key = headers.get(header::SEC_WEBSOCKET_KEY).ok_or(UpgradeError::Missing)?;
             let protocol = choose(&offers(headers, header::SEC_WEBSOCKET_PROTOCOL.as_str()), websocket)?;
@@ -85,8 +87,16 @@ impl Upgrade {
 
 /// What the client offers, over repeated headers and comma-separated lists.
 fn offers(headers: &HeaderMap, name: &str) -> Vec<String> {
-    let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).map(|offer| offer.trim().to_owned()).collect()
+    let mut offers = Vec::new();
+    for value in headers.get_all(name).iter().map(text) {
+        offers.extend(value.split(',').map(|offer| offer.trim().to_owned()));
+    }
+    offers
+}
+
+/// A value with other bytes than ASCII is still there: it names no protocol that we know, and is named in the refusal.
+fn text(value: &HeaderValue) -> Cow<'_, str> {
+    String::from_utf8_lossy(value.as_bytes())
 }
 
 fn choose(offered: &[String], known: &[&str]) -> Result<String, UpgradeError> {
