@@ -3,6 +3,7 @@
 use std::num::{IntErrorKind, ParseIntError};
 
 use http::{Method, Uri};
+use setpoint_api::selector::FieldSelector;
 
 use crate::error::{ApiError, Result};
 
@@ -29,6 +30,8 @@ pub struct RequestInfo {
     pub name: String,
     /// What follows the subresource (`proxy` paths).
     pub rest: String,
+    /// Whether the path says the verb (`watch/…`, `proxy/…`), whatever the method is.
+    pub verb_in_path: bool,
     /// Decoded query parameters, in order.
     pub query: Query,
 }
@@ -153,9 +156,9 @@ impl RequestInfo {
     }
 
     fn resource_path(&mut self, method: &Method, mut rest: &[String]) {
-        let mut watch = false;
-        if rest[0] == "watch" && rest.len() > 1 {
-            watch = true;
+        if matches!(rest[0].as_str(), "watch" | "proxy") && rest.len() > 1 {
+            self.verb_in_path = true;
+            self.verb.clone_from(&rest[0]);
             rest = &rest[1..];
         }
         if rest[0] == "namespaces" && rest.len() > 1 {
@@ -168,39 +171,35 @@ impl RequestInfo {
         if let Some(name) = rest.get(1) {
             self.name.clone_from(name);
         }
-        if let Some(subresource) = rest.get(2) {
+        if let Some(subresource) = rest.get(2).filter(|_| self.verb != "proxy") {
             self.subresource.clone_from(subresource);
         }
         if rest.len() > 3 {
             self.rest = rest[3..].join("/");
         }
-        self.verb = self.resource_verb(method, watch).to_owned();
+        if self.verb_in_path {
+            return;
+        }
+        self.verb = self.resource_verb(method).to_owned();
         if self.name.is_empty()
-            && matches!(self.verb.as_str(), "list" | "watch" | "deletecollection")
+            && matches!(self.verb.as_str(), "list" | "watch")
             && let Some(name) = self.query.get("fieldSelector").and_then(selected_name)
         {
             self.name = name;
         }
     }
 
-    fn resource_verb(&self, method: &Method, watch: bool) -> &'static str {
+    fn resource_verb(&self, method: &Method) -> &'static str {
         match *method {
             Method::POST => "create",
             Method::PUT => "update",
             Method::PATCH => "patch",
             Method::DELETE if self.name.is_empty() => "deletecollection",
             Method::DELETE => "delete",
-            Method::GET if watch => "watch",
-            Method::GET if self.name.is_empty() => {
-                if self.query.flag("watch") {
-                    "watch"
-                } else {
-                    "list"
-                }
-            }
-            Method::GET => "get",
-            Method::HEAD if self.subresource == "proxy" => "get",
-            // Resources have no HEAD; authorization sees a get, and the route refuses.
+            // Resources have no HEAD: authorization sees a get, and the route refuses.
+            Method::GET | Method::HEAD if !self.name.is_empty() => "get",
+            Method::GET | Method::HEAD if self.query.flag("watch") => "watch",
+            Method::GET | Method::HEAD => "list",
             _ => "",
         }
     }
@@ -211,12 +210,13 @@ impl RequestInfo {
     }
 }
 
-/// The name that `metadata.name=X` asks for: authorization treats such a list like a get of X.
+/// The name that `metadata.name=X` asks for: authorization treats such a list like a get of X. The list reads the
+/// selector with the same parser, so that both mean the same object.
 fn selected_name(selector: &str) -> Option<String> {
-    let value = selector.split(',').find_map(|clause| clause.strip_prefix("metadata.name="))?;
-    let value = value.strip_prefix('=').unwrap_or(value);
-    (!value.is_empty() && value.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c)))
-        .then(|| value.to_owned())
+    let selector = FieldSelector::parse(selector).ok()?;
+    let name = selector.exact("metadata.name")?;
+    let is_segment = !matches!(name, "" | "." | "..") && !name.contains(['/', '%']);
+    is_segment.then(|| name.to_owned())
 }
 
 #[cfg(test)]
@@ -251,6 +251,37 @@ mod tests {
     fn a_selected_name_is_known_to_authorization() {
         let info = parse(Method::GET, "/api/v1/namespaces/a/pods?fieldSelector=metadata.name%3Dx&watch=1");
         assert_eq!((&*info.name, &*info.verb), ("x", "watch"));
+        let selected = |selector: &str| selected_name(selector);
+        assert_eq!(selected("metadata.name==x,spec.nodeName=n").as_deref(), Some("x"));
+        // A comma inside a value begins no requirement.
+        assert_eq!(selected(r"type!=a\,metadata.name\=x,metadata.name=y").as_deref(), Some("y"));
+        for none in ["metadata.name!=x", "metadata.name=", "metadata.name=..", "metadata.name=a/b", "x"] {
+            assert_eq!(selected(none), None, "{none}");
+        }
+        let info = parse(Method::DELETE, "/api/v1/namespaces/a/pods?fieldSelector=metadata.name%3Dx");
+        assert_eq!((&*info.name, &*info.verb), ("", "deletecollection"));
+    }
+
+    #[test]
+    fn a_verb_in_the_path_counts_whatever_the_method() {
+        for method in [Method::GET, Method::POST, Method::DELETE] {
+            let info = parse(method, "/api/v1/watch/namespaces/a/pods/x?fieldSelector=metadata.name=y");
+            assert_eq!((&*info.verb, &*info.resource, &*info.name), ("watch", "pods", "x"));
+            assert!(info.verb_in_path);
+        }
+        let info = parse(Method::GET, "/api/v1/watch/pods?fieldSelector=metadata.name=y");
+        assert_eq!((&*info.verb, &*info.resource, &*info.name), ("watch", "pods", ""));
+        let info = parse(Method::POST, "/api/v1/proxy/namespaces/a/pods/x/log/y");
+        assert_eq!((&*info.verb, &*info.resource, &*info.name), ("proxy", "pods", "x"));
+        assert_eq!((&*info.namespace, &*info.subresource), ("a", ""));
+    }
+
+    #[test]
+    fn a_head_is_authorized_as_a_get() {
+        let verb = |uri: &str| parse(Method::HEAD, uri).verb;
+        assert_eq!(verb("/api/v1/namespaces/a/pods/x"), "get");
+        assert_eq!(verb("/api/v1/pods"), "list");
+        assert_eq!(verb("/api/v1/pods?watch=1"), "watch");
     }
 
     #[test]

@@ -30,14 +30,8 @@ pub(crate) async fn route(
             false => Ok(not_found()),
         };
     };
-    let named = !info.name.is_empty();
     let proxied = info.subresource == "proxy" && info.group.is_empty();
-    if (info.verb.is_empty() && !proxied)
-        || (matches!(info.verb.as_str(), "update" | "patch") && !named)
-        || (info.verb == "create" && named && info.subresource.is_empty())
-    {
-        return Err(ApiError::method_not_allowed());
-    }
+    check_verb(&info, request.method(), proxied)?;
     let offer = Offer { protobuf: resource.custom.is_none(), forms: !resource.rules.ephemeral };
     let negotiated = match proxied {
         // What the client accepts is a matter between it and whoever answers.
@@ -74,6 +68,24 @@ pub(crate) async fn route(
     let mut response = answered.map_err(|error| error.with_warnings(&reviews.warnings()))?;
     respond::warn(response.headers_mut(), &reviews.warnings());
     Ok(response)
+}
+
+/// Refuses methods that nothing on such a path answers. Authorization was asked about the verb of `info` alone, so
+/// nothing else may be done.
+fn check_verb(info: &RequestInfo, method: &Method, proxied: bool) -> Result<()> {
+    let named = !info.name.is_empty();
+    if info.verb == "proxy" || (info.verb_in_path && !info.subresource.is_empty()) {
+        return Err(ApiError::no_such_resource());
+    }
+    if (info.verb.is_empty() && !proxied)
+        || (*method == Method::HEAD && !proxied)
+        || (*method != Method::GET && info.verb_in_path)
+        || (matches!(info.verb.as_str(), "update" | "patch") && !named)
+        || (info.verb == "create" && named && info.subresource.is_empty())
+    {
+        return Err(ApiError::method_not_allowed());
+    }
+    Ok(())
 }
 
 async fn main(ask: Ask, request_body: Body) -> Result<Response<Body>> {
@@ -132,9 +144,10 @@ async fn dispatch(ask: Ask, request_body: Body) -> Result<Response<Body>> {
 fn check_scope(ask: &Ask) -> Result<()> {
     let Resource { namespaced, group, plural, .. } = &*ask.resource;
     let is_namespace = group.is_empty() && plural == "namespaces";
+    let one = ask.info.verb_in_path && !ask.info.name.is_empty();
     let wrong = if *namespaced {
         ask.info.namespace.is_empty()
-            && !matches!(ask.info.verb.as_str(), "list" | "watch" | "deletecollection")
+            && (one || !matches!(ask.info.verb.as_str(), "list" | "watch" | "deletecollection"))
     } else {
         !ask.info.namespace.is_empty() && !is_namespace
     };

@@ -60,6 +60,12 @@ impl FieldSelector {
         self.requirements.is_empty()
     }
 
+    /// Selects what has this one value in `field`.
+    pub fn equal(field: impl Into<String>, value: impl Into<String>) -> Self {
+        let requirement = FieldRequirement { field: field.into(), value: value.into(), negated: false };
+        FieldSelector { requirements: vec![requirement] }
+    }
+
     /// The one value that `field` must have, where the selector says so.
     pub fn exact(&self, field: &str) -> Option<&str> {
         self.requirements.iter().find(|one| one.field == field && !one.negated).map(|one| &*one.value)

@@ -16,7 +16,7 @@ use crate::write::commit;
 /// Deletes what the selectors select, each object in its own transaction, and answers with what that was.
 pub(crate) async fn deletecollection(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
     let options = DeleteOptions::read(ask, bytes)?;
-    let selection = Selection::parse(&ask.resource, &ask.info.query)?;
+    let selection = Selection::parse(&ask.resource, &ask.info)?;
     let now = ask.server.options().clock.now();
     let range = scope(&ask.resource, &ask.info, &selection);
     let snapshot = ask.server.store().snapshot();

@@ -26,21 +26,30 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Reads and checks the selectors of a request.
-    pub(crate) fn parse(resource: &Resource, query: &Query) -> Result<Self> {
+    /// Reads and checks the selectors of a request. The name that authorization was asked about bounds them.
+    pub(crate) fn parse(resource: &Resource, info: &RequestInfo) -> Result<Self> {
+        let RequestInfo { query, name, .. } = info;
         let labels = match query.get("labelSelector") {
             None => LabelSelector::everything(),
             Some(text) => {
                 LabelSelector::parse(text).map_err(|error| ApiError::bad_request(error.to_string()))?
             }
         };
-        let selected = match query.get("fieldSelector") {
+        let mut selected = match query.get("fieldSelector") {
             None => FieldSelector::everything(),
             Some(text) => {
                 FieldSelector::parse(text).map_err(|error| ApiError::bad_request(error.to_string()))?
             }
         };
         fields::check(resource, &selected)?;
+        if !name.is_empty() {
+            if selected.is_everything() {
+                selected = FieldSelector::equal("metadata.name", name);
+            } else if selected.exact("metadata.name") != Some(name) {
+                let text = "fieldSelector metadata.name doesn't match requested name";
+                return Err(ApiError::bad_request(text));
+            }
+        }
         Ok(Selection { labels, fields: selected })
     }
 
@@ -199,7 +208,7 @@ pub(crate) async fn list(ask: &Ask) -> Result<Response<Body>> {
     // A list has no use for it, but it must be one.
     ask.info.query.number("timeoutSeconds")?;
     check_options(&ask.info.query)?;
-    let selection = Selection::parse(&ask.resource, &ask.info.query)?;
+    let selection = Selection::parse(&ask.resource, &ask.info)?;
     let limit = ask.info.query.number("limit")?.unwrap_or(0);
     let limit = usize::try_from(limit).unwrap_or(0);
     let place = place(ask).await?;
@@ -270,9 +279,7 @@ pub(crate) fn scope(resource: &Resource, info: &RequestInfo, selection: &Selecti
         Some(namespace) if resource.namespaced && info.namespace.is_empty() => namespace,
         _ => &info.namespace,
     };
-    // Older watch paths name the object in the path.
-    let named = Some(info.name.as_str()).filter(|name| !name.is_empty());
-    match selection.fields.exact("metadata.name").or(named) {
+    match selection.fields.exact("metadata.name") {
         Some(name) if !name.is_empty() && (!resource.namespaced || !namespace.is_empty()) => {
             KeyRange::key(resource.key(namespace, name))
         }

@@ -64,7 +64,7 @@ fn check_options(query: &Query) -> Result<()> {
 pub(crate) async fn watch(ask: &Ask) -> Result<Response<Body>> {
     let query = &ask.info.query;
     check_options(query)?;
-    let selection = Selection::parse(&ask.resource, query)?;
+    let selection = Selection::parse(&ask.resource, &ask.info)?;
     let range = scope(&ask.resource, &ask.info, &selection);
     let timeout = match query.number("timeoutSeconds")? {
         Some(seconds) if seconds > 0 => u64::try_from(seconds).unwrap_or(SHORTEST_DEFAULT),

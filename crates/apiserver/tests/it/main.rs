@@ -10,6 +10,7 @@ mod definitions;
 mod depth;
 mod escalation;
 mod impersonation;
+mod named;
 mod policy;
 mod proxy;
 mod quotas;
