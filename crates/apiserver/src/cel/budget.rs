@@ -5,11 +5,14 @@
 //! false, which ends the loop and so, soon, the evaluation. The figures are lower bounds: an evaluation that
 //! kube-apiserver finishes is finished here.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, operators};
 use kube_cel::cel::context::VariableResolver;
 use kube_cel::cel::{Context, ExecutionError, FunctionContext, ResolveResult, Value};
+
+use super::{collect, macros};
 
 /// What one evaluation may cost.
 const CALL_LIMIT: u64 = 1_000_000;
@@ -18,8 +21,18 @@ const OBJECT_LIMIT: u64 = 10_000_000;
 
 /// The beginning of the variables that stand for costs.
 const SPEND: &str = "@spend:";
+/// The beginning of the variables that stand for memory.
+const HOLD: &str = "@hold:";
 /// The function that takes the size of its argument from the budget.
 const SIZED: &str = "@sized";
+/// The function that puts texts or lists together and pays for them.
+pub(super) const CONCATENATED: &str = "@concatenated";
+/// The function that pays for the memory of what a list or a map will hold.
+const KEPT: &str = "@kept";
+
+/// How much one evaluation may copy into new values. kube-apiserver shares what is put together, and counts lists as
+/// one unit however long they are: what is made of them must have a bound here that costs alone are not.
+const HOLD_LIMIT: u64 = 256 * 1024 * 1024;
 
 /// The error of an evaluation that costs too much, as cel-go words it.
 pub(super) const EXCEEDED: &str = "operation cancelled: actual cost limit exceeded";
@@ -29,6 +42,8 @@ pub(super) const EXCEEDED: &str = "operation cancelled: actual cost limit exceed
 pub(super) struct Budget {
     object: AtomicU64,
     call: AtomicU64,
+    /// What the evaluation may still copy.
+    held: AtomicU64,
     exceeded: AtomicBool,
 }
 
@@ -37,6 +52,7 @@ impl Default for Budget {
         Budget {
             object: AtomicU64::new(OBJECT_LIMIT),
             call: AtomicU64::new(CALL_LIMIT),
+            held: AtomicU64::new(HOLD_LIMIT),
             exceeded: AtomicBool::new(false),
         }
     }
@@ -46,6 +62,7 @@ impl Budget {
     /// An evaluation begins, which costs this much beside its loops.
     pub(super) fn begin(&self, cost: u64) {
         self.call.store(CALL_LIMIT, Ordering::Relaxed);
+        self.held.store(HOLD_LIMIT, Ordering::Relaxed);
         self.exceeded.store(false, Ordering::Relaxed);
         self.spend(cost);
     }
@@ -71,8 +88,12 @@ impl Budget {
     }
 
     fn spend(&self, cost: u64) -> bool {
-        let left = self.call.load(Ordering::Relaxed).checked_sub(cost);
-        self.call.store(left.unwrap_or(0), Ordering::Relaxed);
+        self.take(&self.call, cost)
+    }
+
+    fn take(&self, from: &AtomicU64, amount: u64) -> bool {
+        let left = from.load(Ordering::Relaxed).checked_sub(amount);
+        from.store(left.unwrap_or(0), Ordering::Relaxed);
         if left.is_none() {
             self.exceeded.store(true, Ordering::Relaxed);
         }
@@ -82,8 +103,11 @@ impl Budget {
 
 impl VariableResolver for Budget {
     fn resolve(&self, variable: &str) -> Option<Value> {
-        let cost = variable.strip_prefix(SPEND)?.parse().ok()?;
-        Some(Value::Bool(self.spend(cost)))
+        if let Some(cost) = variable.strip_prefix(SPEND) {
+            return Some(Value::Bool(self.spend(cost.parse().ok()?)));
+        }
+        let size = variable.strip_prefix(HOLD)?.parse().ok()?;
+        Some(Value::Bool(self.take(&self.held, size)))
     }
 }
 
@@ -95,11 +119,75 @@ pub(super) fn register(context: &mut Context<'_>) {
             Value::List(items) => items.len() as u64,
             _ => 0,
         };
-        // Where no budget is set nobody answers to the name.
-        let answer = if cost > 0 { call.ptx.get_variable(format!("{SPEND}{cost}")) } else { None };
-        let within = answer.is_none_or(|answer| Value::try_from(&*answer).ok() != Some(Value::Bool(false)));
-        if within { Ok(value) } else { Err(ExecutionError::function_error("cost", EXCEEDED)) }
+        spend(call, cost)?;
+        Ok(value)
     });
+    context.add_function(
+        CONCATENATED,
+        |call: &FunctionContext<'_, '_>, left: Value, right: Value| -> ResolveResult {
+            match (letters(&left), letters(&right)) {
+                (Some(left), Some(right)) => spend(call, (left + right).div_ceil(10))?,
+                _ => hold(call, footprint(&left) + footprint(&right))?,
+            }
+            match (left, right) {
+                (Value::Bytes(left), Value::Bytes(right)) => {
+                    Ok(Value::Bytes(Arc::new([left.as_slice(), right.as_slice()].concat())))
+                }
+                (left, right) => left + right,
+            }
+        },
+    );
+    context.add_function(KEPT, |call: &FunctionContext<'_, '_>, value: Value| -> ResolveResult {
+        hold(call, footprint(&value))?;
+        Ok(value)
+    });
+}
+
+/// The length of what is put together letter by letter.
+fn letters(value: &Value) -> Option<u64> {
+    match value {
+        Value::String(text) => Some(text.chars().count() as u64),
+        Value::Bytes(bytes) => Some(bytes.len() as u64),
+        _ => None,
+    }
+}
+
+/// About how many bytes a value takes.
+pub(super) fn footprint(value: &Value) -> u64 {
+    let own = match value {
+        Value::String(text) => text.len() as u64,
+        Value::Bytes(bytes) => bytes.len() as u64,
+        Value::List(items) => items.iter().map(footprint).sum(),
+        Value::Map(map) => map.map.values().map(|value| 64 + footprint(value)).sum(),
+        _ => 0,
+    };
+    64 + own
+}
+
+/// Takes a cost from the budget of the evaluation that calls a function.
+pub(super) fn spend(call: &FunctionContext<'_, '_>, cost: u64) -> Result<(), ExecutionError> {
+    take(call, SPEND, cost)
+}
+
+/// Takes memory from the budget of the evaluation that calls a function.
+pub(super) fn hold(call: &FunctionContext<'_, '_>, size: u64) -> Result<(), ExecutionError> {
+    take(call, HOLD, size)
+}
+
+fn take(call: &FunctionContext<'_, '_>, what: &str, amount: u64) -> Result<(), ExecutionError> {
+    // Where no budget is set nobody answers to the name.
+    let answer = if amount > 0 { call.ptx.get_variable(format!("{what}{amount}")) } else { None };
+    let within = answer.is_none_or(|answer| Value::try_from(&*answer).ok() != Some(Value::Bool(false)));
+    if within { Ok(()) } else { Err(ExecutionError::function_error("cost", EXCEEDED)) }
+}
+
+/// Lets what a list or a map will hold pay for its memory.
+pub(super) fn keep(expr: &mut IdedExpr) {
+    let value = std::mem::take(expr);
+    *expr = IdedExpr {
+        id: value.id,
+        expr: Expr::Call(CallExpr { func_name: KEPT.to_owned(), target: None, args: vec![value] }),
+    };
 }
 
 /// Lets every turn of a loop pay for itself.
@@ -147,7 +235,7 @@ pub(super) fn weigh(call: &mut CallExpr) {
 pub(super) fn least(expr: &IdedExpr) -> u64 {
     let each = |all: &[IdedExpr]| all.iter().map(least).sum::<u64>();
     match &expr.expr {
-        Expr::Ident(name) => u64::from(!name.starts_with(SPEND)),
+        Expr::Ident(name) => u64::from(!name.starts_with(SPEND) && !name.starts_with(macros::RANGE)),
         Expr::Select(select) => 1 + least(&select.operand),
         Expr::List(list) => 10 + each(&list.elements),
         Expr::Map(map) => {
@@ -167,7 +255,10 @@ pub(super) fn least(expr: &IdedExpr) -> u64 {
                 _ => least(left),
             },
             (operators::CONDITIONAL, [condition, yes, no]) => least(condition) + least(yes).min(least(no)),
-            (SIZED, [value]) => least(value),
+            (SIZED | KEPT, [value]) => least(value),
+            (CONCATENATED | macros::NAMED, args) => each(args),
+            // The list that it begins with, and the one that it gives.
+            (collect::COLLECT, [range, ..]) => 11 + least(range),
             (_, args) => 1 + call.target.as_deref().map_or(0, least) + each(args),
         },
         Expr::Literal(_) | Expr::Struct(_) | Expr::Unspecified => 0,

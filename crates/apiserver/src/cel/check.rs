@@ -7,9 +7,9 @@ use kube_cel::cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr, operators,
 };
 
-use super::functions::FUNCTIONS;
+use super::functions::{FUNCTIONS, infix};
 use super::macros::{self, Kind, Macro};
-use super::source::Source;
+use super::source::{MOST_ERRORS, Source, told};
 use super::ty::{Bindings, Ty, assignable, substitute};
 
 /// What checking an expression came to.
@@ -17,6 +17,10 @@ pub(super) struct Checked {
     pub(super) ty: Ty,
     /// The macro calls that go over a map.
     pub(super) over_maps: BTreeSet<u64>,
+    /// The additions that may put texts or lists together.
+    pub(super) concatenations: BTreeSet<u64>,
+    /// The values in lists and maps that may be large.
+    pub(super) kept: BTreeSet<u64>,
     pub(super) uses_old_self: bool,
 }
 
@@ -29,32 +33,42 @@ pub(super) fn check(expr: &IdedExpr, text: &str, variables: &[(&str, Ty)]) -> Re
         source: Source::new(text),
         scopes: variables.iter().map(|(name, ty)| ((*name).to_owned(), ty.clone())).collect(),
         errors: Vec::new(),
+        failures: 0,
         uses_old_self: false,
         over_maps: BTreeSet::new(),
+        concatenations: BTreeSet::new(),
+        kept: BTreeSet::new(),
     };
     let ty = checker.expr(expr);
     if checker.errors.is_empty() {
-        let Checker { uses_old_self, over_maps, .. } = checker;
-        return Ok(Checked { ty, over_maps, uses_old_self });
+        let Checker { uses_old_self, over_maps, concatenations, kept, .. } = checker;
+        return Ok(Checked { ty, over_maps, concatenations, kept, uses_old_self });
     }
     checker.errors.sort_by_key(|(at, _)| *at);
     let lines: Vec<String> =
         checker.errors.iter().map(|(at, text)| checker.source.describe(*at, text)).collect();
-    Err(lines.join("\n"))
+    Err(told(lines, checker.failures))
 }
 
 struct Checker<'s> {
     source: Source<'s>,
     scopes: Vec<(String, Ty)>,
     errors: Vec<(usize, String)>,
+    /// How many errors there are, with those that are not told.
+    failures: usize,
     uses_old_self: bool,
     over_maps: BTreeSet<u64>,
+    concatenations: BTreeSet<u64>,
+    kept: BTreeSet<u64>,
 }
 
 impl Checker<'_> {
     /// Notes an error; what is wrong counts as anything from there on.
     fn fail(&mut self, at: usize, message: String) -> Ty {
-        self.errors.push((at, message));
+        self.failures += 1;
+        if self.errors.len() < MOST_ERRORS {
+            self.errors.push((at, message));
+        }
         Ty::Dyn
     }
 
@@ -65,7 +79,13 @@ impl Checker<'_> {
             Expr::Select(select) => self.select(select),
             Expr::Call(call) => match macros::read(call) {
                 Some(found) => self.unexpanded(&found, &call.func_name, expr.id),
-                None => self.call(call),
+                None => {
+                    let ty = self.call(call);
+                    if call.func_name == operators::ADD && ty.may_be_large() {
+                        self.concatenations.insert(expr.id);
+                    }
+                    ty
+                }
             },
             Expr::Comprehension(comprehension) => self.comprehension(comprehension),
             Expr::List(list) => {
@@ -73,7 +93,7 @@ impl Checker<'_> {
                 let mut item: Option<Ty> = None;
                 for element in &list.elements {
                     let at = self.source.upcoming_value();
-                    let ty = self.expr(element);
+                    let ty = self.kept(element);
                     item = Some(self.join(item, ty, at));
                 }
                 self.source.find("]");
@@ -89,7 +109,7 @@ impl Checker<'_> {
                     key = Some(self.join(key, ty, at));
                     self.source.find(":");
                     let at = self.source.upcoming_value();
-                    let ty = self.expr(&entry.value);
+                    let ty = self.kept(&entry.value);
                     value = Some(self.join(value, ty, at));
                 }
                 self.source.find("}");
@@ -102,6 +122,15 @@ impl Checker<'_> {
             }
             Expr::Unspecified => Ty::Dyn,
         }
+    }
+
+    /// The type of what a list or a map will hold.
+    fn kept(&mut self, expr: &IdedExpr) -> Ty {
+        let ty = self.expr(expr);
+        if ty.may_be_large() && !matches!(expr.expr, Expr::Literal(_)) {
+            self.kept.insert(expr.id);
+        }
+        ty
     }
 
     /// The type of elements that must all have one.
@@ -251,7 +280,7 @@ impl Checker<'_> {
                 // What is formatted may be of several types.
                 Expr::List(list) if name == "format" => {
                     for element in &list.elements {
-                        self.expr(element);
+                        self.kept(element);
                     }
                     Ty::list(Ty::Dyn)
                 }
@@ -468,25 +497,4 @@ fn well_known_type(select: &SelectExpr) -> Option<String> {
         && inner.field == "protobuf"
         && ["Timestamp", "Duration"].contains(&select.field.as_str());
     is_type.then(|| format!("google.protobuf.{}", select.field))
-}
-
-/// How an operator is written.
-fn infix(name: &str) -> Option<&'static str> {
-    Some(match name {
-        operators::LOGICAL_AND => "&&",
-        operators::LOGICAL_OR => "||",
-        operators::EQUALS => "==",
-        operators::NOT_EQUALS => "!=",
-        operators::LESS => "<",
-        operators::LESS_EQUALS => "<=",
-        operators::GREATER => ">",
-        operators::GREATER_EQUALS => ">=",
-        operators::ADD => "+",
-        operators::SUBSTRACT => "-",
-        operators::MULTIPLY => "*",
-        operators::DIVIDE => "/",
-        operators::MODULO => "%",
-        operators::IN => "in",
-        _ => return None,
-    })
 }

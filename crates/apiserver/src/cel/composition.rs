@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::budget::Budget;
 use super::conditions::{Condition, OUT_OF_BUDGET, all_hold, fields, request};
 use super::ty::Ty;
-use super::{macros, value};
+use super::{collect, macros, value};
 
 /// The beginning of the names that stand for variables; no expression can write them.
 const VARIABLE: &str = "@variable:";
@@ -24,13 +24,15 @@ const UNKNOWN: &str = "no such attribute(s): @variable:";
 pub(crate) struct Compiler {
     params: bool,
     /// The variables so far; none where a policy has none.
-    variables: Option<BTreeMap<String, Ty>>,
+    variables: Option<Arc<BTreeMap<String, Ty>>>,
+    /// How deep each variable nests, with those that it uses.
+    levels: BTreeMap<String, usize>,
 }
 
 impl Compiler {
     /// For a policy with or without a kind of params, and with or without variables.
     pub(crate) fn new(params: bool, composed: bool) -> Self {
-        Compiler { params, variables: composed.then(BTreeMap::new) }
+        Compiler { params, variables: composed.then(Arc::default), levels: BTreeMap::new() }
     }
 
     fn compile(&self, text: &str, composed: bool, wanted: &[Ty]) -> Condition {
@@ -41,16 +43,23 @@ impl Compiler {
             variables.push(("params", Ty::Dyn));
         }
         if let Some(own) = self.variables.as_ref().filter(|_| composed) {
-            variables.push(("variables", Ty::Object(Arc::new(own.clone()))));
+            variables.push(("variables", Ty::Object(own.clone())));
         }
-        Condition::compile(text, &variables, wanted)
+        Condition::compile(text, &variables, self.levels_below(text), wanted)
+    }
+
+    /// How deep the deepest variable nests whose name stands in the text.
+    fn levels_below(&self, text: &str) -> usize {
+        let words = text.split(|letter: char| letter != '_' && !letter.is_ascii_alphanumeric());
+        words.filter_map(|word| self.levels.get(word)).max().copied().unwrap_or(0)
     }
 
     /// The next variable, which those after it may use.
     pub(crate) fn variable(&mut self, name: &str, text: &str) -> Condition {
         let compiled = self.compile(text, true, &[]);
         if let Some(variables) = &mut self.variables {
-            variables.insert(name.to_owned(), compiled.ty.clone());
+            Arc::make_mut(variables).insert(name.to_owned(), compiled.ty.clone());
+            self.levels.insert(name.to_owned(), compiled.levels());
         }
         compiled
     }
@@ -246,7 +255,10 @@ pub(super) fn rewrite(expr: &mut IdedExpr) {
                 return;
             }
             call.target.iter_mut().for_each(|target| rewrite(target));
-            call.args.iter_mut().for_each(rewrite);
+            // A loop's own variable of this name hides them.
+            let hides = call.func_name == collect::COLLECT && call.args.get(1).is_some_and(is_variables);
+            let seen = if hides { 1 } else { call.args.len() };
+            call.args[..seen].iter_mut().for_each(rewrite);
         }
         Expr::List(list) => list.elements.iter_mut().for_each(rewrite),
         Expr::Map(map) => {
@@ -347,6 +359,44 @@ mod tests {
         assert_eq!(judged(&[], "string(ip('10.0.0.1')) == '10.0.0.1' && string(b'a') == 'a'"), Ok(true));
         let error = "expression 'string(object.none) == 'a'' resulted in error: no such key: none";
         assert_eq!(judged(&[], "string(object.none) == 'a'"), Err(error.to_owned()));
+    }
+
+    /// Variables run within each other: a chain of them must not run out of stack, nor what they make.
+    #[test]
+    fn a_chain_of_variables_is_as_deep_as_it_may() {
+        let names: Vec<String> = (0..400).map(|number| format!("v{number}")).collect();
+        for (first, link) in
+            [("1", "variables. + 1"), ("[1]", "[variables.]"), ("'a'", "[[variables.], []][0][0]")]
+        {
+            let texts: Vec<String> = (0..400_usize)
+                .map(|number| match number.checked_sub(1) {
+                    Some(before) => link.replace("variables.", &format!("variables.v{before}")),
+                    None => first.to_owned(),
+                })
+                .collect();
+            let variables: Vec<(&str, &str)> =
+                names.iter().map(String::as_str).zip(texts.iter().map(String::as_str)).collect();
+            assert_eq!(judged(&variables[..100], "variables.v99 == variables.v99"), Ok(true));
+            let (mut compiler, mut compiled) = (Compiler::new(false, true), Vec::new());
+            for (name, text) in &variables {
+                let variable = compiler.variable(name, text);
+                compiled.push(((*name).to_owned(), variable));
+            }
+            let first_refused = compiled.iter().position(|(_, own)| own.fault().is_some()).unwrap();
+            let fault = compiled[first_refused].1.fault().unwrap();
+            assert_eq!(fault, "compilation failed: ERROR: <input>:-1:0: max recursion depth exceeded");
+            let last = compiler.validation(&format!("[variables.v{}].size() == 1", first_refused - 10));
+            assert_eq!(last.fault(), None, "{link}");
+            let nothing = Value::Null;
+            let facts = Facts {
+                object: &nothing,
+                old: &nothing,
+                request: &nothing,
+                namespace: &nothing,
+                params: &nothing,
+            };
+            assert_eq!(Evaluation::new(&compiled, &facts).is_true(&last), Ok(true), "{link}");
+        }
     }
 
     #[test]

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use kube_cel::cel::Value as Cel;
-use kube_cel::cel::common::ast::IdedExpr;
 use kube_cel::cel::context::VariableResolver;
 use serde_json::Value;
 
-use super::budget::{self, Budget};
-use super::rules::compile;
+use super::budget::Budget;
+use super::program::Program;
 use super::ty::Ty;
-use super::{composition, evaluate, value};
+use super::value;
 
 /// What an evaluation says that has spent what all of them may.
 pub(super) const OUT_OF_BUDGET: &str =
@@ -21,7 +20,7 @@ pub(super) const OUT_OF_BUDGET: &str =
 pub(crate) struct Condition {
     text: String,
     /// With what it costs at least; or what is wrong with it.
-    expr: Result<(IdedExpr, u64), String>,
+    expr: Result<(Program, u64), String>,
     /// What it gives.
     pub(super) ty: Ty,
 }
@@ -35,23 +34,30 @@ impl Condition {
             ("namespaceObject", Ty::Dyn),
             ("request", request()),
         ];
-        Condition::compile(text, &variables, &[Ty::Bool])
+        Condition::compile(text, &variables, 0, &[Ty::Bool])
     }
 
     /// Compiles an expression over these variables that gives one of these types; if none is named, anything.
-    pub(super) fn compile(text: &str, variables: &[(&str, Ty)], wanted: &[Ty]) -> Self {
-        let compiled = compile(text, variables).map_err(|error| format!("compilation failed: {error}"));
+    /// The variables nest so many levels.
+    pub(super) fn compile(text: &str, variables: &[(&str, Ty)], below: usize, wanted: &[Ty]) -> Self {
+        let compiled =
+            Program::compile(text, variables, below).map_err(|error| format!("compilation failed: {error}"));
         let ty = compiled.as_ref().map_or(Ty::Dyn, |(_, checked)| checked.ty.clone());
         let expr = compiled.and_then(|(mut expr, checked)| {
             if !wanted.is_empty() && !wanted.contains(&checked.ty) {
                 return Err(unwanted(wanted, &checked.ty));
             }
-            evaluate::prepare(&mut expr, &checked.over_maps);
-            let cost = budget::least(&expr);
-            composition::rewrite(&mut expr);
+            expr.prepare(&checked);
+            let cost = expr.least();
+            expr.compose();
             Ok((expr, cost))
         });
         Condition { text: text.to_owned(), expr, ty }
+    }
+
+    /// The levels by which it nests, with the variables that it uses.
+    pub(super) fn levels(&self) -> usize {
+        self.expr.as_ref().map_or(0, |(expr, _)| expr.depth().levels())
     }
 
     /// What is wrong with the expression.
@@ -86,7 +92,7 @@ impl Condition {
     ) -> Result<Result<Cel, String>, String> {
         let (expr, cost) = self.expr.as_ref().map_err(Clone::clone)?;
         budget.begin(*cost);
-        let result = evaluate::run_in(expr, variables, budget, resolver);
+        let result = expr.run(variables, budget, resolver);
         if budget.settle() { Ok(result) } else { Err(OUT_OF_BUDGET.to_owned()) }
     }
 }

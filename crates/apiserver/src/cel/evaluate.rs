@@ -1,6 +1,5 @@
 //! Running expressions, with errors in cel-go's words.
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
 use kube_cel::KubeCelExt;
@@ -11,7 +10,8 @@ use kube_cel::cel::parser::Parser;
 use kube_cel::cel::{Context, ExecutionError, ResolveResult, Value};
 
 use super::budget::{self, Budget};
-use super::{macros, more};
+use super::check::Checked;
+use super::{collect, macros, more};
 
 /// The functions, and the names of types. Shared by all evaluations.
 static FUNCTIONS: LazyLock<Context<'static>> = LazyLock::new(|| {
@@ -28,6 +28,7 @@ static FUNCTIONS: LazyLock<Context<'static>> = LazyLock::new(|| {
     }
     more::register(&mut context);
     budget::register(&mut context);
+    collect::register(&mut context);
     context
 });
 
@@ -99,22 +100,29 @@ fn type_name(value: &Value) -> &'static str {
 /// A position (line and column from one) and a message.
 pub(super) type SyntaxError = ((isize, isize), String);
 
-/// Parses an expression.
+/// Deeper than any expression that is parsed: [`super::depth`] bounds them.
+const RECURSION: u16 = 2000;
+
+/// Parses an expression. It recurses as deep as the expression nests.
 ///
 /// # Errors
 /// What is wrong and where.
 pub(super) fn parse(text: &str) -> Result<IdedExpr, Vec<SyntaxError>> {
-    let parsed = Parser::new().enable_optional_syntax(true).parse(text);
+    let parsed = Parser::new().enable_optional_syntax(true).max_recursion_depth(RECURSION).parse(text);
     parsed.map_err(|errors| errors.errors.into_iter().map(|error| (error.pos, error.msg)).collect())
 }
 
 /// Brings an expression into the form that the evaluator runs: macros that it does not know become loops, and
 /// optional field selection becomes optional indexing, which takes an absent field for what it is.
-pub(super) fn prepare(expr: &mut IdedExpr, over_maps: &BTreeSet<u64>) {
-    if let Expr::Call(call) = &expr.expr
-        && let Some(expanded) = macros::expand(call, expr.id, over_maps)
-    {
-        expr.expr = expanded;
+pub(super) fn prepare(expr: &mut IdedExpr, checked: &Checked) {
+    let (is_kept, concatenates) =
+        (checked.kept.contains(&expr.id), checked.concatenations.contains(&expr.id));
+    if let Expr::Call(call) = &mut expr.expr {
+        if concatenates {
+            budget::CONCATENATED.clone_into(&mut call.func_name);
+        } else if macros::is_macro(call) {
+            expr.expr = macros::expand(std::mem::take(call), expr.id, &checked.over_maps);
+        }
     }
     match &mut expr.expr {
         Expr::Call(call) => {
@@ -122,24 +130,24 @@ pub(super) fn prepare(expr: &mut IdedExpr, over_maps: &BTreeSet<u64>) {
                 call.func_name = operators::OPT_INDEX.to_owned();
             }
             more::rename(call);
-            call.target.iter_mut().for_each(|target| prepare(target, over_maps));
-            call.args.iter_mut().for_each(|arg| prepare(arg, over_maps));
+            call.target.iter_mut().for_each(|target| prepare(target, checked));
+            call.args.iter_mut().for_each(|arg| prepare(arg, checked));
             budget::weigh(call);
         }
         Expr::Select(select) => {
-            prepare(&mut select.operand, over_maps);
+            prepare(&mut select.operand, checked);
             // The evaluator takes a field of what has none for false: to index it is an error.
             if !select.test {
                 let operand = std::mem::take(&mut *select.operand);
                 expr.expr = macros::field(operand, &select.field).expr;
             }
         }
-        Expr::List(list) => list.elements.iter_mut().for_each(|element| prepare(element, over_maps)),
+        Expr::List(list) => list.elements.iter_mut().for_each(|element| prepare(element, checked)),
         Expr::Map(map) => {
             for entry in &mut map.entries {
                 if let EntryExpr::MapEntry(entry) = &mut entry.expr {
-                    prepare(&mut entry.key, over_maps);
-                    prepare(&mut entry.value, over_maps);
+                    prepare(&mut entry.key, checked);
+                    prepare(&mut entry.value, checked);
                 }
             }
         }
@@ -151,34 +159,26 @@ pub(super) fn prepare(expr: &mut IdedExpr, over_maps: &BTreeSet<u64>) {
                 &mut comprehension.loop_step,
                 &mut comprehension.result,
             ] {
-                prepare(part, over_maps);
+                prepare(part, checked);
             }
-            budget::meter(comprehension);
+            if let Some(collected) = collect::read(comprehension) {
+                expr.expr = Expr::Call(collected);
+            } else {
+                budget::meter(comprehension);
+            }
         }
         Expr::Ident(_) | Expr::Literal(_) | Expr::Struct(_) | Expr::Unspecified => {}
     }
-}
-
-/// Runs an expression on a value and, for transition rules, the old one. What it costs is taken from the budget.
-///
-/// # Errors
-/// The error as cel-go words it.
-pub(super) fn run(
-    expr: &IdedExpr,
-    own: &Value,
-    old: Option<&Value>,
-    budget: &Budget,
-) -> Result<Value, String> {
-    let mut variables = vec![("self", own.clone())];
-    variables.extend(old.map(|old| ("oldSelf", old.clone())));
-    run_in(expr, &variables, budget, budget)
+    if is_kept {
+        budget::keep(expr);
+    }
 }
 
 /// Runs an expression in which these variables have values, and the resolver knows the others.
 ///
 /// # Errors
 /// The error as cel-go words it.
-pub(super) fn run_in(
+pub(super) fn run(
     expr: &IdedExpr,
     variables: &[(&str, Value)],
     budget: &Budget,

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
+use kube_cel::cel::common::ast::operators;
+
 use super::ty::Ty;
 
 /// One signature.
@@ -198,4 +200,25 @@ fn parse_type(text: &'static str) -> Ty {
         single if single.len() == 1 => Ty::Param(single.chars().next().expect("one letter")),
         opaque => Ty::Opaque(opaque),
     }
+}
+
+/// How an operator is written.
+pub(super) fn infix(name: &str) -> Option<&'static str> {
+    Some(match name {
+        operators::LOGICAL_AND => "&&",
+        operators::LOGICAL_OR => "||",
+        operators::EQUALS => "==",
+        operators::NOT_EQUALS => "!=",
+        operators::LESS => "<",
+        operators::LESS_EQUALS => "<=",
+        operators::GREATER => ">",
+        operators::GREATER_EQUALS => ">=",
+        operators::ADD => "+",
+        operators::SUBSTRACT => "-",
+        operators::MULTIPLY => "*",
+        operators::DIVIDE => "/",
+        operators::MODULO => "%",
+        operators::IN => "in",
+        _ => return None,
+    })
 }

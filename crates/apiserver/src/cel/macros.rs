@@ -56,48 +56,65 @@ pub(super) fn read(call: &CallExpr) -> Option<Macro<'_>> {
     Some(Macro { kind, range: call.target.as_deref()?, variables: variables.collect::<Option<_>>()?, bodies })
 }
 
-/// The loop that a macro stands for. `maps` holds the calls whose range is a map.
-pub(super) fn expand(call: &CallExpr, id: u64, maps: &BTreeSet<u64>) -> Option<Expr> {
-    let found = read(call)?;
-    let (range, first) = (found.range.clone(), found.variables[0]);
+/// Whether the call is one of these macros.
+pub(super) fn is_macro(call: &CallExpr) -> bool {
+    read(call).is_some()
+}
+
+/// The loop that a macro stands for. `maps` holds the calls whose range is a map. The range is written once: a chain of
+/// macros would otherwise double with every link.
+pub(super) fn expand(mut call: CallExpr, id: u64, maps: &BTreeSet<u64>) -> Expr {
+    let range = call.target.take().map_or_else(IdedExpr::default, |range| *range);
+    let name = format!("{RANGE}{id}");
+    call.target = Some(Box::new(ident(&name)));
+    let Some(found) = read(&call) else { return Expr::Call(call) };
+    let body = over(&ident(&name), &found, maps.contains(&id));
+    call_of(NAMED, vec![ident(&name), range, body]).expr
+}
+
+/// What a macro makes of the range that has this name.
+fn over(range: &IdedExpr, found: &Macro<'_>, is_map: bool) -> IdedExpr {
+    let first = found.variables[0];
     if matches!(found.kind, Kind::OptMap | Kind::OptFlatMap) {
         let value = method(range.clone(), "value");
         let mapped = item(mapped(list(vec![value]), first, found.bodies[0].clone()));
         let some = if found.kind == Kind::OptMap { optional("of", vec![mapped]) } else { mapped };
-        let parts = vec![method(range, "hasValue"), some, optional("none", Vec::new())];
-        return Some(call_of(operators::CONDITIONAL, parts).expr);
+        let parts = vec![method(range.clone(), "hasValue"), some, optional("none", Vec::new())];
+        return call_of(operators::CONDITIONAL, parts);
     }
     if found.kind == Kind::SortBy {
         let keys = mapped(range.clone(), first, found.bodies[0].clone());
-        return Some(call_of(SORTED, vec![range, keys]).expr);
+        return call_of(SORTED, vec![range.clone(), keys]);
     }
     let second = found.variables[1];
     let value = list(vec![call_of(operators::INDEX, vec![range.clone(), ident(first)])]);
-    let keys = if maps.contains(&id) { range } else { indexes(range) };
+    let keys = if is_map { range.clone() } else { indexes(range.clone()) };
     let body = found.bodies[found.bodies.len() - 1].clone();
-    Some(
-        match found.kind {
-            Kind::All => all(keys, first, all(value, second, body)),
-            Kind::Exists => exists(keys, first, exists(value, second, body)),
-            Kind::ExistsOne => exists_one(keys, first, exists(value, second, body)),
-            kind => {
-                let made = item(mapped(value.clone(), second, body));
-                // What a map is made of: its keys and what became of their values.
-                let made = if kind == Kind::TransformMap { list(vec![ident(first), made]) } else { made };
-                let all = match found.bodies {
-                    [wanted, _] => filtered(keys, first, exists(value, second, wanted.clone()), made),
-                    _ => mapped(keys, first, made),
-                };
-                match kind {
-                    Kind::TransformMap => call_of(MAP_OF_PAIRS, vec![all]),
-                    Kind::TransformMapEntry => call_of(MAP_OF_MAPS, vec![all]),
-                    _ => all,
-                }
+    match found.kind {
+        Kind::All => all(keys, first, all(value, second, body)),
+        Kind::Exists => exists(keys, first, exists(value, second, body)),
+        Kind::ExistsOne => exists_one(keys, first, exists(value, second, body)),
+        kind => {
+            let made = item(mapped(value.clone(), second, body));
+            // What a map is made of: its keys and what became of their values.
+            let made = if kind == Kind::TransformMap { list(vec![ident(first), made]) } else { made };
+            let all = match found.bodies {
+                [wanted, _] => filtered(keys, first, exists(value, second, wanted.clone()), made),
+                _ => mapped(keys, first, made),
+            };
+            match kind {
+                Kind::TransformMap => call_of(MAP_OF_PAIRS, vec![all]),
+                Kind::TransformMapEntry => call_of(MAP_OF_MAPS, vec![all]),
+                _ => all,
             }
         }
-        .expr,
-    )
+    }
 }
+
+/// The beginning of the names of ranges.
+pub(super) const RANGE: &str = "@range:";
+/// The function that gives a value a name: of the name, the value, and what is made of it.
+pub(super) const NAMED: &str = "@named";
 
 const RESULT: &str = "@result";
 

@@ -7,17 +7,21 @@
 
 mod budget;
 mod check;
+mod collect;
 mod composition;
 mod conditions;
 mod cost;
+mod depth;
 mod evaluate;
 mod functions;
 mod macros;
 mod more;
+mod program;
 mod rules;
 mod source;
 #[cfg(test)]
 mod tests;
+mod tokens;
 mod ty;
 mod value;
 

@@ -3,15 +3,13 @@
 use std::collections::BTreeMap;
 
 use kube_cel::cel::Value as Cel;
-use kube_cel::cel::common::ast::IdedExpr;
 use serde_json::Value;
 use setpoint_api::cause::{CauseType, Shown};
 use setpoint_api::structural::{Props, Rule, Structural, field_path, old_item, unchanged};
 use setpoint_api::{Cause, Path};
 
 use super::budget::{self, Budget};
-use super::check::check;
-use super::source::Source;
+use super::program::Program;
 use super::ty::Ty;
 use super::{cost, evaluate, value};
 
@@ -39,10 +37,10 @@ struct Node {
 #[derive(Debug)]
 struct Compiled {
     rule: Rule,
-    expr: IdedExpr,
+    expr: Program,
     /// What it costs to run at least, beside its loops.
     cost: u64,
-    message: Option<IdedExpr>,
+    message: Option<Program>,
     uses_old_self: bool,
 }
 
@@ -122,12 +120,12 @@ impl Compiler {
     }
 
     /// Refuses a rule that may cost too much.
-    fn count(&mut self, expr: &IdedExpr, props: &Props, path: &Path) {
+    fn count(&mut self, expr: &Program, props: &Props, path: &Path) {
         if !self.counts {
             return;
         }
         let times = self.cardinality.unwrap_or_else(|| cost::most_places(props));
-        let cost = cost::estimate(expr, props).saturating_mul(times);
+        let cost = expr.estimate(props).saturating_mul(times);
         if cost > cost::RULE_LIMIT {
             let detail = cost::exceeds("estimated rule cost", cost, cost::RULE_LIMIT);
             self.causes.push(Cause::forbidden(path, &detail));
@@ -217,7 +215,7 @@ impl Compiler {
         let optional = rule.optional_old_self == Some(true);
         let old = if optional { Ty::Optional(std::sync::Arc::new(ty.clone())) } else { ty.clone() };
         let variables = [("self", ty), ("oldSelf", old)];
-        let (mut expr, checked) = match compile(&rule.rule, &variables) {
+        let (mut expr, checked) = match Program::compile(&rule.rule, &variables, 0) {
             Ok(compiled) => compiled,
             Err(errors) => {
                 self.causes.push(Cause::invalid(&at, shown(), &format!("compilation failed: {errors}")));
@@ -229,7 +227,7 @@ impl Compiler {
             return None;
         }
         self.count(&expr, props, &at);
-        evaluate::prepare(&mut expr, &checked.over_maps);
+        expr.prepare(&checked);
         let message = self.message(rule, &variables, path);
         match (checked.uses_old_self, uncorrelated) {
             (true, Some(place)) => {
@@ -246,17 +244,17 @@ impl Compiler {
             }
             _ => {}
         }
-        let cost = budget::least(&expr);
+        let cost = expr.least();
         Some(Compiled { rule: rule.clone(), expr, cost, message, uses_old_self: checked.uses_old_self })
     }
 
-    fn message(&mut self, rule: &Rule, variables: &[(&str, Ty)], path: &Path) -> Option<IdedExpr> {
+    fn message(&mut self, rule: &Rule, variables: &[(&str, Ty)], path: &Path) -> Option<Program> {
         if rule.message_expression.is_empty() {
             return None;
         }
         let at = path.child("messageExpression");
         let shown = || Shown::raw(rule_json(rule));
-        match compile(&rule.message_expression, variables) {
+        match Program::compile(&rule.message_expression, variables, 0) {
             Err(errors) => {
                 let detail = format!("messageExpression compilation failed: {errors}");
                 self.causes.push(Cause::invalid(&at, shown(), &detail));
@@ -267,28 +265,11 @@ impl Compiler {
                 None
             }
             Ok((mut expr, checked)) => {
-                evaluate::prepare(&mut expr, &checked.over_maps);
+                expr.prepare(&checked);
                 Some(expr)
             }
         }
     }
-}
-
-/// The checked expression, as it was parsed.
-pub(super) fn compile(
-    text: &str,
-    variables: &[(&str, Ty)],
-) -> Result<(IdedExpr, super::check::Checked), String> {
-    let expr = evaluate::parse(text).map_err(|errors| {
-        let source = Source::new(text);
-        let lines: Vec<String> = errors
-            .iter()
-            .map(|((line, column), message)| source.describe_at(*line, *column, message))
-            .collect();
-        lines.join("\n")
-    })?;
-    let checked = check(&expr, text, variables)?;
-    Ok((expr, checked))
 }
 
 /// A rule as Go prints the struct that holds it.
@@ -392,7 +373,7 @@ impl Node {
             let old = if optional { Some(evaluate::optional(old.clone())) } else { old.clone() };
             let described = described(&compiled.rule);
             causes.budget.begin(compiled.cost);
-            let result = evaluate::run(&compiled.expr, &own, old.as_ref(), &causes.budget);
+            let result = run(&compiled.expr, &own, old.as_ref(), &causes.budget);
             if !causes.budget.settle() {
                 let detail = "validation failed due to running out of cost budget, no further validation rules will be run";
                 causes.refused.push(Cause::invalid(path, self.props.kind.as_str(), detail));
@@ -475,11 +456,18 @@ fn described(rule: &Rule) -> String {
 }
 
 /// The computed message, if it is usable.
-fn computed_message(message: &IdedExpr, own: &Cel, old: Option<&Cel>) -> Option<String> {
+fn computed_message(message: &Program, own: &Cel, old: Option<&Cel>) -> Option<String> {
     let budget = Budget::default();
-    budget.begin(budget::least(message));
-    let Ok(Cel::String(text)) = evaluate::run(message, own, old, &budget) else { return None };
+    budget.begin(message.least());
+    let Ok(Cel::String(text)) = run(message, own, old, &budget) else { return None };
     let text = text.trim();
     let usable = !text.is_empty() && text.len() <= MAX_MESSAGE_BYTES && !text.contains(['\n', '\r']);
     usable.then(|| text.to_owned())
+}
+
+/// Runs an expression on a value and, for transition rules, the old one. What it costs is taken from the budget.
+fn run(expr: &Program, own: &Cel, old: Option<&Cel>, budget: &Budget) -> Result<Cel, String> {
+    let mut variables = vec![("self", own.clone())];
+    variables.extend(old.map(|old| ("oldSelf", old.clone())));
+    expr.run(&variables, budget, budget)
 }

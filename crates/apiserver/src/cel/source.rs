@@ -1,6 +1,20 @@
 //! Where things stand in an expression's text. The parser forgets it; walking the tree in the text's order finds it
 //! again.
 
+/// How many errors are told, as in cel-go; of the others only how many they are.
+pub(super) const MOST_ERRORS: usize = 100;
+/// The longest line that an error shows, as in cel-go.
+const MAX_SNIPPET: usize = 16384;
+
+/// Errors as cel-go tells them, of which there were so many.
+pub(super) fn told(mut lines: Vec<String>, count: usize) -> String {
+    lines.truncate(MOST_ERRORS);
+    if count > MOST_ERRORS {
+        lines.push(format!("{} more errors were truncated", count - MOST_ERRORS));
+    }
+    lines.join("\n")
+}
+
 /// One token and where it begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Token {
@@ -88,6 +102,9 @@ impl<'s> Source<'s> {
         let line = before.matches('\n').count();
         let column = before.rsplit('\n').next().map_or(0, |rest| rest.chars().count());
         let text = self.text.lines().nth(line).unwrap_or_default();
+        if text.len() > MAX_SNIPPET {
+            return format!("ERROR: <input>:{}:{}: {message}", line + 1, column + 1);
+        }
         let dots = ".".repeat(column);
         format!("ERROR: <input>:{}:{}: {message}\n | {text}\n | {dots}^", line + 1, column + 1)
     }

@@ -283,3 +283,111 @@ fn all_rules_of_an_object_share_a_budget() {
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].contains("running out of cost budget"), "{found:?}");
 }
+
+/// As deep as cel-go 0.29.2 takes each shape: what recurses over it must not run out of stack, on the ordinary stack of
+/// a thread, when it is compiled, run and dropped.
+#[test]
+fn what_nests_as_deep_as_it_may_runs() {
+    for (first, open, middle, close, rest, most) in [
+        ("self.l", ".map(x, x)", "", "", ".size() >= 0", 247),
+        ("1", "+1", "", "", " > 0", 249),
+        ("self.s", "+'a'", "", "", " != ''", 247),
+        ("", "[", "", "]", ".size() >= 0", 249),
+        ("", "(", "true", ")", "", 249),
+        ("", "!(", "false", ")", "", 249),
+        ("", "{1:", "1", "}", ".size() == 1", 248),
+        ("", "[1].all(x,", "true", ")", "", 248),
+        ("", "[1].exists(i, x,", "true", ")", "", 248),
+        ("", "[1].map(x,", "1", ")", ".size() == 1", 248),
+        ("", "{'a': 1}.transformMap(k, v,", "1", ")", ".size() == 1", 248),
+        ("optional.of(1)", ".optMap(x, x)", "", "", ".hasValue()", 248),
+        ("true", "?true:false", "", "", "", 249),
+        ("", "1+(", "1", ")", " > 0", 123),
+        ("", "size([", "1", "])", " == 1", 124),
+    ] {
+        let text =
+            |count: usize| format!("{first}{}{middle}{}{rest}", open.repeat(count), close.repeat(count));
+        assert_eq!(refusal(&text(most)), "", "{open}");
+        let told = causes(json!([{"rule": text(most)}]), json!({"l": ["a"], "s": "a"}), None).join("; ");
+        assert!(!told.contains("no such"), "{open}: {told}");
+        let error = refusal(&text(3000));
+        assert!(
+            error == "compilation failed: ERROR: <input>:-1:0: expression recursion limit exceeded: 250"
+                || error == "compilation failed: ERROR: <input>:-1:0: max recursion depth exceeded",
+            "{open}: {error}"
+        );
+    }
+}
+
+#[test]
+fn what_is_no_expression_is_refused_however_deep() {
+    let parts = [
+        "[",
+        "(",
+        "{",
+        "a.",
+        "a[",
+        "1+",
+        "!",
+        "-",
+        "a?",
+        "a?b:",
+        "f(",
+        "[)",
+        "a.b(",
+        "{1:",
+        "a&&",
+        "[1].all(x,",
+        "`",
+        "'",
+        "//",
+    ];
+    for part in parts {
+        assert_ne!(refusal(&part.repeat(5000)), "", "{part}");
+        assert_ne!(refusal(&format!("){}", part.repeat(400))), "", "){part}");
+    }
+    let many = refusal(&"`\n".repeat(1000));
+    assert!(many.ends_with("\n1 more errors were truncated"), "{many}");
+    let unknown = refusal(&format!("[{}x]", "x,".repeat(1000)));
+    assert!(unknown.ends_with("\n901 more errors were truncated"), "{unknown}");
+}
+
+/// In a chain of macros each range was written twice: the expression doubled with every link.
+#[test]
+fn a_chain_of_macros_grows_with_its_length_only() {
+    let spec = || json!({"l": ["a", "b"], "i": 3});
+    for (range, link, end) in [
+        ("self.l", ".transformList(i, x, x)", " == ['a', 'b']"),
+        ("self.l", ".sortBy(x, x)", " == ['a', 'b']"),
+        ("self.?i", ".optMap(x, x + 1)", ".value() == 63"),
+        ("self.?i", ".optFlatMap(x, optional.of(x))", ".value() == 3"),
+        ("{'a': 1}", ".transformMap(k, v, v)", " == {'a': 1}"),
+    ] {
+        let rule = format!("{range}{}{end}", link.repeat(60));
+        assert_eq!(causes(json!([{"rule": rule}]), spec(), None), Vec::<String>::new(), "{link}");
+    }
+}
+
+/// cel-go charges a tenth of what a text will be long: 20 doublings of 64 letters are 64 million.
+#[test]
+fn what_is_put_together_is_paid_for_before_it_is_there() {
+    let doubled = |of: &str, count: usize| format!("[{of}]{}.size() == 1", ".map(x, x + x)".repeat(count));
+    let text = "a".repeat(64);
+    assert!(holds(&doubled("self.s", 10), json!({"s": text})));
+    for (of, spec) in
+        [("self.s", json!({"s": text})), ("self.l", json!({"l": ["a"]})), ("b'abcd'", json!({}))]
+    {
+        let causes = causes(json!([{"rule": doubled(of, 30)}]), spec, None).join("; ");
+        assert!(causes.contains("actual cost limit exceeded"), "{of}: {causes}");
+    }
+    let many = format!("[{}self.s].size() > 0", "self.s, ".repeat(900));
+    let causes = causes(json!([{"rule": many}]), json!({"s": "a".repeat(1024 * 1024)}), None).join("; ");
+    assert!(causes.contains("actual cost limit exceeded"), "{causes}");
+}
+
+/// A list that a loop makes was copied in every turn.
+#[test]
+fn a_loop_makes_a_list_in_as_many_steps_as_it_has_items() {
+    let items: Vec<String> = (0..20_000).map(|number| number.to_string()).collect();
+    assert!(holds("self.l.map(x, x).filter(x, x != '7').size() == 19999", json!({"l": items})));
+}

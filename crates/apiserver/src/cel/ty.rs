@@ -35,6 +35,15 @@ impl Ty {
         Ty::List(Arc::new(item))
     }
 
+    /// Whether a value of the type may be of any size.
+    pub(super) fn may_be_large(&self) -> bool {
+        let is_small = matches!(
+            self,
+            Ty::Bool | Ty::Int | Ty::Uint | Ty::Double | Ty::Null | Ty::Timestamp | Ty::Duration | Ty::Type
+        );
+        !is_small
+    }
+
     /// The type of what a schema describes; none where there is no schema to go by.
     pub(super) fn of(props: &Props, is_resource: bool) -> Option<Ty> {
         if props.int_or_string {
