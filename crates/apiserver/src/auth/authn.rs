@@ -154,9 +154,10 @@ pub fn token_user(
         let (user, secret) = claims.bearer(snapshot, token)?;
         return Some(Verified { user, audiences, secret: Some(secret) });
     }
-    let claims = jwt::valid(&options.service_accounts, &payload, options.clock.now())?;
+    let now = options.clock.now();
+    let claims = jwt::valid(&options.service_accounts, &payload, now)?;
     let audiences = shared(&claims.aud)?;
-    let user = claims.still_bound(snapshot).then(|| service_account_user(&claims))?;
+    let user = claims.still_bound(snapshot, now).then(|| service_account_user(&claims))?;
     Some(Verified { user, audiences, secret: None })
 }
 
@@ -166,9 +167,13 @@ fn service_account_user(claims: &jwt::Claims) -> UserInfo {
     user.uid.clone_from(&bound.serviceaccount.uid);
     let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut put = |key: &str, value: &str| {
-        extra.insert(format!("authentication.kubernetes.io/{key}"), vec![value.to_owned()]);
+        if !value.is_empty() {
+            extra.insert(format!("authentication.kubernetes.io/{key}"), vec![value.to_owned()]);
+        }
     };
-    put("credential-id", &format!("JTI={}", claims.jti));
+    if !claims.jti.is_empty() {
+        put("credential-id", &format!("JTI={}", claims.jti));
+    }
     if let Some(pod) = &bound.pod {
         put("pod-name", &pod.name);
         put("pod-uid", &pod.uid);

@@ -347,6 +347,17 @@ pub(crate) fn authorize_request(
     authorize(options, snapshot, user, &Attributes::of(info))
 }
 
+/// Whether the user may do with the request's object something else than the request says.
+pub(crate) fn allows_verb(
+    options: &Options,
+    snapshot: &Snapshot,
+    user: &UserInfo,
+    info: &RequestInfo,
+    verb: &str,
+) -> bool {
+    allowed(options, snapshot, user, &Attributes { verb, ..Attributes::of(info) })
+}
+
 /// Whether somebody who replaces or applies an object that is not there may also create it.
 pub(crate) fn authorize_create(
     options: &Options,

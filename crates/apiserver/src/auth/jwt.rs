@@ -208,12 +208,17 @@ impl VerifyingKey {
     }
 }
 
+/// How far clocks may be apart, in seconds: every time that a token depends on gets this leeway.
+const LEEWAY: i64 = 60;
+
 /// A name and uid inside the claims.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Ref {
     /// The name.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// The uid.
+    /// The uid; empty for the node of a pod that does not exist (any more).
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
 }
 
@@ -223,7 +228,7 @@ pub struct Bound {
     /// Of the account.
     #[serde(default)]
     pub namespace: String,
-    /// The node of the pod.
+    /// The node of the pod. Without a pod, the token dies with this node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<Ref>,
     /// The token dies with this pod.
@@ -235,6 +240,12 @@ pub struct Bound {
     /// The account.
     #[serde(default)]
     pub serviceaccount: Ref,
+    /// The token was made for this webhook, which no token of this server is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub validatingwebhookconfiguration: Option<Ref>,
+    /// Likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mutatingwebhookconfiguration: Option<Ref>,
 }
 
 /// What a token says.
@@ -262,17 +273,33 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// Whether the account, and the pod or secret that the token is bound to, are still the ones it names.
-    pub fn still_bound(&self, snapshot: &Snapshot) -> bool {
+    /// Whether the account, and the pod, Secret or node that the token is bound to, are still the ones it names, and
+    /// were not deleted more than a leeway ago.
+    pub fn still_bound(&self, snapshot: &Snapshot, now: Timestamp) -> bool {
         let bound = &self.kubernetes;
-        let same = |resource: &str, namespace: &str, object: &Ref| {
+        let lives = |resource: &str, namespace: &str, object: &Ref| {
             let stored = snapshot.get(&key::object("", resource, namespace, &object.name));
-            stored.is_some_and(|entry| crate::registry::meta(&entry).uid == object.uid)
+            stored.is_some_and(|entry| {
+                let meta = crate::registry::meta(&entry);
+                meta.uid == object.uid && !was_deleted(meta.deletion_timestamp.as_deref(), now)
+            })
         };
-        same("serviceaccounts", &bound.namespace, &bound.serviceaccount)
-            && bound.pod.as_ref().is_none_or(|pod| same("pods", &bound.namespace, pod))
-            && bound.secret.as_ref().is_none_or(|secret| same("secrets", &bound.namespace, secret))
+        // The token of a pod names the pod's node for information only.
+        let node = bound.node.as_ref().filter(|_| bound.pod.is_none());
+        lives("serviceaccounts", &bound.namespace, &bound.serviceaccount)
+            && bound.pod.as_ref().is_none_or(|pod| lives("pods", &bound.namespace, pod))
+            && bound.secret.as_ref().is_none_or(|secret| lives("secrets", &bound.namespace, secret))
+            && node.is_none_or(|node| lives("nodes", "", node))
+            && bound.validatingwebhookconfiguration.is_none()
+            && bound.mutatingwebhookconfiguration.is_none()
     }
+}
+
+/// Whether a deletion is more than a leeway ago. A time that cannot be read counts as long ago.
+fn was_deleted(at: Option<&str>, now: Timestamp) -> bool {
+    let Some(at) = at else { return false };
+    let at = at.parse::<Timestamp>().map(Timestamp::as_millisecond).unwrap_or(i64::MIN);
+    at < now.as_millisecond() - LEEWAY * 1000
 }
 
 #[derive(Serialize, Deserialize)]
@@ -304,11 +331,14 @@ pub(super) fn payload(keys: &ServiceAccountKeys, token: &str) -> Option<Vec<u8>>
     URL_SAFE_NO_PAD.decode(claims).ok()
 }
 
-/// The claims of a signed payload that we issued and that has not expired.
+/// The claims of a signed payload that we issued and whose times hold, give or take the leeway.
 pub(super) fn valid(keys: &ServiceAccountKeys, payload: &[u8], now: Timestamp) -> Option<Claims> {
     let claims: Claims = serde_json::from_slice(payload).ok()?;
-    let now = now.as_second();
-    (claims.iss == keys.issuer && now < claims.exp && now >= claims.nbf).then_some(claims)
+    let (now, leeway) = (now.as_millisecond(), LEEWAY * 1000);
+    let at = |seconds: i64| seconds.saturating_mul(1000);
+    let holds =
+        now - leeway <= at(claims.exp) && at(claims.nbf) <= now + leeway && at(claims.iat) <= now + leeway;
+    (holds && claims.iss == keys.issuer).then_some(claims)
 }
 
 #[cfg(test)]
@@ -334,7 +364,12 @@ mod tests {
         let keys = keys();
         let token = sign(keys.signing.as_ref().unwrap(), &claims()).unwrap();
         let at = |second| verify(&keys, &token, Timestamp::from_second(second).unwrap()).is_some();
-        assert_eq!([at(99), at(100), at(199), at(200)], [false, true, true, false]);
+        // A minute of leeway, as go-jose's `Validate` gives.
+        assert_eq!([at(39), at(40), at(260), at(261)], [false, true, true, false]);
+        let later = Claims { iat: 170, ..claims() };
+        let token = sign(keys.signing.as_ref().unwrap(), &later).unwrap();
+        let at = |second| verify(&keys, &token, Timestamp::from_second(second).unwrap()).is_some();
+        assert_eq!([at(109), at(110)], [false, true]);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use http_body_util::{BodyExt, Empty};
 use serde_json::{Value, json};
 
 use super::node;
+use crate::auth::authz;
 use crate::error::{ApiError, Result};
 use crate::registry;
 use crate::server::{Ask, Body, BoxError};
@@ -24,11 +25,12 @@ struct Target {
 
 /// Answers a log, exec, attach or portforward request.
 pub(super) async fn route(ask: &Ask, mut request: Request<Body>) -> Result<Response<Body>> {
-    let target = target(ask)?;
     if ask.info.subresource == "log" {
-        return log(ask, &target).await;
+        return log(ask, &target(ask)?).await;
     }
     connect(ask).await?;
+    may_create(ask)?;
+    let target = target(ask)?;
     let wants_upgrade = request.headers().contains_key(UPGRADE);
     if !wants_upgrade {
         return Err(ApiError::bad_request("Upgrade request required"));
@@ -45,6 +47,17 @@ pub(super) async fn route(ask: &Ask, mut request: Request<Body>) -> Result<Respo
         return refused(answer).await;
     }
     Ok(super::bridge(ask, client, answer))
+}
+
+/// A WebSocket begins with a GET, and what it does in the pod is more than reading: whoever may only `get` must not.
+/// kube-apiserver gives no reason either.
+fn may_create(ask: &Ask) -> Result<()> {
+    let (options, info) = (ask.server.options(), &ask.info);
+    let snapshot = ask.server.store().snapshot();
+    if info.verb == "create" || authz::allows_verb(options, &snapshot, &ask.user, info, "create") {
+        return Ok(());
+    }
+    Err(ApiError::forbidden(&ask.resource.group_resource(), &info.name, ""))
 }
 
 /// Lets webhooks judge a connection to a pod.

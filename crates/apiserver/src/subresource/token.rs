@@ -2,8 +2,9 @@
 
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
-use setpoint_api::cause::{Cause, Path};
+use setpoint_api::cause::{Cause, Path, quote};
 use setpoint_api::clock;
+use setpoint_api::kind::{GroupKind, GroupResource};
 use setpoint_store::Snapshot;
 
 use crate::auth::jwt::{Bound, Claims, Ref, sign};
@@ -27,6 +28,7 @@ pub(crate) async fn route(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
     if request["spec"]["expirationSeconds"].is_null() {
         request["spec"]["expirationSeconds"] = json!(DEFAULT_SECONDS);
     }
+    check_place(ask, &request)?;
     let writer = Writer::new(ask, "CreateOptions")?;
     let mut request = super::admit(&writer, request, kind).await?;
     let options = ask.server.options();
@@ -38,6 +40,7 @@ pub(crate) async fn route(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
         .get(&ask.resource.key(&ask.info.namespace, &ask.info.name))
         .ok_or_else(|| ApiError::not_found(&ask.resource, &ask.info.name))?;
     let account = registry::value(&account);
+    check_account(ask, &request, &account)?;
     let seconds = lifetime(&request)?;
     let audiences = request.pointer("/spec/audiences").and_then(Value::as_array).cloned().unwrap_or_default();
     let mut audiences: Vec<String> = audiences.iter().filter_map(Value::as_str).map(str::to_owned).collect();
@@ -72,6 +75,38 @@ pub(crate) async fn route(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
     respond::value(StatusCode::CREATED, &ask.negotiated, &request)
 }
 
+/// Refuses a request whose body names another account than its path.
+fn check_place(ask: &Ask, request: &Value) -> Result<()> {
+    let (namespace, name) = (object::meta_text(request, "namespace"), object::meta_text(request, "name"));
+    if !namespace.is_empty() && namespace != ask.info.namespace {
+        let text = "the namespace of the provided object does not match the namespace sent on the request";
+        return Err(ApiError::bad_request(text));
+    }
+    if !name.is_empty() && name != ask.info.name {
+        let text = "must match the service account name if specified";
+        let cause = Cause::invalid(&Path::new("metadata.name"), name, text);
+        return Err(setpoint_api::Status::invalid(&kind(), &ask.info.name, vec![cause]).into());
+    }
+    Ok(())
+}
+
+/// Refuses a request for an account that was deleted and made again.
+fn check_account(ask: &Ask, request: &Value, account: &Value) -> Result<()> {
+    let (sent, uid) = (object::meta_text(request, "uid"), object::meta_text(account, "uid"));
+    if sent.is_empty() || sent == uid {
+        return Ok(());
+    }
+    let resource = GroupResource::new("authentication.k8s.io", "TokenRequest");
+    let text = format!(
+        "the UID in the token request ({sent}) does not match the UID of the service account ({uid})"
+    );
+    Err(setpoint_api::Status::conflict(&resource, &ask.info.name, &text).into())
+}
+
+fn kind() -> GroupKind {
+    GroupKind::new("authentication.k8s.io", "TokenRequest")
+}
+
 fn lifetime(request: &Value) -> Result<i64> {
     let seconds =
         request.pointer("/spec/expirationSeconds").and_then(Value::as_i64).unwrap_or(DEFAULT_SECONDS);
@@ -81,9 +116,8 @@ fn lifetime(request: &Value) -> Result<i64> {
         long if long > LONGEST => "may not specify a duration larger than 2^32 seconds",
         fine => return Ok(fine),
     };
-    let kind = setpoint_api::kind::GroupKind::new("authentication.k8s.io", "TokenRequest");
     let cause = Cause::invalid(&path, seconds, text);
-    Err(setpoint_api::Status::invalid(&kind, "", vec![cause]).into())
+    Err(setpoint_api::Status::invalid(&kind(), "", vec![cause]).into())
 }
 
 fn bound(ask: &Ask, snapshot: &Snapshot, request: &Value, account: &Value) -> Result<Bound> {
@@ -99,40 +133,40 @@ fn bound(ask: &Ask, snapshot: &Snapshot, request: &Value, account: &Value) -> Re
         return Ok(bound);
     };
     let (kind, name) = (wanted["kind"].as_str().unwrap_or(""), wanted["name"].as_str().unwrap_or(""));
-    let (plural, namespace) = match kind {
-        "Pod" => ("pods", ask.info.namespace.as_str()),
-        "Secret" => ("secrets", ask.info.namespace.as_str()),
-        "Node" => ("nodes", ""),
+    let (group, version) = group_version(wanted["apiVersion"].as_str().unwrap_or(""));
+    let (plural, namespace) = match (group, kind) {
+        ("", "Pod") => ("pods", ask.info.namespace.as_str()),
+        ("", "Secret") => ("secrets", ask.info.namespace.as_str()),
+        ("", "Node") => ("nodes", ""),
         _ => {
-            return Err(ApiError::bad_request(format!(
-                "cannot bind token for serviceaccount {:?} to type {kind:?}",
-                ask.info.name
-            )));
+            let text = format!("cannot bind token to object of type {group}/{version}, Kind={kind}");
+            return Err(ApiError::bad_request(text));
         }
     };
     let stored = snapshot.get(&key::object("", plural, namespace, name));
     let stored = stored.ok_or_else(|| {
-        ApiError::from(setpoint_api::Status::not_found(&setpoint_api::GroupResource::new("", plural), name))
+        ApiError::from(setpoint_api::Status::not_found(&GroupResource::new("", plural), name))
     })?;
     let object = registry::value(&stored);
     let uid = object::meta_text(&object, "uid").to_owned();
+    let used = object.pointer("/spec/serviceAccountName").and_then(Value::as_str).unwrap_or("");
+    if kind == "Pod" && used != ask.info.name {
+        return Err(ApiError::bad_request(format!(
+            "cannot bind token for serviceaccount {} to pod running with different serviceaccount name.",
+            quote(&ask.info.name)
+        )));
+    }
     let sent = wanted["uid"].as_str().unwrap_or("");
     if !sent.is_empty() && sent != uid {
         let text = format!(
             "the UID in the bound object reference ({sent}) does not match the UID in record. The object might have been deleted and then recreated"
         );
-        return Err(ApiError::conflict(&ask.resource, &ask.info.name, &text));
+        let resource = GroupResource::new("", kind);
+        return Err(setpoint_api::Status::conflict(&resource, name, &text).into());
     }
     let reference = Some(Ref { name: name.to_owned(), uid });
     match kind {
         "Pod" => {
-            let used = object.pointer("/spec/serviceAccountName").and_then(Value::as_str).unwrap_or("");
-            if used != ask.info.name {
-                return Err(ApiError::bad_request(format!(
-                    "cannot bind token for serviceaccount {:?} to pod running with different serviceaccount name.",
-                    ask.info.name
-                )));
-            }
             bound.pod = reference;
             bound.node = node_of(snapshot, &object);
         }
@@ -142,8 +176,19 @@ fn bound(ask: &Ask, snapshot: &Snapshot, request: &Value, account: &Value) -> Re
     Ok(bound)
 }
 
+/// Group and version of an `apiVersion`; one that is none has neither.
+fn group_version(text: &str) -> (&str, &str) {
+    match text.split_once('/') {
+        None => ("", text),
+        Some((_, version)) if version.contains('/') => ("", ""),
+        Some(parts) => parts,
+    }
+}
+
+/// The node that a pod is on. A pod may name one that does not exist: it is told without a uid.
 fn node_of(snapshot: &Snapshot, pod: &Value) -> Option<Ref> {
-    let name = pod.pointer("/spec/nodeName")?.as_str()?;
-    let entry = snapshot.get(&key::object("", "nodes", "", name))?;
-    Some(Ref { name: name.to_owned(), uid: registry::meta(&entry).uid.clone() })
+    let name = pod.pointer("/spec/nodeName")?.as_str().filter(|name| !name.is_empty())?;
+    let node = snapshot.get(&key::object("", "nodes", "", name));
+    let uid = node.map(|node| registry::meta(&node).uid.clone()).unwrap_or_default();
+    Some(Ref { name: name.to_owned(), uid })
 }

@@ -16,6 +16,7 @@ mod proxy;
 mod quotas;
 mod reads;
 mod relays;
+mod tokens;
 mod watches;
 mod webhook;
 mod writes;

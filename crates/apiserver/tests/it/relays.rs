@@ -76,6 +76,43 @@ async fn logs_come_from_the_node() {
     assert_eq!(cluster.get(&format!("{PODS}/none/log")).await.code, 404);
 }
 
+/// A WebSocket is a GET that does more than read: Kubernetes 1.37 asks for `create` too
+/// (`AuthorizePodWebsocketUpgradeCreatePermission`).
+#[tokio::test]
+async fn streams_need_the_right_to_create() {
+    const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+    let cluster = cluster_with_pod().await;
+    bind(&cluster).await;
+    let role = |verbs: &[&str]| {
+        json!({"metadata": {"name": "streams"}, "rules": [{"apiGroups": [""], "verbs": verbs,
+            "resources": ["pods/exec", "pods/attach", "pods/portforward"]}]})
+    };
+    cluster.post(&format!("{RBAC}/clusterroles"), &role(&["get"])).await.expect(201);
+    let binding = json!({"metadata": {"name": "streams"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "streams"},
+        "subjects": [{"kind": "User", "name": "eve", "apiGroup": "rbac.authorization.k8s.io"}]});
+    cluster.post(&format!("{RBAC}/clusterrolebindings"), &binding).await.expect(201);
+    let open = async |pod: &str, stream: &str| {
+        let request = Request::get(format!("{PODS}/{pod}/{stream}"))
+            .header("connection", "Upgrade")
+            .header("upgrade", "websocket")
+            .header("sec-websocket-protocol", "v5.channel.k8s.io");
+        let groups: [&str; 0] = [];
+        let eve = Caller::Trusted(UserInfo::new("eve", groups));
+        cluster.send_as(eve, request.body(crate::cluster::body("")).unwrap()).await
+    };
+    for stream in ["exec", "attach", "portforward"] {
+        let refused = open("p", stream).await.expect(403);
+        assert_eq!(refused["message"], "pods \"p\" is forbidden: ");
+        // Nor does it tell whether there is such a pod.
+        open("none", stream).await.expect(403);
+    }
+    cluster.put(&format!("{RBAC}/clusterroles/streams"), &role(&["get", "create"])).await.expect(200);
+    for stream in ["exec", "attach", "portforward"] {
+        assert_eq!(open("p", stream).await.code, 101, "{stream}");
+    }
+}
+
 #[tokio::test]
 async fn upgraded_bytes_pass_untouched() {
     let cluster = cluster_with_pod().await;
