@@ -77,8 +77,7 @@ fn check_verb(info: &RequestInfo, method: &Method, proxied: bool) -> Result<()> 
     if info.verb == "proxy" || (info.verb_in_path && !info.subresource.is_empty()) {
         return Err(ApiError::no_such_resource());
     }
-    if (info.verb.is_empty() && !proxied)
-        || (*method == Method::HEAD && !proxied)
+    if ((info.verb.is_empty() || *method == Method::HEAD) && !proxied)
         || (*method != Method::GET && info.verb_in_path)
         || (matches!(info.verb.as_str(), "update" | "patch") && !named)
         || (info.verb == "create" && named && info.subresource.is_empty())
