@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use bytes::Bytes;
-use http::{HeaderMap, Request};
+use http::{HeaderMap, HeaderValue, Request};
 use http_body_util::{BodyExt, Full};
 use setpoint_api::{Clock, Random};
 use setpoint_apiserver::auth::jwt::SigningKey;
@@ -71,7 +71,7 @@ async fn ours(server: &Server, sent: &Sent) -> Result<Received> {
     };
     let mut request = Request::builder().method(sent.method.as_str()).uri(&sent.path);
     for (name, value) in &sent.headers {
-        request = request.header(name, value);
+        request = request.header(name, HeaderValue::from_bytes(value.as_bytes())?);
     }
     let body = Full::new(sent.body.clone()).map_err(|never| match never {}).boxed_unsync();
     let (head, body) = server.handle(caller, request.body(body)?).await.into_parts();
@@ -92,7 +92,7 @@ async fn real(slot: &mut Option<Connection>, peer: &Peer, sent: &Sent) -> Result
     let mut request =
         Request::builder().method(sent.method.as_str()).uri(format!("https://{}{}", peer.address, sent.path));
     for (name, value) in &sent.headers {
-        request = request.header(name, value);
+        request = request.header(name, HeaderValue::from_bytes(value.as_bytes())?);
     }
     if sent.user != "anonymous" {
         request = request.header("authorization", format!("Bearer token-of-{}", sent.user));
