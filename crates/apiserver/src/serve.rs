@@ -2,31 +2,45 @@
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::io;
-use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
+use http::header::{CONNECTION, EXPECT};
+use http::{HeaderValue, Request, Response, Version};
 use http_body_util::BodyExt;
+use hyper::body::Incoming;
 use hyper::rt::Executor;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, Sleep};
+use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::Caller;
 use crate::auth::authn::certificate_user;
 use crate::pki::ServingTls;
-use crate::server::{BoxError, Server};
+use crate::server::{Body, BoxError, Known, Server};
 
-/// Streams that one HTTP/2 connection may have open: client-go multiplexes its watches on one.
-const MAX_STREAMS: u32 = 1000;
+mod descriptors;
+mod stalling;
+mod strangers;
+mod unread;
+mod unsent;
+
+pub use descriptors::raise_open_files;
+use stalling::Stalling;
+use strangers::{Seat, Strangers};
+use unsent::Unsent;
+pub(crate) use unsent::room;
+
+/// Streams that one HTTP/2 connection may have open, as kube-apiserver has it. client-go opens another connection
+/// when it needs more.
+const MAX_STREAMS: u32 = 100;
 /// Streams that a client may open and reset before we have answered, after which the connection is closed: more
 /// is an attack, not a client that changes its mind.
 const MAX_PENDING_RESETS: usize = 100;
@@ -34,10 +48,12 @@ const MAX_PENDING_RESETS: usize = 100;
 const MAX_HEADERS: u32 = 1 << 20;
 /// How long a TLS handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How long an HTTP/1 connection may wait for the next request's head, as Go's server has it.
+/// How long a new connection may take to its first request's head, as kube-apiserver has it.
+const FIRST_REQUEST: Duration = Duration::from_secs(32);
+/// How long a connection may wait for the next request's head, as kube-apiserver has it.
 const IDLE: Duration = Duration::from_secs(90);
-/// How long a client may leave bytes unread before its connection is closed.
-const WRITE_STALL: Duration = Duration::from_secs(60);
+/// How often somebody looks whether an HTTP/2 connection is idle.
+const IDLE_CHECK: Duration = Duration::from_secs(15);
 /// How often a silent HTTP/2 connection is asked whether it lives, and how long it has to answer.
 const PING_EVERY: Duration = Duration::from_secs(30);
 const PING_ANSWER: Duration = Duration::from_secs(15);
@@ -46,6 +62,25 @@ const DRAIN: Duration = Duration::from_millis(500);
 /// How often expired objects are forgotten while connections are served.
 const MAINTAIN: Duration = Duration::from_secs(10);
 
+/// What the parts of one connection tell each other.
+#[derive(Default)]
+struct Link {
+    /// The place among the strangers, until a request is authenticated.
+    seat: Mutex<Option<Seat>>,
+    /// A request came.
+    has_spoken: AtomicBool,
+    /// Requests come as HTTP/2 streams.
+    has_streams: AtomicBool,
+    /// An answer left a body unread.
+    lingers: Arc<AtomicBool>,
+}
+
+impl Link {
+    fn leave_seat(&self) {
+        drop(self.seat.lock().expect("no holder of this lock panics").take());
+    }
+}
+
 impl Server {
     /// Serves a listener until `shutdown`: new connections are refused at once, answers under way are finished,
     /// watches end.
@@ -53,37 +88,41 @@ impl Server {
         if let Some(authority) = &tls.client_ca {
             self.trust_clients_of(authority);
         }
+        let most = descriptors::max_connections();
+        let strangers = Strangers::default();
         let mut connections: JoinSet<()> = JoinSet::new();
         let mut maintain = tokio::time::interval(MAINTAIN);
+        let mut next = Box::pin(next_stranger(&listener, &strangers));
         loop {
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => break,
-                accepted = listener.accept() => match accepted {
-                    Ok((socket, _)) => {
-                        let (server, tls) = (self.clone(), tls.clone());
-                        let shutdown = shutdown.clone();
-                        connections.spawn(async move { server.accept(socket, tls, shutdown).await });
-                    }
-                    // Out of file descriptors: the next connection that closes makes room.
-                    Err(error) => {
-                        tracing::warn!(%error, "a connection could not be accepted");
-                        tokio::time::sleep(Duration::from_millis(50)).await;
-                    }
-                },
                 _ = maintain.tick() => self.maintain().await,
                 Some(_) = connections.join_next(), if !connections.is_empty() => {}
+                (socket, seat, leave) = next.as_mut(), if connections.len() < most => {
+                    let (server, tls, shutdown) = (self.clone(), tls.clone(), shutdown.clone());
+                    connections.spawn(async move {
+                        tokio::select! {
+                            biased;
+                            () = leave.cancelled() => {}
+                            () = server.accept(socket, seat, tls, shutdown) => {}
+                        }
+                    });
+                    next.set(next_stranger(&listener, &strangers));
+                }
             }
         }
+        drop(next);
         drop(listener);
         let drained = async { while connections.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(DRAIN, drained).await;
     }
 
-    async fn accept(self, socket: TcpStream, tls: ServingTls, shutdown: CancellationToken) {
+    async fn accept(self, socket: TcpStream, seat: Seat, tls: ServingTls, shutdown: CancellationToken) {
+        let link = Link { seat: Mutex::new(Some(seat)), ..Link::default() };
         let acceptor = TlsAcceptor::from(tls.config.clone());
         let _ = socket.set_nodelay(true);
-        let socket = Stalling::new(socket);
+        let socket = Stalling::new(socket, link.lingers.clone());
         let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, acceptor.accept(socket)).await else { return };
         let (_, session) = stream.get_ref();
         // The certificate is read once a connection, not once a request.
@@ -94,7 +133,10 @@ impl Server {
             }
             Some(_) => Caller::Stranger,
         };
-        self.serve_io(stream, caller, shutdown).await;
+        if matches!(caller, Caller::Trusted(_)) {
+            link.leave_seat();
+        }
+        self.serve_link(stream, caller, shutdown, Arc::new(link)).await;
     }
 
     /// Serves one connection that is established already: over TLS, or a pipe inside the process.
@@ -104,36 +146,107 @@ impl Server {
         caller: Caller,
         shutdown: CancellationToken,
     ) {
+        self.serve_link(io, caller, shutdown, Arc::default()).await;
+    }
+
+    async fn serve_link(
+        &self,
+        io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        caller: Caller,
+        shutdown: CancellationToken,
+        link: Arc<Link>,
+    ) {
         let tasks = Tasks::default();
-        let mut builder = Builder::new(tasks.clone());
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(IDLE).keep_alive(true);
-        builder
-            .http2()
-            .timer(TokioTimer::new())
-            .max_concurrent_streams(MAX_STREAMS)
-            .max_pending_accept_reset_streams(MAX_PENDING_RESETS)
-            .max_header_list_size(MAX_HEADERS)
-            .keep_alive_interval(PING_EVERY)
-            .keep_alive_timeout(PING_ANSWER)
-            .adaptive_window(true);
-        let service = service_fn(|request: http::Request<hyper::body::Incoming>| {
-            let (server, caller) = (self.clone(), caller.clone());
-            async move {
-                let request = request.map(|body| body.map_err(BoxError::from).boxed_unsync());
-                Ok::<_, Infallible>(server.handle(caller, request).await)
-            }
+        let service = service_fn(|request: Request<Incoming>| {
+            let (server, caller, link) = (self.clone(), caller.clone(), link.clone());
+            async move { Ok::<_, Infallible>(answer(&server, caller, &link, request).await) }
         });
+        let builder = builder(&tasks);
         let connection = builder.serve_connection_with_upgrades(TokioIo::new(io), service);
         tokio::pin!(connection);
-        tokio::select! {
-            biased;
-            result = connection.as_mut() => log_end(result),
-            () = shutdown.cancelled() => {
-                connection.as_mut().graceful_shutdown();
-                let _ = tokio::time::timeout(DRAIN, connection).await;
+        let first_request = tokio::time::sleep(FIRST_REQUEST);
+        tokio::pin!(first_request);
+        let mut idle_check = tokio::time::interval(IDLE_CHECK);
+        let mut idle_since: Option<Instant> = None;
+        let mut is_new = true;
+        loop {
+            tokio::select! {
+                biased;
+                result = connection.as_mut() => return log_end(result),
+                () = shutdown.cancelled() => break,
+                () = first_request.as_mut(), if is_new => match link.has_spoken.load(Ordering::Relaxed) {
+                    true => is_new = false,
+                    false => return,
+                },
+                _ = idle_check.tick() => {
+                    let is_idle = link.has_streams.load(Ordering::Relaxed) && tasks.is_idle();
+                    let now = Instant::now();
+                    idle_since = is_idle.then(|| idle_since.unwrap_or(now));
+                    // A polite end: the client opens another connection for its next request.
+                    if idle_since.is_some_and(|since| now - since >= IDLE) {
+                        break;
+                    }
+                }
+            }
+        }
+        connection.as_mut().graceful_shutdown();
+        let _ = tokio::time::timeout(DRAIN, connection).await;
+    }
+}
+
+/// The next connection, and its place among the strangers.
+async fn next_stranger(
+    listener: &TcpListener,
+    strangers: &Strangers,
+) -> (TcpStream, Seat, CancellationToken) {
+    loop {
+        match listener.accept().await {
+            Ok((socket, _)) => {
+                let (seat, leave) = strangers.seat().await;
+                return (socket, seat, leave);
+            }
+            // Out of file descriptors: the next connection that closes makes room.
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
     }
+}
+
+fn builder(tasks: &Tasks) -> Builder<Tasks> {
+    let mut builder = Builder::new(tasks.clone());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(IDLE).keep_alive(true);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(MAX_STREAMS)
+        .max_pending_accept_reset_streams(MAX_PENDING_RESETS)
+        .max_header_list_size(MAX_HEADERS)
+        .keep_alive_interval(PING_EVERY)
+        .keep_alive_timeout(PING_ANSWER)
+        .adaptive_window(true);
+    builder
+}
+
+/// Answers one request of a connection, and sees to it that the answer arrives.
+async fn answer(server: &Server, caller: Caller, link: &Link, request: Request<Incoming>) -> Response<Body> {
+    link.has_spoken.store(true, Ordering::Relaxed);
+    let is_stream = request.version() == Version::HTTP_2;
+    link.has_streams.store(is_stream, Ordering::Relaxed);
+    room().await;
+    let is_expected = request.headers().contains_key(EXPECT);
+    let (parts, body) = request.into_parts();
+    let (body, left) = unread::lend(body.map_err(BoxError::from).boxed_unsync());
+    let mut response = server.handle(caller, Request::from_parts(parts, body)).await;
+    if response.extensions_mut().remove::<Known>().is_some() {
+        link.leave_seat();
+    }
+    if !left.discard(is_expected).await && !is_stream {
+        link.lingers.store(true, Ordering::Relaxed);
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    unsent::pace(response)
 }
 
 fn log_end(result: Result<(), BoxError>) {
@@ -142,120 +255,28 @@ fn log_end(result: Result<(), BoxError>) {
     }
 }
 
-/// Tasks of one connection: they end with it.
+/// The HTTP/2 streams of one connection: their tasks end with it.
 #[derive(Clone, Default)]
-struct Tasks(Arc<Mutex<JoinSet<()>>>);
+struct Tasks {
+    tasks: Arc<Mutex<JoinSet<()>>>,
+    unsent: Unsent,
+}
+
+impl Tasks {
+    fn is_idle(&self) -> bool {
+        let mut tasks = self.tasks.lock().expect("no holder of this lock panics");
+        while tasks.try_join_next().is_some() {}
+        tasks.is_empty()
+    }
+}
 
 impl<F> Executor<F> for Tasks
 where
     F: Future<Output = ()> + Send + 'static,
 {
     fn execute(&self, task: F) {
-        let mut tasks = self.0.lock().expect("no holder of this lock panics");
+        let mut tasks = self.tasks.lock().expect("no holder of this lock panics");
         while tasks.try_join_next().is_some() {}
-        tasks.spawn(task);
-    }
-}
-
-/// A socket whose reader must keep up: a write that waits too long fails.
-struct Stalling<S> {
-    inner: S,
-    stalled: Option<Pin<Box<Sleep>>>,
-}
-
-impl<S> Stalling<S> {
-    fn new(inner: S) -> Self {
-        Stalling { inner, stalled: None }
-    }
-
-    fn judge<T>(&mut self, cx: &mut Context<'_>, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if result.is_ready() {
-            self.stalled = None;
-            return result;
-        }
-        let deadline = self
-            .stalled
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + WRITE_STALL)));
-        match deadline.as_mut().poll(cx) {
-            Poll::Ready(()) => {
-                Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read")))
-            }
-            Poll::Pending => Poll::Pending,
-        }
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Stalling<S> {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().inner).poll_read(cx, buf)
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Stalling<S> {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        let this = self.get_mut();
-        let result = Pin::new(&mut this.inner).poll_write(cx, buf);
-        this.judge(cx, result)
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        let result = Pin::new(&mut this.inner).poll_flush(cx);
-        this.judge(cx, result)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().inner).poll_shutdown(cx)
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let this = self.get_mut();
-        let result = Pin::new(&mut this.inner).poll_write_vectored(cx, bufs);
-        this.judge(cx, result)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.inner.is_write_vectored()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn a_client_that_does_not_read_is_given_up() {
-        let (ours, mut theirs) = tokio::io::duplex(16);
-        let mut socket = Stalling::new(ours);
-        let began = Instant::now();
-        let error = socket.write_all(&[0; 64]).await.expect_err("nobody reads");
-        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-        assert_eq!(began.elapsed(), WRITE_STALL);
-        let mut read = [0; 16];
-        theirs.read_exact(&mut read).await.expect("what was sent before");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_slow_reader_is_fine_as_long_as_it_reads() {
-        let (ours, mut theirs) = tokio::io::duplex(16);
-        let mut socket = Stalling::new(ours);
-        let write = async { socket.write_all(&[7; 64]).await };
-        let read = async {
-            let mut all = [0; 64];
-            for piece in all.chunks_mut(8) {
-                tokio::time::sleep(WRITE_STALL / 2).await;
-                theirs.read_exact(piece).await.expect("the writer goes on");
-            }
-            all
-        };
-        let (written, read) = tokio::join!(write, read);
-        written.expect("the reader reads");
-        assert_eq!(read, [7; 64]);
+        tasks.spawn(unsent::stream(self.unsent.clone(), task));
     }
 }

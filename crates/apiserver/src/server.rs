@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use crate::admission::webhook::{Configured, Reviews};
 use crate::auth::authn::Identity;
-use crate::auth::{Caller, UserInfo, authn, authz, impersonate, legacy};
+use crate::auth::{Caller, UNAUTHENTICATED, UserInfo, authn, authz, impersonate, legacy};
 use crate::conversion::Conversions;
 use crate::error::{ApiError, Result};
 use crate::message::Kept;
@@ -33,6 +33,10 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The body of requests and answers.
 pub type Body = UnsyncBoxBody<Bytes, BoxError>;
+
+/// Marks the answer to a user whom the server could tell from everybody else.
+#[derive(Clone, Copy)]
+pub(crate) struct Known;
 
 /// How long a read waits for a version that is not there yet.
 const FUTURE_WAIT: Duration = Duration::from_secs(3);
@@ -115,10 +119,15 @@ impl Server {
         let _in_flight = self.0.metrics.enter(&info);
         let mut response = match self.identify(&caller, &info, request.headers()).await {
             Ok(user) => {
+                let is_known = !user.is_in(UNAUTHENTICATED);
                 // A defect in one request is one request's failure.
                 let routed = AssertUnwindSafe(route::route(self, user, info.clone(), request));
                 let routed = routed.catch_unwind().await.unwrap_or_else(|_| Err(ApiError::panicked(&info)));
-                routed.unwrap_or_else(|error| respond::error(&error, refusal))
+                let mut response = routed.unwrap_or_else(|error| respond::error(&error, refusal));
+                if is_known {
+                    response.extensions_mut().insert(Known);
+                }
+                response
             }
             Err(error) => {
                 let mut response = respond::error(&error, refusal);
@@ -162,7 +171,11 @@ impl Server {
             return Ok(());
         }
         match tokio::time::timeout(FUTURE_WAIT, store.reached(revision)).await {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                // Requests that waited together must not all answer at once.
+                crate::serve::room().await;
+                Ok(())
+            }
             Err(_) => Err(ApiError::future_version(revision, store.revision())),
         }
     }

@@ -108,7 +108,9 @@ fn run(command: Command, began: Instant) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The runtime of what serves many connections or opens them.
 fn multi_thread() -> std::io::Result<tokio::runtime::Runtime> {
+    setpoint_apiserver::raise_open_files();
     tokio::runtime::Builder::new_multi_thread().enable_all().build()
 }
 

@@ -5,6 +5,7 @@
 mod admission;
 mod auth;
 mod cluster;
+mod connections;
 mod conversion;
 mod definitions;
 mod depth;

@@ -9,5 +9,6 @@ pub mod ports;
 pub mod server;
 pub mod service;
 pub mod session;
+mod strangers;
 pub mod tunnel;
 pub mod upgrade;

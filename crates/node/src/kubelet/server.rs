@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, KeyPair, SanType};
 use rustls::ServerConfig;
 use rustls_pki_types::pem::PemObject;
@@ -22,14 +22,17 @@ use tokio_util::sync::CancellationToken;
 
 use super::client_certificate::{Asked, ClientAuthority};
 use super::service::{Body, Host, Service, text};
+use super::strangers::{Seat, Strangers};
 use crate::node;
 use crate::options::NodeOptions;
 use crate::pods::Pods;
 
 /// Connections to one node at once; one more waits to be accepted.
 const CONNECTIONS: usize = 1024;
-/// How long a client may take for the handshake.
+/// How long a client may take for the handshake; and for its request and the refusal, if it is not admitted.
 const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long an admitted connection may wait for the next request's head.
+const IDLE: Duration = Duration::from_secs(90);
 
 /// The common name of the certificate with which an API server comes, where nothing else is said: kubeadm's, and that
 /// of our own API server.
@@ -125,12 +128,13 @@ impl Serving {
     /// Serves until told to stop.
     pub(crate) async fn run(self, pods: Pods, clock: Clock, stop: CancellationToken) -> Result<(), Error> {
         let mut nodes = JoinSet::new();
+        let strangers = Strangers::default();
         for (index, listener) in pods.options().indices().zip(self.listeners) {
             let name = node::name(index);
             let Some(service) = pods.kubelet(&name) else { continue };
             let one = OneNode { name, service, door: self.door.clone(), clock: clock.clone() };
             let listener = TcpListener::from_std(listener).map_err(Error::boxed)?;
-            nodes.spawn(one.accept(listener, TlsAcceptor::from(self.tls.clone())));
+            nodes.spawn(one.accept(listener, TlsAcceptor::from(self.tls.clone()), strangers.clone()));
         }
         stop.cancelled().await;
         Ok(())
@@ -199,26 +203,48 @@ struct OneNode<H> {
 }
 
 impl<H: Host> OneNode<H> {
-    async fn accept(self, listener: TcpListener, acceptor: TlsAcceptor) {
+    async fn accept(self, listener: TcpListener, acceptor: TlsAcceptor, strangers: Strangers) {
         let mut connections = JoinSet::new();
+        let mut next = Box::pin(self.next_stranger(&listener, &strangers));
         loop {
             tokio::select! {
                 biased;
                 Some(_) = connections.join_next() => {}
-                accepted = listener.accept(), if connections.len() < CONNECTIONS => match accepted {
-                    Ok((socket, _)) => {
-                        connections.spawn(self.clone().connection(socket, acceptor.clone()));
-                    }
-                    Err(error) => {
-                        tracing::warn!(node = self.name, %error, "a connection could not be accepted");
-                        tokio::time::sleep(Duration::from_millis(50)).await;
-                    }
-                },
+                (socket, seat, leave) = next.as_mut(), if connections.len() < CONNECTIONS => {
+                    let (node, acceptor) = (self.clone(), acceptor.clone());
+                    connections.spawn(async move {
+                        tokio::select! {
+                            biased;
+                            () = leave.cancelled() => {}
+                            () = node.connection(socket, seat, acceptor) => {}
+                        }
+                    });
+                    next.set(self.next_stranger(&listener, &strangers));
+                }
             }
         }
     }
 
-    async fn connection(self, socket: TcpStream, acceptor: TlsAcceptor) {
+    async fn next_stranger(
+        &self,
+        listener: &TcpListener,
+        strangers: &Strangers,
+    ) -> (TcpStream, Seat, CancellationToken) {
+        loop {
+            match listener.accept().await {
+                Ok((socket, _)) => {
+                    let (seat, leave) = strangers.seat().await;
+                    return (socket, seat, leave);
+                }
+                Err(error) => {
+                    tracing::warn!(node = self.name, %error, "a connection could not be accepted");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            }
+        }
+    }
+
+    async fn connection(self, socket: TcpStream, seat: Seat, acceptor: TlsAcceptor) {
         let _ = socket.set_nodelay(true);
         let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, acceptor.accept(socket)).await else { return };
         let (_, session) = stream.get_ref();
@@ -228,10 +254,16 @@ impl<H: Host> OneNode<H> {
             let answer = self.answer(&admitted, request);
             async move { Ok::<_, Infallible>(answer) }
         });
-        let connection =
-            hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), answer);
+        let mut builder = hyper::server::conn::http1::Builder::new();
+        builder.timer(TokioTimer::new()).header_read_timeout(IDLE).keep_alive(admitted.is_ok());
+        let connection = builder.serve_connection(TokioIo::new(stream), answer).with_upgrades();
         // A client that breaks off is its own affair.
-        let _ = connection.with_upgrades().await;
+        if admitted.is_ok() {
+            drop(seat);
+            let _ = connection.await;
+        } else {
+            let _ = tokio::time::timeout(HANDSHAKE, connection).await;
+        }
     }
 
     fn answer(&self, admitted: &Result<(), Turned>, request: Request<Incoming>) -> Response<Body> {

@@ -95,7 +95,7 @@ impl Node {
         let one = OneNode { name: "setpoint-0".into(), service, door, clock };
         let listener = TcpListener::from_std(listeners.remove(0)).unwrap();
         let mut tasks = JoinSet::new();
-        tasks.spawn(one.accept(listener, TlsAcceptor::from(tls)));
+        tasks.spawn(one.accept(listener, TlsAcceptor::from(tls), Strangers::default()));
         Node { address, _tasks: tasks }
     }
 
@@ -161,4 +161,25 @@ async fn the_api_servers_name_may_be_another_and_its_certificate_has_an_end() {
     params.not_before = rcgen::date_time_ymd(2020, 1, 1);
     params.not_after = rcgen::date_time_ymd(2026, 1, 1);
     assert_eq!(node.get(Some(authority.sign(params)), "/healthz").await.0, 401, "it expired");
+}
+
+#[tokio::test]
+async fn silent_connections_make_room_for_the_api_server() {
+    use tokio::io::AsyncReadExt;
+    let authority = Authority::new();
+    let node = Node::serving(&ServingOptions::new(&authority.pem));
+    // This one has shaken hands without a certificate, and says nothing.
+    let stream = TcpStream::connect(node.address).await.unwrap();
+    let config = Arc::new(any_server().unwrap().with_no_client_auth());
+    let connector = tokio_rustls::TlsConnector::from(config);
+    let mut first = connector.connect(node.address.ip().into(), stream).await.unwrap();
+    let mut silent = Vec::new();
+    for _ in 0..200 {
+        silent.push(TcpStream::connect(node.address).await.unwrap());
+    }
+    let gone = tokio::time::timeout(Duration::from_secs(60), first.read(&mut [0; 8])).await;
+    let read = gone.expect("whoever says nothing is not kept");
+    assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
+    let (status, _) = node.get(Some(authority.client(API_SERVER)), "/healthz").await;
+    assert_eq!(status, 200);
 }

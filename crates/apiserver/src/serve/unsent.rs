@@ -1,0 +1,215 @@
+//! Answers that an HTTP/2 client has not taken yet: how many bytes of them one connection holds, and for how long.
+//!
+//! A client gives each stream a window, and may give it none. Its socket stays writable then, so only the streams
+//! themselves can tell that nobody reads.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::Response;
+use http_body::{Body as _, Frame, SizeHint};
+use http_body_util::BodyExt;
+use tokio::sync::Notify;
+use tokio::time::{Instant, Sleep};
+
+use super::stalling::WRITE_STALL;
+use crate::server::{Body, BoxError};
+
+/// Bytes of answers that a connection may hold. While it holds more, its further requests wait to be begun.
+const MAX_UNSENT: usize = 16 * 1024 * 1024;
+/// Answers and frames up to this length are neither counted nor cut: the number of streams bounds them.
+const SMALL: usize = 64 * 1024;
+/// Bytes that are handed over at once: the next piece is asked for when the client's window has room again.
+const PIECE: usize = 256 * 1024;
+/// The last piece is a copy of this length at most: it lies in the connection after the stream's task has ended, and
+/// must not keep a whole answer in memory.
+const LAST: usize = 16 * 1024;
+
+/// The answers that one connection holds.
+#[derive(Clone, Default)]
+pub(super) struct Unsent(Arc<Held>);
+
+#[derive(Default)]
+struct Held {
+    bytes: AtomicUsize,
+    freed: Notify,
+}
+
+impl Unsent {
+    async fn room(&self) {
+        loop {
+            let freed = self.0.freed.notified();
+            if self.0.bytes.load(Ordering::Acquire) < MAX_UNSENT {
+                return;
+            }
+            freed.await;
+        }
+    }
+
+    fn hold(&self, bytes: usize) -> Share {
+        self.0.bytes.fetch_add(bytes, Ordering::AcqRel);
+        Share { bytes, unsent: self.clone() }
+    }
+}
+
+/// One answer's part of what its connection holds.
+struct Share {
+    bytes: usize,
+    unsent: Unsent,
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.unsent.0.bytes.fetch_sub(self.bytes, Ordering::AcqRel);
+        self.unsent.0.freed.notify_waiters();
+    }
+}
+
+/// Bytes that count as long as a piece of them lives, wherever that lies.
+struct Counted {
+    bytes: Bytes,
+    _share: Share,
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// One HTTP/2 stream.
+#[derive(Clone)]
+struct Stream {
+    unsent: Unsent,
+    /// When the piece that was handed over last must have been taken.
+    due: Arc<Mutex<Option<Instant>>>,
+}
+
+impl Stream {
+    fn set_due(&self, due: Option<Instant>) {
+        *self.due.lock().expect("no holder of this lock panics") = due;
+    }
+
+    fn due(&self) -> Option<Instant> {
+        *self.due.lock().expect("no holder of this lock panics")
+    }
+}
+
+tokio::task_local! {
+    static STREAM: Stream;
+}
+
+/// Runs the task of one HTTP/2 stream. A client that takes nothing of a piece for too long ends it, which resets the
+/// stream.
+pub(super) async fn stream(unsent: Unsent, task: impl Future<Output = ()>) {
+    let stream = Stream { unsent, due: Arc::default() };
+    let watched = stream.clone();
+    let run = async move {
+        let mut task = pin!(task);
+        let mut alarm: Option<Pin<Box<Sleep>>> = None;
+        poll_fn(move |cx| {
+            if task.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            let Some(due) = watched.due() else {
+                alarm = None;
+                return Poll::Pending;
+            };
+            let alarm = alarm.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
+            if alarm.deadline() != due {
+                alarm.as_mut().reset(due);
+            }
+            alarm.as_mut().poll(cx)
+        })
+        .await;
+    };
+    STREAM.scope(stream, run).await;
+}
+
+/// Waits until the connection of the request under way holds few enough answers to make one more. A request that has
+/// waited for something else asks again before it answers.
+pub(crate) async fn room() {
+    let Ok(stream) = STREAM.try_with(Stream::clone) else { return };
+    stream.unsent.room().await;
+}
+
+/// Counts an answer, and hands it over piece by piece, where it goes to an HTTP/2 stream.
+pub(super) fn pace(response: Response<Body>) -> Response<Body> {
+    let exact = response.body().size_hint().exact().and_then(|length| usize::try_from(length).ok());
+    if exact.is_some_and(|length| length <= SMALL) {
+        return response;
+    }
+    let Ok(stream) = STREAM.try_with(Stream::clone) else { return response };
+    let share = exact.map(|length| stream.unsent.hold(length));
+    response.map(|body| Paced { body, share, stream, rest: Bytes::new() }.boxed_unsync())
+}
+
+/// A body in pieces, each of which has a time by which it must be taken.
+struct Paced {
+    body: Body,
+    /// Of a body whose length is known: it is made already, and comes as one frame.
+    share: Option<Share>,
+    stream: Stream,
+    /// What was not handed over of the last long frame.
+    rest: Bytes,
+}
+
+impl Paced {
+    /// A frame as it is handed over. Long ones count while a piece of them lives.
+    fn piece(&mut self, frame: Bytes) -> Bytes {
+        if frame.len() <= SMALL {
+            return frame;
+        }
+        let share = self.share.take().unwrap_or_else(|| self.stream.unsent.hold(frame.len()));
+        self.rest = Bytes::from_owner(Counted { bytes: frame, _share: share });
+        self.next_piece()
+    }
+
+    fn next_piece(&mut self) -> Bytes {
+        match self.rest.len() {
+            length if length > LAST => self.rest.split_to(PIECE.min(length - LAST)),
+            _ => Bytes::copy_from_slice(&std::mem::take(&mut self.rest)),
+        }
+    }
+}
+
+impl http_body::Body for Paced {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let frame = if self.rest.is_empty() {
+            // What was handed over before is taken, or the next piece would not be asked for.
+            self.stream.set_due(None);
+            match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+                Some(Ok(frame)) => frame.map_data(|bytes| self.piece(bytes)),
+                other => return Poll::Ready(other),
+            }
+        } else {
+            Frame::data(self.next_piece())
+        };
+        self.stream.set_due(Some(Instant::now() + WRITE_STALL));
+        Poll::Ready(Some(Ok(frame)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let rest = self.rest.len() as u64;
+        let mut hint = self.body.size_hint();
+        if let Some(upper) = hint.upper() {
+            hint.set_upper(upper + rest);
+        }
+        hint.set_lower(hint.lower() + rest);
+        hint
+    }
+}
