@@ -48,9 +48,12 @@ enum Command {
         /// The terminal that the program gets.
         #[arg(long)]
         terminal: Option<std::path::PathBuf>,
-        /// The program and its arguments.
+        /// The descriptor of the program's file.
+        #[arg(long)]
+        program: i32,
+        /// The program's arguments, its name first.
         #[arg(last = true)]
-        command: Vec<String>,
+        command: Vec<std::ffi::OsString>,
     },
 }
 
@@ -99,10 +102,11 @@ fn run(command: Command, began: Instant) -> anyhow::Result<ExitCode> {
             let code = setpoint_node::process::init::supervise();
             return Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)));
         }
-        Command::ContainerExec { terminal, command } => {
+        Command::ContainerExec { terminal, program, command } => {
             let name = command.first().cloned().unwrap_or_default();
-            let exec = setpoint_node::process::init::Exec { terminal, command };
-            anyhow::bail!("cannot run {name}: {}", setpoint_node::process::init::exec(&exec));
+            let exec = setpoint_node::process::init::Exec { terminal, program, command };
+            let error = setpoint_node::process::init::exec(&exec);
+            anyhow::bail!("cannot run {}: {error}", name.display());
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{ConfigMap, Node, PersistentVolumeClaim, Pod, Secret, Service};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret, Service,
+};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use setpoint::recorder::EventApi;
@@ -90,10 +92,20 @@ fn add(manager: &Manager, options: NodeOptions, ports: &[u16]) -> Result<Pods, S
             lasting::register(manager, folder)?;
         }
         // A change of what a pod's files come from reaches the files.
-        let (configs, secrets) = (processes.clone(), processes);
+        let (configs, secrets, claims) = (processes.clone(), processes.clone(), processes.clone());
         controller = controller
             .reads::<Service>()
-            .reads::<PersistentVolumeClaim>()
+            .watches::<PersistentVolumeClaim>(move |claim| {
+                let name = claim.name().to_owned();
+                claims.readers(claim.namespace().unwrap_or_default(), |names| names.claims.contains(&name))
+            })
+            .watches::<PersistentVolume>(move |volume| {
+                let claim = |field: &str| volume.path(&format!("spec.claimRef.{field}"));
+                let (Some(namespace), Some(name)) = (claim("namespace"), claim("name")) else {
+                    return Vec::new();
+                };
+                processes.readers(&namespace, |names| names.claims.contains(&*name))
+            })
             .watches::<ConfigMap>(move |config| {
                 let name = config.name().to_owned();
                 configs.readers(config.namespace().unwrap_or_default(), |names| {

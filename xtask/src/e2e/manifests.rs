@@ -46,9 +46,9 @@ pub fn run(setup: &Setup) -> Result<()> {
 /// Which images are programs of this host: the operator, and the viewer that it starts.
 fn images(setpoint: &Path, programs: &Path) -> String {
     format!(
-        "[[image]]\npattern = \"markdownview-operator:*\"\nprograms.markdownview-operator = [{:?}]\n\n\
-         [[image]]\npattern = \"peaceiris/mdbook:*\"\nprograms.mdbook = [{:?}, \"viewer\"]\ndefault = \"mdbook\"\n\
-         working-dir = \"/book\"\n",
+        "[[image]]\npattern = \"markdownview-operator:*\"\ntrust = \"host\"\nprograms.markdownview-operator = [{:?}]\n\n\
+         [[image]]\npattern = \"peaceiris/mdbook:*\"\ntrust = \"host\"\nprograms.mdbook = [{:?}, \"viewer\"]\n\
+         default = \"mdbook\"\nworking-dir = \"/book\"\n",
         programs.join(MARKDOWNVIEW.program),
         setpoint
     )

@@ -15,7 +15,7 @@ use myresource_operator::MyResource;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use setpoint::program::Program;
-use setpoint_node::process::image::{Image, ImageTable};
+use setpoint_node::process::image::{Image, ImageTable, Trust};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -51,11 +51,13 @@ pub fn images() -> Result<ImageTable> {
     let program = std::env::current_exe()?.to_string_lossy().into_owned();
     let viewer = Image {
         pattern: "peaceiris/mdbook:*".into(),
+        // It reads a book and serves it, whatever its arguments are.
+        trust: Trust::Host,
         programs: [("mdbook".to_owned(), vec![program, "viewer".to_owned()])].into(),
         default: Some("mdbook".into()),
         args: vec!["serve".into()],
         working_dir: Some("/book".into()),
-        exec: false,
+        ..Image::default()
     };
     Ok(ImageTable { images: vec![viewer] })
 }

@@ -6,5 +6,6 @@
 mod node;
 mod processes;
 mod streams;
+mod trust;
 mod updates;
 mod volumes;

@@ -1,5 +1,6 @@
 //! A cluster with one node that runs programs.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, ServiceAccount};
@@ -15,6 +16,7 @@ use setpoint_node::process::image::ImageTable;
 const IMAGES: &str = r#"
 [[image]]
 pattern = "shell"
+trust = "host"
 programs.sh = ["/bin/sh"]
 programs.cat = ["/bin/cat"]
 programs.test = ["/usr/bin/test"]
@@ -22,13 +24,24 @@ exec = true
 
 [[image]]
 pattern = "closed"
+trust = "host"
 programs.sh = ["/bin/sh"]
 
 [[image]]
 pattern = "viewer"
+trust = "host"
 programs.viewer = ["PROGRAM", "viewer"]
 default = "viewer"
+
+[[image]]
+pattern = "script"
+trust = "host"
+programs.script = ["FOLDER/programs/script"]
+default = "script"
 "#;
+
+/// Says how it was called.
+const SCRIPT: &str = "#!/bin/sh\necho \"$0|$1|$2|$#\"; echo done; sleep 1000\n";
 
 pub struct World {
     pub cluster: Cluster,
@@ -44,8 +57,14 @@ impl World {
     pub async fn listening(listen: Listen) -> World {
         let folder = tempfile::tempdir().unwrap();
         let program = env!("CARGO_BIN_EXE_setpoint");
+        let script = folder.path().join("programs/script");
+        std::fs::create_dir(folder.path().join("programs")).unwrap();
+        std::fs::write(&script, SCRIPT).unwrap();
+        std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
+        let images = IMAGES.replace("PROGRAM", program);
+        let images = images.replace("FOLDER", folder.path().to_str().unwrap());
         let nodes = NodeOptions {
-            images: ImageTable::parse(&IMAGES.replace("PROGRAM", program)).unwrap(),
+            images: ImageTable::parse(&images).unwrap(),
             helper: Some(PathBuf::from(program)),
             folder: Some(folder.path().to_path_buf()),
             // Tests run beside each other: each process has loopback addresses of its own.

@@ -22,7 +22,7 @@ pub struct ExecCommand {
     /// The helper's path.
     pub helper: PathBuf,
     /// The program, as the image table resolved it, in the container's surroundings.
-    pub launch: Launch,
+    pub launch: Box<Launch>,
     /// A place for the pipe of its input.
     pub stdin: PathBuf,
     /// The container; when it ends, so does this.

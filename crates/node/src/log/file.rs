@@ -1,12 +1,14 @@
 //! One container run's log on disk: appended line by line, rotated when it grows past its bound.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
 use tokio::sync::watch;
+
+use crate::process::plain_file;
 
 /// A file that grows past this is set aside, and the one set aside before it is dropped: a flood costs at most
 /// twice this much.
@@ -63,8 +65,8 @@ impl Log {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
         }
-        let file = OpenOptions::new().create(true).append(true).open(path)?;
-        let bytes = file.metadata()?.len();
+        let (file, facts) = plain_file::append(path)?;
+        let bytes = facts.len();
         let state = Mutex::new(State { file, bytes, partial: Default::default() });
         Ok(Log(Arc::new(Inner { path: path.to_path_buf(), state, grown: watch::Sender::default() })))
     }
@@ -113,7 +115,7 @@ impl Log {
         let mut rotated = false;
         if state.bytes + lines.len() as u64 > FILE_BYTES && state.bytes > 0 {
             fs::rename(&self.0.path, older(&self.0.path))?;
-            state.file = OpenOptions::new().create(true).append(true).open(&self.0.path)?;
+            state.file = plain_file::append(&self.0.path)?.0;
             state.bytes = 0;
             rotated = true;
         }
@@ -132,6 +134,22 @@ impl Log {
         read_kept(&self.0.path)
     }
 
+    /// About the last `most` bytes, from the beginning of a stored line on.
+    pub fn read_end(&self, most: u64) -> io::Result<Vec<u8>> {
+        let state = self.0.state.lock().expect("no holder of this lock panics");
+        if state.bytes >= most {
+            return read_lines_from(&self.0.path, state.bytes - most);
+        }
+        // The file may be a new one: the end of the one before belongs to it.
+        let older = older(&self.0.path);
+        let mut end = match fs::symlink_metadata(&older) {
+            Ok(facts) => read_lines_from(&older, facts.len().saturating_sub(most - state.bytes))?,
+            Err(_) => Vec::new(),
+        };
+        end.extend(read_from(&self.0.path, 0)?);
+        Ok(end)
+    }
+
     /// A reader of what comes from now on, together with what is kept.
     pub fn follow(&self) -> io::Result<(Vec<u8>, LogReader)> {
         let state = self.0.state.lock().expect("no holder of this lock panics");
@@ -147,8 +165,8 @@ impl Log {
 fn read_kept(path: &Path) -> io::Result<Vec<u8>> {
     let mut kept = Vec::new();
     for path in [older(path), path.to_path_buf()] {
-        match File::open(path) {
-            Ok(mut file) => file.read_to_end(&mut kept)?,
+        match plain_file::open(&path) {
+            Ok((mut file, _)) => file.read_to_end(&mut kept)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
             Err(error) => return Err(error),
         };
@@ -204,8 +222,17 @@ impl LogReader {
     }
 }
 
+/// What a file holds from the first line on that begins at or after the offset.
+fn read_lines_from(path: &Path, offset: u64) -> io::Result<Vec<u8>> {
+    let Some(before) = offset.checked_sub(1) else { return read_from(path, 0) };
+    let mut lines = read_from(path, before)?;
+    let cut = memchr::memchr(b'\n', &lines).map_or(lines.len(), |at| at + 1);
+    lines.drain(..cut);
+    Ok(lines)
+}
+
 fn read_from(path: &Path, offset: u64) -> io::Result<Vec<u8>> {
-    let mut file = File::open(path)?;
+    let mut file = plain_file::open(path)?.0;
     file.seek(SeekFrom::Start(offset))?;
     let mut lines = Vec::new();
     file.read_to_end(&mut lines)?;
@@ -253,6 +280,9 @@ mod tests {
         let kept: u64 =
             fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().metadata().unwrap().len()).sum();
         assert!(kept <= 2 * FILE_BYTES, "{kept}");
+        let end = log.read_end(4000).unwrap();
+        assert!(end.len() <= 4000 && text(&end).ends_with("x\nthe end\n"), "{}", end.len());
+        assert!(log.read().unwrap().ends_with(&end));
         assert!(text(&log.read().unwrap()).ends_with("the end\n"));
     }
 }

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Container, EnvVarSource, Pod, Resour
 use kube::ResourceExt;
 use setpoint_api::quantity::Quantity;
 
+use super::lasting::Unbound;
 use crate::options::Capacity;
 
 /// The objects that a pod's spec refers to, by name.
@@ -16,8 +17,8 @@ pub struct References {
     pub config_maps: BTreeMap<String, std::sync::Arc<ConfigMap>>,
     /// Secrets of the pod's namespace.
     pub secrets: BTreeMap<String, std::sync::Arc<Secret>>,
-    /// The PersistentVolumes behind the pod's volumes, by the names of these.
-    pub volumes: BTreeMap<String, String>,
+    /// The PersistentVolumes behind the pod's volumes by the names of these, or why there is none.
+    pub volumes: BTreeMap<String, Result<String, Unbound>>,
     /// The variables by which containers find Services.
     pub services: BTreeMap<String, String>,
     /// What the node has: the limit of who has none.
@@ -208,6 +209,28 @@ pub fn resource_value(
 
 /// Replaces `$(NAME)` by the variable where there is one; `$$(NAME)` stays as `$(NAME)`.
 pub fn expand(text: &str, environment: &BTreeMap<String, String>) -> String {
+    expand_with(text, |name| match environment.get(name) {
+        Some(value) => value.clone(),
+        None => format!("$({name})"),
+    })
+}
+
+/// The same where every variable has to be there; else the name of the first that is not.
+pub fn expand_known(text: &str, environment: &BTreeMap<String, String>) -> Result<String, String> {
+    let mut missing = None;
+    let expanded = expand_with(text, |name| {
+        environment.get(name).cloned().unwrap_or_else(|| {
+            missing.get_or_insert_with(|| name.to_owned());
+            String::new()
+        })
+    });
+    match missing {
+        Some(name) => Err(name),
+        None => Ok(expanded),
+    }
+}
+
+fn expand_with(text: &str, mut value: impl FnMut(&str) -> String) -> String {
     let mut output = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('$') {
@@ -217,10 +240,7 @@ pub fn expand(text: &str, environment: &BTreeMap<String, String>) -> String {
             output.push('$');
             rest = after;
         } else if let Some((name, after)) = rest.strip_prefix('(').and_then(|inner| inner.split_once(')')) {
-            match environment.get(name) {
-                Some(value) => output.push_str(value),
-                None => output.push_str(&format!("$({name})")),
-            }
+            output.push_str(&value(name));
             rest = after;
         } else {
             output.push('$');

@@ -15,11 +15,14 @@ pub struct ImageTable {
 }
 
 /// One entry.
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Image {
     /// The image's name; `*` stands for any text.
     pub pattern: String,
+    /// How far the pods of the image are trusted. An entry that does not say is refused.
+    #[serde(default)]
+    pub trust: Trust,
     /// What the container's `command[0]`, its exec probes and `kubectl exec` may name, each with the program of this
     /// host and the arguments that come before the container's own. None where the image has nothing to run.
     #[serde(default)]
@@ -35,6 +38,22 @@ pub struct Image {
     /// Whether `kubectl exec` may start the programs.
     #[serde(default)]
     pub exec: bool,
+    /// Paths among those of the host's programs on which volumes may be mounted all the same.
+    #[serde(default)]
+    pub mounts: Vec<PathBuf>,
+}
+
+/// How far the pods of an image are trusted.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Trust {
+    /// The entry does not say.
+    #[default]
+    #[serde(skip)]
+    Unstated,
+    /// As the user that runs the node: a program gets its arguments, input, environment and files from whoever may
+    /// create pods, and nothing keeps it from the host's files.
+    Host,
 }
 
 /// Why an image's container cannot be run.
@@ -43,6 +62,24 @@ pub enum ImageError {
     /// The table is not of its form.
     #[error("image table: {0}")]
     Form(String),
+    /// An entry that does not say how far it is trusted.
+    #[error(
+        "image table: the entry {image:?} lacks trust = \"host\": its programs run with the rights of the user that \
+         runs the node and see that user's files, so whoever may create pods decides what they do; add the line to \
+         say that this is meant"
+    )]
+    Untrusted {
+        /// The pattern of the entry.
+        image: String,
+    },
+    /// A program whose path depends on the working folder, which the pod chooses.
+    #[error("image table: the entry {image:?} runs {program:?}; name a program by its absolute path")]
+    Relative {
+        /// The pattern of the entry.
+        image: String,
+        /// What it names.
+        program: String,
+    },
     /// A program that the entry does not name.
     #[error("the image table lets {image} run {known}, not {program:?}")]
     Program {
@@ -61,7 +98,9 @@ pub enum ImageError {
 impl ImageTable {
     /// Reads the TOML form.
     pub fn parse(text: &str) -> Result<Self, ImageError> {
-        toml::from_str(text).map_err(|error| ImageError::Form(error.to_string()))
+        let table: ImageTable = toml::from_str(text).map_err(|error| ImageError::Form(error.to_string()))?;
+        table.images.iter().try_for_each(Image::check)?;
+        Ok(table)
     }
 
     /// The entry of an image; none means that its containers are simulated.
@@ -71,8 +110,21 @@ impl ImageTable {
 }
 
 impl Image {
+    fn check(&self) -> Result<(), ImageError> {
+        let image = self.pattern.clone();
+        if self.trust != Trust::Host {
+            return Err(ImageError::Untrusted { image });
+        }
+        let mut named = self.programs.values().filter_map(|line| line.first());
+        match named.find(|program| program.contains('/') && !program.starts_with('/')) {
+            Some(program) => Err(ImageError::Relative { image, program: program.clone() }),
+            None => Ok(()),
+        }
+    }
+
     /// The command line for a container's `command` and `args`.
     pub fn command(&self, command: &[String], args: &[String]) -> Result<Vec<String>, ImageError> {
+        self.check()?;
         let line = match (command, args, &self.default) {
             ([], [], default) => default.iter().chain(&self.args).cloned().collect(),
             ([], args, default) => default.iter().chain(args).cloned().collect(),
@@ -115,6 +167,7 @@ mod tests {
             r#"
             [[image]]
             pattern = "peaceiris/mdbook:*"
+            trust = "host"
             programs.mdbook = ["/usr/bin/setpoint", "viewer"]
             default = "mdbook"
             args = ["serve"]
@@ -157,7 +210,8 @@ mod tests {
     #[test]
     fn an_image_without_an_entry_point_runs_what_the_container_names() {
         let table = ImageTable::parse(
-            "[[image]]\npattern = \"tools\"\nprograms.sh = [\"/bin/sh\"]\n[[image]]\npattern = \"scratch\"",
+            "[[image]]\npattern = \"tools\"\ntrust = \"host\"\nprograms.sh = [\"/bin/sh\"]\n\
+             [[image]]\npattern = \"scratch\"\ntrust = \"host\"",
         )
         .unwrap();
         let tools = table.find("tools").unwrap();
@@ -175,5 +229,24 @@ mod tests {
     fn a_wrong_table_is_refused() {
         let error = ImageTable::parse("[[image]]\npattern = 1").unwrap_err();
         assert!(error.to_string().starts_with("image table: "), "{error}");
+    }
+
+    #[test]
+    fn an_entry_says_that_it_trusts_its_pods_with_the_host() {
+        let entry = "[[image]]\npattern = \"tools\"\nprograms.sh = [\"/bin/sh\"]\n";
+        let refused = ImageTable::parse(entry).unwrap_err().to_string();
+        assert!(refused.contains("\"tools\" lacks trust = \"host\""), "{refused}");
+        assert!(ImageTable::parse(&format!("{entry}trust = \"none\"")).is_err());
+        let table = ImageTable::parse(&format!("{entry}trust = \"host\"")).unwrap();
+        assert_eq!(table.images[0].trust, Trust::Host);
+        let unstated = Image { trust: Trust::Unstated, ..table.images[0].clone() };
+        assert!(unstated.command(&words("sh"), &[]).is_err(), "a table that was not read from a file");
+    }
+
+    #[test]
+    fn a_program_is_not_found_through_the_working_folder() {
+        let entry = "[[image]]\npattern = \"a\"\ntrust = \"host\"\nprograms.a = [\"./bin/a\"]";
+        let refused = ImageTable::parse(entry).unwrap_err().to_string();
+        assert!(refused.ends_with("name a program by its absolute path"), "{refused}");
     }
 }

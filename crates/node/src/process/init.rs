@@ -7,24 +7,29 @@
 //! Standard output and error are the program's own.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use nix::errno::Errno;
+use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::sys::signalfd::SignalFd;
+use nix::sys::stat::Mode;
 use nix::sys::wait::waitpid;
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
-use super::root::{self, Mount};
+use super::place;
+use super::program::Program;
+use super::root::{self, View};
 
 /// The name of the subcommand that [`supervise`] stands behind.
 pub const INIT_COMMAND: &str = "container-init";
@@ -40,12 +45,10 @@ pub struct Launch {
     pub command: Vec<String>,
     /// The whole environment.
     pub environment: BTreeMap<String, String>,
-    /// The working folder, as the container sees it.
-    pub directory: Option<PathBuf>,
     /// An empty folder of the container's own, for its view of the file system.
     pub root: PathBuf,
-    /// What is mounted where.
-    pub mounts: Vec<Mount>,
+    /// What it sees of the file system.
+    pub view: View,
     /// A running container whose view of the file system to join instead of making one (`kubectl exec`).
     pub join: Option<i32>,
     /// The named pipe that the program reads; nothing when absent.
@@ -132,17 +135,19 @@ fn start(control: &UnixStream) -> io::Result<(Child, bool)> {
         Some(path) => Stdio::from(File::open(path)?),
         None => Stdio::null(),
     };
+    // Before the volumes stand where they may hide it.
+    let program = Program::open(&launch.command)?;
     let isolated = enter(&mut launch)?;
     let mut command = Command::new("/proc/self/exe");
-    command.arg(EXEC_COMMAND).env_clear().envs(&launch.environment).stdin(stdin);
+    command.arg(EXEC_COMMAND).arg("--program").arg(program.inherit()?.to_string());
+    command.env_clear().envs(&launch.environment).stdin(stdin);
     match &launch.terminal {
         // The second stage leads a session of its own, which the leader of a group cannot.
         Some(terminal) => drop(command.arg("--terminal").arg(terminal)),
         None => drop(command.process_group(0)),
     }
-    command.arg("--").args(&launch.command);
-    if let Some(folder) = &launch.directory {
-        std::fs::create_dir_all(folder)?;
+    command.arg("--").args(&program.arguments);
+    if let Some(folder) = &launch.view.directory {
         command.current_dir(folder);
     }
     // What the program leaves behind becomes this process's child, so that it can be found and ended.
@@ -156,12 +161,13 @@ fn start(control: &UnixStream) -> io::Result<(Child, bool)> {
 fn enter(launch: &mut Launch) -> io::Result<bool> {
     let isolated = match launch.join {
         Some(pid) => root::join(pid)?,
-        None => root::isolate(&launch.root, &launch.mounts)?,
+        None => root::isolate(&launch.root, &launch.view)?,
     };
     if !isolated {
-        root::link(&launch.root, &launch.mounts)?;
+        root::link(&launch.root, &launch.view)?;
         launch.environment.insert(ROOT_VARIABLE.into(), launch.root.to_string_lossy().into_owned());
-        launch.directory = launch.directory.take().map(|folder| root::under(&launch.root, &folder));
+        let directory = launch.view.directory.take();
+        launch.view.directory = directory.map(|folder| root::under(&launch.root, &folder));
     }
     Ok(isolated)
 }
@@ -265,32 +271,40 @@ fn read_line(mut control: &UnixStream) -> io::Result<Option<Vec<u8>>> {
 pub struct Exec {
     /// The terminal that the program gets.
     pub terminal: Option<PathBuf>,
-    /// The program and its arguments.
-    pub command: Vec<String>,
+    /// The inherited descriptor of the program's file.
+    pub program: i32,
+    /// The arguments, the program's name first.
+    pub command: Vec<OsString>,
 }
 
 /// The second stage: dies with its parent, then becomes the program. Returns only when that fails.
 pub fn exec(exec: &Exec) -> io::Error {
     match prepare(exec) {
         Err(error) => error,
-        Ok(mut command) => command.exec(),
+        Ok((mut command, _file)) => command.exec(),
     }
 }
 
-fn prepare(exec: &Exec) -> io::Result<Command> {
+/// The command, and the file that has to stay open until it is executed.
+fn prepare(exec: &Exec) -> io::Result<(Command, OwnedFd)> {
     prctl::set_pdeathsig(Signal::SIGKILL)?;
     // The helper blocked signals and masks survive exec; the program gets a clean one.
     SigSet::empty().thread_set_mask()?;
-    let Some((program, arguments)) = exec.command.split_first() else {
+    let Some((name, arguments)) = exec.command.split_first() else {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "no program to run"));
     };
-    let mut command = Command::new(program);
-    command.args(arguments);
+    // The inherited descriptor goes with this process; the program gets none of its own file.
+    let inherited = format!("/proc/self/fd/{}", exec.program);
+    let file = nix::fcntl::open(inherited.as_str(), OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())?;
+    nix::unistd::close(exec.program)?;
+    // By path, so that the standard library prepares signals as for any program; what it leads to is open already.
+    let mut command = Command::new(place::path_of(&file));
+    command.arg0(name).args(arguments);
     if let Some(path) = &exec.terminal {
         // The first terminal that the leader of a session opens becomes the session's own.
         nix::unistd::setsid()?;
         let terminal = File::options().read(true).write(true).open(path)?;
         command.stdin(terminal.try_clone()?).stdout(terminal.try_clone()?).stderr(terminal);
     }
-    Ok(command)
+    Ok((command, file))
 }

@@ -2,15 +2,32 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod, Volume};
+use kube::ResourceExt;
 use setpoint::{Action, Context, Controller, Error, Manager, Predicate, Reconciler, Request, SetupError};
 
-/// Where the folder of a volume is, given that of the node.
-pub fn folder(node: &Path, volume: &str) -> PathBuf {
-    node.join("volumes").join(volume)
+use super::own_folder;
+
+/// Where the folders of all volumes are, given that of the node.
+fn home(node: &Path) -> PathBuf {
+    node.join("volumes")
+}
+
+/// Where the folder of a volume is, given that of the node; none for a name that is no name of a folder.
+pub fn folder(node: &Path, volume: &str) -> Option<PathBuf> {
+    own_folder::is_name(volume).then(|| home(node).join(volume))
+}
+
+/// Makes the folder of a volume.
+///
+/// # Errors
+/// When the name is none, or the disk refuses.
+pub fn make(node: &Path, volume: &str) -> io::Result<()> {
+    let folder = folder(node, volume).ok_or(io::ErrorKind::InvalidInput)?;
+    own_folder::make(&home(node))?;
+    fs::create_dir_all(folder)
 }
 
 /// The claim behind a pod's volume.
@@ -20,20 +37,79 @@ pub fn claim_name(pod: &Pod, volume: &Volume) -> Option<String> {
     given.or_else(|| volume.ephemeral.as_ref().map(|_| made()))
 }
 
-/// The volume that a claim has.
-pub fn volume_name(claim: &PersistentVolumeClaim) -> Option<String> {
-    claim.spec.as_ref()?.volume_name.clone().filter(|name| !name.is_empty())
+/// Why a claim gives a pod no volume, in a kubelet's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unbound {
+    /// The claim names a volume, and the controller has not bound the two.
+    #[error("PVC is not bound")]
+    Phase,
+    /// The claim is not the pod's own.
+    #[error("PVC {0} was not created for the pod: the pod is not owner")]
+    Owner(String),
+    /// The volume is not there.
+    #[error("failed to fetch PV {0} from API server: not found")]
+    Missing(String),
+    /// The volume names no claim.
+    #[error(
+        "found PV object {0} but it has a nil pv.Spec.ClaimRef indicating it is not yet bound to the claim"
+    )]
+    Free(String),
+    /// The volume is another claim's.
+    #[error("found PV object {name} but its pv.Spec.ClaimRef.UID {theirs} does not point to claim.UID {own}")]
+    Taken {
+        /// The volume.
+        name: String,
+        /// The uid that the volume names.
+        theirs: String,
+        /// The claim's.
+        own: String,
+    },
+    /// The volume's name would lead elsewhere.
+    #[error("{0:?} is no name of a PersistentVolume")]
+    Name(String),
 }
 
-/// Makes the folder stand at `place`, where the pod's other volumes are.
-pub fn link(folder: &Path, place: &Path) -> io::Result<()> {
-    fs::create_dir_all(folder)?;
-    if let Some(parent) = place.parent() {
-        fs::create_dir_all(parent)?;
+/// The volume that a claim names; none where it names none.
+pub fn volume_name(claim: &PersistentVolumeClaim) -> Option<&str> {
+    claim.spec.as_ref()?.volume_name.as_deref().filter(|name| !name.is_empty())
+}
+
+/// Checks that a claim's volume is the claim's. Whoever may create claims writes `spec.volumeName`; only the
+/// controller writes the phase and the volume's `claimRef`.
+///
+/// # Errors
+/// Why the pod may not use it.
+pub fn bound(
+    claim: &PersistentVolumeClaim,
+    name: &str,
+    volume: Option<&PersistentVolume>,
+) -> Result<String, Unbound> {
+    if !own_folder::is_name(name) {
+        return Err(Unbound::Name(name.to_owned()));
     }
-    match symlink(folder, place) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        _ => Ok(()),
+    if claim.status.as_ref().and_then(|status| status.phase.as_deref()) != Some("Bound") {
+        return Err(Unbound::Phase);
+    }
+    let volume = volume.ok_or_else(|| Unbound::Missing(name.to_owned()))?;
+    let reference = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
+    let reference = reference.ok_or_else(|| Unbound::Free(name.to_owned()))?;
+    let (theirs, own) = (reference.uid.clone().unwrap_or_default(), claim.uid().unwrap_or_default());
+    if own.is_empty() || theirs != own {
+        return Err(Unbound::Taken { name: name.to_owned(), theirs, own });
+    }
+    Ok(name.to_owned())
+}
+
+/// Checks that the claim of an ephemeral volume was made for the pod.
+///
+/// # Errors
+/// When it was made for something else.
+pub fn owned(pod: &Pod, volume: &Volume, claim: &PersistentVolumeClaim) -> Result<(), Unbound> {
+    let uid = pod.uid();
+    let is_pod = || claim.owner_references().iter().any(|owner| Some(&owner.uid) == uid.as_ref());
+    match volume.ephemeral.is_none() || is_pod() {
+        true => Ok(()),
+        false => Err(Unbound::Owner(claim.name_any())),
     }
 }
 
@@ -44,7 +120,7 @@ pub fn register(manager: &Manager, node: &Path) -> Result<(), SetupError> {
         .named("volume-folders")
         .leader_elected(false)
         .run(Folders { node: node.to_path_buf() })?;
-    let left = fs::read_dir(folder(node, "")).into_iter().flatten().flatten();
+    let left = fs::read_dir(home(node)).into_iter().flatten().flatten();
     for entry in left {
         handle.enqueue(&Request::cluster(&entry.file_name().to_string_lossy()));
     }
@@ -57,12 +133,58 @@ struct Folders {
 
 impl Reconciler for Folders {
     async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
+        let Some(folder) = folder(&self.node, request.name()) else { return Ok(Action::done()) };
         if ctx.client().get::<PersistentVolume>(&request).await?.is_none() {
-            match fs::remove_dir_all(folder(&self.node, request.name())) {
+            match fs::remove_dir_all(folder) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Error::boxed(error)),
                 _ => {}
             }
         }
         Ok(Action::done())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn claim(volume: &str, phase: &str) -> PersistentVolumeClaim {
+        serde_json::from_value(json!({"metadata": {"name": "c", "uid": "u"},
+            "spec": {"volumeName": volume}, "status": {"phase": phase}}))
+        .unwrap()
+    }
+
+    fn volume(spec: serde_json::Value) -> PersistentVolume {
+        serde_json::from_value(json!({"metadata": {"name": "v"}, "spec": spec})).unwrap()
+    }
+
+    #[test]
+    fn only_a_volume_that_names_the_claim_is_the_claims() {
+        let (ours, theirs) =
+            (volume(json!({"claimRef": {"uid": "u"}})), volume(json!({"claimRef": {"uid": "w"}})));
+        let free = volume(json!({}));
+        let answer = |name: &str, phase: &str, volume| bound(&claim(name, phase), name, volume);
+        assert_eq!(answer("v", "Bound", Some(&ours)).unwrap(), "v");
+        assert_eq!(answer("v", "Pending", Some(&ours)).unwrap_err(), Unbound::Phase);
+        assert_eq!(answer("v", "Bound", None).unwrap_err(), Unbound::Missing("v".into()));
+        assert_eq!(answer("v", "Bound", Some(&free)).unwrap_err(), Unbound::Free("v".into()));
+        let taken = "found PV object v but its pv.Spec.ClaimRef.UID w does not point to claim.UID u";
+        assert_eq!(answer("v", "Bound", Some(&theirs)).unwrap_err().to_string(), taken);
+        for name in ["/etc", "../../etc", "..", "a/b"] {
+            assert_eq!(answer(name, "Bound", Some(&ours)).unwrap_err(), Unbound::Name(name.into()));
+            assert_eq!(folder(Path::new("/node"), name), None);
+        }
+    }
+
+    #[test]
+    fn an_ephemeral_volume_is_of_its_own_pod() {
+        let pod: Pod = serde_json::from_value(json!({"metadata": {"name": "p", "uid": "p1"}})).unwrap();
+        let volume: Volume = serde_json::from_value(json!({"name": "v", "ephemeral": {}})).unwrap();
+        let mut claim = claim("v", "Bound");
+        assert_eq!(owned(&pod, &volume, &claim).unwrap_err(), Unbound::Owner("c".into()));
+        let owner = json!([{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "p1"}]);
+        claim.metadata.owner_references = serde_json::from_value(owner).unwrap();
+        assert_eq!(owned(&pod, &volume, &claim), Ok(()));
     }
 }

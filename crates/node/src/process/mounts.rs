@@ -1,27 +1,31 @@
 //! A pod's volumes: what their files should be, and where they are mounted.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use k8s_openapi::api::core::v1::{
-    Container, DownwardAPIVolumeFile, KeyToPath, Pod, ServiceAccountTokenProjection, Volume, VolumeProjection,
+    Container, DownwardAPIVolumeFile, KeyToPath, Pod, PodSpec, ServiceAccountTokenProjection, Volume,
+    VolumeMount, VolumeProjection,
 };
 
 use super::environment::{
-    ReferenceError, References, config_map_files, field_value, resource_value, secret_files,
+    ReferenceError, References, config_map_files, expand_known, field_value, resource_value, secret_files,
 };
+use super::lasting;
 use super::root::Mount;
 use super::volume::{File, Files};
 
 const DEFAULT_MODE: u32 = 0o644;
 
-/// The names of the ConfigMaps and Secrets that a pod's spec refers to.
+/// The names of the ConfigMaps, Secrets and claims that a pod's spec refers to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     /// ConfigMaps.
     pub config_maps: BTreeSet<String>,
     /// Secrets.
     pub secrets: BTreeSet<String>,
+    /// PersistentVolumeClaims.
+    pub claims: BTreeSet<String>,
 }
 
 /// Everything that has to be read before a pod can start, and that changes its files when it changes.
@@ -29,6 +33,7 @@ pub fn references(pod: &Pod) -> Names {
     let mut names = Names::default();
     let Some(spec) = &pod.spec else { return names };
     for volume in spec.volumes.iter().flatten() {
+        names.claims.extend(lasting::claim_name(pod, volume));
         names.config_maps.extend(volume.config_map.as_ref().map(|source| source.name.clone()));
         names.secrets.extend(volume.secret.as_ref().and_then(|source| source.secret_name.clone()));
         let projections = volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten());
@@ -186,17 +191,104 @@ fn select(
     Ok(files)
 }
 
-/// Where a container's volumes are mounted, given the folder that holds them all.
-pub fn mounts(container: &Container, volumes: &Path) -> Vec<Mount> {
-    let mounts = container.volume_mounts.iter().flatten();
-    mounts
-        .map(|mount| Mount {
-            source: match mount.sub_path.as_deref().filter(|path| !path.is_empty()) {
-                Some(path) => volumes.join(&mount.name).join(path),
-                None => volumes.join(&mount.name),
-            },
+/// Where a container's volumes are mounted. `folder_of` gives the folder of a volume by its name.
+///
+/// # Errors
+/// When a `subPath` cannot be one, in a kubelet's words.
+pub fn mounts(
+    spec: &PodSpec,
+    container: &Container,
+    variables: &BTreeMap<String, String>,
+    folder_of: impl Fn(&str) -> Option<PathBuf>,
+) -> Result<Vec<Mount>, String> {
+    let mut mounts = Vec::new();
+    for mount in container.volume_mounts.iter().flatten() {
+        let name = &mount.name;
+        let volume = spec.volumes.iter().flatten().find(|volume| volume.name == *name);
+        let found = volume.and_then(|volume| Some((volume, folder_of(name)?)));
+        let (volume, folder) = found.ok_or_else(|| {
+            format!("cannot find volume {name:?} to mount into container {:?}", container.name)
+        })?;
+        let ours = has_files(volume);
+        mounts.push(Mount {
+            volume: folder,
+            sub_path: sub_path(mount, variables)?,
+            make_missing: !ours,
             target: PathBuf::from(&mount.mount_path),
-            read_only: mount.read_only == Some(true),
-        })
-        .collect()
+            // As with a kubelet: a program that writes where the node writes would decide what the node overwrites.
+            read_only: ours || mount.read_only == Some(true),
+        });
+    }
+    Ok(mounts)
+}
+
+/// Whether the node writes the volume's files.
+fn has_files(volume: &Volume) -> bool {
+    volume.config_map.is_some()
+        || volume.secret.is_some()
+        || volume.downward_api.is_some()
+        || volume.projected.is_some()
+}
+
+/// The part of a volume that is mounted; empty for all of it.
+fn sub_path(mount: &VolumeMount, variables: &BTreeMap<String, String>) -> Result<PathBuf, String> {
+    let path = match mount.sub_path_expr.as_deref().filter(|path| !path.is_empty()) {
+        Some(expression) => {
+            expand_known(expression, variables).map_err(|name| format!("missing value for {name:?}"))?
+        }
+        None => mount.sub_path.clone().unwrap_or_default(),
+    };
+    if path.starts_with('/') {
+        return Err(format!("error SubPath `{path}` must not be an absolute path"));
+    }
+    if path.split('/').any(|part| part == "..") {
+        return Err(format!("unable to provision SubPath `{path}`: must not contain '..'"));
+    }
+    Ok(PathBuf::from(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use serde_json::json;
+
+    fn mount(mount: &serde_json::Value) -> Result<Mount, String> {
+        let mut mount = mount.clone();
+        mount["mountPath"] = json!("/m");
+        let spec: PodSpec = serde_json::from_value(json!({
+            "volumes": [{"name": "e", "emptyDir": {}}, {"name": "c", "configMap": {"name": "c"}}],
+            "containers": [{"name": "main", "volumeMounts": [mount]}],
+        }))
+        .unwrap();
+        let variables = [("A".to_owned(), "one".to_owned()), ("UP".to_owned(), "..".to_owned())].into();
+        let folder = |name: &str| Some(Path::new("/v").join(name));
+        mounts(&spec, &spec.containers[0], &variables, folder).map(|mut mounts| mounts.remove(0))
+    }
+
+    #[test]
+    fn a_sub_path_is_below_its_volume() {
+        let sub =
+            |field: &str, path: &str| mount(&json!({"name": "e", field: path})).map(|mount| mount.sub_path);
+        assert_eq!(sub("subPath", "a/b").unwrap(), Path::new("a/b"));
+        assert_eq!(sub("subPathExpr", "x-$(A)").unwrap(), Path::new("x-one"));
+        let refused = [
+            ("subPath", "/etc", "error SubPath `/etc` must not be an absolute path"),
+            ("subPath", "a/../../b", "unable to provision SubPath `a/../../b`: must not contain '..'"),
+            ("subPathExpr", "$(UP)/etc", "unable to provision SubPath `../etc`: must not contain '..'"),
+            ("subPathExpr", "$(NONE)", "missing value for \"NONE\""),
+        ];
+        for (field, path, message) in refused {
+            assert_eq!(sub(field, path).unwrap_err(), message);
+        }
+    }
+
+    #[test]
+    fn what_the_node_writes_the_container_may_not() {
+        let read_only = |name: &str| mount(&json!({"name": name})).map(|mount| mount.read_only);
+        assert_eq!((read_only("c"), read_only("e")), (Ok(true), Ok(false)));
+        let missing = "cannot find volume \"none\" to mount into container \"main\"";
+        assert_eq!(read_only("none").unwrap_err(), missing);
+    }
 }

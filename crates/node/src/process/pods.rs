@@ -20,6 +20,7 @@ use super::init::Launch;
 use super::lasting;
 use super::mounts::Names;
 use super::output::Output;
+use super::own_folder;
 use super::plan::{Run, Runs, is_sidecar};
 use super::probing::{self, Probes};
 use super::running::{Message, Running, Watch, What, terminated};
@@ -152,8 +153,19 @@ impl ProcessPods {
     }
 
     /// Where the files of a PersistentVolume are.
-    pub fn volume_folder(&self, volume: &str) -> PathBuf {
+    pub fn volume_folder(&self, volume: &str) -> Option<PathBuf> {
         lasting::folder(&self.0.folder, volume)
+    }
+
+    /// Makes the folder of a PersistentVolume.
+    pub fn make_volume(&self, volume: &str) -> io::Result<()> {
+        lasting::make(&self.0.folder, volume)
+    }
+
+    /// Makes the folder of a pod, which holds Secrets.
+    pub fn make_folder(&self, uid: &str) -> io::Result<()> {
+        own_folder::make(&self.0.folder.join("pods"))?;
+        own_folder::make(&self.folder(uid))
     }
 
     /// Makes the pod known; one that was there under the name with another uid is stopped at once.
@@ -355,7 +367,9 @@ impl ProcessPods {
         let session = self.0.sessions.fetch_add(1, Ordering::Relaxed);
         let stdin =
             self.folder(&entry.uid).join("containers").join(name).join(format!("exec-{session}.stdin"));
-        let launch = Launch { command, mounts: Vec::new(), ..(**launch).clone() };
+        let mut launch = launch.clone();
+        launch.command = command;
+        launch.view.mounts = Vec::new();
         Some(ExecCommand { helper: self.0.helper.clone(), launch, stdin, beside })
     }
 

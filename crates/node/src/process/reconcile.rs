@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
-    ConfigMap, Container, PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount,
+    ConfigMap, Container, PersistentVolume, PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount,
 };
 use kube::ResourceExt;
 use serde_json::{Value, json};
@@ -17,12 +17,14 @@ use super::container::Input;
 use super::environment::{References, environment, expand};
 use super::image::{Image, ImageError, ImageTable};
 use super::init::Launch;
+use super::mount_guard::MountGuard;
 use super::mounts::{self, Tokens};
 use super::plan::{ProcessPlan, is_sidecar, plan};
 use super::pods::{ProcessPods, Start, StartWhat, deadline};
 use super::probing::Probes;
+use super::root::{Mount, View};
 use super::running::Message;
-use super::{lasting, service_links, volume};
+use super::{lasting, loader_variables, own_folder, plain_file, program, service_links, volume};
 use crate::address::{Listen, PodPorts, loopback};
 use crate::annotation::Script;
 use crate::events::Voice;
@@ -30,6 +32,9 @@ use crate::options::NodeOptions;
 use crate::probe::{Check, Schedule, schedule};
 use crate::simulated::Plan;
 use crate::status::Addresses;
+
+/// A kept token that is longer is cut, and so asked for anew.
+const TOKEN_BYTES: u64 = 64 * 1024;
 
 /// Whether any container of the pod runs as a process.
 pub fn is_process(pod: &Pod, images: &ImageTable) -> bool {
@@ -106,8 +111,19 @@ impl Look<'_> {
         for volume in pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten()) {
             let Some(name) = lasting::claim_name(pod, volume) else { continue };
             let claim = client.get::<PersistentVolumeClaim>((namespace.as_str(), name.as_str())).await?;
-            let bound = claim.and_then(|claim| lasting::volume_name(&claim));
-            references.volumes.extend(bound.map(|bound| (volume.name.clone(), bound)));
+            let Some(claim) = claim else { continue };
+            let bound = match lasting::owned(pod, volume, &claim) {
+                Err(error) => Err(error),
+                Ok(()) => {
+                    let Some(bound) = lasting::volume_name(&claim) else { continue };
+                    let found = match own_folder::is_name(bound) {
+                        true => client.get::<PersistentVolume>(bound).await?,
+                        false => None,
+                    };
+                    lasting::bound(&claim, bound, found.as_deref())
+                }
+            };
+            references.volumes.insert(volume.name.clone(), bound);
         }
         Ok(references)
     }
@@ -126,6 +142,7 @@ impl Look<'_> {
             Some(ports) => ports,
             None => self.ports(pod).map_err(Error::boxed)?,
         };
+        self.pods.make_folder(&pod.uid().unwrap_or_default()).map_err(Error::boxed)?;
         self.pods.admit(key, pod, ports, mounts::references(pod));
         Ok(())
     }
@@ -168,13 +185,15 @@ impl Look<'_> {
         let folder = self.pods.folder(&pod.uid().unwrap_or_default()).join("volumes");
         for volume in pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten()) {
             let place = folder.join(&volume.name);
+            let text = |error: std::io::Error| error.to_string();
             let written = match mounts::files(pod, volume, references, tokens) {
-                Ok(Some(files)) => volume::write(&place, &files).map(drop).map_err(|error| error.to_string()),
+                _ if !own_folder::is_name(&volume.name) => Err("is no name of a volume".to_owned()),
+                Ok(Some(files)) => volume::write(&place, &files).map(drop).map_err(text),
                 Ok(None) => match references.volumes.get(&volume.name) {
-                    Some(bound) => lasting::link(&self.pods.volume_folder(bound), &place),
-                    None => std::fs::create_dir_all(&place),
-                }
-                .map_err(|error| error.to_string()),
+                    Some(Ok(bound)) => self.pods.make_volume(bound).map_err(text),
+                    Some(Err(unbound)) => Err(unbound.to_string()),
+                    None => std::fs::create_dir_all(&place).map_err(text),
+                },
                 Err(error) => Err(error.to_string()),
             };
             if let Err(message) = written {
@@ -194,11 +213,12 @@ impl Look<'_> {
         let mut renew_at: Option<Timestamp> = None;
         for (at, wanted) in mounts::tokens(pod).into_iter().enumerate() {
             let kept = folder.join(at.to_string());
-            let mut text = std::fs::read_to_string(&kept).unwrap_or_default();
+            let kept_text = plain_file::read(&kept, TOKEN_BYTES).unwrap_or_default();
+            let mut text = String::from_utf8(kept_text).unwrap_or_default();
             if renewal(&text, wanted.1).is_none_or(|renewal| renewal <= self.now) {
                 text = request_token(client, pod, wanted.0.as_deref(), wanted.1).await?;
                 std::fs::create_dir_all(&folder).map_err(Error::boxed)?;
-                write_secret(&kept, &text).map_err(Error::boxed)?;
+                plain_file::replace(&kept, &text).map_err(Error::boxed)?;
             }
             renew_at = renew_at.into_iter().chain(renewal(&text, wanted.1)).min();
             tokens.insert(wanted, text);
@@ -210,7 +230,7 @@ impl Look<'_> {
         let Some(container) = find(pod, name) else { return };
         let image = container.image.as_deref().unwrap_or_default();
         let voice = Voice::of(ctx.recorder(), pod);
-        let result = self.prepare(key, pod, container, references).and_then(|what| {
+        let result = self.prepare(key, pod, container, references, &voice).and_then(|what| {
             let start = Start { name: name.to_owned(), image: image.to_owned(), what };
             self.pods.start(key, start).map_err(|error| ("RunContainerError", error.to_string()))
         });
@@ -229,13 +249,21 @@ impl Look<'_> {
         pod: &Pod,
         container: &Container,
         references: &References,
+        voice: &Voice<'_>,
     ) -> Result<StartWhat, (&'static str, String)> {
         let image = container.image.as_deref().unwrap_or_default();
         let Some(entry) = self.options.images.find(image) else {
             return Ok(StartWhat::Simulated(self.script_of(pod, container)));
         };
-        let mut variables = environment(pod, container, references, &self.given(pod, references))
+        let given = self.given(pod, references);
+        let mut variables = environment(pod, container, references, &given)
             .map_err(|error| ("CreateContainerConfigError", error.to_string()))?;
+        let dropped = loader_variables::remove(&mut variables, &given);
+        if !dropped.is_empty() {
+            let message =
+                format!("variables that make programs load code are dropped: {}", dropped.join(", "));
+            voice.container(EventType::Warning, &container.name, "DroppedVariables", message);
+        }
         variables.extend(self.pods.ports(key).iter().flat_map(PodPorts::environment));
         let words = |words: &Option<Vec<String>>| -> Vec<String> {
             words.iter().flatten().map(|word| expand(word, &variables)).collect()
@@ -244,24 +272,15 @@ impl Look<'_> {
             .command(&words(&container.command), &words(&container.args))
             .map_err(|error| ("CreateContainerError", error.to_string()))?;
         let folder = self.pods.folder(&pod.uid().unwrap_or_default());
-        let mut mounts = mounts::mounts(container, &folder.join("volumes"));
         let message = message_of(container, &folder);
-        if let Some(source) = &message.file {
-            let target =
-                container.termination_message_path.clone().unwrap_or_else(|| "/dev/termination-log".into());
-            mounts.push(super::root::Mount {
-                source: source.clone(),
-                target: target.into(),
-                read_only: false,
-            });
-        }
-        let directory = container.working_dir.clone().map(Into::into).or_else(|| entry.working_dir.clone());
+        let view = self
+            .view(pod, container, entry, (&variables, references, &message))
+            .map_err(|error| ("CreateContainerError", error))?;
         let launch = Launch {
             command,
             environment: variables,
-            directory,
             root: folder.clone(),
-            mounts,
+            view,
             join: None,
             stdin: None,
             terminal: None,
@@ -274,6 +293,35 @@ impl Look<'_> {
         let probes = probes(container, entry).map_err(|error| ("CreateContainerError", error.to_string()))?;
         let probes = Box::new(Probes { grace: grace(pod), ..probes });
         Ok(StartWhat::Process { launch: Box::new(launch), input, probes, message })
+    }
+
+    /// What a container sees of the file system.
+    fn view(
+        &self,
+        pod: &Pod,
+        container: &Container,
+        entry: &Image,
+        (variables, references, message): (&BTreeMap<String, String>, &References, &Message),
+    ) -> Result<View, String> {
+        let Some(spec) = &pod.spec else { return Err("the pod has no spec".to_owned()) };
+        let volumes = self.pods.folder(&pod.uid().unwrap_or_default()).join("volumes");
+        let folder_of = |volume: &str| match references.volumes.get(volume) {
+            Some(Ok(bound)) => self.pods.volume_folder(bound),
+            Some(Err(_)) => None,
+            None => Some(volumes.join(volume)),
+        };
+        let mut mounts = mounts::mounts(spec, container, variables, folder_of)?;
+        if let Some(file) = &message.file {
+            let target = container.termination_message_path.as_deref().unwrap_or("/dev/termination-log");
+            let (volume, target) = (file.clone(), target.into());
+            mounts.push(Mount { volume, sub_path: "".into(), make_missing: false, target, read_only: false });
+        }
+        let guard = MountGuard::of(entry);
+        for mount in &mounts {
+            guard.check(&mount.target).map_err(|covered| covered.to_string())?;
+        }
+        let directory = container.working_dir.clone().map(Into::into).or_else(|| entry.working_dir.clone());
+        Ok(View { mounts, guard, directory })
     }
 
     /// A simulated init container succeeds at once; the others follow the pod's annotations.
@@ -291,7 +339,7 @@ impl Look<'_> {
         let mut given: Vec<(String, String)> =
             references.services.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
         given.extend([
-            ("PATH".to_owned(), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned()),
+            ("PATH".to_owned(), program::PATH.to_owned()),
             ("HOSTNAME".to_owned(), pod.name_any()),
             // Not the home of who started the node: a program in a pod must not find their kubeconfig.
             ("HOME".to_owned(), "/".to_owned()),
@@ -357,7 +405,7 @@ fn renewal(token: &str, seconds: i64) -> Option<Timestamp> {
 fn message_of(container: &Container, folder: &Path) -> Message {
     let place = folder.join("containers").join(&container.name);
     let file = place.join("termination-log");
-    let made = std::fs::create_dir_all(place).and_then(|()| std::fs::write(&file, ""));
+    let made = std::fs::create_dir_all(place).and_then(|()| plain_file::replace(&file, ""));
     let from_log = container.termination_message_policy.as_deref() == Some("FallbackToLogsOnError");
     Message { file: made.ok().map(|()| file), from_log }
 }
@@ -371,12 +419,4 @@ fn is_finished(pod: &Pod) -> bool {
 fn grace(pod: &Pod) -> Duration {
     let seconds = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
     Duration::from_secs(seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(30))
-}
-
-/// A token on disk is for its owner alone.
-fn write_secret(path: &Path, text: &str) -> std::io::Result<()> {
-    use std::io::Write;
-    use std::os::unix::fs::OpenOptionsExt;
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600).open(path)?.write_all(text.as_bytes())
 }

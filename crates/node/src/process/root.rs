@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::symlink;
 use std::path::{Component, Path, PathBuf};
 
@@ -13,24 +14,85 @@ use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::statvfs::{FsFlags, statvfs};
+use nix::unistd::symlinkat;
 use serde::{Deserialize, Serialize};
+
+use super::mount_guard::{MountGuard, resolved};
+use super::place::{Kind, kind, make_beneath, make_place, open_beneath, open_path, path_of};
 
 /// One volume mount.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub struct Mount {
-    /// The folder or file on the host.
-    pub source: PathBuf,
+    /// The volume's folder or file on the host.
+    pub volume: PathBuf,
+    /// The part of the volume that is mounted; empty for all of it.
+    pub sub_path: PathBuf,
+    /// Whether a part that is missing is made as a folder.
+    pub make_missing: bool,
     /// Where the container sees it.
     pub target: PathBuf,
     /// Whether the container may not write there.
     pub read_only: bool,
 }
 
+impl Mount {
+    /// Opens what is mounted, which lies in the volume whatever links the volume holds.
+    fn open(&self) -> io::Result<OwnedFd> {
+        let volume = open_path(&self.volume)?;
+        if self.sub_path.as_os_str().is_empty() {
+            return Ok(volume);
+        }
+        let found = match self.make_missing {
+            true => make_beneath(&volume, &self.sub_path),
+            false => open_beneath(&volume, &self.sub_path),
+        };
+        found.map_err(|error| {
+            let text =
+                format!("cannot mount subPath {:?} at {}: {error}", self.sub_path, self.target.display());
+            io::Error::new(error.kind(), text)
+        })
+    }
+}
+
+/// The mounts of a container and its working folder.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+pub struct View {
+    /// What is mounted where.
+    pub mounts: Vec<Mount>,
+    /// Where nothing may be mounted.
+    pub guard: MountGuard,
+    /// The working folder, as the container sees it.
+    pub directory: Option<PathBuf>,
+}
+
+impl View {
+    /// The mounts with their targets as they are without links, outer ones first. Until the root is changed, a link
+    /// that is followed leads to the host's own folders.
+    fn placed(&self) -> io::Result<Vec<Mount>> {
+        let mut mounts = self.mounts.clone();
+        for volume in &mut mounts {
+            self.guard.check(&volume.target).map_err(io::Error::other)?;
+            volume.target = resolved(&volume.target)?;
+            // A link that was replaced since the check leads to a place that is checked here.
+            self.guard.check(&volume.target).map_err(io::Error::other)?;
+        }
+        mounts.sort_by_key(|volume| volume.target.components().count());
+        Ok(mounts)
+    }
+
+    /// The working folder if it has to be made: the host has none, and no volume begins above it.
+    fn made_directory(&self, mounts: &[Mount]) -> Option<PathBuf> {
+        let directory = resolved(self.directory.as_ref()?).ok()?;
+        let is_in_volume = mounts.iter().any(|volume| directory.starts_with(&volume.target));
+        (!is_in_volume && !directory.exists()).then_some(directory)
+    }
+}
+
 const NONE: Option<&str> = None;
 
 /// Makes a mount namespace whose root holds everything of the host's and the mounts, and enters it. False where the
 /// host does not allow it; nothing was changed then.
-pub fn isolate(root: &Path, mounts: &[Mount]) -> io::Result<bool> {
+pub fn isolate(root: &Path, view: &View) -> io::Result<bool> {
     if !new_namespace()? {
         return Ok(false);
     }
@@ -41,21 +103,40 @@ pub fn isolate(root: &Path, mounts: &[Mount]) -> io::Result<bool> {
         Err(Errno::EPERM | Errno::EACCES) => return Ok(false),
         result => result?,
     }
-    let mounts = resolved(mounts)?;
-    let folders = opened_folders(&mounts);
-    mirror(Path::new("/"), root, &folders)?;
+    let mounts = view.placed()?;
+    let directory = view.made_directory(&mounts);
+    let targets = mounts.iter().map(|volume| volume.target.as_path()).chain(directory.as_deref());
+    mirror(Path::new("/"), root, &opened_folders(targets))?;
+    let top = open_path(root)?;
     for volume in &mounts {
-        let target = under(root, &volume.target);
-        make_target(&volume.source, &target)?;
-        bind(&volume.source, &target)?;
-        if volume.read_only {
-            let flags = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY;
-            mount(NONE, &target, NONE, flags | kept_flags(&target)?, NONE)?;
-        }
+        bind_volume(&top, volume)?;
+    }
+    if let Ok(directory) = resolved(view.directory.as_deref().unwrap_or(Path::new("/"))) {
+        // One behind a link of a volume is not made; entering it says whether it is there.
+        let _ = make_place(&top, &directory, Kind::Folder);
     }
     std::os::unix::fs::chroot(root)?;
     std::env::set_current_dir("/")?;
     Ok(true)
+}
+
+/// Mounts a volume by descriptors: a path of a volume's own would be resolved anew, through links that its writer
+/// may have put there since.
+fn bind_volume(top: &impl AsFd, volume: &Mount) -> io::Result<()> {
+    let describe = |error: io::Error| {
+        io::Error::new(error.kind(), format!("cannot mount at {}: {error}", volume.target.display()))
+    };
+    let source = volume.open()?;
+    let kind = kind(&source)?;
+    let target = make_place(top, &volume.target, kind).map_err(describe)?;
+    bind(&path_of(&source), &path_of(&target)).map_err(describe)?;
+    if volume.read_only {
+        // Opened again: the descriptor from before leads to what the mount hides.
+        let target = make_place(top, &volume.target, kind).map_err(describe)?;
+        let flags = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY;
+        mount(NONE, &path_of(&target), NONE, flags | kept_flags(&path_of(&target))?, NONE)?;
+    }
+    Ok(())
 }
 
 /// A mount namespace of our own: as root, or as the same user in a user namespace of our own.
@@ -113,23 +194,9 @@ pub fn join(pid: i32) -> io::Result<bool> {
     Ok(true)
 }
 
-/// The mounts with their targets as they are without symbolic links (`/var/run` is one to `/run`), outer ones first:
-/// until the root is changed, a link that is followed leads to the host's own folders.
-fn resolved(mounts: &[Mount]) -> io::Result<Vec<Mount>> {
-    let mut mounts = mounts.to_vec();
-    for volume in &mut mounts {
-        let target = under(Path::new("/"), &volume.target);
-        let known = target.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
-        let rest = target.strip_prefix(known).unwrap_or(Path::new(""));
-        volume.target = known.canonicalize()?.join(rest);
-    }
-    mounts.sort_by_key(|volume| volume.target.components().count());
-    Ok(mounts)
-}
-
 /// The folders that cannot be bound whole from the host because a mount path goes through them.
-fn opened_folders(mounts: &[Mount]) -> BTreeSet<PathBuf> {
-    mounts.iter().flat_map(|volume| volume.target.ancestors().skip(1)).map(Path::to_path_buf).collect()
+fn opened_folders<'a>(targets: impl Iterator<Item = &'a Path>) -> BTreeSet<PathBuf> {
+    targets.flat_map(|target| target.ancestors().skip(1)).map(Path::to_path_buf).collect()
 }
 
 /// Gives `into` the entries of the host's folder `from`: bound, but for folders that a mount path goes through,
@@ -167,30 +234,39 @@ fn bind(source: &Path, target: &Path) -> io::Result<()> {
     mount(Some(source), target, NONE, MsFlags::MS_BIND | MsFlags::MS_REC, NONE).map_err(io::Error::from)
 }
 
-/// A place for a bind mount has to exist, and be of the same kind.
-fn make_target(source: &Path, target: &Path) -> io::Result<()> {
-    if source.is_dir() {
-        return fs::create_dir_all(target);
-    }
-    if let Some(folder) = target.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    fs::OpenOptions::new().create(true).append(true).open(target).map(drop)
-}
-
-/// Without a namespace: links to the volumes under `root`.
-pub fn link(root: &Path, mounts: &[Mount]) -> io::Result<()> {
-    for volume in mounts {
-        let place = under(root, &volume.target);
-        if let Some(folder) = place.parent() {
-            fs::create_dir_all(folder)?;
+/// Without a namespace: links to the volumes under `root`, and the working folder.
+pub fn link(root: &Path, view: &View) -> io::Result<()> {
+    let top = open_path(root)?;
+    let mut placed: Vec<(PathBuf, OwnedFd)> = Vec::new();
+    for volume in view.placed()? {
+        let source = volume.open()?;
+        let (folder, rest) = innermost(&top, &placed, &volume.target);
+        if let (Some(parent), Some(name)) = (rest.parent(), rest.file_name()) {
+            let parent = make_place(folder, parent, Kind::Folder)?;
+            match symlinkat(&fs::read_link(path_of(&source))?, &parent, name) {
+                Ok(()) | Err(Errno::EEXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
-        match symlink(&volume.source, &place) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
-        }
+        placed.push((volume.target, source));
+    }
+    if let Some(directory) = &view.directory {
+        let directory = under(Path::new("/"), directory);
+        let (folder, rest) = innermost(&top, &placed, &directory);
+        // One behind a link of a volume is not made; entering it says whether it is there.
+        let _ = make_place(folder, &rest, Kind::Folder);
     }
     Ok(())
+}
+
+/// The innermost volume around a path, or the root, and the rest of the path.
+fn innermost<'a>(top: &'a OwnedFd, placed: &'a [(PathBuf, OwnedFd)], path: &Path) -> (&'a OwnedFd, PathBuf) {
+    let around = placed.iter().rev().find(|(target, _)| path.starts_with(target));
+    let (folder, rest) = match around {
+        Some((target, folder)) => (folder, path.strip_prefix(target)),
+        None => (top, path.strip_prefix("/")),
+    };
+    (folder, rest.unwrap_or(path).to_path_buf())
 }
 
 /// `path` as it stands under `root`; parts that would climb out of it are dropped.
@@ -209,21 +285,57 @@ mod tests {
         assert_eq!(under(Path::new("/pod"), Path::new("/book/../../etc")), Path::new("/pod/book/etc"));
     }
 
+    fn at(target: PathBuf) -> Mount {
+        let (volume, sub_path) = ("/v".into(), PathBuf::new());
+        Mount { volume, sub_path, make_missing: false, target, read_only: false }
+    }
+
+    fn view(targets: &[PathBuf]) -> View {
+        View { mounts: targets.iter().cloned().map(at).collect(), ..View::default() }
+    }
+
     #[test]
     fn a_target_behind_a_link_is_where_the_link_leads() {
         let home = tempfile::tempdir().unwrap();
         let home = home.path().canonicalize().unwrap();
         fs::create_dir(home.join("run")).unwrap();
         symlink(home.join("run"), home.join("var")).unwrap();
-        let mount = |target: PathBuf| Mount { source: "/v".into(), target, read_only: false };
-        let mounts = resolved(&[mount(home.join("var/a/b")), mount(home.join("var/a"))]).unwrap();
-        assert_eq!(mounts, [mount(home.join("run/a")), mount(home.join("run/a/b"))]);
+        let mounts = view(&[home.join("var/a/b"), home.join("var/a")]).placed().unwrap();
+        assert_eq!(mounts, [at(home.join("run/a")), at(home.join("run/a/b"))]);
+    }
+
+    #[test]
+    fn a_target_that_leads_to_programs_is_refused() {
+        let home = tempfile::tempdir().unwrap();
+        symlink("/usr/bin", home.path().join("link")).unwrap();
+        assert!(view(&[home.path().join("link")]).placed().is_err());
+        assert!(view(&["/data/../lib".into()]).placed().is_err());
+    }
+
+    #[test]
+    fn links_of_a_volume_do_not_lead_out_of_the_view_that_is_made_of_links() {
+        let home = tempfile::tempdir().unwrap();
+        let home = home.path().canonicalize().unwrap();
+        for folder in ["root", "volume", "outside"] {
+            fs::create_dir(home.join(folder)).unwrap();
+        }
+        symlink(home.join("outside"), home.join("volume/away")).unwrap();
+        let outer = Mount { volume: home.join("volume"), ..at("/data".into()) };
+        let inner = Mount { volume: home.join("volume"), ..at("/data/away/x".into()) };
+        let mut both = View { mounts: vec![outer.clone(), inner], ..View::default() };
+        assert!(link(&home.join("root"), &both).is_err());
+        both.mounts = vec![Mount { sub_path: "away".into(), target: "/sub".into(), ..outer.clone() }];
+        assert!(link(&home.join("root"), &both).is_err());
+        both.mounts = vec![outer];
+        both.directory = Some("/data/away/made".into());
+        link(&home.join("root"), &both).unwrap();
+        assert_eq!(fs::read_link(home.join("root/data")).unwrap(), home.join("volume"));
+        assert_eq!(fs::read_dir(home.join("outside")).unwrap().count(), 0);
     }
 
     #[test]
     fn folders_on_the_way_to_a_mount_are_opened() {
-        let volume = Mount { source: "/v".into(), target: "/book/src".into(), read_only: false };
-        let opened = opened_folders(&[volume]);
+        let opened = opened_folders([Path::new("/book/src")].into_iter());
         assert_eq!(opened.iter().map(|p| p.to_str().unwrap()).collect::<Vec<_>>(), ["/", "/book"]);
     }
 }

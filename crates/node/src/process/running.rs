@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use super::container::Container;
 use super::init::Launch;
 use super::output::Output;
+use super::plain_file;
 use super::plan::whole_seconds;
 use super::pods::ProcessPods;
 use super::supervised::{Condition, End};
@@ -19,9 +20,11 @@ use crate::annotation::Script;
 use crate::log::Log;
 
 /// A termination message longer than this is cut, as a kubelet cuts it.
-const MESSAGE_BYTES: usize = 4096;
+const MESSAGE_BYTES: u64 = 4096;
 /// The end of the log that stands in for a missing message.
 const FALLBACK_BYTES: usize = 2048;
+/// As much of the file is read for it: a line may have 16 KiB, and each has a time before it.
+const FALLBACK_READ_BYTES: u64 = 64 * 1024;
 const FALLBACK_LINES: usize = 80;
 
 /// A container's present run. Dropping it ends it.
@@ -49,9 +52,8 @@ pub struct Message {
 impl Message {
     /// The message of a run that ended with `code`.
     fn read(&self, code: i32, log: &Log) -> Option<String> {
-        let written = self.file.as_ref().and_then(|path| std::fs::read(path).ok());
-        if let Some(mut bytes) = written.filter(|bytes| !bytes.is_empty()) {
-            bytes.truncate(MESSAGE_BYTES);
+        let written = self.file.as_ref().and_then(|path| plain_file::read(path, MESSAGE_BYTES).ok());
+        if let Some(bytes) = written.filter(|bytes| !bytes.is_empty()) {
             return Some(String::from_utf8_lossy(&bytes).into_owned());
         }
         if !self.from_log || code == 0 {
@@ -59,7 +61,7 @@ impl Message {
         }
         let options =
             crate::log::LogOptions { tail_lines: Some(FALLBACK_LINES), ..crate::log::LogOptions::default() };
-        let lines = options.select(&log.read().ok()?, Timestamp::UNIX_EPOCH);
+        let lines = options.select(&log.read_end(FALLBACK_READ_BYTES).ok()?, Timestamp::UNIX_EPOCH);
         let end = &lines[lines.len().saturating_sub(FALLBACK_BYTES)..];
         Some(String::from_utf8_lossy(end).into_owned()).filter(|text| !text.is_empty())
     }

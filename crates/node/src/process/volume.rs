@@ -7,6 +7,8 @@ use std::io;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Component, Path};
 
+use super::plain_file;
+
 /// Path below the mount to content and mode.
 pub type Files = BTreeMap<String, File>;
 
@@ -29,8 +31,10 @@ pub fn write(folder: &Path, files: &Files) -> io::Result<bool> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{path:?} leaves the volume")));
     }
     let current = fs::read_link(folder.join(CURRENT)).ok();
+    // Where no mount namespace keeps it out, a program may have written here: nothing outside counts as a generation.
+    let current = current.filter(|current| current.to_str().is_some_and(is_generation));
     if let Some(current) = &current
-        && read(&folder.join(current))? == *files
+        && read(&folder.join(current), files).is_some_and(|read| read == *files)
     {
         return Ok(false);
     }
@@ -51,6 +55,11 @@ pub fn write(folder: &Path, files: &Files) -> io::Result<bool> {
         fs::remove_dir_all(folder.join(old))?;
     }
     Ok(true)
+}
+
+/// Whether this is a name that [`next_generation`] gives.
+fn is_generation(name: &str) -> bool {
+    name.strip_prefix("..").is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
 /// A path that a key or item may name: relative, and never upwards.
@@ -86,31 +95,36 @@ fn link_names(folder: &Path, files: &Files) -> io::Result<()> {
         let name = entry.file_name();
         let name = name.to_string_lossy();
         if !name.starts_with("..") && !names.contains(&&*name) {
-            fs::remove_file(entry.path())?;
+            match entry.file_type()?.is_dir() {
+                true => fs::remove_dir_all(entry.path())?,
+                false => fs::remove_file(entry.path())?,
+            }
         }
     }
     Ok(())
 }
 
-fn read(folder: &Path) -> io::Result<Files> {
+/// The files of a generation; none where it holds something that differs from all of `wanted` in name, kind or size.
+fn read(folder: &Path, wanted: &Files) -> Option<Files> {
     let mut files = Files::new();
-    read_into(folder, "", &mut files)?;
-    Ok(files)
+    read_into(folder, "", wanted, &mut files)?;
+    Some(files)
 }
 
-fn read_into(folder: &Path, prefix: &str, files: &mut Files) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
+fn read_into(folder: &Path, prefix: &str, wanted: &Files, files: &mut Files) -> Option<()> {
+    for entry in fs::read_dir(folder).ok()? {
+        let entry = entry.ok()?;
         let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
-        let kind = entry.metadata()?;
-        if kind.is_dir() {
-            read_into(&entry.path(), &format!("{name}/"), files)?;
-        } else {
-            let mode = kind.permissions().mode() & 0o7777;
-            files.insert(name, File { content: fs::read(entry.path())?, mode });
+        if entry.file_type().ok()?.is_dir() {
+            read_into(&entry.path(), &format!("{name}/"), wanted, files)?;
+            continue;
         }
+        let length = wanted.get(&name)?.content.len() as u64;
+        let (_, facts) = plain_file::open(&entry.path()).ok().filter(|(_, facts)| facts.len() == length)?;
+        let content = plain_file::read(&entry.path(), length).ok()?;
+        files.insert(name, File { content, mode: facts.permissions().mode() & 0o7777 });
     }
-    Ok(())
+    Some(())
 }
 
 #[cfg(test)]
@@ -137,6 +151,28 @@ mod tests {
             name.to_string_lossy().starts_with("..") && name != CURRENT
         });
         assert_eq!(generations.count(), 1, "old generations go");
+    }
+
+    #[test]
+    fn a_link_that_a_program_put_there_leads_nowhere() {
+        let home = tempfile::tempdir().unwrap();
+        let (path, outside) = (home.path().join("volume"), home.path().join("outside"));
+        fs::create_dir(&outside).unwrap();
+        fs::write(outside.join("kept"), "1").unwrap();
+        for link in [outside.as_path(), Path::new("../outside")] {
+            write(&path, &files(&[("a", "1")])).unwrap();
+            fs::remove_file(path.join(CURRENT)).unwrap();
+            symlink(link, path.join(CURRENT)).unwrap();
+            assert!(write(&path, &files(&[("a", "2")])).unwrap());
+            assert_eq!(fs::read_to_string(path.join("a")).unwrap(), "2");
+            assert!(outside.join("kept").exists());
+        }
+        let file = path.join(fs::read_link(path.join(CURRENT)).unwrap()).join("a");
+        fs::remove_file(&file).unwrap();
+        nix::unistd::mkfifo(&file, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        fs::create_dir_all(path.join("made/deep")).unwrap();
+        assert!(write(&path, &files(&[("a", "2")])).unwrap(), "a pipe is not waited for");
+        assert_eq!(fs::read_to_string(path.join("a")).unwrap(), "2");
     }
 
     #[test]

@@ -22,16 +22,19 @@ use super::cluster::{Cluster, Kubectl};
 pub const IMAGES: &str = r#"
 [[image]]
 pattern = "shell:*"
+trust = "host"
 programs.sh = ["/bin/sh"]
 programs.cat = ["/bin/cat"]
 exec = true
 
 [[image]]
 pattern = "closed:*"
+trust = "host"
 programs.sh = ["/bin/sh"]
 
 [[image]]
 pattern = "echo:*"
+trust = "host"
 programs.echo = ["XTASK", "e2e-echo"]
 default = "echo"
 "#;

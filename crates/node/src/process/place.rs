@@ -1,0 +1,210 @@
+//! Files and folders reached by descriptor: below a folder, and through no link that leads out of it.
+//!
+//! A program may replace a part of a path by a symbolic link at any moment. A path that was checked and is then
+//! resolved anew leads wherever the link says (CVE-2017-1002101, CVE-2021-25741), so what was opened is what is used.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, OpenHow, ResolveFlag, open, openat, openat2};
+use nix::sys::stat::{Mode, SFlag, fstat, mkdirat};
+
+/// A path resolution that a concurrent rename disturbs is tried this often.
+const TRIES: usize = 16;
+const FOLDER_MODE: Mode = Mode::from_bits_truncate(0o755);
+const FILE_MODE: Mode = Mode::from_bits_truncate(0o644);
+
+/// Which of the two something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A folder.
+    Folder,
+    /// Anything else.
+    File,
+}
+
+/// Opens a path whose last part is no link.
+///
+/// # Errors
+/// When there is nothing, or a link.
+pub fn open_path(path: &Path) -> io::Result<OwnedFd> {
+    let found = open(path, OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC, Mode::empty())?;
+    no_link(found)
+}
+
+/// Opens what lies at `path` below `folder`, following only links that stay inside.
+///
+/// # Errors
+/// When there is nothing, or a link leads out.
+pub fn open_beneath(folder: &impl AsFd, path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlag::O_PATH | OFlag::O_CLOEXEC;
+    let inside = ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS;
+    let how = OpenHow::new().flags(flags).resolve(inside);
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    for _ in 0..TRIES {
+        match openat2(folder, path, how) {
+            Err(Errno::EAGAIN | Errno::EINTR) => {}
+            Err(Errno::EXDEV | Errno::ELOOP) => break,
+            found => return Ok(found?),
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, "leads out of its volume"))
+}
+
+/// The same, and folders that are missing on the way are made.
+///
+/// # Errors
+/// As [`open_beneath`], or when a folder cannot be made.
+pub fn make_beneath(folder: &impl AsFd, path: &Path) -> io::Result<OwnedFd> {
+    let mut here = folder.as_fd().try_clone_to_owned()?;
+    let mut way = PathBuf::new();
+    for part in parts(path) {
+        way.push(part);
+        here = match open_beneath(folder, &way) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                make_folder(&here, part)?;
+                open_beneath(folder, &way)?
+            }
+            found => found?,
+        };
+    }
+    Ok(here)
+}
+
+/// Opens the place at `path` below `folder` through no link at all, making what is missing of it.
+///
+/// # Errors
+/// When a part of the path is a link, or cannot be made.
+pub fn make_place(folder: &impl AsFd, path: &Path, kind: Kind) -> io::Result<OwnedFd> {
+    let mut here = folder.as_fd().try_clone_to_owned()?;
+    let mut parts = parts(path).peekable();
+    while let Some(part) = parts.next() {
+        let kind = if parts.peek().is_some() { Kind::Folder } else { kind };
+        here = match open_part(&here, part, kind) {
+            Err(Errno::ENOENT) => {
+                match kind {
+                    Kind::Folder => make_folder(&here, part)?,
+                    Kind::File => make_file(&here, part)?,
+                }
+                open_part(&here, part, kind)?
+            }
+            found => found?,
+        };
+    }
+    no_link(here)
+}
+
+fn parts(path: &Path) -> impl Iterator<Item = &OsStr> {
+    path.components().filter_map(|part| match part {
+        Component::Normal(name) => Some(name),
+        _ => None,
+    })
+}
+
+fn open_part(folder: &OwnedFd, part: &OsStr, kind: Kind) -> nix::Result<OwnedFd> {
+    let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let flags = if kind == Kind::Folder { flags | OFlag::O_DIRECTORY } else { flags };
+    openat(folder, part, flags, Mode::empty())
+}
+
+fn make_folder(folder: &OwnedFd, name: &OsStr) -> io::Result<()> {
+    match mkdirat(folder, name, FOLDER_MODE) {
+        // Somebody else made it, or it is a link that leads nowhere: opening it decides.
+        Ok(()) | Err(Errno::EEXIST) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn make_file(folder: &OwnedFd, name: &OsStr) -> io::Result<()> {
+    let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_CLOEXEC;
+    match openat(folder, name, flags, FILE_MODE) {
+        Ok(_) | Err(Errno::EEXIST) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn no_link(found: OwnedFd) -> io::Result<OwnedFd> {
+    match file_type(&found)? {
+        SFlag::S_IFLNK => Err(Errno::ELOOP.into()),
+        _ => Ok(found),
+    }
+}
+
+fn file_type(found: &OwnedFd) -> io::Result<SFlag> {
+    Ok(SFlag::from_bits_truncate(fstat(found)?.st_mode) & SFlag::S_IFMT)
+}
+
+/// Whether it is a folder.
+///
+/// # Errors
+/// When the kernel does not say.
+pub fn kind(found: &OwnedFd) -> io::Result<Kind> {
+    Ok(if file_type(found)? == SFlag::S_IFDIR { Kind::Folder } else { Kind::File })
+}
+
+/// A path that leads to what is open, whatever became of its name.
+pub fn path_of(found: &OwnedFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", found.as_raw_fd()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_sub_path_stays_in_its_volume() {
+        let home = tempfile::tempdir().unwrap();
+        let (volume, outside) = (home.path().join("volume"), home.path().join("outside"));
+        fs::create_dir_all(volume.join("inner")).unwrap();
+        fs::create_dir(&outside).unwrap();
+        symlink("inner", volume.join("near")).unwrap();
+        symlink("../outside", volume.join("up")).unwrap();
+        symlink(&outside, volume.join("away")).unwrap();
+        symlink("/proc/self/root", volume.join("magic")).unwrap();
+        symlink("../outside/new", volume.join("dangling")).unwrap();
+        let folder = open_path(&volume).unwrap();
+        for (path, is_inside) in [
+            ("", true),
+            ("inner", true),
+            ("near", true),
+            ("near/made/deep", true),
+            ("up", false),
+            ("up/made", false),
+            ("away", false),
+            ("away/made", false),
+            ("magic", false),
+            ("magic/etc", false),
+            ("dangling", false),
+            ("dangling/x", false),
+        ] {
+            assert_eq!(make_beneath(&folder, Path::new(path)).is_ok(), is_inside, "{path}");
+        }
+        assert!(volume.join("inner/made/deep").is_dir());
+        assert_eq!(fs::read_dir(&outside).unwrap().count(), 0, "nothing was made outside");
+    }
+
+    #[test]
+    fn a_place_is_made_through_no_link() {
+        let home = tempfile::tempdir().unwrap();
+        let (root, outside) = (home.path().join("root"), home.path().join("outside"));
+        fs::create_dir(&root).unwrap();
+        fs::create_dir(&outside).unwrap();
+        symlink(&outside, root.join("link")).unwrap();
+        let folder = open_path(&root).unwrap();
+        for path in ["link", "link/new"] {
+            for kind in [Kind::Folder, Kind::File] {
+                assert!(make_place(&folder, Path::new(path), kind).is_err(), "{path}");
+            }
+        }
+        assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+        assert_eq!(kind(&make_place(&folder, Path::new("/a/b"), Kind::File).unwrap()).unwrap(), Kind::File);
+        assert!(root.join("a/b").is_file());
+        assert!(open_path(&root.join("link")).is_err());
+    }
+}
