@@ -46,8 +46,10 @@ mod webhook;
 mod write;
 mod yaml;
 
-pub use auth::{Caller, UserInfo};
-pub use options::{Admission, Authorization, KubeletTls, Options, ServiceAccountKeys, StaticToken};
+pub use auth::{Caller, ClientCertificate, UserInfo};
+pub use options::{
+    Admission, Authorization, FrontProxy, KubeletTls, Options, ServiceAccountKeys, StaticToken,
+};
 pub use serve::raise_open_files;
 pub use server::{Body, BoxError, Server, StartError};
 pub use subresource::node::{Dialing, Io, Nodes, NodesHandle};

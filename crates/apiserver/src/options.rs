@@ -25,10 +25,14 @@ pub struct Options {
     pub clock: Clock,
     /// Uids and name suffixes.
     pub random: Random,
-    /// Who may do what.
-    pub authorization: Authorization,
-    /// Whether requests without credentials are `system:anonymous` (else 401).
+    /// The authorizers, in the order in which the server asks them. The first one that allows a request decides; a
+    /// request that none allows is refused. Members of `system:masters` are allowed before any is asked.
+    pub authorization: Vec<Authorization>,
+    /// Whether requests without credentials are `system:anonymous` (else 401). `AlwaysAllow` among the authorizers
+    /// turns it off: see [`Options::admits_anonymous`].
     pub anonymous: bool,
+    /// The proxy whose headers say who asks. Without one the headers count for nothing.
+    pub front_proxy: Option<FrontProxy>,
     /// Bearer tokens that never expire.
     pub tokens: Vec<StaticToken>,
     /// How service-account tokens are made and checked.
@@ -69,8 +73,9 @@ impl Options {
             store,
             clock,
             random,
-            authorization: Authorization::Rbac,
+            authorization: vec![Authorization::Rbac],
             anonymous: true,
+            front_proxy: None,
             tokens: Vec::new(),
             service_accounts: ServiceAccountKeys::default(),
             service_cidr: "10.96.0.0/16".to_owned(),
@@ -86,15 +91,44 @@ impl Options {
             storage_provisioner: None,
         }
     }
+
+    /// Whether a request without credentials counts as `system:anonymous`. Where everything is allowed nobody stays
+    /// anonymous, as in kube-apiserver: otherwise whoever reaches the port would own the cluster.
+    pub fn admits_anonymous(&self) -> bool {
+        self.anonymous && !self.authorization.contains(&Authorization::AlwaysAllow)
+    }
 }
 
-/// Who decides what a user may do.
+/// An authorizer, by its name in `--authorization-mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Authorization {
-    /// Roles and their bindings.
-    Rbac,
-    /// Everybody may do everything.
+    /// Allows everything.
     AlwaysAllow,
+    /// Allows nothing. It has no opinion, as in kube-apiserver: an authorizer behind it may still allow a request.
+    AlwaysDeny,
+    /// Stands for kube-apiserver's Node authorizer, which is not implemented here: it allows nothing.
+    Node,
+    /// Allows what the stored roles and bindings grant.
+    Rbac,
+}
+
+/// A proxy in front of the server which authenticates its clients and names them in headers. The headers count only
+/// on a connection whose certificate `authority` signed for client authentication.
+#[derive(Clone, Debug, Default)]
+pub struct FrontProxy {
+    /// The authorities (PEM) of the proxy's certificate. The listener asks for it:
+    /// [`ServingTls::new`](crate::pki::ServingTls::new).
+    pub authority: String,
+    /// The common names that the certificate may have; any if empty.
+    pub allowed_names: Vec<String>,
+    /// The headers with the user's name, `X-Remote-User` for example. The first one with a value counts.
+    pub username_headers: Vec<String>,
+    /// The headers with the user's uid. The first one with a value counts.
+    pub uid_headers: Vec<String>,
+    /// The headers with the user's groups. Each value is one group.
+    pub group_headers: Vec<String>,
+    /// How headers begin whose names go on with the key of extra information about the user.
+    pub extra_header_prefixes: Vec<String>,
 }
 
 /// A bearer token and whom it stands for.

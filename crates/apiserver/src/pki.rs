@@ -145,37 +145,84 @@ fn parameters(common_name: &str, organizations: &[&str], now: Timestamp) -> Cert
 pub struct ServingTls {
     pub(crate) config: Arc<ServerConfig>,
     clients: Option<Arc<dyn ClientCertVerifier>>,
-    /// Their authority, as PEM.
+    front_proxy: Option<Arc<dyn ClientCertVerifier>>,
+    /// The authority of clients, as PEM.
     pub(crate) client_ca: Option<Arc<str>>,
 }
 
+/// An authority that signs certificates of clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Signer {
+    /// Its certificates name users.
+    Clients,
+    /// Its certificates let a proxy name users.
+    FrontProxy,
+}
+
 impl ServingTls {
-    /// HTTP/2 and HTTP/1.1; client certificates of `client_ca` are asked for, not demanded.
-    pub fn new(serving: &Identity, client_ca: Option<&str>) -> Result<ServingTls, PkiError> {
+    /// HTTP/2 and HTTP/1.1; client certificates of `client_ca` and of `front_proxy_ca` are asked for, not demanded.
+    pub fn new(
+        serving: &Identity,
+        client_ca: Option<&str>,
+        front_proxy_ca: Option<&str>,
+    ) -> Result<ServingTls, PkiError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let clients = client_ca.map(|pem| client_verifier(pem, provider.clone())).transpose()?;
-        let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-        let builder = match &clients {
+        let verifier = |authorities: Option<&str>| {
+            authorities.map(|authorities| client_verifier(authorities, provider.clone())).transpose()
+        };
+        let (clients, front_proxy) = (verifier(client_ca)?, verifier(front_proxy_ca)?);
+        // A client chooses its certificate by the authorities that the handshake names, so it must name both.
+        let both = match (client_ca, front_proxy_ca) {
+            (Some(one), Some(other)) => verifier(Some(&format!("{one}\n{other}")))?,
+            _ => clients.clone().or_else(|| front_proxy.clone()),
+        };
+        let builder =
+            ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
+        let builder = match both {
             None => builder.with_no_client_auth(),
-            Some(clients) => builder.with_client_cert_verifier(Arc::new(AnyClient(clients.clone()))),
+            Some(both) => builder.with_client_cert_verifier(Arc::new(AnyClient(both))),
         };
         let chain =
             CertificateDer::pem_slice_iter(serving.certificate.as_bytes()).collect::<Result<Vec<_>, _>>()?;
         let key = PrivateKeyDer::from_pem_slice(serving.key.as_bytes())?;
         let mut config = builder.with_single_cert(chain, key)?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(ServingTls { config: Arc::new(config), clients, client_ca: client_ca.map(Into::into) })
+        Ok(ServingTls {
+            config: Arc::new(config),
+            clients,
+            front_proxy,
+            client_ca: client_ca.map(Into::into),
+        })
     }
 
-    /// Whether the authority of clients vouches for the certificate that came with a handshake.
-    pub(crate) fn vouches_for(&self, chain: &[CertificateDer<'_>], now: Timestamp) -> bool {
-        let (Some(clients), Some((leaf, between))) = (&self.clients, chain.split_first()) else {
-            return false;
+    /// Whether an authority vouches at `now` for the certificate that came with a handshake; `None` if there is no such
+    /// authority.
+    pub(crate) fn vouches_for(
+        &self,
+        signer: Signer,
+        chain: &[CertificateDer<'_>],
+        now: Timestamp,
+    ) -> Option<bool> {
+        let verifier = match signer {
+            Signer::Clients => self.clients.as_ref()?,
+            Signer::FrontProxy => self.front_proxy.as_ref()?,
         };
+        let Some((leaf, between)) = chain.split_first() else { return Some(false) };
         let seconds = u64::try_from(now.as_second()).unwrap_or(0);
         let now = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
-        clients.verify_client_cert(leaf, between, now).is_ok()
+        Some(verifier.verify_client_cert(leaf, between, now).is_ok())
     }
+}
+
+/// Whether two bundles (PEM) have a certificate in common.
+pub fn share_a_certificate(one: &str, other: &str) -> Result<bool, PkiError> {
+    let read = |bundle: &str| -> Result<Vec<_>, _> {
+        CertificateDer::pem_slice_iter(bundle.as_bytes())
+            .map(|one| one.map(CertificateDer::into_owned))
+            .collect()
+    };
+    let (one, other): (Vec<_>, Vec<_>) = (read(one)?, read(other)?);
+    Ok(one.iter().any(|certificate| other.contains(certificate)))
 }
 
 fn client_verifier(

@@ -21,8 +21,7 @@ use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use crate::auth::Caller;
-use crate::auth::authn::certificate_user;
+use crate::auth::{Caller, ClientCertificate};
 use crate::pki::ServingTls;
 use crate::server::{Body, BoxError, Known, Server};
 
@@ -125,17 +124,12 @@ impl Server {
         let socket = Stalling::new(socket, link.lingers.clone());
         let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, acceptor.accept(socket)).await else { return };
         let (_, session) = stream.get_ref();
-        // The certificate is read once a connection, not once a request.
-        let caller = match session.peer_certificates() {
-            None | Some([]) => Caller::Connection { client_certificate: None },
-            Some(chain) if tls.vouches_for(chain, self.options().clock.now()) => {
-                certificate_user(chain[0].as_ref()).map_or(Caller::Stranger, Caller::Trusted)
-            }
-            Some(_) => Caller::Stranger,
-        };
-        if matches!(caller, Caller::Trusted(_)) {
+        let chain = session.peer_certificates().filter(|chain| !chain.is_empty());
+        let certificate = chain.map(|chain| Arc::new(ClientCertificate::new(chain, tls.clone())));
+        if certificate.as_ref().is_some_and(|certificate| certificate.is_known(self.options())) {
             link.leave_seat();
         }
+        let caller = Caller::Connection(certificate);
         self.serve_link(stream, caller, shutdown, Arc::new(link)).await;
     }
 

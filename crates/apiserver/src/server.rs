@@ -108,7 +108,7 @@ impl Server {
     }
 
     /// Answers one request.
-    pub async fn handle(&self, caller: Caller, request: Request<Body>) -> Response<Body> {
+    pub async fn handle(&self, caller: Caller, mut request: Request<Body>) -> Response<Body> {
         let began = Instant::now();
         if !is_escaped_well(request.uri().path()) {
             return respond::bad_path();
@@ -120,6 +120,7 @@ impl Server {
         let mut response = match self.identify(&caller, &info, request.headers()).await {
             Ok(user) => {
                 let is_known = !user.is_in(UNAUTHENTICATED);
+                authn::remove_credentials(&self.0.options, request.headers_mut());
                 // A defect in one request is one request's failure.
                 let routed = AssertUnwindSafe(route::route(self, user, info.clone(), request));
                 let routed = routed.catch_unwind().await.unwrap_or_else(|_| Err(ApiError::panicked(&info)));

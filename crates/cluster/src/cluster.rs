@@ -10,7 +10,7 @@ use setpoint_api::{Clock, Random};
 use setpoint_apiserver::auth::jwt::{SigningKey, VerifyingKey};
 use setpoint_apiserver::pki::{Identity, PkiError, ServingTls, kubelet_client_config};
 use setpoint_apiserver::{
-    Authorization, KubeletTls, Options as ServerOptions, Server, ServiceAccountKeys, StartError, UserInfo,
+    KubeletTls, Options as ServerOptions, Server, ServiceAccountKeys, StartError, UserInfo,
 };
 use setpoint_store::{Directory, OpenError, Recovery, Store};
 use tokio::net::{TcpListener, TcpSocket};
@@ -86,7 +86,9 @@ impl Cluster {
         server.service_cidr.clone_from(&options.service_cidr);
         server.ca_certificate = Some(credentials.authority.identity().certificate.clone());
         server.service_accounts = service_account_keys(&options, &credentials)?;
-        server.authorization = if options.rbac { Authorization::Rbac } else { Authorization::AlwaysAllow };
+        server.authorization.clone_from(&options.authorization);
+        server.anonymous = options.anonymous;
+        server.front_proxy.clone_from(&options.front_proxy);
         server.prose = options.prose;
         server.storage_provisioner = workload::storage_provisioner(&options);
         server.admission.service_account = options.service_account_admission;
@@ -167,7 +169,8 @@ impl Cluster {
         };
         let client_authority =
             serving.client_authority.unwrap_or_else(|| authority.identity().certificate.clone());
-        let tls = ServingTls::new(&identity, Some(&client_authority))?;
+        let front_proxy = self.options.front_proxy.as_ref().map(|proxy| proxy.authority.as_str());
+        let tls = ServingTls::new(&identity, Some(&client_authority), front_proxy)?;
         let server = self.server.clone();
         let stop = self.stop.clone();
         self.spawn(async move {

@@ -47,5 +47,6 @@ pub use cluster::{Cluster, ClusterError, bind, reachable};
 pub use history::{Change, ChangeKind, changes};
 pub use install::InstallError;
 pub use options::{Backend, Controllers, Options, Serving};
+pub use setpoint_apiserver::{Authorization, FrontProxy};
 pub use setpoint_node::NodeOptions;
 pub use wait::{NeverCame, PATIENCE};

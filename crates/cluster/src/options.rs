@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use setpoint_api::Clock;
 use setpoint_apiserver::openapi::Prose;
+use setpoint_apiserver::{Authorization, FrontProxy};
 use setpoint_node::NodeOptions;
 
 /// What a cluster is started with. The default is what tests want: in memory, every controller, one simulated node.
@@ -24,8 +25,12 @@ pub struct Options {
     pub clock: Option<Clock>,
     /// Cluster IPs come from here.
     pub service_cidr: String,
-    /// Whether roles decide who may do what; else everybody may do everything.
-    pub rbac: bool,
+    /// Who decides what a user may do: the authorizers in the order in which the server asks them.
+    pub authorization: Vec<Authorization>,
+    /// Whether requests without credentials are `system:anonymous`. `AlwaysAllow` turns it off.
+    pub anonymous: bool,
+    /// The proxy whose headers say who asks; without one the headers count for nothing.
+    pub front_proxy: Option<FrontProxy>,
     /// Whether pods get a service account and its token, and need it to exist.
     pub service_account_admission: bool,
     /// The issuer of service-account tokens, where it is not the usual one.
@@ -49,7 +54,9 @@ impl Default for Options {
             seed: None,
             clock: None,
             service_cidr: "10.96.0.0/16".into(),
-            rbac: true,
+            authorization: vec![Authorization::Rbac],
+            anonymous: true,
+            front_proxy: None,
             service_account_admission: true,
             service_account_issuer: None,
             service_account_signing_key: None,

@@ -1,4 +1,4 @@
-//! Authentication: client certificates, static tokens, service-account tokens, anonymous.
+//! Authentication: the front proxy's headers, client certificates, static tokens, service-account tokens, anonymous.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -8,10 +8,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
 use setpoint_store::Snapshot;
-use x509_parser::prelude::{FromDer, X509Certificate};
 
+use super::certificate::Proof;
 use super::{AUTHENTICATED, Caller, UserInfo};
-use super::{jwt, legacy};
+use super::{front_proxy, jwt, legacy};
 use crate::error::{ApiError, Result};
 use crate::header::{first, lossy};
 use crate::options::Options;
@@ -42,18 +42,38 @@ pub(crate) fn authenticate(
     if let Caller::Trusted(user) = caller {
         return Ok(user.clone().into());
     }
-    if let Caller::Connection { client_certificate: Some(certificate) } = caller
-        && let Some(user) = certificate_user(certificate)
-    {
-        return Ok(user.into());
+    // The order of kube-apiserver: the front proxy's headers, the certificate, the token.
+    let mut refused = false;
+    if let Caller::Connection(Some(certificate)) = caller {
+        let found = certificate.found(options);
+        match (&found.front_proxy, &options.front_proxy) {
+            (Proof::Proven(()), Some(proxy)) => {
+                if let Some(user) = front_proxy::user(proxy, headers)? {
+                    return Ok(user.into());
+                }
+            }
+            (Proof::Refused, _) => refused = true,
+            _ => {}
+        }
+        match &found.user {
+            Proof::Proven(user) => return Ok(user.clone().into()),
+            Proof::Refused => refused = true,
+            Proof::NoOpinion => {}
+        }
     }
     match bearer_token(headers)? {
         Some(token) => token_user(options, snapshot, &token, &[])
             .map(|verified| Identity { user: verified.user, secret: verified.secret })
             .ok_or_else(ApiError::unauthorized),
-        None if options.anonymous && !matches!(caller, Caller::Stranger) => Ok(UserInfo::anonymous().into()),
+        None if options.admits_anonymous() && !refused => Ok(UserInfo::anonymous().into()),
         None => Err(ApiError::unauthorized()),
     }
+}
+
+/// Removes the credentials that have served their purpose, so that no backend of the server gets to see them.
+pub(crate) fn remove_credentials(options: &Options, headers: &mut HeaderMap) {
+    headers.remove(AUTHORIZATION);
+    front_proxy::remove_headers(options.front_proxy.as_ref(), headers);
 }
 
 /// The token that a request shows, in a header or among the protocols of a WebSocket.
@@ -89,28 +109,6 @@ fn websocket_token(headers: &HeaderMap) -> Result<Option<Cow<'_, str>>> {
         _ if others.is_empty() => Err(ApiError::unauthorized()),
         _ => Ok(Some(decoded.into())),
     }
-}
-
-/// CN is the name, every O a group.
-pub(crate) fn certificate_user(der: &[u8]) -> Option<UserInfo> {
-    let (_, certificate) = X509Certificate::from_der(der).ok()?;
-    let subject = certificate.subject();
-    let name = subject.iter_common_name().next()?.as_str().ok()?.to_owned();
-    if name.is_empty() {
-        return None;
-    }
-    let groups = subject.iter_organization().filter_map(|group| group.as_str().ok());
-    let mut user = UserInfo::new(name, groups);
-    let fingerprint = ring::digest::digest(&ring::digest::SHA256, der);
-    user.extra.insert(
-        "authentication.kubernetes.io/credential-id".to_owned(),
-        vec![format!("X509SHA256={}", hex(fingerprint.as_ref()))],
-    );
-    Some(user)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A token's bearer and the audiences that it is good for.

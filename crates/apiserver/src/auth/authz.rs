@@ -288,9 +288,18 @@ pub(crate) fn reason(
     user: &UserInfo,
     wanted: &Attributes<'_>,
 ) -> Option<String> {
-    if options.authorization == Authorization::AlwaysAllow || user.is_in(MASTERS) {
+    if user.is_in(MASTERS) {
         return Some(String::new());
     }
+    options.authorization.iter().find_map(|authorizer| match authorizer {
+        Authorization::AlwaysAllow => Some(String::new()),
+        Authorization::AlwaysDeny | Authorization::Node => None,
+        Authorization::Rbac => granted(snapshot, user, wanted),
+    })
+}
+
+/// Names the binding by which RBAC grants a request, if one does.
+fn granted(snapshot: &Snapshot, user: &UserInfo, wanted: &Attributes<'_>) -> Option<String> {
     let mut found = None;
     visit_rules(snapshot, user, wanted.namespace, |rule, why| {
         if rule.allows(wanted) {
@@ -301,6 +310,12 @@ pub(crate) fn reason(
     found
 }
 
+/// The reason that the authorizers give for a request which none of them allowed; empty if none gives one.
+pub(crate) fn opinion(options: &Options) -> &'static str {
+    let denies = options.authorization.contains(&Authorization::AlwaysDeny);
+    if denies { "alwaysdeny: Everything is forbidden." } else { "" }
+}
+
 /// Refuses what the user may not do, in kube-apiserver's words.
 pub(crate) fn authorize(
     options: &Options,
@@ -308,7 +323,8 @@ pub(crate) fn authorize(
     user: &UserInfo,
     wanted: &Attributes<'_>,
 ) -> Result<()> {
-    if allowed(options, snapshot, user, wanted) { Ok(()) } else { Err(refusal(user, wanted, "")) }
+    let is_allowed = allowed(options, snapshot, user, wanted);
+    if is_allowed { Ok(()) } else { Err(refusal(user, wanted, opinion(options))) }
 }
 
 /// Returns the refusal of `wanted` in kube-apiserver's words; `why` is empty where RBAC just has no rule for it.

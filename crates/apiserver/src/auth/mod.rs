@@ -2,8 +2,10 @@
 
 pub mod authn;
 pub mod authz;
+pub(crate) mod certificate;
 mod covers;
 pub(crate) mod escalation;
+mod front_proxy;
 pub(crate) mod impersonate;
 pub mod jwt;
 pub(crate) mod legacy;
@@ -13,9 +15,11 @@ pub(crate) mod reconcile;
 pub(crate) mod review;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use bytes::Bytes;
 use serde_json::{Value, json};
+
+pub use certificate::ClientCertificate;
 
 /// A user as authorization and reviews see them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,6 +38,8 @@ pub struct UserInfo {
 pub(crate) const AUTHENTICATED: &str = "system:authenticated";
 /// In every request that nobody vouched for.
 pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
+/// The name of who showed no credentials.
+const ANONYMOUS: &str = "system:anonymous";
 /// May do everything.
 pub(crate) const MASTERS: &str = "system:masters";
 
@@ -62,7 +68,15 @@ impl UserInfo {
 
     /// Nobody in particular.
     pub fn anonymous() -> Self {
-        UserInfo::new("system:anonymous", [UNAUTHENTICATED])
+        UserInfo::new(ANONYMOUS, [UNAUTHENTICATED])
+    }
+
+    /// Adds the group `system:authenticated`, but to who is anonymous or says of itself which of the two it is.
+    pub(crate) fn authenticated(mut self) -> Self {
+        if self.name != ANONYMOUS && !self.is_in(AUTHENTICATED) && !self.is_in(UNAUTHENTICATED) {
+            self.groups.push(AUTHENTICATED.to_owned());
+        }
+        self
     }
 
     /// Whether this user is in `group`.
@@ -90,12 +104,7 @@ pub enum Caller {
     Trusted(UserInfo),
     /// In process, with whatever credentials the request carries.
     Anonymous,
-    /// Over a connection; the certificate (DER) was checked against the client authority.
-    Connection {
-        /// The client's leaf certificate.
-        client_certificate: Option<Bytes>,
-    },
-    /// Over a connection, with a certificate that the client authority does not vouch for: a token may still say who it
-    /// is, and without one it is not even anonymous.
-    Stranger,
+    /// Over a connection, with the certificate that the client showed. If no authority vouches for that, a token may
+    /// still say who asks; without one the request is refused, not anonymous.
+    Connection(Option<Arc<ClientCertificate>>),
 }

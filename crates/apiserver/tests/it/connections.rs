@@ -43,7 +43,7 @@ fn admin() -> Caller {
 }
 
 fn nobody() -> Caller {
-    Caller::Connection { client_certificate: None }
+    Caller::Connection(None)
 }
 
 async fn http2(io: DuplexStream, window: u32, tasks: &mut JoinSet<()>) -> Sender {
@@ -295,7 +295,7 @@ impl Listening {
         let now = Timestamp::from_second(1_800_000_000).unwrap();
         let authority = Authority::generate(now).unwrap();
         let identity = authority.serving(&[], &[IpAddr::V4(Ipv4Addr::LOCALHOST)], now).unwrap();
-        let serving = ServingTls::new(&identity, None).unwrap();
+        let serving = ServingTls::new(&identity, None, None).unwrap();
         let mut roots = rustls::RootCertStore::empty();
         let pem = &authority.identity().certificate;
         roots.add(CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()).unwrap();

@@ -91,7 +91,7 @@ async fn a_refused_grant_leaves_nothing_behind() {
 #[tokio::test]
 async fn a_server_that_allows_everything_looks_at_no_grants() {
     let allow = setpoint_apiserver::Authorization::AlwaysAllow;
-    let cluster = crate::cluster::start_with(|options| options.authorization = allow).await;
+    let cluster = crate::cluster::start_with(|options| options.authorization = vec![allow]).await;
     let role = json!({"metadata": {"name": "big"},
         "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]});
     cluster.ask("adm", "POST", "/clusterroles", "application/json", &role).await.expect(201);

@@ -4,6 +4,7 @@
 
 mod admission;
 mod auth;
+mod authorization;
 mod cluster;
 mod connections;
 mod conversion;

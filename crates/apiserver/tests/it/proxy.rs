@@ -11,7 +11,7 @@ use http_body_util::{BodyExt, Empty, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
-use setpoint_apiserver::{Caller, Dialing, Io, Nodes, UserInfo};
+use setpoint_apiserver::{Caller, Dialing, FrontProxy, Io, Nodes, UserInfo};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
 
@@ -86,7 +86,9 @@ async fn answer(who: String, mut request: Request<Incoming>) -> Result<Response<
                 |name: &str| request.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
             let told = json!({ "who": who, "method": request.method().as_str(), "uri": request.uri().to_string(),
                 "forwarded": header("x-forwarded-uri"), "accept": header("accept"), "host": header("host"),
-                "secrets": [header("authorization"), header("impersonate-user"), header("impersonate-extra-a")],
+                "secrets": [header("authorization"), header("impersonate-user"), header("impersonate-extra-a"),
+                    header("x-remote-user"), header("x-remote-uid"), header("x-remote-group"),
+                    header("x-remote-extra-a"), header("x-login")],
             });
             let sent = request.into_body().collect().await.unwrap().to_bytes();
             let told = format!("{told}\n{}", String::from_utf8_lossy(&sent));
@@ -97,7 +99,12 @@ async fn answer(who: String, mut request: Request<Incoming>) -> Result<Response<
 }
 
 async fn cluster() -> Cluster {
-    let cluster = start_with(|options| options.nodes = Some(Arc::new(Programs::default()))).await;
+    let change = |options: &mut setpoint_apiserver::Options| {
+        options.nodes = Some(Arc::new(Programs::default()));
+        let username_headers = vec!["X-Login".to_owned()];
+        options.front_proxy = Some(FrontProxy { username_headers, ..FrontProxy::default() });
+    };
+    let cluster = start_with(change).await;
     let ports = json!([{ "containerPort": 8080 }]);
     let pod = json!({ "metadata": { "name": "p" },
         "spec": { "containers": [{ "name": "c", "image": "i", "ports": ports }] } });
@@ -126,12 +133,16 @@ async fn a_request_reaches_the_pod_as_it_was_sent() {
     let request =
         Request::builder().method(Method::PUT).uri(path).header("host", "api").header("accept", "image/png");
     let request = request.header("authorization", "Bearer secret").header("content-type", "text/plain");
+    // A backend that trusts this server's front-proxy certificate would take these for its word.
+    let request =
+        request.header("x-remote-user", "root").header("x-remote-uid", "0").header("x-login", "root");
+    let request = request.header("x-remote-group", "system:masters").header("x-remote-extra-a", "b");
     let (asked, sent) = told(&cluster.send(request.body(body("hello")).unwrap()).await);
     assert_eq!(sent, "hello");
     assert_eq!(
         asked,
         json!({ "who": "default/p:9", "method": "PUT", "uri": "/a%20b/c/?x=%2Fy&timeout=1", "accept": "image/png",
-            "host": "api", "forwarded": format!("{CORE}/pods/p:9/proxy/a%20b/c/"), "secrets": [null, null, null] })
+            "host": "api", "forwarded": format!("{CORE}/pods/p:9/proxy/a%20b/c/"), "secrets": vec![Value::Null; 8] })
     );
     // The first port that the pod names.
     let (asked, _) = told(&cluster.get(&format!("{CORE}/pods/p/proxy/")).await);

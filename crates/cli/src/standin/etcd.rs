@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -45,7 +45,9 @@ pub struct Flags {
 /// Serves until SIGTERM.
 pub async fn run(flags: Flags) -> Result<()> {
     let url = flags.listen_client_urls.split(',').next().unwrap_or_default();
-    let address = url.trim_start_matches("http://").trim_start_matches("https://");
+    // A client that asked for TLS must not be answered in the open.
+    ensure!(!url.starts_with("https://"), "--listen-client-urls: {url:?}: Setpoint's etcd has no TLS");
+    let address = url.trim_start_matches("http://");
     let address: SocketAddr =
         address.parse().with_context(|| format!("--listen-client-urls: {address:?}"))?;
     let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;

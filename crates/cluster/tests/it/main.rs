@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod controllers;
+mod front_proxy;
 mod kubelet;
 mod library;
 mod registration;

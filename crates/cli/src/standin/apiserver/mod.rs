@@ -1,0 +1,128 @@
+//! `kube-apiserver`: this cluster's server under the real one's flags, as far as envtest and its users set them.
+
+mod admission;
+mod authorization;
+mod features;
+mod flags;
+mod proxy;
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use setpoint_cluster::{Cluster, Controllers, NodeOptions, Options, Serving};
+
+pub use flags::Flags;
+
+/// Serves until SIGTERM. `controllers` are those that `SETPOINT_CONTROLLERS` asks for.
+pub async fn run(flags: Flags, controllers: Option<String>) -> Result<()> {
+    let mut signals = setpoint::Signals::new()?;
+    let (options, warnings) = options(&flags, controllers)?;
+    for warning in warnings {
+        eprintln!("kube-apiserver: warning: {warning}");
+    }
+    let serving = serving(&flags)?;
+    let cluster = Cluster::start(options).await?;
+    let address = SocketAddr::new(flags.bind_address, flags.secure_port);
+    cluster.listen_with(address, serving).await?;
+    signals.next().await;
+    cluster.shutdown().await;
+    Ok(())
+}
+
+/// The cluster that the flags ask for, and warnings about flags without effect. A flag that would protect something
+/// acts, or it is an error: a server that starts without the protection looks like one that has it.
+fn options(flags: &Flags, controllers: Option<String>) -> Result<(Options, Vec<String>)> {
+    flags::refuse_unprotected(flags)?;
+    let mut warnings = features::check(flags)?;
+    features::check_apis(flags)?;
+    let authorization = authorization::authorizers(flags)?;
+    warnings.extend(authorization::warnings(flags, &authorization));
+    let plugins = admission::plugins(flags)?;
+    warnings.extend(plugins.warnings);
+    let (front_proxy, more) = proxy::front_proxy(flags)?;
+    warnings.extend(more);
+    let read = |path: &Path| {
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+    };
+    let names = controllers.map(|text| setpoint_controllers::parse_names(&text, &["node"])).transpose()?;
+    let nodes = names.as_ref().is_some_and(|names| names.contains("node"));
+    let mut options = Options {
+        controllers: names.map_or(Controllers::None, |names| Controllers::Only(names.into_iter().collect())),
+        nodes: NodeOptions { count: u32::from(nodes), ..NodeOptions::default() },
+        authorization,
+        anonymous: flags.anonymous_auth,
+        front_proxy,
+        service_account_admission: plugins.service_account,
+        service_account_issuer: flags.service_account_issuer.clone(),
+        prose: Some(crate::prose::tell),
+        ..Options::default()
+    };
+    if let Some(range) = &flags.service_cluster_ip_range {
+        options.service_cidr.clone_from(range);
+    }
+    if let Some(path) = &flags.service_account_signing_key_file {
+        options.service_account_signing_key = Some(read(path)?);
+    }
+    for path in &flags.service_account_key_file {
+        options.service_account_keys.push(read(path)?);
+    }
+    Ok((options, warnings))
+}
+
+/// The certificate of `--cert-dir` and the authority of `--client-ca-file`, where they are given.
+fn serving(flags: &Flags) -> Result<Serving> {
+    let mut serving = Serving::default();
+    if let Some(folder) = &flags.cert_dir {
+        let (certificate, key) = (folder.join("apiserver.crt"), folder.join("apiserver.key"));
+        if certificate.is_file() && key.is_file() {
+            let text = |path: &Path| std::fs::read_to_string(path);
+            serving.identity = Some((text(&certificate)?, text(&key)?));
+        }
+    }
+    if let Some(path) = &flags.client_ca_file {
+        serving.client_authority = Some(std::fs::read_to_string(path)?);
+    }
+    Ok(serving)
+}
+
+#[cfg(test)]
+mod tests {
+    use setpoint_cluster::Authorization;
+
+    use super::flags::parsed;
+    use super::*;
+
+    /// What controller-runtime's envtest passes, with the user's own on top.
+    #[test]
+    fn the_flags_of_envtest_start_a_server_with_rbac_and_without_the_service_account_plugin() {
+        let flags = parsed(&[
+            "--allow-privileged=true",
+            "--authorization-mode=RBAC",
+            "--bind-address=127.0.0.1",
+            "--disable-admission-plugins=ServiceAccount",
+            "--etcd-servers=http://127.0.0.1:2379",
+            "--secure-port=41443",
+            "--service-account-issuer=https://127.0.0.1:41443/",
+            "--service-cluster-ip-range=10.0.0.0/24",
+            "--enable-admission-plugins=MutatingAdmissionWebhook,ValidatingAdmissionWebhook",
+            "--feature-gates=WatchList=true",
+            "--runtime-config=api/all=true",
+        ]);
+        let (options, warnings) = options(&flags, None).unwrap();
+        assert!(warnings.is_empty(), "{warnings:?}");
+        assert_eq!(options.authorization, [Authorization::Rbac]);
+        assert!(options.anonymous && !options.service_account_admission && options.front_proxy.is_none());
+    }
+
+    #[test]
+    fn what_a_flag_does_not_do_here_is_said() {
+        let (options, warnings) = options(&parsed(&["--authorization-mode=Node,RBAC"]), None).unwrap();
+        assert_eq!(options.authorization, [Authorization::Node, Authorization::Rbac]);
+        assert_eq!(warnings, ["the Node authorizer is not implemented in Setpoint: it allows nothing"]);
+        let (options, warnings) = super::options(&parsed(&["--anonymous-auth=false"]), None).unwrap();
+        assert!(!options.anonymous && warnings.is_empty());
+        let (_, warnings) = super::options(&parsed(&[]), None).unwrap();
+        assert!(warnings[0].starts_with("AnonymousAuth is not allowed with the AlwaysAllow"), "{warnings:?}");
+    }
+}
