@@ -135,7 +135,8 @@ impl RequestInfo {
         let query = Query::parse(uri.query().unwrap_or(""));
         // An escaped slash is a slash: no name has one.
         let path = percent_decode(uri.path(), false);
-        let parts: Vec<String> = path.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect();
+        // An empty segment in the middle stays: what it makes of the path is nothing that exists.
+        let parts: Vec<String> = path.trim_matches('/').split('/').map(str::to_owned).collect();
         let mut info =
             RequestInfo { verb: method.as_str().to_ascii_lowercase(), path, query, ..RequestInfo::default() };
         let rest: &[String] = match parts.first().map(String::as_str) {
@@ -294,6 +295,18 @@ mod tests {
             (query.get("labelSelector"), query.get("limit"), query.has("a;b")),
             (None, Some("1"), false)
         );
+    }
+
+    #[test]
+    fn an_empty_segment_is_a_segment() {
+        let read = |uri: &str| {
+            let info = parse(Method::GET, uri);
+            [info.namespace, info.resource, info.name, info.subresource]
+        };
+        assert_eq!(read("/api/v1/namespaces/a/pods/x/"), ["a", "pods", "x", ""]);
+        assert_eq!(read("/api/v1/namespaces/a/pods//log"), ["a", "pods", "", "log"]);
+        assert_eq!(read("/api/v1/namespaces/a//pods/x"), ["a", "", "pods", "x"]);
+        assert_eq!(read("/api/v1//namespaces/a/pods"), ["", "", "namespaces", "a"]);
     }
 
     #[test]

@@ -23,6 +23,10 @@ pub(crate) async fn route(
     if !info.is_resource {
         return other_path(server, &info, &request);
     }
+    // Authorization reads past the second slash, and nothing is served there.
+    if info.path.starts_with("//") {
+        return Ok(not_found());
+    }
     let Some(resource) = server.0.registry.find(&info.group, &info.version, &info.resource) else {
         // Built-in groups have a handler of their own, which answers with a Status.
         return match server.0.registry.is_builtin_group(&info.group) {
@@ -74,7 +78,11 @@ pub(crate) async fn route(
 /// nothing else may be done.
 fn check_verb(info: &RequestInfo, method: &Method, proxied: bool) -> Result<()> {
     let named = !info.name.is_empty();
-    if info.verb == "proxy" || (info.verb_in_path && !info.subresource.is_empty()) {
+    if info.verb == "proxy"
+        || (info.verb_in_path && !info.subresource.is_empty())
+        || (!info.subresource.is_empty() && !named)
+        || (!info.rest.is_empty() && !proxied)
+    {
         return Err(ApiError::no_such_resource());
     }
     if ((info.verb.is_empty() || *method == Method::HEAD) && !proxied)
@@ -84,7 +92,13 @@ fn check_verb(info: &RequestInfo, method: &Method, proxied: bool) -> Result<()> 
     {
         return Err(ApiError::method_not_allowed());
     }
-    Ok(())
+    match info.name.as_str() {
+        "." | ".." => Err(ApiError::bad_request(format!(
+            "Name parameter invalid: \"{name}\": may not be '{name}'",
+            name = info.name
+        ))),
+        _ => Ok(()),
+    }
 }
 
 async fn main(ask: Ask, request_body: Body) -> Result<Response<Body>> {
@@ -145,8 +159,7 @@ fn check_scope(ask: &Ask) -> Result<()> {
     let is_namespace = group.is_empty() && plural == "namespaces";
     let one = ask.info.verb_in_path && !ask.info.name.is_empty();
     let wrong = if *namespaced {
-        ask.info.namespace.is_empty()
-            && (one || !matches!(ask.info.verb.as_str(), "list" | "watch" | "deletecollection"))
+        ask.info.namespace.is_empty() && (one || !matches!(ask.info.verb.as_str(), "list" | "watch"))
     } else {
         !ask.info.namespace.is_empty() && !is_namespace
     };
@@ -164,6 +177,10 @@ pub(crate) fn not_found() -> Response<Body> {
 
 fn other_path(server: &Server, info: &RequestInfo, request: &Request<Body>) -> Result<Response<Body>> {
     let path = info.path.trim_end_matches('/');
+    let slashed = path.len() < info.path.len() && !path.is_empty();
+    if slashed && !matches!(path.split('/').nth(1), Some("api" | "apis" | "version" | "openapi")) {
+        return Ok(not_found());
+    }
     // The list of groups and each group answer whatever the method is.
     let discovery = path.split('/').nth(1) == Some("apis") && path.split('/').count() <= 3;
     if !discovery && !matches!(*request.method(), Method::GET | Method::HEAD) {
