@@ -22,7 +22,24 @@ pub(crate) fn resolve(
     let wanted = port_name(&service, port.into());
     let wanted = wanted.ok_or_else(|| format!("no service port {port} found for service \"{name}\""))?;
     let first = ready(snapshot, namespace, name, wanted).into_iter().next();
-    first.ok_or_else(|| format!("no endpoints available for service \"{name}\""))
+    let first = first.ok_or_else(|| format!("no endpoints available for service \"{name}\""))?;
+    let is_known = |pod: &Pod| snapshot.get(&key::object("", "pods", namespace, &pod.name)).is_some();
+    let pod = match &first.pod {
+        Some(pod) if pod.namespace == namespace && !is_known(pod) => first.pod.clone(),
+        _ => pod_behind(snapshot, namespace, &first),
+    };
+    Ok(Endpoint { pod, ..first })
+}
+
+/// The pod that an endpoint names, if the address is really the pod's. Whoever may write endpoints writes `targetRef`,
+/// and a connection follows it past the address to wherever the pod runs.
+pub(crate) fn pod_behind(snapshot: &Snapshot, namespace: &str, endpoint: &Endpoint) -> Option<Pod> {
+    let named = endpoint.pod.as_ref().filter(|pod| pod.namespace == namespace)?;
+    let pod = registry::value(&*snapshot.get(&key::object("", "pods", namespace, &named.name))?);
+    let status = pod.get("status")?;
+    let mut addresses = status["podIPs"].as_array().into_iter().flatten().map(|address| text(address, "ip"));
+    let is_its_own = text(status, "podIP") == endpoint.host || addresses.any(|own| own == endpoint.host);
+    is_its_own.then(|| named.clone())
 }
 
 /// The name of the port with this number; a lone port may have an empty one.
@@ -31,7 +48,7 @@ pub(crate) fn port_name(service: &Value, number: i64) -> Option<&str> {
     ports.find(|port| port["port"] == number).map(|port| text(port, "name"))
 }
 
-/// The ready endpoints of a Service behind the port of this name.
+/// The ready endpoints of a Service behind the port of this name, as they say of themselves: see [`pod_behind`].
 pub(crate) fn ready(snapshot: &Snapshot, namespace: &str, name: &str, port: &str) -> Vec<Endpoint> {
     let endpoints = snapshot.get(&key::object("", "endpoints", namespace, name));
     let endpoints = endpoints.map(|entry| registry::value(&entry)).unwrap_or_default();

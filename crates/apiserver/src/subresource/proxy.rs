@@ -184,6 +184,16 @@ const HOP: &[&str] = &[
     "upgrade",
 ];
 
+/// Takes out what is for the next hop only: the headers that HTTP names, and those that `Connection` names.
+fn remove_hop_headers(headers: &mut HeaderMap) {
+    let named = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    let named: Vec<String> =
+        named.flat_map(|value| value.split(',')).map(|one| one.trim().to_owned()).collect();
+    for name in named.iter().map(String::as_str).chain(HOP.iter().copied()) {
+        headers.remove(name);
+    }
+}
+
 /// The request as it goes on.
 fn forwarded<B>(
     parts: &http::request::Parts,
@@ -199,9 +209,7 @@ fn forwarded<B>(
     *sent.uri_mut() = format!("{escaped}{query}").parse().map_err(ApiError::internal)?;
     *sent.version_mut() = Version::HTTP_11;
     let mut headers = parts.headers.clone();
-    for name in HOP {
-        headers.remove(*name);
-    }
+    remove_hop_headers(&mut headers);
     super::remove_credentials(&mut headers);
     let header = |text: &str| HeaderValue::from_str(text).map_err(ApiError::internal);
     headers.insert("x-forwarded-uri", header(&join(&links.prefix, &escaped))?);
@@ -226,9 +234,7 @@ fn escape(path: &str) -> String {
 /// The answer as the client gets it.
 async fn answered(answer: Response<Incoming>, links: &Links) -> Result<Response<Body>> {
     let (mut parts, body) = answer.into_parts();
-    for name in HOP {
-        parts.headers.remove(*name);
-    }
+    remove_hop_headers(&mut parts.headers);
     // Whom the server lets read answers, it says itself.
     let cross: Vec<_> =
         parts.headers.keys().filter(|name| name.as_str().starts_with("access-control-")).cloned().collect();

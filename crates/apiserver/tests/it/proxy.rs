@@ -89,10 +89,16 @@ async fn answer(who: String, mut request: Request<Incoming>) -> Result<Response<
                 "secrets": [header("authorization"), header("impersonate-user"), header("impersonate-extra-a"),
                     header("x-remote-user"), header("x-remote-uid"), header("x-remote-group"),
                     header("x-remote-extra-a"), header("x-login")],
+                "hop": [header("x-hop"), header("x-other"), header("keep-alive"), header("te")],
             });
             let sent = request.into_body().collect().await.unwrap().to_bytes();
             let told = format!("{told}\n{}", String::from_utf8_lossy(&sent));
-            response.status(418).body(told.into())
+            response
+                .status(418)
+                .header("connection", "X-Gone")
+                .header("x-gone", "1")
+                .header("x-kept", "1")
+                .body(told.into())
         }
     };
     Ok(response.unwrap())
@@ -137,12 +143,18 @@ async fn a_request_reaches_the_pod_as_it_was_sent() {
     let request =
         request.header("x-remote-user", "root").header("x-remote-uid", "0").header("x-login", "root");
     let request = request.header("x-remote-group", "system:masters").header("x-remote-extra-a", "b");
-    let (asked, sent) = told(&cluster.send(request.body(body("hello")).unwrap()).await);
+    let request = request.header("connection", "close, X-Hop").header("connection", "x-other");
+    let request =
+        request.header("x-hop", "1").header("x-other", "1").header("keep-alive", "1").header("te", "gzip");
+    let answer = cluster.send(request.body(body("hello")).unwrap()).await;
+    assert!(answer.headers.contains_key("x-kept") && !answer.headers.contains_key("x-gone"));
+    let (asked, sent) = told(&answer);
     assert_eq!(sent, "hello");
     assert_eq!(
         asked,
         json!({ "who": "default/p:9", "method": "PUT", "uri": "/a%20b/c/?x=%2Fy&timeout=1", "accept": "image/png",
-            "host": "api", "forwarded": format!("{CORE}/pods/p:9/proxy/a%20b/c/"), "secrets": vec![Value::Null; 8] })
+            "host": "api", "forwarded": format!("{CORE}/pods/p:9/proxy/a%20b/c/"), "secrets": vec![Value::Null; 8],
+            "hop": [null, null, null, null] })
     );
     // The first port that the pod names.
     let (asked, _) = told(&cluster.get(&format!("{CORE}/pods/p/proxy/")).await);
@@ -174,6 +186,29 @@ async fn a_service_leads_to_a_pod_that_is_ready() {
     }
     // The port has a name, so the nameless one is another.
     cluster.get(&format!("{CORE}/services/s/proxy/")).await.expect(503);
+}
+
+/// kube-apiserver's rule for an endpoint (`isValidAddress`): a pod of the same namespace that has the address.
+#[tokio::test]
+async fn an_endpoint_that_is_not_its_pods_address_is_not_asked() {
+    let cluster = cluster().await;
+    let other =
+        json!({ "metadata": { "name": "other" }, "spec": { "containers": [{ "name": "c", "image": "i" }] } });
+    cluster.post(&format!("{CORE}/pods"), &other).await.expect(201);
+    let at = |ip: &str, namespace: &str, name: &str| {
+        let pod = json!({ "kind": "Pod", "namespace": namespace, "name": name });
+        json!({ "addresses": [{ "ip": ip, "targetRef": pod }], "ports": [{ "port": 7, "name": "web" }] })
+    };
+    let subsets = [
+        at("10.244.0.8", "default", "p"),
+        at("10.244.0.9", "default", "other"),
+        at("10.244.0.9", "default", "none"),
+        at("10.244.0.9", "kube-system", "p"),
+    ];
+    let endpoints = json!({ "metadata": { "name": "s" }, "subsets": subsets });
+    cluster.post(&format!("{CORE}/endpoints"), &endpoints).await.expect(201);
+    let refused = cluster.get(&format!("{CORE}/services/s:80/proxy/")).await.expect(503);
+    assert_eq!(refused["message"], "no endpoints available for service \"s\"");
 }
 
 #[tokio::test]

@@ -2,10 +2,12 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use setpoint_node::process::image::ImageTable;
+use setpoint_node::process::plain_file;
 
 /// Reads `--images`.
 pub fn image_table(file: Option<&Path>) -> Result<ImageTable> {
@@ -100,8 +102,10 @@ fn sweep(home: &Path) {
         if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
             continue;
         }
-        // One without a lock file is being made this moment; one that cannot be opened is another user's.
-        if let Ok(lock) = File::open(entry.path().join(LOCK))
+        // One without a lock file is being made this moment. Every user may write here: a pipe in the place of the
+        // lock would hold the start up.
+        if is_own_folder(&entry.path())
+            && let Ok((lock, _)) = plain_file::open(&entry.path().join(LOCK))
             && lock.try_lock().is_ok()
         {
             let _ = fs::remove_dir_all(entry.path());
@@ -109,9 +113,29 @@ fn sweep(home: &Path) {
     }
 }
 
+/// Whether this is a folder, and of the user who asks.
+fn is_own_folder(path: &Path) -> bool {
+    let user = nix::unistd::geteuid().as_raw();
+    fs::symlink_metadata(path).is_ok_and(|facts| facts.is_dir() && facts.uid() == user)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pipe_of_another_user_does_not_hold_the_start_up() {
+        let home = tempfile::tempdir().unwrap();
+        for name in ["pipe", "link"] {
+            fs::create_dir(home.path().join(format!("{PREFIX}{name}"))).unwrap();
+        }
+        let lock = |name: &str| home.path().join(format!("{PREFIX}{name}")).join(LOCK);
+        nix::unistd::mkfifo(&lock("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        fs::write(home.path().join("target"), "").unwrap();
+        std::os::unix::fs::symlink(home.path().join("target"), lock("link")).unwrap();
+        sweep(home.path());
+        assert!(lock("pipe").exists() && lock("link").exists(), "neither has an owner who is gone");
+    }
 
     #[test]
     fn a_folder_goes_when_its_owner_is_gone_and_not_before() {

@@ -1,6 +1,6 @@
 //! Whom a proxied request is for.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde_json::Value;
 use setpoint_api::Random;
@@ -87,13 +87,17 @@ pub fn of_service(
         port = named.to_owned();
     }
     let mut found = service::ready(snapshot, namespace, name, &port);
-    // Others may write endpoints too: only pods are behind a proxy.
-    found.retain(|endpoint| endpoint.pod.as_ref().is_some_and(|pod| pod.namespace == namespace));
-    if found.is_empty() {
-        return Err(ApiError::unavailable(format!("no endpoints available for service \"{name}\"")));
+    // Others may write endpoints too: only pods are behind a proxy, at addresses of theirs.
+    while !found.is_empty() {
+        let at = random.below(found.len() as u64);
+        let endpoint = found.swap_remove(usize::try_from(at).unwrap_or(0));
+        if let Some(pod) = service::pod_behind(snapshot, namespace, &endpoint)
+            && check_address(&endpoint.host).is_ok()
+        {
+            return Ok(Endpoint { pod: Some(pod), ..endpoint });
+        }
     }
-    let at = random.below(found.len() as u64);
-    Ok(found.swap_remove(usize::try_from(at).unwrap_or(0)))
+    Err(ApiError::unavailable(format!("no endpoints available for service \"{name}\"")))
 }
 
 /// A port of a node beside its kubelet's.
@@ -104,14 +108,39 @@ pub fn of_node(address: &str, wanted: &Wanted<'_>) -> Result<Endpoint> {
 
 /// Nothing leads back to the host of the server.
 fn check_address(address: &str) -> Result<()> {
-    let allowed = address.parse::<IpAddr>().is_ok_and(|address| {
-        let link_local = match address {
-            IpAddr::V4(address) => address.is_link_local() || address.is_broadcast(),
-            IpAddr::V6(address) => address.is_unicast_link_local(),
-        };
-        !(address.is_unspecified() || address.is_loopback() || address.is_multicast() || link_local)
-    });
-    if allowed { Ok(()) } else { Err(ApiError::bad_request("address not allowed")) }
+    match address.parse() {
+        Ok(address) if is_global(address) => Ok(()),
+        _ => Err(ApiError::bad_request("address not allowed")),
+    }
+}
+
+/// Whether an address is one of a host other than this, also where it is a form of an IPv4 address.
+fn is_global(address: IpAddr) -> bool {
+    let address = match address {
+        IpAddr::V6(address) => embedded(address).map_or(IpAddr::V6(address), IpAddr::V4),
+        address => address,
+    };
+    let is_special = match address {
+        // The whole of 0.0.0.0/8 is this host, whichever address of it a kernel takes for itself.
+        IpAddr::V4(address) => address.is_link_local() || address.is_broadcast() || address.octets()[0] == 0,
+        IpAddr::V6(address) => address.is_unicast_link_local(),
+    };
+    !(address.is_unspecified() || address.is_loopback() || address.is_multicast() || is_special)
+}
+
+/// The IPv4 address that an IPv6 address stands for: mapped (`::ffff:0:0/96`), translated (`::ffff:0:0:0/96`),
+/// compatible (`::/96`), behind a gateway (`64:ff9b::/96`), or in a tunnel (`2002::/16`).
+fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    let join = |high: u16, low: u16| Ipv4Addr::from(u32::from(high) << 16 | u32::from(low));
+    match address.segments() {
+        // The unspecified address and the loopback address are their own.
+        [0, 0, 0, 0, 0, 0, 0, 0 | 1] => None,
+        [0, 0, 0, 0, 0, 0 | 0xffff, high, low]
+        | [0, 0, 0, 0, 0xffff, 0, high, low]
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
+        | [0x2002, high, low, ..] => Some(join(high, low)),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -133,6 +162,44 @@ mod tests {
         ] {
             let read = Wanted::read(id, "pod");
             assert_eq!(read.ok().map(|wanted| (wanted.name, wanted.port, wanted.tls)), expected, "{id}");
+        }
+    }
+
+    #[test]
+    fn no_form_of_an_address_leads_to_the_host_of_the_server() {
+        // Go's IsGlobalUnicast, which kube-apiserver asks, and the forms of IPv4 addresses that it does not know.
+        for refused in [
+            "",
+            "localhost",
+            "127.0.0.1",
+            "127.9.9.9",
+            "0.0.0.0",
+            "0.1.2.3",
+            "169.254.169.254",
+            "224.0.0.1",
+            "255.255.255.255",
+            "::",
+            "::1",
+            "fe80::1",
+            "ff02::1",
+            "::ffff:127.0.0.1",
+            "::ffff:7f00:1",
+            "::ffff:169.254.169.254",
+            "::ffff:0.0.0.0",
+            "::ffff:0:127.0.0.1",
+            "::127.0.0.1",
+            "64:ff9b::7f00:1",
+            "64:ff9b::169.254.169.254",
+            "2002:7f00:1::",
+            "127.1",
+            "0x7f000001",
+        ] {
+            assert!(check_address(refused).is_err(), "{refused}");
+        }
+        for allowed in
+            ["10.244.0.9", "192.168.0.1", "203.0.113.9", "fd00::1", "2001:db8::1", "::ffff:10.0.0.1"]
+        {
+            assert!(check_address(allowed).is_ok(), "{allowed}");
         }
     }
 

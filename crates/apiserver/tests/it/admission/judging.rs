@@ -29,6 +29,35 @@ async fn a_refusal_is_answered_as_the_webhook_put_it() {
     cluster.post(MAPS, &map("a", json!({}))).await.expect(418);
 }
 
+/// Whoever writes endpoints names pods; only an address of theirs leads to them.
+#[tokio::test]
+async fn an_endpoint_that_is_not_its_pods_address_leads_to_no_pod() {
+    let hook = Hook::start().await;
+    let port = hook.port;
+    let cluster = start_with(|options| options.nodes = Some(Arc::new(Node(port)))).await;
+    let core = "/api/v1/namespaces/default";
+    let pod = json!({"metadata": {"name": "hook-0"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    cluster.post(&format!("{core}/pods"), &pod).await.expect(201);
+    let service = json!({"metadata": {"name": "hook"}, "spec": {"ports": [{"port": 443}]}});
+    cluster.post(&format!("{core}/services"), &service).await.expect(201);
+    let service = json!({"namespace": "default", "name": "hook", "path": "/deny"});
+    let client =
+        json!({"clientConfig": {"service": service, "caBundle": hook.ca_bundle}, "timeoutSeconds": 1});
+    validating(&cluster, "v", &[with(hook.at("/deny"), client)]).await;
+    let pod = json!({"kind": "Pod", "namespace": "default", "name": "hook-0"});
+    let endpoints = json!({"metadata": {"name": "hook"}, "subsets": [
+        {"addresses": [{"ip": "203.0.113.9", "targetRef": pod}], "ports": [{"port": 9443}]}]});
+    cluster.post(&format!("{core}/endpoints"), &endpoints).await.expect(201);
+    cluster.post(MAPS, &map("a", json!({}))).await.expect(500);
+    assert_eq!(hook.requests().len(), 0, "the hook was not asked");
+    let address = json!({"status": {"podIP": "203.0.113.9", "podIPs": [{"ip": "203.0.113.9"}]}});
+    cluster
+        .patch(&format!("{core}/pods/hook-0/status"), "application/merge-patch+json", &address)
+        .await
+        .expect(200);
+    cluster.post(MAPS, &map("a", json!({}))).await.expect(418);
+}
+
 /// In kube-apiserver 1.37's words.
 #[tokio::test]
 async fn a_webhook_that_fails_is_waited_for_or_not_as_its_policy_says() {
