@@ -390,5 +390,9 @@ fn corrupt(failed: &Unreadable, key: &str) -> String {
     )
 }
 
+/// What kube-apiserver says, as plain text, when it handles as many requests as it may.
+pub(crate) const TOO_MANY_IN_FLIGHT: (StatusCode, &str) =
+    (StatusCode::TOO_MANY_REQUESTS, "Too many requests, please try again later.\n");
+
 /// What Go's mux says about a path that nobody registered.
 pub(crate) const UNKNOWN_PATH: (StatusCode, &str) = (StatusCode::NOT_FOUND, "404 page not found\n");

@@ -31,6 +31,7 @@ pub mod pki;
 mod protobuf;
 pub mod registry;
 pub mod request;
+mod request_limits;
 mod respond;
 mod route;
 mod serve;

@@ -58,6 +58,12 @@ pub struct Options {
     pub ca_certificate: Option<String>,
     /// Descriptions of built-in types, for `kubectl explain`. They are asked for when a document is made.
     pub prose: Option<Prose>,
+    /// How long a request may take that is not a long-running one.
+    pub request_timeout: Duration,
+    /// The most reads that are under way at once; further ones are answered 429.
+    pub max_requests_in_flight: usize,
+    /// The most changes that are under way at once; further ones are answered 429.
+    pub max_mutating_requests_in_flight: usize,
     /// A new cluster begins with a default StorageClass `standard` of this provisioner.
     pub storage_provisioner: Option<String>,
 }
@@ -88,6 +94,9 @@ impl Options {
             kubelet_tls: None,
             ca_certificate: None,
             prose: None,
+            request_timeout: Duration::from_secs(60),
+            max_requests_in_flight: 400,
+            max_mutating_requests_in_flight: 200,
             storage_provisioner: None,
         }
     }

@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use serde_json::Value;
 
-use crate::error::{ApiError, BAD_PATH, Result};
+use crate::error::{ApiError, BAD_PATH, Result, TOO_MANY_IN_FLIGHT};
 use crate::header::first;
 use crate::negotiate::{Format, JSON, Negotiated};
 use crate::server::Body;
@@ -110,6 +110,23 @@ pub fn error(error: &ApiError, negotiated: Negotiated) -> Response<Body> {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
     warn(response.headers_mut(), error.warnings());
+    response
+}
+
+/// An error that was found before anybody looked what is asked for.
+pub(crate) fn refusal(refused: &ApiError, negotiated: Negotiated) -> Response<Body> {
+    let mut response = error(refused, negotiated);
+    if refused.is_forbidden() {
+        response.headers_mut().insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    }
+    response
+}
+
+/// The answer to a request for which there is no place.
+pub(crate) fn too_many() -> Response<Body> {
+    let (code, said) = TOO_MANY_IN_FLIGHT;
+    let mut response = text(code, said);
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
     response
 }
 

@@ -10,6 +10,7 @@ use crate::error::{ApiError, Result};
 use crate::negotiate::{Form, Format, Offer, negotiate};
 use crate::registry::Resource;
 use crate::request::{Query, RequestInfo};
+use crate::request_limits::{Work, work};
 use crate::server::{Ask, Body, Server};
 use crate::{body, discovery, health, message, openapi, respond, statusz, subresource, verb, version};
 
@@ -57,6 +58,7 @@ pub(crate) async fn route(
         resource,
         user,
         headers: parts.headers.clone(),
+        work: Work::of(&parts.extensions),
         negotiated,
         conversions: converts.then(Arc::default),
         reviews,
@@ -137,18 +139,21 @@ fn table_options(info: &RequestInfo) -> Result<()> {
 async fn dispatch(ask: Ask, request_body: Body) -> Result<Response<Body>> {
     match ask.info.verb.as_str() {
         "get" => verb::get::get(&ask).await,
-        "list" => verb::list::list(&ask).await,
+        "list" => work(&ask, 0, Box::pin(verb::list::list(&ask))).await,
         "watch" => verb::watch::watch(&ask).await,
         verb => {
             let bytes = body::read(request_body).await?;
-            match verb {
-                "create" => verb::create::create(&ask, &bytes).await,
-                "update" => verb::update::update(&ask, &bytes).await,
-                "patch" => verb::patch::patch(&ask, &bytes).await,
-                "delete" => verb::delete::delete(&ask, &bytes).await,
-                "deletecollection" => verb::deletecollection::deletecollection(&ask, &bytes).await,
-                _ => Err(ApiError::method_not_allowed()),
-            }
+            let write = async {
+                match verb {
+                    "create" => verb::create::create(&ask, &bytes).await,
+                    "update" => verb::update::update(&ask, &bytes).await,
+                    "patch" => verb::patch::patch(&ask, &bytes).await,
+                    "delete" => verb::delete::delete(&ask, &bytes).await,
+                    "deletecollection" => verb::deletecollection::deletecollection(&ask, &bytes).await,
+                    _ => Err(ApiError::method_not_allowed()),
+                }
+            };
+            work(&ask, bytes.len(), Box::pin(write)).await
         }
     }
 }

@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::auth::{Caller, ClientCertificate};
 use crate::pki::ServingTls;
+use crate::request_limits::FromSocket;
 use crate::server::{Body, BoxError, Known, Server};
 
 mod descriptors;
@@ -72,6 +73,7 @@ struct Link {
     has_streams: AtomicBool,
     /// An answer left a body unread.
     lingers: Arc<AtomicBool>,
+    is_socket: bool,
 }
 
 impl Link {
@@ -118,7 +120,7 @@ impl Server {
     }
 
     async fn accept(self, socket: TcpStream, seat: Seat, tls: ServingTls, shutdown: CancellationToken) {
-        let link = Link { seat: Mutex::new(Some(seat)), ..Link::default() };
+        let link = Link { seat: Mutex::new(Some(seat)), is_socket: true, ..Link::default() };
         let acceptor = TlsAcceptor::from(tls.config.clone());
         let _ = socket.set_nodelay(true);
         let socket = Stalling::new(socket, link.lingers.clone());
@@ -230,7 +232,10 @@ async fn answer(server: &Server, caller: Caller, link: &Link, request: Request<I
     link.has_streams.store(is_stream, Ordering::Relaxed);
     room().await;
     let is_expected = request.headers().contains_key(EXPECT);
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
+    if link.is_socket {
+        parts.extensions.insert(FromSocket);
+    }
     let (body, left) = unread::lend(body.map_err(BoxError::from).boxed_unsync());
     let mut response = server.handle(caller, Request::from_parts(parts, body)).await;
     if response.extensions_mut().remove::<Known>().is_some() {

@@ -12,6 +12,7 @@ use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use setpoint_api::Random;
 use setpoint_store::{Store, TxnError, WriteError};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -26,7 +27,8 @@ use crate::negotiate::{Form, Format, Negotiated, Offer, negotiate, wants_pretty}
 use crate::options::Options;
 use crate::registry::Registry;
 use crate::request::{Query, RequestInfo, is_escaped_well};
-use crate::{bootstrap, respond, route};
+use crate::request_limits::{Deadline, Limits, Work};
+use crate::{bootstrap, request_limits, respond, route};
 
 /// What goes wrong inside a body while it is read or written.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -57,6 +59,9 @@ pub(crate) struct Inner {
     pub(crate) options: Options,
     pub(crate) registry: Registry,
     pub(crate) webhooks: Configured,
+    /// Room for the answers of webhooks.
+    pub(crate) webhook_room: Arc<Semaphore>,
+    pub(crate) limits: Limits,
     pub(crate) metrics: Metrics,
     pub(crate) discovery: crate::discovery::Cache,
     pub(crate) kept: Kept,
@@ -85,9 +90,11 @@ impl Server {
         Ok(Server(Arc::new(Inner {
             kept: Kept::new(options.kept_protobuf),
             started: options.clock.now(),
+            limits: Limits::new(&options),
             options,
             registry,
             webhooks,
+            webhook_room: crate::webhook::server_room(),
             metrics: Metrics::default(),
             discovery: crate::discovery::Cache::default(),
             advertised: OnceLock::new(),
@@ -108,7 +115,7 @@ impl Server {
     }
 
     /// Answers one request.
-    pub async fn handle(&self, caller: Caller, mut request: Request<Body>) -> Response<Body> {
+    pub async fn handle(&self, caller: Caller, request: Request<Body>) -> Response<Body> {
         let began = Instant::now();
         if !is_escaped_well(request.uri().path()) {
             return respond::bad_path();
@@ -117,30 +124,65 @@ impl Server {
         let audit_id = audit_id(&request, &self.0.options);
         let refusal = error_format(request.headers(), &info.query);
         let _in_flight = self.0.metrics.enter(&info);
-        let mut response = match self.identify(&caller, &info, request.headers()).await {
-            Ok(user) => {
-                let is_known = !user.is_in(UNAUTHENTICATED);
-                authn::remove_credentials(&self.0.options, request.headers_mut());
-                // A defect in one request is one request's failure.
-                let routed = AssertUnwindSafe(route::route(self, user, info.clone(), request));
-                let routed = routed.catch_unwind().await.unwrap_or_else(|_| Err(ApiError::panicked(&info)));
-                let mut response = routed.unwrap_or_else(|error| respond::error(&error, refusal));
-                if is_known {
-                    response.extensions_mut().insert(Known);
-                }
-                response
+        let mut response = match request_limits::timeout(&info, self.0.options.request_timeout) {
+            Ok(timeout) => {
+                let deadline = timeout.map(|timeout| began + timeout);
+                self.answer_by(deadline, &caller, &info, request, refusal).await
             }
-            Err(error) => {
-                let mut response = respond::error(&error, refusal);
-                if error.is_forbidden() {
-                    let value = HeaderValue::from_static("nosniff");
-                    response.headers_mut().insert("x-content-type-options", value);
-                }
-                response
-            }
+            Err(error) => respond::error(&error, refusal),
         };
         response.headers_mut().insert("audit-id", audit_id);
         self.0.metrics.record(&info, self.is_served(&info), response.status(), began.elapsed());
+        response
+    }
+
+    /// Answers a request, or says after the deadline that it took too long. What it had begun is dropped then.
+    async fn answer_by(
+        &self,
+        deadline: Option<Instant>,
+        caller: &Caller,
+        info: &RequestInfo,
+        mut request: Request<Body>,
+        refusal: Negotiated,
+    ) -> Response<Body> {
+        let Some(deadline) = deadline else { return self.answer(caller, info, request, refusal).await };
+        request.extensions_mut().insert(Deadline(deadline));
+        let answer = Box::pin(self.answer(caller, info, request, refusal));
+        match tokio::time::timeout_at(deadline, answer).await {
+            Ok(response) => response,
+            // kube-apiserver answers this in JSON whatever the client accepts.
+            Err(_) => {
+                let json = Negotiated { format: Format::Json, form: Form::Whole, pretty: false };
+                respond::error(&ApiError::timeout(), json)
+            }
+        }
+    }
+
+    async fn answer(
+        &self,
+        caller: &Caller,
+        info: &RequestInfo,
+        mut request: Request<Body>,
+        refusal: Negotiated,
+    ) -> Response<Body> {
+        let options = &self.0.options;
+        let user = match self.identify(caller, info, request.headers()).await {
+            Ok(user) => user,
+            Err(error) => return respond::refusal(&error, refusal),
+        };
+        let Ok(_place) = self.0.limits.enter(info, &user) else { return respond::too_many() };
+        if let Err(error) = authz::authorize_request(options, &options.store.snapshot(), &user, info) {
+            return respond::refusal(&error, refusal);
+        }
+        authn::remove_credentials(options, request.headers_mut());
+        let is_known = !user.is_in(UNAUTHENTICATED);
+        // A defect in one request is one request's failure.
+        let routed = AssertUnwindSafe(route::route(self, user, info.clone(), request));
+        let routed = routed.catch_unwind().await.unwrap_or_else(|_| Err(ApiError::panicked(info)));
+        let mut response = routed.unwrap_or_else(|error| respond::error(&error, refusal));
+        if is_known {
+            response.extensions_mut().insert(Known);
+        }
         response
     }
 
@@ -152,7 +194,7 @@ impl Server {
         })
     }
 
-    /// Who asks, on whose behalf, and whether they may.
+    /// Who asks, or on whose behalf.
     async fn identify(&self, caller: &Caller, info: &RequestInfo, headers: &HeaderMap) -> Result<UserInfo> {
         let options = &self.0.options;
         let snapshot = options.store.snapshot();
@@ -160,9 +202,7 @@ impl Server {
         if let Some(secret) = &secret {
             legacy::note_use(self, secret).await;
         }
-        let user = impersonate::impersonate(options, &snapshot, user, headers, info)?;
-        authz::authorize_request(options, &snapshot, &user, info)?;
-        Ok(user)
+        impersonate::impersonate(options, &snapshot, user, headers, info)
     }
 
     /// Waits a little for a version that a client saw elsewhere.
@@ -271,6 +311,7 @@ pub(crate) struct Ask {
     pub(crate) resource: Arc<crate::registry::Resource>,
     pub(crate) user: UserInfo,
     pub(crate) headers: http::HeaderMap,
+    pub(crate) work: Work,
     pub(crate) negotiated: crate::negotiate::Negotiated,
     /// What a webhook converted for this request; none where versions differ in name only.
     pub(crate) conversions: Option<Arc<Conversions>>,

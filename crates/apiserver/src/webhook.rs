@@ -8,21 +8,27 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HOST, USER_AGENT};
 use http::{Request, StatusCode, Uri};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::Full;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use serde_json::Value;
+use tokio::sync::Semaphore;
 
 use crate::dial::{Endpoint, dial};
 use crate::server::Server;
 use crate::service;
 
+mod answer;
 mod trust;
 
-/// The longest answer.
-const MAX_ANSWER: usize = 64 * 1024 * 1024;
+pub(crate) use answer::server_room;
+use answer::{Answer, Room};
+
+/// Calls to one webhook at once; one more waits within its own time. Fewer than writes that may be under way, so that
+/// a webhook that hangs, or calls itself through this API, leaves places for other requests.
+const MAX_CALLS: usize = 100;
 /// Connections kept for the next call; those beyond are closed.
 const IDLE: usize = 8;
 
@@ -47,6 +53,8 @@ pub(crate) struct Webhook {
     authority: Vec<u8>,
     tls: OnceLock<Result<Arc<ClientConfig>, String>>,
     idle: Mutex<Vec<SendRequest<Full<Bytes>>>>,
+    calls: Semaphore,
+    room: Room,
 }
 
 impl std::fmt::Debug for Webhook {
@@ -71,7 +79,14 @@ impl Webhook {
         let authority = STANDARD.decode(text("/caBundle")).unwrap_or_default();
         let blank = authority.iter().all(u8::is_ascii_whitespace);
         let authority = if blank { Vec::new() } else { authority };
-        Webhook { place, authority, tls: OnceLock::new(), idle: Mutex::default() }
+        Webhook {
+            place,
+            authority,
+            tls: OnceLock::new(),
+            idle: Mutex::default(),
+            calls: Semaphore::new(MAX_CALLS),
+            room: answer::room(),
+        }
     }
 
     /// Posts JSON and reads JSON, or says why not in the words of Go's client.
@@ -86,16 +101,17 @@ impl Webhook {
         let asked =
             tokio::time::timeout(patience.time, self.ask(server, &url, body.to_string().into())).await;
         let (status, answer) = asked.map_err(|_| failed(patience.exceeded.to_owned()))?.map_err(failed)?;
+        let bytes = &answer.bytes;
         if !status.is_success() {
-            return Err(said(&answer).unwrap_or_else(|| refusal(status)));
+            return Err(said(bytes).unwrap_or_else(|| refusal(status)));
         }
-        if answer.is_empty() {
+        if bytes.is_empty() {
             let code = status.as_u16();
             return Err(format!(
                 "0-length response with status code: {code} and content type: application/json"
             ));
         }
-        serde_json::from_slice(&answer)
+        serde_json::from_slice(bytes)
             .map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))
     }
 
@@ -115,7 +131,9 @@ impl Webhook {
         text.parse().map_err(|_| format!("{text} is no URL"))
     }
 
-    async fn ask(&self, server: &Server, url: &Uri, body: Bytes) -> Result<(StatusCode, Bytes), String> {
+    async fn ask(&self, server: &Server, url: &Uri, body: Bytes) -> Result<(StatusCode, Answer), String> {
+        let _call = self.calls.acquire().await.map_err(|error| error.to_string())?;
+        let limit = answer::limit(body.len());
         let request = |body: Bytes| {
             Request::post(url.path_and_query().map_or("/", |path| path.as_str()))
                 .header(HOST, url.authority().map_or("", |authority| authority.as_str()))
@@ -129,26 +147,28 @@ impl Webhook {
         if let Some(mut kept) = self.kept()
             && let Ok(response) = kept.send_request(request(body.clone())?).await
         {
-            return self.read_answer(kept, response).await;
+            return self.read_answer(server, kept, response, limit).await;
         }
         let mut sender = self.dial(server, url).await?;
         let response = sender.send_request(request(body)?).await.map_err(|error| error.to_string())?;
-        self.read_answer(sender, response).await
+        self.read_answer(server, sender, response, limit).await
     }
 
     async fn read_answer(
         &self,
+        server: &Server,
         sender: SendRequest<Full<Bytes>>,
         response: http::Response<hyper::body::Incoming>,
-    ) -> Result<(StatusCode, Bytes), String> {
+        limit: usize,
+    ) -> Result<(StatusCode, Answer), String> {
         let status = response.status();
-        let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
-        let body = body.map_err(|error| error.to_string())?.to_bytes();
+        let rooms = [&self.room, &server.0.webhook_room];
+        let answer = answer::read(response.into_body(), limit, rooms).await?;
         let mut idle = self.idle.lock().expect("no holder of this lock panics");
         if idle.len() < IDLE && !sender.is_closed() {
             idle.push(sender);
         }
-        Ok((status, body))
+        Ok((status, answer))
     }
 
     fn kept(&self) -> Option<SendRequest<Full<Bytes>>> {

@@ -441,6 +441,8 @@ async fn attempt<T>(
 ) -> Result<(T, Vec<Arc<Event>>)> {
     let store = ask.server.store();
     let mut complete = |snapshot: &Snapshot, txn: &mut Txn| {
+        // What loses races again and again ends with its request.
+        ask.work.check()?;
         let decided = decide(snapshot, txn);
         match &ask.conversions {
             Some(conversions) if conversions.is_missing() => Err(ApiError::not_converted()),

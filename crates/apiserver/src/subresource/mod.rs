@@ -150,9 +150,12 @@ async fn whole(ask: &Ask, request: Request<Body>) -> Result<Response<Body>> {
         return verb::get::get(ask).await;
     }
     let bytes = body::read(request.into_body()).await?;
-    match ask.info.verb.as_str() {
-        "update" => verb::update::update(ask, &bytes).await,
-        "patch" => verb::patch::patch(ask, &bytes).await,
-        _ => Err(ApiError::method_not_allowed()),
-    }
+    let write = async {
+        match ask.info.verb.as_str() {
+            "update" => verb::update::update(ask, &bytes).await,
+            "patch" => verb::patch::patch(ask, &bytes).await,
+            _ => Err(ApiError::method_not_allowed()),
+        }
+    };
+    crate::request_limits::work(ask, bytes.len(), Box::pin(write)).await
 }

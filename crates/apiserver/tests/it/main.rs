@@ -18,6 +18,7 @@ mod proxy;
 mod quotas;
 mod reads;
 mod relays;
+mod request_limits;
 mod tokens;
 mod watches;
 mod webhook;

@@ -1,5 +1,6 @@
 //! A webhook over TLS, inside the test, that does what its path says.
 
+use std::convert::Infallible;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 
@@ -7,8 +8,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
@@ -93,7 +95,7 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, state: Arc<State>)
 async fn answer(
     request: Request<Incoming>,
     state: Arc<State>,
-) -> Result<Response<Full<Bytes>>, hyper::Error> {
+) -> Result<Response<UnsyncBoxBody<Bytes, Infallible>>, hyper::Error> {
     let path = request.uri().path().to_owned();
     let body = request.into_body().collect().await?.to_bytes();
     let review: Value = serde_json::from_slice(&body).unwrap();
@@ -121,6 +123,9 @@ async fn answer(
             response["allowed"] = json!(false);
             response["status"] = json!({"message": "no way", "code": 418, "reason": "Teapot"});
         }
+        "/grant" => patch(json!([{"op": "add", "path": "/rules", "value": [
+            {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]}])),
+        "/long" => response["warnings"] = json!(["x".repeat(5 << 20)]),
         "/warn" => response["warnings"] = json!(["careful"]),
         "/uid" => response["uid"] = json!("another"),
         _ => {}
@@ -129,6 +134,18 @@ async fn answer(
     state.asked.lock().unwrap().push((path.clone(), review));
     match path.as_str() {
         "/silent" => std::future::pending().await,
+        "/drip" => {
+            let drop = || Ok(Frame::data(Bytes::from_static(b" ")));
+            let drops = futures::stream::unfold((), move |()| async move {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+                Some((drop(), ()))
+            });
+            return Ok(Response::new(StreamBody::new(drops).boxed_unsync()));
+        }
+        "/redirect" => {
+            let response = Response::builder().status(307).header("location", "/label");
+            return Ok(response.body(Full::default().boxed_unsync()).unwrap());
+        }
         "/gate" => {
             state.arrived.notify_one();
             state.release.notified().await;
@@ -136,7 +153,7 @@ async fn answer(
         _ => {}
     }
     let answer = json!({"kind": "AdmissionReview", "apiVersion": api_version, "response": response});
-    Ok(Response::new(Full::new(answer.to_string().into())))
+    Ok(Response::new(Full::new(answer.to_string().into()).boxed_unsync()))
 }
 
 const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";

@@ -1,6 +1,7 @@
 //! Admission webhooks, called over TLS, and policies.
 
-mod hook;
+mod bounds;
+pub mod hook;
 mod judging;
 mod matching;
 mod mutating;

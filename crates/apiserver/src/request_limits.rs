@@ -1,0 +1,286 @@
+//! How long a request may take, how many may be under way, and on which thread a heavy one is answered.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::ready;
+use std::time::Duration;
+
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+use tokio_util::sync::PollSemaphore;
+
+use crate::auth::{MASTERS, UserInfo};
+use crate::error::{ApiError, Result};
+use crate::negotiate::{Form, Format};
+use crate::options::Options;
+use crate::request::RequestInfo;
+use crate::server::Ask;
+
+/// Bodies and objects up to this length are quick to handle on the thread that reads connections.
+const QUICK: usize = 64 * 1024;
+/// Heavy requests that are worked on at the same moment. The others wait, and nobody waits for them.
+const MAX_HEAVY: usize = 4;
+
+/// Requests under way.
+pub(crate) struct Limits {
+    reading: Arc<Semaphore>,
+    mutating: Arc<Semaphore>,
+    heavy: Arc<Semaphore>,
+}
+
+/// All places for such requests are taken.
+#[derive(Debug)]
+pub(crate) struct TooMany;
+
+impl Limits {
+    pub(crate) fn new(options: &Options) -> Self {
+        Limits {
+            reading: Arc::new(Semaphore::new(options.max_requests_in_flight)),
+            mutating: Arc::new(Semaphore::new(options.max_mutating_requests_in_flight)),
+            heavy: Arc::new(Semaphore::new(MAX_HEAVY)),
+        }
+    }
+
+    /// A place among the requests under way, or `None` where the request needs none: it is a long-running one, or an
+    /// administrator's for whom there is no place left.
+    ///
+    /// # Errors
+    /// All places are taken.
+    pub(crate) fn enter(
+        &self,
+        info: &RequestInfo,
+        user: &UserInfo,
+    ) -> std::result::Result<Option<OwnedSemaphorePermit>, TooMany> {
+        if is_long_running(info) {
+            return Ok(None);
+        }
+        // kube-apiserver counts whatever is no read as a change, unknown verbs too.
+        let reads = matches!(info.verb.as_str(), "get" | "list" | "watch");
+        let places = if reads { &self.reading } else { &self.mutating };
+        match places.clone().try_acquire_owned() {
+            Ok(place) => Ok(Some(place)),
+            Err(_) if user.is_in(MASTERS) => Ok(None),
+            Err(_) => Err(TooMany),
+        }
+    }
+}
+
+/// Whether a request may take as long as it likes, as kube-apiserver has it.
+pub(crate) fn is_long_running(info: &RequestInfo) -> bool {
+    const SUBRESOURCES: [&str; 5] = ["attach", "exec", "proxy", "log", "portforward"];
+    matches!(info.verb.as_str(), "watch" | "proxy")
+        || (info.is_resource && SUBRESOURCES.contains(&info.subresource.as_str()))
+}
+
+/// How long a request may take; none for a long-running one. A client may ask for less than `most`.
+pub(crate) fn timeout(info: &RequestInfo, most: Duration) -> Result<Option<Duration>> {
+    if is_long_running(info) {
+        return Ok(None);
+    }
+    let Some(text) = info.query.get("timeout") else { return Ok(Some(most)) };
+    let wanted = go_duration(text).map_err(|why| {
+        ApiError::bad_request(format!("invalid timeout specified in the request URL - {why}"))
+    })?;
+    Ok(Some(wanted.filter(|wanted| !wanted.is_zero() && *wanted < most).unwrap_or(most)))
+}
+
+/// A duration as Go reads it; none if it is negative. The error is Go's.
+fn go_duration(text: &str) -> std::result::Result<Option<Duration>, String> {
+    let quoted = || setpoint_api::cause::quote(text);
+    let invalid = || format!("time: invalid duration {}", quoted());
+    let (negative, mut rest) = match text.strip_prefix(['-', '+']) {
+        Some(rest) => (text.starts_with('-'), rest),
+        None => (false, text),
+    };
+    if rest == "0" {
+        return Ok(Some(Duration::ZERO));
+    }
+    if rest.is_empty() {
+        return Err(invalid());
+    }
+    let mut seconds = 0.0_f64;
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let (number, tail) = rest.split_at(end);
+        let number: f64 = match number {
+            "" | "." => return Err(invalid()),
+            number => number.parse().map_err(|_| invalid())?,
+        };
+        let end = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
+        let (unit, tail) = tail.split_at(end);
+        seconds += number
+            * match unit {
+                "ns" => 1e-9,
+                "us" | "µs" | "μs" => 1e-6,
+                "ms" => 1e-3,
+                "s" => 1.0,
+                "m" => 60.0,
+                "h" => 3600.0,
+                "" => return Err(format!("time: missing unit in duration {}", quoted())),
+                other => {
+                    let unit = setpoint_api::cause::quote(other);
+                    return Err(format!("time: unknown unit {unit} in duration {}", quoted()));
+                }
+            };
+        rest = tail;
+    }
+    // Go counts nanoseconds in 63 bits.
+    if seconds > 9_223_372_036.854 {
+        return Err(invalid());
+    }
+    Ok((!negative).then(|| Duration::from_secs_f64(seconds)))
+}
+
+/// Marks a request that came through a socket: its connection shares a thread with others.
+#[derive(Clone, Copy)]
+pub(crate) struct FromSocket;
+
+/// When a request must be answered.
+#[derive(Clone, Copy)]
+pub(crate) struct Deadline(pub(crate) Instant);
+
+/// How a request is worked on.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Work {
+    /// When it is worth no more; never for a long-running one.
+    deadline: Option<Instant>,
+    /// A long computation would keep a thread from its connections.
+    shares_thread: bool,
+}
+
+impl Work {
+    pub(crate) fn of(extensions: &http::Extensions) -> Self {
+        // A runtime of one thread has no other: there, what is heavy delays what is not.
+        let flavor = Handle::try_current().map(|handle| handle.runtime_flavor());
+        let has_others = matches!(flavor, Ok(RuntimeFlavor::MultiThread));
+        Work {
+            deadline: extensions.get::<Deadline>().map(|deadline| deadline.0),
+            shares_thread: has_others && extensions.get::<FromSocket>().is_some(),
+        }
+    }
+
+    /// Whether nobody waits for the answer any more.
+    ///
+    /// # Errors
+    /// When the deadline has passed.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.deadline {
+            Some(deadline) if deadline <= Instant::now() => Err(ApiError::timeout()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether a request may keep its thread busy for long: its body is long, or what it changes is, or it goes through
+/// many objects.
+fn is_heavy(ask: &Ask, sent: usize) -> bool {
+    match ask.info.verb.as_str() {
+        "deletecollection" => true,
+        // In these forms each object of a list is decoded; others are written as they are stored.
+        "list" => {
+            ask.negotiated.form != Form::Whole
+                || ask.negotiated.pretty
+                || ask.negotiated.format == Format::Yaml
+        }
+        _ if sent > QUICK => true,
+        "patch" => {
+            let key = ask.resource.key(&ask.info.namespace, &ask.info.name);
+            ask.server.store().snapshot().get(&key).is_some_and(|entry| entry.value.len() > QUICK)
+        }
+        _ => false,
+    }
+}
+
+/// Answers a request whose body has that length: a heavy one beside the threads that read connections.
+pub(crate) async fn work<T>(ask: &Ask, sent: usize, request: impl Future<Output = T>) -> T {
+    if ask.work.shares_thread && is_heavy(ask, sent) {
+        return beside(&ask.server.0.limits, request).await;
+    }
+    request.await
+}
+
+/// Each step of a heavy request is taken where blocking is allowed; while it waits it holds no thread.
+async fn beside<F: Future>(limits: &Limits, request: F) -> F::Output {
+    let mut places = PollSemaphore::new(limits.heavy.clone());
+    let mut request = pin!(request);
+    poll_fn(move |cx| {
+        // The semaphore is never closed.
+        let place = ready!(places.poll_acquire(cx));
+        let polled = tokio::task::block_in_place(|| request.as_mut().poll(cx));
+        drop(place);
+        polled
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use tokio::task::JoinSet;
+
+    use super::*;
+
+    fn limits() -> Limits {
+        let places = || Arc::new(Semaphore::new(1));
+        Limits { reading: places(), mutating: places(), heavy: Arc::new(Semaphore::new(MAX_HEAVY)) }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn heavy_requests_leave_the_thread_to_others() {
+        let limits = Arc::new(limits());
+        let mut requests = JoinSet::new();
+        let mut senders = Vec::new();
+        for _ in 0..MAX_HEAVY {
+            let (send, receive) = mpsc::channel::<()>();
+            let limits = limits.clone();
+            senders.push(send);
+            requests.spawn(async move {
+                // Computes until another task of the same runtime has had its turn.
+                beside(&limits, async move { receive.recv_timeout(Duration::from_secs(60)).is_ok() }).await
+            });
+        }
+        let mut others = JoinSet::new();
+        others.spawn(async move { senders.iter().for_each(|send| send.send(()).unwrap()) });
+        while let Some(had_turn) = requests.join_next().await {
+            assert!(had_turn.unwrap());
+        }
+        assert_eq!(limits.heavy.available_permits(), MAX_HEAVY);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn a_heavy_request_that_waits_holds_no_place() {
+        let limits = Arc::new(limits());
+        let mut waiting = JoinSet::new();
+        for _ in 0..2 * MAX_HEAVY {
+            let limits = limits.clone();
+            waiting.spawn(async move { beside(&limits, std::future::pending::<()>()).await });
+        }
+        let mut quick = JoinSet::new();
+        quick.spawn(async move { beside(&limits, async {}).await });
+        quick.join_next().await.unwrap().unwrap();
+    }
+
+    /// What Go 1.26's `time.ParseDuration` says.
+    #[test]
+    fn durations_are_read_as_go_reads_them() {
+        let ms = |ms| Ok(Some(Duration::from_millis(ms)));
+        for (text, expected) in [
+            ("1s", ms(1000)),
+            ("1m1.5s", ms(61_500)),
+            ("34ms", ms(34)),
+            (".5h", ms(1_800_000)),
+            ("0", ms(0)),
+            ("-1s", Ok(None)),
+            ("30", Err("time: missing unit in duration \"30\"".to_owned())),
+            ("x", Err("time: invalid duration \"x\"".to_owned())),
+            ("1x", Err("time: unknown unit \"x\" in duration \"1x\"".to_owned())),
+            (".s", Err("time: invalid duration \".s\"".to_owned())),
+            ("9999999h", Err("time: invalid duration \"9999999h\"".to_owned())),
+        ] {
+            assert_eq!(go_duration(text), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Answers of webhooks: how long one may be, and how many bytes of them are held at once.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use http_body::Body;
+use http_body_util::BodyExt;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::server::BoxError;
+
+/// Bytes that a webhook may add to twice what it was asked: a patch repeats an object at most, in base64.
+const SLACK: usize = 4 * 1024 * 1024;
+/// The longest answer. Conversions of long lists are that long.
+const MAX_ANSWER: usize = 64 * 1024 * 1024;
+/// The longest answer that nobody counts: the number of calls bounds these.
+const SMALL: usize = 64 * 1024;
+/// Kilobytes of answers of one webhook that are held at once. What has no room waits within its call's time.
+const MAX_OF_ONE: usize = 64 * 1024;
+/// The same of all webhooks of a server.
+const MAX_OF_ALL: usize = 4 * MAX_OF_ONE;
+
+/// Room for answers, in kilobytes.
+pub(super) type Room = Arc<Semaphore>;
+
+/// Room for the answers of one webhook.
+pub(super) fn room() -> Room {
+    Arc::new(Semaphore::new(MAX_OF_ONE))
+}
+
+/// Room for the answers of all webhooks of a server.
+pub(crate) fn server_room() -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(MAX_OF_ALL))
+}
+
+/// How long the answer to a question of that length may be.
+pub(super) fn limit(asked: usize) -> usize {
+    asked.saturating_mul(2).saturating_add(SLACK).min(MAX_ANSWER)
+}
+
+/// The bytes of an answer, and the room that they take until this is dropped.
+pub(super) struct Answer {
+    pub(super) bytes: Bytes,
+    _room: Vec<OwnedSemaphorePermit>,
+}
+
+/// Reads an answer. A long one takes its room at once, and before it is read on: calls that each held a part and
+/// waited for more could wait for each other.
+pub(super) async fn read<B>(mut body: B, limit: usize, rooms: [&Room; 2]) -> Result<Answer, String>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<BoxError>,
+{
+    let too_long = || format!("the answer is longer than {limit} bytes");
+    let announced = body.size_hint().exact().map(|length| usize::try_from(length).unwrap_or(usize::MAX));
+    if announced.is_some_and(|length| length > limit) {
+        return Err(too_long());
+    }
+    let mut taken = Vec::new();
+    let mut bytes = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| error.into().to_string())?;
+        let Ok(data) = frame.into_data() else { continue };
+        let length = bytes.len() + data.len();
+        if length > limit {
+            return Err(too_long());
+        }
+        if length > SMALL && taken.is_empty() {
+            let kilobytes = u32::try_from(announced.unwrap_or(limit).div_ceil(1024)).unwrap_or(u32::MAX);
+            for room in rooms {
+                let permit = room.clone().acquire_many_owned(kilobytes).await;
+                taken.push(permit.map_err(|error| error.to_string())?);
+            }
+        }
+        bytes.extend_from_slice(&data);
+    }
+    Ok(Answer { bytes: bytes.freeze(), _room: taken })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use futures::{FutureExt, StreamExt};
+    use http_body_util::{Full, StreamBody};
+    use hyper::body::Frame;
+
+    use super::*;
+
+    fn endless() -> impl Body<Data = Bytes, Error = Infallible> + Unpin {
+        let piece = || Ok(Frame::data(Bytes::from_static(&[b' '; 1024])));
+        StreamBody::new(futures::stream::repeat_with(piece).boxed())
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_in_proportion_to_its_question() {
+        let (own, all) = (room(), server_room());
+        let rooms = [&own, &all];
+        assert_eq!(read(Full::from(vec![0; limit(0)]), limit(0), rooms).await.unwrap().bytes.len(), SLACK);
+        for read in [
+            read(Full::from(vec![0; limit(0) + 1]), limit(0), rooms).await,
+            read(endless(), limit(0), rooms).await,
+        ] {
+            assert_eq!(read.err().unwrap(), "the answer is longer than 4194304 bytes");
+        }
+        assert_eq!((limit(1000), limit(usize::MAX)), (SLACK + 2000, MAX_ANSWER));
+        assert_eq!((own.available_permits(), all.available_permits()), (MAX_OF_ONE, MAX_OF_ALL));
+    }
+
+    #[tokio::test]
+    async fn long_answers_wait_for_room_and_short_ones_do_not() {
+        let (own, all) = (room(), server_room());
+        let rooms = [&own, &all];
+        let long = || Full::from(vec![0; MAX_ANSWER]);
+        let first = read(long(), MAX_ANSWER, rooms).await.unwrap();
+        assert!(read(long(), MAX_ANSWER, rooms).now_or_never().is_none());
+        read(Full::from(vec![0; SMALL]), MAX_ANSWER, rooms).now_or_never().unwrap().unwrap();
+        // Another webhook has room of its own.
+        read(long(), MAX_ANSWER, [&room(), &all]).now_or_never().unwrap().unwrap();
+        drop(first);
+        read(long(), MAX_ANSWER, rooms).now_or_never().unwrap().unwrap();
+    }
+}
