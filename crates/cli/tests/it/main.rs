@@ -3,6 +3,7 @@
 // Tests say what they expect by failing.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod assets;
 mod node;
 mod processes;
 mod streams;

@@ -1,0 +1,175 @@
+//! What `setpoint assets` leaves behind: a kube-apiserver that honours its flags or does not start.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use base64::Engine;
+use kube::Client;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde_json::{Value, json};
+use setpoint_apiserver::pki::{Authority, Identity};
+
+/// How long a server may take until it answers.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A folder that `setpoint assets` has filled.
+fn assets() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let made =
+        Command::new(env!("CARGO_BIN_EXE_setpoint")).arg("assets").arg(folder.path()).output().unwrap();
+    assert!(made.status.success(), "{made:?}");
+    folder
+}
+
+#[test]
+fn a_flag_that_would_protect_and_cannot_stops_the_start() {
+    let folder = assets();
+    for (flags, words) in [
+        (&["--authorization-mode=Webhook"][..], "authorization config file not passed"),
+        (&["--authorization-mode=RBAC,Nope"], "authorization-mode \"Nope\" is not a valid mode"),
+        (
+            &["--authorization-mode=RBAC", "--audit-log-path=-"],
+            "--audit-log-path: Setpoint writes no audit log",
+        ),
+        (&["--enable-admission-plugins=NodeRestriction"], "NodeRestriction is not implemented"),
+        (&["--feature-gates=Nope=true"], "unrecognized feature gate: Nope"),
+        (&["--token-auth-file=tokens.csv"], "unexpected argument '--token-auth-file'"),
+    ] {
+        let ended = Command::new(folder.path().join("kube-apiserver")).args(flags).output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert!(!ended.status.success() && said.contains(words), "{flags:?}: {said}");
+    }
+}
+
+/// A kube-apiserver; it ends with this.
+struct Server {
+    process: Child,
+    port: u16,
+    folder: tempfile::TempDir,
+    clients: Authority,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
+    let path = folder.join(name);
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+impl Server {
+    fn start(flags: &[String]) -> Server {
+        let folder = assets();
+        let now = setpoint::system_clock().now();
+        let clients = Authority::generate(now).unwrap();
+        let serving = clients.serving(&[], &["127.0.0.1".parse().unwrap()], now).unwrap();
+        write(folder.path(), "apiserver.crt", &serving.certificate);
+        write(folder.path(), "apiserver.key", &serving.key);
+        let authority = write(folder.path(), "clients.crt", &clients.identity().certificate);
+        // Another process may take the port before the server does; then the server says so and the test fails.
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let process = Command::new(folder.path().join("kube-apiserver"))
+            .arg(format!("--secure-port={}", free.port()))
+            .arg(format!("--cert-dir={}", folder.path().display()))
+            .arg(format!("--client-ca-file={}", authority.display()))
+            .args(flags)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        Server { process, port: free.port(), folder, clients }
+    }
+
+    async fn client(&self, identity: Option<&Identity>) -> Client {
+        let encode = |pem: &str| base64::engine::general_purpose::STANDARD.encode(pem);
+        let user = identity.map_or(json!({}), |identity| {
+            json!({"client-certificate-data": encode(&identity.certificate),
+                "client-key-data": encode(&identity.key)})
+        });
+        let cluster = json!({"server": format!("https://127.0.0.1:{}", self.port),
+            "certificate-authority-data": encode(&self.clients.identity().certificate)});
+        let config = json!({"apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "clusters": [{"name": "c", "cluster": cluster}], "users": [{"name": "u", "user": user}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]});
+        let config: Kubeconfig = serde_json::from_value(config).unwrap();
+        let config =
+            kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await.unwrap();
+        Client::try_from(config).unwrap()
+    }
+
+    /// Asks for a path until the server answers.
+    async fn ask(&mut self, client: &Client, path: &str, headers: &[(&str, &str)]) -> (u16, Value) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let mut request = http::Request::get(path);
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
+            match client.send(request.body(Vec::new().into()).unwrap()).await {
+                Ok(response) => {
+                    let code = response.status().as_u16();
+                    let bytes = response.into_body().collect_bytes().await.unwrap();
+                    return (code, serde_json::from_slice(&bytes).unwrap_or_default());
+                }
+                Err(error) => {
+                    let ended = self.process.try_wait().unwrap();
+                    assert!(ended.is_none() && Instant::now() < deadline, "{error}, {ended:?}");
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_front_proxy_of_the_flags_names_the_user() {
+    let now = setpoint::system_clock().now();
+    let proxies = Authority::generate(now).unwrap();
+    let files = tempfile::tempdir().unwrap();
+    let authority = write(files.path(), "proxies.crt", &proxies.identity().certificate);
+    let mut server = Server::start(&[
+        "--authorization-mode=RBAC".to_owned(),
+        format!("--requestheader-client-ca-file={}", authority.display()),
+        "--requestheader-allowed-names=front-proxy".to_owned(),
+        "--requestheader-username-headers=X-Remote-User".to_owned(),
+        "--requestheader-group-headers=X-Remote-Group".to_owned(),
+    ]);
+    let proxy = server.client(Some(&proxies.client("front-proxy", &[], now).unwrap())).await;
+    let path = "/api/v1/namespaces/default/secrets";
+    let alice = [("X-Remote-User", "alice"), ("X-Remote-Group", "dev")];
+    let (code, refused) = server.ask(&proxy, path, &alice).await;
+    assert_eq!(code, 403);
+    assert!(refused["message"].as_str().unwrap().contains("User \"alice\" cannot list"), "{refused}");
+    let masters = [("X-Remote-User", "alice"), ("X-Remote-Group", "system:masters")];
+    assert_eq!(server.ask(&proxy, path, &masters).await.0, 200);
+    let other = server.client(Some(&proxies.client("other", &[], now).unwrap())).await;
+    assert_eq!(server.ask(&other, path, &masters).await.0, 401);
+    let bob = server.client(Some(&server.clients.client("bob", &[], now).unwrap())).await;
+    let (_, refused) = server.ask(&bob, path, &masters).await;
+    assert!(refused["message"].as_str().unwrap().contains("User \"bob\" cannot list"), "{refused}");
+    let (_, refused) = {
+        let nobody = server.client(None).await;
+        server.ask(&nobody, path, &masters).await
+    };
+    assert!(
+        refused["message"].as_str().unwrap().contains("User \"system:anonymous\" cannot list"),
+        "{refused}"
+    );
+    assert!(server.folder.path().is_dir());
+}
+
+/// Without the flag kube-apiserver allows everything, so nobody may stay anonymous.
+#[tokio::test]
+async fn without_an_authorization_mode_nobody_is_anonymous() {
+    let mut server = Server::start(&[]);
+    let nobody = server.client(None).await;
+    assert_eq!(server.ask(&nobody, "/api/v1/secrets", &[]).await.0, 401);
+    let now = setpoint::system_clock().now();
+    let bob = server.client(Some(&server.clients.client("bob", &[], now).unwrap())).await;
+    assert_eq!(server.ask(&bob, "/api/v1/secrets", &[]).await.0, 200);
+}
