@@ -1,6 +1,7 @@
 //! The cluster's own certificate authority: serving certificates, client certificates, TLS configuration.
 
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use rustls::{
 };
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// Why certificates could not be made or used.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +38,9 @@ pub enum PkiError {
     /// The client authority does not take it.
     #[error("client authority: {0}")]
     Verifier(#[from] rustls::server::VerifierBuilderError),
+    /// A bundle of authorities that is empty.
+    #[error("the bundle of authorities has no certificate in it")]
+    NoAuthority,
     /// A name that no certificate can carry.
     #[error("{0:?} is not a DNS name")]
     Name(String),
@@ -144,8 +149,8 @@ fn parameters(common_name: &str, organizations: &[&str], now: Timestamp) -> Cert
 #[derive(Clone)]
 pub struct ServingTls {
     pub(crate) config: Arc<ServerConfig>,
-    clients: Option<Arc<dyn ClientCertVerifier>>,
-    front_proxy: Option<Arc<dyn ClientCertVerifier>>,
+    clients: Option<Arc<[Root]>>,
+    front_proxy: Option<Arc<[Root]>>,
     /// The authority of clients, as PEM.
     pub(crate) client_ca: Option<Arc<str>>,
 }
@@ -167,14 +172,17 @@ impl ServingTls {
         front_proxy_ca: Option<&str>,
     ) -> Result<ServingTls, PkiError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let verifier = |authorities: Option<&str>| {
-            authorities.map(|authorities| client_verifier(authorities, provider.clone())).transpose()
-        };
-        let (clients, front_proxy) = (verifier(client_ca)?, verifier(front_proxy_ca)?);
+        let read = |bundle: Option<&str>| bundle.map(|bundle| roots(bundle, &provider)).transpose();
+        let (clients, front_proxy) = (read(client_ca)?, read(front_proxy_ca)?);
         // A client chooses its certificate by the authorities that the handshake names, so it must name both.
-        let both = match (client_ca, front_proxy_ca) {
-            (Some(one), Some(other)) => verifier(Some(&format!("{one}\n{other}")))?,
-            _ => clients.clone().or_else(|| front_proxy.clone()),
+        let both: Vec<CertificateDer<'_>> = [client_ca, front_proxy_ca]
+            .into_iter()
+            .flatten()
+            .flat_map(|bundle| CertificateDer::pem_slice_iter(bundle.as_bytes()))
+            .collect::<Result<_, _>>()?;
+        let both = match clients.is_some() || front_proxy.is_some() {
+            true => Some(client_verifier(both, &provider)?),
+            false => None,
         };
         let builder =
             ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
@@ -203,15 +211,38 @@ impl ServingTls {
         chain: &[CertificateDer<'_>],
         now: Timestamp,
     ) -> Option<bool> {
-        let verifier = match signer {
+        let roots = match signer {
             Signer::Clients => self.clients.as_ref()?,
             Signer::FrontProxy => self.front_proxy.as_ref()?,
         };
         let Some((leaf, between)) = chain.split_first() else { return Some(false) };
         let seconds = u64::try_from(now.as_second()).unwrap_or(0);
-        let now = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
-        Some(verifier.verify_client_cert(leaf, between, now).is_ok())
+        let then = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
+        let mut valid = roots.iter().filter(|root| root.valid.contains(&now.as_second()));
+        Some(valid.any(|root| root.verifier.verify_client_cert(leaf, between, then).is_ok()))
     }
+}
+
+/// A certificate of an authority and what verifies in its name.
+struct Root {
+    verifier: Arc<dyn ClientCertVerifier>,
+    /// The seconds in which it is valid. rustls does not look at a root's dates, and Go does.
+    valid: RangeInclusive<i64>,
+}
+
+fn roots(bundle: &str, provider: &Arc<CryptoProvider>) -> Result<Arc<[Root]>, PkiError> {
+    let certificates = CertificateDer::pem_slice_iter(bundle.as_bytes()).collect::<Result<Vec<_>, _>>()?;
+    if certificates.is_empty() {
+        return Err(PkiError::NoAuthority);
+    }
+    let root = |certificate: CertificateDer<'static>| {
+        let parsed = X509Certificate::from_der(&certificate);
+        let (_, parsed) = parsed.map_err(|_| rustls::Error::from(rustls::CertificateError::BadEncoding))?;
+        let (from, until) = (parsed.validity().not_before, parsed.validity().not_after);
+        let valid = from.timestamp()..=until.timestamp();
+        Ok(Root { verifier: client_verifier(vec![certificate.clone()], provider)?, valid })
+    };
+    certificates.into_iter().map(root).collect()
 }
 
 /// Whether two bundles (PEM) have a certificate in common.
@@ -226,14 +257,14 @@ pub fn share_a_certificate(one: &str, other: &str) -> Result<bool, PkiError> {
 }
 
 fn client_verifier(
-    authority: &str,
-    provider: Arc<CryptoProvider>,
+    authorities: Vec<CertificateDer<'_>>,
+    provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ClientCertVerifier>, PkiError> {
     let mut roots = rustls::RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(authority.as_bytes()) {
-        roots.add(certificate?)?;
+    for certificate in authorities {
+        roots.add(certificate)?;
     }
-    Ok(WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+    Ok(WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
         .allow_unauthenticated()
         .build()?)
 }

@@ -100,4 +100,18 @@ async fn rules_are_those_of_the_chain() {
     let allowed = cluster(&[AlwaysAllow]).await.post_as("alice", path, &review).await.expect(201);
     assert_eq!(allowed["status"]["resourceRules"], everything);
     assert_eq!(allowed["status"]["nonResourceRules"], json!([{"verbs": ["*"], "nonResourceURLs": ["*"]}]));
+    // The administrator's rules are those of a binding, which only RBAC reads.
+    let bound = cluster(&[Rbac]).await.post(path, &review).await.expect(201);
+    assert_eq!(bound["status"]["resourceRules"][0], everything[0]);
+    assert_eq!(
+        bound["status"]["resourceRules"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|rule| **rule == everything[0])
+            .count(),
+        1
+    );
+    let none = cluster(&[AlwaysDeny]).await.post(path, &review).await.expect(201);
+    assert_eq!(none["status"], json!({"resourceRules": [], "nonResourceRules": [], "incomplete": false}));
 }

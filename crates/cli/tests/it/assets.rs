@@ -40,6 +40,10 @@ fn a_flag_that_would_protect_and_cannot_stops_the_start() {
         let said = String::from_utf8_lossy(&ended.stderr);
         assert!(!ended.status.success() && said.contains(words), "{flags:?}: {said}");
     }
+    let etcd =
+        Command::new(folder.path().join("etcd")).arg("--listen-client-urls=https://127.0.0.1:0").output();
+    let said = String::from_utf8(etcd.unwrap().stderr).unwrap();
+    assert!(said.contains("Setpoint's etcd has no TLS"), "{said}");
 }
 
 /// A kube-apiserver; it ends with this.

