@@ -82,7 +82,7 @@ impl ClientCertificate {
     fn user(&self, options: &Options) -> Proof<UserInfo> {
         match self.tls.vouches_for(Signer::Clients, &self.chain, options.clock.now()) {
             None => Proof::NoOpinion,
-            Some(true) => certificate_user(&self.chain[0]).map_or(Proof::NoOpinion, Proof::Proven),
+            Some(true) => certificate_user(&self.chain[0]),
             Some(false) => Proof::Refused,
         }
     }
@@ -95,21 +95,78 @@ fn common_name(der: &[u8]) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// Reads the user of a certificate: CN is the name, every O a group. `None` without a CN.
-fn certificate_user(der: &[u8]) -> Option<UserInfo> {
-    let name = common_name(der).filter(|name| !name.is_empty())?;
-    let (_, certificate) = X509Certificate::from_der(der).ok()?;
-    let groups = certificate.subject().iter_organization();
+/// The element of a subject that is the user's uid, by an OID of Kubernetes' own.
+const UID: &str = "1.3.6.1.4.1.57683.2";
+
+/// Reads the user of a certificate: the last CN is the name, every O a group. Without a CN it names nobody, and with
+/// several uids it is refused.
+fn certificate_user(der: &[u8]) -> Proof<UserInfo> {
+    let Some(name) = common_name(der).filter(|name| !name.is_empty()) else { return Proof::NoOpinion };
+    let Ok((_, certificate)) = X509Certificate::from_der(der) else { return Proof::NoOpinion };
+    let subject = certificate.subject();
+    let groups = subject.iter_organization();
     let groups = groups.filter_map(|group| group.as_str().ok()).map(str::to_owned).collect();
-    let mut user = UserInfo { name, groups, ..UserInfo::default() }.authenticated();
+    let uids = subject.iter_attributes().filter(|part| part.attr_type().to_id_string() == UID);
+    let uids: Vec<&str> = uids.map(|part| part.as_str().unwrap_or("")).collect();
+    let uid = match uids.as_slice() {
+        [] => String::new(),
+        [one] if !one.is_empty() => (*one).to_owned(),
+        _ => return Proof::Refused,
+    };
+    let mut user = UserInfo { name, uid, groups, ..UserInfo::default() }.authenticated();
     let fingerprint = ring::digest::digest(&ring::digest::SHA256, der);
     user.extra.insert(
         "authentication.kubernetes.io/credential-id".to_owned(),
         vec![format!("X509SHA256={}", hex(fingerprint.as_ref()))],
     );
-    Some(user)
+    Proof::Proven(user)
 }
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::DnType;
+
+    use super::*;
+
+    fn read(parts: &[(DnType, &str)]) -> Proof<UserInfo> {
+        let mut parameters = rcgen::CertificateParams::default();
+        parameters.distinguished_name = rcgen::DistinguishedName::new();
+        for (kind, value) in parts {
+            parameters.distinguished_name.push(kind.clone(), *value);
+        }
+        let key = rcgen::KeyPair::generate().unwrap();
+        certificate_user(parameters.self_signed(&key).unwrap().der())
+    }
+
+    fn uid() -> DnType {
+        DnType::CustomDnType(vec![1, 3, 6, 1, 4, 1, 57683, 2])
+    }
+
+    /// As Go's `pkix.Name` reads a subject: each CN replaces the one before it.
+    #[test]
+    fn the_last_of_several_names_counts() {
+        // The library keeps one element of each type; spelled as an OID it is another type to it.
+        let second = DnType::CustomDnType(vec![2, 5, 4, 3]);
+        let Proof::Proven(user) = read(&[
+            (DnType::CommonName, "first"),
+            (DnType::OrganizationName, "dev"),
+            (second, "last"),
+            (uid(), "7"),
+        ]) else {
+            panic!("not read")
+        };
+        assert_eq!((&*user.name, &*user.uid), ("last", "7"));
+        assert_eq!(user.groups, ["dev", "system:authenticated"]);
+    }
+
+    /// As kube-apiserver's `parseUIDFromCert` does.
+    #[test]
+    fn a_certificate_without_a_name_is_nobodys_and_an_empty_uid_is_refused() {
+        assert!(matches!(read(&[(DnType::OrganizationName, "dev")]), Proof::NoOpinion));
+        assert!(matches!(read(&[(DnType::CommonName, "a"), (uid(), "")]), Proof::Refused));
+    }
 }
