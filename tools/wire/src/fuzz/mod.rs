@@ -112,7 +112,7 @@ pub async fn run(pair: &Pair, plan: &Plan) -> Result<()> {
         if let Some(found) = found
             && seen.insert(signature(&found.differences))
         {
-            let least = shrink::shrink(pair, found, seed).await?;
+            let least = Box::pin(shrink::shrink(pair, found, seed)).await?;
             println!("seed {seed} after {requests} requests:");
             for step in &least.steps {
                 println!("  {}", serde_json::to_string(step)?);
