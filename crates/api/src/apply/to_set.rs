@@ -42,13 +42,19 @@ fn list_items(items: &[Value], list: ListType<'_>) -> FieldSet {
     let elements: Vec<Option<PathElement>> = items.iter().map(|item| list.element_of(item).ok()).collect();
     let mut sorted: Vec<&PathElement> = elements.iter().flatten().collect();
     sorted.sort();
-    let mut set = FieldSet::new();
+    let mut found: Vec<(&PathElement, FieldSet)> = Vec::with_capacity(items.len());
     for (element, item) in elements.iter().zip(items) {
         let Some(element) = element else { continue };
         let first = sorted.partition_point(|other| *other < element);
         let duplicated = sorted.get(first + 1).is_some_and(|next| *next == element);
         // Of duplicates only the item itself is owned: nothing tells their fields apart.
         let children = if duplicated { FieldSet::new() } else { below(item, list.item).0 };
+        found.push((element, children));
+    }
+    // In order each one goes to the end: in the middle it would move all that come after it.
+    found.sort_by_key(|(element, _)| *element);
+    let mut set = FieldSet { entries: Vec::with_capacity(found.len()) };
+    for (element, children) in found {
         set.attach(element.clone(), true, children);
     }
     set

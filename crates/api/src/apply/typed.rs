@@ -1,5 +1,7 @@
 //! Whether a value fits its type: what an applied configuration must pass.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::types::{Atom, ListType, MapType, ScalarKind, Type};
@@ -103,18 +105,15 @@ impl Walk {
             }
             return;
         }
-        let mut seen: Vec<PathElement> = Vec::with_capacity(items.len());
+        let mut seen: BTreeSet<PathElement> = BTreeSet::new();
         for (at, item) in items.iter().enumerate() {
             let element = match list.element_of(item) {
                 Ok(element) => element,
                 // Nothing deeper can be named without the element.
                 Err(why) => return self.fail(format!("element {at}: {why}")),
             };
-            if !self.allow_duplicates {
-                match seen.binary_search(&element) {
-                    Ok(_) => self.fail(format!("duplicate entries for key {element}")),
-                    Err(place) => seen.insert(place, element.clone()),
-                }
+            if !self.allow_duplicates && !seen.insert(element.clone()) {
+                self.fail(format!("duplicate entries for key {element}"));
             }
             self.below(|| element.clone(), |walk| walk.value(item, list.item));
         }

@@ -81,7 +81,7 @@ impl FieldSet {
 
 /// The set below one name and whether that name is itself a member.
 fn read_level(map: &Map<String, Value>) -> Result<(FieldSet, bool), FieldsError> {
-    let mut set = FieldSet { entries: Vec::with_capacity(map.len()) };
+    let mut entries: Vec<Entry> = Vec::with_capacity(map.len());
     let mut member = map.is_empty();
     for (name, below) in map {
         if name == "." {
@@ -94,15 +94,19 @@ fn read_level(map: &Map<String, Value>) -> Result<(FieldSet, bool), FieldsError>
         };
         let (children, is_member) = read_level(below)?;
         let is_member = is_member || children.is_empty();
-        match set.position(&element) {
-            Ok(at) => {
-                set.entries[at].member |= is_member;
-                set.entries[at].children = children;
-            }
-            Err(at) => set.entries.insert(at, Entry { element, member: is_member, children }),
-        }
+        entries.push(Entry { element, member: is_member, children });
     }
-    Ok((set, member))
+    // Sorted once: the order of the names is not that of what they name. Of doubles the last one's children count.
+    entries.sort_by(|left, right| left.element.cmp(&right.element));
+    entries.dedup_by(|later, earlier| {
+        let same = later.element == earlier.element;
+        if same {
+            earlier.member |= later.member;
+            earlier.children = std::mem::take(&mut later.children);
+        }
+        same
+    });
+    Ok((FieldSet { entries }, member))
 }
 
 /// Reads one name; none for a kind that nobody knows.

@@ -132,10 +132,10 @@ fn parse_index(token: &str) -> Result<i64, String> {
         .map_err(|_| format!("strconv.Atoi: parsing {}: invalid syntax", crate::gostyle::quote(token)))
 }
 
-fn get(container: &Value, key: &str) -> Result<Option<Value>, String> {
+fn get<'v>(container: &'v Value, key: &str) -> Result<Option<&'v Value>, String> {
     match container {
-        Value::Object(fields) => Ok(fields.get(key).cloned()),
-        Value::Array(items) => index_of(key, items.len()).map(|at| Some(items[at].clone())),
+        Value::Object(fields) => Ok(fields.get(key)),
+        Value::Array(items) => index_of(key, items.len()).map(|at| Some(&items[at])),
         _ => Ok(None),
     }
 }
@@ -155,17 +155,14 @@ fn insert(container: &mut Value, key: &str, value: Value) -> Applied {
     Ok(())
 }
 
-fn take(container: &mut Value, key: &str) -> Applied {
+fn take(container: &mut Value, key: &str) -> Result<Value, String> {
     match container {
         Value::Object(fields) => match fields.remove(key) {
-            Some(_) => Ok(()),
+            Some(value) => Ok(value),
             None => Err(format!("Unable to remove nonexistent key: {key}: {MISSING}")),
         },
-        Value::Array(items) => {
-            items.remove(index_of(key, items.len())?);
-            Ok(())
-        }
-        _ => Ok(()),
+        Value::Array(items) => Ok(items.remove(index_of(key, items.len())?)),
+        _ => Ok(Value::Null),
     }
 }
 
@@ -189,7 +186,7 @@ fn remove(target: &mut Value, operation: &Value) -> Applied {
     let Some((container, key)) = find(target, path) else {
         return Err(format!("remove operation does not apply: doc is missing path: \"{path}\": {MISSING}"));
     };
-    take(container, &key).map_err(|error| format!("error in remove for path: '{path}': {error}"))
+    take(container, &key).map(drop).map_err(|error| format!("error in remove for path: '{path}': {error}"))
 }
 
 fn replace(target: &mut Value, operation: &Value) -> Applied {
@@ -227,8 +224,7 @@ fn relocate(target: &mut Value, operation: &Value) -> Applied {
         return Err(format!("move operation does not apply: doc is missing from path: {from}: {MISSING}"));
     };
     let in_source = |error: String| format!("error in move for path: '{key}': {error}");
-    let value = get(container, &key).map_err(in_source)?;
-    take(container, &key).map_err(in_source)?;
+    let value = take(container, &key).map_err(in_source)?;
     let path = text_field(operation, "path")
         .map_err(|error| format!("move operation failed to decode path: {error}"))?;
     let Some((container, key)) = find(target, path) else {
@@ -236,8 +232,7 @@ fn relocate(target: &mut Value, operation: &Value) -> Applied {
             "move operation does not apply: doc is missing destination path: {path}: {MISSING}"
         ));
     };
-    insert(container, &key, value.unwrap_or(Value::Null))
-        .map_err(|error| format!("error in move for path: '{path}': {error}"))
+    insert(container, &key, value).map_err(|error| format!("error in move for path: '{path}': {error}"))
 }
 
 fn test(target: &mut Value, operation: &Value) -> Applied {
@@ -252,7 +247,7 @@ fn test(target: &mut Value, operation: &Value) -> Applied {
         return Err(format!("test operation does not apply: is missing path: {path}: {MISSING}"));
     };
     let found = get(container, &key).map_err(|error| format!("error in test for path: '{path}': {error}"))?;
-    if values_equal(&found.unwrap_or(Value::Null), &expected) { Ok(()) } else { failed() }
+    if values_equal(found.unwrap_or(&Value::Null), &expected) { Ok(()) } else { failed() }
 }
 
 fn copy(target: &mut Value, operation: &Value, copied: &mut usize) -> Applied {
@@ -262,6 +257,7 @@ fn copy(target: &mut Value, operation: &Value, copied: &mut usize) -> Applied {
         return Err(format!("copy operation does not apply: doc is missing from path: {from}: {MISSING}"));
     };
     let value = get(container, &key).map_err(|error| format!("error in copy for from: '{from}': {error}"))?;
+    let value = value.cloned().unwrap_or(Value::Null);
     let path = text_field(operation, "path")
         .map_err(|_| format!("copy operation failed to decode path: {MISSING}"))?;
     let Some((container, key)) = find(target, path) else {
@@ -269,7 +265,6 @@ fn copy(target: &mut Value, operation: &Value, copied: &mut usize) -> Applied {
             "copy operation does not apply: doc is missing destination path: {path}: {MISSING}"
         ));
     };
-    let value = value.unwrap_or(Value::Null);
     *copied += value.to_string().len();
     if *copied > MAX_COPIED_BYTES {
         return Err(format!(

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::order::{interleave, partition};
+use super::positions::{Positions, deduplicate};
 use super::{DIRECTIVE, Error, merge_object};
 use crate::gostyle;
 use crate::schema::{PatchStrategy, Schema, Shape};
@@ -23,7 +24,8 @@ pub(super) fn merge_lists(
     let key = strategy.merge_key.as_deref();
     if !items_are_objects(&[&original, &patch])? {
         if delete_list {
-            return Ok(original.into_iter().filter(|item| !patch.contains(item)).collect());
+            let deleted = Positions::of(&patch, None);
+            return Ok(original.into_iter().filter(|item| !deleted.contains(Some(item))).collect());
         }
         let mut merged = original.clone();
         merged.extend(patch.iter().cloned());
@@ -67,22 +69,6 @@ pub(super) fn items_are_objects(lists: &[&[Value]]) -> Result<bool, Error> {
     first.map(Value::is_object).ok_or(Error::NoElements)
 }
 
-/// Keeps the first of equal items; a later one is overwritten by the last item, as kube-apiserver does it.
-fn deduplicate(items: &mut Vec<Value>) {
-    let mut at = 0;
-    while at + 1 < items.len() {
-        let mut other = at + 1;
-        while other < items.len() {
-            if items[at] == items[other] {
-                items.swap_remove(other);
-            } else {
-                other += 1;
-            }
-        }
-        at += 1;
-    }
-}
-
 /// Performs `$patch: delete|replace` items and returns the list and the patch without them.
 fn apply_item_directives(
     mut original: Vec<Value>,
@@ -90,15 +76,16 @@ fn apply_item_directives(
     key: &str,
 ) -> Result<(Vec<Value>, Vec<Value>), Error> {
     let mut rest = Vec::with_capacity(patch.len());
+    let mut deleted = Vec::new();
     let mut replace = false;
     for item in patch {
         match item.get(DIRECTIVE) {
             None => rest.push(item),
             Some(Value::String(word)) if word == "delete" => {
-                let Some(wanted) = item.get(key) else {
+                if item.get(key).is_none() {
                     return Err(Error::NoMergeKey { map: item, key: key.into() });
-                };
-                original.retain(|item| item.get(key) != Some(wanted));
+                }
+                deleted.push(item);
             }
             Some(Value::String(word)) if word == "replace" => replace = true,
             Some(Value::String(word)) if word == "merge" => return Err(Error::MergeDirectiveInList),
@@ -107,6 +94,8 @@ fn apply_item_directives(
             }
         }
     }
+    let deleted = Positions::of(&deleted, Some(key));
+    original.retain(|item| !deleted.contains(item.get(key)));
     Ok(if replace { (rest, Vec::new()) } else { (original, rest) })
 }
 
@@ -116,22 +105,31 @@ fn merge_items(
     key: &str,
     schema: &Schema,
 ) -> Result<Vec<Value>, Error> {
+    let not_a_map = merged.iter().position(|item| !item.is_object());
+    let keys: Vec<Value> = merged.iter().map(|item| item.get(key).cloned().unwrap_or(Value::Null)).collect();
+    let keyed = merged.iter().zip(&keys).enumerate().filter(|(_, (item, _))| item.get(key).is_some());
+    let mut places = Positions::of(&[], None);
+    for (at, (_, own)) in keyed {
+        places.insert(Some(own), at);
+    }
     for item in patch {
         let Some(wanted) = item.get(key) else {
             return Err(Error::NoMergeKey { map: item.clone(), key: key.into() });
         };
-        if let Some(at) = merged.iter().position(|item| !item.is_object()) {
+        if let Some(at) = not_a_map {
             return Err(Error::ItemNotAMap(at));
         }
-        let found = merged.iter_mut().find(|item| item.get(key) == Some(wanted));
-        match (found, item) {
-            (Some(current), Value::Object(change)) => {
-                let Value::Object(fields) = std::mem::take(current) else {
+        match (places.get(Some(wanted)), item) {
+            (Some(at), Value::Object(change)) => {
+                let Value::Object(fields) = std::mem::take(&mut merged[at]) else {
                     return Err(Error::ItemNotAMap(0));
                 };
-                *current = Value::Object(merge_object(fields, change.clone(), schema)?);
+                merged[at] = Value::Object(merge_object(fields, change.clone(), schema)?);
             }
-            _ => merged.push(item.clone()),
+            _ => {
+                places.insert(Some(wanted), merged.len());
+                merged.push(item.clone());
+            }
         }
     }
     Ok(merged)

@@ -4,6 +4,7 @@
 mod error;
 mod list;
 mod order;
+mod positions;
 #[cfg(test)]
 mod tests;
 

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::list::{items_are_objects, merge_lists};
+use super::positions::{Positions, identity, insertion_order};
 use super::{DIRECTIVE, Error, Object, SET_ORDER, directive_target, lookup_list, without_directives};
 use crate::gostyle;
 use crate::schema::Schema;
@@ -52,19 +53,28 @@ fn order_after_merge(current: &[Value], change: &[Value], key: &str) -> Vec<Valu
     let directive = |item: &Value, word: &str| item.get(DIRECTIVE).and_then(Value::as_str) == Some(word);
     let mut places = current.to_vec();
     let mut length = places.len();
+    let mut present = present(current, key);
+    let mut alive = vec![true; current.len()];
+    let mut last = current.len();
     for item in change.iter().filter(|item| directive(item, "delete")) {
-        while let Some(at) = places[..length].iter().position(|own| own.get(key) == item.get(key)) {
-            for next in at..length - 1 {
-                places[next] = places[next + 1].clone();
+        for at in present.remove(&item.get(key)).unwrap_or_default() {
+            // What was last stays in the place behind the list that it left.
+            while last > 0 && !alive[last - 1] {
+                last -= 1;
             }
             length -= 1;
+            places[length] = current[last - 1].clone();
+            alive[at] = false;
         }
+    }
+    for (place, item) in places.iter_mut().zip(current.iter().zip(&alive).filter(|(_, alive)| **alive)) {
+        place.clone_from(item.0);
     }
     if change.iter().any(|item| directive(item, "replace")) {
         return places;
     }
     for item in change.iter().filter(|item| item.get(DIRECTIVE).is_none()) {
-        if places[..length].iter().any(|own| own.get(key) == item.get(key)) {
+        if present.contains_key(&item.get(key)) {
             continue;
         }
         if length == places.len() {
@@ -72,6 +82,17 @@ fn order_after_merge(current: &[Value], change: &[Value], key: &str) -> Vec<Valu
         }
         places[length] = item.clone();
         length += 1;
+        present.insert(item.get(key), Vec::new());
+    }
+    places
+}
+
+/// Where the items with each key stand.
+#[allow(clippy::disallowed_types, reason = "only asked for what it holds, never walked")]
+fn present<'v>(items: &'v [Value], key: &str) -> std::collections::HashMap<Option<&'v Value>, Vec<usize>> {
+    let mut places = std::collections::HashMap::with_capacity(items.len());
+    for (at, item) in items.iter().enumerate() {
+        places.entry(item.get(key)).or_insert_with(Vec::new).push(at);
     }
     places
 }
@@ -122,18 +143,14 @@ pub(super) fn partition(
     key: Option<&str>,
 ) -> Result<(Vec<Value>, Vec<Value>), Error> {
     let (mut inside, mut outside) = (Vec::new(), Vec::new());
+    let not_a_map = key.and_then(|_| by.iter().position(|listed| !listed.is_object()));
+    let places = Positions::of(by, key);
     for item in items {
-        let wanted = merge_key(&item, key)?;
-        let mut named = false;
-        for (at, listed) in by.iter().enumerate() {
-            named = named
-                || match key {
-                    Some(_) if !listed.is_object() => return Err(Error::ItemNotAMap(at)),
-                    Some(key) => listed.get(key) == Some(wanted),
-                    None => listed == wanted,
-                };
+        let found = places.get(Some(merge_key(&item, key)?));
+        if let Some(at) = not_a_map.filter(|at| found.is_none_or(|found| at < &found)) {
+            return Err(Error::ItemNotAMap(at));
         }
-        if named { inside.push(item) } else { outside.push(item) }
+        if found.is_some() { inside.push(item) } else { outside.push(item) }
     }
     Ok((inside, outside))
 }
@@ -141,19 +158,20 @@ pub(super) fn partition(
 /// Sorts the patched items by `order` and the others by the live order, then weaves them so that both orders
 /// hold and, where they say nothing, the live order does.
 pub(super) fn interleave(
-    mut patched: Vec<Value>,
-    mut server_only: Vec<Value>,
+    patched: Vec<Value>,
+    server_only: Vec<Value>,
     order: &[Value],
     live: &[Value],
     key: Option<&str>,
 ) -> Result<Vec<Value>, Error> {
-    sort_by_order(&mut patched, order, key)?;
-    sort_by_order(&mut server_only, live, key)?;
+    let patched = sorted_by_order(patched, order, key)?;
+    let server_only = sorted_by_order(server_only, live, key)?;
+    let live = Positions::of(live, key);
     let mut out = Vec::with_capacity(patched.len() + server_only.len());
     let mut left = server_only.into_iter().peekable();
     let mut right = patched.into_iter().peekable();
     while let (Some(own), Some(other)) = (left.peek(), right.peek()) {
-        let before = match (position(live, own, key), position(live, other, key)) {
+        let before = match (live.get(identity(own, key)), live.get(identity(other, key))) {
             (Some(own), Some(other)) => own < other,
             _ => false,
         };
@@ -164,34 +182,14 @@ pub(super) fn interleave(
     Ok(out)
 }
 
-fn position(list: &[Value], item: &Value, key: Option<&str>) -> Option<usize> {
-    match key {
-        None => list.iter().position(|other| other == item),
-        Some(key) => list.iter().position(|other| other.get(key) == item.get(key)),
-    }
-}
-
-fn sort_by_order(items: &mut [Value], order: &[Value], key: Option<&str>) -> Result<(), Error> {
+fn sorted_by_order(items: Vec<Value>, order: &[Value], key: Option<&str>) -> Result<Vec<Value>, Error> {
     if key.is_some() {
         for item in items.iter().chain(order) {
             merge_key(item, key)?;
         }
     }
-    // An insertion sort, because the comparison puts what the order does not name before everything: it is no
-    // order that a library sort accepts.
-    for end in 1..items.len() {
-        let mut at = end;
-        while at > 0 {
-            let goes_first = match (position(order, &items[at], key), position(order, &items[at - 1], key)) {
-                (Some(own), Some(previous)) => own < previous,
-                _ => true,
-            };
-            if !goes_first {
-                break;
-            }
-            items.swap(at, at - 1);
-            at -= 1;
-        }
-    }
-    Ok(())
+    let order = Positions::of(order, key);
+    let positions: Vec<Option<usize>> = items.iter().map(|item| order.get(identity(item, key))).collect();
+    let mut items: Vec<Option<Value>> = items.into_iter().map(Some).collect();
+    Ok(insertion_order(&positions).into_iter().filter_map(|at| items[at].take()).collect())
 }

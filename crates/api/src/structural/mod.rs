@@ -13,6 +13,7 @@ mod tests;
 mod validate;
 
 pub use props::{Additional, Props, Rule, Unsupported};
+pub use validate::OldItems;
 
 use std::sync::Arc;
 
@@ -210,11 +211,6 @@ impl Structural {
 /// Whether a regular expression is one.
 pub fn is_pattern(pattern: &str) -> bool {
     pattern::compile(pattern).is_ok()
-}
-
-/// Which item of the old list a new item stands for, where the list's schema tells.
-pub fn old_item<'v>(item: &Value, old: &'v Value, list: &Props) -> Option<&'v Value> {
-    validate::old_item(item, old, list)
 }
 
 /// Whether a value did not change, as far as its schema tells.

@@ -1,6 +1,8 @@
 //! Go's regular expressions (RE2 syntax) in the form that this crate's engine reads with the same meaning.
 
-use regex::Regex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use regex::{Regex, RegexBuilder};
 
 /// Compiles a pattern as Go would.
 ///
@@ -8,6 +10,59 @@ use regex::Regex;
 /// What is wrong with it, in Go's words where they are known.
 pub fn compile(pattern: &str) -> Result<Regex, String> {
     Regex::new(&translate(pattern)).map_err(|error| describe(pattern, &error))
+}
+
+/// How much memory the patterns of all schemas may keep together.
+const KEPT_BYTES: usize = 128 * 1024 * 1024;
+/// Programs of a pattern are kept by the smallest of these sizes that is enough.
+const SIZES: [usize; 4] = [16 * 1024, 256 * 1024, 2 * 1024 * 1024, 10 * 1024 * 1024];
+
+static KEPT: AtomicUsize = AtomicUsize::new(0);
+
+/// A pattern of a schema. It stays compiled while all that are have room; otherwise it is compiled at each use, which
+/// is slow and keeps nothing.
+#[derive(Debug)]
+pub(super) struct Pattern {
+    text: String,
+    kept: Option<(Regex, Share)>,
+}
+
+/// What a pattern takes of [`KEPT_BYTES`].
+#[derive(Debug)]
+struct Share(usize);
+
+impl Share {
+    fn take(size: usize) -> Option<Share> {
+        let grown = |kept: usize| kept.checked_add(size).filter(|kept| *kept <= KEPT_BYTES);
+        KEPT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown).ok().map(|_| Share(size))
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        KEPT.fetch_sub(self.0, Ordering::Relaxed);
+    }
+}
+
+impl Pattern {
+    pub(super) fn new(text: &str) -> Self {
+        let translated = translate(text);
+        let kept = SIZES.iter().find_map(|size| {
+            let regex =
+                RegexBuilder::new(&translated).size_limit(*size).dfa_size_limit(*size).build().ok()?;
+            // The program, one backwards, and what matching remembers.
+            Some((regex, Share::take(4 * size)))
+        });
+        let kept = kept.and_then(|(regex, share)| Some((regex, share?)));
+        Pattern { text: text.to_owned(), kept }
+    }
+
+    pub(super) fn is_match(&self, text: &str) -> bool {
+        match &self.kept {
+            Some((regex, _)) => regex.is_match(text),
+            None => compile(&self.text).is_ok_and(|regex| regex.is_match(text)),
+        }
+    }
 }
 
 /// `\d`, `\w` and `\s` mean ASCII in Go; a brace that is no repetition, and a bracket, `&&`, `--` or `~~` inside a
@@ -128,7 +183,18 @@ fn describe(pattern: &str, error: &regex::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::compile;
+    use super::{KEPT, KEPT_BYTES, Ordering, Pattern, Share, compile};
+
+    /// Other tests may take their share meanwhile, and match all the same.
+    #[test]
+    fn patterns_share_what_they_may_keep() {
+        let most = Share::take(KEPT_BYTES - KEPT.load(Ordering::Relaxed));
+        let late = Pattern::new("^a{2,4}$");
+        assert!(most.is_some() && late.kept.is_none() && late.is_match("aaa") && !late.is_match("a"));
+        drop(most);
+        let kept = Pattern::new("^a{2,4}$");
+        assert!(kept.kept.is_some() && kept.is_match("aaa") && !kept.is_match("a"));
+    }
 
     fn matches(pattern: &str, text: &str) -> bool {
         compile(pattern).unwrap().is_match(text)

@@ -1,10 +1,11 @@
 //! A CRD's `openAPIV3Schema`, read.
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
-use regex::Regex;
 use serde_json::{Map, Value};
+
+use super::pattern::Pattern;
 
 /// One node of an OpenAPI v3 schema.
 #[derive(Clone, Debug, Default)]
@@ -83,7 +84,7 @@ pub struct Props {
     pub validations: Vec<Rule>,
     /// Fields that exist in the type and are never allowed, with whether they hold anything.
     pub unsupported: Vec<Unsupported>,
-    pub(super) regex: OnceLock<Option<Regex>>,
+    pub(super) regex: OnceLock<Arc<Pattern>>,
 }
 
 /// `additionalProperties`: a schema or a boolean.
@@ -261,8 +262,8 @@ impl Props {
         self.properties.get(name).or_else(|| self.additional.as_ref()?.schema.as_deref())
     }
 
-    /// The pattern, compiled when first used.
-    pub(super) fn regex(&self) -> Option<&Regex> {
-        self.regex.get_or_init(|| super::pattern::compile(&self.pattern).ok()).as_ref()
+    /// Whether the pattern, compiled when first used, matches.
+    pub(super) fn matches(&self, text: &str) -> bool {
+        self.regex.get_or_init(|| Arc::new(Pattern::new(&self.pattern))).is_match(text)
     }
 }

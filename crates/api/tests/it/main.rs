@@ -1,4 +1,5 @@
-//! Recordings of the real server, replayed.
+//! Recordings of the real server, replayed; and requests as large as they may be.
 #![allow(clippy::unwrap_used, reason = "a test that cannot read its recording fails")]
 
+mod growth;
 mod kinds;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kube_cel::cel::Value as Cel;
 use serde_json::Value;
 use setpoint_api::cause::{CauseType, Shown};
-use setpoint_api::structural::{Props, Rule, Structural, field_path, old_item, unchanged};
+use setpoint_api::structural::{OldItems, Props, Rule, Structural, field_path, unchanged};
 use setpoint_api::{Cause, Path};
 
 use super::budget::{self, Budget};
@@ -326,8 +326,9 @@ impl Node {
         match value {
             Value::Array(items) => {
                 let Some(node) = &self.items else { return };
+                let old = OldItems::of(old, &self.props);
                 for (at, item) in items.iter().enumerate() {
-                    let old = old.and_then(|old| old_item(item, old, &self.props));
+                    let old = old.get(item);
                     let current = ratchet.current.and(old);
                     node.validate(item, old, Ratchet { current, parent }, &path.index(at), causes);
                 }

@@ -41,9 +41,15 @@ pub(in crate::structural) fn check(value: &Value, props: &Props, path: &Path) ->
 }
 
 /// Where items occur for the second time; further times are not reported.
+#[allow(clippy::disallowed_types, reason = "only asked for what it holds, never walked")]
 fn repeated(items: &[Value]) -> Vec<usize> {
-    let times_before = |at: usize| items[..at].iter().filter(|item| **item == items[at]).count();
-    (1..items.len()).filter(|at| times_before(*at) == 1).collect()
+    let mut times = std::collections::HashMap::with_capacity(items.len());
+    let mut second = |item| {
+        let times = times.entry(item).or_insert(0_usize);
+        *times += 1;
+        *times == 2
+    };
+    items.iter().enumerate().filter(|(_, item)| second(*item)).map(|(at, _)| at).collect()
 }
 
 fn keyed(items: &[Value], props: &Props, path: &Path, causes: &mut Vec<Cause>) {

@@ -11,7 +11,8 @@ mod ratchet;
 pub(super) use failure::Failure;
 pub(super) use formats::is_known as is_known_format;
 pub(super) use lists::check as lists;
-pub(super) use ratchet::{old_item, unchanged};
+pub use ratchet::OldItems;
+pub(super) use ratchet::unchanged;
 
 use serde_json::{Map, Value};
 
@@ -171,7 +172,7 @@ fn string(text: &str, props: &Props, name: &str, out: &mut Outcome) {
     if props.pattern.is_empty() {
         return;
     }
-    let matches = props.regex().is_some_and(|regex| regex.is_match(text));
+    let matches = props.matches(text);
     if !matches {
         let message = format!("{name} in body should match '{}'", props.pattern);
         out.fail(name, What::Invalid { value: text.into(), message });
@@ -187,8 +188,9 @@ fn enumeration(value: &Value, props: &Props, name: &str, out: &mut Outcome) {
 
 fn list(items: &[Value], old: Option<&Value>, props: &Props, name: &str, out: &mut Outcome) {
     if let Some(item_props) = &props.items {
+        let old = OldItems::of(old, props);
         for (at, item) in items.iter().enumerate() {
-            let old = old.and_then(|old| ratchet::old_item(item, old, props));
+            let old = old.get(item);
             out.merge(ratcheted(item, old, item_props, &format!("{name}[{at}]")));
         }
     }

@@ -4,20 +4,40 @@ use serde_json::Value;
 
 use crate::structural::props::Props;
 
-/// The old item that a new one stands for: only keyed lists tell.
-pub(in crate::structural) fn old_item<'v>(item: &Value, old: &'v Value, props: &Props) -> Option<&'v Value> {
-    let Value::Array(old) = old else { return None };
-    if props.list_type.as_deref() != Some("map") {
-        return None;
+/// The items of an old list by their keys: looking for each new one in turn would take the square of their number.
+pub struct OldItems<'v, 'p> {
+    #[allow(clippy::disallowed_types, reason = "only asked for what it holds, never walked")]
+    items: std::collections::HashMap<Vec<Value>, &'v Value>,
+    props: &'p Props,
+}
+
+impl<'v, 'p> OldItems<'v, 'p> {
+    /// Those of a list that this schema describes. Only keyed lists tell which item is which.
+    pub fn of(old: Option<&'v Value>, props: &'p Props) -> Self {
+        let keyed = props.list_type.as_deref() == Some("map");
+        let mut found = OldItems { items: Default::default(), props };
+        for item in old.filter(|_| keyed).and_then(Value::as_array).into_iter().flatten() {
+            if let Some(key) = found.key(item) {
+                found.items.entry(key).or_insert(item);
+            }
+        }
+        found
     }
-    let key = |item: &Value| -> Option<Vec<Value>> {
+
+    /// The old item that a new one stands for.
+    pub fn get(&self, item: &Value) -> Option<&'v Value> {
+        if self.items.is_empty() {
+            return None;
+        }
+        self.items.get(&self.key(item)?).copied()
+    }
+
+    fn key(&self, item: &Value) -> Option<Vec<Value>> {
         item.as_object()?;
-        let default = |name: &str| props.items.as_ref()?.properties.get(name)?.default.clone();
+        let default = |name: &str| self.props.items.as_ref()?.properties.get(name)?.default.clone();
         let field = |name: &String| item.get(name).cloned().or_else(|| default(name)).unwrap_or(Value::Null);
-        Some(props.list_map_keys.iter().map(field).collect())
-    };
-    let wanted = key(item)?;
-    old.iter().find(|old| key(old).as_ref() == Some(&wanted))
+        Some(self.props.list_map_keys.iter().map(field).collect())
+    }
 }
 
 /// Whether nothing changed. What no schema describes counts as changed, as in Kubernetes.
@@ -38,9 +58,8 @@ pub(in crate::structural) fn unchanged(new: &Value, old: &Value, props: &Props) 
             else {
                 return new == old;
             };
-            new_items
-                .iter()
-                .all(|new| old_item(new, old, props).is_some_and(|old| unchanged(new, old, items)))
+            let old = OldItems::of(Some(old), props);
+            new_items.iter().all(|new| old.get(new).is_some_and(|old| unchanged(new, old, items)))
         }
         _ => new == old,
     }
