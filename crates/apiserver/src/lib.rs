@@ -37,6 +37,7 @@ mod route;
 mod serve;
 mod server;
 mod service;
+mod size;
 mod statusz;
 mod subresource;
 mod table;

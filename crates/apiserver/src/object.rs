@@ -109,6 +109,11 @@ impl Encoded {
         Encoded { before: before.into_bytes(), after: after.into_bytes() }
     }
 
+    /// The length without a revision.
+    pub(crate) fn len(&self) -> usize {
+        self.before.len() + self.after.len()
+    }
+
     /// The bytes with their revision in place.
     pub fn at(mut self, revision: u64) -> Bytes {
         let revision = revision.to_string();

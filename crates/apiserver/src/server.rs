@@ -296,6 +296,9 @@ impl From<TxnError<ApiError>> for ApiError {
     fn from(error: TxnError<ApiError>) -> Self {
         match error {
             TxnError::Decide(error) => error,
+            TxnError::Write(WriteError::Quota) => {
+                ApiError::internal_plain("etcdserver: mvcc: database space exceeded")
+            }
             TxnError::Write(error @ WriteError::Full(_)) => ApiError::unavailable(error.to_string()),
             TxnError::Write(error) => ApiError::unavailable(error.to_string()),
             other => ApiError::internal(other),

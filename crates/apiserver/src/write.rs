@@ -14,9 +14,8 @@ use crate::admission::webhook;
 use crate::error::{ApiError, Result};
 use crate::header::first;
 use crate::negotiate::{Format, Offer, body_format};
-use crate::object::Encoded;
 use crate::server::Ask;
-use crate::{body, conversion, object};
+use crate::{body, conversion, object, size};
 
 /// How unknown and doubled fields are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -478,7 +477,7 @@ pub(crate) fn put(ask: &Ask, txn: &mut Txn, key: Vec<u8>, object: &Value, now: T
             )));
         }
     }
-    let encoded = Encoded::new(&stored);
+    let encoded = size::encoded(ask, &mut stored)?;
     let put = txn.put_with(key, move |revision| encoded.at(revision));
     if let Some(seconds) = ask.resource.facts.ttl_seconds {
         let kept = if ask.resource.plural == "events" {

@@ -58,6 +58,10 @@ pub enum WriteError {
     /// No room on the disk: this write is refused as a whole. Reads go on, and writes as soon as there is room.
     #[error("the disk is full: {0}")]
     Full(Arc<std::io::Error>),
+    /// What is stored has reached its bound: this write is refused as a whole. Reads and deletions go on, and writes
+    /// as soon as there is room.
+    #[error("the quota of the store is reached")]
+    Quota,
     /// A write or sync failed in a way that leaves what is on the disk unknown. Reads go on; writing has ended
     /// until the store is opened anew.
     #[error("writing has ended: {0}")]

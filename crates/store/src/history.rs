@@ -43,6 +43,10 @@ impl History {
         &self.options
     }
 
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes as u64
+    }
+
     pub(crate) fn floor(&self) -> Revision {
         self.floor
     }

@@ -9,6 +9,9 @@ pub const HISTORY_BYTES: usize = 128 << 20;
 /// …and this long, for owners that call [`Store::age`](crate::Store::age).
 pub const HISTORY_AGE: Duration = Duration::from_secs(10 * 60);
 
+/// How many bytes may be stored, with what history keeps.
+pub const QUOTA_BYTES: u64 = 2 << 30;
+
 /// File backend: the log may grow to this, or to the size of what is stored if that is more, before a checkpoint
 /// takes its place.
 pub const LOG_BYTES: u64 = 64 << 20;
@@ -26,6 +29,9 @@ pub struct Options {
     pub history_bytes: usize,
     /// How long history is kept, as told by [`Store::age`](crate::Store::age).
     pub history_age: Duration,
+    /// The most bytes stored, with what history keeps: what would pass it is refused. What takes the place of
+    /// something and is hardly larger may go on into a sixteenth more: a deletion that is announced, a status.
+    pub quota_bytes: u64,
     /// File backend: whether an acknowledged write has been synced to the disk. Without it a crash of the machine
     /// loses the latest writes (never the order, and no revision is used twice).
     pub fsync: bool,
@@ -41,6 +47,7 @@ impl Default for Options {
             history_events: HISTORY_EVENTS,
             history_bytes: HISTORY_BYTES,
             history_age: HISTORY_AGE,
+            quota_bytes: QUOTA_BYTES,
             fsync: true,
             log_bytes: LOG_BYTES,
             checkpoint_slice_bytes: CHECKPOINT_SLICE_BYTES,

@@ -19,6 +19,11 @@ use crate::{Revision, WriteResult};
 /// The most bytes on their way to the disk; a transaction that finds more waits before it begins.
 const PENDING_BYTES: usize = 64 << 20;
 
+/// By how much a value may grow and still be let into the reserve…
+const HARDLY_BYTES: usize = 1024;
+/// …which is this part of the quota.
+const RESERVE_PART: u64 = 16;
+
 pub(crate) struct State {
     /// What reads and watches see: durable.
     pub(crate) visible: Root,
@@ -159,6 +164,27 @@ impl State {
             (!absent).then_some(Staged { key, op, old })
         });
         (tip.revision + 1, staged.collect())
+    }
+
+    /// Whether there is room for `events`; what only deletes always has some.
+    pub(crate) fn check_room(&self, events: &[Arc<Event>]) -> WriteResult {
+        if events.iter().all(|event| event.new.is_none()) {
+            return Ok(());
+        }
+        let Options { quota_bytes: quota, history_bytes, .. } = *self.history.options();
+        let size = |entry: &Option<Arc<Entry>>| entry.as_ref().map_or(0, |entry| entry.value.len() as u64);
+        let added: u64 = events.iter().map(|event| event.key.len() as u64 + size(&event.new)).sum();
+        let replaced: u64 = events.iter().map(|event| size(&event.old)).sum();
+        // What is replaced stays in history, which drops older things for it.
+        let past = (self.history.bytes() + replaced).min(history_bytes as u64);
+        let stored = (self.tip().bytes() + added).saturating_sub(replaced) + past;
+        let hardly_grows = events.iter().all(|event| match (&event.old, &event.new) {
+            (_, None) => true,
+            (None, Some(_)) => false,
+            (Some(old), Some(new)) => new.value.len() <= old.value.len() + HARDLY_BYTES,
+        });
+        let most = if hardly_grows { quota.saturating_add(quota / RESERVE_PART) } else { quota };
+        if stored > most { Err(WriteError::Quota) } else { Ok(()) }
     }
 
     /// Makes `events` the newest revision: of the tip, and of what everybody sees when there is no disk to wait for.

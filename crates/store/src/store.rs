@@ -360,6 +360,7 @@ impl Shared {
             let mut state = self.state();
             // It may have been closed since; nobody would write what comes after.
             state.check_writable()?;
+            state.check_room(&events)?;
             let published = state.append(revision, &events);
             let basis = state.basis();
             // Under the same lock: once written, and the store closed, nothing would tell it from what was given up.

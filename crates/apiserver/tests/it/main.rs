@@ -19,6 +19,7 @@ mod quotas;
 mod reads;
 mod relays;
 mod request_limits;
+mod sizes;
 mod tokens;
 mod watches;
 mod webhook;

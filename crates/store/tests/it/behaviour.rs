@@ -358,3 +358,24 @@ async fn a_hook_that_panics_on_the_logs_thread_leaves_nobody_waiting() {
     assert!(matches!(write.await, Err(TxnError::Write(WriteError::Failed(_)))));
     assert!(store.snapshot().get(b"/bad").is_some(), "reads go on");
 }
+
+#[tokio::test]
+async fn a_full_store_refuses_what_grows_and_takes_it_again_once_there_is_room() {
+    let options = Options { quota_bytes: 100_000, history_bytes: 1000, ..Options::default() };
+    on_every_backend(options, async |store| {
+        let large = "x".repeat(40_000);
+        put(&store, "/a", &large).await;
+        put(&store, "/b", &large).await;
+        let more = store.transact(|_, txn| {
+            txn.put("/c", large.clone());
+            Ok::<_, Infallible>(())
+        });
+        assert!(matches!(more.await, Err(TxnError::Write(WriteError::Quota))));
+        assert!(store.snapshot().get(b"/c").is_none());
+        assert_eq!(text(&store.snapshot().get(b"/a").unwrap().value).len(), 40_000);
+        put(&store, "/a", &format!("{large}y")).await;
+        delete(&store, "/b").await;
+        put(&store, "/c", &large).await;
+    })
+    .await;
+}

@@ -1,0 +1,45 @@
+//! How large an object may be: as large as etcd would take what kube-apiserver stores for it.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use crate::error::{ApiError, Result};
+use crate::header::first;
+use crate::object::{self, Encoded};
+use crate::server::Ask;
+
+/// The longest request that etcd takes unless told otherwise.
+const MAX_STORED: usize = 1536 * 1024;
+/// etcd's words for more.
+const TOO_LARGE: &str = "etcdserver: request is too large";
+
+/// What is stored for an object; without managedFields where it is too large with them.
+///
+/// # Errors
+/// It is too large.
+pub(crate) fn encoded(ask: &Ask, stored: &mut Cow<'_, Value>) -> Result<Encoded> {
+    let encoded = Encoded::new(stored);
+    if !is_too_large(ask, &encoded, stored) {
+        return Ok(encoded);
+    }
+    // Who owns what can take much of the room, and is not worth an object; an applied one is nothing without.
+    if is_apply(ask) || object::metadata_mut(stored.to_mut()).remove("managedFields").is_none() {
+        return Err(ApiError::internal_plain(TOO_LARGE));
+    }
+    let encoded = Encoded::new(stored);
+    if is_too_large(ask, &encoded, stored) { Err(ApiError::internal_plain(TOO_LARGE)) } else { Ok(encoded) }
+}
+
+/// Custom objects are stored as JSON there, the others as protobuf, which is shorter.
+fn is_too_large(ask: &Ask, encoded: &Encoded, stored: &Value) -> bool {
+    if encoded.len() <= MAX_STORED {
+        return false;
+    }
+    let message = if ask.resource.custom.is_none() { crate::protobuf::encode(stored).ok() } else { None };
+    message.map_or(encoded.len(), |message| message.len()) > MAX_STORED
+}
+
+fn is_apply(ask: &Ask) -> bool {
+    ask.info.verb == "patch" && first(&ask.headers, http::header::CONTENT_TYPE).contains("apply-patch")
+}
