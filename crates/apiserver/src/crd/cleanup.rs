@@ -60,9 +60,7 @@ pub(crate) async fn cleanup_after(server: &Server, events: &[Arc<Event>]) {
 
 /// The terminating definition whose instance had that key.
 fn definition_of(server: &Server, key: &[u8]) -> Option<Vec<u8>> {
-    let text = std::str::from_utf8(key).ok()?;
-    let mut parts = text.strip_prefix("/registry/")?.splitn(3, '/');
-    let (group, plural) = (parts.next()?, parts.next()?);
+    let (group, plural) = key::custom_of(key)?;
     let definition = key::object(GROUP, PLURAL, "", &format!("{plural}.{group}"));
     let entry = server.store().snapshot().get(&definition)?;
     meta(&entry).deletion_timestamp.is_some().then_some(definition)
@@ -79,11 +77,8 @@ async fn finish(server: &Server, definition: Vec<u8>) -> Result<()> {
         }
         let group = value["spec"]["group"].as_str().unwrap_or("").to_owned();
         let plural = value["spec"]["names"]["plural"].as_str().unwrap_or("").to_owned();
-        let instances = KeyRange::prefix(key::resource(&group, &plural));
+        let instances = KeyRange::prefix(key::custom(&group, &plural));
         let mut waiting = 0;
-        // Objects of a built-in resource of that name are not this definition's.
-        let overlaps = server.0.registry.is_builtin(&group, &plural);
-        let instances = if overlaps { KeyRange::between("", "") } else { instances };
         for instance in snapshot.range(&instances, None) {
             let mut object = registry::value(instance);
             if object::finalizers(&object).is_empty() {

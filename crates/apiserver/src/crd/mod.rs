@@ -460,7 +460,7 @@ fn resource(definition: &Value, custom: &Arc<Custom>, version: &Version) -> Reso
             Some(_) => format!("{group}/{}", version.name),
             None => format!("{group}/{}", stored.name),
         },
-        prefix: key::resource(&group, &plural),
+        prefix: key::custom(&group, &plural),
         rules: Rules::default(),
         facts: Facts::custom(namespaced, version.status),
         custom: Some(custom.clone()),

@@ -1,5 +1,7 @@
 //! Where objects live in the store: `/registry/GROUP/RESOURCE/[NAMESPACE/]NAME`.
 
+use setpoint_api::schema::builtin;
+
 /// Group segment of the core group.
 const CORE: &str = "core";
 
@@ -7,6 +9,24 @@ const CORE: &str = "core";
 pub fn resource(group: &str, plural: &str) -> Vec<u8> {
     let group = if group.is_empty() { CORE } else { group };
     format!("/registry/{group}/{plural}/").into_bytes()
+}
+
+/// What stands behind the plural of a definition whose name a built-in resource has. No plural can have it.
+const APART: &str = ":custom";
+
+/// The prefix of all objects of a definition. Where a built-in resource has its name, in whatever version, they stand
+/// apart: what reads the built-in objects would take them for such.
+pub fn custom(group: &str, plural: &str) -> Vec<u8> {
+    let shared = builtin().resources().iter().any(|own| own.group == group && own.plural == plural);
+    if shared { resource(group, &format!("{plural}{APART}")) } else { resource(group, plural) }
+}
+
+/// Group and plural of the key of a custom object.
+pub fn custom_of(key: &[u8]) -> Option<(&str, &str)> {
+    let text = std::str::from_utf8(key).ok()?;
+    let mut parts = text.strip_prefix("/registry/")?.splitn(3, '/');
+    let (group, plural) = (parts.next()?, parts.next()?);
+    Some((group, plural.strip_suffix(APART).unwrap_or(plural)))
 }
 
 /// The key of one object; cluster-scoped ones have no namespace.

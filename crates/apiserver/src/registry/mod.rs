@@ -94,9 +94,9 @@ impl Resource {
         GroupVersionKind { group: group.to_owned(), version: version.to_owned(), kind: self.kind.clone() }
     }
 
-    /// Whether this is the resource of that group and name.
+    /// Whether this is the built-in resource of that group and name. A definition may have the same name.
     pub fn is(&self, group: &str, plural: &str) -> bool {
-        self.group == group && self.plural == plural
+        self.group == group && self.plural == plural && self.custom.is_none()
     }
 
     /// Whether the resource has that verb.
@@ -198,11 +198,6 @@ impl Registry {
     pub fn is_builtin_group(&self, group: &str) -> bool {
         let first = (group.to_owned(), String::new(), String::new());
         kinds::builtins().range(first..).next().is_some_and(|(name, _)| name.0 == group)
-    }
-
-    /// Whether a definition of that group and plural would stand in the place of a built-in resource.
-    pub(crate) fn is_builtin(&self, group: &str, plural: &str) -> bool {
-        kinds::builtins().keys().any(|name| name.0 == group && name.2 == plural)
     }
 
     /// The custom resources as they are now.

@@ -1,6 +1,7 @@
 //! Custom resources.
 
 use serde_json::{Value, json};
+use setpoint_apiserver::{Caller, UserInfo};
 
 use crate::cluster::{APPLY, MERGE, start, version};
 
@@ -140,4 +141,71 @@ async fn a_fork_serves_the_same_definitions() {
     let fork = crate::cluster::Cluster { server: forked, now: cluster.now.clone() };
     cluster.delete(&format!("{WIDGETS}/w")).await.expect(200);
     assert_eq!(fork.get(&format!("{WIDGETS}/w")).await.expect(200), made);
+}
+
+/// kube-apiserver 1.37 keeps built-in objects below their resource's name and custom ones below group and resource:
+/// neither is ever read as the other.
+#[tokio::test]
+async fn custom_objects_are_never_read_as_the_built_in_ones_of_their_name() {
+    const RBAC: &str = "/apis/rbac.authorization.k8s.io";
+    let cluster = start().await;
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let bindings = json!({"metadata": {"name": "clusterrolebindings.rbac.authorization.k8s.io",
+        "annotations": {"api-approved.kubernetes.io": "https://github.com/kubernetes/kubernetes/pull/1"}},
+        "spec": {"group": "rbac.authorization.k8s.io", "scope": "Cluster",
+        "names": {"plural": "clusterrolebindings", "kind": "ClusterRoleBinding"},
+        "versions": [{"name": "v9", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]}});
+    cluster.post(DEFINITIONS, &bindings).await.expect(201);
+    let before = cluster.get(&format!("{RBAC}/v1/clusterrolebindings")).await.expect(200);
+    let granted = json!({"apiVersion": "rbac.authorization.k8s.io/v9", "kind": "ClusterRoleBinding",
+        "metadata": {"name": "mine"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "User", "name": "mallory", "apiGroup": "rbac.authorization.k8s.io"}]});
+    cluster.post(&format!("{RBAC}/v9/clusterrolebindings"), &granted).await.expect(201);
+    let secrets = || http::Request::get("/api/v1/secrets").body(crate::cluster::body("")).unwrap();
+    let mallory = || Caller::Trusted(UserInfo::new("mallory", ["system:authenticated"]));
+    assert_eq!(cluster.send_as(mallory(), secrets()).await.code, 403);
+    assert_eq!(cluster.get(&format!("{RBAC}/v1/clusterrolebindings/mine")).await.code, 404);
+    let after = cluster.get(&format!("{RBAC}/v1/clusterrolebindings")).await.expect(200);
+    assert_eq!(after["items"], before["items"]);
+    let own = cluster.get(&format!("{RBAC}/v9/clusterrolebindings")).await.expect(200);
+    assert_eq!(own["items"].as_array().map(Vec::len), Some(1));
+    let definition = format!("{DEFINITIONS}/clusterrolebindings.rbac.authorization.k8s.io");
+    cluster.delete(&definition).await.expect(200);
+    assert_eq!(cluster.get(&definition).await.code, 404);
+    assert_eq!(cluster.get(&format!("{RBAC}/v9/clusterrolebindings")).await.code, 404);
+    let after = cluster.get(&format!("{RBAC}/v1/clusterrolebindings")).await.expect(200);
+    assert_eq!(after["items"], before["items"]);
+}
+
+/// Nor is a definition that names the definitions themselves; and no name of one leads into the keys of another.
+#[tokio::test]
+async fn names_of_definitions_lead_nowhere_else() {
+    let cluster = start().await;
+    let named = |group: &str, plural: &str, kind: &str| {
+        let mut definition = definition(plural, kind);
+        definition["metadata"]["name"] = json!(format!("{plural}.{group}"));
+        definition["metadata"]["annotations"] = json!({"api-approved.kubernetes.io": "unapproved, a test"});
+        definition["spec"]["group"] = json!(group);
+        definition
+    };
+    for (group, plural) in [
+        ("", "pods"),
+        ("core", "pods"),
+        ("apps", "deployments"),
+        ("example.com", "clusterrolebindings/status"),
+        ("example.com", "pods:custom"),
+        ("example.com/v1", "pods"),
+    ] {
+        let refused = cluster.post(DEFINITIONS, &named(group, plural, "Thing")).await;
+        assert_eq!(refused.code, 422, "{group} {plural}");
+    }
+    let own = named("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition");
+    cluster.post(DEFINITIONS, &own).await.expect(201);
+    let widgets = "/apis/apiextensions.k8s.io/v1beta1/namespaces/default/customresourcedefinitions";
+    let object = json!({"apiVersion": "apiextensions.k8s.io/v1beta1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "a"}, "spec": {"name": "a"}});
+    cluster.post(widgets, &object).await.expect(201);
+    let all = cluster.get(DEFINITIONS).await.expect(200);
+    assert_eq!(all["items"].as_array().map(Vec::len), Some(1));
 }
