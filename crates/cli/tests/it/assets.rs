@@ -1,7 +1,9 @@
 //! What `setpoint assets` leaves behind: a kube-apiserver that honours its flags or does not start.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use base64::Engine;
@@ -49,7 +51,7 @@ fn a_flag_that_would_protect_and_cannot_stops_the_start() {
 /// A kube-apiserver; it ends with this.
 struct Server {
     process: Child,
-    port: u16,
+    address: SocketAddr,
     folder: tempfile::TempDir,
     clients: Authority,
 }
@@ -59,6 +61,13 @@ impl Drop for Server {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// A loopback address that nobody else uses, so that a port which was free a moment ago still is.
+fn own_loopback() -> Ipv4Addr {
+    static SERVERS: AtomicU8 = AtomicU8::new(0);
+    let [_, _, high, low] = std::process::id().to_be_bytes();
+    Ipv4Addr::new(127, 100 + SERVERS.fetch_add(1, Ordering::Relaxed), high, low.clamp(1, 254))
 }
 
 fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
@@ -72,21 +81,22 @@ impl Server {
         let folder = assets();
         let now = setpoint::system_clock().now();
         let clients = Authority::generate(now).unwrap();
-        let serving = clients.serving(&[], &["127.0.0.1".parse().unwrap()], now).unwrap();
+        let host = own_loopback();
+        let serving = clients.serving(&[], &[host.into()], now).unwrap();
         write(folder.path(), "apiserver.crt", &serving.certificate);
         write(folder.path(), "apiserver.key", &serving.key);
         let authority = write(folder.path(), "clients.crt", &clients.identity().certificate);
-        // Another process may take the port before the server does; then the server says so and the test fails.
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let address = std::net::TcpListener::bind((host, 0)).unwrap().local_addr().unwrap();
         let process = Command::new(folder.path().join("kube-apiserver"))
-            .arg(format!("--secure-port={}", free.port()))
+            .arg(format!("--bind-address={host}"))
+            .arg(format!("--secure-port={}", address.port()))
             .arg(format!("--cert-dir={}", folder.path().display()))
             .arg(format!("--client-ca-file={}", authority.display()))
             .args(flags)
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        Server { process, port: free.port(), folder, clients }
+        Server { process, address, folder, clients }
     }
 
     async fn client(&self, identity: Option<&Identity>) -> Client {
@@ -95,7 +105,7 @@ impl Server {
             json!({"client-certificate-data": encode(&identity.certificate),
                 "client-key-data": encode(&identity.key)})
         });
-        let cluster = json!({"server": format!("https://127.0.0.1:{}", self.port),
+        let cluster = json!({"server": format!("https://{}", self.address),
             "certificate-authority-data": encode(&self.clients.identity().certificate)});
         let config = json!({"apiVersion": "v1", "kind": "Config", "current-context": "c",
             "clusters": [{"name": "c", "cluster": cluster}], "users": [{"name": "u", "user": user}],
