@@ -113,10 +113,12 @@ impl Causes {
         }
     }
 
-    /// An address.
+    /// An address. One program takes `::ffff:127.0.0.1` for an IPv4 address and the next does not, so nobody may use it.
     pub(super) fn ip(&mut self, path: &Path, value: &str) {
-        if value.parse::<IpAddr>().is_err() {
-            self.invalid(path, value, BAD_IP);
+        match value.parse::<IpAddr>() {
+            Err(_) => self.invalid(path, value, BAD_IP),
+            Ok(IpAddr::V6(ip)) if ip.to_ipv4_mapped().is_some() => self.invalid(path, value, MAPPED_IP),
+            Ok(_) => {}
         }
     }
 
@@ -130,6 +132,7 @@ impl Causes {
 
 pub(super) const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
 pub(super) const BAD_IP: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+pub(super) const MAPPED_IP: &str = "must not be an IPv4-mapped IPv6 address";
 pub(super) const BAD_CIDR: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
 
 /// Address and length of a network; none if the text is not one.
@@ -142,7 +145,8 @@ pub(super) fn parse_cidr(text: &str) -> Option<(IpAddr, u8)> {
 
 /// Addresses that no endpoint may have.
 pub(super) fn special_ip(ip: IpAddr) -> Option<&'static str> {
-    match ip {
+    // Go asks these questions of the IPv4 address that a mapped one stands for.
+    match ip.to_canonical() {
         ip if ip.is_unspecified() => Some("may not be unspecified (0.0.0.0 or ::)"),
         ip if ip.is_loopback() => Some("may not be in the loopback range (127.0.0.0/8, ::1/128)"),
         IpAddr::V4(ip) if ip.is_link_local() => {
@@ -170,5 +174,24 @@ pub(super) fn descending_path(causes: &mut Causes, path: &Path, value: &str) {
 pub(super) fn no_backsteps(causes: &mut Causes, path: &Path, value: &str) {
     if value.split('/').any(|part| part == "..") {
         causes.invalid(path, value, "must not contain '..'");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mapped_address_is_as_special_as_its_ipv4_address() {
+        for (ip, special) in [
+            ("::ffff:127.0.0.1", true),
+            ("::ffff:169.254.169.254", true),
+            ("127.0.0.1", true),
+            ("::1", true),
+            ("::ffff:10.0.0.1", false),
+            ("2001:db8::1", false),
+        ] {
+            assert_eq!(special_ip(ip.parse().unwrap()).is_some(), special, "{ip}");
+        }
     }
 }
