@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
-use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
@@ -16,15 +15,8 @@ use crate::server::Body;
 /// The longest request body.
 pub const MAX_BODY: usize = 3 * 1024 * 1024;
 
-/// How long a client may take to send its request.
-pub const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Reads a body; longer than [`MAX_BODY`] is refused, and so is one that takes too long.
-pub async fn read(body: Body) -> Result<Bytes, ApiError> {
-    tokio::time::timeout(PATIENCE, read_all(body)).await.map_err(|_| ApiError::timeout())?
-}
-
-async fn read_all(mut body: Body) -> Result<Bytes, ApiError> {
+/// Reads a body; longer than [`MAX_BODY`] is refused. One that takes too long ends with its request's deadline.
+pub async fn read(mut body: Body) -> Result<Bytes, ApiError> {
     let mut first: Option<Bytes> = None;
     let mut rest: Option<BytesMut> = None;
     let mut length = 0;

@@ -122,6 +122,19 @@ pub(crate) fn refusal(refused: &ApiError, negotiated: Negotiated) -> Response<Bo
     response
 }
 
+/// The answer to a request whose time is up. kube-apiserver writes the bare `Status`, without kind and whatever the
+/// client accepts, and lets Go guess the content type.
+pub(crate) fn timed_out() -> Response<Body> {
+    let error = ApiError::timeout();
+    let (message, code) = (Value::from(error.status().message.as_str()), error.code());
+    let body = format!(
+        "{{\"metadata\":{{}},\"status\":\"Failure\",\"message\":{message},\"reason\":\"Timeout\",\"details\":{{}},\
+         \"code\":{}}}\n",
+        code.as_u16()
+    );
+    bytes(code, "text/plain; charset=utf-8", body)
+}
+
 /// The answer to a request for which there is no place.
 pub(crate) fn too_many() -> Response<Body> {
     let (code, said) = TOO_MANY_IN_FLIGHT;

@@ -150,11 +150,7 @@ impl Server {
         let answer = Box::pin(self.answer(caller, info, request, refusal));
         match tokio::time::timeout_at(deadline, answer).await {
             Ok(response) => response,
-            // kube-apiserver answers this in JSON whatever the client accepts.
-            Err(_) => {
-                let json = Negotiated { format: Format::Json, form: Form::Whole, pretty: false };
-                respond::error(&ApiError::timeout(), json)
-            }
+            Err(_) => respond::timed_out(),
         }
     }
 
