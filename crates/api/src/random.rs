@@ -31,6 +31,12 @@ impl Random {
         Random(Arc::new(Mutex::new(state)))
     }
 
+    /// A sequence of its own that goes on where this one is now.
+    pub fn fork(&self) -> Self {
+        let state = *self.0.lock().expect("no holder of this lock panics");
+        Random(Arc::new(Mutex::new(state)))
+    }
+
     /// The next 64 bits.
     pub fn next_u64(&self) -> u64 {
         let mut s = self.0.lock().expect("no holder of this lock panics");
@@ -84,6 +90,16 @@ impl Random {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_fork_goes_on_by_itself() {
+        let random = Random::from_seed(4);
+        let first = random.uid();
+        let fork = random.fork();
+        let next = random.uid();
+        assert_ne!(first, next);
+        assert_eq!((fork.uid(), fork.uid()), (next, random.uid()));
+    }
 
     #[test]
     fn a_uid_has_the_version_and_variant_of_rfc_4122() {

@@ -75,12 +75,18 @@ impl Cluster {
     /// Starts a cluster. Its API answers when this returns.
     pub async fn start(options: Options) -> Result<Cluster, ClusterError> {
         let (store, recovery) = open(&options).await?;
-        Cluster::on(store, recovery, options).await
-    }
-
-    async fn on(store: Store, recovery: Option<Recovery>, options: Options) -> Result<Cluster, ClusterError> {
         let clock = options.clock.clone().unwrap_or_else(setpoint::system_clock);
         let random = Random::from_seed(options.seed.unwrap_or_else(seed));
+        Cluster::on(store, recovery, clock, random, options).await
+    }
+
+    async fn on(
+        store: Store,
+        recovery: Option<Recovery>,
+        clock: Clock,
+        random: Random,
+        options: Options,
+    ) -> Result<Cluster, ClusterError> {
         let credentials = Arc::new(Credentials::of(&store, clock.now()).await?);
         let mut server = ServerOptions::new(store.clone(), clock.clone(), random.clone());
         server.service_cidr.clone_from(&options.service_cidr);
@@ -193,11 +199,11 @@ impl Cluster {
         Ok(kubeconfig::kubeconfig(address, &self.credentials.authority.identity().certificate, &admin))
     }
 
-    /// A fresh cluster in memory on a copy of this one's state: same objects, uids, versions, authority and keys;
-    /// controllers begin cold.
+    /// A fresh cluster in memory on a copy of this one's state: same objects, uids, versions, history, authority and
+    /// keys. Its clock shows the same time and its random numbers go on where this one's are; controllers begin cold.
     pub async fn fork(&self) -> Result<Cluster, ClusterError> {
         let options = Options { backend: Backend::Memory, ..self.options.clone() };
-        Cluster::on(self.store.fork(), None, options).await
+        Cluster::on(self.store.fork(), None, self.clock.clone(), self.random.fork(), options).await
     }
 
     /// Stops in order: controllers and nodes, then connections, then the store.

@@ -53,6 +53,17 @@ pub enum ClientError {
         /// What the decoder said, without the values that it quotes.
         reason: String,
     },
+    /// The cache does not show yet what this process wrote, so it is not read. A reconcile that returns this is queued
+    /// again with back-off.
+    #[error("the cache of {kind} does not show this process's write to {key} after {}", seconds(lag))]
+    Stale {
+        /// The kind whose cache is behind.
+        kind: String,
+        /// The object that was written; empty if there are too many to name one.
+        key: Key,
+        /// The time since the write.
+        lag: Duration,
+    },
     /// A cached object does not decode as the type that was asked for.
     #[error(transparent)]
     Undecodable(#[from] DecodeError),
@@ -165,6 +176,11 @@ impl ClientError {
         self.status().map(|status| status.code)
     }
 
+    /// The cache does not show this process's writes yet.
+    pub fn is_stale(&self) -> bool {
+        matches!(self, ClientError::Stale { .. })
+    }
+
     /// The object does not exist (404).
     pub fn is_not_found(&self) -> bool {
         self.code() == Some(404)
@@ -202,6 +218,10 @@ impl ClientError {
         let seconds = u64::from(details.retry_after_seconds);
         (seconds > 0).then(|| Duration::from_secs(seconds))
     }
+}
+
+fn seconds(lag: &Duration) -> String {
+    format!("{:.1} s", lag.as_secs_f64())
 }
 
 /// Says `None` where the object was not found.
@@ -287,6 +307,11 @@ impl Error {
                 matches!(cause.downcast_ref(), Some(kube::Error::Api(status))
                     if status.code == 409 && status.reason != "AlreadyExists")
             })
+    }
+
+    /// Whether a cache did not show this process's writes yet.
+    pub fn is_stale(&self) -> bool {
+        self.client_error().is_some_and(ClientError::is_stale)
     }
 
     /// Whether it failed because this process is no leader any more.

@@ -13,6 +13,7 @@ const RECENT: usize = 4;
 /// Time marks per `history_age`: how finely age is told.
 const MARKS: u32 = 16;
 
+#[derive(Clone)]
 pub(crate) struct History {
     events: VecDeque<Arc<Event>>,
     /// How many events were dropped, ever: the sequence number of `events[0]`.

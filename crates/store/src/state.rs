@@ -80,8 +80,14 @@ pub(crate) struct Published {
 
 impl State {
     pub(crate) fn new(root: Root, options: Options, immediate: bool) -> Self {
+        let history = History::new(root.revision, options);
+        State::with_history(root, history, immediate)
+    }
+
+    /// A state that others came before: `history` leads up to `root`.
+    pub(crate) fn with_history(root: Root, history: History, immediate: bool) -> Self {
         State {
-            history: History::new(root.revision, options),
+            history,
             visible: root,
             tip: None,
             pending: VecDeque::new(),

@@ -95,12 +95,12 @@ impl Store {
         Store { _owner: Arc::new(Owner { shared: shared.clone(), thread }), shared }
     }
 
-    /// A fresh store in memory with this one's present state, revision and blobs. Its history begins here. The cost
-    /// does not depend on how much is stored.
+    /// A fresh store in memory with this one's present state, revision, history and blobs. The cost depends on how many
+    /// events the history has, and not on how much is stored.
     pub fn fork(&self) -> Store {
         let blobs = self.shared.blobs().clone();
         let state = self.shared.state();
-        let fork = State::new(state.visible.clone(), state.history.options().clone(), true);
+        let fork = State::with_history(state.visible.clone(), state.history.clone(), true);
         Store::own(Shared::new(fork, blobs, None), None)
     }
 

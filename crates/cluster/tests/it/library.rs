@@ -119,6 +119,24 @@ async fn a_fork_has_the_same_objects_and_goes_its_own_way() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_fork_goes_on_in_time_randomness_and_history() {
+    let nodes = NodeOptions { count: 0, ..NodeOptions::default() };
+    let options = Options { seed: Some(7), controllers: Controllers::None, nodes, ..Options::default() };
+    let cluster = Cluster::start(options).await.unwrap();
+    let made = make(&maps(cluster.client()), json!({"metadata": {"name": "a"}})).await;
+    let mut uids = std::collections::BTreeSet::from([made.metadata.uid.clone()]);
+    cluster.advance(Duration::from_secs(3600)).await;
+    let fork = cluster.fork().await.unwrap();
+    assert_eq!(fork.clock().now(), cluster.clock().now());
+    assert_eq!(fork.history(&made), cluster.history(&made));
+    assert_eq!(fork.history(&made).len(), 1);
+    for number in 0..100 {
+        let made = make(&maps(fork.client()), json!({"metadata": {"name": format!("b-{number}")}})).await;
+        assert!(uids.insert(made.metadata.uid), "a uid was given twice");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn anybody_can_be_asked_for_and_may_do_what_roles_say() {
     let cluster = bare().await;
     let alice = cluster.client_as("alice", &["dev"]);

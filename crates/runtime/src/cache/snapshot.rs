@@ -47,6 +47,8 @@ pub struct Progress {
     /// Grows when the server went back to an older revision (restored from a backup, kind deleted and made anew):
     /// revisions of different epochs cannot be compared.
     pub epoch: u64,
+    /// The number of the last relist that came to its end: everything that was true when it was asked for is in the cache.
+    pub relists: u64,
 }
 
 #[derive(Clone, Default)]
@@ -143,6 +145,11 @@ impl Snapshot {
     /// How many objects there are.
     pub fn len(&self) -> usize {
         self.0.objects.len()
+    }
+
+    /// The relist that every scope has finished.
+    pub(crate) fn relists(&self) -> u64 {
+        self.0.scopes.values().map(|progress| progress.relists).min().unwrap_or(0)
     }
 
     /// Whether there is none.

@@ -198,6 +198,11 @@ impl Store {
         });
     }
 
+    /// Notes that the consistent list with this number has been applied to `scope`.
+    pub(crate) fn note_relist(&self, scope: &Scope, number: u64) {
+        self.write(|_, state| state.scopes.entry(scope).relists = number);
+    }
+
     /// Whether every scope has had its first full state.
     pub fn all_scopes_synced(&self) -> bool {
         self.0
@@ -350,7 +355,8 @@ impl Change<'_> {
         let progress = self.state.scopes.entry(scope);
         let first = !progress.synced;
         let reset = progress.synced && revision < progress.revision;
-        *progress = Progress { revision, synced: true, epoch: progress.epoch + u64::from(reset) };
+        *progress =
+            Progress { revision, synced: true, epoch: progress.epoch + u64::from(reset), ..*progress };
         let mut listed: Vec<&Key> = objects.iter().map(Object::key).collect();
         listed.sort_unstable();
         self.retain(scope, |key| listed.binary_search(&key).is_ok());

@@ -3,8 +3,13 @@
 //! After every successful write of our client the answer's resourceVersion (or, for a deletion, the uid) is noted
 //! for each informer that surely sees it. A read waits for what was written under its key (a list: for what was
 //! written of its kind in its namespace); a reconcile waits, before it starts, for what its predecessor wrote and for
-//! whatever this process wrote to its object. A wait is bounded; after one that ended in vain nothing waits for that
-//! write again.
+//! whatever this process wrote to its object. A wait is bounded. After one that ended in vain the write is overdue:
+//! everything that would wait for it fails at once with [`ClientError::Stale`], so that no decision is ever made from a
+//! cache without it. A reconcile that fails so is queued again with back-off.
+//!
+//! No write is forgotten before the cache shows it. Where the cache may never show it, the informer relists, and the
+//! write counts as seen once that list has been applied: a minute after the write, when the server went back to an older
+//! state, and when more writes are pending than are remembered.
 //!
 //! Never waited for: answers without a resourceVersion or with one that is no number, dry runs, and writes that an
 //! informer cannot be sure to see (other namespace, other labels, fields other than the name) to objects that it lacks.
@@ -12,12 +17,10 @@
 //! has the resourceVersion of a state that the cache has seen or is about to see. A write that takes the last
 //! finalizer off an object that is to go ends it: its uid is waited for, as after a deletion. What is deleted before a
 //! cache had it is waited for by the revision that the deletion named; if it named none, it is waited for once it comes.
-//!
-//! A write that was given up stays noted until the cache shows it: whoever compares with that cache, as an apply does that
-//! would be skipped, has to know that it is behind.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::ops::Range;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 use std::time::Duration;
 
 use kube::core::ApiResource;
@@ -29,6 +32,7 @@ use super::expected::{Coming, Expected};
 use super::written::{Written, WrittenList, WrittenMeta};
 use crate::cache::{Snapshot, Uid};
 use crate::clock;
+use crate::error::ClientError;
 use crate::informer::{SharedInformer, WeakInformer};
 use crate::key::Key;
 use crate::metrics::ClientMetrics;
@@ -36,7 +40,10 @@ use crate::revision::{Revision, parse_revision};
 
 /// How long a read or a reconcile waits for an own write, unless the manager says otherwise.
 pub const CONSISTENCY_TIMEOUT: Duration = Duration::from_secs(5);
-/// How many writes are remembered that a cache has not seen. Beyond it those of the first informer and key are dropped.
+/// How long a write may be missing from a cache before its informer relists.
+const RELIST_AFTER: Duration = Duration::from_secs(60);
+/// How many writes are remembered that a cache has not seen. Beyond it those of the first informer become one, which a
+/// relist fulfils.
 const MAX_PENDING: usize = 65_536;
 /// When this many are pending, those that were seen meanwhile are swept out.
 const SWEEP: usize = 1024;
@@ -48,14 +55,40 @@ pub(crate) struct Pending {
     informer: WeakInformer,
     key: Key,
     expected: Expected,
-    /// Nobody waits for it any more.
-    given_up: bool,
+    /// When it was noted.
+    since: Instant,
+    /// Somebody waited for it in vain: it is not waited for any more, only looked for.
+    overdue: bool,
+    /// Fulfilled by the relist with this number, whatever was expected: revisions say nothing of it any more.
+    relist: Option<u64>,
 }
 
 impl Pending {
     fn new(declared: &Declared, key: &Key, expected: Expected) -> Self {
         let informer = declared.informer.downgrade();
-        Pending { number: declared.number, informer, key: key.clone(), expected, given_up: false }
+        let since = Instant::now();
+        Pending {
+            number: declared.number,
+            informer,
+            key: key.clone(),
+            expected,
+            since,
+            overdue: false,
+            relist: None,
+        }
+    }
+
+    /// All writes that one informer has not seen, as one: its next relist shows them.
+    fn of_all(number: usize, informer: &SharedInformer) -> Self {
+        Pending {
+            number,
+            informer: informer.downgrade(),
+            key: EVERYTHING.clone(),
+            expected: Expected::Seen { uid: Uid::new(""), revision: 0, epoch: 0 },
+            since: Instant::now(),
+            overdue: false,
+            relist: Some(informer.relist()),
+        }
     }
 
     pub(crate) fn fulfilled(&self) -> bool {
@@ -64,12 +97,51 @@ impl Pending {
     }
 
     pub(super) fn fulfilled_in(&self, state: &Snapshot) -> bool {
-        self.expected.fulfilled(state, &self.key)
+        if self.is_everything() {
+            return self.relist.is_some_and(|number| state.relists() >= number);
+        }
+        // Its namespace is not watched any more: no read is answered from there.
+        let Some(progress) = state.progress(self.key.namespace()) else { return true };
+        match self.relist {
+            Some(number) => progress.relists >= number,
+            None => {
+                progress.epoch == self.expected.epoch()
+                    && self.expected.fulfilled(&progress, state, &self.key)
+            }
+        }
+    }
+
+    /// Whether the server went back to an older state since: the revisions that are expected are those of another past.
+    fn is_of_another_epoch(&self, state: &Snapshot) -> bool {
+        let progress = state.progress(self.key.namespace());
+        self.relist.is_none() && progress.is_some_and(|progress| progress.epoch != self.expected.epoch())
+    }
+
+    /// Waits until it is fulfilled, or the server went back; without a deadline of its own.
+    async fn seen(&self, informer: &SharedInformer) {
+        let store = informer.store();
+        loop {
+            let changed = store.next_change();
+            let state = store.snapshot();
+            if self.fulfilled_in(&state) || self.is_of_another_epoch(&state) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn is_everything(&self) -> bool {
+        self.key == *EVERYTHING
     }
 
     /// Whether what is true now may cease to be so without another write.
     pub(super) fn may_come(&self) -> bool {
         self.expected.may_come()
+    }
+
+    /// Whether it is the same write, and nothing was expected of it since.
+    fn is_same(&self, other: &Pending) -> bool {
+        self.expected == other.expected && self.relist == other.relist
     }
 
     /// Whether it has not come true, or need not stay so.
@@ -78,16 +150,34 @@ impl Pending {
     }
 
     pub(super) fn is_of(&self, key: &Key) -> bool {
-        self.key == *key
+        self.key == *key || self.is_everything()
     }
 
     /// Whether it is in `namespace`, or that is none.
     pub(super) fn is_within(&self, namespace: Option<&str>) -> bool {
-        namespace.is_none_or(|namespace| self.key.namespace() == Some(namespace))
+        self.is_everything() || namespace.is_none_or(|namespace| self.key.namespace() == Some(namespace))
     }
+}
 
-    pub(super) fn was_given_up(&self) -> bool {
-        self.given_up
+/// No object has this key, and it sorts before every other.
+static EVERYTHING: LazyLock<Key> = LazyLock::new(|| Key::new(None, ""));
+
+/// The state of one cache before a write was sent.
+#[derive(Clone)]
+pub(super) struct Before {
+    pub(super) informer: usize,
+    /// The revision that the cache had reached.
+    revision: Revision,
+    /// The object under the key of the write.
+    pub(super) object: Option<(Uid, Revision)>,
+}
+
+impl Before {
+    /// Whether an answer of this version shows that the server went back: it is older than what the cache had seen, and
+    /// not the state that the cache had, which a write that changes nothing answers with.
+    fn shows_reset(&self, uid: &Uid, revision: Revision) -> bool {
+        revision <= self.revision
+            && self.object.as_ref().is_none_or(|(own, at)| own != uid || *at != revision)
     }
 }
 
@@ -113,7 +203,7 @@ impl Writes {
     }
 
     /// Notes a write by its answer; says what is to be waited for.
-    pub(super) fn wrote(&self, resource: &ApiResource, answer: &[u8]) -> Vec<Pending> {
+    pub(super) fn wrote(&self, resource: &ApiResource, before: &[Before], answer: &[u8]) -> Vec<Pending> {
         let Some(written) = Written::read(answer) else { return Vec::new() };
         // A Scale bears the name, uid and version of the object that it is of; what another answer bears is another's.
         let scale = written.kind == "Scale";
@@ -148,26 +238,34 @@ impl Writes {
                 true => Expected::Gone { uid: uid.clone(), written: revision, epoch },
                 false => Expected::Seen { uid: uid.clone(), revision, epoch },
             };
-            Some(Pending::new(&declared, &key, expected))
+            let mut pending = Pending::new(&declared, &key, expected);
+            let before = before.iter().find(|before| before.informer == declared.number);
+            if before.is_some_and(|before| before.shows_reset(&uid, revision)) {
+                pending.relist = Some(declared.informer.relist());
+            }
+            Some(pending)
         });
         let pending = seen_by.filter(|pending| !pending.fulfilled()).collect();
         self.note(pending)
     }
 
-    /// Which object each cache has under `key`.
-    pub(super) fn cached(&self, resource: &ApiResource, key: &Key) -> Vec<(usize, Uid)> {
+    /// How far each cache is, and what it has under `key`, before a write is sent.
+    pub(super) fn before(&self, resource: &ApiResource, key: Option<&Key>) -> Vec<Before> {
         let declared = self.caches.of_kind(resource).into_iter();
-        let cached = declared.filter_map(|declared| {
-            Some((declared.number, declared.informer.store().get(key.as_str())?.uid().clone()))
+        let before = declared.map(|declared| {
+            let state = declared.informer.store().snapshot();
+            let object = key.and_then(|key| state.get(key.as_str()));
+            let object = object.map(|object| (object.uid().clone(), object.revision()));
+            Before { informer: declared.number, revision: state.revision(), object }
         });
-        cached.collect()
+        before.collect()
     }
 
     /// Notes a deletion by its answer.
     pub(super) fn deleted(&self, resource: &ApiResource, doomed: &Doomed, answer: &[u8]) -> Vec<Pending> {
         let written = Written::read(answer).unwrap_or_default();
         if written.kind != "Status" && written.remains() {
-            return self.wrote(resource, answer);
+            return self.wrote(resource, &doomed.before, answer);
         }
         let key = &doomed.key;
         let doomed = doomed.as_answered(written);
@@ -188,10 +286,7 @@ impl Writes {
                             uid: uid.clone(),
                             written: other.map_or(0, |(_, written)| written),
                             epoch,
-                            coming: Box::new(Coming {
-                                others: predecessor.cloned().into_iter().collect(),
-                                until: clock::after(Instant::now(), self.timeout),
-                            }),
+                            coming: Box::new(self.coming_until_relist(&declared, predecessor)),
                         },
                     },
                     // The one that went had taken the place of what the cache had.
@@ -203,6 +298,14 @@ impl Writes {
         });
         let pending = gone_from.collect();
         self.note(pending)
+    }
+
+    /// It may come until a relist, begun after the deletion, has shown that it is gone; that list gets a minute.
+    fn coming_until_relist(&self, declared: &Declared, predecessor: Option<&Uid>) -> Coming {
+        let relist = clock::after(Instant::now(), RELIST_AFTER);
+        declared.informer.relist_at(relist, Revision::MAX);
+        let until = clock::after(relist, RELIST_AFTER);
+        Coming { others: predecessor.cloned().into_iter().collect(), until }
     }
 
     /// Notes the deletion of several by its answer, which lists them as they were before: each will be gone, or in
@@ -264,8 +367,8 @@ impl Writes {
             }
             pending.insert(place, write.clone());
         }
-        while pending.len() > MAX_PENDING {
-            pending.pop_first();
+        if pending.len() > MAX_PENDING {
+            forget_by_relist(&mut pending);
         }
         fresh
     }
@@ -276,13 +379,14 @@ impl Writes {
         if pending.is_empty() {
             return None;
         }
-        pending.get(&(informer, key.clone())).filter(|write| !write.given_up).cloned()
+        let noted = |key: &Key| pending.get(&(informer, key.clone()));
+        noted(&EVERYTHING).or_else(|| noted(key)).cloned()
     }
 
     /// What was written in `namespace`, or anywhere, and perhaps not seen by the informer with this number.
     pub(super) fn of_kind(&self, informer: usize, namespace: Option<&str>) -> Vec<Pending> {
         let mut all = self.all_of(informer);
-        all.retain(|write| !write.given_up && write.is_within(namespace));
+        all.retain(|write| write.is_within(namespace));
         all
     }
 
@@ -296,10 +400,10 @@ impl Writes {
         noted
     }
 
-    /// What was perhaps not seen by the informer with this number, waited for or not.
+    /// What was perhaps not seen by the informer with this number.
     pub(super) fn all_of(&self, informer: usize) -> Vec<Pending> {
         let pending = self.lock();
-        let own = pending.range((informer, Key::new(None, ""))..(informer + 1, Key::new(None, "")));
+        let own = pending.range(of_informer(informer));
         own.map(|(_, write)| write).cloned().collect()
     }
 
@@ -311,43 +415,72 @@ impl Writes {
         lacking
     }
 
-    /// Whether a state lacks what this process wrote under `key`, waited for or not.
+    /// Whether a state lacks what this process wrote under `key`.
     pub(super) fn lacking(&self, informer: usize, key: &Key, state: &Snapshot) -> bool {
-        self.lock().get(&(informer, key.clone())).is_some_and(|write| !write.fulfilled_in(state))
+        self.of_key(informer, key).is_some_and(|write| !write.fulfilled_in(state))
     }
 
     /// Waits for all of them together, at most for the timeout.
-    pub(crate) async fn wait(&self, pending: impl IntoIterator<Item = Pending>) {
+    ///
+    /// # Errors
+    /// When a cache does not show one of them by then.
+    pub(crate) async fn wait(&self, pending: impl IntoIterator<Item = Pending>) -> Result<(), ClientError> {
         let begun = Instant::now();
         let mut told = false;
-        let mut in_vain: Option<(Pending, SharedInformer)> = None;
-        let mut count = 0;
         for write in pending {
             let Some(informer) = write.informer.upgrade() else {
                 self.forget(&write);
                 continue;
             };
-            if self.is_given_up(&write) {
-                continue;
-            }
+            let Some(write) = self.in_this_epoch(write, &informer) else { continue };
             if !write.fulfilled_in(&informer.store().snapshot()) {
                 if !std::mem::replace(&mut told, true) {
                     self.metrics.stale_read_prevented(&informer.target().resource.kind);
                 }
-                let seen = write.expected.wait(informer.store(), &write.key);
                 let left = self.timeout.saturating_sub(begun.elapsed());
-                if tokio::time::timeout(left, seen).await.is_err() {
-                    self.give_up(&write);
-                    count += 1;
-                    in_vain.get_or_insert((write, informer));
-                    continue;
+                if self.is_overdue(&write) || !self.sees(&write, &informer, left).await {
+                    return Err(self.stale(&write, &informer));
                 }
             }
             self.forget(&write);
         }
-        if let Some((write, informer)) = in_vain {
-            self.waited_in_vain(&write, &informer, count);
+        Ok(())
+    }
+
+    /// Whether the cache shows it in time; also by a relist, where the server goes back meanwhile.
+    async fn sees(&self, write: &Pending, informer: &SharedInformer, left: Duration) -> bool {
+        let seen = async {
+            write.seen(informer).await;
+            if let Some(write) = self.in_this_epoch(write.clone(), informer) {
+                write.seen(informer).await;
+                self.forget(&write);
+            }
+        };
+        tokio::time::timeout(left, seen).await.is_ok()
+    }
+
+    /// The same write. Where the server went back since, a relist that begins now fulfils it and each other write that
+    /// the informer has not shown; `None` if it was seen before that.
+    fn in_this_epoch(&self, write: Pending, informer: &SharedInformer) -> Option<Pending> {
+        let state = informer.store().snapshot();
+        if !write.is_of_another_epoch(&state) {
+            return Some(write);
         }
+        let mut pending = self.lock();
+        let mut others = pending.range_mut(of_informer(write.number)).map(|(_, other)| other);
+        if others.any(|other| other.is_of_another_epoch(&state)) {
+            let number = informer.relist();
+            let kind = &informer.target().resource.kind;
+            tracing::warn!(kind, "the server went back to an older state; listing it anew");
+            for (_, other) in pending.range_mut(of_informer(write.number)) {
+                if other.is_of_another_epoch(&state) {
+                    other.relist = Some(number);
+                }
+            }
+        }
+        // Noted anew under its key, or one of all.
+        let noted = |key: &Key| pending.get(&(write.number, key.clone()));
+        noted(&EVERYTHING).or_else(|| noted(&write.key)).cloned()
     }
 
     /// What `take` gives, with a state in which nothing is there of what may come and was deleted.
@@ -355,26 +488,34 @@ impl Writes {
         &self,
         coming: Vec<Pending>,
         take: impl Fn() -> (Vec<Pending>, Snapshot),
-    ) -> (Vec<Pending>, Snapshot) {
+    ) -> Result<(Vec<Pending>, Snapshot), ClientError> {
         loop {
             let (noted, state) = take();
             let has_come = |write: &&Pending| {
-                write.may_come() && !self.is_given_up(write) && !write.fulfilled_in(&state)
+                write.may_come() && !write.is_of_another_epoch(&state) && !write.fulfilled_in(&state)
             };
             match coming.iter().find(has_come) {
-                Some(write) => self.wait([write.clone()]).await,
-                None => return (noted, state),
+                Some(write) => self.wait([write.clone()]).await?,
+                None => return Ok((noted, state)),
             }
         }
     }
 
-    /// Says it once, of however many.
-    fn waited_in_vain(&self, write: &Pending, informer: &SharedInformer, count: usize) {
-        let kind = &informer.target().resource.kind;
-        self.metrics.consistency_timeout(kind);
-        let reached = informer.store().revision();
-        tracing::warn!(kind, key = %write.key, expected = ?write.expected, reached, writes = count,
-            "the cache did not show an own write in time; going on without it");
+    /// The refusal to go on without a write. It is logged once for each write, and counted each time; a minute after the
+    /// write its informer relists.
+    fn stale(&self, write: &Pending, informer: &SharedInformer) -> ClientError {
+        let kind = informer.target().resource.kind.clone();
+        let (key, lag, reached) = (&write.key, write.since.elapsed(), informer.store().revision());
+        self.metrics.stale(&kind, lag);
+        if lag >= RELIST_AFTER {
+            self.see_by_relist(write, informer);
+        }
+        if self.mark_overdue(write) {
+            informer.relist_at(clock::after(write.since, RELIST_AFTER), write.expected.sufficient());
+            tracing::warn!(kind, %key, ?lag, expected = ?write.expected, reached,
+                "the cache does not show an own write; what would read it is refused until it does");
+        }
+        ClientError::Stale { kind, key: key.clone(), lag }
     }
 
     fn forget(&self, write: &Pending) {
@@ -384,23 +525,61 @@ impl Writes {
         let place = (write.number, write.key.clone());
         let mut pending = self.lock();
         // A newer write under the same key stays.
-        if pending.get(&place).is_some_and(|known| known.expected == write.expected) {
-            pending.remove(&place);
+        let forgotten = match pending.get(&place) {
+            Some(known) if known.is_same(write) => pending.remove(&place),
+            _ => None,
+        };
+        if let Some(informer) =
+            forgotten.filter(|known| known.overdue).and_then(|known| known.informer.upgrade())
+        {
+            self.metrics.caught_up(&informer.target().resource.kind);
         }
     }
 
-    fn is_given_up(&self, write: &Pending) -> bool {
+    fn is_overdue(&self, write: &Pending) -> bool {
         let pending = self.lock();
         let known = pending.get(&(write.number, write.key.clone()));
-        known.is_some_and(|known| known.given_up && known.expected == write.expected)
+        known.is_some_and(|known| known.overdue && known.is_same(write))
     }
 
-    /// Nobody waits for it again.
-    fn give_up(&self, write: &Pending) {
+    /// The next relist fulfils it, also if the server never tells of it.
+    fn see_by_relist(&self, write: &Pending, informer: &SharedInformer) {
         let mut pending = self.lock();
         let known = pending.get_mut(&(write.number, write.key.clone()));
-        if let Some(known) = known.filter(|known| known.expected == write.expected) {
-            known.given_up = true;
+        if let Some(known) = known.filter(|known| known.is_same(write) && known.relist.is_none()) {
+            known.relist = Some(informer.relist());
         }
+    }
+
+    /// Nobody waits for it again; whether that is new.
+    fn mark_overdue(&self, write: &Pending) -> bool {
+        let mut pending = self.lock();
+        let known = pending.get_mut(&(write.number, write.key.clone()));
+        known
+            .filter(|known| known.is_same(write))
+            .is_some_and(|known| !std::mem::replace(&mut known.overdue, true))
+    }
+}
+
+/// The places of one informer's writes.
+fn of_informer(informer: usize) -> Range<(usize, Key)> {
+    (informer, EVERYTHING.clone())..(informer + 1, EVERYTHING.clone())
+}
+
+/// Makes the writes of the first informer one, which its next relist fulfils.
+fn forget_by_relist(pending: &mut Noted) {
+    let Some((_, first)) = pending.pop_first() else { return };
+    let places: Vec<_> = pending.range(of_informer(first.number)).map(|(place, _)| place.clone()).collect();
+    for place in places {
+        pending.remove(&place);
+    }
+    if let Some(informer) = first.informer.upgrade() {
+        let kind = &informer.target().resource.kind;
+        tracing::warn!(
+            kind,
+            most = MAX_PENDING,
+            "too many own writes are missing from the cache; listing it anew"
+        );
+        pending.insert((first.number, EVERYTHING.clone()), Pending::of_all(first.number, &informer));
     }
 }

@@ -171,7 +171,7 @@ impl Client {
         };
         self.check_write(&write)?;
         let writes = &self.core.writes;
-        let before = writes.cached(resource, &doomed.key);
+        let before = writes.before(resource, Some(&doomed.key));
         let answer = self.send(&write).await?;
         doomed.before = before;
         self.note(resource, || writes.deleted(resource, &doomed, &answer));

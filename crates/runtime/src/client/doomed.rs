@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use kube::api::ObjectMeta;
 
 use super::caches::Declared;
+use super::consistency::Before;
 use super::delete::Preconditions;
 use super::written::{Written, WrittenMeta};
 use crate::cache::Uid;
@@ -21,7 +22,7 @@ pub(super) struct Doomed {
     /// Those that it had then.
     labels: Option<BTreeMap<String, String>>,
     /// What the caches had under its key when the deletion was sent, by their number.
-    pub(super) before: Vec<(usize, Uid)>,
+    pub(super) before: Vec<Before>,
 }
 
 impl Doomed {
@@ -53,7 +54,8 @@ impl Doomed {
 
     /// What the informer had in its place when the deletion was sent.
     pub(super) fn cached_in(&self, declared: &Declared) -> Option<&Uid> {
-        self.before.iter().find(|(number, _)| *number == declared.number).map(|(_, uid)| uid)
+        let before = self.before.iter().find(|before| before.informer == declared.number);
+        before.and_then(|before| before.object.as_ref()).map(|(uid, _)| uid)
     }
 
     /// Whether the informer surely has it, or had it, or is about to.

@@ -101,7 +101,8 @@ impl Client {
     /// One object from the cache; `None` if there is none.
     ///
     /// # Errors
-    /// When no informer keeps the kind, or the object is no `K`.
+    /// When no informer keeps the kind, or the object is no `K`; [`ClientError::Stale`] when the cache does not show in
+    /// time what this process wrote under the key.
     pub async fn get<K: Kind>(&self, key: impl Into<Key>) -> Result<Option<Arc<K>>, ClientError> {
         let key = self.key_for::<K>(key)?;
         self.check_read(Verb::Get, &K::kind(&()), key.namespace(), Some(key.name()))?;
@@ -115,7 +116,8 @@ impl Client {
     /// says: [`Client::get`] tells why, and [`Client::list_objects`] lists it.
     ///
     /// # Errors
-    /// When no informer keeps the kind, or the index is unknown.
+    /// When no informer keeps the kind, or the index is unknown; [`ClientError::Stale`] when the cache does not show in
+    /// time what this process wrote in the namespace, or anywhere if the query names none.
     pub async fn list<K: Kind>(&self, query: Query) -> Result<Vec<Arc<K>>, ClientError> {
         let (kind, query) = (K::kind(&()), self.query_for::<K>(query));
         self.check_read(Verb::List, &kind, query.namespace.as_deref(), None)?;
@@ -129,7 +131,7 @@ impl Client {
     /// One object of a kind that is known at run time, or its metadata, from the cache.
     ///
     /// # Errors
-    /// When no informer keeps the kind.
+    /// As [`Client::get`].
     pub async fn get_object(
         &self,
         resource: &ApiResource,
@@ -144,7 +146,7 @@ impl Client {
     /// Objects of a kind that is known at run time, or their metadata, from the cache.
     ///
     /// # Errors
-    /// When no informer keeps the kind, or the index is unknown.
+    /// As [`Client::list`].
     pub async fn list_objects(
         &self,
         resource: &ApiResource,
@@ -187,9 +189,7 @@ impl Client {
         let mut unseen = Vec::new();
         if let Some(pin) = self.pins.as_ref().and_then(|pins| pins.get(number)) {
             let awaited = |write: &Pending| {
-                consistent
-                    && !write.was_given_up()
-                    && key.map_or(write.is_within(namespace), |key| write.is_of(key))
+                consistent && key.map_or(write.is_within(namespace), |key| write.is_of(key))
             };
             unseen = pin.behind;
             unseen.retain(awaited);
@@ -210,7 +210,7 @@ impl Client {
                 .await
                 .map_err(|_| ClientError::Timeout { verb: "sync".to_owned(), path, after: SYNC_TIMEOUT })?;
         }
-        writes.wait(unseen).await;
+        writes.wait(unseen).await?;
         // What was deleted before it came may have come while something else was waited for.
         let coming = if consistent { writes.coming(number, key, namespace) } else { Vec::new() };
         let taken = || {
@@ -221,7 +221,7 @@ impl Client {
         let (noted, state) = match coming.is_empty() {
             true => taken(),
             // Boxed, because this is rare and every future that reads would hold the space for it.
-            false => Box::pin(writes.taken_without(coming, taken)).await,
+            false => Box::pin(writes.taken_without(coming, taken)).await?,
         };
         let Some(pins) = &self.pins else { return Ok(state) };
         let behind = writes.lacking_in(noted, &state);

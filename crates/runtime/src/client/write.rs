@@ -84,8 +84,11 @@ impl Client {
     }
 
     pub(super) async fn write_unchecked(&self, write: &Write<'_>) -> Result<Bytes, ClientError> {
+        let writes = &self.core.writes;
+        let key = write.name.map(|name| Key::new(write.namespace, name));
+        let before = writes.before(write.resource, key.as_ref());
         let answer = self.send(write).await?;
-        self.note(write.resource, || self.core.writes.wrote(write.resource, &answer));
+        self.note(write.resource, || writes.wrote(write.resource, &before, &answer));
         Ok(answer)
     }
 

@@ -46,6 +46,7 @@ pub(super) fn judge(outcome: &Outcome, priority: Priority, lease_over: bool) -> 
         Outcome::Finished(Err(error)) if error.is_not_leader() && lease_over => Verdict::GiveUp,
         Outcome::Finished(Err(error)) if error.is_not_leader() => Verdict::After(ELECTION, priority),
         Outcome::Finished(Err(error)) if error.is_conflict() => Verdict::BackOff(Trigger::Conflict, priority),
+        Outcome::Finished(Err(error)) if error.is_stale() => Verdict::BackOff(Trigger::Stale, priority),
         Outcome::Finished(Err(_)) | Outcome::TimedOut(_) => Verdict::BackOff(Trigger::Error, priority),
         Outcome::Panicked(_) => Verdict::BackOff(Trigger::Panic, priority),
     }
@@ -70,6 +71,7 @@ pub(super) fn settle(item: &Item<Request>, verdict: &Verdict) {
 mod tests {
     use super::*;
     use crate::error::ClientError;
+    use crate::key::Key;
     use setpoint_api::status::{Reason as StatusReason, Status};
 
     #[test]
@@ -86,6 +88,8 @@ mod tests {
         assert_eq!(finished(Err(Error::terminal("x"))), Verdict::GiveUp);
         let conflict = ClientError::Api(Box::new(Status::failure(409, StatusReason::Conflict, "x")));
         assert_eq!(finished(Err(conflict.into())), Verdict::BackOff(Trigger::Conflict, low));
+        let stale = ClientError::Stale { kind: "Pod".into(), key: Key::new(None, "x"), lag: second };
+        assert_eq!(finished(Err(stale.into())), Verdict::BackOff(Trigger::Stale, low));
         let not_leader = || Outcome::Finished(Err(ClientError::NotLeader.into()));
         assert_eq!(judge(&not_leader(), low, false), Verdict::After(ELECTION, low), "it may come");
         assert_eq!(judge(&not_leader(), low, true), Verdict::GiveUp);

@@ -20,7 +20,7 @@ use super::context::{Context, Inner};
 use super::outcome::{Outcome, Verdict, judge, settle};
 use super::source::Source;
 use crate::client::{Client, HeldInformer, Pending, Pins};
-use crate::error::Error;
+use crate::error::{ClientError, Error};
 use crate::informer::{SharedInformer, missing};
 use crate::lease::LeaderClock;
 use crate::manager::TakenName;
@@ -229,9 +229,13 @@ impl Work {
         let span = tracing::info_span!("reconcile", controller = %self.name, object = %request,
             reconcile_id = %reconcile_id, attempt, reasons = %item.reasons());
         async {
-            self.wait_for_own_writes(request).await;
+            let consistent = self.wait_for_own_writes(request).await;
             // The wait may have outlasted the lease.
             if !self.may_act() {
+                return;
+            }
+            if let Err(stale) = consistent {
+                self.end_run(item, &Outcome::Finished(Err(stale.into())));
                 return;
             }
             let pins = Arc::new(Pins::new(Arc::clone(&reconcile_id)));
@@ -251,13 +255,17 @@ impl Work {
             let outcome = self.reconcile(&context, request.clone()).await;
             self.metrics.time.observe(began.elapsed().as_secs_f64());
             self.remember_unseen(request, pins.unseen());
-            let lease_over = self.lease.as_ref().is_some_and(LeaderClock::is_over);
-            let verdict = judge(&outcome, item.priority(), lease_over);
-            self.report(&outcome, &verdict, attempt);
-            settle(item, &verdict);
+            self.end_run(item, &outcome);
         }
         .instrument(span)
         .await;
+    }
+
+    fn end_run(&self, item: &Item<Request>, outcome: &Outcome) {
+        let lease_over = self.lease.as_ref().is_some_and(LeaderClock::is_over);
+        let verdict = judge(outcome, item.priority(), lease_over);
+        self.report(outcome, &verdict, item.failures().saturating_add(1));
+        settle(item, &verdict);
     }
 
     async fn reconcile(&self, context: &Context, request: Request) -> Outcome {
@@ -283,9 +291,9 @@ impl Work {
 
     /// Does not begin before the caches show what the last reconcile of this object wrote, and what anybody in this
     /// process wrote to the object itself.
-    async fn wait_for_own_writes(&self, request: &Request) {
+    async fn wait_for_own_writes(&self, request: &Request) -> Result<(), ClientError> {
         if !self.read_your_writes {
-            return;
+            return Ok(());
         }
         let unseen = {
             let mut unseen = self.unseen.lock().expect("no holder of this lock panics");
@@ -294,7 +302,12 @@ impl Work {
         };
         let writes = &self.client.core.writes;
         let own = self.primary.and_then(|primary| writes.of_key(primary, &request.into()));
-        writes.wait(unseen.into_iter().flatten().chain(own)).await;
+        let waited = writes.wait(unseen.iter().flatten().cloned().chain(own)).await;
+        if waited.is_err() {
+            // The next run waits for them again.
+            self.remember_unseen(request, unseen.unwrap_or_default());
+        }
+        waited
     }
 
     fn remember_unseen(&self, request: &Request, writes: Vec<Pending>) {
@@ -319,6 +332,11 @@ impl Work {
             Outcome::Finished(Err(error)) if !error.is_terminal() && error.is_conflict() => {
                 tracing::debug!(%error, "somebody else wrote first; trying again");
                 metrics.conflicts.inc();
+                metrics.error.inc()
+            }
+            Outcome::Finished(Err(error)) if !error.is_terminal() && error.is_stale() => {
+                tracing::debug!(%error, "not run on a cache that is behind; trying again");
+                metrics.stale.inc();
                 metrics.error.inc()
             }
             Outcome::Finished(Err(error)) if !error.is_terminal() && error.is_not_leader() => {

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -103,7 +104,8 @@ fn watch_scope(core: Arc<Core>, options: FeedOptions, scope: Scope) -> impl Futu
     async move {
         let reflector = connected(&core, &options, &scope).await;
         drop(options);
-        reflector.run_into(Apply { core, scope }).await;
+        let place = core.relists.join();
+        reflector.run_into(Apply { core, scope, place }).await;
     }
 }
 
@@ -139,14 +141,33 @@ fn reflector(core: &Core, options: &FeedOptions, scope: &Scope) -> Reflector {
 struct Apply {
     core: Arc<Core>,
     scope: Scope,
+    /// Among the watches that relist.
+    place: usize,
+}
+
+impl Drop for Apply {
+    fn drop(&mut self) {
+        self.core.relists.leave(self.place);
+    }
 }
 
 impl Sink for Apply {
+    fn begins_with_relist(&mut self) -> bool {
+        self.core.relists.is_listing(self.place)
+    }
+
+    fn poll_relist(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.core.relists.poll(self.place, context)
+    }
+
     async fn take(&mut self, deltas: &mut Vec<Delta>) {
         let began = Instant::now();
         let replaced = self.core.process(&self.scope, deltas.drain(..));
         self.core.metrics.processing.observe(began.elapsed());
         if replaced {
+            if let Some(number) = self.core.relists.finish(self.place) {
+                self.core.store.note_relist(&self.scope, number);
+            }
             self.core.mark_synced_if_complete();
         }
     }

@@ -7,6 +7,7 @@ mod mailbox;
 #[cfg(test)]
 mod mailbox_tests;
 mod metrics;
+mod relist;
 mod shared;
 mod subscription;
 #[cfg(test)]

@@ -5,15 +5,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::Instant;
 
 use super::event::Event;
 use super::feed::FeedOptions;
 use super::mailbox::SubscribeOptions;
 use super::metrics::InformerMetrics;
+use super::relist::Relists;
 use super::subscription::{Direct, HandlerLag, Postbox, Resync, Subscription, SyncHandle};
 use crate::cache::{Index, IndexConflict, Lister, Scope, Snapshot, Store, Training};
 use crate::delta::Delta;
 use crate::latch::Latch;
+use crate::revision::Revision;
 use crate::watch::Target;
 
 /// An informer that everyone in the process shares who watches the same target.
@@ -35,6 +38,7 @@ pub(crate) struct Core {
     pub store: Store,
     pub metrics: Arc<InformerMetrics>,
     pub training: Arc<Training>,
+    pub relists: Relists,
     /// Held while a change is applied and delivered, so that a late handler gets each change exactly once.
     subscribers: Mutex<Vec<Weak<Postbox>>>,
     synced: Latch,
@@ -52,6 +56,7 @@ impl Core {
             training: Arc::new(Training::new(store.base_bytes().clone())),
             store,
             metrics: Arc::default(),
+            relists: Relists::default(),
             subscribers: Mutex::default(),
             synced: Latch::default(),
             awaits_namespaces: AtomicBool::new(false),
@@ -303,6 +308,25 @@ impl SharedInformer {
                 }
             });
             core.spawn(super::feed::run(core.clone(), *options));
+        }
+    }
+
+    /// Asks the server for the newest state. Everything that is true now is in the cache once
+    /// [`Progress::relists`](crate::cache::Progress::relists) has reached the number that this returns.
+    pub(crate) fn relist(&self) -> u64 {
+        self.0.core.relists.ask()
+    }
+
+    /// Relists at `at`, or at an earlier time that was asked for, unless every scope of the cache has reached `unless` by
+    /// then.
+    pub(crate) fn relist_at(&self, at: Instant, unless: Revision) {
+        let core = &self.0.core;
+        if core.relists.falls_due(at, unless) {
+            let own = core.clone();
+            core.spawn(async move {
+                tokio::time::sleep_until(at).await;
+                own.relists.fall_due(at, own.store.revision());
+            });
         }
     }
 

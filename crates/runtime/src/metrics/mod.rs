@@ -12,7 +12,9 @@
 //! | `leader_election_master_status`, `leader_election_slowpath_total` | name | client-go |
 //! | `setpoint_reconcile_conflicts_total` | controller | ours: writes that lost against somebody else's |
 //! | `setpoint_stale_reads_prevented_total` | kind | ours: reads and reconciles that waited for an own write |
-//! | `setpoint_read_your_writes_timeouts_total` | kind | ours: waits that gave up |
+//! | `setpoint_reconcile_stale_total` | controller | ours: reconciles put off because a cache did not show an own write |
+//! | `setpoint_read_your_writes_timeouts_total` | kind | ours: reads and reconciles refused for the same reason |
+//! | `setpoint_cache_lag_seconds` | kind | ours: how old the write was for which one was refused last; 0 once it is seen |
 //! | `setpoint_apply_skipped_total` | controller | ours: applies that would have changed nothing |
 //! | `informer_queued_items`, `informer_store_resource_version`, `informer_processing_latency_seconds` | name, group, version, resource | client-go (component-base) |
 //! | `setpoint_cache_{objects,bytes,decoded_bytes}`, `setpoint_informer_synced` | name, group, version, resource | ours: what a cache holds |
@@ -21,7 +23,7 @@
 //! | `setpoint_informer_silence_seconds` | as above | ours: how long the server has told nothing (staleness) |
 //! | `setpoint_events_dropped_total` | reason | ours: events of the recorder that were not sent |
 //!
-//! Errors of a reconcile that lost against another write, or for want of the lease, are counted among its results and not
+//! Errors of a reconcile that lost against another write, for want of the lease or because a cache is behind are counted among its results and not
 //! among its errors. Go's `process_*`, `go_*` and latencies of requests are not published.
 
 mod queues;
@@ -29,6 +31,7 @@ mod queues;
 use std::fmt;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::Duration;
 
 use http::{Method, Response, StatusCode};
 use prometheus_client::encoding::text::encode;
@@ -78,6 +81,7 @@ struct Families {
     panics: Family<Labels, Counter>,
     timeouts: Family<Labels, Counter>,
     conflicts: Family<Labels, Counter>,
+    stale: Family<Labels, Counter>,
     applies_skipped: Family<Labels, Counter>,
     max_concurrent: Family<Labels, Gauge>,
     active: Family<Labels, Gauge>,
@@ -85,6 +89,7 @@ struct Families {
     request_retries: Family<Labels, Counter>,
     stale_reads_prevented: Family<Labels, Counter>,
     consistency_timeouts: Family<Labels, Counter>,
+    cache_lag: Family<Labels, Gauge>,
     leader: Family<Labels, Gauge>,
     slow_path: Family<Labels, Counter>,
     events_dropped: Family<Labels, Counter>,
@@ -147,6 +152,7 @@ impl Metrics {
             retries: families.request_retries.clone(),
             stale_reads_prevented: families.stale_reads_prevented.clone(),
             consistency_timeouts: families.consistency_timeouts.clone(),
+            cache_lag: families.cache_lag.clone(),
             host: OnceLock::new(),
         }
     }
@@ -191,6 +197,7 @@ impl Families {
             panics: Family::default(),
             timeouts: Family::default(),
             conflicts: Family::default(),
+            stale: Family::default(),
             applies_skipped: Family::default(),
             max_concurrent: Family::default(),
             active: Family::default(),
@@ -198,6 +205,7 @@ impl Families {
             request_retries: Family::default(),
             stale_reads_prevented: Family::default(),
             consistency_timeouts: Family::default(),
+            cache_lag: Family::default(),
             leader: Family::default(),
             slow_path: Family::default(),
             events_dropped: Family::default(),
@@ -233,6 +241,11 @@ impl Families {
             "Reconciliations that lost a write conflict",
             &self.conflicts,
         );
+        counter(
+            "setpoint_reconcile_stale",
+            "Reconciliations put off because a cache did not show an own write",
+            &self.stale,
+        );
         counter("setpoint_apply_skipped", "Applies that would have changed nothing", &self.applies_skipped);
         counter(
             "setpoint_stale_reads_prevented",
@@ -241,7 +254,7 @@ impl Families {
         );
         counter(
             "setpoint_read_your_writes_timeouts",
-            "Waits for an own write that gave up",
+            "Reads and reconciliations refused because a cache did not show an own write in time",
             &self.consistency_timeouts,
         );
         counter("setpoint_events_dropped", "Events that the recorder did not send", &self.events_dropped);
@@ -253,6 +266,11 @@ impl Families {
         let mut gauge = |name: &str, help: &str, family: &Family<Labels, Gauge>| {
             registry.register(name, help, family.clone());
         };
+        gauge(
+            "setpoint_cache_lag_seconds",
+            "Age of the own write for which a read was refused last",
+            &self.cache_lag,
+        );
         gauge(
             "controller_runtime_max_concurrent_reconciles",
             "Bound of concurrent reconciles",
@@ -275,6 +293,7 @@ pub(crate) struct ControllerMetrics {
     pub(crate) panics: Counter,
     pub(crate) timeouts: Counter,
     pub(crate) conflicts: Counter,
+    pub(crate) stale: Counter,
     pub(crate) max_concurrent: Gauge,
     pub(crate) active: Gauge,
     pub(crate) time: Histogram,
@@ -297,6 +316,7 @@ impl ControllerMetrics {
             panics: families.panics.get_or_create_owned(&labels),
             timeouts: families.timeouts.get_or_create_owned(&labels),
             conflicts: families.conflicts.get_or_create_owned(&labels),
+            stale: families.stale.get_or_create_owned(&labels),
             max_concurrent: families.max_concurrent.get_or_create_owned(&labels),
             active: families.active.get_or_create_owned(&labels),
             time: families.times.get_or_create_owned(&labels),
@@ -311,6 +331,7 @@ pub(crate) struct ClientMetrics {
     retries: Family<Labels, Counter>,
     stale_reads_prevented: Family<Labels, Counter>,
     consistency_timeouts: Family<Labels, Counter>,
+    cache_lag: Family<Labels, Gauge>,
     /// Known from the first answer of a client that was made by [`crate::connect_with`]; empty for others.
     host: OnceLock<Host>,
 }
@@ -341,8 +362,16 @@ impl ClientMetrics {
         self.stale_reads_prevented.get_or_create(&vec![("kind", kind.to_owned())]).inc();
     }
 
-    pub(crate) fn consistency_timeout(&self, kind: &str) {
-        self.consistency_timeouts.get_or_create(&vec![("kind", kind.to_owned())]).inc();
+    /// A read or a reconcile was refused, this long after the write that the cache does not show.
+    pub(crate) fn stale(&self, kind: &str, lag: Duration) {
+        let labels = vec![("kind", kind.to_owned())];
+        self.consistency_timeouts.get_or_create(&labels).inc();
+        self.cache_lag.get_or_create(&labels).set(i64::try_from(lag.as_secs()).unwrap_or(i64::MAX));
+    }
+
+    /// The cache shows a write that was missing.
+    pub(crate) fn caught_up(&self, kind: &str) {
+        self.cache_lag.get_or_create(&vec![("kind", kind.to_owned())]).set(0);
     }
 }
 

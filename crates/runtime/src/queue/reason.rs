@@ -32,6 +32,8 @@ pub enum Trigger {
     Panic,
     /// The last run lost a write conflict.
     Conflict,
+    /// The last run did not begin, or ended, because a cache did not show this process's writes.
+    Stale,
     /// Somebody called `add` directly.
     Manual,
 }
@@ -50,6 +52,7 @@ impl fmt::Display for Trigger {
             Trigger::Error => "error",
             Trigger::Panic => "panic",
             Trigger::Conflict => "conflict",
+            Trigger::Stale => "stale",
             Trigger::Manual => "manual",
         })
     }

@@ -250,6 +250,12 @@ impl Machine {
         }
     }
 
+    /// Drops whatever was under way and asks for the newest state, which no cache of the server may answer.
+    pub fn relist(&mut self, now: Instant) -> Command {
+        self.unavailable = true;
+        self.begin(now)
+    }
+
     /// Whatever was under way ended in a panic of somebody's code: the state is asked for after a wait.
     pub fn panicked(&mut self, now: Instant) -> Command {
         self.wait(Next::State, None, now)
@@ -439,6 +445,7 @@ impl Machine {
     fn list(&mut self, now: Instant) -> Command {
         let version = match (&self.last, self.unavailable) {
             (_, true) => None,
+            (None, false) if self.options.consistent_first_list => None,
             (None, false) => Some("0".to_owned()),
             (Some(last), false) => Some(last.text()),
         };

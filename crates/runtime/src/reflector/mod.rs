@@ -15,6 +15,7 @@ mod watch_tests;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
@@ -45,6 +46,16 @@ pub(crate) trait Sink: Send {
 
     /// Exchanges an object that was handed over for the same one in a smaller form.
     fn exchange(&mut self, _raw: Object, _packed: Object) {}
+
+    /// Whether the first state has to be the newest one.
+    fn begins_with_relist(&mut self) -> bool {
+        false
+    }
+
+    /// Ready when the newest state is to be asked for, whatever is known.
+    fn poll_relist(&mut self, _context: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
 
     /// How many deltas wait on the far side.
     fn waiting(&self) -> usize {
@@ -175,31 +186,42 @@ impl Reflector {
     }
 }
 
-async fn run<S: Sink>(mut state: Box<State>, mut sink: S) {
-    let mut command = state.machine.begin(Instant::now());
-    while !sink.is_closed() {
-        // A lister-watcher may be anybody's: one panic must not leave its cache as it is for ever.
-        let step = AssertUnwindSafe(state.step(command, &mut sink)).catch_unwind().await;
-        command = step.unwrap_or_else(|_| {
-            state.metrics.watch_panics.add(1);
-            tracing::error!(kind = state.kind.as_deref(), "a watch panicked; it is begun anew");
-            state.machine.panicked(Instant::now())
-        });
+// Not an `async fn`, as `step` is none: it would hold the space for its arguments twice.
+fn run<S: Sink>(mut state: Box<State>, mut sink: S) -> impl Future<Output = ()> + Send {
+    async move {
+        let mut command = match sink.begins_with_relist() {
+            true => state.machine.relist(Instant::now()),
+            false => state.machine.begin(Instant::now()),
+        };
+        while !sink.is_closed() {
+            // A lister-watcher may be anybody's: one panic must not leave its cache as it is for ever.
+            let step = AssertUnwindSafe(state.step(command, &mut sink)).catch_unwind().await;
+            command = step.unwrap_or_else(|_| {
+                state.metrics.watch_panics.add(1);
+                tracing::error!(kind = state.kind.as_deref(), "a watch panicked; it is begun anew");
+                state.machine.panicked(Instant::now())
+            });
+        }
     }
 }
 
 impl State {
-    async fn step<S: Sink>(&mut self, command: Command, sink: &mut S) -> Command {
-        match command {
-            Command::Sleep(delay) => {
-                tokio::time::sleep(delay).await;
-                self.machine.woke(Instant::now())
-            }
-            Command::List(request) => self.list(request, sink).await,
-            Command::Watch(request) => match self.open(request).await {
-                Ok(stream) => self.read(stream, sink).await,
-                Err(command) => command,
-            },
+    fn step<S: Sink>(&mut self, command: Command, sink: &mut S) -> impl Future<Output = Command> + Send {
+        async move {
+            let request = match command {
+                Command::Sleep(delay) => {
+                    tokio::time::sleep(delay).await;
+                    return self.machine.woke(Instant::now());
+                }
+                Command::List(request) => return self.list(request, sink).await,
+                Command::Watch(request) => request,
+            };
+            // Not within a match, which would hold the answer for as long as the watch runs.
+            let stream = match self.open(request).await {
+                Ok(stream) => stream,
+                Err(command) => return command,
+            };
+            self.read(stream, sink).await
         }
     }
 
@@ -267,7 +289,8 @@ impl State {
             // What the server says at once is handed over as one.
             let ready = if deltas.len() < BATCH { stream.next().now_or_never() } else { None };
             let chunk = match ready {
-                Some(chunk) => chunk.transpose(),
+                Some(Some(chunk)) => chunk.map_err(End::Failed),
+                Some(None) => Err(End::Closed),
                 None => {
                     self.hand_over(&mut deltas, sink).await;
                     if let Some((raw, packed)) = self.ingest.pack() {
@@ -279,14 +302,14 @@ impl State {
                     let begun = Instant::now();
                     // The rest of an event that has begun belongs to it.
                     let silent = || alone || begun.elapsed() >= SILENCE;
-                    let chunk = self.chunk(&mut stream, alarm.as_mut(), begun);
+                    let chunk = self.chunk(&mut stream, alarm.as_mut(), begun, sink);
                     let (chunk, silent) = connection.during(silent, chunk).await;
                     alone = silent && self.machine.is_watching();
                     chunk
                 }
             };
             match chunk {
-                Ok(Some(chunk)) => {
+                Ok(chunk) => {
                     self.ingest.hurry(alone);
                     let read = self.lines(&chunk, &mut lines, &mut deltas);
                     self.ingest.hurry(false);
@@ -296,8 +319,7 @@ impl State {
                         Err(failure) => break End::Failed(failure),
                     }
                 }
-                Ok(None) => break End::Closed,
-                Err(failure) => break End::Failed(failure),
+                Err(end) => break end,
             }
             // A stream that never runs dry must not keep other tasks of this thread from running.
             tokio::task::coop::consume_budget().await;
@@ -319,13 +341,14 @@ impl State {
         self.machine.closed(failure.as_ref(), now)
     }
 
-    async fn chunk(
+    async fn chunk<S: Sink>(
         &mut self,
         stream: &mut WatchStream,
         mut alarm: Pin<&mut Sleep>,
         begun: Instant,
-    ) -> Result<Option<bytes::Bytes>, WatchFailure> {
-        let Some(deadline) = self.machine.deadline() else { return Ok(None) };
+        sink: &mut S,
+    ) -> Result<bytes::Bytes, End> {
+        let Some(deadline) = self.machine.deadline() else { return Err(End::Closed) };
         loop {
             // What was heard moved the deadline: the alarm is moved behind it only once it rings, not each time.
             if alarm.deadline() > deadline || alarm.is_elapsed() {
@@ -333,9 +356,16 @@ impl State {
             }
             tokio::select! {
                 biased;
-                chunk = stream.next() => return chunk.transpose(),
+                chunk = stream.next() => return match chunk {
+                    Some(chunk) => chunk.map_err(End::Failed),
+                    None => Err(End::Closed),
+                },
                 () = alarm.as_mut() => if alarm.deadline() >= deadline {
-                    return Err(WatchFailure::Deadline(deadline.duration_since(begun)));
+                    return Err(End::Failed(WatchFailure::Deadline(deadline.duration_since(begun))));
+                },
+                () = std::future::poll_fn(|context| sink.poll_relist(context)) => {
+                    tracing::debug!(kind = self.kind.as_deref(), "listing the newest state");
+                    return Err(End::Next(self.machine.relist(Instant::now())));
                 }
             }
         }

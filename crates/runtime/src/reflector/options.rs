@@ -10,6 +10,9 @@ pub struct ReflectorOptions {
     /// How long a streamed list may stay silent, and a quarter of how long it may bring no further object in the order of
     /// their keys, before a plain list replaces it. A server that never marks the end of the first state costs this twice.
     pub sync_deadline: Duration,
+    /// The first list asks for the newest state, and not for any that the server has in its cache (`resourceVersion=0`):
+    /// a process that starts anew may not act on a state from before its last end.
+    pub consistent_first_list: bool,
     /// Objects in one page of a plain list.
     pub page_size: u32,
     /// The server is asked to end each watch after a random time between this and twice this.
@@ -24,6 +27,7 @@ impl Default for ReflectorOptions {
         ReflectorOptions {
             watch_list: true,
             sync_deadline: Duration::from_secs(30),
+            consistent_first_list: false,
             page_size: 500,
             shortest_watch: Duration::from_secs(300),
             request_deadline: Duration::from_secs(60),

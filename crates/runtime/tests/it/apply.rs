@@ -167,7 +167,8 @@ async fn an_apply_is_not_skipped_by_a_cache_that_lacks_an_own_write() {
                         server.hold_watches(true);
                         client.apply(&wanted("2")).await?;
                         // With its own writes to be seen, this waits in vain for five seconds.
-                        client.get::<ConfigMap>(("default", "a")).await?;
+                        let read = client.get::<ConfigMap>(("default", "a")).await;
+                        assert_eq!(read.is_err_and(|error| error.is_stale()), consistent);
                         client.apply(&wanted("1")).await?;
                     }
                     Ok(Action::done())

@@ -211,13 +211,14 @@ async fn an_own_write_is_read_also_where_others_saw_it_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_is_waited_for_also_after_the_creation_was_given_up() {
+async fn a_deletion_is_waited_for_also_after_the_creation_was_overdue() {
     let fake = Fake::new();
     with_client(&fake, async |client, _| {
         assert_eq!(value(&client, "a").await, None);
         fake.hold_watches(true);
         client.create(&serde_json::from_value::<ConfigMap>(config_map("a", "1")).unwrap()).await.unwrap();
-        assert_eq!(value(&client, "a").await, None, "in vain");
+        let read = client.get::<ConfigMap>(("default", "a")).await;
+        assert!(read.is_err_and(|error| error.is_stale()));
         client.delete::<ConfigMap>(("default", "a")).await.unwrap();
         let ((read, waited), ()) = tokio::join!(timed(value(&client, "a")), release(&fake));
         assert_eq!((read, waited), (None, 2));

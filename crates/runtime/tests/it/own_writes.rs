@@ -333,11 +333,12 @@ async fn a_kind_that_vanishes_and_comes_back_never_blocks_for_ever() {
         fake.end_watches();
         client.patch::<ConfigMap>(KEY, &merge()).await.unwrap();
         let began = Instant::now();
-        client.get::<ConfigMap>(KEY).await.unwrap().unwrap();
+        assert!(client.get::<ConfigMap>(KEY).await.unwrap_err().is_stale());
         assert_eq!(began.elapsed().as_secs(), 5, "the bound, and no longer");
         gone.store(0, Ordering::SeqCst);
         let cached = || manager.informer::<ConfigMap>().store().get("default/a").unwrap();
         until("the cache shows it", || cached().decode::<Value>().unwrap()["data"]["key"] == "new").await;
+        assert_eq!(client.get::<ConfigMap>(KEY).await.unwrap().unwrap().data.as_ref().unwrap()["key"], "new");
     })
     .await;
 }

@@ -270,7 +270,9 @@ async fn a_fork_goes_its_own_way() {
         put(&fork, "/b", "3").await;
         assert_eq!(text(&fork.snapshot().get(b"/a").unwrap().value), "1");
         assert!(store.snapshot().get(b"/b").is_none());
-        assert_eq!((fork.revision(), fork.floor()), (at + 1, at));
+        assert_eq!((fork.revision(), fork.floor()), (at + 1, store.floor()));
+        let before = fork.snapshot_at(at).unwrap();
+        assert!(before.get(b"/a").is_some() && before.get(b"/b").is_none(), "the past is the same");
     })
     .await;
 }

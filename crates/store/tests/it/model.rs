@@ -238,7 +238,6 @@ impl World {
                 self.store = self.store.fork();
                 self.disk = None;
                 self.watchers.clear();
-                self.model.floor = current;
             }
         }
         assert_eq!((self.store.revision(), self.store.floor()), (self.model.newest().0, self.model.floor));
