@@ -317,6 +317,18 @@ impl SharedInformer {
         self.0.core.relists.ask()
     }
 
+    /// Waits until every scope has finished the relist with this number.
+    pub(crate) async fn wait_relisted(&self, number: u64) {
+        let store = self.store();
+        loop {
+            let changed = store.next_change();
+            if store.snapshot().relists() >= number {
+                return;
+            }
+            changed.await;
+        }
+    }
+
     /// Relists at `at`, or at an earlier time that was asked for, unless every scope of the cache has reached `unless` by
     /// then.
     pub(crate) fn relist_at(&self, at: Instant, unless: Revision) {

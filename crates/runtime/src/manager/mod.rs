@@ -26,6 +26,7 @@ use crate::lease::LeaderClock;
 use crate::metrics::Metrics;
 use crate::reconcile::BoxFuture;
 use crate::recorder::{self, Recorded, Recorder, Unsent};
+use crate::reflector::ReflectorOptions;
 use crate::watch::{ClientListerWatcher, Namespaces, Target};
 
 pub use options::ManagerOptions;
@@ -160,6 +161,10 @@ impl Manager {
         let factory_options = FactoryOptions {
             field_owners: field_owners.clone(),
             random: options.random.clone(),
+            reflector: ReflectorOptions {
+                consistent_first_list: options.consistent_start,
+                ..ReflectorOptions::default()
+            },
             ..FactoryOptions::default()
         };
         let connect: Connect = Arc::new(move |target, namespace| {

@@ -33,7 +33,12 @@ pub struct ManagerOptions {
     pub cache_sync_timeout: Duration,
     /// The deadline of one call of the client.
     pub request_timeout: Duration,
-    /// How long a read or a reconcile waits for an own write to appear in the cache.
+    /// Caches begin with the newest state and never with one from the server's cache (`resourceVersion=0`), and they list
+    /// it again when this process becomes the leader: what the process before it wrote last is seen before any
+    /// reconcile. Costs a read of the server's store for each kind.
+    pub consistent_start: bool,
+    /// How long a read or a reconcile waits for an own write to appear in the cache. After that it is refused
+    /// ([`ClientError::Stale`](crate::ClientError::Stale)) until the write appears.
     pub consistency_timeout: Duration,
     /// Which event API recorders write.
     pub event_api: EventApi,
@@ -63,6 +68,7 @@ impl Default for ManagerOptions {
             resync: Some(Duration::from_secs(10 * 60 * 60)),
             cache_sync_timeout: Duration::from_secs(120),
             request_timeout: REQUEST_TIMEOUT,
+            consistent_start: true,
             consistency_timeout: CONSISTENCY_TIMEOUT,
             event_api: EventApi::default(),
             events: CorrelatorOptions::default(),

@@ -19,7 +19,7 @@ use super::{Addresses, Group, Manager, Runnable, SyncDeadline, Told};
 use crate::clock;
 use crate::error::Error;
 use crate::health::{Endpoints, serve};
-use crate::informer::{missing, wait_for_cache_sync};
+use crate::informer::{SharedInformer, missing, wait_for_cache_sync};
 use crate::latch::Latch;
 use crate::lease::{Elector, LeaderElectionError};
 use crate::recorder::{EventType, Sink};
@@ -328,6 +328,11 @@ impl Manager {
         // One future from the first try to the last renewal: what else happens here must not begin a wait anew.
         let mut election = Box::pin(election(elector.as_deref_mut(), &won));
         let mut elected = !competes;
+        let mut caught_up = Box::pin(async {
+            won.wait().await;
+            self.announce("became leader");
+            self.catch_up().await;
+        });
         let ended = loop {
             if elected {
                 for runnable in waiting.drain(..) {
@@ -338,10 +343,7 @@ impl Manager {
                 biased;
                 () = shutdown.as_mut() => break Ok(()),
                 () = election.as_mut() => break Err(ManagerError::LeaseLost),
-                _ = won.wait(), if !elected => {
-                    elected = true;
-                    self.announce("became leader");
-                }
+                () = caught_up.as_mut(), if !elected => elected = true,
                 error = always.failure() => break Err(error),
                 error = leading.failure() => break Err(error),
                 Some(told) = told.recv() => match told {
@@ -358,6 +360,7 @@ impl Manager {
             return ended;
         }
         // Who is not elected by now need not be any more.
+        let elected = won.is_set();
         let renewing = Some(election.as_mut()).filter(|_| elected);
         let stopped = self.stop(&mut always, &mut leading, renewing).await;
         drop(election);
@@ -373,6 +376,21 @@ impl Manager {
             elector.release().await;
         }
         ended.and(stopped)
+    }
+
+    /// Lists the newest state of each kind, if the options say so: the process that led before may have written what
+    /// the caches do not show yet.
+    async fn catch_up(&self) {
+        if !self.0.options.consistent_start {
+            return;
+        }
+        let informers = self.0.core.caches.all().into_iter().map(|declared| declared.informer);
+        // A kind that has never synced, such as one without its definition, must not keep the others from their work.
+        let synced = informers.filter(SharedInformer::has_synced);
+        let asked: Vec<_> = synced.map(|informer| (informer.relist(), informer)).collect();
+        for (number, informer) in asked {
+            informer.wait_relisted(number).await;
+        }
     }
 
     /// An event about the Lease, as client-go records it.

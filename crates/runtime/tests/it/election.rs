@@ -364,3 +364,40 @@ async fn the_election_is_counted_under_the_names_of_go() {
     .await;
     assert!(status(0), "{}", manager.metrics().encode());
 }
+
+/// The process that led before wrote, and the watch of the next one lags.
+#[tokio::test(start_paused = true)]
+async fn a_new_leader_sees_what_the_one_before_wrote() {
+    for (consistent, expected) in [(true, "new"), (false, "old")] {
+        let fake = Fake::new();
+        fake.put(CONFIG_MAPS, config_map("a", "old"));
+        fake.put(LEASES, foreign_lease());
+        let election = LeaderElection::new("kube-system", "operator").identity("next");
+        let options = ManagerOptions {
+            leader_election: Some(election),
+            consistent_start: consistent,
+            ..ManagerOptions::default()
+        };
+        let manager = Manager::new(fake.client(), options);
+        let seen: Arc<Mutex<Option<String>>> = Arc::default();
+        let first = Arc::clone(&seen);
+        Controller::for_kind::<ConfigMap>(&manager)
+            .run(move |ctx: Context, request: Request| {
+                let first = Arc::clone(&first);
+                async move {
+                    let read = ctx.client().get::<ConfigMap>(&request).await?.unwrap();
+                    first.lock().unwrap().get_or_insert_with(|| read.data.clone().unwrap()["key"].clone());
+                    Ok(Action::done())
+                }
+            })
+            .unwrap();
+        beside(&manager, async {
+            manager.informer::<ConfigMap>().wait_synced().await;
+            fake.hold_watches(true);
+            fake.put(CONFIG_MAPS, config_map("a", "new"));
+            until("the first reconcile", || seen.lock().unwrap().is_some()).await;
+            assert_eq!(seen.lock().unwrap().as_deref(), Some(expected), "consistent: {consistent}");
+        })
+        .await;
+    }
+}

@@ -174,14 +174,18 @@ impl Fake {
 
     /// As after restoring a backup: an older revision, no history, all watches ended.
     pub fn restore(&self, revision: u64) {
+        self.rewind(revision);
+        self.end_watches();
+    }
+
+    /// As [`Fake::restore`], behind something that keeps the watches open.
+    pub fn rewind(&self, revision: u64) {
         let mut state = self.lock();
         state.revision = revision;
         state.history.clear();
         for object in state.objects.values_mut() {
             object["metadata"]["resourceVersion"] = revision.to_string().into();
         }
-        drop(state);
-        self.end_watches();
     }
 
     /// Ends all watches, cleanly.

@@ -318,6 +318,24 @@ async fn a_server_restored_to_an_older_revision_frees_whoever_waits() {
     .await;
 }
 
+/// The cache has heard nothing of the restore: by its revision it is ahead of what is written now.
+#[tokio::test(start_paused = true)]
+async fn a_write_to_a_server_that_went_back_is_seen_before_the_watch_tells_of_it() {
+    let fake = Fake::new();
+    fake.put(CONFIG_MAPS, config_map("a", "old"));
+    with_client(&fake, async |client, _| {
+        client.get::<ConfigMap>(KEY).await.unwrap().unwrap();
+        fake.hold_watches(true);
+        fake.rewind(50);
+        client.patch::<ConfigMap>(KEY, &merge()).await.unwrap();
+        let began = Instant::now();
+        let read = client.get::<ConfigMap>(KEY).await.unwrap().unwrap();
+        assert_eq!(read.data.as_ref().unwrap()["key"], "new");
+        assert_eq!(began.elapsed().as_secs(), 0, "a list was asked for at once");
+    })
+    .await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_vanishes_and_comes_back_never_blocks_for_ever() {
     let fake = Fake::new();

@@ -6,6 +6,7 @@ mod cronjob;
 mod daemons;
 mod disruption;
 mod garbage;
+mod held;
 mod job;
 mod namespace;
 mod nodes;
@@ -34,6 +35,7 @@ use setpoint::{
 use setpoint_apiserver::auth::jwt;
 use setpoint_cluster::{Cluster, Controllers, Options};
 use setpoint_controllers::TokenSigner;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 /// A cluster with controllers that can be killed and started again.
@@ -41,6 +43,8 @@ pub struct World {
     pub cluster: Cluster,
     pub client: Client,
     running: JoinSet<()>,
+    /// Whether the controllers hear nothing of pods.
+    held: watch::Sender<bool>,
 }
 
 impl World {
@@ -55,7 +59,7 @@ impl World {
             Options { controllers: Controllers::None, nodes, seed: Some(seed), ..Options::default() };
         let cluster = Cluster::start(options).await.unwrap();
         let client = cluster.client();
-        let mut world = World { cluster, client, running: JoinSet::new() };
+        let mut world = World { cluster, client, running: JoinSet::new(), held: watch::Sender::new(false) };
         for name in ["node-0", "node-1"] {
             world.add_node(name, "8", json!({})).await;
         }
@@ -74,7 +78,8 @@ impl World {
             random: self.cluster.random().clone(),
             ..ManagerOptions::default()
         };
-        let manager = Manager::new(self.cluster.client(), options);
+        let client = held::holding(self.cluster.client(), self.held.subscribe());
+        let manager = Manager::new(client, options);
         let key = self.cluster.server().options().service_accounts.signing.clone().unwrap();
         let options = setpoint_controllers::Options {
             only: None,
@@ -86,6 +91,11 @@ impl World {
         let client = self.cluster.client();
         manager.add_always("heartbeats", |_| heartbeats(client)).unwrap();
         self.running.spawn(async move { manager.run(std::future::pending()).await.unwrap() });
+    }
+
+    /// Holds the controllers' watch of pods, or lets it go on.
+    pub fn hold_pods(&self, held: bool) {
+        self.held.send_replace(held);
     }
 
     /// Kills the controllers wherever they are.
