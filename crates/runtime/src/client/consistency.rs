@@ -20,7 +20,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use kube::core::ApiResource;
@@ -29,11 +29,12 @@ use tokio::time::Instant;
 use super::caches::{Caches, Declared};
 use super::doomed::Doomed;
 use super::expected::{Coming, Expected};
+use super::pending::{Before, EVERYTHING, Pending};
 use super::written::{Written, WrittenList, WrittenMeta};
 use crate::cache::{Snapshot, Uid};
 use crate::clock;
 use crate::error::ClientError;
-use crate::informer::{SharedInformer, WeakInformer};
+use crate::informer::SharedInformer;
 use crate::key::Key;
 use crate::metrics::ClientMetrics;
 use crate::revision::{Revision, parse_revision};
@@ -47,139 +48,6 @@ const RELIST_AFTER: Duration = Duration::from_secs(60);
 const MAX_PENDING: usize = 65_536;
 /// When this many are pending, those that were seen meanwhile are swept out.
 const SWEEP: usize = 1024;
-
-/// One write that one informer will see. It does not keep the informer: of one that has ended nothing is expected.
-#[derive(Clone)]
-pub(crate) struct Pending {
-    number: usize,
-    informer: WeakInformer,
-    key: Key,
-    expected: Expected,
-    /// When it was noted.
-    since: Instant,
-    /// Somebody waited for it in vain: it is not waited for any more, only looked for.
-    overdue: bool,
-    /// Fulfilled by the relist with this number, whatever was expected: revisions say nothing of it any more.
-    relist: Option<u64>,
-}
-
-impl Pending {
-    fn new(declared: &Declared, key: &Key, expected: Expected) -> Self {
-        let informer = declared.informer.downgrade();
-        let since = Instant::now();
-        Pending {
-            number: declared.number,
-            informer,
-            key: key.clone(),
-            expected,
-            since,
-            overdue: false,
-            relist: None,
-        }
-    }
-
-    /// All writes that one informer has not seen, as one: its next relist shows them.
-    fn of_all(number: usize, informer: &SharedInformer) -> Self {
-        Pending {
-            number,
-            informer: informer.downgrade(),
-            key: EVERYTHING.clone(),
-            expected: Expected::Seen { uid: Uid::new(""), revision: 0, epoch: 0 },
-            since: Instant::now(),
-            overdue: false,
-            relist: Some(informer.relist()),
-        }
-    }
-
-    pub(crate) fn fulfilled(&self) -> bool {
-        let informer = self.informer.upgrade();
-        informer.is_none_or(|informer| self.fulfilled_in(&informer.store().snapshot()))
-    }
-
-    pub(super) fn fulfilled_in(&self, state: &Snapshot) -> bool {
-        if self.is_everything() {
-            return self.relist.is_some_and(|number| state.relists() >= number);
-        }
-        // Its namespace is not watched any more: no read is answered from there.
-        let Some(progress) = state.progress(self.key.namespace()) else { return true };
-        match self.relist {
-            Some(number) => progress.relists >= number,
-            None => {
-                progress.epoch == self.expected.epoch()
-                    && self.expected.fulfilled(&progress, state, &self.key)
-            }
-        }
-    }
-
-    /// Whether the server went back to an older state since: the revisions that are expected are those of another past.
-    fn is_of_another_epoch(&self, state: &Snapshot) -> bool {
-        let progress = state.progress(self.key.namespace());
-        self.relist.is_none() && progress.is_some_and(|progress| progress.epoch != self.expected.epoch())
-    }
-
-    /// Waits until it is fulfilled, or the server went back; without a deadline of its own.
-    async fn seen(&self, informer: &SharedInformer) {
-        let store = informer.store();
-        loop {
-            let changed = store.next_change();
-            let state = store.snapshot();
-            if self.fulfilled_in(&state) || self.is_of_another_epoch(&state) {
-                return;
-            }
-            changed.await;
-        }
-    }
-
-    fn is_everything(&self) -> bool {
-        self.key == *EVERYTHING
-    }
-
-    /// Whether what is true now may cease to be so without another write.
-    pub(super) fn may_come(&self) -> bool {
-        self.expected.may_come()
-    }
-
-    /// Whether it is the same write, and nothing was expected of it since.
-    fn is_same(&self, other: &Pending) -> bool {
-        self.expected == other.expected && self.relist == other.relist
-    }
-
-    /// Whether it has not come true, or need not stay so.
-    fn counts(&self) -> bool {
-        self.may_come() || !self.fulfilled()
-    }
-
-    pub(super) fn is_of(&self, key: &Key) -> bool {
-        self.key == *key || self.is_everything()
-    }
-
-    /// Whether it is in `namespace`, or that is none.
-    pub(super) fn is_within(&self, namespace: Option<&str>) -> bool {
-        self.is_everything() || namespace.is_none_or(|namespace| self.key.namespace() == Some(namespace))
-    }
-}
-
-/// No object has this key, and it sorts before every other.
-static EVERYTHING: LazyLock<Key> = LazyLock::new(|| Key::new(None, ""));
-
-/// The state of one cache before a write was sent.
-#[derive(Clone)]
-pub(super) struct Before {
-    pub(super) informer: usize,
-    /// The revision that the cache had reached.
-    revision: Revision,
-    /// The object under the key of the write.
-    pub(super) object: Option<(Uid, Revision)>,
-}
-
-impl Before {
-    /// Whether an answer of this version shows that the server went back: it is older than what the cache had seen, and
-    /// not the state that the cache had, which a write that changes nothing answers with.
-    fn shows_reset(&self, uid: &Uid, revision: Revision) -> bool {
-        revision <= self.revision
-            && self.object.as_ref().is_none_or(|(own, at)| own != uid || *at != revision)
-    }
-}
 
 /// All writes of the process that are not seen everywhere.
 #[derive(Clone)]
@@ -581,5 +449,40 @@ fn forget_by_relist(pending: &mut Noted) {
             "too many own writes are missing from the cache; listing it anew"
         );
         pending.insert((first.number, EVERYTHING.clone()), Pending::of_all(first.number, &informer));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+
+    use super::*;
+    use crate::cache::Scope;
+    use crate::delta::Delta;
+    use crate::factory::{FactoryOptions, InformerFactory};
+    use crate::metrics::Metrics;
+    use crate::watch::Target;
+
+    #[test]
+    fn more_writes_than_are_remembered_become_one_that_a_relist_fulfils() {
+        let connect = Arc::new(|_: &Target, _: Option<&str>| unreachable!("it is not started"));
+        let factory = InformerFactory::with_connect(connect, FactoryOptions::default());
+        let (caches, metrics) = (Caches::default(), Arc::new(Metrics::default().client()));
+        let declared = caches.declare(factory.informer(Target::of::<ConfigMap>()), false);
+        let writes = Writes::new(caches, metrics, CONSISTENCY_TIMEOUT);
+        let store = declared.informer.store();
+        store.apply(&Scope::All, Delta::Replaced { revision: 1, objects: vec![] });
+        let unseen = |name: usize| {
+            let expected = Expected::Seen { uid: Uid::new("u"), revision: 9, epoch: 0 };
+            Pending::new(&declared, &Key::new(Some("n"), &name.to_string()), expected)
+        };
+        writes.note((0..=MAX_PENDING).map(unseen).collect());
+        let key = Key::new(Some("n"), "0");
+        let lacks = || writes.lacking(declared.number, &key, &store.snapshot());
+        assert_eq!((writes.all_of(declared.number).len(), lacks()), (1, true));
+        store.apply(&Scope::All, Delta::Replaced { revision: 9, objects: vec![] });
+        assert!(lacks(), "a list that was asked for before");
+        store.note_relist(&Scope::All, 1);
+        assert!(!lacks());
     }
 }

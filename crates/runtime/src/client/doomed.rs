@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use kube::api::ObjectMeta;
 
 use super::caches::Declared;
-use super::consistency::Before;
 use super::delete::Preconditions;
+use super::pending::Before;
 use super::written::{Written, WrittenMeta};
 use crate::cache::Uid;
 use crate::key::Key;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::consistency::Pending;
+use super::pending::Pending;
 use crate::cache::Snapshot;
 use crate::key::Key;
 use crate::revision::Revision;

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use super::backoff::Backoff;
 use super::first_state::FirstState;
 use super::options::ReflectorOptions;
+use super::version::Version;
 use crate::cache::Object;
 use crate::clock::after;
 use crate::delta::Delta;
@@ -76,13 +77,6 @@ pub(crate) struct Machine {
     /// meanwhile. Until it has caught up with our version it then says nothing at all on a watch from there.
     was_away: bool,
     phase: Phase,
-}
-
-/// A resourceVersion; numbers are kept as such because one comes with every event.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Version {
-    Number(Revision),
-    Text(String),
 }
 
 enum Phase {
@@ -494,14 +488,5 @@ impl Machine {
     fn timeout_seconds(&self) -> u32 {
         let shortest = self.options.shortest_watch.as_secs().max(1);
         u32::try_from(shortest.saturating_add(self.random.below(shortest))).unwrap_or(u32::MAX)
-    }
-}
-
-impl Version {
-    fn text(&self) -> String {
-        match self {
-            Version::Number(number) => number.to_string(),
-            Version::Text(text) => text.clone(),
-        }
     }
 }

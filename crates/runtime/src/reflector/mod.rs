@@ -9,6 +9,7 @@ mod machine;
 #[cfg(test)]
 mod machine_tests;
 mod options;
+mod version;
 #[cfg(test)]
 mod watch_tests;
 
