@@ -187,7 +187,7 @@ impl Reflector {
     }
 }
 
-// Not an `async fn`, as `step` is none: it would hold the space for its arguments twice.
+#[expect(clippy::manual_async_fn, reason = "an `async fn` holds the space for its arguments twice")]
 fn run<S: Sink>(mut state: Box<State>, mut sink: S) -> impl Future<Output = ()> + Send {
     async move {
         let mut command = match sink.begins_with_relist() {
@@ -207,6 +207,7 @@ fn run<S: Sink>(mut state: Box<State>, mut sink: S) -> impl Future<Output = ()> 
 }
 
 impl State {
+    #[expect(clippy::manual_async_fn, reason = "as `run`")]
     fn step<S: Sink>(&mut self, command: Command, sink: &mut S) -> impl Future<Output = Command> + Send {
         async move {
             let request = match command {
