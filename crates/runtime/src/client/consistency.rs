@@ -306,7 +306,8 @@ impl Writes {
                     self.metrics.stale_read_prevented(&informer.target().resource.kind);
                 }
                 let left = self.timeout.saturating_sub(begun.elapsed());
-                if self.is_overdue(&write) || !self.sees(&write, &informer, left).await {
+                // Boxed, because it is rare to wait and every future that reads would hold the space for it.
+                if self.is_overdue(&write) || !Box::pin(self.sees(&write, &informer, left)).await {
                     return Err(self.stale(&write, &informer));
                 }
             }
