@@ -84,11 +84,12 @@ impl Client {
     }
 
     pub(super) async fn write_unchecked(&self, write: &Write<'_>) -> Result<Bytes, ClientError> {
-        let writes = &self.core.writes;
-        let key = write.name.map(|name| Key::new(write.namespace, name));
-        let before = writes.before(write.resource, key.as_ref());
+        let before = {
+            let key = write.name.map(|name| Key::new(write.namespace, name));
+            self.core.writes.before(write.resource, key.as_ref())
+        };
         let answer = self.send(write).await?;
-        self.note(write.resource, || writes.wrote(write.resource, &before, &answer));
+        self.note(write.resource, || self.core.writes.wrote(write.resource, &before, &answer));
         Ok(answer)
     }
 
