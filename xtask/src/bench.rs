@@ -9,13 +9,14 @@ use crate::{e2e, flags, run};
 
 pub fn run(words: &[String]) -> Result<()> {
     let Some((name, words)) = words.split_first() else {
-        bail!("usage: cargo xtask bench apiserver|controllers|runtime [FLAGS]")
+        bail!("usage: cargo xtask bench apiserver|controllers|growth|runtime [FLAGS]")
     };
     match name.as_str() {
         "apiserver" => flags::check(words, &["--objects=", "--pods=", "--watchers=", "--alone"])?,
         "controllers" => flags::check(words, &["--only=", "--alone"])?,
+        "growth" => flags::check(words, &[])?,
         "runtime" => flags::check(words, &["--only=", "--pods="])?,
-        other => bail!("no bench `{other}`; there are apiserver, controllers and runtime"),
+        other => bail!("no bench `{other}`; there are apiserver, controllers, growth and runtime"),
     }
     let mut command = run::cargo();
     command.current_dir(run::root()).args([
@@ -28,6 +29,7 @@ pub fn run(words: &[String]) -> Result<()> {
         name,
     ]);
     match name.as_str() {
+        "growth" => &mut command,
         "runtime" => command.arg("--programs").arg(runtime_programs()?),
         _ => {
             setpoint_peers::build_all()?;

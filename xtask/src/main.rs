@@ -35,6 +35,7 @@ cargo xtask COMMAND
   bench controllers [--only CASE] [--alone]
   bench runtime [--only informer,queue,latency,operator] [--pods N]
                     ours beside the peers; `--alone` leaves the peers out
+  bench growth      what the algorithms over a request body take for ten times as much of it
   peers             build kube-apiserver, kube-controller-manager, kubectl and etcd into the cache folder
   schema            generate the table of built-in kinds from the Go modules of Kubernetes (needs Go)
   wire record|verify|replay [--only FILE]

@@ -7,6 +7,7 @@
 mod apiserver;
 mod connection;
 mod controllers;
+mod growth;
 mod kill;
 mod load;
 mod pair;
@@ -22,8 +23,9 @@ fn main() -> Result<()> {
     match words.first().map(String::as_str) {
         Some("apiserver") => runtime.block_on(apiserver::run(&words[1..])),
         Some("controllers") => runtime.block_on(controllers::run(&words[1..])),
+        Some("growth") => growth::run(),
         Some("runtime") => runtime::run(&words[1..]),
         Some("kill") => runtime.block_on(kill::run(&words[1..])),
-        _ => bail!("usage: setpoint-bench apiserver|controllers|runtime|kill [FLAGS]"),
+        _ => bail!("usage: setpoint-bench apiserver|controllers|growth|runtime|kill [FLAGS]"),
     }
 }
