@@ -390,7 +390,7 @@ fn corrupt(failed: &Unreadable, key: &str) -> String {
     )
 }
 
-/// What kube-apiserver says, as plain text, when it handles as many requests as it may.
+/// The words of kube-apiserver, as plain text, when it handles as many requests as it may.
 pub(crate) const TOO_MANY_IN_FLIGHT: (StatusCode, &str) =
     (StatusCode::TOO_MANY_REQUESTS, "Too many requests, please try again later.\n");
 

@@ -62,7 +62,7 @@ const DRAIN: Duration = Duration::from_millis(500);
 /// How often expired objects are forgotten while connections are served.
 const MAINTAIN: Duration = Duration::from_secs(10);
 
-/// What the parts of one connection tell each other.
+/// The state that the parts of one connection share.
 #[derive(Default)]
 struct Link {
     /// The place among the strangers, until a request is authenticated.

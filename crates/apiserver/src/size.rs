@@ -14,7 +14,7 @@ const MAX_STORED: usize = 1536 * 1024;
 /// etcd's words for more.
 const TOO_LARGE: &str = "etcdserver: request is too large";
 
-/// What is stored for an object; without managedFields where it is too large with them.
+/// The bytes that are stored for an object; without managedFields where it is too large with them.
 ///
 /// # Errors
 /// It is too large.

@@ -440,7 +440,7 @@ async fn attempt<T>(
 ) -> Result<(T, Vec<Arc<Event>>)> {
     let store = ask.server.store();
     let mut complete = |snapshot: &Snapshot, txn: &mut Txn| {
-        // What loses races again and again ends with its request.
+        // A write that loses races again and again ends with its request.
         ask.work.check()?;
         let decided = decide(snapshot, txn);
         match &ask.conversions {

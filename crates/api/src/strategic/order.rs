@@ -58,7 +58,7 @@ fn order_after_merge(current: &[Value], change: &[Value], key: &str) -> Vec<Valu
     let mut last = current.len();
     for item in change.iter().filter(|item| directive(item, "delete")) {
         for at in present.remove(&item.get(key)).unwrap_or_default() {
-            // What was last stays in the place behind the list that it left.
+            // The last item stays in the place behind the list that it left.
             while last > 0 && !alive[last - 1] {
                 last -= 1;
             }

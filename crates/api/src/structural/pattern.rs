@@ -27,7 +27,7 @@ pub(super) struct Pattern {
     kept: Option<(Regex, Share)>,
 }
 
-/// What a pattern takes of [`KEPT_BYTES`].
+/// The share of [`KEPT_BYTES`] that a pattern takes.
 #[derive(Debug)]
 struct Share(usize);
 

@@ -14,7 +14,7 @@ use crate::pki::{ServingTls, Signer};
 pub struct ClientCertificate {
     chain: Vec<CertificateDer<'static>>,
     tls: ServingTls,
-    /// What was found at which second. A certificate may expire while its connection lives, so it is verified again
+    /// The last verdict and its second. A certificate may expire while its connection lives, so it is verified again
     /// once the clock has moved on; its dates have no finer grain than that.
     found: Mutex<Option<(i64, Arc<Found>)>>,
 }

@@ -42,7 +42,7 @@ pub(super) const EXCEEDED: &str = "operation cancelled: actual cost limit exceed
 pub(super) struct Budget {
     object: AtomicU64,
     call: AtomicU64,
-    /// What the evaluation may still copy.
+    /// The bytes that the evaluation may still copy.
     held: AtomicU64,
     exceeded: AtomicBool,
 }

@@ -25,7 +25,7 @@ pub(super) struct Depth(usize);
 const LEVEL_STACK: usize = if cfg!(debug_assertions) { 192 * 1024 } else { 64 * 1024 };
 
 impl Depth {
-    /// Of what is no expression.
+    /// The depth of a text that is no expression.
     const NONE: Depth = Depth(0);
 
     pub(super) fn levels(self) -> usize {

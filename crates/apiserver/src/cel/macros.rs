@@ -72,7 +72,7 @@ pub(super) fn expand(mut call: CallExpr, id: u64, maps: &BTreeSet<u64>) -> Expr 
     call_of(NAMED, vec![ident(&name), range, body]).expr
 }
 
-/// What a macro makes of the range that has this name.
+/// The result of a macro over the range that has this name.
 fn over(range: &IdedExpr, found: &Macro<'_>, is_map: bool) -> IdedExpr {
     let first = found.variables[0];
     if matches!(found.kind, Kind::OptMap | Kind::OptFlatMap) {
@@ -96,7 +96,7 @@ fn over(range: &IdedExpr, found: &Macro<'_>, is_map: bool) -> IdedExpr {
         Kind::ExistsOne => exists_one(keys, first, exists(value, second, body)),
         kind => {
             let made = item(mapped(value.clone(), second, body));
-            // What a map is made of: its keys and what became of their values.
+            // The parts of a map: its keys and what became of their values.
             let made = if kind == Kind::TransformMap { list(vec![ident(first), made]) } else { made };
             let all = match found.bodies {
                 [wanted, _] => filtered(keys, first, exists(value, second, wanted.clone()), made),

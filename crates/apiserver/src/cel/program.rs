@@ -12,7 +12,7 @@ use super::source::{MOST_ERRORS, Source, told};
 use super::ty::Ty;
 use super::{composition, cost, evaluate};
 
-/// What the grammar's parser needs for the deepest expression that it is given.
+/// The stack that the grammar's parser needs for the deepest expression that it is given.
 const PARSER_STACK: usize = 128 * 1024 * 1024;
 
 /// An expression and how deep it nests.
@@ -27,7 +27,7 @@ impl Program {
     /// levels below it: it runs within it, and so may what it makes.
     ///
     /// # Errors
-    /// What is wrong with it, formatted as cel-go formats it.
+    /// The error, formatted as cel-go formats it.
     pub(super) fn compile(
         text: &str,
         variables: &[(&str, Ty)],
@@ -55,12 +55,12 @@ impl Program {
         self.depth
     }
 
-    /// What it may cost at most, on values that the schema describes.
+    /// The most that it may cost, on values that the schema describes.
     pub(super) fn estimate(&self, props: &Props) -> u64 {
         self.depth.on_stack(|| cost::estimate(&self.expr, props))
     }
 
-    /// What it costs at least, beside its loops.
+    /// The least that it costs, beside its loops.
     pub(super) fn least(&self) -> u64 {
         self.depth.on_stack(|| budget::least(&self.expr))
     }

@@ -11,7 +11,7 @@ pub fn resource(group: &str, plural: &str) -> Vec<u8> {
     format!("/registry/{group}/{plural}/").into_bytes()
 }
 
-/// What stands behind the plural of a definition whose name a built-in resource has. No plural can have it.
+/// The suffix of the plural of a definition whose name a built-in resource has. No plural can have it.
 const APART: &str = ":custom";
 
 /// The prefix of all objects of a definition. Where a built-in resource has its name, in whatever version, they stand

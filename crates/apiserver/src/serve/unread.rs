@@ -16,7 +16,7 @@ const DISCARD: usize = 256 * 1024;
 /// How long a client may take to send them.
 const DISCARD_FOR: Duration = Duration::from_secs(1);
 
-/// What a handler left of a body.
+/// The part of a body that a handler did not read.
 #[derive(Clone, Default)]
 pub(super) struct Left(Arc<Mutex<Option<Body>>>);
 

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use crate::admission::hook::{Hook, mutating};
 use crate::cluster::{MAPS, body, map, start, start_with};
 
-/// What kube-apiserver 1.37 answers to a body that does not come within `?timeout=1s`.
+/// The answer of kube-apiserver 1.37 to a body that does not come within `?timeout=1s`.
 const LATE: &str = "{\"metadata\":{},\"status\":\"Failure\",\"message\":\"Timeout: request did not complete within the \
                     allotted timeout\",\"reason\":\"Timeout\",\"details\":{},\"code\":504}\n";
 

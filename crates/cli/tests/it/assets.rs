@@ -1,4 +1,4 @@
-//! What `setpoint assets` leaves behind: a kube-apiserver that honours its flags or does not start.
+//! The result of `setpoint assets`: a kube-apiserver that honours its flags or does not start.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};

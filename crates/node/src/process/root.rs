@@ -57,7 +57,7 @@ impl Mount {
 /// The mounts of a container and its working folder.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 pub struct View {
-    /// What is mounted where.
+    /// The mounts, by place.
     pub mounts: Vec<Mount>,
     /// Where nothing may be mounted.
     pub guard: MountGuard,

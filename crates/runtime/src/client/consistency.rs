@@ -268,7 +268,7 @@ impl Writes {
         noted
     }
 
-    /// What was perhaps not seen by the informer with this number.
+    /// Writes that the informer with this number has perhaps not seen.
     pub(super) fn all_of(&self, informer: usize) -> Vec<Pending> {
         let pending = self.lock();
         let own = pending.range(of_informer(informer));

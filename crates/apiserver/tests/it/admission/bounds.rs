@@ -20,7 +20,7 @@ async fn answers_that_are_too_long_or_never_end_or_lead_elsewhere_are_no_answers
     ];
     for (path, expected) in cases {
         validating(&cluster, "v", &[with(hook.at(path), json!({"timeoutSeconds": 1}))]).await;
-        // Who is not concerned is not delayed.
+        // A request that the webhook does not match is not delayed.
         let object = map("a", json!({}));
         let slow = cluster.post(MAPS, &object);
         let quick = cluster.get("/api/v1/namespaces/default");

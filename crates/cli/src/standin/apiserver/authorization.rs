@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(chain(&twice), Ok(vec![Rbac, AlwaysAllow]));
     }
 
-    /// What kube-apiserver 1.37 answers, but for the modes that are not implemented here and for an empty value, which
+    /// The answer of kube-apiserver 1.37, but for the modes that are not implemented here and for an empty value, which
     /// it takes for AlwaysAllow.
     #[test]
     fn a_chain_that_cannot_be_honoured_stops_the_start() {

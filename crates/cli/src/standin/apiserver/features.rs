@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(gates("AllBeta=true,AllAlpha=false"), Ok(warned));
     }
 
-    /// What kube-apiserver 1.37 answers.
+    /// The answer of kube-apiserver 1.37.
     #[test]
     fn gates_that_kube_apiserver_refuses_stop_the_start() {
         for (value, words) in [

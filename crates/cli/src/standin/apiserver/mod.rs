@@ -93,7 +93,7 @@ mod tests {
     use super::flags::parsed;
     use super::*;
 
-    /// What controller-runtime's envtest passes, with the user's own on top.
+    /// The flags that controller-runtime's envtest passes, with the user's own on top.
     #[test]
     fn the_flags_of_envtest_start_a_server_with_rbac_and_without_the_service_account_plugin() {
         let flags = parsed(&[

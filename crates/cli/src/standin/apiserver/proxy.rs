@@ -142,7 +142,7 @@ mod tests {
         assert!(front_proxy(&parsed(&flags)).unwrap().0.is_none());
     }
 
-    /// What kube-apiserver 1.37 answers.
+    /// The answer of kube-apiserver 1.37.
     #[test]
     fn names_that_no_header_has_stop_the_start() {
         let blank = "empty value in \"requestheader-username-headers\"";

@@ -68,7 +68,7 @@ where
     (most.max(left), left)
 }
 
-/// What each controller did with a cache that it went on from after five seconds: 6, 6, 3 and 3.
+/// Controllers that went on from a lagging cache after five seconds made up to 6 pods for 3.
 #[tokio::test(start_paused = true)]
 async fn a_replica_set_makes_no_pod_twice() {
     let mut set = deployment("web", 3, "web:1");
