@@ -1,4 +1,4 @@
-//! The README's tour, command by command: each must print what the README shows, ages and addresses aside.
+//! Runs the commands of docs/tour.md. Each must print what the page shows, except for ages and addresses.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -24,8 +24,8 @@ struct Step {
 
 pub fn run(setup: &Setup) -> Result<()> {
     let kubectl = setup.peer("kubectl")?;
-    let readme = std::fs::read_to_string(run::root().join("README.md"))?;
-    let steps = steps(&readme)?;
+    let tour = std::fs::read_to_string(run::root().join("docs/tour.md"))?;
+    let steps = steps(&tour)?;
     let mut cluster = Cluster::start(&setup.setpoint, &["--demo"])?;
     cluster.line_with("all healthy")?;
     let shell = Shell::new(&cluster, &kubectl)?;
@@ -38,13 +38,13 @@ pub fn run(setup: &Setup) -> Result<()> {
             shell.prints(step)?;
         }
     }
-    println!("tour: {} commands print what the README shows", steps.len());
+    println!("tour: {} commands print what the tour shows", steps.len());
     Ok(())
 }
 
 /// The console block behind the mark: lines with `$ ` are commands, the others what they print.
-fn steps(readme: &str) -> Result<Vec<Step>> {
-    let (_, rest) = readme.split_once(MARK).context("README.md has no tour")?;
+fn steps(tour: &str) -> Result<Vec<Step>> {
+    let (_, rest) = tour.split_once(MARK).context("docs/tour.md has no tour")?;
     let block = rest.split("```").nth(1).context("no block after the mark")?;
     let lines = block.strip_prefix("console\n").context("not a console block")?.lines();
     let mut steps: Vec<Step> = Vec::new();
@@ -59,7 +59,7 @@ fn steps(readme: &str) -> Result<Vec<Step>> {
     Ok(steps)
 }
 
-/// Where the commands run: kubectl on the search path, the kubeconfig where the README says.
+/// Where the commands run: kubectl on the search path, the kubeconfig where the tour says.
 struct Shell {
     folder: std::path::PathBuf,
     path: std::ffi::OsString,
@@ -94,7 +94,7 @@ impl Shell {
             }
             ensure!(
                 Instant::now() < deadline,
-                "$ {}\nthe README shows:\n{}\nprinted is:\n{printed}",
+                "$ {}\nthe tour shows:\n{}\nprinted is:\n{printed}",
                 step.command,
                 step.shown
             );
@@ -106,7 +106,7 @@ impl Shell {
     fn forward(&self, step: &Step) -> Result<()> {
         let log = self.folder.join("tour-forward.log");
         let file = std::fs::File::create(&log)?;
-        // A free port: the README's own may be taken on this machine.
+        // A free port: the port in the tour may be taken on this machine.
         let line = format!("exec {}", step.command.replace(" 3000:", " :"));
         let mut forward = Killed(self.command(&line).stdout(file.try_clone()?).stderr(file).spawn()?);
         let deadline = Instant::now() + SOON;
@@ -126,7 +126,7 @@ impl Shell {
         };
         let said = std::fs::read_to_string(&log)?.replace(&port.to_string(), "3000");
         let first = step.shown.lines().next().unwrap_or_default();
-        ensure!(said.contains(first), "$ {}\nthe README shows:\n{first}\nprinted is:\n{said}", step.command);
+        ensure!(said.contains(first), "$ {}\nthe tour shows:\n{first}\nprinted is:\n{said}", step.command);
         let page = super::browser::fetch(port, "/")?;
         ensure!(page.contains("Page 1") && page.contains("<li>one</li>"), "not the rendered page: {page}");
         Ok(())

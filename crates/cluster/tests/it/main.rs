@@ -6,5 +6,6 @@ mod controllers;
 mod front_proxy;
 mod kubelet;
 mod library;
+mod readme;
 mod registration;
 mod runtime;
