@@ -1,5 +1,7 @@
 //! The operator of the README and its test, as the README shows them.
 
+#![allow(clippy::disallowed_methods, reason = "an author's test may spawn where it likes")]
+
 // README: begin
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
