@@ -4,14 +4,14 @@
 #![allow(clippy::disallowed_methods)]
 
 mod bench;
-mod e2e;
-mod flags;
-mod rollout;
-mod run;
 mod schema;
 mod soak;
 mod tidy;
 mod wire;
+mod flags;
+mod e2e;
+mod rollout;
+mod run;
 
 use std::process::ExitCode;
 
@@ -20,7 +20,9 @@ use anyhow::{Result, bail};
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  tidy              check the rules that the compiler does not know (also part of cargo test)
+  tidy [--lower|--layers]
+                    check the rules that the compiler does not know (also part of cargo test); record the counts that
+                    have fallen; print the imports that go up
   e2e [PART...]     what needs kubectl, the Go peers or a browser
   soak [crash N|store-kill N|kill [--times N] [--seed S]|watch [--seeds N]]
                     long runs: a disk that loses what was not synced; the store's writer, or the whole server, killed
@@ -62,7 +64,7 @@ fn dispatch(words: &[String]) -> Result<()> {
         return Ok(());
     }
     match words.first().map(String::as_str) {
-        Some("tidy") => tidy::run(),
+        Some("tidy") => tidy::run(&words[1..]),
         Some("e2e") => e2e::run(&words[1..]),
         // Not a command of people: what runs in the pods of the part `pods`.
         Some("e2e-echo") => e2e::pods::echo(),

@@ -4,8 +4,8 @@
 #![allow(clippy::disallowed_methods)]
 
 mod command;
-mod prose;
 mod standin;
+mod prose;
 
 use std::process::ExitCode;
 use std::time::Instant;

@@ -32,16 +32,16 @@
 //!
 //! In a test this is the body of a `#[tokio::test(start_paused = true)]`: hours of back-off then pass in no time.
 
+mod install;
+mod wait;
+mod history;
 mod cluster;
 mod credentials;
-mod history;
-mod install;
 mod kubeconfig;
+mod workload;
 mod nodes;
 mod options;
 mod transport;
-mod wait;
-mod workload;
 
 pub use cluster::{Cluster, ClusterError, bind, reachable};
 pub use history::{Change, ChangeKind, changes};

@@ -32,21 +32,21 @@
 //! ```
 
 mod backend;
+mod store;
+mod watch;
+mod log;
 pub mod disk;
-mod entry;
-mod error;
+mod state;
 mod group;
 mod history;
-mod key;
-mod log;
+mod error;
 mod options;
+mod snapshot;
 mod past;
 mod root;
-mod snapshot;
-mod state;
-mod store;
+mod key;
 mod txn;
-mod watch;
+mod entry;
 
 pub use disk::{Directory, Disk, DiskFile};
 pub use entry::{Entry, Event};

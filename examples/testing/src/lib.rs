@@ -7,13 +7,12 @@
 // Everything here is a test: what is not as it should be ends it.
 #![allow(clippy::unwrap_used)]
 
-mod requests;
-mod world;
-
 pub mod crash;
 pub mod election;
 pub mod rights;
 pub mod steady;
+mod world;
+mod requests;
 
 pub use requests::{Fault, Requests, Sent};
 pub use world::{DEADLINE, Operator, World, until};

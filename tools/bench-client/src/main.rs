@@ -7,8 +7,8 @@
 mod informer;
 mod latency;
 mod operator;
-mod process;
 mod queue;
+mod process;
 
 use anyhow::{Context, Result, bail};
 

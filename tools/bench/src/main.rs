@@ -5,15 +5,15 @@
 #![allow(clippy::disallowed_methods)]
 
 mod apiserver;
-mod connection;
 mod controllers;
 mod growth;
 mod kill;
-mod load;
 mod pair;
 mod runtime;
 mod server;
 mod watch;
+mod connection;
+mod load;
 
 use anyhow::{Result, bail};
 

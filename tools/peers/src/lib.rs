@@ -4,9 +4,9 @@
 // Children of a command line: it reads the environment and waits for them in real time.
 #![allow(clippy::disallowed_methods)]
 
-mod certificates;
 mod control_plane;
 mod controller_manager;
+mod certificates;
 mod programs;
 
 pub use certificates::write as write_keys;

@@ -3,13 +3,13 @@
 //! A [`scenario`] is a named sequence of requests. A target answers them; [`normal`] replaces what no two servers
 //! can have in common (uids, versions, times); [`transcript`] keeps requests beside answers in `testdata/wire`.
 
-pub mod differences;
-pub mod families;
 pub mod fuzz;
-pub mod normal;
-pub mod peer;
+pub mod differences;
 pub mod play;
+pub mod families;
+pub mod normal;
 pub mod policy;
-pub mod scenario;
 pub mod target;
+pub mod peer;
 pub mod transcript;
+pub mod scenario;

@@ -2,10 +2,7 @@
 //!
 //! A part whose need is missing prints `skipped: REASON`; with `CI` set that is a failure.
 
-mod browser;
-pub mod cluster;
 mod controller_runtime;
-pub mod controllers;
 mod demo;
 mod envtest;
 mod informers;
@@ -13,18 +10,21 @@ mod kubectl;
 mod kubelet;
 mod leader;
 mod manifests;
-mod objects;
-mod operator;
 mod operators;
 pub mod pods;
-pub mod proxy;
 mod restart;
 mod rollout;
+pub mod controllers;
 pub mod runtime;
 mod sample_controller;
+mod objects;
 pub mod steady;
+mod operator;
 mod tour;
+mod browser;
 mod typed;
+pub mod cluster;
+pub mod proxy;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;

@@ -1,10 +1,10 @@
 //! `cargo xtask schema`: the table of built-in kinds that `setpoint-api` embeds, from the Go modules of
 //! Kubernetes. Facts only: no sentence of the published descriptions goes into it.
 
-mod blob;
 mod resources;
-mod sources;
 mod types;
+mod blob;
+mod sources;
 
 use std::fs;
 

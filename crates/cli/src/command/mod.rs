@@ -2,7 +2,7 @@
 
 pub mod assets;
 pub mod controllers;
+pub mod up;
 mod demo;
 mod nodes;
-pub mod up;
 pub mod viewer;

@@ -1,13 +1,13 @@
 //! CronJobs: a Job at every time of a schedule.
 
+mod reconcile;
 mod decide;
 mod history;
 mod observe;
-mod reconcile;
 mod template;
+mod zone;
 #[cfg(test)]
 mod tests;
-mod zone;
 
 use std::sync::LazyLock;
 

@@ -4,18 +4,18 @@
 //! those that are too many or have ended, [`rolling`] replaces those of former templates, [`status`] counts. The
 //! reconcile reads, keeps the history of templates, and carries the plans out.
 
-mod backoff;
-mod history;
-mod manage;
-mod observed;
-mod placement;
 mod reconcile;
+mod history;
 mod rolling;
+mod manage;
+mod backoff;
 mod status;
+mod observed;
 mod template;
+mod trigger;
+mod placement;
 #[cfg(test)]
 mod tests;
-mod trigger;
 
 pub(crate) use reconcile::register;
 

@@ -2,21 +2,21 @@
 //!
 //! [`plan`] decides from what was observed; the reconcile reads, applies the plan's writes and reports.
 
-mod condition;
-mod hash;
-mod history;
-mod plan;
 mod reconcile;
+mod trigger;
 mod recreate;
 mod rollback;
-mod rolling;
-mod rollout;
+mod plan;
 mod scale;
+mod history;
+mod rolling;
 mod status;
+mod rollout;
+mod condition;
+mod hash;
 mod template;
 #[cfg(test)]
 mod tests;
-mod trigger;
 
 pub(crate) use condition::whole_seconds;
 pub(crate) use hash::pod_template_hash;

@@ -1,7 +1,7 @@
 //! Endpoints: what EndpointSlices say, in the older form that some clients still read.
 
-mod plan;
 mod reconcile;
+mod plan;
 
 use plan::{Plan, plan};
 pub(crate) use reconcile::register;

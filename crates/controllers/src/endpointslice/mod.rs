@@ -1,8 +1,8 @@
 //! EndpointSlices: where a Service's pods are, a hundred to a slice.
 
-mod desired;
-mod plan;
 mod reconcile;
+mod plan;
+mod desired;
 #[cfg(test)]
 pub(crate) mod tests;
 

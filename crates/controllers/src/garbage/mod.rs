@@ -1,13 +1,13 @@
 //! The garbage collector: objects go when all their owners have gone, whatever kind they are.
 
-mod absent;
-mod collector;
-mod graph;
 mod monitor;
+mod collector;
+mod absent;
+mod write;
 mod plan;
+mod graph;
 #[cfg(test)]
 mod tests;
-mod write;
 
 use absent::AbsentOwners;
 use graph::{Graph, Identity, Object, Owner, Uid, Work};

@@ -3,20 +3,20 @@
 //! A pod keeps the tracking finalizer until it is noted in the Job's status. The status is written before the finalizer
 //! goes and the count is raised after: whoever is killed between the two is taken up where they stopped.
 
-mod backoff;
-mod condition;
-mod indexes;
-mod judge;
-mod manage;
 mod orphan;
-mod policy;
 mod reconcile;
+mod manage;
 mod settle;
 mod template;
+mod track;
+mod judge;
+mod backoff;
+mod condition;
+mod policy;
+mod indexes;
+mod tracked;
 #[cfg(test)]
 mod tests;
-mod track;
-mod tracked;
 
 use std::sync::LazyLock;
 

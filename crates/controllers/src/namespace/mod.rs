@@ -1,8 +1,8 @@
 //! Namespaces: everything in them goes before they do, pods first.
 
+mod reconcile;
 mod condition;
 mod plan;
-mod reconcile;
 
 use condition::{Content, conditions};
 use plan::{Remaining, Step, step};

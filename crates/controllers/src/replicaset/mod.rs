@@ -1,9 +1,9 @@
 //! ReplicaSets: as many pods of one template as asked for.
 
+mod reconcile;
 mod batch;
 mod plan;
 mod rank;
-mod reconcile;
 mod status;
 #[cfg(test)]
 mod tests;

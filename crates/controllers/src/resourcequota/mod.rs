@@ -3,9 +3,9 @@
 //! The API server charges what is created in the same write; so what is measured here is written only onto the very
 //! quota that was read before the objects were listed.
 
-mod plan;
 mod reconcile;
-mod trigger;
+mod plan;
 mod watches;
+mod trigger;
 
 pub(crate) use reconcile::register;

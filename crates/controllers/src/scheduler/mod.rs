@@ -1,15 +1,15 @@
 //! The scheduler: each pod to a node that can take it, the least loaded first.
 
-mod affinity;
+mod reconcile;
 mod filter;
 mod ledger;
-mod reconcile;
-mod resources;
 mod score;
+mod affinity;
+mod resources;
 mod taint;
+mod volumes;
 #[cfg(test)]
 mod tests;
-mod volumes;
 
 pub(crate) use affinity::{accepts as affinity_accepts, selects as selects_node};
 pub(crate) use filter::Unschedulable;

@@ -1,12 +1,12 @@
 //! StatefulSets: pods with a name and a volume of their own, that come, change and go in order.
 
-mod identity;
-mod plan;
 mod reconcile;
-mod retention;
-mod revision;
-mod rolling;
 mod status;
+mod plan;
+mod rolling;
+mod retention;
+mod identity;
+mod revision;
 #[cfg(test)]
 mod tests;
 

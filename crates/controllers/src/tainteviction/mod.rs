@@ -1,8 +1,8 @@
 //! NoExecute taints: pods that do not tolerate them leave the node, at once or when their toleration has run out.
 
-mod plan;
 mod reconcile;
 mod state;
+mod plan;
 #[cfg(test)]
 mod tests;
 

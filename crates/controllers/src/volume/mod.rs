@@ -3,17 +3,17 @@
 //!
 //! Both sides are written in turn, the volume first: who dies between two writes finds in what is stored how to go on.
 
-mod bind;
-mod claim;
-mod class;
 mod ephemeral;
-mod fit;
 mod provision;
 mod reconcile;
+mod bind;
+mod claim;
 mod release;
+mod trigger;
+mod fit;
+mod class;
 #[cfg(test)]
 mod tests;
-mod trigger;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use setpoint::EventType;

@@ -3,9 +3,9 @@
 //! Peers of this protocol keep no flow-control windows (Go's spdystream ignores them), so neither does this.
 
 mod connection;
-mod dictionary;
 mod frame;
 mod header;
+mod dictionary;
 
 pub use connection::{Connection, Stream, StreamReader, StreamWriter};
 pub use frame::{Frame, FrameReader, FrameWriter, SpdyError, StreamId};

@@ -1,10 +1,10 @@
 //! `bench apiserver`: ours and the real kube-apiserver with etcd under the same load, one after the other.
 
-mod body;
 mod library;
 mod list;
-mod verbs;
 mod watch;
+mod verbs;
+mod body;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -3,15 +3,15 @@
 //! Each side is a program of its own that does the same work and tells what it measured about itself; this one serves
 //! them, says when to go on, and prints one line a case.
 
-mod client;
-mod data;
 mod informer;
 mod latency;
 mod null;
 mod operator;
-mod pods;
 mod queue;
+mod client;
 mod replay;
+mod data;
+mod pods;
 mod report;
 
 use std::path::PathBuf;

@@ -4,12 +4,12 @@ pub mod apply;
 pub mod apply_special;
 pub mod definitions;
 pub mod found;
-pub mod objects;
 pub mod pieces;
-pub mod rich;
 pub mod strategic;
 pub mod values;
+pub mod rich;
 pub mod views;
+pub mod objects;
 
 use crate::scenario::Scenario;
 

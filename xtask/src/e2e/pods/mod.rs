@@ -1,10 +1,10 @@
 //! Pods that run programs, as kubectl sees them: logs, exec, attach, port-forward, each with the oldest and the
 //! newest kubectl, on `setpoint up` and through the real kube-apiserver.
 
-mod forward;
-mod left;
 mod surroundings;
 mod two_processes;
+mod forward;
+mod left;
 
 use std::io::{Read, Write};
 use std::path::Path;

@@ -3,8 +3,8 @@
 mod admission;
 mod authorization;
 mod features;
-mod flags;
 mod proxy;
+mod flags;
 
 use std::net::SocketAddr;
 use std::path::Path;
