@@ -3,10 +3,27 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde_json::Value;
 
 use crate::run;
+
+/// What a crate must not pull in by any way outside its tests: an operator's author compiles all of it.
+const MUST_NOT_PULL_IN: &[(&str, &[&str])] = &[(
+    "setpoint",
+    &[
+        "setpoint-apiserver",
+        "setpoint-store",
+        "setpoint-kinds",
+        "setpoint-cel",
+        "setpoint-cluster",
+        "setpoint-controllers",
+        "setpoint-node",
+        "cel",
+        "kube-cel",
+        "antlr4rust",
+    ],
+)];
 
 /// Which of our crates each of our crates may use.
 const MAY_USE: &[(&str, &[&str])] = &[
@@ -40,15 +57,30 @@ const MUST_NOT_USE: &[(&str, &[&str])] = &[
     ("setpoint-apiserver", &["kube"]),
 ];
 
+/// The graph as the lock file has it, for the host. Crates that are not here yet are fetched.
 fn metadata() -> Result<Value> {
-    let text = run::read(run::cargo().args(["metadata", "--no-deps", "--offline", "--format-version", "1"]))?;
+    let host = run::read(run::cargo().args(["-vV"]))?;
+    let host = host.lines().find_map(|line| line.strip_prefix("host: ")).context("cargo names no host")?;
+    let text = run::read(run::cargo().args([
+        "metadata",
+        "--locked",
+        "--format-version",
+        "1",
+        "--filter-platform",
+        host,
+    ]))?;
     Ok(serde_json::from_str(&text)?)
+}
+
+/// The packages of this workspace.
+fn members(metadata: &Value) -> impl Iterator<Item = &Value> {
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    packages.filter(|package| package["source"].is_null())
 }
 
 /// Pairs of (package, what it depends on outside its tests).
 fn direct_dependencies(metadata: &Value) -> BTreeMap<String, BTreeSet<String>> {
-    let packages = metadata["packages"].as_array().into_iter().flatten();
-    packages
+    members(metadata)
         .map(|package| {
             let uses = package["dependencies"].as_array().into_iter().flatten();
             let uses = uses.filter(|dependency| dependency["kind"].is_null());
@@ -60,7 +92,8 @@ fn direct_dependencies(metadata: &Value) -> BTreeMap<String, BTreeSet<String>> {
 
 /// Checks what each crate names as a dependency.
 pub fn check(found: &mut Vec<String>) -> Result<()> {
-    let all = direct_dependencies(&metadata()?);
+    let metadata = metadata()?;
+    let all = direct_dependencies(&metadata);
     for (package, allowed) in MAY_USE {
         let Some(uses) = all.get(*package) else {
             found.push(format!("{package}: listed in tidy, absent from the workspace"));
@@ -77,7 +110,69 @@ pub fn check(found: &mut Vec<String>) -> Result<()> {
             found.push(format!("{package} must not depend on {name}"));
         }
     }
+    pulled_in(&metadata, found);
+    versions(&metadata, found);
     dependency_rows(&all, found)
+}
+
+/// No crate compiles, by whichever way, what it must not.
+fn pulled_in(metadata: &Value, found: &mut Vec<String>) {
+    let name_of: BTreeMap<&str, &str> = metadata["packages"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|package| Some((package["id"].as_str()?, package["name"].as_str()?)))
+        .collect();
+    let mut uses: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for node in metadata["resolve"]["nodes"].as_array().into_iter().flatten() {
+        let Some(id) = node["id"].as_str() else { continue };
+        let normal = |used: &&Value| {
+            used["dep_kinds"].as_array().into_iter().flatten().any(|kind| kind["kind"].is_null())
+        };
+        let used = node["deps"].as_array().into_iter().flatten().filter(normal);
+        uses.insert(id, used.filter_map(|used| used["pkg"].as_str()).collect());
+    }
+    for (package, banned) in MUST_NOT_PULL_IN {
+        let root = name_of.iter().find(|(_, name)| *name == package).map(|(id, _)| *id);
+        let mut left: Vec<(&str, String)> =
+            root.into_iter().map(|root| (root, (*package).to_owned())).collect();
+        let mut seen = BTreeSet::new();
+        while let Some((id, way)) = left.pop() {
+            for used in uses.get(id).into_iter().flatten().filter(|used| seen.insert(**used)) {
+                let name = name_of.get(used).copied().unwrap_or_default();
+                let way = format!("{way} → {name}");
+                if banned.contains(&name) {
+                    found.push(format!("{package} must not compile {name}: {way}"));
+                }
+                left.push((used, way));
+            }
+        }
+    }
+}
+
+/// No dependency needs a newer Rust than the workspace promises.
+fn versions(metadata: &Value, found: &mut Vec<String>) {
+    let ours = members(metadata).filter_map(|package| package["rust_version"].as_str()).map(version).min();
+    let Some(ours) = ours else {
+        return found.push("Cargo.toml: the workspace names no rust-version".to_owned());
+    };
+    for package in metadata["packages"].as_array().into_iter().flatten() {
+        let Some(theirs) = package["rust_version"].as_str() else { continue };
+        if version(theirs) > ours {
+            let text = |field: &str| package[field].as_str().unwrap_or_default();
+            found.push(format!(
+                "{} {} needs Rust {theirs}: newer than the workspace's rust-version",
+                text("name"),
+                text("version")
+            ));
+        }
+    }
+}
+
+/// `1.89` and `1.89.0` are the same.
+fn version(text: &str) -> [u32; 3] {
+    let mut numbers = text.split(['.', '-', '+']).map(|number| number.parse().unwrap_or(0));
+    [(); 3].map(|()| numbers.next().unwrap_or(0))
 }
 
 /// Every direct dependency has its row in `docs/dependencies.md`.
@@ -91,4 +186,41 @@ fn dependency_rows(all: &BTreeMap<String, BTreeSet<String>>, found: &mut Vec<Str
         }
     }
     Ok(())
+}
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn versions_compare_by_number() {
+        assert!(version("1.100") > version("1.89.0"));
+        assert_eq!(version("1.89"), version("1.89.0"));
+    }
+
+    #[test]
+    fn a_crate_that_comes_by_another_is_found() {
+        let used = |id: &str, kind: Value| json!({"pkg": id, "dep_kinds": [{"kind": kind}]});
+        let metadata = json!({
+            "packages": [
+                {"id": "1", "name": "setpoint", "rust_version": "1.89", "source": null},
+                {"id": "2", "name": "between", "rust_version": "1.90.0", "version": "7.0.0", "source": "registry"},
+                {"id": "3", "name": "kube-cel", "source": "registry"},
+                {"id": "4", "name": "setpoint-store", "rust_version": "1.89", "source": null},
+            ],
+            "resolve": {"nodes": [
+                {"id": "1", "deps": [used("2", Value::Null), used("4", json!("dev"))]},
+                {"id": "2", "deps": [used("3", Value::Null)]},
+            ]},
+        });
+        let mut found = Vec::new();
+        pulled_in(&metadata, &mut found);
+        versions(&metadata, &mut found);
+        let expected = [
+            "setpoint must not compile kube-cel: setpoint → between → kube-cel",
+            "between 7.0.0 needs Rust 1.90.0: newer than the workspace's rust-version",
+        ];
+        assert_eq!(found, expected);
+    }
 }

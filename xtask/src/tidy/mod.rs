@@ -2,9 +2,11 @@
 
 mod dependencies;
 mod documents;
-mod layers;
+mod commits;
 mod sources;
-
+mod prose;
+mod names;
+mod layers;
 mod ratchets;
 
 use std::fs;
@@ -33,11 +35,15 @@ pub fn run(words: &[String]) -> Result<()> {
         sources::text_rules(file, &text, &mut found);
         if file.ends_with(".rs") {
             sources::source_rules(file, &text, &mut found);
+            prose::count(file, &text, &mut ratchets);
         }
     }
     sources::example_sizes(&files, &mut found);
     documents::check(&files, &mut found)?;
+    commits::check(&mut found)?;
+    names::count(&mut ratchets)?;
     layers::count(&files, &mut ratchets);
+    layers::architecture::check(&mut found)?;
     if asked("--lower") {
         ratchets.lower()?;
     }

@@ -1,6 +1,7 @@
 //! The `mod` lines of a file stand in reading order, and a module imports only siblings that stand below it. Imports,
 //! paths in bodies and re-exports count, at every level of every crate; modules of tests do not.
 
+pub mod architecture;
 mod order;
 mod tree;
 mod source;
@@ -57,6 +58,15 @@ pub fn count(files: &[String], ratchets: &mut Ratchets) {
             ratchets.count(RULE, &place, found);
         }
     }
+}
+
+/// The names that other crates find at the top of this file.
+pub fn public_names(text: &str) -> Vec<String> {
+    let source = source::read(text);
+    let children = source.children.into_iter().filter(|child| child.public).map(|child| child.name);
+    let imports = source.imports.into_iter().filter(|import| import.public).map(|import| import.name);
+    let items = source.items.into_iter().filter(|item| item.public).map(|item| item.name);
+    children.chain(imports).chain(items).collect()
 }
 
 /// Prints what each list of siblings has left, and an order that has less.

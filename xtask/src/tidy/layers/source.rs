@@ -10,7 +10,7 @@ pub struct Source {
     /// Imports at the top of the module: the names that other modules can reach through it.
     pub imports: Vec<Import>,
     /// Items that the module defines itself.
-    pub items: Vec<String>,
+    pub items: Vec<Item>,
     /// Every path that begins in this crate, in imports and in bodies.
     pub paths: Vec<Named>,
 }
@@ -18,14 +18,22 @@ pub struct Source {
 #[derive(Debug)]
 pub struct Child {
     pub name: String,
+    pub public: bool,
     /// The body of an inline module; `None` stands in a file of its own.
     pub inline: Option<Source>,
+}
+
+#[derive(Debug)]
+pub struct Item {
+    pub name: String,
+    pub public: bool,
 }
 
 #[derive(Debug)]
 pub struct Import {
     /// `*` for everything.
     pub name: String,
+    pub public: bool,
     pub path: Vec<String>,
 }
 
@@ -57,6 +65,12 @@ impl Scan<'_> {
         self.tokens.get(self.at).map_or(0, |token| token.line)
     }
 
+    /// Whether `pub` stands before this word. `pub(crate)` does not count.
+    fn is_public(&self) -> bool {
+        let mut words = self.tokens[..self.at].iter().rev().map(|token| token.text.as_str());
+        words.find(|word| !matches!(*word, "async" | "const" | "unsafe")) == Some("pub")
+    }
+
     /// Up to the brace that closes the module, or the end of the file.
     fn module(&mut self) -> Source {
         let mut source = Source::default();
@@ -80,8 +94,10 @@ impl Scan<'_> {
                     self.child(&mut source);
                     continue;
                 }
+                // Of a function, which follows.
+                "const" if matches!(self.text(1), "fn" | "async" | "unsafe") => {}
                 "struct" | "enum" | "union" | "trait" | "fn" | "type" | "const" | "static" if depth == 0 => {
-                    source.items.push(self.text(1).to_owned());
+                    source.items.push(Item { name: self.text(1).to_owned(), public: self.is_public() });
                 }
                 "crate" | "super" | "self" if self.text(1) == "::" => {
                     let line = self.line();
@@ -138,14 +154,14 @@ impl Scan<'_> {
 
     fn child(&mut self, source: &mut Source) {
         let name = self.text(1).to_owned();
-        let inline = self.text(2) == "{";
+        let (public, inline) = (self.is_public(), self.text(2) == "{");
         self.at += 3;
         let inline = inline.then(|| {
             let body = self.module();
             self.at += 1;
             body
         });
-        source.children.push(Child { name, inline });
+        source.children.push(Child { name, public, inline });
     }
 
     /// `a::b::c` from its first word.
@@ -160,13 +176,14 @@ impl Scan<'_> {
     }
 
     fn import(&mut self, at_the_top: bool, source: &mut Source) {
+        let public = self.is_public();
         self.at += 1;
         let mut leaves = Vec::new();
         self.import_tree(&[], &mut leaves);
         for (path, name, line) in leaves {
             source.paths.push(Named { path: path.clone(), line });
             if at_the_top {
-                source.imports.push(Import { name, path });
+                source.imports.push(Import { name, public, path });
             }
         }
     }
@@ -241,6 +258,15 @@ mod tests {
     }
 
     #[test]
+    fn public_names_are_told_apart() {
+        let source =
+            read("pub use a::B; pub(crate) use c::D; pub const fn f() {} const G: u8 = 1; pub mod h;");
+        let imports: Vec<bool> = source.imports.iter().map(|import| import.public).collect();
+        let items: Vec<bool> = source.items.iter().map(|item| item.public).collect();
+        assert_eq!((imports, items, source.children[0].public), (vec![true, false], vec![true, false], true));
+    }
+
+    #[test]
     fn tests_are_left_out_and_children_keep_their_order() {
         let text = "mod z;\n#[cfg(test)]\nmod z_tests;\npub(crate) mod a { use crate::q; }\nstruct S;\n\
                     #[cfg(test)]\nmod tests { use crate::x::Y; }\n#[test]\nfn t() { crate::w::v(); }";
@@ -248,7 +274,8 @@ mod tests {
         let children: Vec<&str> = source.children.iter().map(|child| child.name.as_str()).collect();
         assert_eq!(children, ["z", "a"]);
         assert!(source.paths.is_empty(), "{:?}", source.paths);
-        assert_eq!(source.items, ["S"]);
+        let items: Vec<&str> = source.items.iter().map(|item| item.name.as_str()).collect();
+        assert_eq!(items, ["S"]);
         assert_eq!(source.children[1].inline.as_ref().map(|body| body.paths.len()), Some(1));
     }
 }

@@ -80,6 +80,16 @@ impl Tree {
         })
     }
 
+    /// Where a module stands from the top, level by level; `None` if there is none of that path.
+    pub fn place(&self, path: &[String]) -> Option<Vec<usize>> {
+        (0..path.len())
+            .map(|depth| {
+                let parent = self.modules.get(&path[..depth])?;
+                parent.source.children.iter().position(|child| child.name == path[depth])
+            })
+            .collect()
+    }
+
     /// Everything between siblings: one edge for each file and sibling, with the first line of it.
     pub fn edges(&self) -> Vec<Edge> {
         let mut edges: BTreeMap<(ModulePath, PathBuf, String), Edge> = BTreeMap::new();
@@ -137,7 +147,7 @@ impl Tree {
         owners.push(module.clone());
         let (Some(name), Some(hops)) = (absolute.get(depth), hops.checked_sub(1)) else { return };
         let Some(source) = self.modules.get(&module).map(|module| &module.source) else { return };
-        if source.items.contains(name) {
+        if source.items.iter().any(|item| item.name == *name) {
             return;
         }
         if let Some(import) = source.imports.iter().find(|import| import.name == *name) {
@@ -150,7 +160,7 @@ impl Tree {
         for import in source.imports.iter().filter(|import| import.name == "*") {
             let Some(mut target) = self.absolute(&module, &import.path) else { continue };
             let defines = |module: &Module| {
-                module.source.items.contains(name)
+                module.source.items.iter().any(|item| item.name == *name)
                     || module.source.imports.iter().any(|import| import.name == *name)
             };
             if self.modules.get(&target).is_some_and(defines) {
