@@ -45,8 +45,8 @@ fn main() {
     println!("ok: {times} kills, {writes} writes, {cuts} torn tails cut, revision {seen}");
 }
 
-/// Runs the writer until it has acknowledged so many writes, and others are under way; returns what it said before it
-/// died. None at all: it dies while it starts.
+/// Runs the writer until it has acknowledged `writes` writes while others are in flight, then kills it. Returns the
+/// acknowledged writes. With `writes` 0, kills the writer while it starts.
 fn run_and_kill(round: u64, folder: &Path, writes: u64) -> Vec<(String, u64)> {
     let program = std::env::current_exe().unwrap();
     let mut writer = Command::new(program)

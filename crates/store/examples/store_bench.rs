@@ -1,5 +1,5 @@
-//! What the store costs: `cargo run --release -p setpoint-store --example store_bench [-- FOLDER]`.
-//! FOLDER is where the file backend writes (default: the system's temporary folder); it decides what a sync costs.
+//! Measures the store: `cargo run --release -p setpoint-store --example store_bench [-- FOLDER]`.
+//! The file backend writes to FOLDER (default: the system's temporary folder), whose disk decides the cost of a sync.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)] // A measurement reads the clock and may give up.
 
 use std::convert::Infallible;
@@ -51,7 +51,7 @@ fn run(case: &str, folder: &Path) {
     let _ = std::fs::remove_dir_all(folder);
 }
 
-/// Times of short runs. The lower quartile is reported: what the work takes when nobody else has the processor.
+/// Times of short runs. The lower quartile is reported, because it excludes runs that shared the processor.
 struct Laps {
     started: Instant,
     times: Vec<f64>,
@@ -275,7 +275,7 @@ async fn contended() {
     }
 }
 
-/// What the disk itself takes to append 1 KiB and sync it.
+/// Measures an append of 1 KiB with a sync, without the store.
 fn raw_sync(folder: &Path) {
     std::fs::create_dir_all(folder).unwrap();
     let mut file = std::fs::File::create(folder.join("raw")).unwrap();

@@ -1,4 +1,4 @@
-//! The async shell around the log: hands it what is to be written, and tells the state what has become durable.
+//! The async shell around the log: hands batches to the log, and tells the state which batches are durable.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -13,23 +13,23 @@ use crate::log::{Opened, Writer};
 use crate::options::Options;
 use crate::store::{Shared, Wait};
 
-/// The log of a store, and who drives it: a thread of its own, since a sync blocks for as long as the disk likes and
-/// would hold up every other task of a runtime's worker; or, on a disk that never blocks, whoever commits, so that a
-/// store on a simulated disk needs no other thread.
+/// The log of a store, and its driver. On a real disk a separate thread drives the log: a sync may block for a long
+/// time, and would hold up all other tasks of a runtime worker. On a disk that never blocks, the committing task
+/// drives the log, so a store on a simulated disk needs no other thread.
 pub(crate) struct Log {
-    /// None once the log has been closed.
+    /// `None` after the log was closed.
     writer: Mutex<Option<Writer>>,
     bell: Mutex<Bell>,
     rung: Condvar,
     has_thread: bool,
 }
 
-/// What the thread has to look at.
+/// The thread's reasons to wake up.
 #[derive(Default)]
 struct Bell {
     work: bool,
     stop: bool,
-    /// The thread is gone: nobody will look.
+    /// The thread has ended and no longer looks at the bell.
     ended: bool,
     commands: Vec<Command>,
 }
@@ -50,7 +50,7 @@ pub(crate) async fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Ready,
     let main = move || match load(disk, &options) {
         Err(error) => _ = sender.send(Err(error)),
         Ok((shared, report)) => {
-            // If nobody waits for the store any more, its files are closed again.
+            // If the caller of `open` is gone, this drops the store and closes its files again.
             if sender.send(Ok((shared.clone(), report))).is_ok() {
                 shared.run_log();
             }
@@ -91,7 +91,7 @@ impl Log {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// There is something to write.
+    /// Wakes the thread: there is something to write.
     pub(crate) fn ring(&self) {
         if self.has_thread {
             self.bell().work = true;
@@ -99,7 +99,7 @@ impl Log {
         }
     }
 
-    /// The thread is to end, whatever it has not written.
+    /// Asks the thread to end, even if writes are left.
     pub(crate) fn stop(&self) {
         self.bell().stop = true;
         self.rung.notify_one();
@@ -115,7 +115,7 @@ impl Log {
         self.ring();
     }
 
-    /// Nothing will be written any more. Lets go of the folder's lock.
+    /// Ends all writing and releases the lock of the folder.
     fn end(&self) {
         let mut bell = self.bell();
         bell.ended = true;
@@ -124,7 +124,7 @@ impl Log {
         *self.writer() = None;
     }
 
-    /// Waits for something to do, unless there is more to do anyway; false when it is time to end.
+    /// Waits until there is work, or returns at once if `more` is set. Returns false when the thread should end.
     fn wait(&self, more: bool) -> bool {
         let mut bell = self.bell();
         while !more && !bell.work && !bell.stop {
@@ -136,7 +136,7 @@ impl Log {
 }
 
 impl Shared {
-    /// The life of the log's thread.
+    /// The main loop of the log's thread.
     fn run_log(&self) {
         let log = self.log.as_ref().expect("only a store with a log has a thread");
         let _end = EndLog { shared: self, log };
@@ -146,7 +146,7 @@ impl Shared {
         }
     }
 
-    /// Writes what is there to be written, and does one step of upkeep. True when there is more upkeep to do.
+    /// Writes the next batch and does one step of upkeep. Returns true if more upkeep is left.
     fn pump(&self) -> bool {
         let Some(log) = &self.log else { return false };
         let mut writer = log.writer();
@@ -166,7 +166,7 @@ impl Shared {
         if closing.is_empty() {
             return self.keep_up(open);
         }
-        // Whatever was taken before the store began to close.
+        // Writes the transactions that were accepted before the store began to close.
         self.write_batch(open);
         let writable = self.state().failed.is_none();
         if let Some(writer) = writer.take().filter(|_| writable)
@@ -190,9 +190,9 @@ impl Shared {
         }
     }
 
-    /// Tells everyone whose write is under way that it has failed; for good, if that is how it failed.
+    /// Fails every write in flight. If `error` is permanent, all later writes fail too.
     fn refuse(&self, error: WriteError) {
-        // The gate keeps out a transaction that has chosen its revision and not yet written it.
+        // The gate excludes a transaction that has chosen its revision but not yet written it.
         let _gate = self.gate();
         let mut state = self.state();
         if let WriteError::Failed(cause) = &error {
@@ -229,7 +229,7 @@ impl Shared {
         })
     }
 
-    /// Waits until there is room for another transaction on its way to the disk.
+    /// Waits until the amount of data in flight to the disk allows another transaction.
     pub(crate) async fn room(&self) -> WriteResult {
         while self.log.is_some() {
             let wait = {
@@ -245,14 +245,15 @@ impl Shared {
         Ok(())
     }
 
-    /// Waits for the log to have done what `wait` is for.
+    /// Waits until the log has done the work that `wait` stands for.
     pub(crate) async fn finish(&self, wait: Wait) -> WriteResult {
         let Some(done) = wait else { return Ok(()) };
         self.drive().await;
         done.await.unwrap_or(Err(WriteError::Closed))
     }
 
-    /// Without a thread, whoever waits does the work, after everyone else who is ready has had a chance to join.
+    /// Without a thread, a waiting task does the work, after all other ready tasks have had a chance to join the
+    /// batch.
     async fn drive(&self) {
         if self.log.as_ref().is_some_and(|log| !log.has_thread) {
             let _even_if_dropped = PumpOnDrop(self);
@@ -275,7 +276,7 @@ impl Shared {
         let Some(log) = &self.log else { return self.close() };
         let (done, wait) = oneshot::channel();
         log.command(Command::ShutDown { done });
-        // An error means that the log was closed already.
+        // An error here means that the log was closed already.
         let _ = self.finish(Some(wait)).await;
         self.close();
     }
@@ -296,7 +297,7 @@ impl Drop for PumpOnDrop<'_> {
     }
 }
 
-/// However the thread ends (a commit hook may panic on it), nobody is left waiting for it.
+/// Fails all waiting writes when the thread ends, also by a panic (a commit hook may panic on it).
 struct EndLog<'a> {
     shared: &'a Shared,
     log: &'a Log,

@@ -1,4 +1,4 @@
-//! What is stored under a key, and what happened to it.
+//! Entries and events: the value of a key, and a change of it.
 
 use std::any::Any;
 use std::fmt;
@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use crate::{Millis, Revision};
 
-/// A key's value as one revision left it. Immutable and shared by every snapshot that has it.
+/// The value of a key at one revision. Immutable and shared by every snapshot that has it.
 pub struct Entry {
     /// The key.
     pub key: Bytes,
@@ -18,25 +18,25 @@ pub struct Entry {
     pub create_revision: Revision,
     /// The revision that wrote this value.
     pub mod_revision: Revision,
-    /// When [`Store::expire`](crate::Store::expire) deletes it, on the owner's clock.
+    /// The time, on the owner's clock, at which [`Store::expire`](crate::Store::expire) deletes the entry.
     pub expires_at: Option<Millis>,
     pub(crate) memo: Memo,
 }
 
-/// One key's change in one revision: created (`old` is none), updated, or deleted (`new` is none).
+/// A change of one key in one revision: created (`old` is `None`), updated, or deleted (`new` is `None`).
 pub struct Event {
-    /// The revision of the change; several keys of one transaction share it.
+    /// The revision of the change. Several keys of one transaction share it.
     pub revision: Revision,
     /// The key.
     pub key: Bytes,
-    /// What the key had before.
+    /// The entry before the change.
     pub old: Option<Arc<Entry>>,
-    /// What it has now.
+    /// The entry after the change.
     pub new: Option<Arc<Entry>>,
     memo: Memo,
 }
 
-/// A slot for something that a reader computed, kept as long as what it was computed from.
+/// A slot for a value that a reader computed. It lives as long as the entry or event that it was computed from.
 #[derive(Default)]
 pub(crate) struct Memo(OnceLock<Box<dyn Any + Send + Sync>>);
 
@@ -52,16 +52,17 @@ impl Memo {
 }
 
 impl Entry {
-    /// The caller's decoded form of this entry: made once, on first use, and shared by everyone after.
+    /// Returns the caller's decoded form of this entry. `make` runs on first use, and all later callers share the
+    /// result.
     ///
     /// # Panics
-    /// If a memo of another type is there already: one store's entries have one memo type.
+    /// If a memo of another type exists: all entries of one store have one memo type.
     pub fn memo<T: Any + Send + Sync>(&self, make: impl FnOnce(&Entry) -> T) -> &T {
         self.memo.get_or(|| make(self))
     }
 
-    /// This key at these revisions with another value: how a reader sees it in a form of its own. The store never holds
-    /// one.
+    /// Returns this key at these revisions with another value, for a reader that sees the value in another form. The
+    /// store never holds such an entry.
     #[must_use]
     pub fn with_value(&self, value: Bytes) -> Entry {
         Entry {
@@ -76,7 +77,7 @@ impl Entry {
 }
 
 impl Event {
-    /// This change with its entries in a form of a reader's own.
+    /// Returns this change with its entries in a reader's own form.
     #[must_use]
     pub fn with_entries(&self, old: Option<Arc<Entry>>, new: Option<Arc<Entry>>) -> Event {
         Event::new(self.revision, self.key.clone(), old, new)
@@ -91,15 +92,15 @@ impl Event {
         Event { revision, key, old, new, memo: Memo::default() }
     }
 
-    /// The caller's encoded form of this event: made once, on first use, and shared by all its watchers.
+    /// Returns the caller's encoded form of this event. `make` runs on first use, and all watchers share the result.
     ///
     /// # Panics
-    /// If a memo of another type is there already: one store's events have one memo type.
+    /// If a memo of another type exists: all events of one store have one memo type.
     pub fn memo<T: Any + Send + Sync>(&self, make: impl FnOnce(&Event) -> T) -> &T {
         self.memo.get_or(|| make(self))
     }
 
-    /// What keeping this event costs beyond the present state: itself, and the value that it replaced.
+    /// Memory that keeping this event costs beyond the present state: the event, and the value that it replaced.
     pub(crate) fn kept_bytes(&self) -> usize {
         let old = self.old.as_ref().map_or(0, |old| size_of::<Entry>() + old.value.len());
         size_of::<Event>() + self.key.len() + old
@@ -108,7 +109,7 @@ impl Event {
 
 impl fmt::Debug for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The value may be a secret: its length is all that a log gets to see.
+        // The value may be a secret, so a log sees only its length.
         f.debug_struct("Entry")
             .field("key", &self.key)
             .field("value_len", &self.value.len())

@@ -1,4 +1,4 @@
-//! Why the store said no.
+//! The errors of the store.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::Revision;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The revision is below the floor: its history is gone.
+    /// The revision is below the floor: its history was compacted.
     #[error("revision has been compacted: the oldest that can be read is {floor}")]
     Compacted {
         /// The oldest revision that can be read.
@@ -24,11 +24,11 @@ pub enum ReadError {
     },
 }
 
-/// Why a watch ended.
+/// The reason why a watch ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum WatchError {
-    /// The watcher was so slow that events which it had not read were compacted away.
+    /// The watcher was too slow: events that it had not read were compacted.
     #[error("the watch fell behind: the oldest revision that can be watched from is {floor}")]
     Compacted {
         /// The oldest revision that can be watched from.
@@ -39,31 +39,31 @@ pub enum WatchError {
     Closed,
 }
 
-/// Why a transaction did not commit.
+/// The reason why a transaction did not commit.
 #[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum TxnError<E> {
-    /// The decision itself was an error.
+    /// The decision returned this error.
     #[error("{0}")]
     Decide(E),
-    /// The store could not write.
+    /// The write failed.
     #[error(transparent)]
     Write(#[from] WriteError),
 }
 
-/// Why nothing could be written.
+/// The reason why a write failed.
 #[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// No room on the disk: this write is refused as a whole. Reads go on, and writes as soon as there is room.
+    /// The disk is full: this write is refused as a whole. Reads go on, and so do writes once there is room.
     #[error("the disk is full: {0}")]
     Full(Arc<std::io::Error>),
-    /// What is stored has reached its bound: this write is refused as a whole. Reads and deletions go on, and writes
-    /// as soon as there is room.
+    /// The store has reached its quota: this write is refused as a whole. Reads and deletions go on, and so do writes
+    /// once there is room.
     #[error("the quota of the store is reached")]
     Quota,
-    /// A write or sync failed in a way that leaves what is on the disk unknown. Reads go on; writing has ended
-    /// until the store is opened anew.
+    /// A write or sync failed, and the contents of the disk are unknown. Reads go on. Writes fail until the store is
+    /// opened again.
     #[error("writing has ended: {0}")]
     Failed(Arc<std::io::Error>),
     /// The store was shut down or dropped.
@@ -71,24 +71,24 @@ pub enum WriteError {
     Closed,
 }
 
-/// Why a store could not be opened.
+/// The reason why a store could not be opened.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// Another process, or another store of this one, uses the folder.
+    /// Another process, or another store of this process, uses the folder.
     #[error("another process has this data directory open")]
     Locked,
-    /// A file is not as it was written. Nothing has been changed.
+    /// A file is damaged. Opening changed nothing.
     #[error("{file} is damaged at byte {offset}: {what}")]
     Damaged {
         /// The file.
         file: String,
-        /// Where in it.
+        /// The byte offset of the damage.
         offset: u64,
-        /// What is wrong there.
+        /// A description of the damage.
         what: &'static str,
     },
-    /// A file was written by another version of this program.
+    /// Another version of this program wrote a file.
     #[error("{file} has format version {found}, which this program does not read")]
     Version {
         /// The file.
@@ -96,14 +96,14 @@ pub enum OpenError {
         /// Its version.
         found: u8,
     },
-    /// The disk said no.
+    /// The disk returned an error.
     #[error("could not {doing} {file}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         doing: &'static str,
-        /// With which file.
+        /// The file of the operation.
         file: String,
-        /// What the disk said.
+        /// The error of the disk.
         source: std::io::Error,
     },
 }
@@ -118,28 +118,28 @@ impl OpenError {
     }
 }
 
-/// What opening a store found that an orderly stop does not leave.
+/// Findings of an open that a clean shutdown does not leave.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovery {
     /// The unfinished write that was cut off the end of the log. It was never acknowledged, unless the store ran
     /// without fsync.
     pub cut: Option<Cut>,
-    /// How far the revision was moved, because a run without fsync did not end in order.
+    /// The jump of the revision, if a run without fsync did not end with a clean shutdown.
     pub jumped: Option<Jump>,
 }
 
 /// An unfinished write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// The file that it was in.
+    /// The file that contained it.
     pub file: String,
-    /// Where it began.
+    /// The offset of its first byte.
     pub offset: u64,
-    /// How many bytes of it there were.
+    /// Its length in bytes.
     pub bytes: u64,
 }
 
-/// A move of the revision past all that may have been used.
+/// A move of the revision past all revisions that clients may have seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Jump {
     /// The newest revision found.

@@ -18,7 +18,7 @@ pub(crate) struct Group {
     pub(crate) notify: Arc<Notify>,
     /// Sequence numbers of matching events since the group began, as far as the history still has them.
     matches: VecDeque<u64>,
-    /// How many matches were dropped with the history that they were in.
+    /// The number of matches that were dropped together with their history.
     dropped: u64,
     watchers: usize,
 }

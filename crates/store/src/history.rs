@@ -10,13 +10,13 @@ use crate::{Millis, ReadError, Revision};
 
 /// Old states that reads asked for, kept for their next page. The least recently used gives way.
 const RECENT: usize = 4;
-/// Time marks per `history_age`: how finely age is told.
+/// Time marks per `history_age`: the resolution of ages.
 const MARKS: u32 = 16;
 
 #[derive(Clone)]
 pub(crate) struct History {
     events: VecDeque<Arc<Event>>,
-    /// How many events were dropped, ever: the sequence number of `events[0]`.
+    /// The number of events ever dropped, which is the sequence number of `events[0]`.
     dropped: u64,
     floor: Revision,
     bytes: usize,
@@ -92,7 +92,7 @@ impl History {
         self.recent.retain(|snapshot| snapshot.revision() >= floor);
     }
 
-    /// Raises the floor past what has become too old; `current` is the newest revision.
+    /// Raises the floor past events that are too old. `current` is the newest revision.
     pub(crate) fn age(&mut self, now: Millis, current: Revision) {
         let age = Millis::try_from(self.options.history_age.as_millis()).unwrap_or(Millis::MAX);
         let old = self.marks.partition_point(|(time, _)| time.saturating_add(age) <= now);

@@ -1,8 +1,8 @@
 //! A store of bytes with one revision sequence: transactions, immutable snapshots, reads at old revisions,
 //! watches, expiry, and a durable log.
 //!
-//! Everything is served from one index in memory. A backend is only a log under it: a write becomes visible, to
-//! reads and to watches alike, once the log says that it is durable. The memory backend has no log.
+//! One index in memory serves all reads. A backend is only a log under the index: a write becomes visible, to reads
+//! and watches alike, once the log has made it durable. The memory backend has no log.
 //!
 //! ```
 //! use setpoint_store::{KeyRange, Options, Store, TxnError};
@@ -12,7 +12,7 @@
 //! let store = Store::memory(Options::default());
 //! let mut watch = store.watch(KeyRange::prefix("/color/"), store.revision())?;
 //!
-//! // Create, unless it is there. The decision runs again if what it read changes before it commits.
+//! // Create the key unless it exists. If a key that the decision read changes before the commit, it runs again.
 //! let created = store
 //!     .transact(|snapshot, txn| match snapshot.get(b"/color/sky") {
 //!         Some(_) => Err("it exists"),

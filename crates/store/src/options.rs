@@ -9,25 +9,25 @@ pub const HISTORY_BYTES: usize = 128 << 20;
 /// …and this long, for owners that call [`Store::age`](crate::Store::age).
 pub const HISTORY_AGE: Duration = Duration::from_secs(10 * 60);
 
-/// How many bytes may be stored, with what history keeps.
+/// Maximum size of all keys, values and history together.
 pub const QUOTA_BYTES: u64 = 2 << 30;
 
-/// File backend: the log may grow to this, or to the size of what is stored if that is more, before a checkpoint
-/// takes its place.
+/// File backend: the log may grow to this size, or to the size of the state if that is larger, before a checkpoint
+/// replaces it.
 pub const LOG_BYTES: u64 = 64 << 20;
 
 /// File backend: how much of a checkpoint is written, and synced, between two commits.
 pub const CHECKPOINT_SLICE_BYTES: usize = 256 << 10;
 
-/// How a store is bounded. When history exceeds any bound its floor rises: older revisions can no longer be read,
-/// and a watcher that had not read the events dropped is closed.
+/// The bounds of a store. When history exceeds any bound, its floor rises: older revisions can no longer be read, and
+/// a watcher that had not read the dropped events is closed.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The most changes kept.
     pub history_events: usize,
     /// The most bytes kept for history alone.
     pub history_bytes: usize,
-    /// How long history is kept, as told by [`Store::age`](crate::Store::age).
+    /// Maximum age of history. [`Store::age`](crate::Store::age) supplies the time.
     pub history_age: Duration,
     /// The most bytes stored, with what history keeps: what would pass it is refused. What takes the place of
     /// something and is hardly larger may go on into a sixteenth more: a deletion that is announced, a status.

@@ -1,4 +1,4 @@
-//! Old states: what the newest one has, except where it has changed since.
+//! Old states: the newest state, except for the keys that changed since.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use crate::entry::{Entry, Event};
 use crate::key::KeyRange;
 use crate::root;
 
-/// What an old revision had under the keys that have changed since.
+/// The entries at an old revision of all keys that changed since.
 pub(crate) struct Past {
     pub(crate) revision: Revision,
-    /// The first change of each key after the revision, in key order: what it replaced is what the key had.
+    /// The first change of each key after the revision, in key order. The value that it replaced is the old value.
     changes: Vec<Arc<Event>>,
 }
 
@@ -22,7 +22,7 @@ impl Past {
         Past { revision, changes }
     }
 
-    /// What `key` had, if it has changed since.
+    /// Returns the old entry of `key` if it changed since.
     pub(crate) fn get(&self, key: &[u8]) -> Option<Option<&Arc<Entry>>> {
         let at = self.changes.binary_search_by(|event| event.key.as_ref().cmp(key)).ok()?;
         Some(self.changes[at].old.as_ref())
@@ -67,7 +67,7 @@ impl<'a> Iterator for Range<'a> {
             let Some((changed, rest)) = self.past.split_first() else { return now };
             match now {
                 Some(entry) if entry.key < changed.key => return now,
-                // Changed since: what it had is told by the change.
+                // The key changed since: its change supplies the old entry.
                 Some(entry) if entry.key == changed.key => {}
                 later => self.peeked = later,
             }

@@ -21,7 +21,7 @@ pub struct Snapshot {
     reads: Option<Arc<Mutex<Reads>>>,
 }
 
-/// What a transaction's decision looked at, and therefore depends on.
+/// The keys and ranges that a transaction's decision read, and therefore depends on.
 #[derive(Default)]
 pub(crate) struct Reads {
     keys: BTreeMap<Bytes, Option<Arc<Entry>>>,
@@ -38,7 +38,7 @@ impl Snapshot {
         Snapshot { root, past: Some(Arc::new(past)), reads: None }
     }
 
-    /// A snapshot that notes what is read from it.
+    /// A snapshot that records its reads.
     pub(crate) fn recording(root: Root) -> Self {
         Snapshot { root, past: None, reads: Some(Arc::default()) }
     }
@@ -59,7 +59,7 @@ impl Snapshot {
         self.past.as_ref().map_or(self.root.revision, |past| past.revision)
     }
 
-    /// What `key` has.
+    /// Returns the entry of `key`.
     pub fn get(&self, key: &[u8]) -> Option<Arc<Entry>> {
         let changed = self.past.as_ref().and_then(|past| past.get(key));
         let entry = changed.unwrap_or_else(|| self.root.get(key)).cloned();
@@ -76,7 +76,7 @@ impl Snapshot {
         self.entries(range, from)
     }
 
-    /// How many keys `range` has. Walks them; a whole store is counted at once.
+    /// Returns the number of keys in `range`. Walks them, except for the whole store.
     pub fn count(&self, range: &KeyRange) -> usize {
         self.record(|reads| reads.ranges.push(range.clone()));
         match self.past {
@@ -89,8 +89,8 @@ impl Snapshot {
         Range::new(self.root.range(range, from), self.past.as_deref(), range, from)
     }
 
-    /// The same state, for reads that a transaction's decision does not depend on: a change to what is read here
-    /// does not run the decision again.
+    /// Returns the same state without recording. A change to data that is read from it does not run the decision
+    /// again.
     pub fn untracked(&self) -> Snapshot {
         Snapshot { reads: None, ..self.clone() }
     }
@@ -101,12 +101,12 @@ impl Reads {
         self.keys.is_empty() && self.ranges.is_empty()
     }
 
-    /// What `key` was found to have, if it was looked at.
+    /// Returns the recorded entry of `key`, if the decision read it.
     pub(crate) fn found(&self, key: &[u8]) -> Option<&Option<Arc<Entry>>> {
         self.keys.get(key)
     }
 
-    /// Whether `event` changed something that was read.
+    /// Whether `event` changed anything that the decision read.
     pub(crate) fn touched_by(&self, event: &Event) -> bool {
         self.keys.contains_key(&event.key) || self.ranges.iter().any(|range| range.contains(&event.key))
     }

@@ -25,38 +25,38 @@ const HARDLY_BYTES: usize = 1024;
 const RESERVE_PART: u64 = 16;
 
 pub(crate) struct State {
-    /// What reads and watches see: durable.
+    /// The state of reads and watches. It is durable.
     pub(crate) visible: Root,
-    /// What transactions see: `visible` and the writes on their way to the disk, if there are any.
+    /// The state of transactions: `visible` and the writes in flight to the disk, if there are any.
     tip: Option<Root>,
     /// Events between `visible` and `tip`.
     pending: VecDeque<Arc<Event>>,
-    /// Counts how often the tip was given up: a decision taken on a tip that is gone must be taken anew.
+    /// Counts how often the tip was given up. A decision on a tip that was given up must run again.
     epoch: u64,
-    /// Why the tip was last given up.
+    /// The reason why the tip was last given up.
     gave_up: Option<WriteError>,
     /// Bytes of `pending`.
     pending_bytes: usize,
-    /// Who waits for a revision to become visible.
+    /// Tasks that wait for a revision to become visible.
     waiters: Vec<(Revision, oneshot::Sender<WriteResult>)>,
     pub(crate) history: History,
     pub(crate) groups: Groups,
-    /// Whether no new write is taken.
+    /// Whether new writes are refused.
     pub(crate) closing: bool,
     pub(crate) closed: bool,
     pub(crate) failed: Option<WriteError>,
-    /// Whether writes become visible at once: there is no disk to wait for.
+    /// Whether writes become visible at once, because there is no disk to wait for.
     immediate: bool,
 }
 
-/// The state that a decision was taken on.
+/// The state on which a decision ran.
 #[derive(Clone, Copy)]
 pub(crate) struct Basis {
     pub(crate) revision: Revision,
     epoch: u64,
 }
 
-/// An operation with what it replaces.
+/// An operation with the entry that it replaces.
 pub(crate) struct Staged {
     key: Bytes,
     op: Op,
@@ -70,7 +70,7 @@ pub(crate) struct InFlight {
     epoch: u64,
 }
 
-/// What a publication leaves to be done once the state's lock is let go.
+/// Work that a publication leaves for after the state's lock is released.
 #[derive(Default)]
 pub(crate) struct Published {
     pub(crate) events: Vec<Arc<Event>>,
@@ -84,7 +84,7 @@ impl State {
         State::with_history(root, history, immediate)
     }
 
-    /// A state that others came before: `history` leads up to `root`.
+    /// A state with a past: `history` leads up to `root`.
     pub(crate) fn with_history(root: Root, history: History, immediate: bool) -> Self {
         State {
             history,
@@ -103,25 +103,25 @@ impl State {
         }
     }
 
-    /// From now on a write is visible only once [`publish`](Self::publish) says that it is durable.
+    /// From now on a write becomes visible only when [`publish`](Self::publish) is called for it.
     pub(crate) fn wait_for_log(&mut self) {
         self.immediate = false;
     }
 
-    /// Whether more is on its way to the disk than should be.
+    /// Whether too many bytes are in flight to the disk.
     pub(crate) fn is_backed_up(&self) -> bool {
         self.pending_bytes > PENDING_BYTES
     }
 
-    /// What the log is to write next. The last batch has been published, or given up, by now.
+    /// Returns the next batch for the log. The last batch has been published or given up by now.
     pub(crate) fn take_batch(&mut self) -> Option<InFlight> {
         let root = self.tip.clone()?;
         Some(InFlight { events: self.pending.iter().cloned().collect(), root, epoch: self.epoch })
     }
 
-    /// Makes a batch that has become durable visible.
+    /// Makes a durable batch visible.
     pub(crate) fn publish_batch(&mut self, batch: InFlight) -> Published {
-        // Given up while it was being written: the store was closed, and nobody is to see more of it.
+        // The batch was given up while it was written: the store was closed, and no reader may see more of it.
         if batch.epoch == self.epoch { self.publish(Some(batch.root)) } else { Published::default() }
     }
 
@@ -141,7 +141,7 @@ impl State {
         }
     }
 
-    /// Whether something in `reads` has changed since `basis`, so that the decision must be taken again.
+    /// Whether anything in `reads` has changed since `basis`, so that the decision must run again.
     pub(crate) fn outdated(&self, basis: Basis, reads: &Reads) -> bool {
         if basis.epoch != self.epoch {
             return true;
@@ -159,8 +159,8 @@ impl State {
         }
     }
 
-    /// The operations that will change something, and the revision that they get. `reads` are not outdated: what
-    /// they found need not be looked up again.
+    /// Returns the operations that change something, and their revision. `reads` are current, so their entries need
+    /// not be looked up again.
     pub(crate) fn stage(&self, ops: BTreeMap<Bytes, Op>, reads: Option<&Reads>) -> (Revision, Vec<Staged>) {
         let tip = self.tip();
         let staged = ops.into_iter().filter_map(|(key, op)| {
@@ -172,7 +172,7 @@ impl State {
         (tip.revision + 1, staged.collect())
     }
 
-    /// Whether there is room for `events`; what only deletes always has some.
+    /// Whether there is room for `events`. A transaction that only deletes always has room.
     pub(crate) fn check_room(&self, events: &[Arc<Event>]) -> WriteResult {
         if events.iter().all(|event| event.new.is_none()) {
             return Ok(());
@@ -181,7 +181,7 @@ impl State {
         let size = |entry: &Option<Arc<Entry>>| entry.as_ref().map_or(0, |entry| entry.value.len() as u64);
         let added: u64 = events.iter().map(|event| event.key.len() as u64 + size(&event.new)).sum();
         let replaced: u64 = events.iter().map(|event| size(&event.old)).sum();
-        // What is replaced stays in history, which drops older things for it.
+        // The replaced value stays in history, which drops older events to make room.
         let past = (self.history.bytes() + replaced).min(history_bytes as u64);
         let stored = (self.tip().bytes() + added).saturating_sub(replaced) + past;
         let hardly_grows = events.iter().all(|event| match (&event.old, &event.new) {
@@ -193,7 +193,7 @@ impl State {
         if stored > most { Err(WriteError::Quota) } else { Ok(()) }
     }
 
-    /// Makes `events` the newest revision: of the tip, and of what everybody sees when there is no disk to wait for.
+    /// Makes `events` the newest revision of the tip, and of the visible state if there is no disk to wait for.
     pub(crate) fn append(&mut self, revision: Revision, events: &[Arc<Event>]) -> Published {
         let root = if self.immediate {
             &mut self.visible
@@ -209,7 +209,7 @@ impl State {
         if self.immediate { self.publish(None) } else { Published::default() }
     }
 
-    /// Makes everything up to `durable` (or up to what is visible) seen by reads and watches.
+    /// Makes everything up to `durable` (or up to `visible`) visible to reads and watches.
     pub(crate) fn publish(&mut self, durable: Option<Root>) -> Published {
         if let Some(root) = durable {
             self.visible = root;
@@ -231,7 +231,7 @@ impl State {
         published
     }
 
-    /// Gives up everything that is not visible yet. Those who wait for it get `error`.
+    /// Gives up all writes that are not visible yet. Their waiters get `error`.
     pub(crate) fn give_up(&mut self, error: &WriteError) {
         self.epoch += 1;
         self.gave_up = Some(error.clone());
@@ -243,7 +243,7 @@ impl State {
         }
     }
 
-    /// A way to wait until `revision` is visible; `None` when it is already.
+    /// Returns a receiver that resolves when `basis` is visible, or `None` if it is visible already.
     pub(crate) fn wait_for(&mut self, basis: Basis) -> Option<oneshot::Receiver<WriteResult>> {
         if basis.epoch == self.epoch && basis.revision <= self.visible.revision {
             return None;
@@ -268,7 +268,7 @@ impl State {
     }
 }
 
-/// Gives each operation its value. Runs without the state's lock, so that readers do not wait for it.
+/// Gives each operation its value. Runs without the state's lock, so readers do not wait for it.
 pub(crate) fn materialise(revision: Revision, staged: Vec<Staged>) -> Vec<Arc<Event>> {
     let event = |Staged { key, op, old }: Staged| {
         let new = match op {

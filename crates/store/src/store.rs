@@ -1,4 +1,4 @@
-//! The handle that everything goes through.
+//! The store's public handle.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,12 +23,12 @@ use crate::txn::{Committed, Txn};
 use crate::watch::Watch;
 use crate::{FIRST_REVISION, Millis, Revision, WriteResult};
 
-/// How often a decision may be overtaken by other writers before it runs while they wait.
+/// Number of times that other writers may overtake a decision. After that it runs while they wait.
 const OPTIMISTIC_RUNS: u32 = 8;
-/// How many keys one step of [`Store::expire`] deletes while other writers wait.
+/// Number of keys that one step of [`Store::expire`] deletes while other writers wait.
 const EXPIRE_KEYS: usize = 256;
 
-/// How many events a read of an old revision copies while it holds the lock.
+/// Number of events that a read of an old revision copies while it holds the lock.
 const COPIED_EVENTS: u64 = 4096;
 
 /// A store. Clones are handles to the same one; it closes when the last is dropped.
@@ -44,18 +44,18 @@ type Hook = Box<dyn Fn(&[Arc<Event>]) + Send + Sync>;
 
 pub(crate) struct Shared {
     state: Mutex<State>,
-    /// Held from the check of a transaction's reads until its writes are in the state: one writer at a time.
-    /// Taken before `state`; readers never take it.
+    /// Held from the check of a transaction's reads until its writes are in the state: one writer at a time. Taken
+    /// before `state`. Readers never take it.
     gate: Mutex<()>,
     /// Notified at every new revision.
     advanced: Notify,
     hooks: RwLock<Vec<Hook>>,
     pub(crate) blobs: Mutex<BTreeMap<String, Bytes>>,
-    /// None for the memory backend.
+    /// `None` for the memory backend.
     pub(crate) log: Option<Log>,
 }
 
-/// What a commit wrote, at which revision, and when that is durable.
+/// The events of a commit, their revision, and a receiver for their durability.
 struct Appended {
     events: Vec<Arc<Event>>,
     revision: Revision,
@@ -74,7 +74,7 @@ enum Attempt<T, E> {
 }
 
 impl Store {
-    /// An empty store that lives in memory alone. Starts no thread and no task.
+    /// Creates an empty store in memory. Starts no thread and no task.
     pub fn memory(options: Options) -> Store {
         Store::own(
             Shared::new(State::new(Root::empty(FIRST_REVISION), options, true), BTreeMap::new(), None),
@@ -82,10 +82,10 @@ impl Store {
         )
     }
 
-    /// The store whose files `disk` has; an empty one if it has none. [`Recovery`] says what was amiss with them.
+    /// Opens the store on `disk`, or an empty store if the disk has no files. [`Recovery`] reports irregularities.
     ///
-    /// On a disk that blocks, which every real one does, the store makes all its calls on one thread of its own.
-    /// The thread ends with [`shutdown`](Store::shutdown) or with the last handle, which waits for it.
+    /// On a disk that blocks, as every real disk does, the store makes all its calls on one separate thread. The
+    /// thread ends with [`shutdown`](Store::shutdown) or with the last handle, which waits for it.
     pub async fn open(disk: impl Disk, options: Options) -> Result<(Store, Recovery), OpenError> {
         let (shared, report, thread) = backend::open(Arc::new(disk), options).await?;
         Ok((Store::own(shared, thread), report))
@@ -95,8 +95,8 @@ impl Store {
         Store { _owner: Arc::new(Owner { shared: shared.clone(), thread }), shared }
     }
 
-    /// A fresh store in memory with this one's present state, revision, history and blobs. The cost depends on how many
-    /// events the history has, and not on how much is stored.
+    /// Returns a new store in memory with this store's present state, revision, history and blobs. The cost depends
+    /// on the number of events in history, not on the amount of data.
     pub fn fork(&self) -> Store {
         let blobs = self.shared.blobs().clone();
         let state = self.shared.state();
@@ -104,15 +104,16 @@ impl Store {
         Store::own(Shared::new(fork, blobs, None), None)
     }
 
-    /// A small thing kept beside the keys, such as a certificate. Not versioned, not watched.
+    /// Returns a small value kept beside the keys, such as a certificate. Blobs have no versions and no watches.
     pub fn blob(&self, name: &str) -> Option<Bytes> {
         self.shared.blobs().get(name).cloned()
     }
 
-    /// Keeps `bytes` as the blob `name`; durable, whole or not at all, once this returns.
+    /// Stores `bytes` as the blob `name`. Once this returns, the blob is durable. A crash leaves the old blob or the
+    /// new one.
     ///
     /// # Panics
-    /// If the name has anything but ASCII letters, digits, `-`, `_` and `.`, or ends in `.tmp`: it names a file.
+    /// If the name contains anything but ASCII letters, digits, `-`, `_` and `.`, or ends in `.tmp`: it names a file.
     pub async fn put_blob(&self, name: &str, bytes: impl Into<Bytes>) -> WriteResult {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         assert!(
@@ -122,13 +123,13 @@ impl Store {
         self.shared.put_blob(name, bytes.into()).await
     }
 
-    /// The newest state.
+    /// Returns the newest state.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::new(self.shared.state().visible.clone())
     }
 
-    /// The state at `revision`. The first time this walks over what has changed since; after that, as long as
-    /// not many others are asked for, it costs nothing.
+    /// Returns the state at `revision`. The first call for a revision walks over all changes since. Further calls
+    /// cost nothing until several other revisions have been requested.
     pub fn snapshot_at(&self, revision: Revision) -> Result<Snapshot, ReadError> {
         let (root, mut wanted) = {
             let mut state = self.shared.state();
@@ -143,7 +144,7 @@ impl Store {
         };
         let mut changes = Vec::with_capacity((wanted.end - wanted.start) as usize);
         while !wanted.is_empty() {
-            // The lock is let go in between, for others to have their turn.
+            // The lock is released in between, so that others have their turn.
             let state = self.shared.state();
             state.history.check(revision, state.visible.revision)?;
             let end = wanted.end.min(wanted.start + COPIED_EVENTS);
@@ -155,17 +156,17 @@ impl Store {
         Ok(snapshot)
     }
 
-    /// The newest revision.
+    /// Returns the newest revision.
     pub fn revision(&self) -> Revision {
         self.shared.state().visible.revision
     }
 
-    /// The oldest revision that can be read or watched from.
+    /// Returns the oldest revision that can be read or watched from.
     pub fn floor(&self) -> Revision {
         self.shared.state().history.floor()
     }
 
-    /// Waits until `revision` has happened.
+    /// Waits until the store has reached `revision`.
     pub async fn reached(&self, revision: Revision) {
         loop {
             let advanced = self.shared.advanced.notified();
@@ -176,12 +177,12 @@ impl Store {
         }
     }
 
-    /// Decides on a snapshot what to write, and writes it.
+    /// Runs `decide` on a snapshot and commits the writes that it asks for.
     ///
-    /// `decide` must be a pure function of its snapshot. It runs without any lock, and again whenever something that
-    /// it read has changed before its writes could happen; what it reads is noted by the snapshot it is given. It
-    /// may see writes that are not durable yet; its result is not returned before they are. When it asks for no
-    /// writes, or returns an error, nothing is committed.
+    /// `decide` must be a pure function of its snapshot. It runs without any lock. If anything that it read changes
+    /// before its writes commit, it runs again: the snapshot records its reads. It may see writes that are not
+    /// durable yet, but its result is returned only when they are. If it asks for no writes, or returns an error,
+    /// nothing is committed.
     ///
     /// If the future is dropped while it waits for the disk, the writes may still happen.
     pub async fn transact<T, E>(
@@ -220,7 +221,7 @@ impl Store {
                 return Ok(Attempt::Decided(committed, self.shared.state().wait_for(basis)));
             }
         };
-        // Also lets go of the snapshot: an index that nobody else holds is changed in place.
+        // Drops the snapshot too: an index with no other holder is changed in place.
         let reads = snapshot.into_reads();
         let gate = gate.take().unwrap_or_else(|| self.shared.gate());
         let Some(appended) = self.shared.commit(&gate, Some((basis, &reads)), txn)? else {
@@ -231,7 +232,7 @@ impl Store {
         Ok(Attempt::Decided(Ok(Committed { value, revision, events }), wait))
     }
 
-    /// The events of `range` after `after`.
+    /// Watches the events of `range` after the revision `after`.
     pub fn watch(&self, range: KeyRange, after: Revision) -> Result<Watch, ReadError> {
         let mut state = self.shared.state();
         state.history.check(after, state.visible.revision)?;
@@ -240,21 +241,22 @@ impl Store {
         Ok(Watch::new(self.shared.clone(), notify, cursor))
     }
 
-    /// Raises the floor to `below`, or to the newest revision if that is less: older ones can no longer be read.
+    /// Raises the floor to `below`, or to the newest revision if that is lower. Older revisions can no longer be
+    /// read.
     pub fn compact(&self, below: Revision) {
         let mut state = self.shared.state();
         let floor = below.min(state.visible.revision);
         state.history.raise_floor(floor);
     }
 
-    /// Tells the store the time, so that history which has become too old is dropped.
+    /// Supplies the time, so that history which is too old is dropped.
     pub fn age(&self, now: Millis) {
         let mut state = self.shared.state();
         let current = state.visible.revision;
         state.history.age(now, current);
     }
 
-    /// Deletes every key that expires at or before `now`, each in a revision of its own, and returns how many.
+    /// Deletes every key that expires at or before `now`, each in its own revision. Returns the number of keys.
     pub async fn expire(&self, now: Millis) -> Result<usize, WriteError> {
         let mut deleted = 0;
         loop {
@@ -288,20 +290,20 @@ impl Store {
         Ok((count, last))
     }
 
-    /// When the next key expires.
+    /// Returns the time at which the next key expires.
     pub fn next_expiry(&self) -> Option<Millis> {
         self.shared.state().visible.next_expiry()
     }
 
-    /// Calls `hook` with the events of every transaction from now on, in order, once they are visible and before
-    /// watchers wake. Other writers wait for it: it should be short. It may read the store, not write to it; a handle
-    /// that it keeps keeps the store open.
+    /// Calls `hook` with the events of every later transaction, in order, once they are visible and before watchers
+    /// wake. Other writers wait for the hook, so it should be short. It may read the store, but not write to it. A
+    /// store handle inside the hook keeps the store open.
     pub fn on_commit(&self, hook: impl Fn(&[Arc<Event>]) + Send + Sync + 'static) {
         self.shared.hooks.write().unwrap_or_else(PoisonError::into_inner).push(Box::new(hook));
     }
 
-    /// Finishes what is under way, makes it durable, and closes the store: watches end, writes are refused, reads of
-    /// what is there go on.
+    /// Makes all writes in flight durable, then closes the store: watches end, writes are refused, and reads of the
+    /// present state go on.
     pub async fn shutdown(&self) {
         self.shared.shut_down().await;
     }
@@ -320,8 +322,8 @@ impl Shared {
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        // A panic while the lock is held can only come from a broken invariant in here; callers' code never runs
-        // under it. What was there is still consistent enough to read.
+        // A panic while the lock is held can only come from a broken invariant in this module, because callers' code
+        // never runs under the lock. The state is still consistent enough to read.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -330,11 +332,11 @@ impl Shared {
     }
 
     pub(crate) fn gate(&self) -> MutexGuard<'_, ()> {
-        // Callers' code does run under the gate, and a panic there has changed nothing.
+        // Callers' code does run under the gate, but a panic there has changed nothing.
         self.gate.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes `txn` as the next revision, unless something in `reads` has changed since.
+    /// Commits `txn` as the next revision, unless anything in `reads` has changed since.
     fn commit(
         &self,
         _gate: &MutexGuard<'_, ()>,
@@ -358,12 +360,13 @@ impl Shared {
         let events = materialise(revision, staged);
         let (published, wait) = {
             let mut state = self.state();
-            // It may have been closed since; nobody would write what comes after.
+            // The store may have been closed since: then nothing would write this transaction.
             state.check_writable()?;
             state.check_room(&events)?;
             let published = state.append(revision, &events);
             let basis = state.basis();
-            // Under the same lock: once written, and the store closed, nothing would tell it from what was given up.
+            // Under the same lock: if the store were closed in between, this write would look like one that was given
+            // up.
             (published, state.wait_for(basis))
         };
         self.announce(published);
@@ -373,7 +376,7 @@ impl Shared {
         Ok(Some(Appended { events, revision, wait }))
     }
 
-    /// Tells everyone whom a publication concerns.
+    /// Notifies everyone whom a publication concerns.
     pub(crate) fn announce(&self, mut published: Published) {
         let events = std::mem::take(&mut published.events);
         if events.is_empty() {
@@ -397,7 +400,7 @@ impl Shared {
     }
 }
 
-/// What was published is durable and visible: whoever waits for it learns of it.
+/// Wakes the waiters of a publication when dropped: it is durable and visible.
 struct WakeOnDrop<'a> {
     published: Published,
     advanced: &'a Notify,
@@ -410,7 +413,7 @@ impl Drop for WakeOnDrop<'_> {
         }
         self.advanced.notify_waiters();
         for waiter in self.published.done.drain(..) {
-            // Whoever waited may be gone; the write has happened all the same.
+            // The waiter may be gone. The write has happened all the same.
             let _ = waiter.send(Ok(()));
         }
     }
@@ -423,7 +426,7 @@ impl Drop for Owner {
             log.stop();
         }
         if let Some(thread) = self.thread.take() {
-            // The files are free for the next store once the thread has let go of them. Its panic was reported.
+            // The thread has released the files for the next store. A panic of the thread was reported already.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! What a transaction's decision asks to be written.
+//! The writes that a transaction's decision asks for.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use crate::{Millis, Revision};
 
 /// The writes of one transaction. They happen together, at one revision, or not at all.
 ///
-/// A second write to the same key takes the place of the first.
+/// A second write to the same key replaces the first.
 #[derive(Default)]
 pub struct Txn {
     ops: BTreeMap<Bytes, Op>,
@@ -27,20 +27,20 @@ pub(crate) enum Value {
     Made(Box<dyn FnOnce(Revision) -> Bytes + Send>),
 }
 
-/// Details of a put that has just been asked for.
+/// Optional details of a put.
 pub struct Put<'a> {
     expires_at: &'a mut Option<Millis>,
     memo: &'a mut Memo,
 }
 
-/// A transaction that has happened.
+/// A committed transaction.
 #[derive(Debug)]
 pub struct Committed<T> {
-    /// What the decision returned.
+    /// The return value of the decision.
     pub value: T,
-    /// The revision of its writes; of the state that it saw, when it wrote nothing.
+    /// The revision of its writes, or of the state that it read if it wrote nothing.
     pub revision: Revision,
-    /// What it changed, in key order; empty when it wrote nothing.
+    /// Its changes in key order. Empty if it wrote nothing.
     pub events: Vec<Arc<Event>>,
 }
 
@@ -50,8 +50,8 @@ impl Txn {
         self.put_value(key.into(), Value::Known(value.into()))
     }
 
-    /// Writes under `key` a value that contains its own revision. `make` runs while no other transaction can
-    /// commit: it should do no more than put the number in its place.
+    /// Writes a value that contains its own revision under `key`. `make` runs while no other transaction can commit,
+    /// so it should only put the number in its place.
     pub fn put_with(
         &mut self,
         key: impl Into<Bytes>,
@@ -60,12 +60,12 @@ impl Txn {
         self.put_value(key.into(), Value::Made(Box::new(make)))
     }
 
-    /// Deletes `key`. Nothing happens if it is not there.
+    /// Deletes `key`. Does nothing if the key does not exist.
     pub fn delete(&mut self, key: impl Into<Bytes>) {
         self.ops.insert(key.into(), Op::Delete);
     }
 
-    /// Whether nothing has been asked for.
+    /// Whether the transaction has no writes.
     pub fn is_empty(&self) -> bool {
         self.ops.is_empty()
     }
@@ -85,14 +85,14 @@ impl Txn {
 }
 
 impl Put<'_> {
-    /// The key is to be deleted once [`Store::expire`](crate::Store::expire) is told this time or a later one.
+    /// Sets the time from which [`Store::expire`](crate::Store::expire) deletes the key.
     pub fn expires_at(self, at: Millis) -> Self {
         *self.expires_at = Some(at);
         self
     }
 
-    /// What [`Entry::memo`](crate::Entry::memo) of the new entry will find, so that nobody has to decode what the
-    /// writer had in hand.
+    /// Presets the result of [`Entry::memo`](crate::Entry::memo) for the new entry, so that no reader has to decode a
+    /// value that the writer already had.
     pub fn memo<T: Any + Send + Sync>(self, memo: T) -> Self {
         *self.memo = Memo::filled(Box::new(memo));
         self

@@ -13,28 +13,28 @@ use crate::key::KeyRange;
 use crate::state::State;
 use crate::store::Shared;
 
-/// The most events in one [`Batch`]; a revision is never split, so its last one may exceed it.
+/// Maximum number of events in one [`Batch`]. A revision is never split, so its last events may exceed the maximum.
 pub const BATCH_EVENTS: usize = 256;
-/// The most events that a watcher which starts in the past walks over while it holds the store's lock.
+/// Maximum number of events that a watcher with a start in the past walks over while it holds the store's lock.
 const SCAN_EVENTS: u64 = 4096;
 
-/// Events of a range, in order, each exactly once. Costs the same however many events wait: they are in the
+/// The events of a range, in order, each exactly once. Any number of waiting events costs the same: they are in the
 /// history, which all watchers share. A watcher that is too slow for the history's bounds is closed with
-/// [`WatchError::Compacted`]; one that has nothing waiting never is.
+/// [`WatchError::Compacted`]. A watcher with no waiting events is never closed.
 pub struct Watch {
     shared: Arc<Shared>,
     notify: Arc<Notify>,
     cursor: Cursor,
 }
 
-/// Where a watcher is.
+/// The position of a watcher.
 pub(crate) struct Cursor {
     group: GroupId,
-    /// What happened between the revision asked for and the watch's beginning: not yet walked over.
+    /// Events between the requested revision and the start of the watch that were not walked over yet.
     past: Range<u64>,
-    /// How many of the group's matches have been delivered or were before this watch began.
+    /// Number of the group's matches that were delivered, or came before this watch began.
     position: u64,
-    /// Everything up to here has been delivered.
+    /// All events up to this revision were delivered.
     revision: Revision,
 }
 
@@ -44,12 +44,12 @@ enum Step {
     NothingSoFar,
 }
 
-/// Some events, and how far they reach.
+/// Events, and the revision up to which they are complete.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    /// In order; whole revisions.
+    /// In order. Contains whole revisions only.
     pub events: Vec<Arc<Event>>,
-    /// All events of the range up to this revision have now been delivered.
+    /// All events of the range up to this revision are now delivered.
     pub revision: Revision,
 }
 
@@ -58,11 +58,11 @@ impl Watch {
         Watch { shared, notify, cursor }
     }
 
-    /// The next events, as soon as there are any. Dropping the future loses none.
+    /// Waits for the next events. Dropping the future loses none.
     pub async fn next(&mut self) -> Result<Batch, WatchError> {
         let notify = self.notify.clone();
         loop {
-            // Made before looking, so that a change in between is not missed.
+            // Created before the check, so that a change in between is not missed.
             let changed = notify.notified();
             if let Some(batch) = self.try_next()? {
                 return Ok(batch);
@@ -71,20 +71,21 @@ impl Watch {
         }
     }
 
-    /// The next events, if there are any now.
+    /// Returns the next events, if there are any now.
     pub fn try_next(&mut self) -> Result<Option<Batch>, WatchError> {
         loop {
             let step = self.shared.state().read_on(&mut self.cursor)?;
             match step {
                 Step::Events(batch) => return Ok(Some(batch)),
                 Step::Nothing => return Ok(None),
-                // The lock was let go in between, for others to have their turn.
+                // The lock was released in between, so that others have their turn.
                 Step::NothingSoFar => {}
             }
         }
     }
 
-    /// The revision up to which everything has been delivered: the newest one when nothing is waiting.
+    /// Returns the revision up to which everything was delivered. With no waiting events, this is the newest
+    /// revision.
     pub fn progress(&self) -> Revision {
         self.shared.state().progress(&self.cursor)
     }
@@ -144,7 +145,7 @@ impl State {
         Ok(if events.is_empty() { Step::Nothing } else { Step::Events(Batch { events, revision }) })
     }
 
-    /// Walks over a part of what happened before the watch began.
+    /// Walks over a part of the events from before the watch began.
     fn read_past(&mut self, cursor: &mut Cursor) -> Result<Vec<Arc<Event>>, WatchError> {
         if cursor.past.start < self.history.sequences().start {
             return Err(WatchError::Compacted { floor: self.history.floor() });

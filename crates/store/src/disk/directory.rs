@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Disk, DiskFile};
 
-/// Keys and tokens are stored here: nobody else may read them.
+/// Keys and tokens are stored here, so only the owner may read the files.
 const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
 const LOCK_FILE: &str = "lock";
@@ -20,7 +20,7 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// The folder at `path`, which is made if it is not there.
+    /// Opens the folder at `path` and creates it if necessary.
     pub fn new(path: impl Into<PathBuf>) -> io::Result<Self> {
         let path = path.into();
         if !path.is_dir() {
@@ -32,7 +32,7 @@ impl Directory {
         Ok(Directory { path })
     }
 
-    /// Where it is.
+    /// Returns the path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -93,7 +93,7 @@ impl Disk for Directory {
 
 struct DirectoryFile {
     file: File,
-    /// Where the next append goes. One process has the folder, so nobody else moves it.
+    /// Offset of the next append. Only one process uses the folder, so nothing else moves it.
     end: u64,
 }
 
@@ -117,7 +117,7 @@ impl DiskFile for DirectoryFile {
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        // The file's times are nobody's concern; its length is data, and is synced.
+        // `sync_data` suffices: it syncs the length, and the store ignores the file's times.
         self.file.sync_data()
     }
 

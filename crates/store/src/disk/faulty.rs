@@ -1,5 +1,5 @@
-//! A disk for tests: it keeps every promise of [`Disk`] and not one more. What was not synced it loses, tears and
-//! reorders when the power fails; it can fail at any call, run full, and fail to sync. One seed, one behaviour.
+//! A disk for tests: it keeps every promise of [`Disk`] and no other. On a power failure it loses, tears and reorders
+//! unsynced writes. It can fail at any call, run full, and fail to sync. The same seed gives the same behaviour.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,25 +14,25 @@ const SECTOR: usize = 128;
 #[derive(Clone)]
 pub struct FaultyDisk(Arc<Mutex<Contents>>);
 
-/// What is to go wrong.
+/// The faults to inject.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
     /// The power fails at the n-th call from now.
     pub power_fails_after: Option<u64>,
-    /// The n-th sync from now fails, and with it is lost an arbitrary part of what it was to make durable.
+    /// The n-th sync from now fails and loses an arbitrary part of the data that it should have made durable.
     pub sync_fails_after: Option<u64>,
-    /// The files may take this many bytes together.
+    /// The maximum total size of the files.
     pub capacity: Option<usize>,
 }
 
 struct Contents {
     random: u64,
-    /// By number: a name is only a way to find one.
+    /// Keyed by number: a name only refers to a file.
     files: BTreeMap<u64, FileContents>,
     next_file: u64,
     names: BTreeMap<String, u64>,
     durable_names: BTreeMap<String, u64>,
-    /// Since the folder was last synced.
+    /// Renames since the folder was last synced.
     renamings: Vec<Renaming>,
     locked: bool,
     power: bool,
@@ -43,7 +43,7 @@ struct Contents {
 struct FileContents {
     now: Vec<u8>,
     durable: Vec<u8>,
-    /// Since the file was last synced.
+    /// Changes since the file was last synced.
     changes: Vec<Change>,
 }
 
@@ -76,7 +76,7 @@ impl FaultyDisk {
         })))
     }
 
-    /// What is to go wrong from now on.
+    /// Sets the faults to inject from now on.
     pub fn set_faults(&self, faults: Faults) {
         self.contents().faults = faults;
     }
@@ -101,7 +101,7 @@ impl FaultyDisk {
         contents.files[&contents.names[name]].now.clone()
     }
 
-    /// The disk after the process that used it was killed: all that was written is there, synced or not.
+    /// The disk after its process was killed: all writes are present, synced or not.
     pub fn after_kill(&self) -> FaultyDisk {
         let contents = self.contents();
         FaultyDisk(Arc::new(Mutex::new(Contents {
@@ -116,7 +116,7 @@ impl FaultyDisk {
         })))
     }
 
-    /// The disk after the power failed and came back: of what was not synced an arbitrary part is there.
+    /// The disk after the power failed and came back: an arbitrary part of the unsynced writes is present.
     pub fn after_power_failure(&self) -> FaultyDisk {
         let mut contents = self.contents();
         let mut random = contents.random;
@@ -145,7 +145,7 @@ impl FaultyDisk {
     }
 }
 
-/// Each change of a name since the last sync happened or did not, whatever the others did.
+/// Each rename since the last sync survives or not, independently of the others.
 fn surviving_names(contents: &Contents, random: &mut u64) -> BTreeMap<String, u64> {
     let mut names = contents.durable_names.clone();
     for renaming in &contents.renamings {
@@ -171,10 +171,10 @@ fn surviving_names(contents: &Contents, random: &mut u64) -> BTreeMap<String, u6
 }
 
 impl FileContents {
-    /// Each sector written since the last sync is there or is not, whatever the others are.
+    /// Each sector written since the last sync survives or not, independently of the others.
     fn surviving(&self, random: &mut u64) -> Vec<u8> {
         let mut bytes = self.durable.clone();
-        // Often all or nothing survives; those crashes must be seen too.
+        // Often all or nothing survives. Some crashes must be of that kind too.
         let odds = [1, 2, 4, u64::MAX][next(random) as usize % 4];
         for change in &self.changes {
             match change {
@@ -206,7 +206,7 @@ fn write_at(bytes: &mut Vec<u8>, at: usize, written: &[u8]) {
     bytes[at..at + written.len()].copy_from_slice(written);
 }
 
-/// True once in `odds` times.
+/// Returns true once in `odds` times on average.
 fn chance(random: &mut u64, odds: u64) -> bool {
     odds != u64::MAX && next(random).is_multiple_of(odds)
 }
@@ -221,7 +221,7 @@ fn next(random: &mut u64) -> u64 {
 }
 
 impl Contents {
-    /// Counts a call. When its time has come the power fails, just before the call or just after it has had effect.
+    /// Counts a call. At the chosen call the power fails, just before or just after the call takes effect.
     fn call(&mut self) -> io::Result<bool> {
         if !self.power {
             return Err(no_power());
@@ -263,7 +263,7 @@ fn no_power() -> io::Error {
     io::Error::other("the power has failed")
 }
 
-/// What a call returns that has had its effect.
+/// The result of a call that took effect.
 fn done<T>(alive: bool, value: T) -> io::Result<T> {
     if alive { Ok(value) } else { Err(no_power()) }
 }
@@ -405,13 +405,14 @@ impl DiskFile for FaultyFile {
         let mut random = contents.random;
         let file = contents.file(self.number);
         if fails {
-            // What could not be written is dropped and no longer known to be unwritten: later syncs pass over it.
+            // As on Linux, bytes that could not be written are dropped and count as clean: later syncs skip them.
             file.durable = file.surviving(&mut random);
             file.changes.clear();
             contents.random = random;
             return Err(io::Error::other("the sync failed"));
         }
-        // Only what was written since: what an earlier failure dropped stays lost, though readers still find it.
+        // Only later changes become durable. Bytes that an earlier failed sync dropped stay lost, although readers
+        // still find them.
         for change in std::mem::take(&mut file.changes) {
             match change {
                 Change::Truncate(len) => file.durable.truncate(len),

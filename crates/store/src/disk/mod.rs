@@ -1,5 +1,4 @@
-//! The seam through which every file is reached, so that tests can put a worse disk under the store than any shop
-//! sells.
+//! The interface to all files. Tests can replace the disk by a worse one than any shop sells.
 
 mod directory;
 #[doc(hidden)]
@@ -9,22 +8,22 @@ use std::io;
 
 pub use directory::Directory;
 
-/// A flat folder of files. `docs/store-format.md` states what is assumed of it.
+/// A flat folder of files. `docs/store-format.md` states the assumptions about it.
 pub trait Disk: Send + Sync + 'static {
-    /// Makes this process the only one to use the folder until the result is dropped. Fails with
-    /// [`io::ErrorKind::WouldBlock`] while another does.
+    /// Makes this process the only user of the folder until the result is dropped. Fails with
+    /// [`io::ErrorKind::WouldBlock`] while another process has the lock.
     fn lock(&self) -> io::Result<Box<dyn Send + Sync>>;
 
-    /// The names of all files.
+    /// Lists the names of all files.
     fn list(&self) -> io::Result<Vec<String>>;
 
     /// Opens a file that exists.
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
 
-    /// Makes an empty file, in the place of any that has this name.
+    /// Creates an empty file and replaces a file of that name.
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
 
-    /// Gives a file another name, in the place of any that has it. Atomic: a crash leaves the one or the other.
+    /// Renames a file and replaces a file of the new name. Atomic: a crash leaves the old name or the new one.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
     /// Deletes a file.
@@ -33,10 +32,10 @@ pub trait Disk: Send + Sync + 'static {
     /// Once this returns, a crash takes back no creation, renaming or removal before it.
     fn sync_dir(&self) -> io::Result<()>;
 
-    /// An unpredictable number, to tell what a file was written with from what happens to look like it.
+    /// Returns an unpredictable number. The salt distinguishes the frames of a file from bytes that look like frames.
     fn salt(&self) -> u64;
 
-    /// Whether calls can take long, so that the store must make them on a thread of its own.
+    /// Whether calls can block for long, so that the store must make them on a separate thread.
     fn blocks(&self) -> bool {
         true
     }
@@ -44,32 +43,32 @@ pub trait Disk: Send + Sync + 'static {
 
 /// A file that grows at its end.
 pub trait DiskFile: Send {
-    /// Its length.
+    /// Returns the length.
     fn len(&self) -> io::Result<u64>;
 
-    /// Whether nothing is in it.
+    /// Whether the file is empty.
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
 
-    /// Reads up to `buffer.len()` bytes at `offset`; 0 at the end.
+    /// Reads up to `buffer.len()` bytes at `offset`. Returns 0 at the end.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// Writes at the end. After an error any part of `bytes` may be there.
+    /// Writes at the end. After an error the file may contain any part of `bytes`.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
 
-    /// Writes the bytes that the file already has at `offset` once more, so that the next sync is sure to write
-    /// them, whatever an earlier one failed to do. They stay readable throughout, and through a crash.
+    /// Writes the bytes that the file already has at `offset` once more. The next sync then certainly writes them,
+    /// even if an earlier sync failed. The bytes stay readable throughout, and through a crash.
     fn rewrite(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Once this returns, a crash loses nothing that was written since the last sync, failed or not.
+    /// Once this returns, a crash loses no write since the last sync, whether that sync succeeded or failed.
     fn sync(&mut self) -> io::Result<()>;
 
     /// Cuts the file to `len` bytes.
     fn truncate(&mut self, len: u64) -> io::Result<()>;
 }
 
-/// Whether the disk only lacks room, so that the write may succeed later.
+/// Whether the disk is only full, so that the write may succeed later.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(
         error.kind(),

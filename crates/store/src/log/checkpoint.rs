@@ -60,7 +60,7 @@ impl Checkpoint {
         Ok(done)
     }
 
-    /// Gives the complete checkpoint its name: from here on it is what the store begins with.
+    /// Renames the complete checkpoint to its final name. From here on the next open starts from it.
     pub(crate) fn finish(self, disk: &dyn Disk) -> Result<(), StepError> {
         let name = names::checkpoint(self.header.generation);
         disk.rename(&names::temporary(&name), &name).map_err(StepError::Write)?;
@@ -68,7 +68,7 @@ impl Checkpoint {
     }
 }
 
-/// What went wrong, by what it means: a failed sync leaves the disk's contents unknown.
+/// A failed step, by its consequence: a failed sync leaves the disk's contents unknown.
 #[derive(Debug)]
 pub(crate) enum StepError {
     Write(io::Error),

@@ -4,7 +4,7 @@ use std::io;
 
 use crate::disk::DiskFile;
 
-/// What a file begins with. The last byte is the version of the format.
+/// The first bytes of a log. The last byte is the version of the format.
 pub(crate) const LOG_MAGIC: [u8; 8] = *b"setpLOG\x01";
 pub(crate) const CHECKPOINT_MAGIC: [u8; 8] = *b"setpCHK\x01";
 pub(crate) const FILE_HEADER: usize = 36;
@@ -13,14 +13,14 @@ const FRAME_MAGIC: [u8; 4] = *b"\xf5pt\x0a";
 /// Flag of a frame: all that the file has before it had been synced when it was written.
 const PRIOR_SYNCED: u8 = 1;
 
-/// What a file says of itself.
+/// The header of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileHeader {
     pub(crate) magic: [u8; 8],
     pub(crate) generation: u64,
     /// Goes into every checksum: bytes of another file, or bytes that a user chose, are never taken for a frame.
     pub(crate) salt: u64,
-    /// Of the state that a log follows, or that a checkpoint holds.
+    /// Revision of the state that a log continues, or that a checkpoint holds.
     pub(crate) revision: u64,
 }
 
@@ -133,8 +133,8 @@ pub(crate) fn read(file: &dyn DiskFile, salt: u64, offset: u64) -> io::Result<Op
     }))
 }
 
-/// Whether anywhere after `offset` there is a frame that says that what is at `offset` had been synced: then what
-/// is wrong there is damage, and not the end of a write that a crash cut off.
+/// Whether any frame after `offset` says that the bytes at `offset` had been synced. If so, wrong bytes there are
+/// damage, not the end of a write that a crash cut off.
 pub(crate) fn synced_frame_after(
     file: &dyn DiskFile,
     salt: u64,

@@ -1,4 +1,4 @@
-//! The file backend: a log of what was committed, and now and then a checkpoint, so that the log can begin anew.
+//! The file backend: a log of commits, and a checkpoint from time to time so that the log can start anew.
 //! `docs/store-format.md` describes the bytes.
 
 mod writer;

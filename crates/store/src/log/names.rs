@@ -1,4 +1,4 @@
-//! What the files are called.
+//! Names of the files.
 
 pub(crate) const TEMPORARY: &str = ".tmp";
 
@@ -18,7 +18,7 @@ pub(crate) fn temporary(name: &str) -> String {
     format!("{name}{TEMPORARY}")
 }
 
-/// What a file is, by its name.
+/// The meaning of a file's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Name {
     Log(u64),

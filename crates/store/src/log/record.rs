@@ -1,4 +1,4 @@
-//! What frames carry: transactions in a log, entries in a checkpoint.
+//! Payloads of frames: transactions in a log, entries in a checkpoint.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

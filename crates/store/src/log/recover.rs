@@ -1,5 +1,5 @@
-//! From files to a state: finds the newest checkpoint, replays the logs after it, cuts off what a crash left
-//! unfinished, and refuses to guess at anything else.
+//! Rebuilds the state from files: finds the newest checkpoint, replays the logs after it, cuts off a write that a
+//! crash left unfinished, and refuses to guess at anything else.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -21,10 +21,10 @@ use crate::{FIRST_REVISION, Revision};
 /// The generation that begins with an empty store, and has no checkpoint.
 pub(crate) const FIRST_GENERATION: u64 = 1;
 
-/// How much of a log is held in memory while it is written again.
+/// Bytes of a log that are held in memory while they are written again.
 const REWRITE_BYTES: usize = 1 << 20;
 
-/// What the files held.
+/// The contents of the files.
 pub(crate) struct Recovered {
     pub(crate) state: State,
     pub(crate) blobs: BTreeMap<String, Bytes>,
@@ -46,12 +46,12 @@ pub(crate) struct OpenLog {
 
 struct Replay {
     state: State,
-    /// What runs that did not end in order had reserved: revisions up to these may have been used.
+    /// Reservations of runs that did not shut down cleanly: clients may have seen revisions up to these.
     reserved: Vec<Revision>,
 }
 
 struct Replayed {
-    /// Where the whole frames end.
+    /// End of the last whole frame.
     end: u64,
     next_sequence: u64,
     /// Everything before this is known to have been synced.
@@ -84,8 +84,8 @@ pub(crate) fn recover(disk: &dyn Disk, options: &Options) -> Result<Recovered, O
     };
     log.earlier = earlier;
     log.oldest = oldest;
-    // What is about to be served must not be lost by a crash of the machine: the last run may have been killed
-    // before it synced.
+    // A crash of the machine must not lose data that is about to be served. The last run may have been killed before
+    // it synced.
     let name = names::log(newest);
     log.file.sync().map_err(|error| OpenError::io("sync", &name, error))?;
     disk.sync_dir().map_err(|error| OpenError::io("sync", "the folder", error))?;
@@ -161,8 +161,8 @@ fn replay_last(
     let mut file = disk.open(&name).map_err(|error| OpenError::io("open", &name, error))?;
     let len = file_len(&*file, &name)?;
     let Some(header) = read_header(&*file, &name, LOG_MAGIC, generation)? else {
-        // The header is synced before anything follows it, before a checkpoint takes the place of what was before it,
-        // and before the first blob is written.
+        // The header is synced before three things: the first frame, a checkpoint that replaces earlier logs, and the
+        // first blob.
         if len > FILE_HEADER as u64 || generation > FIRST_GENERATION || has_blobs {
             return Err(OpenError::damaged(&name, 0, "the file's header is damaged"));
         }
@@ -184,8 +184,8 @@ fn replay_last(
     Ok((OpenLog { file, header, len: end, next_sequence, earlier: 0, oldest: 0 }, cut))
 }
 
-/// Writes again what is not known to be on the disk. If the last run ended with a failed sync, the system may have
-/// what it could not write in memory, readable, and believe that it is written.
+/// Writes again all bytes that are not known to be on the disk. If the last run ended with a failed sync, the system
+/// may hold unwritten bytes in memory, readable, and count them as written.
 fn rewrite(file: &mut dyn DiskFile, range: std::ops::Range<u64>) -> io::Result<()> {
     let mut buffer = vec![0; REWRITE_BYTES.min((range.end - range.start) as usize)];
     let mut at = range.start;
@@ -365,7 +365,7 @@ fn read_blobs(disk: &dyn Disk, names: Vec<String>) -> Result<BTreeMap<String, By
     names.into_iter().map(read).collect()
 }
 
-/// Removes what a crash left and nothing needs. It is tried again at the next open, so failing is no harm.
+/// Removes files that a crash left and nothing needs. A failure does no harm: the next open tries again.
 fn remove_stale(disk: &dyn Disk, files: &Files, oldest: u64, newest: u64) {
     let logs = files.logs.iter().filter(|generation| !(oldest..=newest).contains(*generation));
     let logs = logs.map(|generation| names::log(*generation));

@@ -37,7 +37,7 @@ pub(crate) fn take_number(from: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Takes a byte string off the front. Copied, so that it does not keep what it was read from.
+/// Takes a byte string off the front. The result is a copy, so it does not keep the input alive.
 pub(crate) fn take_bytes(from: &mut &[u8]) -> Option<Bytes> {
     let len = usize::try_from(take_number(from)?).ok()?;
     let (bytes, rest) = from.split_at_checked(len)?;

@@ -21,8 +21,8 @@ use crate::root::Root;
 use crate::state::State;
 use crate::{Revision, WriteResult};
 
-/// Without fsync: how many revisions one synced reservation covers. After an unclean stop the revision jumps past
-/// what was reserved, since clients may have seen any of it.
+/// Without fsync: the number of revisions that one synced reservation covers. After an unclean stop the revision
+/// jumps past the reservation, because clients may have seen any revision of it.
 pub const RESERVED_REVISIONS: Revision = 100_000;
 
 pub(crate) struct Writer {
@@ -31,7 +31,7 @@ pub(crate) struct Writer {
     fsync: bool,
     /// Whether all that the log has is synced.
     synced: bool,
-    /// Whether the log was cut short since it was last synced: a crash may bring back what was cut off.
+    /// Whether the log was cut since it was last synced. If so, a crash may bring back the cut bytes.
     cut: bool,
     /// Without fsync: revisions up to here have been reserved.
     reserved: Revision,
@@ -117,8 +117,8 @@ impl Writer {
     }
 
     fn sync(&mut self) -> WriteResult {
-        // After a failed sync the system may have dropped what it could not write, and a second one would succeed
-        // without it. So there is no second one.
+        // After a failed sync the system may have dropped the unwritten bytes, and a second sync would succeed
+        // without them. So there is no second sync.
         self.log.file.sync().map_err(failed)?;
         (self.synced, self.cut) = (true, false);
         Ok(())
@@ -127,7 +127,7 @@ impl Writer {
     /// Ends the log in order: nothing was lost, and no revision need be jumped over.
     pub(crate) fn close(mut self) -> WriteResult {
         if !self.synced {
-            // So that the last frame can say so, and the next open need not write all of this again.
+            // Sync first, so that the last frame can say so and the next open need not write everything again.
             self.sync()?;
         }
         self.append(frame::begin(), Kind::Close)?;
@@ -186,7 +186,7 @@ impl Writer {
         })?;
         let (earlier, oldest) = (self.log.earlier + self.log.len, self.log.oldest);
         self.log = OpenLog { earlier, oldest, ..log };
-        // What was reserved stands in the log before, which is about to go.
+        // The reservation is in the previous log, which is about to be removed.
         self.reserved = 0;
         let checkpoint = Checkpoint::begin(&*self.disk, generation, root.clone()).map_err(|error| {
             let _ = self.disk.remove(&names::temporary(&names::checkpoint(generation)));
@@ -211,7 +211,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Puts `bytes` in the place of what the blob has, all of it or nothing.
+    /// Replaces the blob by `bytes`, as a whole or not at all.
     pub(crate) fn put_blob(&mut self, blob: &str, bytes: &[u8]) -> WriteResult {
         let name = names::blob(blob);
         let temporary = names::temporary(&name);

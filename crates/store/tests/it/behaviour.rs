@@ -1,4 +1,4 @@
-//! What each operation promises, one promise a test.
+//! The promises of each operation, one per test.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};

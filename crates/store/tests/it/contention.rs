@@ -55,7 +55,7 @@ async fn no_update_is_lost_among_many_writers_of_one_key() {
     assert_eq!(count(&store.snapshot(), "/counter"), WRITERS * 50);
 }
 
-/// Whatever a writer is doing when the store is shut down, it gets an answer, and what it was told is true.
+/// Whatever a writer is doing when the store is shut down, it gets an answer, and the answer is true.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn shutting_down_among_writers_answers_all_of_them() {
     for round in 0..20 {
@@ -129,8 +129,8 @@ async fn decisions_on_a_range_see_every_change_in_it() {
 
 type Values = BTreeMap<Bytes, Bytes>;
 
-/// Watches until the revision `last`, starting anew from a list when compaction overtakes it. Returns what it holds
-/// then, what the store has, and how many events it took.
+/// Watches until the revision `last`, and starts again from a list if compaction overtakes it. Returns its final
+/// state, the store's state, and the number of events.
 async fn follow(store: Store, range: KeyRange, last: Arc<AtomicU64>) -> (Values, Values, u64) {
     let mut events = 0;
     'list: loop {

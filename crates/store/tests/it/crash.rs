@@ -1,5 +1,5 @@
-//! Nothing lost: writers on a disk that crashes at any call and loses, tears and reorders whatever was not synced.
-//! After every crash the store must hold exactly a prefix of what was committed, with everything acknowledged in it.
+//! No loss: writers on a disk that crashes at any call and loses, tears and reorders all unsynced data. After every
+//! crash the store must hold exactly a prefix of the commits, with every acknowledged write in it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -15,7 +15,7 @@ const CRASHES: usize = 6;
 const WRITERS: u64 = 4;
 const KEYS: u64 = 12;
 
-/// What a run had to go through.
+/// The faults that a run went through.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Summary {
     pub acknowledged: usize,
@@ -66,7 +66,7 @@ struct Model {
     acknowledged: BTreeMap<Revision, u64>,
     /// Acknowledged without fsync, and lost.
     lost: Vec<Revision>,
-    /// The newest revision that anyone was told of.
+    /// The newest revision that any client has seen.
     seen: Revision,
     blob: Option<Bytes>,
     blob_under_way: Option<Bytes>,
@@ -319,7 +319,7 @@ fn verify_state(store: &Store, expected: &BTreeMap<Bytes, Expected>) {
     assert_eq!(store.next_expiry(), earliest);
 }
 
-/// From the floor on, every revision is there to be watched, and the state at each is what it was.
+/// From the floor on, every revision can be watched, and the state at each is as it was.
 fn verify_history(store: &Store, model: &Model, reached: Revision) {
     let floor = store.floor();
     let mut watch = store.watch(KeyRange::all(), floor).unwrap();

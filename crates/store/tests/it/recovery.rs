@@ -1,4 +1,4 @@
-//! What a store finds when it is opened: crashes on many seeds, damage, a second process, a full disk.
+//! Findings at open: crashes on many seeds, damage, a second process, a full disk.
 
 use std::convert::Infallible;
 
@@ -102,8 +102,8 @@ async fn a_torn_tail_is_cut_and_reported() {
     assert_eq!(text(&store, "/a").as_deref(), Some("1"));
 }
 
-/// Whichever byte decays, the store says so or (in the last frame, which looks like a torn write) loses no more than
-/// that frame; it never opens with something else than was written.
+/// If any byte decays, the store reports it, or (in the last frame, which looks like a torn write) loses only that
+/// frame. It never opens with other data than was written.
 #[tokio::test]
 async fn a_damaged_byte_anywhere_is_found() {
     let disk = FaultyDisk::new(1);
