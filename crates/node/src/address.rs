@@ -1,9 +1,9 @@
-//! Addresses: pods get theirs from their node's range, and the node knows where the process behind one really
+//! Addresses: pods get theirs from their node's range, and the node knows where the process behind an address really
 //! listens.
 //!
 //! A pod's IP is never dialled: no interface of this host has it. On Linux every address of 127.0.0.0/8 answers on
-//! the loopback interface without being configured, so each process pod has one of its own there, and its
-//! containers' ports are what they say they are.
+//! the loopback interface without configuration. Each process pod therefore has its own address there, and its
+//! containers listen on their declared ports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -33,7 +33,7 @@ pub struct PodAddresses {
 }
 
 impl PodAddresses {
-    /// None taken.
+    /// An empty range: no address is taken.
     pub fn new(node: u32) -> Self {
         PodAddresses { node, taken: BTreeSet::new(), next: 2 }
     }
@@ -51,8 +51,8 @@ impl PodAddresses {
         None
     }
 
-    /// Marks an address that a pod already has, after a restart of the node. False where it is not of this node or
-    /// somebody else has it.
+    /// Marks an address that a pod already has, after a restart of the node. Returns false if the address is not of
+    /// this node or another pod has it.
     pub fn claim(&mut self, address: Ipv4Addr) -> bool {
         let offset = u32::from(address).wrapping_sub(u32::from(network(self.node)));
         (2..2 + PODS).contains(&offset) && self.taken.insert(offset)
@@ -71,12 +71,12 @@ pub fn loopback(pod: Ipv4Addr, cluster: u8) -> Ipv4Addr {
     Ipv4Addr::new(127, 1 + (second.wrapping_sub(244) & 0x0f) + (cluster % 15) * 16, third, fourth)
 }
 
-/// How a process pod gets ports of its own on a host that it shares with others.
+/// The way in which process pods get their own ports on a host that they share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listen {
-    /// Each pod has a loopback address of its own, and its ports are what they say they are (Linux).
+    /// Each pod has its own loopback address and listens on its declared ports (Linux).
     OwnAddress,
-    /// All pods share 127.0.0.1; each declared port has a free one there, which the program is told in
+    /// All pods share 127.0.0.1. Each declared port gets a free one there, which the program finds in
     /// `SETPOINT_PORT_<declared>`.
     FreePorts,
 }
@@ -88,7 +88,7 @@ impl Default for Listen {
     }
 }
 
-/// Where the ports of one pod really are.
+/// The real addresses of one pod's ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodPorts {
     /// Nowhere: the pod is simulated.
@@ -113,7 +113,7 @@ impl PodPorts {
         Ok(PodPorts::Mapped(ports))
     }
 
-    /// Where a port of the pod is.
+    /// Returns the real address of a port of the pod.
     pub fn place(&self, port: u16) -> io::Result<SocketAddr> {
         let refused = |text: String| io::Error::new(io::ErrorKind::ConnectionRefused, text);
         match self {
@@ -126,7 +126,7 @@ impl PodPorts {
         }
     }
 
-    /// What the programs of the pod are told.
+    /// The environment variables that tell the pod's programs where to listen.
     pub fn environment(&self) -> Vec<(String, String)> {
         match self {
             PodPorts::None => Vec::new(),

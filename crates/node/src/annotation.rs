@@ -1,18 +1,18 @@
-//! What a pod's annotations tell a simulated container to do. Absent means: start at once, be ready at once, run
-//! until deleted, stop at once.
+//! The annotations that control a simulated container. Without them it starts at once, is ready at once, runs until
+//! it is deleted, and stops at once.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How long the pod stays Pending before its containers start.
+/// Annotation: the time for which the pod stays Pending before its containers start.
 pub const START_DELAY: &str = "setpoint.dev/start-delay";
-/// How long a running container needs until it is ready.
+/// Annotation: the time that a running container takes to become ready.
 pub const READY_DELAY: &str = "setpoint.dev/ready-delay";
-/// How long a container runs before it exits by itself.
+/// Annotation: the time for which a container runs before it exits.
 pub const RUN_FOR: &str = "setpoint.dev/run-for";
 /// The exit code with which it does.
 pub const EXIT_CODE: &str = "setpoint.dev/exit-code";
-/// How long a container takes to stop when it is told to, at most the grace period.
+/// Annotation: the time that a container takes to stop, at most the grace period.
 pub const STOP_DELAY: &str = "setpoint.dev/stop-delay";
 
 /// The script of one simulated pod.
@@ -30,7 +30,7 @@ pub struct Script {
     pub stop_delay: Duration,
 }
 
-/// An annotation whose value is not what it should be.
+/// An annotation with an invalid value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("annotation {name}: {value:?} is not {wanted}")]
 pub struct ScriptError {
@@ -40,7 +40,7 @@ pub struct ScriptError {
 }
 
 impl Script {
-    /// Reads the annotations over what the node does by default.
+    /// Reads the annotations. `default` supplies the values of absent ones.
     pub fn read(annotations: &BTreeMap<String, String>, default: Script) -> Result<Script, ScriptError> {
         let mut script = default;
         if let Some(delay) = duration(annotations, START_DELAY)? {

@@ -1,4 +1,4 @@
-//! What a node tells of its pods, in a kubelet's words and form.
+//! Events about pods, with the words and the form of a kubelet's events.
 
 use k8s_openapi::api::core::v1::{ContainerStatus, ObjectReference, Pod, PodStatus};
 use setpoint::recorder::{EventApi, reference};

@@ -45,7 +45,7 @@ impl NodePods {
 }
 
 impl NodePods {
-    /// What the image table says of a container; nothing where it is simulated.
+    /// Returns the image-table entry of a container, or `None` if the container is simulated.
     fn entry(&self, pod: &Pod, name: &ContainerName) -> Option<&Image> {
         let spec = pod.spec.as_ref()?;
         let mut containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
@@ -147,7 +147,7 @@ fn status_of(pod: &Pod, container: &str) -> Option<ContainerStatus> {
     all.into_iter().flatten().flatten().find(|status| status.name == container).cloned()
 }
 
-/// Why a container waits, where it does.
+/// Returns the reason for which a container waits, if it waits.
 fn is_waiting(status: &ContainerStatus) -> Option<&str> {
     let waiting = status.state.as_ref()?.waiting.as_ref()?;
     Some(waiting.reason.as_deref().unwrap_or_default())

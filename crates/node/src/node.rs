@@ -10,9 +10,9 @@ use crate::options::NodeOptions;
 
 /// The namespace of node leases.
 pub const LEASE_NAMESPACE: &str = "kube-node-lease";
-/// How long a lease is good for without being renewed.
+/// Time for which a lease is valid without a renewal.
 const LEASE_SECONDS: i64 = 40;
-/// What a kubelet is taken to listen on when its Node does not say.
+/// Port of a kubelet whose Node names none.
 const KUBELET_PORT: u16 = 10250;
 
 /// The name of node number `index`.

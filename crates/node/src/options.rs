@@ -1,4 +1,4 @@
-//! What the nodes of one process are started with.
+//! Start options of the nodes of one process.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Range;
@@ -10,32 +10,32 @@ use crate::annotation::Script;
 use crate::node;
 use crate::process::image::ImageTable;
 
-/// What the nodes of one process are started with.
+/// Start options of the nodes of one process.
 #[derive(Clone, Debug)]
 pub struct NodeOptions {
-    /// How many; they are named `setpoint-0`, `setpoint-1`, …
+    /// Number of nodes. They are named `setpoint-0`, `setpoint-1`, …
     pub count: u32,
     /// The number of the first, where other processes have nodes in the same cluster.
     pub first: u32,
     /// The address that the nodes give as theirs; only where the kubelet's paths are served does anybody dial it.
     pub address: IpAddr,
-    /// What simulated pods do unless their annotations say otherwise.
+    /// Behaviour of simulated pods without annotations.
     pub script: Script,
     /// Images that run as processes of this host. Everything else is simulated.
     pub images: ImageTable,
     /// The program with the hidden helper subcommands; without it no process container starts.
     pub helper: Option<PathBuf>,
-    /// Where volumes and logs of process containers live; a folder of its own for each process is best.
+    /// Folder for the volumes and logs of process containers. Give each process its own.
     pub folder: Option<PathBuf>,
     /// Tells clusters of one host apart in their loopback addresses.
     pub cluster: u8,
-    /// How process pods get ports of their own.
+    /// The way in which process pods get their own ports.
     pub listen: Listen,
     /// Environment of every process container: how it finds the API server.
     pub environment: Vec<(String, String)>,
-    /// How often each node renews its lease.
+    /// Interval of each node's lease renewals.
     pub heartbeat: Duration,
-    /// What each node says it has.
+    /// Capacity that each node reports.
     pub capacity: Capacity,
 }
 
@@ -51,7 +51,7 @@ impl NodeOptions {
     }
 }
 
-/// What a node says it has.
+/// Capacity that a node reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capacity {
     /// CPUs.

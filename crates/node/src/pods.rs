@@ -92,7 +92,7 @@ impl Pods {
         Some(Service::new(NodePods { pods: self.clone(), node: index }, self.0.clock.clone()))
     }
 
-    /// Where the ports of a pod really are; none if it does not run here as processes.
+    /// Returns the real addresses of a pod's ports, or `None` if it does not run here as processes.
     pub fn ports(&self, namespace: &str, name: &str) -> Option<PodPorts> {
         self.processes()?.ports(&Key::new(Some(namespace), name))
     }
@@ -162,7 +162,7 @@ impl Pods {
     }
 }
 
-/// How often a node looks at a container that waits for its next start.
+/// Interval at which a node looks at a container in back-off.
 const BACK_OFF_LOOK: SignedDuration = SignedDuration::from_secs(60);
 
 fn until(at: Timestamp, now: Timestamp) -> Duration {

@@ -91,7 +91,7 @@ fn add(manager: &Manager, options: NodeOptions, ports: &[u16]) -> Result<Pods, S
         if let Some(folder) = &options.folder {
             lasting::register(manager, folder)?;
         }
-        // A change of what a pod's files come from reaches the files.
+        // A change of an object that a pod's files come from updates the files.
         let (configs, secrets, claims) = (processes.clone(), processes.clone(), processes.clone());
         controller = controller
             .reads::<Service>()
@@ -141,15 +141,15 @@ fn process_pods(
 /// The taint of a node that has not reported yet.
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
-/// How often a node reports its status though nothing changed.
+/// Interval at which a node reports its status without a change.
 const REPORT: Duration = Duration::from_secs(300);
-/// How often a change of a Node that others change too is tried, as a kubelet has it.
+/// Number of attempts to change a Node that other writers change too, as in a kubelet.
 const UPDATE_TRIES: u32 = 5;
 /// After how long a node that could not register tries again at first, and at most; a kubelet's figures.
 const REGISTER_FIRST: Duration = Duration::from_millis(100);
 const REGISTER_MOST: Duration = Duration::from_secs(7);
 
-/// How long to wait when registering was refused so many times.
+/// Returns the pause after registration was refused `refused` times.
 fn register_again(refused: u32) -> Duration {
     let doubled = 2_u32.saturating_pow(refused.saturating_sub(1));
     REGISTER_FIRST.saturating_mul(doubled).min(REGISTER_MOST)
@@ -158,7 +158,7 @@ fn register_again(refused: u32) -> Duration {
 struct Heart {
     client: Client,
     options: Arc<NodeOptions>,
-    /// Where each node serves the kubelet's paths; empty where none does.
+    /// Port on which each node serves the kubelet's paths. Empty if none does.
     ports: Vec<u16>,
     /// The Nodes as the cache has them.
     seen: SharedInformer,
@@ -177,7 +177,7 @@ fn is_complete(registered: &Option<Registered>) -> bool {
 }
 
 impl Heart {
-    /// Registers every node, then renews their leases until told to stop.
+    /// Registers every node, then renews their leases until `stop` is cancelled.
     async fn beat(self, stop: CancellationToken) -> Result<(), Error> {
         let mut nodes: Vec<Option<Registered>> = self.options.indices().map(|_| None).collect();
         let mut beat = tokio::time::interval(self.options.heartbeat);
@@ -239,9 +239,9 @@ impl Heart {
         Ok(node.uid().unwrap_or_default())
     }
 
-    /// Reports once in a while, and at once when the Node does not say that it is ready: it was silent for too long, and
-    /// somebody noticed. A Node that was deleted stays so until the process starts again, as with a kubelet.
-    /// Gives the uid of the Node: somebody may have made it anew.
+    /// Reports the status from time to time. Reports at once if the Node does not say that it is ready: a controller
+    /// marked it because it was silent for too long. As in a kubelet, a deleted Node stays deleted until the process
+    /// starts again. Returns the uid of the Node, which may have been created anew.
     async fn report_again(
         &self,
         index: u32,

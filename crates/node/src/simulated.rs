@@ -1,5 +1,5 @@
-//! Simulated containers: what a kubelet would have reported by now, as a function of the pod as it is stored and
-//! the time. Nothing is remembered beside the pod itself, so a restarted node goes on where it was.
+//! Simulated containers: the status that a kubelet would have reported by now, as a function of the stored pod and
+//! the time. No other state exists, so a restarted node continues where it was.
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ pub const RESTART_BACKOFF: Duration = Duration::from_secs(10);
 /// The longest pause.
 pub const RESTART_BACKOFF_MOST: Duration = Duration::from_secs(300);
 
-/// What the node should do about one pod now.
+/// The node's next actions for one pod.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// The status to write, where it differs from what is stored.
+    /// The status to write, if it differs from the stored one.
     pub status: Option<PodStatus>,
     /// The containers that ended because the image that they should run is another.
     pub redefined: Vec<String>,
@@ -31,7 +31,7 @@ pub struct Plan {
     pub again_at: Option<Timestamp>,
 }
 
-/// Decides. `script` is what the pod's annotations say; `addresses` are the ones this node gave it.
+/// Decides the next actions. `script` comes from the pod's annotations. `addresses` are those of this node.
 pub fn plan(pod: &Pod, script: &Script, addresses: &Addresses, now: Timestamp) -> Plan {
     if pod.metadata.deletion_timestamp.is_some() {
         return terminate(pod, script, now);
@@ -74,7 +74,7 @@ fn terminate(pod: &Pod, script: &Script, now: Timestamp) -> Plan {
     if now < stop_at {
         return Plan { again_at: Some(stop_at), ..Plan::default() };
     }
-    // Who holds it with a finalizer must see that it has ended; others see it go.
+    // The owner of a finalizer must see that the pod has ended. Everybody else sees the deletion.
     let held = pod.metadata.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty());
     if let Some(stored) = pod.status.as_ref().filter(|_| held)
         && !matches!(stored.phase.as_deref(), Some("Succeeded" | "Failed"))
@@ -210,7 +210,7 @@ pub(crate) fn restarts(spec: &PodSpec, code: i32) -> bool {
     }
 }
 
-/// How long after its end a container is started again that was `restarts` times before.
+/// Returns the pause before the next start of a container with `restarts` restarts.
 pub(crate) fn restart_pause(restarts: i32) -> SignedDuration {
     signed(backoff(restarts))
 }
@@ -271,7 +271,7 @@ fn exit(status: &mut ContainerStatus, started: Timestamp, at: Timestamp, code: i
     status.started = Some(false);
 }
 
-/// How a kubelet says that a container waits for its next start.
+/// Returns a kubelet's message for a container in back-off.
 pub(crate) fn back_off_message(pod: &Pod, container: &str, seconds: i64) -> String {
     let pause = match (seconds / 60, seconds % 60) {
         (0, seconds) => format!("{seconds}s"),

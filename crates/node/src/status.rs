@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-/// Where a pod and its node are.
+/// The addresses of a pod and its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Addresses {
     /// The node's address.
@@ -43,7 +43,7 @@ fn has_sandbox(status: &PodStatus) -> bool {
     })
 }
 
-/// How the run before the present one ended. Servers write a state without content where there was none.
+/// Returns the end of the previous run. Servers store a state without content if there was none.
 pub fn last_end(status: &ContainerStatus) -> Option<&ContainerStateTerminated> {
     status.last_state.as_ref()?.terminated.as_ref()
 }
@@ -66,7 +66,7 @@ pub fn phase(status: &mut PodStatus, spec: &PodSpec) {
     } else if never {
         "Failed"
     } else {
-        // What failed is started again.
+        // A failed container is started again.
         "Running"
     };
     status.phase = Some(phase.into());

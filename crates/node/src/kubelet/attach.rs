@@ -12,13 +12,13 @@ use crate::process::supervised::Condition;
 
 /// The streams of one container.
 pub struct Attachment {
-    /// What it prints from now on.
+    /// The program's output from now on.
     pub output: broadcast::Receiver<(Origin, Bytes)>,
-    /// What it reads.
+    /// The program's input.
     pub stdin: Stdin,
     /// Its input ends with this session.
     pub once: bool,
-    /// How it stands.
+    /// The program's state.
     pub condition: watch::Receiver<Condition>,
 }
 
@@ -67,7 +67,7 @@ pub async fn run(attachment: Attachment, client: Client) -> Value {
     json!({"metadata": {}, "status": "Success"})
 }
 
-/// What the client types: nothing once, when it has no more, and then never.
+/// Reads the client's input. At its end returns `None` once, and then waits forever.
 async fn read(typed: &mut Option<tokio::sync::mpsc::Receiver<Bytes>>) -> Option<Bytes> {
     match typed {
         Some(receiver) => {

@@ -49,7 +49,7 @@ const RESIZE: u8 = 4;
 /// Version 5: the second byte names the channel that its sender closed.
 const CLOSE: u8 = 255;
 
-/// How long a client may take to open its streams.
+/// Time that a client has to open its streams.
 const OPEN_WITHIN: Duration = Duration::from_secs(30);
 
 /// Serves one session over SPDY.
@@ -96,7 +96,7 @@ async fn open(
             Some("stdout") => client.stdout = Some(output(stream, tasks)),
             Some("stderr") => client.stderr = Some(output(stream, tasks)),
             Some("resize") => client.resize = Some(sizes(stream, tasks)),
-            // A stream that nobody asked for does not count.
+            // A stream that the request did not ask for does not count.
             _ => missing += 1,
         }
     }
@@ -125,7 +125,7 @@ fn input(stream: Stream, tasks: &mut JoinSet<()>) -> mpsc::Receiver<Bytes> {
     let mut reader = stream.reader;
     tasks.spawn(async move {
         while let Some(bytes) = reader.next().await {
-            // Once the program has ended, what is still typed has nowhere to go.
+            // Once the program has ended, further input is dropped.
             let _ = sender.send(bytes).await;
         }
         drop(sender);
@@ -209,7 +209,7 @@ pub fn normal_close() -> Message {
     Message::Close(Some(CloseFrame { code: CloseCode::Normal, reason: "".into() }))
 }
 
-/// What the client sends.
+/// The input of the client.
 struct Typed {
     stdin: Option<mpsc::Sender<Bytes>>,
     resize: mpsc::Sender<Size>,

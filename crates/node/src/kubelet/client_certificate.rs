@@ -1,7 +1,7 @@
-//! Who a client is, by its certificate.
+//! Identifies a client by its certificate.
 //!
-//! As with a kubelet, the handshake takes any certificate, and only then is it held against the authority: a stranger
-//! gets an answer that says 401, not a broken connection.
+//! As in a kubelet, the handshake takes any certificate, and the authority is checked only afterwards. A stranger
+//! then gets an answer with 401 instead of a broken connection.
 
 use std::sync::Arc;
 use std::time::Duration;

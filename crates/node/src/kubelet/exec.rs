@@ -1,4 +1,4 @@
-//! Exec: one program beside a container's own, its streams carried to the client, its end told as a Status.
+//! Exec: one program beside a container's own. Its streams go to the client, and its end is reported as a Status.
 
 use std::io;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use crate::process::init::Launch;
 use crate::process::supervised::{self, Condition, End, Supervised};
 use crate::process::terminal::Terminal;
 
-/// What to run beside which container.
+/// A command to run beside a container.
 #[derive(Clone, Debug)]
 pub struct ExecCommand {
     /// The helper's path.
@@ -148,7 +148,7 @@ async fn on_terminal(exec: ExecCommand, client: Client, terminal: Arc<Terminal>)
     }
 }
 
-/// The next of what a client may send; never, where it sends none or no more.
+/// Returns the next message of the client. Waits forever if the client sends none, or no more.
 pub(super) async fn next<T>(from: &mut Option<mpsc::Receiver<T>>) -> T {
     if let Some(receiver) = from {
         if let Some(item) = receiver.recv().await {
@@ -161,7 +161,8 @@ pub(super) async fn next<T>(from: &mut Option<mpsc::Receiver<T>>) -> T {
 
 const PIECE_BYTES: usize = 16 * 1024;
 
-/// Output until its end; what nobody asked for is read all the same, so that the program does not block.
+/// Copies output until its end. Output that the client did not request is read and dropped, so that the program does
+/// not block.
 async fn pump(mut from: impl AsyncRead + Unpin, to: Option<mpsc::Sender<Bytes>>) {
     let mut buffer = vec![0; PIECE_BYTES];
     while let Ok(count) = from.read(&mut buffer).await

@@ -112,7 +112,7 @@ mod tests {
     use bytes::BytesMut;
     use tokio::io::DuplexStream;
 
-    /// A pod whose port 80 answers with what it got, upper-case, and whose other ports refuse.
+    /// A pod whose port 80 answers with its input in upper case, and whose other ports refuse.
     #[derive(Clone)]
     struct Shouting;
 

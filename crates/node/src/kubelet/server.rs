@@ -29,16 +29,17 @@ use crate::pods::Pods;
 
 /// Connections to one node at once; one more waits to be accepted.
 const CONNECTIONS: usize = 1024;
-/// How long a client may take for the handshake; and for its request and the refusal, if it is not admitted.
+/// Time that a client has for the handshake. A client that is not admitted has the same time for its request and the
+/// refusal.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How long an admitted connection may wait for the next request's head.
+/// Time that an admitted connection may wait for the next request's head.
 const IDLE: Duration = Duration::from_secs(90);
 
 /// The common name of the certificate with which an API server comes, where nothing else is said: kubeadm's, and that
 /// of our own API server.
 pub const API_SERVER: &str = "kube-apiserver-kubelet-client";
 
-/// With what the paths are served.
+/// Options for serving the kubelet's paths.
 #[derive(Clone, Debug)]
 pub struct ServingOptions {
     /// The first node's port, the others' follow; 0 takes free ones.
@@ -59,7 +60,7 @@ impl ServingOptions {
     }
 }
 
-/// Why the paths cannot be served.
+/// The reason why the paths cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServingError {
     /// The address.
@@ -67,7 +68,7 @@ pub enum ServingError {
     Listen {
         /// The one asked for.
         address: SocketAddr,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
     /// A certificate could not be made.
@@ -125,7 +126,7 @@ impl Serving {
         self.listeners.iter().map(port).collect()
     }
 
-    /// Serves until told to stop.
+    /// Serves until `stop` is cancelled.
     pub(crate) async fn run(self, pods: Pods, clock: Clock, stop: CancellationToken) -> Result<(), Error> {
         let mut nodes = JoinSet::new();
         let strangers = Strangers::default();
@@ -147,7 +148,7 @@ fn listen(address: SocketAddr) -> Result<std::net::TcpListener, ServingError> {
     bound.map_err(|source| ServingError::Listen { address, source })
 }
 
-/// A certificate that nobody signed, for the nodes' names and address.
+/// Creates a self-signed certificate for the nodes' names and address.
 fn self_signed(nodes: &NodeOptions) -> Result<(String, String), rcgen::Error> {
     let names: Vec<String> = nodes.indices().map(node::name).chain(["localhost".to_owned()]).collect();
     let mut params = CertificateParams::new(names)?;
@@ -158,14 +159,14 @@ fn self_signed(nodes: &NodeOptions) -> Result<(String, String), rcgen::Error> {
     Ok((params.self_signed(&key)?.pem(), key.serialize_pem()))
 }
 
-/// Whom the paths are for.
+/// The check of a client: only the API server may use the paths.
 #[derive(Clone)]
 struct Door {
     authority: ClientAuthority,
     names: Arc<[String]>,
 }
 
-/// Why a client may not use the paths.
+/// The reason for which a client is turned away.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum Turned {
     /// It shows no certificate of the authority.

@@ -45,7 +45,7 @@ pub struct ContainerName {
     pub container: String,
 }
 
-/// Why a request about a pod cannot be served.
+/// The reason why a request about a pod cannot be served.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
     /// No such pod or container here.
@@ -59,7 +59,7 @@ pub enum HostError {
     NotYet(String),
 }
 
-/// Where a container's log comes from.
+/// The source of a container's log.
 pub enum LogSource {
     /// It may still grow.
     File(Log),
@@ -75,7 +75,7 @@ pub trait Host: Clone + Send + Sync + 'static {
     fn pods(&self) -> Value;
     /// A container's log, or that of its run before.
     fn log(&self, name: &ContainerName, previous: bool) -> Result<LogSource, HostError>;
-    /// What runs when `command` is to run beside a container.
+    /// Returns the program that runs `command` beside a container.
     fn exec(&self, name: &ContainerName, command: &[String]) -> Result<ExecCommand, HostError>;
     /// A container's own streams.
     fn attach(&self, name: &ContainerName) -> Result<Attachment, HostError>;
@@ -278,7 +278,7 @@ fn full(bytes: Vec<u8>) -> Body {
     Full::new(Bytes::from(bytes)).map_err(|never: Infallible| match never {}).boxed_unsync()
 }
 
-/// What is kept, then what comes, until the container ends, the limit is reached or the client goes.
+/// Streams the stored lines, then new ones, until the container ends, the limit is reached or the client leaves.
 fn follow(log: Log, options: LogOptions, clock: Clock) -> io::Result<Body> {
     let (kept, reader) = log.follow()?;
     let first = options.select(&kept, clock.now());

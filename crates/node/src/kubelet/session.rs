@@ -1,4 +1,4 @@
-//! What an exec or attach session is made of, whatever protocol carries it.
+//! The parts of an exec or attach session, whatever protocol carries it.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -14,7 +14,7 @@ pub const PIECES: usize = 32;
 /// The client's side of a session.
 #[derive(Default)]
 pub struct Client {
-    /// What the client types; closed when it has no more.
+    /// The client's input. Closed at its end.
     pub stdin: Option<mpsc::Receiver<Bytes>>,
     /// The program's output.
     pub stdout: Option<mpsc::Sender<Bytes>>,
@@ -35,7 +35,7 @@ pub enum Session {
 }
 
 impl Session {
-    /// Carries the streams to the end, which is told as a Status.
+    /// Carries the streams to their end, and returns the Status that reports it.
     pub async fn run(self, client: Client) -> Value {
         match self {
             Session::Exec(exec) => exec::run(exec, client).await,
@@ -48,7 +48,7 @@ impl Session {
 #[derive(Debug, Default)]
 pub struct Sizes(Vec<u8>);
 
-/// What is kept of an unfinished one; more is not a size.
+/// Maximum length of an unfinished size message. A longer one is not a size.
 const SIZE_BYTES: usize = 4096;
 
 impl Sizes {

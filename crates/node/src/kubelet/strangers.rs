@@ -10,10 +10,10 @@ use tokio_util::sync::CancellationToken;
 
 /// Such connections to all nodes of this process. One more waits, at most until the oldest has had its [`GRACE`].
 pub(super) const MAX_STRANGERS: usize = 64;
-/// How long a connection may take for its handshake while others wait for its place.
+/// Time that a connection has for its handshake while other connections wait for its place.
 pub(super) const GRACE: Duration = Duration::from_secs(1);
 
-/// The connections that nobody has admitted yet, to whichever node.
+/// Connections to any node that are not admitted yet.
 #[derive(Clone, Default)]
 pub(super) struct Strangers(Arc<Inner>);
 
@@ -101,7 +101,7 @@ mod tests {
         assert_eq!(began.elapsed(), GRACE);
         assert!(seated[0].1.is_cancelled());
         assert!(seated[1..].iter().all(|(_, leave)| !leave.is_cancelled()));
-        // Whoever is known by then makes room at once.
+        // A client that is admitted by then makes room at once.
         drop(seated.swap_remove(5));
         let began = Instant::now();
         let another = strangers.seat().await;

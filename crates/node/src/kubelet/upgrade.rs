@@ -28,7 +28,7 @@ pub enum UpgradeError {
     /// Not an upgrade at all.
     #[error("unable to upgrade: missing upgrade headers in request")]
     Missing,
-    /// None of the offered protocols is known.
+    /// The client offers no known protocol.
     #[error(
         "unable to upgrade: unable to negotiate protocol: client supports {offered:?}, server supports {known:?}"
     )]
@@ -85,7 +85,7 @@ impl Upgrade {
     }
 }
 
-/// What the client offers, over repeated headers and comma-separated lists.
+/// Returns the client's offers, from repeated headers and comma-separated lists.
 fn offers(headers: &HeaderMap, name: &str) -> Vec<String> {
     let mut offers = Vec::new();
     for value in headers.get_all(name).iter().map(text) {

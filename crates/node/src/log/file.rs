@@ -150,7 +150,7 @@ impl Log {
         Ok(end)
     }
 
-    /// A reader of what comes from now on, together with what is kept.
+    /// Returns the stored bytes, and a reader of all later ones.
     pub fn follow(&self) -> io::Result<(Vec<u8>, LogReader)> {
         let state = self.0.state.lock().expect("no holder of this lock panics");
         let kept = read_kept(&self.0.path)?;
@@ -161,7 +161,7 @@ impl Log {
     }
 }
 
-/// What a log file and its predecessor hold; nothing where there is none.
+/// Reads a log file and its predecessor. Returns nothing for a missing file.
 fn read_kept(path: &Path) -> io::Result<Vec<u8>> {
     let mut kept = Vec::new();
     for path in [older(path), path.to_path_buf()] {
@@ -194,8 +194,8 @@ pub struct LogReader {
 }
 
 impl LogReader {
-    /// The next stored lines; none when the log has ended. A reader slower than two rotations misses what was
-    /// dropped, as with a kubelet.
+    /// Returns the next stored lines, or `None` when the log has ended. A reader that is slower than two rotations
+    /// misses the dropped lines, as in a kubelet.
     pub async fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
         loop {
             let now = *self.grown.borrow_and_update();
@@ -222,7 +222,7 @@ impl LogReader {
     }
 }
 
-/// What a file holds from the first line on that begins at or after the offset.
+/// Reads a file from the first line that begins at or after `offset`.
 fn read_lines_from(path: &Path, offset: u64) -> io::Result<Vec<u8>> {
     let Some(before) = offset.checked_sub(1) else { return read_from(path, 0) };
     let mut lines = read_from(path, before)?;

@@ -1,4 +1,4 @@
-//! What `kubectl logs` can ask for, and which lines answer it.
+//! The options of `kubectl logs`, and the lines that match them.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 pub struct LogOptions {
     /// Which container; the pod's only one when absent.
     pub container: Option<String>,
-    /// Keep the answer open and send what comes.
+    /// Keep the answer open and send new lines.
     pub follow: bool,
     /// The container's run before the present one.
     pub previous: bool,

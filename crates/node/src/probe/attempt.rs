@@ -9,10 +9,10 @@ use tokio::net::TcpStream;
 use super::{Check, grpc, http_get};
 use crate::address::PodPorts;
 
-/// Makes one attempt; exec is its owner's to run.
+/// Makes one attempt. The owner of an exec probe runs it instead.
 ///
 /// # Errors
-/// With what was wrong.
+/// A description of the failure.
 pub async fn attempt(check: &Check, ports: &PodPorts, timeout: Duration) -> Result<(), String> {
     let made = async {
         match check {
@@ -28,7 +28,7 @@ pub async fn attempt(check: &Check, ports: &PodPorts, timeout: Duration) -> Resu
     tokio::time::timeout(timeout, made).await.unwrap_or_else(|_| Err("timed out".into()))
 }
 
-/// Where a port of the pod, or of the host that the probe names instead, really is.
+/// Returns the real address of a port of the pod, or of the host that the probe names instead.
 async fn place(host: Option<&str>, port: u16, ports: &PodPorts) -> Result<SocketAddr, String> {
     let Some(host) = host else { return ports.place(port).map_err(text) };
     let mut found = tokio::net::lookup_host((host, port)).await.map_err(text)?;

@@ -69,7 +69,7 @@ impl Page {
         send.send_request(self.request(headers)?).await.map_err(text)
     }
 
-    /// The probe's own headers take the place of those that every probe has.
+    /// Builds the request. The probe's own headers replace the default headers of a probe.
     fn request(&self, headers: &[(String, String)]) -> Result<Request<Empty<Bytes>>, String> {
         let mut request = Request::get(&self.path);
         let host = self.address.to_string();
@@ -85,7 +85,7 @@ impl Page {
         request.body(Empty::new()).map_err(text)
     }
 
-    /// Where `to` leads; nowhere when that is another host.
+    /// Returns the page that `to` leads to, or `None` if it is on another host.
     fn redirected(&self, to: &str) -> Option<Page> {
         let uri: Uri = to.parse().ok()?;
         let path = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();

@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 pub use attempt::attempt;
 
-/// What an attempt asks.
+/// The check of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Check {
     /// A GET whose answer must be 200 to 399.
@@ -40,7 +40,7 @@ pub enum Check {
     Impossible(String),
 }
 
-/// What an HTTP probe asks for.
+/// An HTTP check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpGet {
     /// Over TLS, whatever certificate the program has.
@@ -58,19 +58,19 @@ pub struct HttpGet {
 /// When to ask, and how many answers make a verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
-    /// What is asked.
+    /// The check.
     pub check: Check,
     /// Before the first attempt.
     pub initial_delay: Duration,
     /// Between attempts.
     pub period: Duration,
-    /// How long one may take.
+    /// Time limit of one attempt.
     pub timeout: Duration,
     /// Successes in a row that make good.
     pub success_threshold: i32,
     /// Failures in a row that make bad.
     pub failure_threshold: i32,
-    /// How long the container may take to stop when this probe ends it; the pod says when absent.
+    /// Grace period of the container when this probe ends it. The pod's grace period applies if absent.
     pub grace: Option<Duration>,
 }
 

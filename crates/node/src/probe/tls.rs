@@ -1,4 +1,4 @@
-//! TLS towards a server whose certificate nobody has to know: a probe asks whether a program answers, not who it is.
+//! TLS to a server with any certificate: a probe asks whether a program answers, not who it is.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use rustls::crypto::WebPkiSupportedAlgorithms;
 use rustls::{ConfigBuilder, DigitallySignedStruct, Error, SignatureScheme};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
-/// A client that takes any server; what it shows itself is still to be said.
+/// A client configuration that accepts any server. The caller still chooses the client certificate.
 ///
 /// # Errors
 /// When the cryptography in use has no version of TLS.
@@ -19,7 +19,7 @@ pub fn any_server() -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, Erro
     Ok(builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyServer(known))))
 }
 
-/// Checks that the server has the key of the certificate that it shows, whoever signed it.
+/// Checks that the server has the key of its certificate, whoever signed it.
 #[derive(Debug)]
 struct AnyServer(WebPkiSupportedAlgorithms);
 

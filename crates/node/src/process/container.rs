@@ -83,7 +83,7 @@ impl Container {
         self.signals.send(signal);
     }
 
-    /// How it stands, and a way to wait for change.
+    /// Returns the state, which can be awaited for changes.
     pub fn condition(&self) -> watch::Receiver<Condition> {
         self.condition.clone()
     }
@@ -105,7 +105,7 @@ pub fn named_pipe(path: &Path) -> io::Result<pipe::Sender> {
     pipe::OpenOptions::new().read_write(true).open_sender(path)
 }
 
-/// Output first: whoever sees the end has seen all of it.
+/// Publishes all output before the end, so that an observer of the end has seen all output.
 async fn finish(
     helper: Helper,
     output: &Output,

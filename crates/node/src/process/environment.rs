@@ -21,7 +21,7 @@ pub struct References {
     pub volumes: BTreeMap<String, Result<String, Unbound>>,
     /// The variables by which containers find Services.
     pub services: BTreeMap<String, String>,
-    /// What the node has: the limit of who has none.
+    /// The node's capacity, which is the limit of a container without one.
     pub capacity: Capacity,
 }
 
@@ -36,7 +36,7 @@ impl References {
     }
 }
 
-/// What a container refers to and does not find.
+/// A reference of a container to something that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReferenceError {
     /// A key of an object, or the object itself.
@@ -64,7 +64,7 @@ pub enum ReferenceError {
     Field(String),
 }
 
-/// The whole environment: what the node gives, then `envFrom`, then `env`, later ones winning.
+/// Returns the whole environment: the node's variables, then `envFrom`, then `env`. Later ones win.
 pub fn environment(
     pod: &Pod,
     container: &Container,

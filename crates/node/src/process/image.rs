@@ -20,11 +20,11 @@ pub struct ImageTable {
 pub struct Image {
     /// The image's name; `*` stands for any text.
     pub pattern: String,
-    /// How far the pods of the image are trusted. An entry that does not say is refused.
+    /// Trust in the pods of the image. An entry without it is refused.
     #[serde(default)]
     pub trust: Trust,
-    /// What the container's `command[0]`, its exec probes and `kubectl exec` may name, each with the program of this
-    /// host and the arguments that come before the container's own. None where the image has nothing to run.
+    /// Names that a container's `command[0]`, its exec probes and `kubectl exec` may use. Each has a program of this
+    /// host and the arguments that precede the container's own. Empty if the image has nothing to run.
     #[serde(default)]
     pub programs: BTreeMap<String, Vec<String>>,
     /// The program of a container without `command`: the image's entry point. Without one, the first of the arguments
@@ -43,7 +43,7 @@ pub struct Image {
     pub mounts: Vec<PathBuf>,
 }
 
-/// How far the pods of an image are trusted.
+/// Levels of trust in the pods of an image.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trust {
@@ -51,12 +51,12 @@ pub enum Trust {
     #[default]
     #[serde(skip)]
     Unstated,
-    /// As the user that runs the node: a program gets its arguments, input, environment and files from whoever may
-    /// create pods, and nothing keeps it from the host's files.
+    /// The pods have the rights of the user that runs the node. Everybody who may create pods chooses a program's
+    /// arguments, input, environment and files, and nothing keeps the program from the host's files.
     Host,
 }
 
-/// Why an image's container cannot be run.
+/// The reason why an image's container cannot run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImageError {
     /// The table is not of its form.
@@ -77,7 +77,7 @@ pub enum ImageError {
     Relative {
         /// The pattern of the entry.
         image: String,
-        /// What it names.
+        /// The program of the entry.
         program: String,
     },
     /// A program that the entry does not name.
@@ -85,9 +85,9 @@ pub enum ImageError {
     Program {
         /// The pattern of the entry.
         image: String,
-        /// What was asked for.
+        /// The requested program.
         program: String,
-        /// What it names.
+        /// The programs of the entry.
         known: String,
     },
     /// Neither the container nor the entry says what to run; in the words of container runtimes.

@@ -1,10 +1,10 @@
 //! The hidden, single-threaded helper under which a container's program runs (`setpoint container-init`).
 //!
-//! It exists because namespaces and parent-death signals belong to one process before it execs, and a running
-//! multi-threaded server cannot do that to a child without unsafe code. Its standard input is the control socket:
-//! one line of JSON ([`Launch`]) comes in, then one command a line; [`Report`] lines go out. When the socket closes,
-//! whoever held it is gone, and the program is killed with all that it left behind: no process outlives its node.
-//! Standard output and error are the program's own.
+//! It exists because namespaces and parent-death signals must be set up in a process before it execs. A running
+//! multi-threaded server cannot do that to a child without unsafe code. The helper's standard input is the control
+//! socket: one line of JSON ([`Launch`]) comes in, then one command per line; [`Report`] lines go out. When the
+//! socket closes, its owner is gone, and the helper kills the program and all its descendants: no process outlives
+//! its node. Standard output and error are the program's own.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -38,7 +38,7 @@ pub const EXEC_COMMAND: &str = "container-exec";
 /// Names the folder under which the container's mounts stand when the host allows no mount namespace.
 pub const ROOT_VARIABLE: &str = "SETPOINT_ROOT";
 
-/// What to run, and in which surroundings.
+/// The program to run, and its environment.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Launch {
     /// The program and its arguments.
@@ -47,7 +47,7 @@ pub struct Launch {
     pub environment: BTreeMap<String, String>,
     /// An empty folder of the container's own, for its view of the file system.
     pub root: PathBuf,
-    /// What it sees of the file system.
+    /// The program's view of the file system.
     pub view: View,
     /// A running container whose view of the file system to join instead of making one (`kubectl exec`).
     pub join: Option<i32>,
@@ -57,7 +57,7 @@ pub struct Launch {
     pub terminal: Option<PathBuf>,
 }
 
-/// What the helper says on its control socket, a line of JSON each.
+/// A message of the helper on its control socket, one line of JSON each.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Report {
@@ -80,7 +80,7 @@ pub enum Report {
     },
     /// It could not be started.
     Failed {
-        /// Why.
+        /// The cause.
         message: String,
     },
 }
@@ -124,7 +124,7 @@ fn run(control: &UnixStream) -> io::Result<()> {
 
 fn report(control: &mut impl Write, report: &Report) {
     let line = serde_json::to_string(report).expect("a report has a JSON form");
-    // Nobody reads any more: the socket's other end is gone, and reading it will say so.
+    // If the other end of the socket is gone, the next read reports it.
     let _ = writeln!(control, "{line}");
 }
 
@@ -150,7 +150,7 @@ fn start(control: &UnixStream) -> io::Result<(Child, bool)> {
     if let Some(folder) = &launch.view.directory {
         command.current_dir(folder);
     }
-    // What the program leaves behind becomes this process's child, so that it can be found and ended.
+    // Orphans of the program become children of this process, so that it can find and end them.
     prctl::set_child_subreaper(true)?;
     // Signals are blocked before the child exists, so that its end cannot be missed.
     child_ended()?;
@@ -219,8 +219,8 @@ fn watch(mut child: Child, control: &UnixStream) -> io::Result<Report> {
     }
 }
 
-/// Kills what the program left behind. All of it has this process for a parent by now, or will when its own parent
-/// is killed here.
+/// Kills the program's descendants. All of them are children of this process by now, or will be once their parent is
+/// killed here.
 fn end_orphans() {
     loop {
         let children = std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
@@ -241,7 +241,7 @@ fn obey(control: &UnixStream, program: Pid) -> io::Result<bool> {
     let text = String::from_utf8_lossy(line.as_deref().unwrap_or(b"signal 9")).into_owned();
     let signal = text.strip_prefix("signal ").and_then(|number| number.parse::<i32>().ok());
     if let Some(signal) = signal.and_then(|number| Signal::try_from(number).ok()) {
-        // A group that is gone is what the signal was for; one that is not yet made has its leader.
+        // A missing group was killed already. If the group does not exist yet, its leader does.
         if killpg(program, signal).is_err() {
             let _ = kill(program, signal);
         }
@@ -266,7 +266,7 @@ fn read_line(mut control: &UnixStream) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// What [`exec`] sets up before it becomes the program.
+/// The setup of [`exec`] before it becomes the program.
 #[derive(Clone, Debug, Default)]
 pub struct Exec {
     /// The terminal that the program gets.
@@ -297,7 +297,7 @@ fn prepare(exec: &Exec) -> io::Result<(Command, OwnedFd)> {
     let inherited = format!("/proc/self/fd/{}", exec.program);
     let file = nix::fcntl::open(inherited.as_str(), OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())?;
     nix::unistd::close(exec.program)?;
-    // By path, so that the standard library prepares signals as for any program; what it leads to is open already.
+    // By path, so that the standard library resets signals as for any program. The path leads to the open file.
     let mut command = Command::new(place::path_of(&file));
     command.arg0(name).args(arguments);
     if let Some(path) = &exec.terminal {

@@ -1,4 +1,5 @@
-//! What is in a PersistentVolume here: a folder, made for the first pod that uses it, that goes with the volume.
+//! PersistentVolumes of process pods. Each is a folder, made for the first pod that uses it and removed with the
+//! volume.
 
 use std::fs;
 use std::io;
@@ -10,12 +11,12 @@ use setpoint::{Action, Context, Controller, Error, Manager, Predicate, Reconcile
 
 use super::own_folder;
 
-/// Where the folders of all volumes are, given that of the node.
+/// Returns the folder that holds the folders of all volumes of `node`.
 fn home(node: &Path) -> PathBuf {
     node.join("volumes")
 }
 
-/// Where the folder of a volume is, given that of the node; none for a name that is no name of a folder.
+/// Returns the folder of a volume, or `None` if its name is not a valid folder name.
 pub fn folder(node: &Path, volume: &str) -> Option<PathBuf> {
     own_folder::is_name(volume).then(|| home(node).join(volume))
 }
@@ -37,7 +38,7 @@ pub fn claim_name(pod: &Pod, volume: &Volume) -> Option<String> {
     given.or_else(|| volume.ephemeral.as_ref().map(|_| made()))
 }
 
-/// Why a claim gives a pod no volume, in a kubelet's words.
+/// The reason why a claim gives a pod no volume, in a kubelet's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unbound {
     /// The claim names a volume, and the controller has not bound the two.
@@ -74,11 +75,11 @@ pub fn volume_name(claim: &PersistentVolumeClaim) -> Option<&str> {
     claim.spec.as_ref()?.volume_name.as_deref().filter(|name| !name.is_empty())
 }
 
-/// Checks that a claim's volume is the claim's. Whoever may create claims writes `spec.volumeName`; only the
-/// controller writes the phase and the volume's `claimRef`.
+/// Checks that a claim's volume belongs to the claim. Everybody who may create claims writes `spec.volumeName`. Only
+/// the controller writes the phase and the volume's `claimRef`.
 ///
 /// # Errors
-/// Why the pod may not use it.
+/// The reason why the pod may not use the volume.
 pub fn bound(
     claim: &PersistentVolumeClaim,
     name: &str,
@@ -113,7 +114,7 @@ pub fn owned(pod: &Pod, volume: &Volume, claim: &PersistentVolumeClaim) -> Resul
     }
 }
 
-/// Removes the folders of volumes that are gone, also of those that went while no node was here.
+/// Removes the folders of deleted volumes, also of those that were deleted while no node ran here.
 pub fn register(manager: &Manager, node: &Path) -> Result<(), SetupError> {
     let handle = Controller::for_kind::<PersistentVolume>(manager)
         .with_predicate(Predicate::new(|change| change.new.is_none()))

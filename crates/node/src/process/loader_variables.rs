@@ -124,8 +124,8 @@ pub fn loads_code(name: &str) -> bool {
     NAMES.contains(&name) || in_family && !HARMLESS.contains(&name)
 }
 
-/// Takes the pod's loader variables out of `environment`; one that the node gives itself keeps the node's value.
-/// Returns the names of those that the pod had set otherwise.
+/// Removes the pod's loader variables from `environment`. A variable in `given`, which the node sets itself, gets the
+/// node's value. Returns the names of the variables that the pod had set.
 pub fn remove(environment: &mut BTreeMap<String, String>, given: &[(String, String)]) -> Vec<String> {
     // With a `=` in its name a variable would arrive under another, shorter name.
     let is_wrong = |name: &str| loads_code(name) || name.is_empty() || name.contains(['=', '\0']);

@@ -1,7 +1,7 @@
 //! The places of the host over which no volume may be mounted.
 //!
-//! A pod's volume hides what the host has at its mount path. Over a program, a library or a loader's configuration it
-//! would choose what the table's programs execute.
+//! A pod's volume hides the host's files at its mount path. Over a program, a library or a loader's configuration,
+//! the volume would choose the code that the table's programs execute.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -13,7 +13,7 @@ use super::program;
 
 /// Trees in which programs, loaders and interpreters find code and its configuration. `/lib*` is one, too.
 const TREES: &[&str] = &["/bin", "/boot", "/dev", "/etc", "/proc", "/root", "/sbin", "/sys", "/usr"];
-/// Trees of added software: what the host has there stays, and other names below are free.
+/// Trees of added software: existing entries are protected, and other names below are free.
 const SOFTWARE: &[&str] = &["/gnu", "/nix", "/opt", "/run/current-system", "/snap"];
 /// Places inside the trees that hold no code: shared memory, and Kubernetes' own default for last words.
 const FREE: &[&str] = &["/dev/shm", "/dev/termination-log"];
@@ -136,7 +136,7 @@ pub fn normal(path: &Path) -> PathBuf {
 /// When the links lead nowhere.
 pub fn resolved(path: &Path) -> io::Result<PathBuf> {
     let target = normal(path);
-    // A link that leads nowhere counts as there: what it names would be made through it.
+    // A dangling link counts as existing: a mount would create its target through it.
     let is_there = |path: &&Path| path.symlink_metadata().is_ok();
     let known = target.ancestors().find(is_there).unwrap_or(Path::new("/"));
     let rest = target.strip_prefix(known).unwrap_or(Path::new(""));

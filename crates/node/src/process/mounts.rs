@@ -133,7 +133,7 @@ fn projection(
     Ok(files)
 }
 
-/// What the pod says of itself and of its containers' resources.
+/// Files of a downward API volume: fields of the pod, and resources of its containers.
 fn downward_files<'a>(
     pod: &Pod,
     items: impl Iterator<Item = &'a DownwardAPIVolumeFile>,
@@ -160,7 +160,7 @@ fn downward_files<'a>(
     Ok(files)
 }
 
-/// All keys, or those that `items` picks, at the paths that they name.
+/// Returns all keys, or the keys that `items` picks, at the paths that `items` names.
 fn select(
     kind: &'static str,
     name: &str,
@@ -191,10 +191,10 @@ fn select(
     Ok(files)
 }
 
-/// Where a container's volumes are mounted. `folder_of` gives the folder of a volume by its name.
+/// Returns the mounts of a container's volumes. `folder_of` gives the folder of a volume by its name.
 ///
 /// # Errors
-/// When a `subPath` cannot be one, in a kubelet's words.
+/// An invalid `subPath`, in a kubelet's words.
 pub fn mounts(
     spec: &PodSpec,
     container: &Container,
@@ -215,7 +215,8 @@ pub fn mounts(
             sub_path: sub_path(mount, variables)?,
             make_missing: !ours,
             target: PathBuf::from(&mount.mount_path),
-            // As with a kubelet: a program that writes where the node writes would decide what the node overwrites.
+            // As in a kubelet: a program that writes where the node writes would decide which files the node
+            // overwrites.
             read_only: ours || mount.read_only == Some(true),
         });
     }

@@ -1,4 +1,4 @@
-//! What a container prints: into its log, and to who is attached.
+//! A container's output: it goes to its log and to attached clients.
 
 use std::io;
 
@@ -14,7 +14,7 @@ use crate::log::{Log, Origin};
 const LIVE: usize = 256;
 const PIECE_BYTES: usize = 16 * 1024;
 
-/// Where a container's output goes. Clones are the same.
+/// The destination of a container's output. Clones share it.
 #[derive(Clone)]
 pub struct Output {
     log: Log,
@@ -28,7 +28,7 @@ impl Output {
         Output { log, live: broadcast::Sender::new(LIVE), clock }
     }
 
-    /// What comes from now on.
+    /// Returns a receiver of all later output.
     pub fn follow(&self) -> broadcast::Receiver<(Origin, Bytes)> {
         self.live.subscribe()
     }

@@ -1,7 +1,8 @@
-//! Files and folders reached by descriptor: below a folder, and through no link that leads out of it.
+//! Opens files and folders by descriptor, below a folder, and through no link that leads out of it.
 //!
-//! A program may replace a part of a path by a symbolic link at any moment. A path that was checked and is then
-//! resolved anew leads wherever the link says (CVE-2017-1002101, CVE-2021-25741), so what was opened is what is used.
+//! A program may replace a part of a path by a symbolic link at any moment. A path that is checked and then resolved
+//! again leads wherever the link says (CVE-2017-1002101, CVE-2021-25741). The node therefore uses the descriptor that
+//! it opened.
 
 use std::ffi::OsStr;
 use std::io;
@@ -74,10 +75,10 @@ pub fn make_beneath(folder: &impl AsFd, path: &Path) -> io::Result<OwnedFd> {
     Ok(here)
 }
 
-/// Opens the place at `path` below `folder` through no link at all, making what is missing of it.
+/// Opens the place at `path` below `folder`, without following any link, and creates missing parts.
 ///
 /// # Errors
-/// When a part of the path is a link, or cannot be made.
+/// When a part of the path is a link, or cannot be created.
 pub fn make_place(folder: &impl AsFd, path: &Path, kind: Kind) -> io::Result<OwnedFd> {
     let mut here = folder.as_fd().try_clone_to_owned()?;
     let mut parts = parts(path).peekable();
@@ -112,7 +113,7 @@ fn open_part(folder: &OwnedFd, part: &OsStr, kind: Kind) -> nix::Result<OwnedFd>
 
 fn make_folder(folder: &OwnedFd, name: &OsStr) -> io::Result<()> {
     match mkdirat(folder, name, FOLDER_MODE) {
-        // Somebody else made it, or it is a link that leads nowhere: opening it decides.
+        // Another process created it, or it is a dangling link. Opening it decides.
         Ok(()) | Err(Errno::EEXIST) => Ok(()),
         Err(error) => Err(error.into()),
     }
@@ -145,7 +146,7 @@ pub fn kind(found: &OwnedFd) -> io::Result<Kind> {
     Ok(if file_type(found)? == SFlag::S_IFDIR { Kind::Folder } else { Kind::File })
 }
 
-/// A path that leads to what is open, whatever became of its name.
+/// Returns a path that leads to the open file, whatever became of its name.
 pub fn path_of(found: &OwnedFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", found.as_raw_fd()))
 }

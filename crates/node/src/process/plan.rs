@@ -1,4 +1,4 @@
-//! What a process pod's node should do now: pure, from the pod and what is known of its containers' runs.
+//! Decides the next actions for a process pod: pure, from the pod and its containers' runs.
 
 use std::collections::BTreeMap;
 
@@ -12,20 +12,20 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use crate::simulated::{back_off_message, restart_pause, restarts};
 use crate::status::{self, Addresses};
 
-/// What is known of one container's runs.
+/// The runs of one container, as far as they are known.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Runs {
     /// The present run.
     pub run: Run,
     /// Runs after the first.
     pub restarts: i32,
-    /// How the run before ended.
+    /// The end of the previous run.
     pub last: Option<ContainerStateTerminated>,
     /// Whether its readiness probe, or being started where it has none, says ready.
     pub ready: bool,
     /// Whether its startup probe has passed, or it has none.
     pub started: bool,
-    /// Restarts since it last ran for long, while this node has watched: what the pause before the next grows with.
+    /// Restarts since the container last ran for long, while this node has watched. The back-off grows with them.
     pub failures: i32,
     /// Its image is not in the table: nothing runs behind it.
     pub simulated: bool,
@@ -45,7 +45,7 @@ pub enum Run {
     Refused {
         /// The reason word in its status.
         reason: String,
-        /// What is wrong.
+        /// A description of the problem.
         message: String,
         /// When that was found.
         at: Timestamp,
@@ -59,10 +59,10 @@ pub enum Run {
     Ended(ContainerStateTerminated),
 }
 
-/// What to do.
+/// The next actions for a process pod.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProcessPlan {
-    /// The status to write, where it differs from what is stored.
+    /// The status to write, if it differs from the stored one.
     pub status: Option<PodStatus>,
     /// The containers to start, the next run of each.
     pub start: Vec<String>,
@@ -125,7 +125,7 @@ fn initialise(
             Run::Ended(_) if spec.restart_policy.as_deref() == Some("Never") && !sidecar => {
                 return Some(false);
             }
-            // A sidecar only has to have started, and keeps nobody waiting when it starts again.
+            // A sidecar only has to have started. A restart of it delays no other container.
             Run::Running { .. } if sidecar && known.started => {}
             Run::Ended(_) if sidecar && known.restarts > 0 => advance(spec, container, runs, now, plan),
             _ => {
@@ -155,7 +155,7 @@ fn starts_again(spec: &PodSpec, container: &Container, known: &Runs, end: &Conta
     restarts(spec, end.exit_code)
 }
 
-/// How long after a refusal the same is tried again.
+/// Pause before a refused action is tried again.
 const REFUSED_PAUSE: SignedDuration = SignedDuration::from_secs(5);
 
 /// Starts a container that should run and does not.

@@ -1,4 +1,4 @@
-//! The process pods of this process: their running containers, what is known of them, and how each is stopped.
+//! The process pods of this process: their running containers, the runs known of each, and how each is stopped.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -37,7 +37,7 @@ pub const WAKES: usize = 1024;
 /// A container that ran this long is started again at once when it ends, as if it had never failed.
 const FORGIVEN_AFTER: SignedDuration = SignedDuration::from_secs(600);
 
-/// Why a container ends whose image became another.
+/// The reason for which a container with a changed image ends.
 const REDEFINED: &str = "definition changed";
 
 const SIGTERM: i32 = 15;
@@ -56,13 +56,13 @@ struct Shared {
     pods: Mutex<BTreeMap<Key, Entry>>,
     /// Nothing starts any more.
     stopping: AtomicBool,
-    /// Counts ends of containers, for who waits for the last.
+    /// Counts ends of containers, so that a task can wait for the last one.
     ended: watch::Sender<u64>,
     /// Tells the input pipes of exec sessions apart.
     sessions: AtomicU64,
 }
 
-/// How long containers may take to end when the node stops; what is left then ends with its control socket.
+/// Time that containers have to end when the node stops. The rest end when their control sockets close.
 const STOP_WITHIN: Duration = Duration::from_secs(2);
 
 /// One pod.
@@ -83,21 +83,21 @@ struct Logs {
     previous: Option<Log>,
 }
 
-/// What is needed to start one run of a container.
+/// Inputs for the start of one run of a container.
 pub struct Start {
     /// The container's name.
     pub name: String,
     /// Its image.
     pub image: String,
-    /// What runs.
+    /// The program to run.
     pub what: StartWhat,
 }
 
-/// What a new run of a container is.
+/// The program of a new run.
 pub enum StartWhat {
     /// A program of this host.
     Process {
-        /// What the helper is told; its root is chosen here.
+        /// The message for the helper. Its root is chosen here.
         launch: Box<Launch>,
         /// Its input; the place of its pipe is chosen here.
         input: Input,
@@ -111,7 +111,7 @@ pub enum StartWhat {
 }
 
 impl ProcessPods {
-    /// None yet. `wake` is told when a pod should be looked at again.
+    /// Creates an empty set of pods. `wake` is notified when a pod should be looked at again.
     pub fn new(
         (folder, helper): (PathBuf, PathBuf),
         clock: Clock,
@@ -131,7 +131,7 @@ impl ProcessPods {
         }))
     }
 
-    /// Kills every container when the node is told to stop, and waits for their ends.
+    /// Kills every container when `stop` is cancelled, and waits for their ends.
     pub(crate) async fn stop_with(self, stop: CancellationToken) {
         stop.cancelled().await;
         self.0.stopping.store(true, Ordering::Release);
@@ -147,12 +147,12 @@ impl ProcessPods {
         self.0.pods.lock().expect("no holder of this lock panics")
     }
 
-    /// Where a pod's files are.
+    /// Returns the folder of a pod's files.
     pub fn folder(&self, uid: &str) -> PathBuf {
         self.0.folder.join("pods").join(uid)
     }
 
-    /// Where the files of a PersistentVolume are.
+    /// Returns the folder of a PersistentVolume's files.
     pub fn volume_folder(&self, volume: &str) -> Option<PathBuf> {
         lasting::folder(&self.0.folder, volume)
     }
@@ -188,7 +188,7 @@ impl ProcessPods {
         entry.references = references;
     }
 
-    /// What is known of a pod's containers.
+    /// Returns the known runs of a pod's containers.
     pub fn runs(&self, key: &Key) -> BTreeMap<String, Runs> {
         self.pods().get(key).map(|entry| entry.runs.clone()).unwrap_or_default()
     }
@@ -254,7 +254,7 @@ impl ProcessPods {
         Ok(())
     }
 
-    /// Tells every container to stop, and kills what is left when the grace period is over. True when none runs.
+    /// Asks every container to stop, or kills them if `kill` is set. Returns true if none runs.
     pub fn stop(&self, key: &Key, kill: bool) -> bool {
         let mut pods = self.pods();
         let Some(entry) = pods.get_mut(key) else { return true };
@@ -339,7 +339,7 @@ impl ProcessPods {
     /// Forgets a pod: what still runs is killed, and its files go.
     pub fn forget(&self, key: &Key) {
         let Some(entry) = self.pods().remove(key) else { return };
-        // What cannot be removed now is found at the next start.
+        // A folder that cannot be removed now is found at the next start.
         let _ = std::fs::remove_dir_all(self.folder(&entry.uid));
     }
 
@@ -355,7 +355,7 @@ impl ProcessPods {
         if previous { logs.previous.clone() } else { logs.current.clone() }
     }
 
-    /// What runs a command beside a container's program; none where that does not run.
+    /// Returns the program that runs a command beside a container's program, or `None` if the container does not run.
     pub fn exec(&self, key: &Key, name: &str, command: Vec<String>) -> Option<ExecCommand> {
         let pods = self.pods();
         let entry = pods.get(key)?;
@@ -386,7 +386,7 @@ impl ProcessPods {
         })
     }
 
-    /// Where the pod's processes listen.
+    /// Returns the addresses on which the pod's processes listen.
     pub fn ports(&self, key: &Key) -> Option<PodPorts> {
         self.pods().get(key).map(|entry| entry.ports.clone())
     }
@@ -426,7 +426,7 @@ impl ProcessPods {
     }
 }
 
-/// What the stored status tells of runs before this process: a container that ran then does not run now.
+/// Derives runs before this process from the stored status: a container that ran then does not run now.
 fn runs_of(pod: &Pod) -> BTreeMap<String, Runs> {
     let status = pod.status.clone().unwrap_or_default();
     let statuses = status
@@ -472,7 +472,7 @@ impl Running {
 }
 
 impl Runs {
-    /// As it stands when the next run begins.
+    /// Returns the runs at the start of the next run.
     fn again(mut self, now: Timestamp) -> Runs {
         if let Run::Ended(end) = &self.run {
             let began = end.started_at.as_ref().map_or(now, |time| time.0);
@@ -487,9 +487,9 @@ impl Runs {
     }
 }
 
-/// When a pod that was told to stop is killed.
+/// Returns the time at which a pod that was asked to stop is killed.
 pub fn deadline(pod: &Pod) -> Option<Timestamp> {
     let at = pod.metadata.deletion_timestamp.as_ref()?.0;
-    // The stored time is in whole seconds, cut: nobody gets less than the grace period.
+    // The stored time is truncated to whole seconds. No pod gets less than the grace period.
     Some(at.checked_add(SignedDuration::from_secs(1)).unwrap_or(at))
 }

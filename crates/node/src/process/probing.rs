@@ -23,7 +23,7 @@ pub struct Probes {
     pub readiness: Option<Schedule>,
     /// Restarts it.
     pub liveness: Option<Schedule>,
-    /// How long the container may take to stop when a probe ends it, where the probe does not say.
+    /// Grace period of the container when a probe ends it, unless the probe has its own.
     pub grace: Duration,
 }
 
@@ -57,7 +57,7 @@ impl Prober {
         let mut eager = Some(EAGER);
         loop {
             turns.next(eager).await;
-            // What a kubelet would not have asked yet is no news.
+            // A kubelet would not have probed yet, so this result is not reported.
             let silent = eager.is_some_and(|pause| pause < schedule.period);
             let answer = self.ask(schedule, "Readiness", silent).await;
             let changed = answer.is_some_and(|it| verdict.take(it, schedule));
@@ -136,17 +136,17 @@ impl Prober {
         })?;
         match (status["status"].as_str(), status["reason"].as_str()) {
             (Some("Success"), _) => Ok(()),
-            // What the program said of it, as a kubelet tells it.
+            // The program's output, which a kubelet reports too.
             (_, Some("NonZeroExitCode")) => Err(output),
             _ => Err(status["message"].as_str().unwrap_or_default().to_owned()),
         }
     }
 }
 
-/// How much of a probe's output is told; the rest is read and dropped.
+/// Bytes of a probe's output that are reported. The rest is read and dropped.
 const OUTPUT_BYTES: usize = 10 * 1024;
 
-/// What a program says until its end.
+/// Collects a program's output until its end.
 async fn gather(mut pieces: mpsc::Receiver<Bytes>) -> String {
     let mut output = Vec::new();
     while let Some(piece) = pieces.recv().await {
@@ -156,7 +156,7 @@ async fn gather(mut pieces: mpsc::Receiver<Bytes>) -> String {
     String::from_utf8_lossy(&output).into_owned()
 }
 
-/// How soon a container that has never been ready is asked again; doubles up to the probe's own period.
+/// First pause between probes of a container that has never been ready. It doubles up to the probe's own period.
 const EAGER: Duration = Duration::from_millis(50);
 
 struct Turns {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 
-/// Where a program is looked for that the table names without a folder, and the `PATH` of every container.
+/// Search path for programs that the table names without a folder, and the `PATH` of every container.
 pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// The kernel reads this much of a script's first line.
 const LINE_BYTES: u64 = 256;
@@ -26,11 +26,11 @@ pub struct Program {
 }
 
 impl Program {
-    /// Opens what a command line names. A script's interpreter is opened in its place and is told the script's path,
-    /// as the kernel does it: run by descriptor, a script would see `/dev/fd/N` as its own name.
+    /// Opens the program of a command line. For a script, opens its interpreter and passes the script's path, as the
+    /// kernel does: executed by descriptor, a script would see `/dev/fd/N` as its own name.
     ///
     /// # Errors
-    /// When the program or an interpreter of it is no file that can be opened.
+    /// When the program or its interpreter is not a file that can be opened.
     pub fn open(command: &[String]) -> io::Result<Program> {
         let Some((name, rest)) = command.split_first() else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "no program to run"));

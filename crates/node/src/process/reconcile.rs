@@ -43,7 +43,7 @@ pub fn is_process(pod: &Pod, images: &ImageTable) -> bool {
     containers.filter_map(|container| container.image.as_deref()).any(|image| images.find(image).is_some())
 }
 
-/// What one look needs beside the pod.
+/// The inputs of one reconcile of a pod, beside the pod.
 pub struct Look<'a> {
     /// The process pods.
     pub pods: &'a ProcessPods,
@@ -51,7 +51,7 @@ pub struct Look<'a> {
     pub options: &'a NodeOptions,
     /// The addresses that the pod has in the cluster.
     pub addresses: &'a Addresses,
-    /// What its simulated containers do.
+    /// Behaviour of the pod's simulated containers.
     pub script: Script,
     /// The time.
     pub now: Timestamp,
@@ -64,7 +64,7 @@ impl Look<'_> {
             return Ok(self.terminate(key, pod));
         }
         if is_finished(pod) {
-            // What still runs (sidecars) ends with the others.
+            // Containers that still run (sidecars) end with the others.
             self.pods.stop(key, true);
             return Ok(Plan::default());
         }
@@ -87,7 +87,7 @@ impl Look<'_> {
                 ..plan(pod, &self.pods.runs(key), self.addresses, self.now)
             };
         }
-        // What a volume needs wakes the pod when it comes; what the disk refuses does not.
+        // The arrival of a missing object wakes the pod. A disk error does not, so look again after a pause.
         let unmounted = (!ready).then(|| self.now + jiff::SignedDuration::from_secs(10));
         let again_at = planned.again_at.into_iter().chain(renew_at).chain(unmounted).min();
         Ok(Plan { status: planned.status, again_at, ..Plan::default() })
@@ -147,7 +147,7 @@ impl Look<'_> {
         Ok(())
     }
 
-    /// Where the pod's programs will listen.
+    /// Returns the addresses on which the pod's programs will listen.
     fn ports(&self, pod: &Pod) -> std::io::Result<PodPorts> {
         let spec = pod.spec.clone().unwrap_or_default();
         if spec.host_network == Some(true) {
@@ -295,7 +295,7 @@ impl Look<'_> {
         Ok(StartWhat::Process { launch: Box::new(launch), input, probes, message })
     }
 
-    /// What a container sees of the file system.
+    /// Returns a container's view of the file system.
     fn view(
         &self,
         pod: &Pod,
@@ -334,7 +334,7 @@ impl Look<'_> {
         }
     }
 
-    /// What every container's environment begins with.
+    /// Variables that precede every container's own environment.
     fn given(&self, pod: &Pod, references: &References) -> Vec<(String, String)> {
         let mut given: Vec<(String, String)> =
             references.services.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
@@ -401,7 +401,7 @@ fn renewal(token: &str, seconds: i64) -> Option<Timestamp> {
     Timestamp::from_second(super::environment::token_expiry(token)? - seconds / 5).ok()
 }
 
-/// Where a container's last words will be, in an empty file.
+/// Creates an empty file for a container's termination message, and returns its location.
 fn message_of(container: &Container, folder: &Path) -> Message {
     let place = folder.join("containers").join(&container.name);
     let file = place.join("termination-log");
@@ -415,7 +415,7 @@ fn is_finished(pod: &Pod) -> bool {
     matches!(phase, Some("Succeeded" | "Failed"))
 }
 
-/// How long a pod's containers may take to stop.
+/// Returns the grace period of a pod's containers.
 fn grace(pod: &Pod) -> Duration {
     let seconds = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
     Duration::from_secs(seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(30))

@@ -29,14 +29,14 @@ pub struct Mount {
     pub sub_path: PathBuf,
     /// Whether a part that is missing is made as a folder.
     pub make_missing: bool,
-    /// Where the container sees it.
+    /// The path in the container.
     pub target: PathBuf,
     /// Whether the container may not write there.
     pub read_only: bool,
 }
 
 impl Mount {
-    /// Opens what is mounted, which lies in the volume whatever links the volume holds.
+    /// Opens the mount's source, which lies in the volume whatever links the volume holds.
     fn open(&self) -> io::Result<OwnedFd> {
         let volume = open_path(&self.volume)?;
         if self.sub_path.as_os_str().is_empty() {
@@ -59,7 +59,7 @@ impl Mount {
 pub struct View {
     /// The mounts, by place.
     pub mounts: Vec<Mount>,
-    /// Where nothing may be mounted.
+    /// Places where nothing may be mounted.
     pub guard: MountGuard,
     /// The working folder, as the container sees it.
     pub directory: Option<PathBuf>,
@@ -131,7 +131,7 @@ fn bind_volume(top: &impl AsFd, volume: &Mount) -> io::Result<()> {
     let target = make_place(top, &volume.target, kind).map_err(describe)?;
     bind(&path_of(&source), &path_of(&target)).map_err(describe)?;
     if volume.read_only {
-        // Opened again: the descriptor from before leads to what the mount hides.
+        // Open it again: the earlier descriptor leads to the folder under the mount.
         let target = make_place(top, &volume.target, kind).map_err(describe)?;
         let flags = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY;
         mount(NONE, &path_of(&target), NONE, flags | kept_flags(&path_of(&target))?, NONE)?;
@@ -161,7 +161,7 @@ fn new_namespace() -> io::Result<bool> {
     Ok(true)
 }
 
-/// What a mount already is: in a user namespace these may be kept and not taken away.
+/// Returns the flags that a mount has already. In a user namespace these may be kept, but not removed.
 fn kept_flags(target: &Path) -> io::Result<MsFlags> {
     let now = statvfs(target)?.flags();
     let pairs = [

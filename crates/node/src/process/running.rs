@@ -23,7 +23,7 @@ use crate::log::Log;
 const MESSAGE_BYTES: u64 = 4096;
 /// The end of the log that stands in for a missing message.
 const FALLBACK_BYTES: usize = 2048;
-/// As much of the file is read for it: a line may have 16 KiB, and each has a time before it.
+/// Bytes of the log that are read for the fallback. A line may have 16 KiB, and each has a time before it.
 const FALLBACK_READ_BYTES: u64 = 64 * 1024;
 const FALLBACK_LINES: usize = 80;
 
@@ -40,7 +40,7 @@ pub(super) enum What {
     Simulated,
 }
 
-/// Where a container's last words are.
+/// The location of a container's termination message.
 #[derive(Clone, Debug, Default)]
 pub struct Message {
     /// The file that it may write, on the host.
@@ -100,7 +100,7 @@ impl Watch {
     }
 }
 
-/// How a run ended, for the pod's status.
+/// Returns the end of a run in the form of the pod's status.
 pub(super) fn terminated(
     end: &End,
     words: Option<String>,

@@ -1,4 +1,4 @@
-//! The variables by which containers find Services: one host and port each, and those that docker's links once made.
+//! Variables by which containers find Services: one host and port each, and the variables of docker's old links.
 
 use std::collections::BTreeMap;
 

@@ -14,7 +14,7 @@ use super::init::{INIT_COMMAND, Launch, Report, signal_line};
 /// Signals under way to a helper; more wait for the helper to read, which it does at once.
 const SIGNALS: usize = 16;
 
-/// How a program stands.
+/// The state of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
     /// The helper has not reported yet.
@@ -28,14 +28,14 @@ pub enum Condition {
     Ended(End),
 }
 
-/// How a program ended.
+/// The end of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct End {
     /// The exit code; 128 and the signal's number for a signal.
     pub code: i32,
     /// The signal that ended it.
     pub signal: Option<i32>,
-    /// Why it never ran.
+    /// The reason, if the program never ran.
     pub message: Option<String>,
 }
 
@@ -53,7 +53,7 @@ pub struct Signals(mpsc::Sender<i32>);
 impl Signals {
     /// Sends one.
     pub fn send(&self, signal: i32) {
-        // A full channel holds signals of the same kind already; a closed one has nobody left to signal.
+        // A full channel holds signals of the same kind already. A closed channel has no program to signal.
         let _ = self.0.try_send(signal);
     }
 }
@@ -78,7 +78,7 @@ pub struct Helper {
     signals: mpsc::Receiver<i32>,
 }
 
-/// Starts the helper with what it is to run.
+/// Starts the helper and passes it `launch`.
 pub fn start(helper: &Path, launch: &Launch) -> io::Result<Supervised> {
     let (near, far) = std::os::unix::net::UnixStream::pair()?;
     near.set_nonblocking(true)?;
@@ -104,7 +104,7 @@ pub fn start(helper: &Path, launch: &Launch) -> io::Result<Supervised> {
 }
 
 impl Helper {
-    /// Tells it what to run, passes signals on, and says how the program ended. The start is told to `report`.
+    /// Passes the launch and later signals to the helper, and returns the program's end. Sends the start to `report`.
     pub async fn watch(self, report: &watch::Sender<Condition>) -> End {
         let Helper { mut child, control, launch, mut signals } = self;
         let (read, mut write) = control.into_split();
@@ -132,7 +132,7 @@ impl Helper {
                 signal = signals.recv(), if signalled => match signal {
                     // A helper that is gone shows in its reports.
                     Some(signal) => drop(write.write_all(signal_line(signal).as_bytes()).await),
-                    // Nobody holds the program any more.
+                    // The owner of the program is gone.
                     None => {
                         signalled = false;
                         let _ = write.shutdown().await;

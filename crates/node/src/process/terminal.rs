@@ -43,13 +43,13 @@ impl Terminal {
         &self.path
     }
 
-    /// What the program printed; nothing when it and all its children are gone.
+    /// Reads the program's output. Returns 0 when the program and all its children are gone.
     pub async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             self.output.readable().await?;
             match self.output.try_read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // The kernel's way to say that nobody holds the other end.
+                // The kernel returns this error when no process has the other end open.
                 Err(error) if error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => {
                     return Ok(0);
                 }
@@ -77,7 +77,7 @@ impl Terminal {
         drop(rustix::fs::open(&self.path, flags, rustix::fs::Mode::empty()));
     }
 
-    /// Sets the window's size; the program is told by SIGWINCH.
+    /// Sets the window's size. The program gets a SIGWINCH.
     pub fn resize(&self, size: Size) {
         let size = Winsize { ws_row: size.height, ws_col: size.width, ws_xpixel: 0, ws_ypixel: 0 };
         // A terminal that is gone needs no size.

@@ -15,7 +15,7 @@ pub type Files = BTreeMap<String, File>;
 /// One file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File {
-    /// What is in it.
+    /// The file's bytes.
     pub content: Vec<u8>,
     /// Its permission bits.
     pub mode: u32,
@@ -31,7 +31,7 @@ pub fn write(folder: &Path, files: &Files) -> io::Result<bool> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{path:?} leaves the volume")));
     }
     let current = fs::read_link(folder.join(CURRENT)).ok();
-    // Where no mount namespace keeps it out, a program may have written here: nothing outside counts as a generation.
+    // Without a mount namespace, a program may have written here. Only a link to a generation counts.
     let current = current.filter(|current| current.to_str().is_some_and(is_generation));
     if let Some(current) = &current
         && read(&folder.join(current), files).is_some_and(|read| read == *files)

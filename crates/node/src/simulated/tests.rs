@@ -23,7 +23,7 @@ fn addresses() -> Addresses {
     Addresses { host: "10.0.0.1".into(), pod: "10.244.0.5".into() }
 }
 
-/// Plans at `now`, stores what was planned, and gives the plan.
+/// Plans at `now`, stores the planned status, and returns the plan.
 fn step(pod: &mut Pod, script: &Script, now: Timestamp) -> Plan {
     let plan = plan(pod, script, &addresses(), now);
     if let Some(status) = &plan.status {
@@ -67,7 +67,7 @@ fn delays_are_kept() {
         (up, status.host_ip.is_some(), status.pod_ip.is_some())
     };
     assert_eq!(sandbox(&pod), (false, true, false), "it has no address of its own before its sandbox is up");
-    // As servers store it.
+    // The form in which servers store it.
     pod.status.as_mut().unwrap().container_statuses.as_mut().unwrap()[0].last_state =
         Some(Default::default());
     assert_eq!(step(&mut pod, &script, at(1)).status, None, "nothing happened");

@@ -32,7 +32,7 @@ pub struct Connection {
 
 /// One stream that the client opened.
 pub struct Stream {
-    /// What the client said it is for.
+    /// The headers that describe the stream's purpose.
     pub headers: Headers,
     /// The client's bytes.
     pub reader: StreamReader,

@@ -69,7 +69,7 @@ const COUNTED: &[&str] = &[
     "origin",
 ];
 
-/// What follows them, run together.
+/// The words that follow them, run together.
 const PLAIN: &[&str] = &[
     "100",
     "101",

@@ -23,7 +23,7 @@ const GOAWAY: u16 = 7;
 const HEADERS: u16 = 8;
 const WINDOW_UPDATE: u16 = 9;
 
-/// Why a connection cannot go on.
+/// The reason why a connection cannot go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpdyError {
     /// Longer than this side accepts.
@@ -49,7 +49,7 @@ pub enum Frame {
         stream: StreamId,
         /// The sender will send nothing on it.
         fin: bool,
-        /// What it is for.
+        /// The headers that describe the stream's purpose.
         headers: Headers,
     },
     /// Accepts a stream.
@@ -74,7 +74,7 @@ pub enum Frame {
     RstStream {
         /// The stream.
         stream: StreamId,
-        /// Why, as a status code of the protocol.
+        /// The cause, as a status code of the protocol.
         status: u32,
     },
     /// Asks for, or is, an echo.
@@ -86,7 +86,7 @@ pub enum Frame {
     GoAway {
         /// The last stream that was taken.
         last_stream: StreamId,
-        /// Why.
+        /// The cause, as a status code of the protocol.
         status: u32,
     },
     /// More headers.

@@ -120,7 +120,7 @@ impl Node {
     }
 }
 
-/// Every path, and one that is none: who is not admitted learns nothing of them.
+/// Every path, and one that does not exist: a client that is not admitted cannot tell them apart.
 const PATHS: [&str; 7] = [
     "/pods",
     "/healthz",

@@ -28,7 +28,7 @@ async fn listen() -> (TcpListener, u16) {
     (listener, port)
 }
 
-/// A web server, over TLS with a certificate that nobody knows where asked; ends with the set.
+/// A web server, optionally over TLS with an unknown certificate. Ends with the set.
 async fn web(tls: bool) -> (u16, JoinSet<()>) {
     let (listener, port) = listen().await;
     let mut server = JoinSet::new();
