@@ -24,7 +24,7 @@ pub fn children_informer<K: Kind>(manager: &Manager) -> SharedInformer {
     informer
 }
 
-/// What orphans of a namespace are found under; no uid has a slash.
+/// Index value under which the orphans of a namespace are found. It cannot collide, because no uid has a slash.
 fn orphans_of(namespace: &str) -> String {
     format!("{namespace}/")
 }
@@ -68,7 +68,7 @@ pub async fn claim<O: Kind, K: Kind>(
     claim_with::<O, K>(client, owner, candidates, None).await
 }
 
-/// As [`claim`], and whoever is adopted gets a finalizer in the same write, which goes with the release.
+/// Like [`claim`], but an adopted child gets a finalizer in the same write. The release removes the finalizer.
 pub async fn claim_tracked<O: Kind, K: Kind>(
     client: &Client,
     owner: &Owner<'_>,

@@ -11,11 +11,11 @@ pub struct Claimant<'a> {
     pub uid: &'a str,
     /// An owner on its way out neither adopts nor releases.
     pub deleting: bool,
-    /// What the owner selects.
+    /// The owner's selector.
     pub selector: &'a LabelSelector,
 }
 
-/// What to do about one child.
+/// The action for one child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claim {
     /// Not ours.

@@ -20,7 +20,7 @@ impl ServerResource {
     }
 }
 
-/// What was found. Groups whose server does not answer are named, and the rest still counts.
+/// The discovered kinds. The result names groups whose server does not answer, and contains the rest.
 #[derive(Debug, Default)]
 pub struct Discovered {
     pub resources: Vec<ServerResource>,

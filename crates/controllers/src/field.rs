@@ -92,7 +92,7 @@ pub fn endpoints_mut(slice: &mut EndpointSlice) -> &mut Vec<Endpoint> {
     slice.endpoints.value_mut()
 }
 
-/// What the conditions of Deployments and ReplicaSets have in common.
+/// The common fields of Deployment and ReplicaSet conditions.
 pub trait Condition {
     /// The type.
     fn kind(&self) -> &str;

@@ -1,4 +1,4 @@
-//! The revisions of a template: what was asked for before, as ControllerRevisions.
+//! Revisions of a template, kept as ControllerRevisions.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub fn name(revision: &ControllerRevision) -> &str {
     revision.metadata.name.as_deref().unwrap_or_default()
 }
 
-/// What a revision keeps.
+/// Returns the template that a revision keeps.
 pub fn data(revision: &ControllerRevision) -> Option<&Value> {
     Field::<RawExtension>::value(&revision.data).map(|data| &data.0)
 }
@@ -53,7 +53,7 @@ pub fn next_number(revisions: &[Arc<ControllerRevision>]) -> i64 {
     revisions.last().map_or(1, |last| number(last) + 1)
 }
 
-/// The short name of what a revision keeps: kube-controller-manager's, as long as both read the same JSON.
+/// Returns the short hash of a revision's data. It equals kube-controller-manager's if both read the same JSON.
 pub fn hash(data: &Value, collision_count: Option<i32>) -> String {
     let mut hash = as_go_writes(&data.to_string()).bytes().fold(FNV_OFFSET, step);
     if let Some(count) = collision_count {
@@ -78,7 +78,7 @@ pub fn revision_name(owner: &str, hash: &str) -> String {
     format!("{prefix}-{hash}")
 }
 
-/// A revision that nobody has created yet.
+/// Returns a revision that is not created yet.
 pub fn candidate(
     owner: &ObjectMeta,
     reference: &OwnerReference,
@@ -165,7 +165,7 @@ pub async fn renumber(
     client.patch::<ControllerRevision>(key, &patch).await.map(Arc::new)
 }
 
-/// Which revisions, oldest first, are more than the limit allows; those that `live` names do not count.
+/// Returns the revisions beyond the limit, oldest first. Revisions in `live` do not count.
 pub fn surplus(
     revisions: &[Arc<ControllerRevision>],
     live: impl Fn(&str) -> bool,
@@ -178,7 +178,7 @@ pub fn surplus(
     history.into_iter().take(count).collect()
 }
 
-/// Deletes revisions that nobody needs.
+/// Deletes unused revisions.
 pub async fn delete(client: &Client, revisions: &[&ControllerRevision]) -> Result<(), ClientError> {
     for revision in revisions {
         let options = DeleteOptions::default().uid(revision.metadata.uid.clone().unwrap_or_default());

@@ -1,10 +1,10 @@
-//! The built-in controllers and the scheduler: one folder a controller, each a pure plan and a thin reconcile, on the
-//! public API of `setpoint` only.
+//! The built-in controllers and the scheduler. Each has a folder with a pure plan and a thin reconcile, and uses only
+//! the public API of `setpoint`.
 //!
 //! [`register`] adds them to a [`Manager`](setpoint::Manager): in process beside an API server, or alone against any
 //! Kubernetes.
 //!
-//! | name | what it keeps |
+//! | name | subject |
 //! |---|---|
 //! | `deployment` | Deployments' ReplicaSets: rollouts, scaling, history |
 //! | `replicaset` | ReplicaSets' pods |
@@ -12,24 +12,24 @@
 //! | `daemonset` | DaemonSets' pods, one on each node that should have one: rollouts, history |
 //! | `job` | Jobs' pods: parallel, indexed, counted once |
 //! | `cronjob` | CronJobs' Jobs: one at every time of the schedule |
-//! | `ttl-after-finished` | Jobs that ended, until their time is over |
+//! | `ttl-after-finished` | deletion of ended Jobs after their time to live |
 //! | `garbage` | objects whose owners are gone |
 //! | `namespace` | the content of namespaces that are being deleted |
 //! | `serviceaccount` | the `default` service account of every namespace |
 //! | `serviceaccount-token` | the tokens in Secrets, of accounts that exist |
 //! | `rootca` | `kube-root-ca.crt` in every namespace |
 //! | `endpoints`, `endpointslice` | the addresses of Services' pods |
-//! | `nodelifecycle` | the taints of nodes, and the conditions of silent ones |
+//! | `nodelifecycle` | taints of nodes, and conditions of silent nodes |
 //! | `podgc` | pods that no node will end |
-//! | `tainteviction` | the pods of nodes with NoExecute taints |
-//! | `disruption` | how many pods the PodDisruptionBudgets let go |
-//! | `persistentvolume-binder` | claims and the volumes that are for them |
-//! | `persistentvolume-provisioner` | new volumes, for claims of classes that ask for simulated ones |
+//! | `tainteviction` | pods of nodes with NoExecute taints |
+//! | `disruption` | the number of disruptions that PodDisruptionBudgets allow |
+//! | `persistentvolume-binder` | binding of claims and volumes |
+//! | `persistentvolume-provisioner` | new volumes, for claims of classes with simulated volumes |
 //! | `ephemeral-volume` | the claims that pods describe |
 //! | `persistentvolumeclaim-protection` | claims that pods use |
 //! | `persistentvolume-protection` | volumes that are bound |
 //! | `volumeattributesclass-protection` | classes that volumes or claims name |
-//! | `resourcequota` | what is used of the ResourceQuotas |
+//! | `resourcequota` | the use of ResourceQuotas |
 //! | `clusterrole-aggregation` | the rules of aggregated ClusterRoles |
 //! | `scheduler` | the node of every pod |
 

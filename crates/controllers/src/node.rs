@@ -1,4 +1,4 @@
-//! What controllers ask of a node.
+//! Questions about a node.
 
 use k8s_openapi::api::core::v1::{Node, NodeCondition};
 

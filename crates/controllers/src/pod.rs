@@ -1,4 +1,4 @@
-//! What controllers ask of a pod: is it active, ready, available.
+//! Questions about a pod: whether it is active, ready, available.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Pod, PodCondition, Volume};
@@ -87,7 +87,7 @@ pub fn is_available(pod: &Pod, min_ready_seconds: i32, now: Timestamp) -> bool {
     min_ready_seconds == 0 || until_available(pod, min_ready_seconds, now).is_some_and(|left| left.is_zero())
 }
 
-/// How long until a ready pod counts as available; zero if it already does, none if it is not ready.
+/// Returns the time until a ready pod counts as available: zero if it does already, `None` if it is not ready.
 pub fn until_available(pod: &Pod, min_ready_seconds: i32, now: Timestamp) -> Option<SignedDuration> {
     let since = ready_since(pod)?;
     let left = SignedDuration::from_secs(min_ready_seconds.into()) - now.duration_since(since);

@@ -42,10 +42,10 @@ pub const NAMES: &[&str] = &[
     "scheduler",
 ];
 
-/// Which controllers run, and what they must know.
+/// The controllers to run, and their settings.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Only these; all of [`NAMES`] if `None`. Names that are none of them are nobody's concern here: a caller that
+    /// The names of the controllers to run, or `None` for all of [`NAMES`]. Unknown names are ignored: a caller that
     /// takes names from people checks them with [`parse_names`].
     pub only: Option<BTreeSet<String>>,
     /// The API server's CA certificate in PEM, which `rootca` publishes; without it that controller does not run.

@@ -62,7 +62,7 @@ impl Reconciler for Publisher {
             }
         };
         match written {
-            // Created before the cache showed it: the next event tells what it says.
+            // The ConfigMap was created before the cache showed it. The next event shows its content.
             Err(error) if error.is_already_exists() || error.is_namespace_terminating() => Ok(Action::done()),
             Err(error) if error.is_not_found() => Ok(Action::done()),
             other => other.map(|_| Action::done()).map_err(Error::from),

@@ -13,7 +13,7 @@ pub fn labels_of(object: &Object) -> Labels {
     object.labels().iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
-/// Why a selector selects nothing.
+/// An unknown operator, for which a selector selects nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("\"{0}\" is not a valid label selector operator")]
 pub struct InvalidOperator(String);
@@ -24,7 +24,7 @@ pub fn is_empty(selector: &LabelSelector) -> bool {
         && selector.match_expressions.as_ref().is_none_or(Vec::is_empty)
 }
 
-/// Refuses a selector with an operator nobody knows.
+/// Refuses a selector with an unknown operator.
 pub fn check(selector: &LabelSelector) -> Result<(), InvalidOperator> {
     for requirement in selector.match_expressions.iter().flatten() {
         if !matches!(requirement.operator.as_str(), "In" | "NotIn" | "Exists" | "DoesNotExist") {

@@ -1,4 +1,4 @@
-//! What Services say about pods: which they select, at which addresses and ports.
+//! Reads Services: the pods that they select, and their addresses and ports.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -15,8 +15,8 @@ use crate::selector::Labels;
 /// Marks the endpoints of a Service without a cluster IP.
 pub const HEADLESS: &str = "service.kubernetes.io/headless";
 
-/// The selector of a Service whose endpoints are ours to keep: not of one that names others by DNS, nor of one whose
-/// endpoints somebody else writes.
+/// Returns the selector of a Service whose endpoints the controllers keep. A Service of type ExternalName has none,
+/// nor does one whose endpoints another writer keeps.
 pub fn managed_selector(service: &Service) -> Option<&Labels> {
     let spec = service.spec.as_ref()?;
     if spec.type_.as_deref() == Some("ExternalName") {

@@ -1,4 +1,5 @@
-//! When what the endpoints show came about: the older end of a change's way through the cluster.
+//! The trigger time of endpoints: the oldest change that they show, from which network programming latency is
+//! measured.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

@@ -43,7 +43,7 @@ impl Reconciler for TtlAfterFinished {
     }
 }
 
-/// How long the Job has still to live, if it has ended and has a limit.
+/// Returns the remaining life of the Job, if it has ended and has a limit.
 fn left(job: &Job, now: Timestamp) -> Option<Duration> {
     if job.metadata.deletion_timestamp.is_some() {
         return None;

@@ -22,7 +22,7 @@ pub async fn delete_pod<K: Kind>(ctx: &Context, owner: &K, pod: &Pod) -> Result<
     }
 }
 
-/// Writes what is new in an object's status.
+/// Writes the changed fields of an object's status.
 pub async fn status<K: Kind, S: Clone + Default + Serialize>(
     client: &Client,
     key: &Key,
@@ -35,7 +35,7 @@ pub async fn status<K: Kind, S: Clone + Default + Serialize>(
     if let Patch::Merge(difference) = Patch::merge_from(&before, after)? {
         patch["status"] = difference;
     }
-    // Deleted meanwhile: nobody reads its status any more.
+    // The object was deleted meanwhile, so its status has no reader.
     client.patch_status::<K>(key, &Patch::Merge(patch)).await.ignore_not_found()?;
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Aggregated ClusterRoles: one with an `aggregationRule` has the rules of all that its selectors select, so whoever adds
-//! a kind says by a label of a role who may see and change it.
+//! Aggregated ClusterRoles: a role with an `aggregationRule` has the rules of all roles that its selectors select.
+//! The author of a new kind therefore labels a role to say who may see and change the kind.
 
 mod reconcile;
 mod plan;

@@ -1,4 +1,4 @@
-//! What an aggregated role's rules are, and whom a change concerns.
+//! Computes the rules of an aggregated role, and the roles that a change concerns.
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -79,7 +79,7 @@ mod tests {
         plan(role, &all).map(|rules| json!(rules))
     }
 
-    /// As kube-controller-manager 1.37 does it.
+    /// Recorded behaviour of kube-controller-manager 1.37.
     #[test]
     fn rules_come_by_selector_then_by_name_and_once() {
         let first = role("a1", "1", json!([rule("pods", "get"), rule("pods", "list")]));

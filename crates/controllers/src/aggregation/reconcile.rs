@@ -42,7 +42,7 @@ fn is_aggregated(role: &Object) -> bool {
     role.decode::<Part>().is_ok_and(|part| part.aggregation_rule.is_some())
 }
 
-/// The aggregated roles that a change concerns: the changed one itself, and those that select it or did.
+/// Returns the aggregated roles that a change concerns: the changed role, and the roles that select it or did.
 fn concerned(change: &Change<'_>, roles: &Lister<ClusterRole>) -> Vec<Request> {
     let own = change.object().map(Object::name);
     let labels: Vec<_> = change.objects().map(labels_of).collect();
@@ -64,7 +64,7 @@ impl Reconciler for Aggregation {
             return Ok(Action::done());
         }
         let all = client.list_objects(&ClusterRole::api_resource(), Query::all()).await?;
-        // Of a cluster's many roles few are selected: the others need not be decoded.
+        // Few of a cluster's many roles are selected. The others need not be decoded.
         let selected = all.iter().filter(|other| selects(&role, &labels_of(other)));
         let selected: Vec<ClusterRole> = selected.map(Object::decode).collect::<Result<_, _>>()?;
         let selected: Vec<&ClusterRole> = selected.iter().collect();

@@ -20,7 +20,7 @@ const MANY: i64 = 100;
 #[error("time difference between two schedules is less than 1 second")]
 pub struct NeverComes;
 
-/// What to do.
+/// The next actions for a CronJob.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
     pub step: Step,
@@ -128,7 +128,7 @@ fn recent(earliest: Timestamp, times: &Times<'_>, now: Timestamp) -> Result<Rece
     Ok(Recent { latest, missed })
 }
 
-/// How long until the next time.
+/// Returns the time until the next schedule time.
 pub fn next_in(cron: &CronJob, status: &CronJobStatus, times: &Times<'_>, now: Timestamp) -> Duration {
     let since = last(cron, status);
     let from = match recent(since, times, now) {

@@ -23,7 +23,7 @@ fn spec(cron: &CronJob) -> &CronJobSpec {
     cron.spec.value().unwrap_or(&NONE)
 }
 
-/// Takes a Job off the list of those that run; whether it was there.
+/// Removes a Job from the list of active Jobs. Returns whether the list contained it.
 fn forget(status: &mut CronJobStatus, uid: &str) -> bool {
     let Some(active) = &mut status.active else { return false };
     let before = active.len();

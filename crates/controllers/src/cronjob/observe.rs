@@ -1,4 +1,4 @@
-//! What became of the Jobs that were started.
+//! Updates the status from the Jobs that were started.
 
 use k8s_openapi::api::batch::v1::{CronJob, CronJobStatus, Job};
 
@@ -44,7 +44,7 @@ pub fn observe(status: &mut CronJobStatus, jobs: &[&Job]) -> (bool, Vec<Told>) {
     (changed, told)
 }
 
-/// Whether the Job is on the list of those that run.
+/// Whether the Job is in the list of active Jobs.
 pub fn is_active(status: &CronJobStatus, uid: &str) -> bool {
     status.active.iter().flatten().any(|job| job.uid.as_deref() == Some(uid))
 }

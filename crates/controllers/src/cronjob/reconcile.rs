@@ -1,4 +1,4 @@
-//! The thin part: read, clean up, start what is due, tell.
+//! The thin part: reads, cleans up, starts due Jobs, writes events.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -83,7 +83,7 @@ impl Sync<'_> {
     async fn run(&mut self, jobs: &[Arc<Job>], new_schedule: bool) -> Result<Option<Duration>, Error> {
         let jobs: Vec<&Job> = jobs.iter().map(|job| &**job).collect();
         for job in surplus(self.cron, &jobs) {
-            // One that cannot be deleted is told of and tried again at the next look.
+            // A Job that cannot be deleted is reported, and tried again at the next reconcile.
             let _ = self.delete(job).await;
         }
         let (changed, told) = observe(&mut self.status, &jobs);
@@ -140,7 +140,7 @@ impl Sync<'_> {
         }
     }
 
-    /// Starts what is due.
+    /// Starts the Job that is due.
     async fn advance(&mut self, times: &Times<'_>) -> Result<Option<Duration>, Error> {
         let decision = match decide(self.cron, &self.status, times, self.ctx.now()) {
             Ok(decision) => decision,
@@ -187,9 +187,10 @@ impl Sync<'_> {
                 self.tell("SuccessfulCreate", format!("Created job {}", name_of(&job)));
                 job
             }
-            // Nothing can be created any more; what is there is being deleted.
+            // The namespace is being deleted, so nothing can be created in it.
             Err(error) if error.is_namespace_terminating() => return Ok(false),
-            // Made by us before we were killed, or by somebody else, who then says so in the status.
+            // Either this controller created the Job before it was killed, or another writer did. The latter is
+            // reported in the status.
             Err(error) if error.is_already_exists() => {
                 let found = client.live().get::<Job>(key_of(&wanted)).await?;
                 let ours = found.filter(|job| {
@@ -237,7 +238,7 @@ impl Sync<'_> {
         Ok(())
     }
 
-    /// Takes off the list what is no more.
+    /// Removes missing Jobs from the list of active Jobs.
     async fn forget_missing(&mut self, jobs: &[&Job]) -> Result<(), Error> {
         for active in self.status.active.clone().unwrap_or_default() {
             if jobs.iter().any(|job| job.metadata.uid == active.uid) {

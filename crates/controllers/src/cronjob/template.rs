@@ -45,7 +45,7 @@ fn rfc3339(at: Timestamp, zone: &TimeZone) -> String {
     local.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
 }
 
-/// How the status names the Job.
+/// Returns the status's reference to the Job.
 pub fn reference(job: &Job) -> ObjectReference {
     ObjectReference {
         api_version: Some("batch/v1".into()),

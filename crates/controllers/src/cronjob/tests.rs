@@ -1,4 +1,4 @@
-//! Tables: when Jobs start, what is kept, how they are named.
+//! Tables: start times, history, names of Jobs.
 
 use std::time::Duration;
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use jiff::tz::TimeZone;
 
-/// Where the system keeps the zone database.
+/// The system's zone database.
 const ZONES: &str = "/usr/share/zoneinfo";
 
 /// A zone that the system does not know.

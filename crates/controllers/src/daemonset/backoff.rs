@@ -1,4 +1,4 @@
-//! How long a node's failed pods are left alone: a node that refuses a daemon would otherwise be asked without end.
+//! Back-off for a node's failed pods: otherwise a node that rejects a daemon would get new pods without end.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -154,14 +154,14 @@ async fn create(
     }
     let count = set.status.as_ref().and_then(|status| status.collision_count).unwrap_or(0);
     let version = set.metadata.resource_version.as_deref().unwrap_or_default();
-    // Locked: a count that somebody raised meanwhile gives another hash already.
+    // Optimistic lock: if another writer raised the count meanwhile, the hash differs already.
     let patch = Patch::Merge(json!({ "status": { "collisionCount": count + 1 } })).locked(version);
     let key = Key::new(namespace, set.metadata.name.as_deref().unwrap_or_default());
     client.patch_status::<DaemonSet>(key, &patch).await?;
     Err(error)
 }
 
-/// Old revisions beyond the limit, the lowest first; those that pods still are of stay.
+/// Returns old revisions beyond the limit, the lowest first. Revisions that pods still use stay.
 pub fn surplus<'a>(set: &DaemonSet, history: &'a History, pods: &[Arc<Pod>]) -> Vec<&'a ControllerRevision> {
     let limit = daemon_set_spec(set).revision_history_limit.unwrap_or(10);
     let excess = history.old.len().saturating_sub(usize::try_from(limit).unwrap_or(0));

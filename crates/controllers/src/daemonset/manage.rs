@@ -12,7 +12,7 @@ use crate::pod::{is_ready, node_name, phase};
 /// The most pods that one look creates, and the most that it deletes; the rest follows at the next.
 pub const BURST: usize = 250;
 
-/// What to do.
+/// Pods to create and to delete.
 #[derive(Debug, Default)]
 pub struct Plan<'a> {
     /// The nodes that get a pod.
@@ -43,7 +43,7 @@ pub fn plan<'a>(observed: &Observed<'a>, backoff: &mut Backoff) -> Plan<'a> {
     for (node, verdict) in &observed.nodes {
         on_node(observed, node, *verdict, backoff, &mut plan);
     }
-    // Nobody binds a pod to a node that is gone, and nobody but us looks after pods that were never bound.
+    // No pod is bound to a missing node, and no other controller deletes pods that were never bound.
     let gone = observed.pods.iter().filter(|(node, _)| !observed.nodes.contains_key(*node));
     let unbound = gone.flat_map(|(_, pods)| pods).filter(|pod| node_name(pod).is_empty() && !is_going(pod));
     plan.delete.extend(unbound);

@@ -1,8 +1,8 @@
 //! DaemonSets: one pod on every node that should have one.
 //!
-//! What was observed is put in order by node ([`Observed`]); [`manage`] makes pods where they are missing and deletes
-//! those that are too many or have ended, [`rolling`] replaces those of former templates, [`status`] counts. The
-//! reconcile reads, keeps the history of templates, and carries the plans out.
+//! [`Observed`] orders the observed pods by node. [`manage`] creates missing pods and deletes surplus and ended ones.
+//! [`rolling`] replaces pods of old templates. [`status`] counts. The reconcile reads, keeps the history of
+//! templates, and carries out the plans.
 
 mod reconcile;
 mod history;

@@ -1,4 +1,4 @@
-//! What a look finds, in order of nodes.
+//! The observed nodes and pods of a DaemonSet, ordered by node.
 
 use std::collections::BTreeMap;
 
@@ -17,10 +17,9 @@ pub struct Observed<'a> {
     pub set: &'a DaemonSet,
     /// The revision of the present template.
     pub hash: &'a str,
-    /// What each node should have.
+    /// The verdict for each node.
     pub nodes: BTreeMap<&'a str, Verdict>,
-    /// What each node has or waits for, the bound before the unbound and the older before the newer. There may be
-    /// nodes here that are gone.
+    /// The pods of each node, bound before unbound, and older before newer. Some nodes may be gone.
     pub pods: BTreeMap<&'a str, Vec<&'a Pod>>,
     pub now: Timestamp,
 }
@@ -38,7 +37,8 @@ impl<'a> Observed<'a> {
         let nodes = nodes.map(|node| (name(node), placement.verdict(node))).collect();
         let mut pods = BTreeMap::<&str, Vec<&Pod>>::new();
         for pod in all {
-            // Ended and being deleted: whoever holds it back is done with it, and so are we.
+            // The pod has ended and is being deleted: the controller has no more to do for it, even if a finalizer
+            // holds it.
             let over = is_terminal(pod) && pod.metadata.deletion_timestamp.is_some();
             if let Some(node) = template::node_of(pod).filter(|_| !over) {
                 pods.entry(node).or_default().push(pod);
@@ -72,7 +72,7 @@ impl<'a> Observed<'a> {
         daemon_set_spec(self.set).min_ready_seconds.unwrap_or(0)
     }
 
-    /// How many nodes should have a pod.
+    /// Returns the number of nodes that should have a pod.
     pub fn desired(&self) -> usize {
         self.nodes.values().filter(|verdict| verdict.run).count()
     }
@@ -82,12 +82,12 @@ impl<'a> Observed<'a> {
         self.surge(1) > 0
     }
 
-    /// How many of `total` nodes may.
+    /// Returns the number of nodes, of `total`, that may have a second pod.
     pub fn surge(&self, total: usize) -> usize {
         part(self.rolling().and_then(|rolling| rolling.max_surge.as_ref()), total)
     }
 
-    /// How many of `total` nodes may be without an available pod.
+    /// Returns the number of nodes, of `total`, that may be without an available pod.
     pub fn unavailable(&self, total: usize) -> usize {
         part(self.rolling().and_then(|rolling| rolling.max_unavailable.as_ref()), total)
     }

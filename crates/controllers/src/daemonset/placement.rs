@@ -10,7 +10,7 @@ use crate::selector::Labels;
 const NO_EXECUTE: &str = "NoExecute";
 const NO_SCHEDULE: &str = "NoSchedule";
 
-/// Daemons stay on nodes in trouble and come to those that take no other pods: they may be what mends them.
+/// Daemons stay on failing nodes and run on nodes that take no other pods: a daemon may be what repairs the node.
 const TOLERATED: &[(&str, &str)] = &[
     ("node.kubernetes.io/not-ready", NO_EXECUTE),
     ("node.kubernetes.io/unreachable", NO_EXECUTE),
@@ -29,7 +29,7 @@ pub struct Verdict {
     pub keep: bool,
 }
 
-/// What the template says about nodes, read once for all nodes.
+/// The template's rules about nodes, read once for all nodes.
 pub struct Placement<'a> {
     pub spec: Option<&'a PodSpec>,
     tolerations: Vec<Toleration>,
@@ -61,7 +61,7 @@ fn is_named(spec: &PodSpec, node: &str) -> bool {
     spec.node_name.as_deref().is_none_or(|wanted| wanted.is_empty() || wanted == node)
 }
 
-/// The template's tolerations and those that every daemon has.
+/// The tolerations of the template, and those that every daemon has.
 pub fn tolerations(spec: &PodSpec) -> Vec<Toleration> {
     let mut tolerations = spec.tolerations.clone().unwrap_or_default();
     let network = spec.host_network.unwrap_or(false).then_some(&NETWORK_UNAVAILABLE);

@@ -23,7 +23,7 @@ use crate::selector;
 use crate::trigger::Owners;
 use crate::write::{self, delete_pod};
 
-/// How many DaemonSets are worked on at a time.
+/// Number of DaemonSets that are reconciled in parallel.
 const CONCURRENCY: usize = 2;
 
 /// Registers the controller.
@@ -60,7 +60,7 @@ impl Reconciler for DaemonSetController {
             ctx.recorder().warning(&*set, "SelectingAll", message);
             return Ok(Action::done());
         }
-        // Its history may be gone before it is: nobody could say which of its pods are new.
+        // The history may be deleted before its DaemonSet. Without it, old and new pods cannot be told apart.
         if set.metadata.deletion_timestamp.is_some() || selector::check(&spec.selector).is_err() {
             return Ok(Action::done());
         }
@@ -142,7 +142,7 @@ async fn create(ctx: &Context, observed: &Observed<'_>, nodes: &[&str]) -> Resul
                     let name = pod.metadata.name.unwrap_or_default();
                     ctx.recorder().normal(set, "SuccessfulCreate", format!("Created pod: {name}"));
                 }
-                // Nothing can be created any more; what is there is being deleted.
+                // The namespace is being deleted, so nothing can be created in it.
                 Err(error) if error.is_namespace_terminating() => return Ok(()),
                 Err(error) => {
                     ctx.recorder().warning(set, "FailedCreate", format!("Error creating: {error}"));

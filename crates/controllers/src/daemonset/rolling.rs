@@ -13,7 +13,7 @@ pub fn plan<'a>(observed: &Observed<'a>) -> Plan<'a> {
     let desired = observed.desired();
     let mut plan = match observed.surge(desired) {
         0 => {
-            // Neither is what validation refuses; one pod at a time is what the default would be.
+            // Validation refuses a rollout where both are zero. One pod at a time is the default.
             let unavailable = observed.unavailable(desired).max(usize::from(desired > 0));
             Plan { delete: replace(observed, unavailable), ..Plan::default() }
         }
@@ -43,7 +43,7 @@ fn concerned<'a>(observed: &Observed<'a>) -> impl Iterator<Item = &'a str> {
     nodes.into_iter()
 }
 
-/// Old pods to delete: all that serve nobody, and of the others as many as may be missed.
+/// Returns the old pods to delete: all unavailable ones, and as many available ones as may be missing.
 fn replace<'a>(observed: &Observed<'a>, max_unavailable: usize) -> Vec<&'a Pod> {
     let mut unavailable = 0;
     let (mut idle, mut serving) = (Vec::new(), Vec::new());
@@ -62,7 +62,8 @@ fn replace<'a>(observed: &Observed<'a>, max_unavailable: usize) -> Vec<&'a Pod> 
     idle
 }
 
-/// New pods beside old ones: wherever the old one serves nobody, and otherwise as many as may be too many.
+/// Creates new pods beside old ones: on every node whose old pod is unavailable, and on as many others as surge
+/// allows.
 fn surging<'a>(observed: &Observed<'a>, max_surge: usize, desired: usize) -> Plan<'a> {
     let mut plan = Plan::default();
     let (mut surge, mut available) = (0, 0);
@@ -85,7 +86,7 @@ fn surging<'a>(observed: &Observed<'a>, max_surge: usize, desired: usize) -> Pla
             (None, true, false) => leaving.push(old),
         }
     }
-    // Where the template moved to other nodes, the old ones go when the others serve.
+    // Where the template moved to other nodes, the old pods go when the new ones are available.
     plan.delete.extend(leaving.into_iter().take(available.saturating_sub(desired)));
     plan.create.extend(candidates.into_iter().take(max_surge.saturating_sub(surge)));
     plan

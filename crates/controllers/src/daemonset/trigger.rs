@@ -7,7 +7,7 @@ use setpoint::{Lister, Object, Request};
 
 use super::placement::{Placement, Verdict};
 
-/// A node concerns the DaemonSets that judge it otherwise than before. Its heartbeats concern nobody.
+/// Returns the DaemonSets whose verdict on the node changed. Heartbeats change none.
 pub fn of_node(change: &Change<'_>, sets: &Lister<DaemonSet>) -> Vec<Request> {
     let same = |(old, new): (&Object, &Object)| old.labels() == new.labels() && taints(old) == taints(new);
     if change.update().is_some_and(same) {

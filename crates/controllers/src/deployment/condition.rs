@@ -64,7 +64,7 @@ pub fn remove(status: &mut DeploymentStatus, type_: &str) {
     }
 }
 
-/// What a ReplicaSet says, said by its Deployment.
+/// Copies a condition of a ReplicaSet to its Deployment.
 pub fn from_replica_set(condition: &ReplicaSetCondition) -> DeploymentCondition {
     DeploymentCondition {
         type_: condition.type_.clone(),
@@ -76,7 +76,7 @@ pub fn from_replica_set(condition: &ReplicaSetCondition) -> DeploymentCondition 
     }
 }
 
-/// Whether somebody waits for progress at all.
+/// Returns the progress deadline, or `None` if there is none.
 pub fn progress_deadline(deployment: &Deployment) -> Option<i32> {
     let seconds = deployment_spec(deployment).progress_deadline_seconds?;
     (seconds != i32::MAX).then_some(seconds)

@@ -24,7 +24,8 @@ pub fn is_reserved(key: &str) -> bool {
     [LAST_APPLIED, REVISION, REVISION_HISTORY, DESIRED_REPLICAS, MAX_REPLICAS, ROLLBACK_TO].contains(&key)
 }
 
-/// Numbers the new ReplicaSet above all old ones and copies what it must know; nothing if there is none.
+/// Numbers the new ReplicaSet above all old ones and copies the annotations. Does nothing if there is no new
+/// ReplicaSet.
 pub fn sync_revision(rollout: &mut Rollout<'_>) {
     let Some(new) = rollout.new else { return };
     if rollout.creating {
@@ -60,7 +61,7 @@ fn annotate(
         annotations.insert(key.clone(), value.clone());
     }
     let before = annotations.get(REVISION).cloned();
-    // An unreadable revision was written by somebody else; it is not ours to repair.
+    // Another writer wrote an unreadable revision. This controller does not repair it.
     let Ok(number) = before.as_deref().filter(|text| !text.is_empty()).map_or(Ok(0), str::parse::<i64>)
     else {
         return;
@@ -154,7 +155,8 @@ fn set_name(deployment: &str, hash: &str) -> String {
     format!("{}-{hash}", &deployment[..deployment.len().min(room)])
 }
 
-/// Deletes what exceeds the history limit, lowest revisions first; only what is empty and observed to be.
+/// Deletes ReplicaSets beyond the history limit, lowest revisions first, if they are empty and their status is
+/// current.
 pub fn clean_up(rollout: &mut Rollout<'_>) {
     let Some(limit) = rollout.spec.revision_history_limit.filter(|limit| *limit != i32::MAX) else {
         return;

@@ -1,6 +1,6 @@
-//! Deployments: one ReplicaSet per template, rolled from the old to the new within surge and unavailability.
+//! Deployments: one ReplicaSet per template, rolled from old to new within surge and unavailability.
 //!
-//! [`plan`] decides from what was observed; the reconcile reads, applies the plan's writes and reports.
+//! [`plan`] decides from the observed objects. The reconcile reads, applies the plan's writes, and writes events.
 
 mod reconcile;
 mod trigger;
@@ -37,5 +37,5 @@ pub(crate) const DESIRED_REPLICAS: &str = "deployment.kubernetes.io/desired-repl
 pub(crate) const MAX_REPLICAS: &str = "deployment.kubernetes.io/max-replicas";
 /// Asks for a rollback; what extensions/v1beta1 had as a field.
 pub(crate) const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
-/// kubectl's memory of what was applied.
+/// kubectl's annotation with the last applied configuration.
 pub(crate) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";

@@ -1,4 +1,4 @@
-//! What one look at a Deployment leads to.
+//! The plan of one reconcile of a Deployment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::{condition, history, recreate, rollback, rolling, scale, status};
 use crate::field::{deployment_spec, replica_set_spec_mut};
 use crate::selector;
 
-/// What the reconcile saw.
+/// The objects that the reconcile read.
 #[derive(Debug)]
 pub struct Observed<'a> {
     pub deployment: &'a Deployment,
@@ -22,7 +22,7 @@ pub struct Observed<'a> {
     pub running: &'a BTreeSet<String>,
 }
 
-/// What to write, in this order.
+/// The writes, in this order.
 #[derive(Debug, Default, PartialEq)]
 pub struct Plan {
     pub create: Option<ReplicaSet>,
@@ -52,7 +52,7 @@ pub struct Change {
 /// A change to the Deployment itself: its template and annotations from an earlier revision.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rollback {
-    /// None when only the request for a rollback goes away.
+    /// `None` if only the rollback request is removed.
     pub template: Option<PodTemplateSpec>,
     pub annotations: BTreeMap<String, String>,
 }

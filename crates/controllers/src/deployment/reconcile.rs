@@ -20,7 +20,7 @@ use crate::field::{deployment_spec, replica_set_spec};
 use crate::pod::is_terminal;
 use crate::selector;
 
-/// How many Deployments are worked on at a time.
+/// Number of Deployments that are reconciled in parallel.
 const CONCURRENCY: usize = 5;
 
 /// Registers the controller.
@@ -161,7 +161,8 @@ async fn create(ctx: &Context, key: &Key, deployment: &Deployment, set: &Replica
                 let before = deployment.status.clone().unwrap_or_default();
                 let after = status::with_create_failure(before.clone(), message.clone(), ctx.now());
                 let patch = status_patch(deployment, &before, &after, None);
-                // The failure itself is what must be told; one to tell it comes again with the next try.
+                // The original error must be reported. An error of this status write occurs again at the next
+                // attempt.
                 let _ = client.patch_status::<Deployment>(key, &patch).await;
             }
             ctx.recorder().warning(deployment, condition::REPLICA_SET_CREATE_ERROR, message);
@@ -211,7 +212,7 @@ async fn write_status(client: &Client, key: &Key, deployment: &Deployment, plan:
     let before = deployment.status.clone().unwrap_or_default();
     let after = plan.status.as_ref().unwrap_or(&before);
     let patch = status_patch(deployment, &before, after, plan.revision.as_deref());
-    // Deleted meanwhile: nobody reads its status any more.
+    // The Deployment was deleted meanwhile, so its status has no reader.
     let written = client.patch_status::<Deployment>(key, &patch).await.ignore_not_found()?;
     let Some(written) = written else { return Ok(()) };
     // kube-apiserver takes annotations along with a Deployment's status; a server that does not is asked again.

@@ -16,14 +16,14 @@ pub fn roll(rollout: &mut Rollout<'_>) {
     }
 }
 
-/// How large the new ReplicaSet may be now.
+/// Returns the allowed size of the new ReplicaSet.
 pub fn size_of_new(rollout: &Rollout<'_>, new: usize) -> i32 {
     let (desired, present) = (rollout.desired(), rollout.sets[new].replicas);
     if !rollout.is_rolling() {
         return desired;
     }
-    // A pod that is no longer wanted takes room until it is gone: kube-controller-manager counts only what is wanted,
-    // and for a moment may have more pods than surge allows.
+    // A surplus pod takes room until it is deleted. kube-controller-manager counts only wanted pods, and may exceed
+    // surge for a moment.
     let taken: i32 = rollout.sets.iter().map(|set| set.replicas.max(set.actual())).sum();
     let room = desired + rollout.max_surge() - taken;
     if room <= 0 { present } else { present + room.min(desired - present) }

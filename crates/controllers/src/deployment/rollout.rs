@@ -13,7 +13,7 @@ use super::{DESIRED_REPLICAS, MAX_REPLICAS, REVISION, template};
 use crate::field::{deployment_spec, replica_set_spec};
 use crate::percent::{Round, scaled};
 
-/// One ReplicaSet and what the plan made of it.
+/// One ReplicaSet, and the plan for it.
 #[derive(Debug, Clone)]
 pub struct Set<'a> {
     pub observed: Cow<'a, ReplicaSet>,
@@ -81,7 +81,7 @@ impl<'a> Set<'a> {
         (self.observed.metadata.creation_timestamp.as_ref().map(|time| time.0), self.name())
     }
 
-    /// What must be written for the observed ReplicaSet to become this one.
+    /// Returns the write that turns the observed ReplicaSet into this one.
     pub fn change(&self) -> Option<Change> {
         let before = Set::new(Cow::Borrowed(&*self.observed));
         let annotations: BTreeMap<_, _> = self

@@ -47,7 +47,7 @@ fn active_or_latest(rollout: &Rollout<'_>) -> Option<usize> {
     }
 }
 
-/// Whether the new ReplicaSet alone already is what the Deployment asks for.
+/// Whether the new ReplicaSet alone has the size that the Deployment asks for.
 fn is_saturated(rollout: &Rollout<'_>) -> bool {
     let desired = rollout.desired();
     rollout.new.is_some_and(|new| {
@@ -84,7 +84,7 @@ fn scale_in_proportion(rollout: &mut Rollout<'_>) {
     }
 }
 
-/// The part of the change that one ReplicaSet takes, at most what is left of it.
+/// Returns one ReplicaSet's part of the change, at most `left`.
 fn share(rollout: &Rollout<'_>, index: usize, to_add: i32, left: i32) -> i32 {
     if rollout.sets[index].replicas == 0 || left == 0 {
         return 0;

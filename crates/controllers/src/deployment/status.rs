@@ -149,7 +149,7 @@ fn replica_failure(rollout: &Rollout<'_>) -> Option<DeploymentCondition> {
     rollout.new.and_then(of).or_else(|| (0..rollout.sets.len()).find_map(of))
 }
 
-/// The sum, unless a ReplicaSet that has been looked at does not say: then nobody knows.
+/// Returns the sum, or `None` if a reconciled ReplicaSet does not report its number.
 fn terminating(sets: &[Set<'_>]) -> Option<i32> {
     sets.iter().try_fold(0, |sum, set| match set.terminating() {
         Some(count) => Some(sum + count),
@@ -158,7 +158,7 @@ fn terminating(sets: &[Set<'_>]) -> Option<i32> {
     })
 }
 
-/// The name of the new ReplicaSet was taken by somebody else's: the next try hashes to another.
+/// Counts a collision: another owner's ReplicaSet has the new name, so the next attempt uses another hash.
 pub fn with_collision(status: DeploymentStatus) -> DeploymentStatus {
     DeploymentStatus { collision_count: Some(status.collision_count.unwrap_or(0) + 1), ..status }
 }

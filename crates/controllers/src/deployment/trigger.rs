@@ -33,7 +33,7 @@ impl Deployments {
         }
         match (&is, new) {
             (Some(owner), _) => requests.extend(self.owner(namespace, owner)),
-            // Gone or going: nobody adopts it any more.
+            // The ReplicaSet is gone or terminating: nothing adopts it.
             (None, None) => {}
             (None, Some(new)) if new.is_terminating() => {}
             (None, Some(new)) => {

@@ -1,7 +1,7 @@
 //! PodDisruptionBudgets: their status says how many pods may be evicted now.
 //!
-//! The API server refuses evictions by that status and takes from it what it grants; [`plan`] counts anew from the pods
-//! that there are.
+//! The API server refuses evictions by that status, and subtracts what it grants. [`plan`] counts again from the
+//! present pods.
 
 mod reconcile;
 mod scale;

@@ -1,4 +1,4 @@
-//! What a budget allows, from the pods that it selects and how many there should be.
+//! Computes the allowance of a budget from its selected pods and their expected number.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,7 +16,8 @@ use crate::pod::is_ready;
 use crate::selector;
 
 const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
-/// How long an evicted pod that is not being deleted counts as lost: its deletion may have been refused after all.
+/// Time for which an evicted pod that is not terminating counts as lost: its deletion may have been refused after
+/// all.
 const DELETION_TIMEOUT: SignedDuration = SignedDuration::from_secs(2 * 60);
 
 /// When a budget is counted again that could not be: the controllers of its pods are not watched, and no pod of it may
@@ -48,8 +49,8 @@ pub fn is_relative(budget: &PodDisruptionBudget) -> bool {
     spec.max_unavailable.is_some() || matches!(spec.min_available, Some(IntOrString::String(_)))
 }
 
-/// Counts the pods that the budget selects. `expected` is how many there should be, or why nobody knows: then nothing is
-/// allowed.
+/// Counts the pods that the budget selects. `expected` is their expected number, or the reason why it is unknown. If
+/// it is unknown, the budget allows no disruption.
 pub fn plan(
     budget: &PodDisruptionBudget,
     pods: &[&Pod],
@@ -91,7 +92,7 @@ pub fn plan(
     }
 }
 
-/// How many pods must stay healthy.
+/// Returns the number of pods that must stay healthy.
 fn desired(budget: &PodDisruptionBudget, expected: i32) -> i32 {
     let Some(spec) = &budget.spec else { return 0 };
     if spec.max_unavailable.is_some() {
@@ -106,7 +107,8 @@ fn is_healthy(pod: &Pod, disrupted: &Disrupted) -> bool {
     is_ready(pod) && pod.metadata.deletion_timestamp.is_none() && !disrupted.contains_key(name)
 }
 
-/// The evicted pods whose deletion is not seen yet, and the names of those that it seems will not be deleted.
+/// Returns the evicted pods whose deletion is not visible yet, and the names of those that were apparently not
+/// deleted.
 fn still_disrupted(known: Option<&Disrupted>, pods: &[&Pod], now: Timestamp) -> (Disrupted, Vec<String>) {
     let Some(known) = known else { return Default::default() };
     let staying = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
@@ -117,12 +119,12 @@ fn still_disrupted(known: Option<&Disrupted>, pods: &[&Pod], now: Timestamp) -> 
     (waiting, overdue.into_keys().collect())
 }
 
-/// How long a pod that was evicted then still counts as lost.
+/// Returns the remaining time for which an evicted pod counts as lost.
 fn left(evicted: &Time, now: Timestamp) -> SignedDuration {
     DELETION_TIMEOUT.saturating_sub(now.duration_since(evicted.0))
 }
 
-/// What was counted before stays; evictions end.
+/// Keeps the earlier counts, and allows no eviction.
 fn failed(mut status: PodDisruptionBudgetStatus, why: &str, now: Timestamp) -> PodDisruptionBudgetStatus {
     status.disruptions_allowed = Field::with(0);
     set_condition(&mut status, false, "SyncFailed", why, now);

@@ -63,7 +63,7 @@ impl Reconciler for Disruption {
             ctx.recorder().warning(*pod, "NotDeleted", message);
         }
         if let Some(status) = plan.status {
-            // Locked to the state that was counted: the API server takes from the status what it grants.
+            // Locked to the counted state: the API server subtracts granted evictions from the status.
             let counted = PodDisruptionBudget { status: Some(status), ..(*budget).clone() };
             client.update_status(&counted).await.ignore_not_found()?;
         }
@@ -71,7 +71,7 @@ impl Reconciler for Disruption {
     }
 }
 
-/// How many pods there should be.
+/// Returns the expected number of pods.
 async fn expected(ctx: &Context, budget: &PodDisruptionBudget, pods: &[&Pod]) -> Result<i32, Error> {
     if !is_relative(budget) {
         return Ok(i32::try_from(pods.len()).unwrap_or(i32::MAX));

@@ -1,4 +1,4 @@
-//! How many pods there should be: the sum of the replicas of their controllers.
+//! The expected number of pods: the sum of the replicas of their controllers.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use setpoint::{Client, Error, Key};
 use crate::claim::controller_of;
 use crate::field::{deployment_spec, replica_set_spec};
 
-/// What the controllers of pods ask for.
+/// The replicas that the controllers of pods ask for.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Scale {
     pub replicas: i32,

@@ -11,7 +11,7 @@ use setpoint::{
 use crate::deployment::whole_seconds;
 use crate::pod::{DISRUPTION_TARGET, condition, is_active};
 
-/// How long a pod may be about to be deleted.
+/// Time for which a pod may be about to be deleted.
 const TIMEOUT: SignedDuration = SignedDuration::from_secs(2 * 60);
 /// A kubelet's own word is never taken back: it may end the pod much later.
 const BY_KUBELET: &str = "TerminationByKubelet";
@@ -48,7 +48,7 @@ fn of_pod(change: &Change<'_>) -> Vec<Request> {
     pod.map(|pod| Request::from(pod.key().clone())).into_iter().collect()
 }
 
-/// How long the word still holds; none where it is not there to be taken back.
+/// Returns the time for which the condition still holds, or `None` if there is no condition to remove.
 fn left(pod: &Pod, now: Timestamp) -> Option<SignedDuration> {
     let said = condition(pod, DISRUPTION_TARGET).filter(|said| said.status == "True")?;
     if !is_active(pod) || said.reason.as_deref() == Some(BY_KUBELET) {

@@ -62,7 +62,7 @@ fn a_budget_allows_what_is_healthy_beyond_what_is_desired() {
         (json!({ "maxUnavailable": "30%" }), "rrrrr", 5, [5, 3, 5, 2]),
         // A surge: more pods than should be.
         (json!({ "maxUnavailable": "0%" }), "rrrr", 3, [4, 3, 3, 1]),
-        // Only unmanaged pods: nobody knows how many there should be.
+        // Only unmanaged pods: their expected number is unknown.
         (json!({ "maxUnavailable": 1 }), "rr", 0, [2, 0, 0, 0]),
         (json!({}), "rr", 2, [2, 0, 2, 2]),
     ] {

@@ -10,7 +10,7 @@ use setpoint::{Lister, Object, Request};
 use super::plan::selects;
 use crate::selector::labels_of;
 
-/// Whom a change to a pod concerns.
+/// The objects that a change of a pod concerns.
 #[derive(Default)]
 pub struct Concerned {
     /// The budgets that select the pod, or selected it before its labels changed.

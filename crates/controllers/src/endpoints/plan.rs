@@ -12,11 +12,11 @@ use crate::pod::{is_ready, node_name};
 use crate::selector::Labels;
 use crate::service::{self, HEADLESS, is_headless};
 
-/// The most addresses in one object; what is over is left out, ready ones last.
+/// Maximum number of addresses in one object. Addresses beyond it are left out, ready ones last.
 const CAPACITY: usize = 1000;
 const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
 
-/// What to write.
+/// The write.
 #[derive(Debug, PartialEq)]
 pub enum Plan {
     Nothing,

@@ -9,7 +9,7 @@ use super::{CONTROLLER, MANAGED_BY, Plan, plan};
 use crate::service::{self, managed_selector};
 use crate::triggertime::{self, TriggerTimes};
 
-/// How many Services are worked on at a time.
+/// Number of Services that are reconciled in parallel.
 const CONCURRENCY: usize = 5;
 
 /// Registers the controller.
@@ -36,7 +36,7 @@ impl Reconciler for EndpointsController {
         let present = client.get::<Endpoints>(&request).await?;
         let Some(service) = client.get::<Service>(&request).await? else {
             self.times.forget(request.key());
-            // Endpoints have no owner; those that this controller made go with their Service.
+            // Endpoints have no owner. Those of this controller are deleted with their Service.
             if let Some(present) = present.filter(|present| is_ours(present)) {
                 let options = DeleteOptions::default().uid(present.metadata.uid.clone().unwrap_or_default());
                 client.delete_with::<Endpoints>(&request, &options).await.ignore_not_found()?;

@@ -17,7 +17,7 @@ use crate::service::{HEADLESS, is_headless};
 /// The most endpoints in a slice.
 pub const CAPACITY: usize = 100;
 
-/// What to write.
+/// The writes.
 #[derive(Debug, Default, PartialEq)]
 pub struct Plan {
     pub create: Vec<EndpointSlice>,
@@ -54,7 +54,8 @@ fn of_family(
     present: &[&EndpointSlice],
     plan: &mut Plan,
 ) {
-    // Clients tell "no endpoints" from "nobody has looked yet" by an empty slice.
+    // An empty slice tells clients that there are no endpoints. A missing slice means that no controller has looked
+    // yet.
     if wanted.is_empty() {
         wanted.insert(PortKey::new(), Vec::new());
     }

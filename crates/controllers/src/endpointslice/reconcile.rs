@@ -15,7 +15,7 @@ use crate::pod::node_name;
 use crate::service::{self, managed_selector};
 use crate::triggertime::{self, TriggerTimes};
 
-/// How many Services are worked on at a time.
+/// Number of Services that are reconciled in parallel.
 const CONCURRENCY: usize = 5;
 
 /// Registers the controller.

@@ -160,7 +160,7 @@ fn slices_hold_a_hundred_and_change_as_little_as_possible() {
     let mut replaced = pods[1..].to_vec();
     replaced.push(pod(900, true, 80));
     assert_eq!(lengths(&run(&service, &replaced, &slices).update), [CAPACITY]);
-    // None of a slice's pods left: it goes.
+    // A slice with no pod left is deleted.
     let last: Vec<_> =
         slices[2].endpoints.iter().flatten().filter_map(|e| e.target_ref.as_ref()?.uid.clone()).collect();
     let left: Vec<Pod> =

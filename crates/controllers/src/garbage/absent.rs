@@ -4,10 +4,10 @@ use std::collections::{BTreeSet, VecDeque};
 
 use super::graph::{Identity, Owner, Uid};
 
-/// How many absent owners are remembered; the oldest is forgotten first, which costs one question.
+/// Number of absent owners that are remembered. The oldest is forgotten first, which costs one request.
 pub const CAPACITY: usize = 500;
 
-/// Where an owner was looked for: a uid is unique, but references may name wrong places for it.
+/// The place in which an owner was looked for. A uid is unique, but references may name wrong places for it.
 type Place = (Uid, String, String, Option<String>);
 
 /// A bounded memory of owners that were looked for and not found.

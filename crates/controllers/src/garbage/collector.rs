@@ -1,4 +1,4 @@
-//! What monitors and workers share, and the workers: take an object, judge it, carry the verdict out.
+//! State shared by monitors and workers, and the workers: take an object, decide on it, carry out the decision.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::discovery::ServerResource;
 
-/// How many dependents are released at a time.
+/// Number of dependents that are orphaned in parallel.
 const ORPHAN_CONCURRENCY: usize = 20;
 
 /// The collector's shared state.
@@ -34,7 +34,7 @@ struct Known {
     resources: BTreeMap<(String, String), Arc<ServerResource>>,
 }
 
-/// Why an object could not be dealt with yet.
+/// The reason why an object could not be processed yet.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CollectError {
     #[error(transparent)]
@@ -253,7 +253,7 @@ impl Collector {
     }
 }
 
-/// What the server's answer says about the owner with this uid.
+/// Reads from the server's answer whether the owner with this uid exists.
 fn presence_of(found: &Value, uid: &str) -> Presence {
     let metadata = &found["metadata"];
     if metadata["uid"].as_str() != Some(uid) {

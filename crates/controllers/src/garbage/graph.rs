@@ -1,4 +1,4 @@
-//! Who owns whom, kept up to date with every object that appears, changes or vanishes.
+//! The graph of owners, kept up to date with every object that appears, changes or vanishes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use super::{FOREGROUND, ORPHAN};
 /// An object's uid.
 pub type Uid = Arc<str>;
 
-/// Where an object is found.
+/// The location of an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Identity {
     pub api_version: Arc<str>,
     pub kind: Arc<str>,
-    /// None for what lives outside namespaces.
+    /// `None` for cluster-scoped objects.
     pub namespace: Option<Arc<str>>,
     pub name: Arc<str>,
     pub uid: Uid,
@@ -30,7 +30,7 @@ pub struct Owner {
     pub blocks: bool,
 }
 
-/// What the collector knows of an object.
+/// The collector's knowledge of an object.
 #[derive(Debug, Clone)]
 pub struct Object {
     pub identity: Identity,

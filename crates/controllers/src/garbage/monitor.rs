@@ -15,16 +15,17 @@ use super::collector::Collector;
 use super::{Identity, Object, Owner, Uid};
 use crate::discovery::{ServerResource, discover};
 
-/// How many objects are judged at a time.
+/// Number of objects that are processed in parallel.
 const WORKERS: usize = 20;
-/// How often kinds are discovered even if no CRD changed: aggregated servers announce theirs in no other way.
+/// Interval of discovery without a change of a CRD: aggregated servers announce their kinds in no other way.
 const DISCOVERY_PERIOD: Duration = Duration::from_secs(30);
-/// How long kinds are given to settle after a CRD changed: a server publishes a kind a moment after its CRD.
+/// Pause after a change of a CRD: a server publishes a kind a moment after its CRD.
 const SETTLE: Duration = Duration::from_millis(100);
-/// How long the first lists may take before the work begins without them; a missing owner is looked for anyway.
+/// Time limit for the first lists. Afterwards the work begins without them, because missing owners are looked up
+/// anyway.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Kinds that own nothing and are owned by nobody.
+/// Kinds that own nothing and have no owners.
 const IGNORED: &[(&str, &str)] = &[("", "events"), ("events.k8s.io", "events")];
 
 /// Registers the collector.
@@ -90,7 +91,8 @@ struct Monitors {
 }
 
 impl Monitors {
-    /// Brings the monitors in line with what the server offers; gives what tells when the new ones have synced.
+    /// Adapts the monitors to the kinds of the server. Returns handles that resolve when the new monitors have
+    /// synced.
     async fn refresh(&mut self) -> Vec<SyncHandle> {
         let discovered = match discover(self.manager.client().kube()).await {
             Ok(discovered) => discovered,

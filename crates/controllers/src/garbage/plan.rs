@@ -1,9 +1,9 @@
-//! What becomes of one object.
+//! Decides what happens to one object.
 
 use super::graph::{Graph, Object, Owner, Uid};
 use super::{FOREGROUND, ORPHAN};
 
-/// What is known of an owner that is not (or not as named) in the graph.
+/// Knowledge about an owner that is not in the graph as the reference names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
     /// It exists.
@@ -12,13 +12,14 @@ pub enum Presence {
     Waiting,
     /// It does not exist.
     Absent,
-    /// A namespaced owner of an object outside namespaces: no such owner can be, but nobody meant deletion either.
+    /// A namespaced owner of a cluster-scoped object. Such an owner cannot exist, but the reference asks for no
+    /// deletion either.
     WrongScope,
-    /// Nobody has looked yet.
+    /// The owner was not looked up yet.
     Unknown,
 }
 
-/// How a deletion treats the dependents of what it deletes.
+/// The effect of a deletion on the dependents of the deleted object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
     Background,
@@ -98,7 +99,7 @@ fn wait_for_dependents(graph: &Graph, uid: &str) -> Verdict {
     Verdict::LookAt(idle.map(|dependent| dependent.identity.uid.clone()).collect())
 }
 
-/// What the graph itself says: the owner, if it shows it exactly where the reference says.
+/// Returns the graph's answer: the owner, if the graph has it exactly where the reference says.
 fn known(graph: &Graph, object: &Object, owner: &Owner) -> Option<Presence> {
     let found = graph.owner_as_named(&object.identity, owner)?;
     Some(if found.deletes_dependents() { Presence::Waiting } else { Presence::Present })

@@ -1,4 +1,4 @@
-//! Tables: what the graph wants looked at, and every verdict.
+//! Tables: objects that the graph queues, and every verdict.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! How long a Job waits before it replaces what failed: ten seconds, doubled with every failure since the last success.
+//! Back-off of a Job before it replaces failed pods: ten seconds, doubled with every failure since the last success.
 
 use std::time::Duration;
 
@@ -30,13 +30,13 @@ impl Record {
         }
     }
 
-    /// How long until pods may be created.
+    /// Returns the time until pods may be created.
     pub fn remaining(self, now: Timestamp) -> Duration {
         self.last.map_or(Duration::ZERO, |last| remaining(self.failures, last, now))
     }
 }
 
-/// How long until a pod may take the place of this one, of the same index.
+/// Returns the time until a pod may replace this one, of the same index.
 pub fn remaining_of_index(replaced: &Pod, now: Timestamp) -> Duration {
     let (_, failures) = index_failures(replaced);
     remaining(failures.saturating_add(1), finished_at(replaced), now)

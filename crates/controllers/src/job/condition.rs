@@ -55,7 +55,7 @@ pub fn is_true<'a>(job: &'a Job, type_: &str) -> Option<&'a JobCondition> {
     conditions.iter().find(|condition| condition.type_ == type_ && condition.status == "True")
 }
 
-/// How the Job ended, if it did.
+/// Returns the condition with which the Job ended, if it did.
 pub fn finished(job: &Job) -> Option<&JobCondition> {
     is_true(job, COMPLETE).or_else(|| is_true(job, FAILED))
 }

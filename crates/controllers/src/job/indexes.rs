@@ -8,8 +8,8 @@ use std::fmt;
 pub struct Indexes(Vec<(i32, i32)>);
 
 impl Indexes {
-    /// Reads the text form. What is at or beyond `completions` is left out, and so is what is no number: a Job may have
-    /// shrunk, and nobody but this controller writes the text.
+    /// Reads the text form. Skips indexes at or beyond `completions`, because a Job may have shrunk. Skips anything
+    /// that is not a number, because only this controller writes the text.
     pub fn parse(text: &str, completions: i32) -> Indexes {
         let mut ranges = Vec::new();
         for part in text.split(',') {
@@ -46,7 +46,7 @@ impl Indexes {
         Indexes::joined(self.0.iter().chain(&other.0).copied().collect())
     }
 
-    /// How many there are.
+    /// Returns the number of indexes.
     pub fn total(&self) -> i32 {
         self.0.iter().map(|(first, last)| last - first + 1).sum()
     }
@@ -60,7 +60,7 @@ impl Indexes {
         self.0.get(at).is_some_and(|(first, _)| *first <= index)
     }
 
-    /// How many are in both.
+    /// Returns the number of indexes in both sets.
     pub fn common(&self, other: &Indexes) -> i32 {
         let overlap = |a: &(i32, i32), b: &(i32, i32)| (a.1.min(b.1) - a.0.max(b.0) + 1).max(0);
         self.0.iter().map(|a| other.0.iter().map(|b| overlap(a, b)).sum::<i32>()).sum()

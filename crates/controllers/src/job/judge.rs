@@ -1,4 +1,4 @@
-//! What a Job's pods amount to, and whether that ends it.
+//! Evaluates a Job's pods, and whether they end the Job.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,12 +23,12 @@ use crate::pod::{is_active, is_ready, is_terminating, phase};
 pub struct View<'a> {
     pub job: &'a Job,
     pub pods: &'a [&'a Pod],
-    /// What is known of earlier failures.
+    /// The record of earlier failures.
     pub record: Record,
     pub now: Timestamp,
 }
 
-/// What they amount to. Numbers of pods include those that are not in the status yet.
+/// The evaluation of a Job's pods. Counts include pods that are not in the status yet.
 #[derive(Debug, Default)]
 pub struct Judged<'a> {
     /// The status to go on from: with a start time, if the Job has started.
@@ -44,7 +44,7 @@ pub struct Judged<'a> {
     pub failed_indexes: Option<Indexes>,
     /// The last failed pod of each index that waits for another try; kept, for it carries the number of failures.
     pub awaited: BTreeMap<i32, &'a Pod>,
-    /// What ends the Job: criteria met or a failure, or a failure that was found before.
+    /// The condition that ends the Job: success criteria, a failure, or an earlier failure.
     pub end: Option<JobCondition>,
     /// When the deadline comes.
     pub deadline_in: Option<Duration>,
@@ -143,7 +143,7 @@ fn containers(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
     })
 }
 
-/// What only Jobs with indexes have: limits and success by index.
+/// Evaluates limits and success by index, which only Indexed Jobs have.
 fn judge_indexes<'a>(view: &View<'a>, judged: &mut Judged<'a>) {
     let View { job, pods, now, .. } = *view;
     let completions = spec(job).completions.unwrap_or(0);

@@ -1,4 +1,4 @@
-//! How many pods to create, or which to delete.
+//! Decides how many pods to create, and which to delete.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,7 +21,7 @@ const BURST: usize = 500;
 /// The least that is waited: pods that fail together are replaced together.
 const LEAST_WAIT: Duration = Duration::from_secs(1);
 
-/// What to do about the pods.
+/// Pods to create and to delete.
 #[derive(Debug, Default, PartialEq)]
 pub struct Plan<'a> {
     /// To delete. They are not counted: the Job does not want them any more.

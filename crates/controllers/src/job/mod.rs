@@ -1,7 +1,8 @@
 //! Jobs: pods that run until enough of them have succeeded, each counted once.
 //!
-//! A pod keeps the tracking finalizer until it is noted in the Job's status. The status is written before the finalizer
-//! goes and the count is raised after: whoever is killed between the two is taken up where they stopped.
+//! A pod keeps the tracking finalizer until the Job's status lists it. The controller writes the status before it
+//! removes the finalizer, and raises the count afterwards. If it is killed in between, the next run continues from
+//! there.
 
 mod orphan;
 mod reconcile;
@@ -25,7 +26,7 @@ use k8s_openapi::api::batch::v1::{Job, JobSpec};
 pub(crate) use condition::finished;
 pub(crate) use reconcile::register;
 
-/// Who manages a Job that names nobody.
+/// The manager of a Job that names none.
 const CONTROLLER_NAME: &str = "kubernetes.io/job-controller";
 
 /// A Job's spec; one without asks for nothing.
@@ -42,7 +43,7 @@ fn is_indexed(job: &Job) -> bool {
     spec(job).completion_mode.as_deref() == Some("Indexed")
 }
 
-/// Whether somebody else manages the Job.
+/// Whether another controller manages the Job.
 fn is_foreign(job: &Job) -> bool {
     spec(job).managed_by.as_deref().is_some_and(|name| name != CONTROLLER_NAME)
 }

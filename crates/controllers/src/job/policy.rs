@@ -1,4 +1,4 @@
-//! What a pod's failure means to the Job, and when some successes are enough.
+//! Evaluates the failure policy for a pod, and the success policy.
 
 use k8s_openapi::api::batch::v1::{
     Job, PodFailurePolicyOnExitCodesRequirement, PodFailurePolicyRule, SuccessPolicy,
@@ -9,12 +9,12 @@ use super::indexes::Indexes;
 use super::spec;
 use crate::field::Field;
 
-/// What follows from one failed pod.
+/// The consequence of one failed pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// It counts towards the limits.
     Count,
-    /// As if it had not been.
+    /// The failure does not count.
     Ignore,
     /// Its index has failed.
     FailIndex,
@@ -38,7 +38,7 @@ pub fn judge_failure(job: &Job, pod: &Pod) -> Verdict {
     Verdict::Count
 }
 
-/// What of the pod the rule matches, in the words of the Job's condition.
+/// Returns the match of the rule, in the words of the Job's condition.
 fn matched(rule: &PodFailurePolicyRule, pod: &Pod) -> Option<String> {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     let name = pod.metadata.name.as_deref().unwrap_or_default();

@@ -27,7 +27,7 @@ use crate::replicaset::slow_start;
 use crate::selector;
 use crate::trigger::Owners;
 
-/// How many Jobs are worked on at a time.
+/// Number of Jobs that are reconciled in parallel.
 const CONCURRENCY: usize = 8;
 
 /// Registers the controller, and the one that frees pods whose Job is gone.
@@ -44,7 +44,7 @@ pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
     orphan::register(manager)
 }
 
-/// What is remembered of Jobs that have not ended: their failures, by uid.
+/// The recorded failures of active Jobs, by uid.
 #[derive(Default)]
 struct JobController {
     records: Mutex<HashMap<Key, (String, Record)>>,
@@ -88,7 +88,8 @@ impl JobController {
         records.get(key).filter(|(known, _)| known == uid).map(|(_, record)| *record).unwrap_or_default()
     }
 
-    /// Writes down what has ended, takes the finalizers off, counts, and ends the Job if that was all.
+    /// Writes the ended pods into the status, removes the finalizers, raises the counts, and ends the Job if it is
+    /// complete.
     async fn write(
         &self,
         ctx: &Context,
@@ -176,7 +177,7 @@ fn tell_end(ctx: &Context, job: &Job, end: &JobCondition) {
     recorder.normal(job, "Completed", "Job completed");
 }
 
-/// What came of managing the pods.
+/// The result of managing the pods.
 struct Managed {
     counts: Counts,
     wait: Option<Duration>,
@@ -240,7 +241,7 @@ impl Managed {
                         let name = pod.metadata.name.unwrap_or_default();
                         ctx.recorder().normal(job, "SuccessfulCreate", format!("Created pod: {name}"));
                     }
-                    // Nothing can be created any more; what is there is being deleted.
+                    // The namespace is being deleted, so nothing can be created in it.
                     Err(error) if error.is_namespace_terminating() => return,
                     Err(error) => {
                         ctx.recorder().warning(job, "FailedCreate", format!("Error creating: {error}"));

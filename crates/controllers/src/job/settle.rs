@@ -1,4 +1,4 @@
-//! What the Job says of itself after its pods were managed.
+//! The status of a Job after its pods were managed.
 
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{Job, JobCondition, JobStatus};

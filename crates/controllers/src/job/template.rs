@@ -10,7 +10,7 @@ use super::tracked::{COMPLETION_INDEX, FINALIZER, INDEX_FAILURES, INDEX_IGNORED_
 use crate::claim::controller_reference;
 
 const INDEX_VARIABLE: &str = "JOB_COMPLETION_INDEX";
-/// What the server leaves of a generated name's beginning.
+/// Maximum length that the server keeps of a generated name's prefix.
 const MOST_PREFIX: usize = 58;
 
 /// Which pod to make.

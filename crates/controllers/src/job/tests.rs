@@ -1,4 +1,4 @@
-//! Tables: what is judged, managed and counted.
+//! Tables: evaluation, management and counting of pods.
 
 use std::time::Duration;
 
@@ -216,7 +216,7 @@ fn a_pod_on_its_way_out_is_replaced_as_the_policy_says() {
     }
 }
 
-/// How many uids the status holds: succeeded, failed.
+/// Returns the number of uids in the status: succeeded, failed.
 fn uncounted(status: &JobStatus) -> (usize, usize) {
     let pods = status.uncounted_terminated_pods.clone().unwrap_or_default();
     (pods.succeeded.map_or(0, |uids| uids.len()), pods.failed.map_or(0, |uids| uids.len()))
@@ -238,7 +238,7 @@ fn indexes_get_one_pod_each() {
     let plan = manage(&job1, &one, &judged(&job1, &one), now());
     let Create::Indexed(wanted) = plan.create else { panic!("{plan:?}") };
     assert_eq!(wanted.iter().map(|wanted| wanted.index).collect::<Vec<_>>(), [2, 3, 4]);
-    // Succeeded indexes are told in order and counted once.
+    // Succeeded indexes are listed in order and counted once.
     let done = [of("x", "Succeeded", 3), of("y", "Succeeded", 2), of("z", "Succeeded", 0)];
     let done: Vec<&Pod> = done.iter().collect();
     let tracking = track(&job1, &done, &judged(&job1, &done), false, now());

@@ -16,7 +16,7 @@ use super::{int, is_indexed};
 /// The most uids that a status holds.
 const MOST_UNCOUNTED: usize = 500;
 
-/// What to write before finalizers go.
+/// The status to write before finalizers are removed.
 #[derive(Debug)]
 pub struct Tracking<'a> {
     pub status: JobStatus,
@@ -75,7 +75,7 @@ pub fn track<'a>(
     }
     tracking.changed |= note_end(&mut tracking.end, &mut status, now);
     if full {
-        // What is left over is counted first.
+        // The remaining pods are counted first.
         tracking.end = None;
     }
     status.conditions = status.conditions.filter(|conditions| !conditions.is_empty());
@@ -103,7 +103,7 @@ impl Known {
     }
 }
 
-/// How a pod enters the status.
+/// The way in which a pod enters the status.
 enum Note {
     Nothing,
     Succeeded,

@@ -1,4 +1,4 @@
-//! What a Job asks of its pods.
+//! A Job's labels, finalizers and annotations on its pods.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::Job;
@@ -11,9 +11,9 @@ use crate::pod::{condition, phase};
 pub const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 /// Annotation and label of the pods of an indexed Job.
 pub const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
-/// How often pods of the same index failed before this one.
+/// Number of earlier failures of pods with the same index.
 pub const INDEX_FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
-/// How often they did and the failure policy ignored it.
+/// Number of earlier failures that the failure policy ignored.
 pub const INDEX_IGNORED_FAILURES: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
 
 /// Whether the pod is not counted yet.
@@ -29,8 +29,8 @@ pub fn is_succeeded(pod: &Pod) -> bool {
     phase(pod) == "Succeeded"
 }
 
-/// Whether the pod counts as failed: one that is deleted does too, for it may never come to the phase, unless the Job
-/// replaces only what has really failed.
+/// Whether the pod counts as failed. A terminating pod counts too, because it may never reach the phase, unless the
+/// Job replaces only pods that have really failed.
 pub fn is_failed(job: &Job, pod: &Pod) -> bool {
     match phase(pod) {
         "Failed" => true,
@@ -62,13 +62,13 @@ fn number(pod: &Pod, name: &str) -> i32 {
     annotation(pod, name).and_then(|text| text.parse().ok()).filter(|count| *count >= 0).unwrap_or(0)
 }
 
-/// How often the index failed before this pod, without and with what was ignored.
+/// Returns the number of the index's failures before this pod: counted ones and ignored ones.
 pub fn index_failures(pod: &Pod) -> (i32, i32) {
     let (counted, ignored) = (number(pod, INDEX_FAILURES), number(pod, INDEX_IGNORED_FAILURES));
     (counted, counted.saturating_add(ignored))
 }
 
-/// When the pod ended, as well as can be told.
+/// Returns the end of the pod, as precisely as its status tells.
 pub fn finished_at(pod: &Pod) -> Timestamp {
     let unready = condition(pod, "Ready").filter(|ready| ready.status == "False");
     let deleted = pod.metadata.deletion_timestamp.as_ref().map(|time| {

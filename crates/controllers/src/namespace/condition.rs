@@ -7,10 +7,10 @@ use k8s_openapi::api::core::v1::NamespaceCondition;
 
 use crate::deployment::whole_seconds;
 
-/// What one pass over the content found.
+/// The findings of one pass over the content.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Content {
-    /// Why some kinds could not be discovered.
+    /// The reason why some kinds could not be discovered.
     pub discovery_failure: Option<String>,
     /// Group versions that are none.
     pub parse_failure: Option<String>,

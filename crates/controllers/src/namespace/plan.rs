@@ -6,10 +6,10 @@ use k8s_openapi::api::core::v1::Namespace;
 
 use super::KUBERNETES;
 
-/// What a look at a namespace leads to.
+/// The next step for a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// It lives, or somebody else's finalizer holds it.
+    /// The namespace is active, or another component's finalizer holds it.
     Nothing,
     /// Say that it is on its way out, then empty it.
     MarkTerminating,
@@ -31,7 +31,7 @@ pub fn step(namespace: &Namespace) -> Step {
     }
 }
 
-/// What is left of a namespace's content after a pass.
+/// The remaining content of a namespace after a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remaining {
     /// Nothing: let the namespace go.
@@ -41,7 +41,7 @@ pub enum Remaining {
         /// The longest grace period among them, as far as it is not over yet.
         grace_seconds: i64,
     },
-    /// Objects that somebody's finalizer holds.
+    /// Objects that another component's finalizer holds.
     Held,
 }
 

@@ -16,9 +16,9 @@ use super::{Content, KUBERNETES, Remaining, Step, conditions, step};
 use crate::discovery::{ServerResource, discover};
 use crate::pod::is_terminal;
 
-/// How many namespaces are emptied at a time.
+/// Number of namespaces that are emptied in parallel.
 const CONCURRENCY: usize = 10;
-/// The first wait for others' finalizers; it doubles up to what the plan says.
+/// The first pause for other components' finalizers. It doubles up to the plan's limit.
 const FIRST_WAIT: Duration = Duration::from_millis(20);
 
 /// Registers the controller.
@@ -41,7 +41,7 @@ pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
 
 #[derive(Default)]
 struct Namespaces {
-    /// How often a namespace was looked at in vain.
+    /// Number of passes that found remaining content, by namespace.
     waits: Mutex<BTreeMap<Key, u32>>,
 }
 
@@ -125,7 +125,7 @@ async fn empty(
     Ok((content, remaining))
 }
 
-/// Deletes all objects of a kind; gives those that remain.
+/// Deletes all objects of a kind. Returns the remaining ones.
 async fn empty_kind(
     client: &Client,
     name: &str,

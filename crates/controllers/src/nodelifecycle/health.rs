@@ -10,12 +10,12 @@ use setpoint::{Change, Clock, Object, Request, Store};
 use super::zone::Pace;
 use crate::node;
 
-/// How long a node may be silent.
+/// Time that a node may be silent.
 const GRACE: SignedDuration = SignedDuration::from_secs(50);
-/// How long a new one may be, before it has said anything.
+/// Time that a new node may be silent before its first report.
 const STARTUP_GRACE: SignedDuration = SignedDuration::from_secs(60);
 
-/// What all looks share.
+/// State shared by all reconciles.
 #[derive(Clone)]
 pub struct State {
     known: Arc<Mutex<Known>>,
@@ -23,15 +23,15 @@ pub struct State {
     clock: Clock,
 }
 
-/// What is known of all nodes.
+/// Knowledge about all nodes.
 #[derive(Default)]
 pub struct Known {
     nodes: BTreeMap<String, Health>,
-    /// How fast nodes are tainted, by zone.
+    /// The pace of tainting, by zone.
     pub pace: Pace,
 }
 
-/// What is known of one node.
+/// Knowledge about one node.
 #[derive(Debug, Clone, Default)]
 pub struct Health {
     /// When it was last heard of, by our clock: nodes' clocks may differ.
@@ -39,7 +39,7 @@ pub struct Health {
     heartbeat: Option<Timestamp>,
     renewed: Option<Timestamp>,
     uid: Option<String>,
-    /// Whether its pods were told that it is not ready.
+    /// Whether the node's pods were marked as not ready.
     pub told_pods: bool,
 }
 
@@ -49,7 +49,7 @@ impl State {
         State { known: Arc::default(), nodes, clock }
     }
 
-    /// What is known; not to be held over an await.
+    /// Locks the knowledge. Do not hold the guard over an await.
     pub fn lock(&self) -> MutexGuard<'_, Known> {
         self.known.lock().expect("no holder of this lock panics")
     }
@@ -65,7 +65,8 @@ impl State {
         was_silent.then(|| Request::cluster(lease.name())).into_iter().collect()
     }
 
-    /// The node itself, and all when one begins or ceases to be ready: how many are decides what is done about the rest.
+    /// Returns the node. If a node becomes or ceases to be ready, returns all nodes, because their number decides the
+    /// pace.
     pub fn node_changed(&self, change: &Change<'_>) -> Vec<Request> {
         let is_ready = |object: Option<&Object>| {
             object.and_then(|object| object.decode::<Node>().ok()).is_some_and(|node| node::is_ready(&node))
@@ -85,7 +86,7 @@ fn renewal(lease: &Object) -> Option<Timestamp> {
 }
 
 impl Known {
-    /// Hears what a node's status says; whether the node is new here.
+    /// Reads a node's status. Returns whether the node is new here.
     pub fn hear(&mut self, node: &Node, lease: Option<Timestamp>, now: Timestamp) -> bool {
         let name = node.metadata.name.clone().unwrap_or_default();
         let is_new = !self.nodes.contains_key(&name);
@@ -100,7 +101,7 @@ impl Known {
         is_new
     }
 
-    /// How long the node may still be silent; none if it was silent for too long.
+    /// Returns the time that the node may still be silent, or `None` if it was silent for too long.
     pub fn patience(&self, node: &Node, now: Timestamp) -> Option<SignedDuration> {
         let health = self.nodes.get(node.metadata.name.as_deref()?)?;
         let grace = if node::condition(node, "Ready").is_some() { GRACE } else { STARTUP_GRACE };
@@ -112,7 +113,7 @@ impl Known {
         lease.is_some() && self.nodes.get(node).is_some_and(|health| health.renewed != lease)
     }
 
-    /// What is known of one node.
+    /// Returns the knowledge about one node.
     pub fn of(&mut self, node: &str) -> Option<&mut Health> {
         self.nodes.get_mut(node)
     }

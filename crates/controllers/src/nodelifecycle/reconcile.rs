@@ -20,7 +20,7 @@ use crate::deployment::whole_seconds;
 use crate::node;
 use crate::pod::{condition, node_name};
 
-/// Where nodes' leases are.
+/// Namespace of the nodes' leases.
 const LEASES: &str = "kube-node-lease";
 
 /// Registers the controller.
@@ -101,7 +101,7 @@ impl NodeLifecycle {
         Ok(left.map_or(Action::done(), Action::requeue_after))
     }
 
-    /// Brings the taints to where they should be; when it is the node's turn, if that is what it waits for.
+    /// Corrects the taints. Returns the pause until the node's turn, if it waits for one.
     async fn taint(&self, ctx: &Context, node: &Node) -> Result<Option<SignedDuration>, Error> {
         let all = ctx.client().list::<Node>(Query::all()).await?;
         let (drive, turn) = self.drive(node, &Zones::of(all.iter().map(|node| &**node)), ctx);

@@ -1,11 +1,11 @@
-//! What the status of a silent node says.
+//! The status of a silent node.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeStatus};
 
 use crate::deployment::whole_seconds;
 
-/// What only the node itself can know.
+/// Conditions that only the node itself can know.
 const CONDITIONS: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
 
 /// The status of a node that has been silent for too long; none if it says so already.

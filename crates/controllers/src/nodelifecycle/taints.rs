@@ -20,7 +20,7 @@ const TAINTED: [(&str, &str, &str); 6] = [
     ("PIDPressure", "True", "node.kubernetes.io/pid-pressure"),
 ];
 
-/// What is done about the pods of a node that is not ready.
+/// The treatment of the pods of a node that is not ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Drive {
     /// They are driven off.

@@ -1,5 +1,5 @@
-//! How fast the pods of failed nodes are driven off: zone by zone, slower where many nodes fail, and not at all where all
-//! do, for then the fault is more likely ours.
+//! The pace at which pods of failed nodes are evicted: zone by zone, slower if many nodes fail, and not at all if all
+//! fail. In the last case the fault is probably the control plane's own.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ const MANY: usize = 3;
 /// A region and a zone.
 pub type Zone = (String, String);
 
-/// How the zones stand.
+/// The state of the zones.
 #[derive(Debug, Default)]
 pub struct Zones(BTreeMap<Zone, Counts>);
 
@@ -42,7 +42,7 @@ pub fn zone(node: &Node) -> Zone {
 }
 
 impl Zones {
-    /// Counts nodes, without those that ask not to be.
+    /// Counts nodes, except for those that opt out.
     pub fn of<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> Self {
         let mut zones = Zones::default();
         for node in nodes {
@@ -61,7 +61,7 @@ impl Zones {
         self.0.values().all(|counts| counts.ready == 0)
     }
 
-    /// The time between two nodes of the zone; none where nobody is driven off.
+    /// Returns the time between two nodes of the zone, or `None` if no pod is evicted.
     fn period(&self, zone: &Zone) -> Option<SignedDuration> {
         let counts = self.0.get(zone).copied().unwrap_or_default();
         let all = counts.ready + counts.failed;
@@ -78,7 +78,7 @@ impl Zones {
 #[derive(Debug, Default)]
 pub struct Pace {
     last: BTreeMap<Zone, Timestamp>,
-    /// No node was ready when somebody last looked.
+    /// Whether no node was ready at the last look.
     pub dark: bool,
 }
 

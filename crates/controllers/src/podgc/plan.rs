@@ -1,4 +1,4 @@
-//! Which pods are collected, and what is written before they go.
+//! Decides which pods are collected, and which status is written before.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use crate::node;
 use crate::pod::{disruption_target, is_terminal, node_name};
 
-/// What somebody says of a node that will not come back while its pods are on their way out.
+/// Taint that an administrator puts on a node that will not come back while its pods are terminating.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
-/// Why a pod is collected.
+/// The reason why a pod is collected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// Its node is gone.
@@ -21,7 +21,7 @@ pub enum Cause {
     OutOfService,
 }
 
-/// Why the pod is collected, if it is; `node` is the one that it is bound to, if there is such a node.
+/// Returns the reason why the pod is collected, if it is. `node` is the pod's node, if it exists.
 pub fn cause(pod: &Pod, node: Option<&Node>) -> Option<Cause> {
     let leaving = pod.metadata.deletion_timestamp.is_some();
     match node {
@@ -37,13 +37,14 @@ pub fn is_settled(pod: &Pod) -> bool {
     told && pod.metadata.deletion_grace_period_seconds == Some(0) && is_terminal(pod)
 }
 
-/// Whether the node does not report, and somebody has said that it will not.
+/// Whether the node does not report, and an administrator has marked it as out of service.
 pub fn is_out_of_service(node: &Node) -> bool {
     let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
     !node::is_ready(node) && taints.into_iter().any(|taint| taint.key == OUT_OF_SERVICE)
 }
 
-/// What the pod's status says before it goes: nobody else will ever say that it has ended. None if it says so already.
+/// Returns the status of the pod before it is collected, because no node will report its end. `None` if the status is
+/// right already.
 pub fn failed(pod: &Pod, cause: Option<Cause>, now: Timestamp) -> Option<Value> {
     if is_terminal(pod) {
         return None;

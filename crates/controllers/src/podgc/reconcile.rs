@@ -13,7 +13,7 @@ use super::plan::{Cause, cause, failed, is_settled};
 use super::state::{QUARANTINE, State};
 use crate::pod::node_name;
 
-/// How many pods that have ended may stay.
+/// Number of ended pods that may stay.
 const TERMINATED_PODS: usize = 12_500;
 
 /// Registers the controller.
@@ -60,7 +60,7 @@ impl Reconciler for Collector {
 }
 
 impl Collector {
-    /// How long it must still be doubted that a missing node is gone: what the cache does not have may be new.
+    /// Returns the time for which a missing node's absence is still in doubt: a node that the cache lacks may be new.
     async fn doubt(&self, ctx: &Context, node: &str) -> Result<Option<SignedDuration>, Error> {
         if let Some(left) = self.state.quarantine(node, ctx.now()) {
             return Ok(Some(left));

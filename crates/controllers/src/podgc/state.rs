@@ -1,4 +1,4 @@
-//! What is remembered between two looks: since when nodes are missing, and which pods have ended.
+//! State between two reconciles: the times since which nodes are missing, and the pods that have ended.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -9,13 +9,13 @@ use setpoint::{Change, Key, Object, Request, Store};
 
 use super::plan::is_out_of_service;
 
-/// How long a node must be missing before anybody asks whether it is gone: it may only be late to be seen.
+/// Time that a node must be missing before the server is asked: the cache may only be late.
 pub const QUARANTINE: SignedDuration = SignedDuration::from_secs(40);
 
 /// The name under which all pods that have ended are looked at together; pods have a namespace.
 const ENDED: &str = "ended";
 
-/// What all looks share.
+/// State shared by all reconciles.
 #[derive(Clone)]
 pub struct State {
     shared: Arc<Mutex<Shared>>,
@@ -45,7 +45,7 @@ impl State {
         self.shared.lock().expect("no holder of this lock panics")
     }
 
-    /// How long to wait until it is worth asking whether a missing node is gone; none if it is now.
+    /// Returns the time to wait before asking for a missing node, or `None` if it is over.
     pub fn quarantine(&self, node: &str, now: Timestamp) -> Option<SignedDuration> {
         let since = *self.lock().missing.entry(node.to_owned()).or_insert(now);
         Some(QUARANTINE - now.duration_since(since)).filter(|left| left.is_positive())
@@ -56,7 +56,7 @@ impl State {
         self.lock().missing.remove(node);
     }
 
-    /// The pods that are too many among those that have ended, the first to go first.
+    /// Returns the ended pods beyond the limit, in the order of their deletion.
     pub fn surplus(&self) -> Vec<Key> {
         let shared = self.lock();
         let surplus = shared.ended.len().saturating_sub(self.threshold);
@@ -68,7 +68,7 @@ impl State {
         ranked.into_iter().take(surplus).map(|(_, _, key)| key.clone()).collect()
     }
 
-    /// Notes what a pod tells, and says whether to look at it.
+    /// Records a change of a pod. Returns the requests that it queues.
     pub fn pod_changed(&self, change: &Change<'_>) -> Vec<Request> {
         let Some(pod) = change.new else {
             if let Some(old) = change.old {

@@ -38,7 +38,7 @@ async fn is_used(client: &Client, claim: Object) -> Result<bool, ClientError> {
     if client.list::<Pod>(near()).await?.iter().any(|pod| uses(pod, &claim)) {
         return Ok(true);
     }
-    // The cache may not show yet that a pod was bound, and a claim that is let go does not come back.
+    // The cache may not show yet that a pod was bound, and the removal of the finalizer cannot be undone.
     Ok(client.live().list::<Pod>(near()).await?.iter().any(|pod| uses(pod, &claim)))
 }
 
@@ -52,7 +52,7 @@ fn uses(pod: &Pod, claim: &Object) -> bool {
     !node_name(pod).is_empty() && volumes(pod).any(|volume| named(volume) && kept(volume))
 }
 
-/// Whether the pod's node is done with it, or was told not to be waited for.
+/// Whether the pod's node has stopped it, or is not to be waited for.
 fn is_shut_down(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_some() && pod.metadata.deletion_grace_period_seconds == Some(0)
 }
@@ -75,7 +75,8 @@ fn leaving_with(pod: &Object, claims: &Store) -> Vec<Request> {
     if claims.is_empty() {
         return Vec::new();
     }
-    // Beside a pod that cannot be decoded no claim is judged: those that leave fail, and are tried again.
+    // If any pod cannot be decoded, no claim can be released: the reconciles of terminating claims fail and are tried
+    // again.
     let Ok(pod) = pod.decode::<Pod>() else { return Vec::new() };
     let names = volumes(&pod).filter_map(|volume| claim_name(&pod, volume));
     let keys = names.map(|name| Key::new(pod.metadata.namespace.as_deref(), &name));

@@ -15,10 +15,10 @@ use super::{Protected, unsettled};
 
 const FINALIZER: &str = "kubernetes.io/vac-protection";
 const NAME: &str = "volumeattributesclass-protection-controller";
-/// How often a server that does not have the kind is asked again: it may have been upgraded.
+/// Interval at which a server without the kind is asked again: it may have been upgraded.
 const ASK_PERIOD: Duration = Duration::from_secs(30);
 
-/// Where volumes and claims name classes: what is wanted, what is, and what is being changed to.
+/// Fields of volumes and claims that name classes: the desired one, the present one, and the one being changed to.
 const NAMED_IN: [&str; 3] = [
     "spec.volumeAttributesClassName",
     "status.currentVolumeAttributesClassName",

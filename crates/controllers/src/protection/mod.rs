@@ -1,6 +1,7 @@
-//! Protection finalizers: what is deleted while it is in use goes only when nobody uses it any more.
+//! Protection finalizers: an object that is deleted while it is in use goes only when it is no longer used.
 //!
-//! The API server puts them on what is created; here they are taken off again, and put on what came without.
+//! The API server adds the finalizers to new objects. These controllers remove them, and add them to objects without
+//! one.
 
 mod claim;
 mod class;
@@ -21,12 +22,12 @@ struct Protected {
     finalizer: &'static str,
 }
 
-/// What there is to do about an object's finalizer.
+/// The next step for an object's finalizer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// It lives without: the finalizer is to be added.
     Bare,
-    /// It is being deleted: the finalizer is to be removed once nobody uses the object.
+    /// The object is being deleted: its finalizer is removed once it is no longer used.
     Leaving,
     /// Nothing.
     Settled,
@@ -64,7 +65,7 @@ impl Protected {
         match stage(&object, self.finalizer) {
             Stage::Settled => return Ok(Action::done()),
             Stage::Bare => finalizers.push(self.finalizer.to_owned()),
-            // Whoever stops using it queues it again.
+            // The end of its use queues the object again.
             Stage::Leaving if in_use(object.clone()).await? => return Ok(Action::done()),
             Stage::Leaving => finalizers.retain(|known| known != self.finalizer),
         }

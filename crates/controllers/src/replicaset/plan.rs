@@ -1,4 +1,4 @@
-//! How many pods to create, or which to delete.
+//! Decides how many pods to create, or which to delete.
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ReplicaSet;
@@ -12,7 +12,7 @@ use crate::field::replica_set_spec;
 /// The most pods that one look creates or deletes; the rest follows at the next.
 pub const BURST: usize = 500;
 
-/// What to do about the number of pods.
+/// Pods to create or to delete.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     pub create: usize,

@@ -75,7 +75,7 @@ fn deletion_cost(pod: &Pod) -> i32 {
     text.filter(canonical).and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// Magnitude of an age, so that pods of about the same age are told apart by other means; unknown comes first.
+/// Returns the magnitude of an age, so that other criteria order pods of about the same age. Unknown ages come first.
 fn age_bucket(since: Option<Timestamp>, now: Timestamp) -> Option<i32> {
     let nanos = now.duration_since(since?).as_nanos();
     Some(u128::try_from(nanos).ok().and_then(u128::checked_ilog2).map_or(-1, |log| log as i32))

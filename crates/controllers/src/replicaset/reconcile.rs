@@ -19,7 +19,7 @@ use crate::selector;
 use crate::trigger::Owners;
 use crate::write::{self, delete_pod};
 
-/// How many ReplicaSets are worked on at a time.
+/// Number of ReplicaSets that are reconciled in parallel.
 const CONCURRENCY: usize = 8;
 
 /// Registers the controller.
@@ -89,7 +89,7 @@ enum Managed {
     Changed,
 }
 
-/// Creates what is missing, deletes what is too much.
+/// Creates missing pods and deletes surplus ones.
 async fn manage(ctx: &Context, set: &ReplicaSet, active: &[&Pod]) -> Result<Managed, ClientError> {
     let wanted = usize::try_from(replica_set_spec(set).replicas.unwrap_or(1)).unwrap_or(0);
     let related = if active.len() > wanted { related_pods(ctx.client(), set).await? } else { Vec::new() };
@@ -117,7 +117,7 @@ async fn create(ctx: &Context, set: &ReplicaSet, count: usize) -> Result<Managed
                     let name = pod.metadata.name.unwrap_or_default();
                     ctx.recorder().normal(set, "SuccessfulCreate", format!("Created pod: {name}"));
                 }
-                // Nothing can be created any more; what is there is being deleted.
+                // The namespace is being deleted, so nothing can be created in it.
                 Err(error) if error.is_namespace_terminating() => return Ok(Managed::Unchanged),
                 Err(error) => {
                     ctx.recorder().warning(set, "FailedCreate", format!("Error creating: {error}"));

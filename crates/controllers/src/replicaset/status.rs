@@ -13,7 +13,7 @@ use crate::selector::{Labels, contains};
 
 const REPLICA_FAILURE: &str = "ReplicaFailure";
 
-/// What kept the plan from being carried out.
+/// The error that prevented the plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     pub message: String,

@@ -1,7 +1,7 @@
-//! ResourceQuotas: what is used of them, measured anew when something that they count may have let go.
+//! ResourceQuotas: measures their use again when a counted object may have released some.
 //!
-//! The API server charges what is created in the same write; so what is measured here is written only onto the very
-//! quota that was read before the objects were listed.
+//! The API server charges created objects in the same write. A measurement is therefore written only onto the very
+//! version of the quota that was read before the objects were listed.
 
 mod reconcile;
 mod plan;

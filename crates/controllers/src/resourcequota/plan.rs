@@ -1,4 +1,4 @@
-//! What the status should be.
+//! Computes the status of a quota.
 
 use serde_json::{Value, json};
 use setpoint_api::resources::{Amounts, amounts, to_json};
@@ -30,7 +30,7 @@ mod tests {
         let mut settled = quota;
         settled["status"] = first;
         assert_eq!(status(&settled, used), None);
-        // Pods could not be listed: what was known of them stays.
+        // Pods could not be listed, so their earlier counts stay.
         assert_eq!(status(&settled, Amounts::new()), None);
         let fewer = status(&settled, amounts(&json!({ "pods": "0" }))).unwrap();
         assert_eq!(fewer["used"], json!({ "pods": "0" }));

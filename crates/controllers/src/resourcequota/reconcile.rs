@@ -1,4 +1,4 @@
-//! The thin part: read the quota, list what it counts, write what is used.
+//! The thin part: reads the quota, lists the objects that it counts, writes their use.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,12 +15,12 @@ use setpoint_api::resources::Amounts;
 use super::watches::{UNKNOWN_FOR, Watches};
 use super::{plan, trigger};
 
-/// How often every quota is measured though nothing was seen: pods that are overdue to go change nothing.
+/// Interval at which every quota is measured without a change: pods that are overdue for deletion change nothing.
 const PERIOD: Duration = Duration::from_secs(300);
-/// How long a watch is given to begin. What went before it did is seen by a second look.
+/// Time that a watch needs to begin. A second look sees objects that were deleted before the watch began.
 const BEGIN: Duration = Duration::from_secs(1);
 
-/// How soon a quota is measured again that changed while it was measured.
+/// Pause before a quota is measured again that changed during the measurement.
 const OVERTAKEN: Duration = Duration::from_millis(100);
 
 /// Registers the controller.
@@ -42,8 +42,8 @@ impl Reconciler for Quotas {
         let begun = self.0.refresh(ctx.now()).await?;
         let resource = ResourceQuota::api_resource();
         let quotas = ctx.client().dynamic(&resource);
-        // Read before what it counts: whatever is created later is charged to a newer quota, onto which nothing is
-        // written here.
+        // Read the quota before the objects. An object that is created later is charged to a newer version of the
+        // quota, and this measurement cannot overwrite that version.
         let Some(mut quota) = quotas.get_live(&request).await? else { return Ok(Action::done()) };
         let mut measured = Amounts::new();
         let (mut unknown, mut failed) = (false, None);
@@ -51,7 +51,7 @@ impl Reconciler for Quotas {
             match self.measure(ctx, &quota, &tracked).await {
                 Ok(Some(used)) => measured.extend(used),
                 Ok(None) => unknown = true,
-                // What else there is to count is counted all the same.
+                // The other resources are counted all the same.
                 Err(error) => failed = Some(error),
             }
         }
@@ -73,7 +73,7 @@ impl Reconciler for Quotas {
 }
 
 impl Quotas {
-    /// What is used by objects of one kind; none if the server has no such kind.
+    /// Returns the use by objects of one kind, or `None` if the server has no such kind.
     async fn measure(
         &self,
         ctx: &Context,

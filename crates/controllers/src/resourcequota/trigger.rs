@@ -6,8 +6,8 @@ use serde_json::Value;
 use setpoint::{Change, Lister, Object, Request, Trigger};
 use setpoint_api::quota::Tracked;
 
-/// Of a quota's own changes those that ask for something else: the server writes its status with every object that it
-/// counts.
+/// Whether a change of a quota asks for something else. The server writes the status with every object that it
+/// counts, and those changes do not count.
 pub(super) fn is_asked_anew(change: &Change<'_>) -> bool {
     let Some((old, new)) = change.update().filter(|_| change.trigger == Trigger::Updated) else {
         return true;

@@ -14,7 +14,7 @@ use setpoint_api::quota::Tracked;
 use super::trigger;
 use crate::discovery::{ServerResource, discover};
 
-/// How long a name that stands for no kind is taken for one that stands for none.
+/// Time for which the answer "no such kind" is remembered.
 pub(super) const UNKNOWN_FOR: Duration = Duration::from_secs(30);
 
 pub(super) struct Watches {
@@ -28,7 +28,7 @@ pub(super) struct Watches {
 #[derive(Default)]
 struct State {
     kinds: BTreeMap<Tracked, Watched>,
-    /// What the server did not have when it was asked last.
+    /// Names that the server did not know at the last request.
     unknown: BTreeSet<Tracked>,
     asked: Option<Timestamp>,
 }
@@ -48,7 +48,7 @@ impl Watches {
         self.state.lock().expect("no holder of this lock panics")
     }
 
-    /// The kind behind what is counted; none if the server has no such kind.
+    /// Returns the kind of a counted resource, or `None` if the server has no such kind.
     pub(super) fn resource(&self, tracked: &Tracked) -> Option<ApiResource> {
         self.state().kinds.get(tracked).map(|watched| watched.resource.clone())
     }
@@ -81,8 +81,8 @@ impl Watches {
         Ok(begun)
     }
 
-    /// What quotas name and nothing watches, unless the server was asked for all of it a moment ago. Ends the watches
-    /// that no quota needs any more.
+    /// Returns the names in quotas that have no watch, unless the server was asked for all of them a moment ago. Ends
+    /// watches that no quota needs.
     fn missing(&self, now: Timestamp) -> Result<Option<Vec<Tracked>>, Error> {
         let quotas = self.quotas.list()?;
         let hard = quotas.iter().filter_map(|quota| quota.spec.as_ref()?.hard.as_ref());
@@ -103,7 +103,7 @@ impl Watches {
             Tracked::Pods => self.manager.target::<Pod>(),
             Tracked::Services => self.manager.target::<Service>(),
             Tracked::Claims => self.manager.target::<PersistentVolumeClaim>(),
-            // Of what is only counted it is enough to see it go; the garbage collector sees it too.
+            // For kinds that are only counted, deletions suffice. The garbage collector watches their metadata too.
             Tracked::Objects(_) => Target::resource(resource.clone()).metadata_only(),
         };
         let handle = self.handle.get().ok_or_else(|| Error::msg("the controller is not registered yet"))?;

@@ -6,7 +6,7 @@ use super::affinity;
 use super::ledger::{HostPort, NodeInfo, Wish};
 use super::taint::{self, is_tolerated};
 
-/// Nobody can take the pod.
+/// No node can take the pod.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Unschedulable {

@@ -1,4 +1,4 @@
-//! Who is where and what is left: kept up to date change by change, so that placing a pod looks at nodes only.
+//! The nodes, their pods and the remaining room, updated with every change, so that placing a pod reads nodes only.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use crate::selector::Labels;
 /// A port of the host that a pod takes: address, protocol, number.
 pub type HostPort = (String, String, i32);
 
-/// What a pod wants of a node.
+/// A pod's requirements on a node.
 #[derive(Debug, Clone)]
 pub struct Wish<'a> {
     pub spec: &'a PodSpec,
@@ -25,7 +25,7 @@ pub struct Wish<'a> {
     /// CPU and memory as compared between nodes.
     pub weight: (i64, i64),
     pub ports: BTreeSet<HostPort>,
-    /// What its claims ask, if it has any.
+    /// The requirements of its claims, if it has any.
     pub volumes: Option<&'a PodVolumes>,
 }
 
@@ -90,7 +90,7 @@ impl NodeInfo {
         self.known = true;
     }
 
-    /// What the node itself says, apart from what its pods take.
+    /// The node's own properties, without the use by its pods.
     fn facts(&self) -> (bool, &Labels, &[Taint], bool, &Resources, i64) {
         (self.known, &self.labels, &self.taints, self.unschedulable, &self.allocatable, self.allowed_pods)
     }
@@ -199,7 +199,7 @@ impl Ledger {
         best.ok_or_else(|| filter::explain(wish, self.known()))
     }
 
-    /// Why no node can take a pod, whichever it be.
+    /// Returns a refusal of all nodes for the same reason.
     pub fn refuse(&self, why: &str) -> Unschedulable {
         filter::refuse(why, self.known().count())
     }

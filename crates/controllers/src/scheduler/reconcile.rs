@@ -25,7 +25,7 @@ use crate::deployment::whole_seconds;
 use crate::pod::{condition, is_active, node_name};
 use crate::volume::claimed;
 
-/// How many bindings are under way at a time.
+/// Number of bindings in flight.
 const CONCURRENCY: usize = 16;
 /// The scheduler that pods name unless they say otherwise.
 const NAME: &str = "default-scheduler";
@@ -52,14 +52,15 @@ pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
     Ok(())
 }
 
-/// What all placements share. One lock for both, so that a change never slips between a refusal and its note.
+/// State shared by all placements. One lock protects both parts, so that no change falls between a refusal and its
+/// record.
 #[derive(Clone, Default)]
 struct State(Arc<Mutex<Shared>>);
 
 #[derive(Default)]
 struct Shared {
     ledger: Ledger,
-    /// Pods that nobody could take; any change that frees or adds room queues them again.
+    /// Pods that no node could take. Any change that frees or adds room queues them again.
     waiting: BTreeSet<Key>,
     /// Those that have claims.
     claiming: BTreeMap<Key, Claiming>,
@@ -129,7 +130,7 @@ impl State {
         self.lock().with_claims(&claim.into_iter().collect::<Vec<_>>())
     }
 
-    /// Pods that wait with the claim that the volume is or was for, and those that were refused if it is for anybody.
+    /// Returns the pods that wait with the claim of the volume, and those that were refused if the volume is free.
     fn volume_changed(&self, change: &Change<'_>) -> Vec<Request> {
         let claims: Vec<Key> = change.old.into_iter().chain(change.new).filter_map(claimed).collect();
         let shared = self.lock();
@@ -221,7 +222,7 @@ impl Reconciler for Scheduler {
     }
 }
 
-/// A node for a pod, and what is to be bound for it there before.
+/// A node for a pod, and the bindings that must precede the pod's.
 struct Chosen<'a> {
     node: String,
     steps: Vec<Step<'a>>,
@@ -250,9 +251,9 @@ impl Scheduler {
         Ok(volumes::read(ctx.client(), pod).await?)
     }
 
-    /// Chooses and accounts at once, so that the next pod sees the room taken. None if the pod is placed already and
-    /// only the cache does not show it yet. A pod whose volumes are being bound is placed anew: what was written for
-    /// them leads to the same node, unless that node can no longer take it.
+    /// Chooses a node and accounts for the pod at once, so that the next pod sees the room taken. Returns `None` if
+    /// the pod is placed already and only the cache is late. A pod whose volumes are being bound is placed again: its
+    /// written bindings lead to the same node, unless that node can no longer take it.
     fn choose<'a>(
         &self,
         key: &Key,
@@ -321,7 +322,7 @@ impl Scheduler {
             }
             Err(error) => {
                 self.state.lock().ledger.pod_gone(key.namespace().unwrap_or_default(), key.name());
-                // Gone, or bound by somebody else: the cache will show it.
+                // The pod is gone, or another writer bound it. The cache will show it.
                 if error.is_not_found() || error.is_conflict() {
                     Ok(Action::done())
                 } else {

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use crate::quantity;
 
-/// What a container that asks for nothing is assumed to use when nodes are compared.
+/// Assumed use, for the comparison of nodes, of a container without requests.
 const DEFAULT_CPU_MILLIS: i64 = 100;
 const DEFAULT_MEMORY_BYTES: i64 = 200 * 1024 * 1024;
 
@@ -66,7 +66,7 @@ fn requests(container: &Container) -> Resources {
     Resources::from_list(container.resources.as_ref().and_then(|resources| resources.requests.as_ref()))
 }
 
-/// What a pod asks of a node: its containers together, or its hungriest moment of initialisation if that is more.
+/// Returns a pod's requests: the sum of its containers, or its largest init container if that is more.
 pub fn of_pod(spec: &PodSpec) -> Resources {
     let mut total = Resources::default();
     for container in &spec.containers {

@@ -23,7 +23,7 @@ pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     }
 }
 
-/// What `kubectl cordon` amounts to, for pods that tolerate it.
+/// The taint that `kubectl cordon` amounts to, for pods that tolerate it.
 pub fn unschedulable() -> Taint {
     Taint {
         key: "node.kubernetes.io/unschedulable".into(),

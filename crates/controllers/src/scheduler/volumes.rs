@@ -1,4 +1,4 @@
-//! What a pod's claims ask of a node, and what is to be bound for it there, in kube-scheduler's words.
+//! Requirements of a pod's claims on a node, and the bindings that must precede the pod's, in kube-scheduler's words.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,12 +28,12 @@ pub struct PodVolumes {
     pub bound: Vec<Option<Arc<PersistentVolume>>>,
     /// The claims that are bound once the pod has a node, the smallest first.
     pub unbound: Vec<Arc<PersistentVolumeClaim>>,
-    /// What they may be bound to.
+    /// Candidate volumes.
     pub volumes: Vec<Arc<PersistentVolume>>,
     pub classes: Vec<Arc<StorageClass>>,
 }
 
-/// What is to be done for a claim before its pod is bound to a node.
+/// A step for a claim before its pod is bound to a node.
 #[derive(Debug, PartialEq)]
 pub enum Step<'a> {
     /// This volume is for the claim.
@@ -58,7 +58,7 @@ pub fn claims_of(pod: &Pod) -> BTreeSet<String> {
     volumes(pod).filter_map(|volume| claim_name(pod, volume)).collect()
 }
 
-/// Reads what a pod's claims and their volumes are; says why no node can take the pod as they are.
+/// Reads a pod's claims and their volumes. The inner error is the reason why no node can take the pod.
 pub async fn read(client: &Client, pod: &Pod) -> Result<Result<PodVolumes, String>, ClientError> {
     let namespace = pod.metadata.namespace.as_deref();
     let mut found = Vec::new();
@@ -96,7 +96,7 @@ fn is_bound(claim: &PersistentVolumeClaim) -> bool {
     !volume_name(claim).is_empty() && annotation(&claim.metadata, BIND_COMPLETED).is_some()
 }
 
-/// Why no node can take a pod with these claims, in the order of its volumes.
+/// Returns the reason why no node can take a pod with these claims, in the order of its volumes.
 fn objection(pod: &Pod, claims: &[Arc<PersistentVolumeClaim>]) -> Option<String> {
     volumes(pod).find_map(|volume| {
         let name = claim_name(pod, volume)?;
@@ -129,7 +129,7 @@ fn objection(pod: &Pod, claims: &[Arc<PersistentVolumeClaim>]) -> Option<String>
 }
 
 impl PodVolumes {
-    /// Why the node cannot take the pod.
+    /// Returns the reasons why the node cannot take the pod.
     pub fn refusals(&self, node: &str, labels: &Labels) -> Vec<&'static str> {
         let mut reasons = Vec::new();
         let out_of_reach = |volume: &Option<Arc<PersistentVolume>>| {
@@ -149,7 +149,7 @@ impl PodVolumes {
         reasons
     }
 
-    /// What is to be done for the unbound claims if the pod goes to this node; none if it cannot.
+    /// Returns the steps for the unbound claims if the pod goes to this node, or `None` if the node cannot take it.
     pub fn steps(&self, node: &str, labels: &Labels) -> Option<Vec<Step<'_>>> {
         let mut taken = BTreeSet::new();
         let mut steps = Vec::new();

@@ -1,4 +1,4 @@
-//! Who a pod of a StatefulSet is: its name, its ordinal, its labels and its claims.
+//! The identity of a StatefulSet's pod: its name, ordinal, labels and claims.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{

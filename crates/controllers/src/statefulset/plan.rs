@@ -1,4 +1,4 @@
-//! What to do next about the pods and claims of a StatefulSet.
+//! Decides the next steps for the pods and claims of a StatefulSet.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,13 +36,14 @@ pub enum Step {
     Refuse { verb: &'static str, pod: String, message: String },
 }
 
-/// What to do: each phase once the one before it went well, each inner list from its beginning to its end.
+/// The steps. Each phase starts after the success of the one before. Each inner list runs from its beginning to its
+/// end.
 #[derive(Debug, Default, PartialEq)]
 pub struct Plan {
     pub phases: Vec<Vec<Vec<Step>>>,
     /// Whether the lists of a phase do not wait for each other.
     pub parallel: bool,
-    /// How many pods are deleted because they are of an earlier revision.
+    /// Number of pods that are deleted because their revision is old.
     pub outdated: usize,
 }
 
@@ -97,7 +98,7 @@ impl View<'_> {
         if kept { self.current } else { self.update }
     }
 
-    /// What to do about the claims of a pod: create what is missing, have what is there owned by whom it should be.
+    /// Returns the steps for the claims of a pod: create missing ones, and correct the owners of existing ones.
     fn claim_steps(&self, pod: &Pod, create: bool) -> Result<Vec<Step>, String> {
         let Some(ordinal) = ordinal(pod) else { return Ok(Vec::new()) };
         let mut steps = Vec::new();
@@ -137,7 +138,7 @@ impl View<'_> {
     }
 }
 
-/// What one pod needs, and whether the next may be looked at before this one has changed.
+/// The steps for one pod, and whether the next pod may be looked at before this one has changed.
 struct Verdict {
     steps: Vec<Step>,
     go_on: bool,
@@ -236,7 +237,7 @@ fn replica(view: &View<'_>, pod: &Arc<Pod>) -> Verdict {
     Verdict { steps, go_on: true }
 }
 
-/// What makes a pod and its claims again what they should be.
+/// Returns the steps that restore a pod and its claims.
 fn correct(view: &View<'_>, pod: &Arc<Pod>) -> Result<Vec<Step>, String> {
     let Some(ordinal) = ordinal(pod) else { return Ok(Vec::new()) };
     let (identified, mounted) = (is_identified(view.set, pod), is_mounted(view.set, pod, ordinal));
@@ -253,7 +254,7 @@ fn correct(view: &View<'_>, pod: &Arc<Pod>) -> Result<Vec<Step>, String> {
     Ok(steps)
 }
 
-/// A pod that should not be there. In order, it waits for those before it, unless it is what they wait for.
+/// A surplus pod. In ordered mode it waits for the pods before it, unless they wait for this one.
 fn surplus(view: &View<'_>, pod: &Arc<Pod>, first_unavailable: Option<&Arc<Pod>>) -> Verdict {
     if is_going(pod) {
         return Verdict::stop(Vec::new());

@@ -22,9 +22,9 @@ use crate::replicaset::slow_start;
 use crate::trigger::Owners;
 use crate::{history, selector, write};
 
-/// How many StatefulSets are worked on at a time.
+/// Number of StatefulSets that are reconciled in parallel.
 const CONCURRENCY: usize = 8;
-/// How many earlier revisions are kept unless the StatefulSet says otherwise.
+/// Number of old revisions that are kept by default.
 const HISTORY_LIMIT: i32 = 10;
 
 /// Registers the controller.
@@ -137,7 +137,7 @@ async fn carry_out(ctx: &Context, set: &StatefulSet, plan: &Plan) -> Result<(), 
 async fn take_steps(ctx: &Context, set: &StatefulSet, steps: &[Step]) -> Result<(), Error> {
     for step in steps {
         let taken = take(ctx, set, step).await;
-        // Nothing can be created any more; what is there is being deleted.
+        // The namespace is being deleted, so nothing can be created in it.
         let ending = matches!(&taken, Err(error) if error.client_error().is_some_and(ClientError::is_namespace_terminating));
         if ending {
             return Ok(());

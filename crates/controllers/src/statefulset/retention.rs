@@ -1,4 +1,4 @@
-//! Who owns the claims of a StatefulSet's pods: what the retention policy says is deleted with whom.
+//! Owners of the claims of a StatefulSet's pods, by the retention policy.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
@@ -8,7 +8,7 @@ use super::identity::{name_of, ordinal, ordinals};
 use crate::claim::controller_reference;
 use crate::field::stateful_set_spec;
 
-/// A claim beside those that may own it.
+/// A claim beside its possible owners.
 pub struct Ownership<'a> {
     pub set: &'a StatefulSet,
     pub pod: &'a Pod,
@@ -67,7 +67,7 @@ impl Ownership<'_> {
         references(self.claim).iter().any(|reference| Some(&reference.uid) == owner.uid.as_ref())
     }
 
-    /// Whether somebody else controls the claim, though the policy would have it deleted.
+    /// Whether another controller owns the claim although the policy says to delete it.
     pub fn is_contested(&self) -> bool {
         let Policy { delete_when_scaled, delete_when_deleted } = policy(self.set);
         (delete_when_scaled || delete_when_deleted)

@@ -19,14 +19,14 @@ pub struct Version {
     pub template: PodTemplateSpec,
 }
 
-/// What there is, after the newest revision has been written.
+/// The revisions after the newest one was written.
 pub struct Versions {
     pub current: Version,
     pub update: Version,
     pub collision_count: i32,
 }
 
-/// What to do, so that the newest revision is of the present template.
+/// The step that makes the newest revision match the present template.
 #[derive(Debug)]
 pub enum Newest {
     /// It is already.
@@ -44,7 +44,7 @@ pub fn template(revision: &ControllerRevision) -> Option<PodTemplateSpec> {
     serde_json::from_value(template).ok()
 }
 
-/// What a revision of this template keeps: a patch that brings it back, which kubectl knows how to apply.
+/// Returns the data of a template's revision: a patch that restores the template, which kubectl can apply.
 pub fn patch(template: &PodTemplateSpec) -> Value {
     let mut template = serde_json::to_value(template).expect("a template is made of JSON values");
     template["$patch"] = "replace".into();

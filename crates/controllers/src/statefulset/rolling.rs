@@ -10,7 +10,8 @@ use super::plan::View;
 use crate::field::stateful_set_spec;
 use crate::percent::{Round, scaled};
 
-/// How many pods, from the first, keep their revision; `None` where pods are not replaced by themselves.
+/// Returns the number of pods, from the first, that keep their revision. `None` if pods are not replaced
+/// automatically.
 pub fn partition(set: &StatefulSet) -> Option<usize> {
     let strategy = stateful_set_spec(set).update_strategy.as_ref();
     if strategy.and_then(|strategy| strategy.type_.as_deref()) == Some("OnDelete") {
@@ -20,7 +21,7 @@ pub fn partition(set: &StatefulSet) -> Option<usize> {
     Some(partition.and_then(|partition| usize::try_from(partition).ok()).unwrap_or(0))
 }
 
-/// How many pods may be unavailable for the sake of an update; at least one.
+/// Returns the number of pods that an update may make unavailable. At least one.
 fn max_unavailable(set: &StatefulSet) -> usize {
     let spec = stateful_set_spec(set);
     let strategy = spec.update_strategy.as_ref().and_then(|strategy| strategy.rolling_update.as_ref());
@@ -39,7 +40,7 @@ pub fn outdated(view: &View<'_>, replicas: &[Arc<Pod>]) -> Vec<Arc<Pod>> {
     if !view.is_parallel() {
         return candidates().take(budget).cloned().collect();
     }
-    // Those that serve nobody cost nothing, so they go first, whatever the budget.
+    // Unavailable pods cost nothing, so they go first, whatever the budget.
     let broken = candidates().filter(|pod| view.is_unavailable(pod));
     let serving = candidates().filter(|pod| !view.is_unavailable(pod)).take(budget);
     broken.chain(serving).cloned().collect()

@@ -10,7 +10,7 @@ use super::plan::{Plan, View, is_created};
 use crate::field::stateful_set_spec;
 use crate::pod::{is_available, is_ready, phase, until_available};
 
-/// The status by what was seen, and by what the plan deletes.
+/// Computes the status from the observed pods and the pods that the plan deletes.
 pub fn status(view: &View<'_>, plan: &Plan, collision_count: i32) -> StatefulSetStatus {
     let before = view.set.status.clone().unwrap_or_default();
     let pods = || view.pods.iter().filter(|pod| ordinal(pod).is_some());

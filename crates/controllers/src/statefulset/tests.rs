@@ -254,11 +254,11 @@ fn the_retention_policy_decides_who_owns_a_claim() {
     }
     let set = policy("Delete", "Delete");
     let pod = pod(&set, 0, "new", Is::Ready);
-    // What an earlier pod of this name owns goes with it: it is neither touched nor taken over.
+    // An object of an earlier pod of this name is deleted with that pod. It is neither changed nor adopted.
     let stale = claim(0, json!([owner("Pod", "db-0", "earlier")]));
     assert!(Ownership { set: &set, pod: &pod, claim: &stale }.is_settled() && is_stale(&set, &pod, &stale));
     assert_eq!(words(&planned(&set, &[], &[stale])), "");
-    // Somebody else's claim is left to them.
+    // A claim with another owner stays with that owner.
     let contested = claim(0, json!([owner("Other", "x", "x"), owner("StatefulSet", "db", "set")]));
     let ownership = Ownership { set: &set, pod: &pod, claim: &contested };
     assert!(ownership.is_contested() && !ownership.is_settled());

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{Node, Taint, Toleration};
 
 use crate::scheduler::tolerates;
 
-/// What becomes of a pod.
+/// The fate of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// It stays, for all that is known.
@@ -22,8 +22,8 @@ pub fn no_execute(node: &Node) -> Vec<Taint> {
     taints.filter(|taint| taint.effect == "NoExecute").cloned().collect()
 }
 
-/// Decides from the NoExecute taints of the pod's node. A pod that was told when it goes goes then, whatever its
-/// tolerations say meanwhile, as long as they tolerate the taints for a time at all.
+/// Decides from the NoExecute taints of the pod's node. A pod with a set deletion time goes then, even if its
+/// tolerations change meanwhile, as long as they tolerate the taints for a limited time at all.
 pub fn fate(taints: &[Taint], tolerations: &[Toleration], told: Option<Timestamp>, now: Timestamp) -> Fate {
     let mut least: Option<i64> = None;
     for taint in taints {

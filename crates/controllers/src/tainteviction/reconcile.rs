@@ -53,7 +53,7 @@ impl Reconciler for TaintEviction {
                 let tolerations = spec.and_then(|spec| spec.tolerations.as_deref()).unwrap_or_default();
                 fate(&no_execute(&node), tolerations, told, now)
             }
-            // What was told before the node went still holds.
+            // A time that was set before the node went still holds.
             None => told.map_or(Fate::Stay, |at| if at > now { Fate::GoAt(at) } else { Fate::Go }),
         };
         match fate {

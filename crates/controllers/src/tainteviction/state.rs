@@ -1,4 +1,4 @@
-//! Which nodes are tainted, and which pods were told when they go.
+//! The tainted nodes, and the pods with a set deletion time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -9,7 +9,7 @@ use setpoint::{Change, Key, Object, Request, Store, Uid};
 
 use super::plan::no_execute;
 
-/// What all looks share.
+/// State shared by all reconciles.
 #[derive(Clone)]
 pub struct State {
     shared: Arc<Mutex<Shared>>,
@@ -33,7 +33,7 @@ impl State {
         self.shared.lock().expect("no holder of this lock panics")
     }
 
-    /// When the pod was told to go.
+    /// Returns the deletion time that was set for the pod.
     pub fn told(&self, key: &Key, uid: &Uid) -> Option<Timestamp> {
         self.lock().told.get(key).filter(|(known, _)| known == uid).map(|(_, at)| *at)
     }
@@ -43,7 +43,7 @@ impl State {
         self.lock().told.insert(key.clone(), (uid.clone(), at));
     }
 
-    /// The pod goes no more, or went; whether it had been told.
+    /// Forgets the deletion time of a pod that stays or is gone. Returns whether a time was set.
     pub fn untell(&self, key: &Key) -> bool {
         self.lock().told.remove(key).is_some()
     }
@@ -61,7 +61,8 @@ impl State {
         concerned.then(|| Request::from(pod.key().clone())).into_iter().collect()
     }
 
-    /// The pods of a node whose NoExecute taints changed. One that is gone takes nobody along: its pods are collected.
+    /// Returns the pods of a node whose NoExecute taints changed. A deleted node affects no pods here: podgc collects
+    /// them.
     pub fn node_changed(&self, change: &Change<'_>) -> Vec<Request> {
         let taints = |node: Option<&Object>| {
             node.and_then(|node| node.decode::<Node>().ok()).map(|node| no_execute(&node)).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Who leaves a tainted node and when, in tables.
+//! Tables: the pods that leave a tainted node, and when.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What a token Secret lacks.
+//! Completes a token Secret.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub fn is_for(secret: &Secret, account: &ServiceAccount) -> bool {
         && (uid.is_empty() || account.metadata.uid.as_deref() == Some(uid))
 }
 
-/// The Secret with what it lacks; none if it lacks nothing, or no token can be made.
+/// Returns the completed Secret, or `None` if it is complete or no token can be made.
 pub fn filled(
     secret: &Secret,
     account: &ServiceAccount,
@@ -64,7 +64,7 @@ pub fn filled(
     Some(filled)
 }
 
-/// What the token says: nothing of time, for it holds while the Secret does.
+/// Returns the token's claims. They have no expiry, because the token is valid as long as its Secret exists.
 fn claims(secret: &Secret, account: &ServiceAccount) -> Value {
     let namespace = account.metadata.namespace.as_deref().unwrap_or_default();
     let name = account.metadata.name.as_deref().unwrap_or_default();

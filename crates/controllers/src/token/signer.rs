@@ -7,7 +7,8 @@ use serde_json::Value;
 
 type Sign = dyn Fn(&Value) -> Option<String> + Send + Sync;
 
-/// Makes a token of claims. Whoever starts the controllers has the key, which the API server must know too.
+/// Signs claims as a token. The program that starts the controllers holds the key, which the API server must know
+/// too.
 ///
 /// ```
 /// let signer = setpoint_controllers::TokenSigner::new(|claims| Some(format!("unsigned {claims}")));

@@ -53,7 +53,7 @@ pub(super) fn volume_name(claim: &PersistentVolumeClaim, volume: &PersistentVolu
     (patch != json!({})).then_some(patch)
 }
 
-/// Says in the claim's status what it has.
+/// Writes the bound volume into the claim's status.
 pub(super) fn claim_status(
     claim: &PersistentVolumeClaim,
     phase: &str,
@@ -78,7 +78,7 @@ pub(super) fn claim_status(
     })
 }
 
-/// Takes the claim off the volume again; what somebody asked for is still asked for.
+/// Removes the claim from the volume again. A claim that the volume asked for itself stays.
 pub(super) fn unbound(volume: &PersistentVolume) -> Value {
     match annotation(&volume.metadata, BOUND_BY_CONTROLLER) {
         Some(_) => json!({ "spec": { "claimRef": null },
@@ -87,7 +87,7 @@ pub(super) fn unbound(volume: &PersistentVolume) -> Value {
     }
 }
 
-/// Says on the claim who is to make its volume.
+/// Writes the provisioner onto the claim.
 pub(super) fn provisioner(claim: &PersistentVolumeClaim, name: &str) -> Option<Value> {
     let [present, old] = STORAGE_PROVISIONER;
     let said = annotation(&claim.metadata, present) == Some(name);

@@ -1,4 +1,4 @@
-//! What there is to do about a claim.
+//! Decides the next step for a claim.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use super::fit::{self, Place, is_bound_to};
 use super::{BIND_COMPLETED, SELECTED_NODE, Told, annotation, class, name_of};
 
-/// Who provisions in the API server's own name, of which there is nobody here.
+/// Prefix of in-tree provisioners, which do not exist here.
 const IN_TREE: &str = "kubernetes.io/";
 
-/// What there is to do about a claim.
+/// The next step for a claim.
 #[derive(Debug, PartialEq)]
 pub(super) enum Step<'a> {
     /// It and this volume are each other's.
@@ -22,13 +22,13 @@ pub(super) enum Step<'a> {
     Provision(&'a str),
     /// It waits for a pod that uses it.
     AwaitConsumer,
-    /// It waits, for the reason told.
+    /// The claim waits, for the reason in the event.
     Wait(Option<Told>),
     /// It had a volume, and has none.
     Lost(Told),
 }
 
-/// What there is to do about a claim, among these volumes and classes.
+/// Returns the next step for a claim, given the volumes and classes.
 pub(super) fn step<'a>(
     claim: &PersistentVolumeClaim,
     volumes: &'a [Arc<PersistentVolume>],
@@ -112,7 +112,7 @@ fn unbound<'a>(
     }
 }
 
-/// What a claim is told that waits for its first consumer, given the pods that use it and have no node yet.
+/// Returns the event for a claim that waits for its first consumer, given its unscheduled pods.
 pub(super) fn awaited(pods: &[String]) -> Told {
     match pods {
         [] => Told::normal("WaitForFirstConsumer", "waiting for first consumer to be created before binding"),

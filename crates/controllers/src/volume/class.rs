@@ -8,7 +8,7 @@ use k8s_openapi::api::storage::v1::StorageClass;
 
 use super::{annotation, name_of};
 
-/// Where classes stood before there was a field for them.
+/// Annotation for the class from before the field existed.
 const OLD_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 /// On a class: it is the default.
 const DEFAULT: [&str; 2] =

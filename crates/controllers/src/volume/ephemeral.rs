@@ -69,7 +69,7 @@ async fn make(ctx: &Context, pod: &Pod, volume: &Volume) -> Result<(), Error> {
         return is_controlled_by(&*present, pod).then_some(()).ok_or_else(foreign);
     }
     match client.create(&wanted).await {
-        // By us a moment ago, or by somebody else: the cache will show it.
+        // This controller created it a moment ago, or another writer did. The cache will show it.
         Err(error) if error.is_already_exists() => Ok(()),
         Err(error) => Err(Error::msg(format!("create PVC {}: {error}", key.name()))),
         Ok(_) => Ok(()),

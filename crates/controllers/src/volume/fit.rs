@@ -13,12 +13,12 @@ use crate::scheduler::selects_node;
 use crate::selector::{self, Labels};
 
 const STORAGE: &str = "storage";
-/// What claims and volumes are that do not say otherwise.
+/// Default volume mode of claims and volumes.
 const FILESYSTEM: &str = "Filesystem";
 
 type Amounts = Option<BTreeMap<String, Quantity>>;
 
-/// Where the volume is needed.
+/// The place in which the volume is needed.
 #[derive(Debug, Clone, Copy)]
 pub enum Place<'a> {
     /// Wherever it is.
@@ -95,7 +95,7 @@ pub fn find<'a>(
     smallest.map(|(volume, _)| volume)
 }
 
-/// Whether a claim that nobody asks for could have the volume. A cheap look: [`best`] decides.
+/// Whether a claim that names no volume could have this one. A cheap check: [`best`] decides.
 pub fn could_have(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     is_open(volume)
         && mismatch(volume, claim).is_none()
@@ -104,7 +104,7 @@ pub fn could_have(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> b
         && offers_modes(volume, claim)
 }
 
-/// Why a claim cannot have the volume that it names.
+/// Returns the reason why a claim cannot have the volume that it names.
 pub fn objection(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Option<String> {
     if volume.metadata.deletion_timestamp.is_some() {
         return Some(format!("the volume is marked for deletion {:?}", name_of(&volume.metadata)));
@@ -120,7 +120,7 @@ pub fn objection(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Op
     Some(text.to_owned())
 }
 
-/// What can never be right between a volume and a claim, whoever asks.
+/// A permanent mismatch between a volume and a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mismatch {
     Size,
@@ -177,7 +177,7 @@ fn capacity_of(volume: &PersistentVolume) -> i128 {
     storage(volume.spec.as_ref().map_or(&None, |spec| &spec.capacity))
 }
 
-/// How much a claim asks for, in billionths of a byte.
+/// Returns the size that a claim asks for, in billionths of a byte.
 pub fn request_of(claim: &PersistentVolumeClaim) -> i128 {
     let resources = claim.spec.as_ref().and_then(|spec| spec.resources.as_ref());
     storage(resources.map_or(&None, |resources| &resources.requests))

@@ -1,7 +1,7 @@
-//! PersistentVolumes and the claims to them: which belongs to which, what becomes of a volume whose claim is gone, and
-//! volumes for claims that ask for new ones.
+//! PersistentVolumes and their claims: binds them, reclaims volumes whose claim is gone, and provisions new volumes.
 //!
-//! Both sides are written in turn, the volume first: who dies between two writes finds in what is stored how to go on.
+//! Binding writes both sides, the volume first. After a crash between the two writes, the stored objects show how to
+//! continue.
 
 mod ephemeral;
 mod provision;
@@ -29,17 +29,17 @@ pub(crate) use trigger::claimed;
 
 /// On a claim: its volume was found, and is not looked for again.
 pub(crate) const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
-/// On a claim or volume: nobody asked for this very other one, a controller chose it.
+/// Annotation on a claim or volume: the controller chose the other side, and no user asked for it.
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 /// On a claim: the node for whose pod the volume is to be made.
 pub(crate) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 /// On a volume: who made it.
 const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
-/// On a claim: who is to make its volume, under the present name and the old one.
+/// Annotation on a claim: its provisioner, under the present name and the old one.
 const STORAGE_PROVISIONER: [&str; 2] =
     ["volume.kubernetes.io/storage-provisioner", "volume.beta.kubernetes.io/storage-provisioner"];
 
-/// What an event says.
+/// The reason and message of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Told {
     kind: EventType,

@@ -1,5 +1,6 @@
-//! The provisioner of simulated volumes: makes a volume for each claim whose class names it, and deletes what it made
-//! when its claim is gone. It stands beside the binder as a CSI driver's does, and works beside kube-controller-manager.
+//! The provisioner of simulated volumes: creates a volume for each claim whose class names it, and deletes its
+//! volumes when their claims are gone. It stands beside the binder like a CSI driver's provisioner, and works beside
+//! kube-controller-manager too.
 
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -20,7 +21,7 @@ use super::{
 /// The provisioner of simulated volumes, as StorageClasses name it, and the driver of its volumes.
 pub const PROVISIONER: &str = "simulated.setpoint.dev";
 
-/// Registers the controllers: one for claims that want a volume, one for volumes that nobody wants any more.
+/// Registers the controllers: one for claims that need a volume, one for volumes that are no longer needed.
 pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
     Controller::for_kind::<PersistentVolumeClaim>(manager)
         .with_predicate(Predicate::new(|change| change.new.is_some_and(is_ours)))

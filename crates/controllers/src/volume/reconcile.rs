@@ -93,7 +93,7 @@ fn external(provisioner: &str) -> Told {
     )
 }
 
-/// Whoever dies on the way has written what leads here again.
+/// After a crash in between, the written objects lead here again.
 async fn bind(
     client: &Client,
     volume: &PersistentVolume,
@@ -173,7 +173,7 @@ async fn release(ctx: &Context, volume: &PersistentVolume) -> Result<(), ClientE
     Ok(())
 }
 
-/// Writes to an object as it was seen; gives what is there now.
+/// Writes to an object as it was read. Returns the new object.
 pub(super) async fn write<K: Kind + Clone>(
     client: &Client,
     object: &K,

@@ -1,10 +1,10 @@
-//! What there is to do about a volume.
+//! Decides the next step for a volume.
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 
 use super::{PROVISIONED_BY, Told, annotation, fit, name_of};
 
-/// What there is to do about a volume.
+/// The next step for a volume.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// Nothing: its claim is bound to it, or is about to be.
@@ -15,11 +15,11 @@ pub(super) enum Step {
     Release,
     /// It goes back to the others: its claim has another volume.
     Unbind,
-    /// It asks for a claim that it cannot be for: what is told to it and to the claim.
+    /// The volume asks for a claim that does not fit. Both get an event.
     Mismatch { volume: Told, claim: Told },
 }
 
-/// What there is to do about a volume; `claim` is the one that it names, by uid if it says one.
+/// Returns the next step for a volume. `claim` is the claim that the volume names, by uid if it has one.
 pub(super) fn step(volume: &PersistentVolume, claim: Option<&PersistentVolumeClaim>) -> Step {
     let wanted = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
     let is_certain = wanted.is_some_and(|wanted| wanted.uid.as_ref().is_some_and(|uid| !uid.is_empty()));
@@ -61,8 +61,8 @@ pub(super) fn is_released(volume: &PersistentVolume) -> bool {
     matches!(phase, Some("Released" | "Failed"))
 }
 
-/// Why a released volume fails: its policy asks for what nobody here can do. A volume with a provisioner is that one's
-/// to delete.
+/// Returns the failure of a released volume whose policy nothing here can carry out. A volume with a provisioner is
+/// left to that provisioner.
 pub(super) fn failure(volume: &PersistentVolume) -> Option<Told> {
     match policy(volume) {
         "Retain" => None,

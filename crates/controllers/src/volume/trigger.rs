@@ -1,4 +1,4 @@
-//! Whom a change concerns.
+//! Maps a change to the objects that it concerns.
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use setpoint::{Change, Index, Key, Lister, Manager, Object, Request};
@@ -35,7 +35,7 @@ pub(crate) fn claimed(volume: &Object) -> Option<Key> {
     Some(Key::new(volume.path("spec.claimRef.namespace").as_deref(), &name))
 }
 
-/// The claims that a volume names or named, those that name it, and those that could have it.
+/// Returns the claims that a volume names or named, the claims that name it, and the claims that could have it.
 pub(super) fn of_volume(change: &Change<'_>, claims: &Lister<PersistentVolumeClaim>) -> Vec<Request> {
     let Some(volume) = change.object() else { return Vec::new() };
     let both = change.old.into_iter().chain(change.new);

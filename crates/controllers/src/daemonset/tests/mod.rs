@@ -1,4 +1,4 @@
-//! Tables: where pods belong, which come and go, what is counted.
+//! Tables: placement of pods, creation and deletion, counts.
 
 mod history;
 mod manage;
@@ -50,8 +50,8 @@ fn nodes(names: &[&str]) -> Vec<Node> {
     names.iter().map(|name| node(name, &[])).collect()
 }
 
-/// What a pod is like: `-` waits for its node, `p` is bound and pending, `r` ready just now, `a` available, `f` failed,
-/// `s` succeeded; `x` after it means on its way out.
+/// A pod in a state: `-` waits for its node, `p` is bound and pending, `r` has just become ready, `a` is available,
+/// `f` failed, `s` succeeded. A trailing `x` means that it is terminating.
 fn pod(name: &str, node: &str, hash: &str, like: &str) -> Pod {
     let phase = match &like[..1] {
         "-" | "p" => "Pending",

@@ -22,7 +22,7 @@ fn without_surge_old_pods_go_as_far_as_they_may_be_missed() {
         (json!(1), ["a:new:r", "b:old:a", "c:old:a", "d:old:a"], vec![]),
         (json!(1), ["a:new:a", "b:old:a", "c:old:a", "d:old:a"], vec!["p1"]),
         (json!(1), ["a:old:ax", "b:old:a", "c:old:a", "d:old:a"], vec![]),
-        // One that serves nobody goes at once, and no other in its stead.
+        // Unavailable pods go at once, and then no available one does.
         (json!(1), ["a:old:a", "b:old:r", "c:old:p", "d:old:a"], vec!["p1", "p2"]),
         (json!(3), ["a:old:a", "b:old:r", "c:old:p", "d:old:a"], vec!["p1", "p2", "p0"]),
         (json!(1), ["a:new:a", "b:new:a", "c:new:a", "d:new:a"], vec![]),

@@ -83,7 +83,7 @@ impl Model {
         }
     }
 
-    /// A ReplicaSet says what it has.
+    /// A ReplicaSet reports its pods.
     fn report(&mut self, index: usize) {
         let own = || self.pods.iter().filter(|pod| pod.set == index);
         let (all, ready) = (own().count() as i32, own().filter(|pod| pod.ready).count() as i32);
