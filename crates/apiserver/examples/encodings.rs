@@ -11,8 +11,9 @@ use bytes::Bytes;
 use http::{Method, Request};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
-use setpoint_api::{Clock, Random, protobuf};
+use setpoint_api::{Clock, Random};
 use setpoint_apiserver::{Body, Caller, Options, Server, UserInfo};
+use setpoint_schema::protobuf;
 use setpoint_store::Store;
 
 const OBJECTS: usize = 2000;

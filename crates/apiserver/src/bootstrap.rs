@@ -3,7 +3,8 @@
 use std::convert::Infallible;
 
 use serde_json::{Value, json};
-use setpoint_api::{clock, defaults};
+use setpoint_api::clock;
+use setpoint_kinds::defaults;
 use setpoint_store::{Snapshot, Txn};
 
 use crate::auth::legacy;

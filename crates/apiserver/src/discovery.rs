@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::header::{ACCEPT, ETAG, IF_NONE_MATCH, VARY};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use serde_json::{Value, json};
-use setpoint_api::schema::builtin;
+use setpoint_schema::builtin;
 
 use crate::error::Result;
 use crate::header::first;

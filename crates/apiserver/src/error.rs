@@ -5,7 +5,7 @@ use serde_json::Value;
 use setpoint_api::cause::{Cause, Path};
 use setpoint_api::kind::{GroupKind, GroupResource};
 use setpoint_api::status::{Details, OBJECT_MODIFIED, Reason, Status, StatusCause};
-use setpoint_api::strategic;
+use setpoint_machinery::strategic;
 use setpoint_store::ReadError;
 
 use crate::admission::webhook::answer::Refusal;

@@ -170,7 +170,7 @@ impl Lines {
                 table::table(&self.ask, version, metadata_version(revision), &[object], columns)
             }
             Form::Whole => {
-                let empty = setpoint_api::schema::read_value(json!({}), &self.resource.schema());
+                let empty = setpoint_schema::read_value(json!({}), &self.resource.schema());
                 let mut zero = match (empty, self.resource.custom.is_some()) {
                     (Ok(read), false) => read.value,
                     _ => json!({}),

@@ -10,7 +10,7 @@ use http::{HeaderValue, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use serde_json::{Value, json};
-use setpoint_api::protobuf;
+use setpoint_schema::protobuf;
 use setpoint_store::Entry;
 
 use crate::error::{ApiError, Result};

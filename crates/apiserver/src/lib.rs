@@ -8,7 +8,6 @@ mod advertise;
 pub mod auth;
 mod body;
 mod bootstrap;
-pub mod cel;
 mod clients;
 mod conversion;
 mod convert;

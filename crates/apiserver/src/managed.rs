@@ -2,9 +2,9 @@
 
 use jiff::Timestamp;
 use serde_json::Value;
-use setpoint_api::apply::{self, ResetFields, Versions, WriteContext};
 use setpoint_api::kind::GroupVersionKind;
-use setpoint_api::schema::Schema;
+use setpoint_machinery::apply::{self, ResetFields, Versions, WriteContext};
+use setpoint_schema::Schema;
 
 use crate::convert::is_other_view;
 use crate::registry::Resource;
@@ -98,7 +98,7 @@ pub(crate) fn by_server(
     live: Option<&Value>,
     new: &mut Value,
 ) {
-    let schema = setpoint_api::schema::builtin().schema(&kind.group, &kind.version, &kind.kind);
+    let schema = setpoint_schema::builtin().schema(&kind.group, &kind.version, &kind.kind);
     let context = WriteContext {
         schema: &schema.unwrap_or_else(Schema::any),
         kind,

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bytes::Bytes;
-use setpoint_api::protobuf::{self, encode_message, transcode_into};
-use setpoint_api::schema::Schema;
+use setpoint_schema::Schema;
+use setpoint_schema::protobuf::{self, encode_message, transcode_into};
 use setpoint_store::{Entry, Event, KeyRange};
 
 use crate::error::{ApiError, Result};

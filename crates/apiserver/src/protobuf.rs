@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use serde_json::Value;
-use setpoint_api::protobuf;
+use setpoint_schema::protobuf;
 use setpoint_store::Entry;
 
 use crate::error::{ApiError, Result};
@@ -42,7 +42,7 @@ pub(crate) fn decode(bytes: &[u8], resource: &Resource) -> Result<Value> {
         ApiError::bad_request(format!(
             "the object provided is unrecognized (must be of type {}): {error} ({})",
             resource.kind,
-            setpoint_api::schema::excerpt(bytes)
+            setpoint_schema::excerpt(bytes)
         ))
     })?;
     let (kind, version) = (envelope.kind, envelope.api_version);

@@ -1,7 +1,7 @@
 //! Tables: what `kubectl get` shows.
 
 use serde_json::{Value, json};
-use setpoint_api::table::Printer;
+use setpoint_kinds::table::Printer;
 
 use crate::registry::Resource;
 use crate::server::Ask;
@@ -51,7 +51,7 @@ fn printed(
     });
     let rows: Vec<Value> = rows.collect();
     let definitions = if columns {
-        Value::Array(printer.columns().iter().map(setpoint_api::table::Column::to_value).collect())
+        Value::Array(printer.columns().iter().map(setpoint_kinds::table::Column::to_value).collect())
     } else {
         Value::Null
     };

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 use setpoint_api::cause::{Cause, CauseType, Path};
-use setpoint_api::validate;
+use setpoint_kinds::validate;
 
 use crate::admission::{policy, webhook};
 use crate::convert;

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use setpoint_api::cause::{Cause, Path};
-use setpoint_api::prepare::Context;
-use setpoint_api::schema::{self, Strict, TypeMeta};
+use setpoint_kinds::prepare::Context;
+use setpoint_schema::{Strict, TypeMeta};
 use setpoint_store::{Entry, Event, Snapshot, Txn};
 
 use crate::admission::webhook;
@@ -142,21 +142,22 @@ impl<'a> Writer<'a> {
         ApiError::bad_request(format!(
             "the object provided is unrecognized (must be of type {}): {error} ({})",
             self.ask.resource.kind,
-            schema::excerpt(bytes)
+            setpoint_schema::excerpt(bytes)
         ))
     }
 
     /// JSON text as an object of the resource, in stored form.
     pub(crate) fn decode_json(&mut self, bytes: &[u8]) -> Result<Value> {
         let resource = self.ask.resource.clone();
-        let meta = schema::type_meta(bytes).map_err(|error| self.unrecognized(&error.to_string(), bytes))?;
+        let meta = setpoint_schema::type_meta(bytes)
+            .map_err(|error| self.unrecognized(&error.to_string(), bytes))?;
         self.check_kind(&meta, bytes)?;
         if let Some(custom) = &resource.custom {
             let read = custom.read(&resource.version, bytes).map_err(|error| self.unhandled(&error))?;
             self.judge_fields(&read.strict)?;
             return self.finish_stored(read.value);
         }
-        let read = schema::read_json(bytes, &resource.schema())
+        let read = setpoint_schema::read_json(bytes, &resource.schema())
             .map_err(|error| self.unhandled(&error.to_string()))?;
         self.judge_fields(&read.strict)?;
         let mut stored = self.finish_stored(read.value)?;
@@ -185,10 +186,11 @@ impl<'a> Writer<'a> {
         let read = match &resource.custom {
             Some(custom) if self.applied => custom.read_applied(&resource.version, value.clone()),
             Some(custom) => custom.read_value(&resource.version, value.clone()),
-            None => schema::read_value(value.clone(), &resource.schema()).map_err(|error| {
+            None => setpoint_schema::read_value(value.clone(), &resource.schema()).map_err(|error| {
                 let unstructured = self.applied || self.merged.is_some();
-                let own =
-                    unstructured.then(|| schema::conversion_error(&value, &resource.schema())).flatten();
+                let own = unstructured
+                    .then(|| setpoint_schema::conversion_error(&value, &resource.schema()))
+                    .flatten();
                 own.unwrap_or_else(|| error.to_string())
             }),
         };
@@ -291,7 +293,7 @@ impl<'a> Writer<'a> {
         }
         let (group, version_only) = version.split_once('/').unwrap_or(("", version));
         if resource.custom.is_none() {
-            let known = schema::builtin().schema(group, version_only, kind).is_some();
+            let known = setpoint_schema::builtin().schema(group, version_only, kind).is_some();
             let package = if resource.group.is_empty() { "core" } else { &resource.group };
             let package = package.split('.').next().unwrap_or(package);
             let why = if known {
@@ -349,7 +351,7 @@ pub(crate) fn yaml_errors(faults: &[String]) -> String {
 
 /// Owner references that stand twice, and when that was found.
 pub(crate) fn single_owners(object: &mut Value, patched: bool) -> Option<String> {
-    let uids = setpoint_api::warnings::single_owners(object)?;
+    let uids = setpoint_kinds::warnings::single_owners(object)?;
     let when = if patched { " after mutating admission happens" } else { "" };
     Some(format!(
         ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and \

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
-use setpoint_api::fieldset::FieldSet;
-use setpoint_api::patch::{apply_json_patch, apply_merge_patch};
-use setpoint_api::schema::{Schema, builtin, read_json};
-use setpoint_api::strategic;
-use setpoint_api::structural::Structural;
+use setpoint_machinery::fieldset::FieldSet;
+use setpoint_machinery::patch::{apply_json_patch, apply_merge_patch};
+use setpoint_machinery::strategic;
+use setpoint_machinery::structural::Structural;
+use setpoint_schema::{Schema, builtin, read_json};
 
 /// One algorithm: makes the input of a size, and gives what runs over it.
 type Case = fn(&Schema, usize) -> Box<dyn FnOnce()>;

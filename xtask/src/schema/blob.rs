@@ -1,4 +1,4 @@
-//! The table's binary layout. `setpoint_api::schema::table` reads it.
+//! The table's binary layout. `setpoint_schema::table` reads it.
 //!
 //! All offsets are little-endian u32 from the start of the file:
 //! `SPT1`, string count, string index, type count, type index, kind count, kinds, resources; then the parts.

@@ -1,4 +1,4 @@
-//! `cargo xtask schema`: the table of built-in kinds that `setpoint-api` embeds, from the Go modules of
+//! `cargo xtask schema`: the table of built-in kinds that `setpoint-schema` embeds, from the Go modules of
 //! Kubernetes. Facts only: no sentence of the published descriptions goes into it.
 
 mod resources;
@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use crate::run;
 
 /// Where the table is checked in.
-const TABLE: &str = "crates/api/src/schema/builtin.bin";
+const TABLE: &str = "crates/schema/src/builtin.bin";
 
 /// Where the protobuf of Go's own types is checked in, for the tests.
 const VECTORS: &str = "testdata/protobuf";

@@ -14,6 +14,7 @@ const MUST_NOT_PULL_IN: &[(&str, &[&str])] = &[(
     &[
         "setpoint-apiserver",
         "setpoint-store",
+        "setpoint-machinery",
         "setpoint-kinds",
         "setpoint-cel",
         "setpoint-cluster",
@@ -28,10 +29,24 @@ const MUST_NOT_PULL_IN: &[(&str, &[&str])] = &[(
 /// Which of our crates each of our crates may use.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("setpoint-api", &[]),
+    ("setpoint-schema", &["setpoint-api"]),
+    ("setpoint-machinery", &["setpoint-api", "setpoint-schema"]),
+    ("setpoint-kinds", &["setpoint-api", "setpoint-schema", "setpoint-machinery"]),
+    ("setpoint-cel", &["setpoint-api", "setpoint-machinery"]),
     ("setpoint-store", &[]),
-    ("setpoint-apiserver", &["setpoint-api", "setpoint-store"]),
-    ("setpoint", &["setpoint-api"]),
-    ("setpoint-controllers", &["setpoint-api", "setpoint"]),
+    (
+        "setpoint-apiserver",
+        &[
+            "setpoint-api",
+            "setpoint-schema",
+            "setpoint-machinery",
+            "setpoint-kinds",
+            "setpoint-cel",
+            "setpoint-store",
+        ],
+    ),
+    ("setpoint", &["setpoint-api", "setpoint-schema"]),
+    ("setpoint-controllers", &["setpoint-api", "setpoint-kinds", "setpoint"]),
     ("setpoint-node", &["setpoint-api", "setpoint"]),
     (
         "setpoint-cluster",
@@ -50,9 +65,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("xtask", &["setpoint-peers"]),
 ];
 
-/// What a crate must never pull in directly.
+/// Crates of pure functions know no runtime, no wire and no client.
+const NO_TRANSPORT: &[&str] = &["tokio", "http", "hyper", "kube", "k8s-openapi"];
+
+/// Packages that a crate must never depend on directly.
 const MUST_NOT_USE: &[(&str, &[&str])] = &[
-    ("setpoint-api", &["tokio", "http", "hyper", "kube", "k8s-openapi"]),
+    ("setpoint-api", NO_TRANSPORT),
+    ("setpoint-schema", NO_TRANSPORT),
+    ("setpoint-machinery", NO_TRANSPORT),
+    ("setpoint-kinds", NO_TRANSPORT),
+    ("setpoint-cel", NO_TRANSPORT),
     ("setpoint-store", &["http", "hyper", "kube", "k8s-openapi", "serde_json"]),
     ("setpoint-apiserver", &["kube"]),
 ];

@@ -1,7 +1,7 @@
 //! LimitRanger: pods get what they did not ask for, and pods and claims stay within bounds.
 
 use serde_json::Value;
-use setpoint_api::limits;
+use setpoint_kinds::limits;
 use setpoint_store::{KeyRange, Snapshot};
 
 use crate::error::{ApiError, Result};

@@ -11,7 +11,7 @@ pub(crate) mod webhook;
 use std::sync::Arc;
 
 use serde_json::Value;
-use setpoint_api::prepare::{self, Lookup};
+use setpoint_kinds::prepare::{self, Lookup};
 use setpoint_store::{Entry, KeyRange, Snapshot, Txn};
 
 use crate::auth::escalation;

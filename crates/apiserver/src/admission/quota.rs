@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use setpoint_api::quota::{self, Tracked, Write};
-use setpoint_api::resources;
+use setpoint_kinds::quota::{self, Tracked, Write};
+use setpoint_kinds::resources;
 use setpoint_store::{Entry, KeyRange, Snapshot, Txn};
 
 use crate::error::{ApiError, Result};

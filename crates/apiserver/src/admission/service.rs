@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use setpoint_api::allocate::{self, Claim, Ranges};
+use setpoint_kinds::allocate::{self, Claim, Ranges};
 use setpoint_store::{KeyRange, Snapshot};
 
 use crate::error::{ApiError, Result};

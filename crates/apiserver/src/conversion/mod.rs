@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use setpoint_api::apply::Versions;
-use setpoint_api::schema::Schema;
+use setpoint_machinery::apply::Versions;
+use setpoint_schema::Schema;
 use setpoint_store::{Entry, Event};
 
 use crate::crd::Custom;
@@ -148,7 +148,7 @@ pub(crate) fn stored<'v>(ask: &Ask, object: &'v Value) -> Result<Cow<'v, Value>>
 /// Whether a decision leaves a stored object as it is; none where no webhook converts.
 pub(crate) fn is_stored_already(ask: &Ask, entry: &Entry, stored: &Value) -> Option<bool> {
     converting(ask)?;
-    Some(setpoint_api::apply::only_timestamps_differ(&registry::value(entry), stored))
+    Some(setpoint_machinery::apply::only_timestamps_differ(&registry::value(entry), stored))
 }
 
 /// The versions in which managers wrote, converted as the object is.

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use setpoint_api::cause::{Path, aggregate, quote};
 use setpoint_api::gostyle::type_name;
-use setpoint_api::validate;
+use setpoint_kinds::validate;
 
 use crate::object;
 

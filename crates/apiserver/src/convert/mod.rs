@@ -4,8 +4,8 @@ mod autoscaler;
 mod event;
 
 use serde_json::{Value, json};
-use setpoint_api::apply::Versions;
-use setpoint_api::schema::{Schema, builtin};
+use setpoint_machinery::apply::Versions;
+use setpoint_schema::{Schema, builtin};
 
 use crate::registry::Resource;
 

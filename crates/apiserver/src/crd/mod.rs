@@ -9,18 +9,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use setpoint_api::apply::Versions;
 use setpoint_api::cause::{Cause, Path};
 use setpoint_api::clock;
-use setpoint_api::facts::Facts;
-use setpoint_api::schema::{Fault, Read, Schema, Strict, builtin, read_json, read_value};
-use setpoint_api::structural::Structural;
-use setpoint_api::table::Printer;
+use setpoint_kinds::facts::Facts;
+use setpoint_kinds::table::Printer;
+use setpoint_machinery::apply::Versions;
+use setpoint_machinery::structural::Structural;
+use setpoint_schema::{Fault, Read, Schema, Strict, builtin, read_json, read_value};
 use setpoint_store::{KeyRange, Snapshot};
 
-use crate::cel;
 use crate::conversion::Conversion;
 use crate::registry::{self, Resource, Rules, Subresource, key};
+use setpoint_cel as cel;
 
 pub(crate) use cleanup::{cleanup_after, on_delete};
 pub(crate) use names::{begin, note_stored_version, settle_after};

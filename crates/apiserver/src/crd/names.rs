@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use setpoint_api::apply::{self, OneVersion, ResetFields, WriteContext};
+use setpoint_machinery::apply::{self, OneVersion, ResetFields, WriteContext};
 use setpoint_store::{Event, KeyRange, Snapshot, Txn};
 
 use super::{definitions, is_true, set_condition};

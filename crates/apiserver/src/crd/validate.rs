@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 use setpoint_api::cause::{Cause, Path};
-use setpoint_api::structural::Structural;
+use setpoint_machinery::structural::Structural;
 
-use crate::cel;
+use setpoint_cel as cel;
 
 /// What is wrong with the schemas of a definition; on an update, what it was. The rest of the definition is
 /// judged with the other kinds.

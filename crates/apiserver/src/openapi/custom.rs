@@ -1,7 +1,7 @@
 //! Models of custom resources, from their definitions.
 
 use serde_json::{Map, Value, json};
-use setpoint_api::schema::builtin;
+use setpoint_schema::builtin;
 
 use super::model::{Flavor, Models};
 use super::paths::model_name;

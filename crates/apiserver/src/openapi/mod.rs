@@ -11,7 +11,7 @@ mod v2;
 mod v3;
 
 use serde_json::Value;
-use setpoint_api::schema::builtin;
+use setpoint_schema::builtin;
 
 use crate::registry::Resource;
 use model::{Flavor, Models};

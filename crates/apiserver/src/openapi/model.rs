@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
-use setpoint_api::schema::{Codec, Field, ListKind, Scalar, Schema, Shape, Struct, builtin};
+use setpoint_schema::{Codec, Field, ListKind, Scalar, Schema, Shape, Struct, builtin};
 
 use super::Prose;
 

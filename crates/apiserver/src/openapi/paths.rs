@@ -1,6 +1,6 @@
 //! What may be asked for, in neither version's words: paths with their operations.
 
-use setpoint_api::schema::builtin;
+use setpoint_schema::builtin;
 
 use super::parameter;
 use crate::registry::{Resource, Subresource};

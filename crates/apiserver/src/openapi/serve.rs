@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use http::header::{ACCEPT, CACHE_CONTROL, ETAG, EXPIRES, IF_NONE_MATCH, LOCATION, VARY};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use serde_json::{Map, Value, json};
-use setpoint_api::schema::builtin;
+use setpoint_schema::builtin;
 use setpoint_store::Snapshot;
 
 use crate::header::{first, lossy};

@@ -1,8 +1,8 @@
 //! Field selectors on stored objects.
 
-use setpoint_api::fields;
 use setpoint_api::kind::GroupVersionKind;
 use setpoint_api::selector::FieldSelector;
+use setpoint_kinds::fields;
 use setpoint_store::Entry;
 
 use super::{Resource, meta};

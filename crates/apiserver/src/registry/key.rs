@@ -1,6 +1,6 @@
 //! Where objects live in the store: `/registry/GROUP/RESOURCE/[NAMESPACE/]NAME`.
 
-use setpoint_api::schema::builtin;
+use setpoint_schema::builtin;
 
 /// Group segment of the core group.
 const CORE: &str = "core";

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use setpoint_api::facts::Facts;
-use setpoint_api::schema::{self, builtin};
+use setpoint_kinds::facts::Facts;
+use setpoint_schema::builtin;
 
 use super::{Name, Resource, Rules, Subresource, key};
 
@@ -22,7 +22,7 @@ pub(super) fn builtins() -> &'static BTreeMap<Name, Arc<Resource>> {
 }
 
 /// kube-apiserver serves only stable versions unless told otherwise.
-fn is_served(resource: &schema::Resource) -> bool {
+fn is_served(resource: &setpoint_schema::Resource) -> bool {
     !resource.version.contains("alpha") && !resource.version.contains("beta")
 }
 
@@ -30,7 +30,7 @@ fn owned(texts: &[&'static str]) -> Vec<String> {
     texts.iter().map(|&text| text.to_owned()).collect()
 }
 
-fn handled(resource: &schema::Resource) -> Resource {
+fn handled(resource: &setpoint_schema::Resource) -> Resource {
     // Both groups' events are one set of objects, and so are both versions' autoscalers.
     let stored_group = if resource.plural == "events" { "" } else { resource.group };
     let stored_version = if resource.plural == "horizontalpodautoscalers" { "v2" } else { resource.version };

@@ -9,9 +9,9 @@ mod rules;
 use std::collections::BTreeMap;
 use std::sync::{Arc, RwLock};
 
-use setpoint_api::facts::Facts;
 use setpoint_api::kind::{GroupKind, GroupResource, GroupVersionKind};
-use setpoint_api::schema::{Schema, builtin};
+use setpoint_kinds::facts::Facts;
+use setpoint_schema::{Schema, builtin};
 use setpoint_store::Snapshot;
 
 use crate::crd::Custom;

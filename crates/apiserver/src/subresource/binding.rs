@@ -39,13 +39,13 @@ pub(crate) fn decode(ask: &Ask, bytes: &[u8], group: &str, version: &str, kind: 
             "{kind} in version \"{version}\" cannot be handled as a {kind}: {error}"
         ))
     };
-    let schema = setpoint_api::schema::builtin().schema(group, version, kind);
-    let schema = schema.unwrap_or_else(setpoint_api::schema::Schema::any);
+    let schema = setpoint_schema::builtin().schema(group, version, kind);
+    let schema = schema.unwrap_or_else(setpoint_schema::Schema::any);
     match negotiate::body_format(&ask.headers, offer)? {
         negotiate::Format::Protobuf => crate::protobuf::decode_any(bytes),
         _ => {
             let json = crate::body::yaml_to_json(bytes).map_err(unhandled)?;
-            let read = setpoint_api::schema::read_json(&json, &schema);
+            let read = setpoint_schema::read_json(&json, &schema);
             read.map(|read| read.value).map_err(|error| unhandled(error.to_string()))
         }
     }

@@ -15,9 +15,9 @@ use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use setpoint_api::apply::{self, OneVersion, ResetFields, WriteContext};
 use setpoint_api::kind::GroupVersionKind;
-use setpoint_api::schema::builtin;
+use setpoint_machinery::apply::{self, OneVersion, ResetFields, WriteContext};
+use setpoint_schema::builtin;
 
 use crate::admission::webhook::{self, Attributes, Operation};
 use crate::auth::authn::WEBSOCKET_TOKEN;

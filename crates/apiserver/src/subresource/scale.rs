@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
-use setpoint_api::apply::scale::{self, ReplicasPaths};
-use setpoint_api::apply::{self, OneVersion, ResetFields, WriteContext};
 use setpoint_api::cause::{Cause, Path};
-use setpoint_api::fieldset::PathElement;
 use setpoint_api::kind::GroupVersionKind;
-use setpoint_api::patch::{apply_json_patch, apply_merge_patch};
-use setpoint_api::schema::{Schema, builtin};
-use setpoint_api::strategic;
+use setpoint_machinery::apply::scale::{self, ReplicasPaths};
+use setpoint_machinery::apply::{self, OneVersion, ResetFields, WriteContext};
+use setpoint_machinery::fieldset::PathElement;
+use setpoint_machinery::patch::{apply_json_patch, apply_merge_patch};
+use setpoint_machinery::strategic;
+use setpoint_schema::{Schema, builtin};
 use setpoint_store::{Entry, Snapshot, Txn};
 
 use crate::admission::webhook::{self, Attributes, Operation};
@@ -169,7 +169,8 @@ fn decide(
     let mut current = scale_of(ask, &live);
     let owners = live.pointer("/metadata/managedFields");
     let replicas_paths = ReplicasAt::new(ask);
-    let broken = |error: setpoint_api::apply::ManagedFieldsError| ApiError::internal_plain(error.to_string());
+    let broken =
+        |error: setpoint_machinery::apply::ManagedFieldsError| ApiError::internal_plain(error.to_string());
     if let Some(owners) = scale::entries_of_scale(owners, &replicas_paths).map_err(broken)? {
         current["metadata"]["managedFields"] = owners;
     }
@@ -325,7 +326,7 @@ fn patched(writer: &Writer<'_>, current: &Value, bytes: &[u8]) -> Result<Value> 
         }
         _ => return Err(ApiError::unsupported_patch()),
     };
-    let read = setpoint_api::schema::read_value(target.clone(), &schema);
+    let read = setpoint_schema::read_value(target.clone(), &schema);
     let read = read.map_err(|error| ApiError::invalid_patch(&target, &error.to_string()))?;
     Ok(tracked(writer, current, read.value))
 }

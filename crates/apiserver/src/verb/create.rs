@@ -3,7 +3,8 @@
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 use setpoint_api::cause::{Cause, Path};
-use setpoint_api::{clock, defaults, name, prepare, warnings};
+use setpoint_api::{clock, name};
+use setpoint_kinds::{defaults, prepare, warnings};
 use setpoint_store::{Snapshot, Txn};
 
 use crate::admission::webhook;

@@ -6,9 +6,10 @@ use http::{Response, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use setpoint_api::cause::{Cause, Path};
-use setpoint_api::facts::Garbage;
+use setpoint_api::clock;
 use setpoint_api::status::{Details, Status};
-use setpoint_api::{clock, prepare};
+use setpoint_kinds::facts::Garbage;
+use setpoint_kinds::prepare;
 use setpoint_store::{Entry, Snapshot, Txn};
 
 use crate::admission::webhook::{Attributes, Operation};

@@ -7,8 +7,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::Response;
 use serde::{Deserialize, Serialize};
 use setpoint_api::cause::{Cause, Path};
-use setpoint_api::schema::{self, Schema};
 use setpoint_api::selector::{FieldSelector, LabelSelector};
+use setpoint_schema::Schema;
 use setpoint_store::{Entry, KeyRange, ReadError, Snapshot};
 
 use crate::conversion;
@@ -132,7 +132,7 @@ impl Continue {
         let bytes = URL_SAFE_NO_PAD
             .decode(text.trim_end_matches('='))
             .map_err(|_| refused("continue key is not valid"))?;
-        let read = schema::read_json(&bytes, &Schema::any());
+        let read = setpoint_schema::read_json(&bytes, &Schema::any());
         let read = read.map_err(|error| refused(&format!("continue key is not valid: {error}")))?;
         let token: Continue =
             serde_json::from_value(read.value).map_err(|_| refused("continue key is not valid"))?;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use http::{Response, StatusCode};
 use serde_json::Value;
-use setpoint_api::apply::{self, ApplyError};
 use setpoint_api::cause::{Cause, Path};
-use setpoint_api::patch::{PatchError, apply_json_patch, apply_merge_patch};
 use setpoint_api::status::StatusCause;
-use setpoint_api::{schema, strategic};
+use setpoint_machinery::apply::{self, ApplyError};
+use setpoint_machinery::patch::{PatchError, apply_json_patch, apply_merge_patch};
+use setpoint_machinery::strategic;
 use setpoint_store::{Entry, Snapshot, Txn};
 
 use crate::auth::authz;
@@ -57,7 +57,7 @@ pub(crate) async fn patch(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
 /// What a strict reader has against the patch, before anything is done with it.
 fn note_faults(writer: &mut Writer<'_>, patch: &Patch, bytes: &[u8]) {
     let doubled = || -> Vec<String> {
-        let read = schema::read_json(bytes, &schema::Schema::any());
+        let read = setpoint_schema::read_json(bytes, &setpoint_schema::Schema::any());
         read.map(|read| read.strict.iter().map(|fault| fault.path.clone()).collect()).unwrap_or_default()
     };
     let fault = |path: String| format!("duplicate field {}", setpoint_api::cause::quote(&path));
@@ -266,7 +266,7 @@ fn patched(ask: &Ask, mut target: Value, patch: &Patch) -> Result<Value> {
 pub(crate) fn refused(error: &PatchError) -> ApiError {
     match error {
         PatchError::TooManyOperations(found) => {
-            ApiError::too_many_operations(setpoint_api::patch::MAX_OPERATIONS, *found)
+            ApiError::too_many_operations(setpoint_machinery::patch::MAX_OPERATIONS, *found)
         }
         PatchError::Unprocessable(_) => ApiError::unprocessable(),
         other => ApiError::bad_request(other.to_string()),

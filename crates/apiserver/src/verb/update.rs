@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use http::{Response, StatusCode};
 use serde_json::Value;
-use setpoint_api::apply::only_timestamps_differ;
 use setpoint_api::cause::{Cause, Path};
 use setpoint_api::kind::GroupKind;
-use setpoint_api::{defaults, prepare, warnings};
+use setpoint_kinds::{defaults, prepare, warnings};
+use setpoint_machinery::apply::only_timestamps_differ;
 use setpoint_store::{Entry, Snapshot, Txn};
 
 use crate::admission::webhook;

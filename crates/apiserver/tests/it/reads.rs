@@ -119,7 +119,7 @@ async fn answers_take_the_form_that_is_asked_for() {
     assert!(yaml.bytes.starts_with(b"apiVersion: v1\n"), "{:?}", yaml.bytes);
     let protobuf = cluster.get_as(&format!("{MAPS}/a"), "application/vnd.kubernetes.protobuf").await;
     assert!(protobuf.bytes.starts_with(b"k8s\0"));
-    assert_eq!(setpoint_api::protobuf::decode(&protobuf.bytes).unwrap()["data"]["x"], "1");
+    assert_eq!(setpoint_schema::protobuf::decode(&protobuf.bytes).unwrap()["data"]["x"], "1");
     assert_eq!(cluster.get_as(&format!("{MAPS}/a"), "text/html").await.code, 406);
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::{CronJob, CronJobStatus};
-use setpoint_api::cron::Schedule;
+use setpoint_kinds::cron::Schedule;
 
 use super::spec;
 use super::template::job_name;

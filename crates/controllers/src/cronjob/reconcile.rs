@@ -12,7 +12,7 @@ use setpoint::{
     Action, ClientError, Context, Controller, DeleteOptions, Error, Key, Manager, NotFoundExt, Reconciler,
     Request, SetupError,
 };
-use setpoint_api::cron::Schedule;
+use setpoint_kinds::cron::Schedule;
 
 use super::decide::{Step, Times, decide, next_in};
 use super::history::surplus;

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use k8s_openapi::api::batch::v1::{CronJob, CronJobStatus, Job};
 use serde_json::{Value, json};
-use setpoint_api::cron::Schedule;
+use setpoint_kinds::cron::Schedule;
 
 use super::decide::{Decision, NeverComes, Step, Times, decide};
 use super::history::surplus;

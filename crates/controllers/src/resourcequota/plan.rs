@@ -1,7 +1,7 @@
 //! Computes the status of a quota.
 
 use serde_json::{Value, json};
-use setpoint_api::resources::{Amounts, amounts, to_json};
+use setpoint_kinds::resources::{Amounts, amounts, to_json};
 
 /// The status that the quota should have; none if it has it. What could not be measured stays as it was.
 pub(super) fn status(quota: &Value, measured: Amounts) -> Option<Value> {

@@ -9,8 +9,8 @@ use setpoint::{
     Action, Client, Context, Controller, Error, Kind, Manager, NotFoundExt, Predicate, Query, Reconciler,
     Request, SetupError,
 };
-use setpoint_api::quota::{self, Tracked};
-use setpoint_api::resources::Amounts;
+use setpoint_kinds::quota::{self, Tracked};
+use setpoint_kinds::resources::Amounts;
 
 use super::watches::{UNKNOWN_FOR, Watches};
 use super::{plan, trigger};

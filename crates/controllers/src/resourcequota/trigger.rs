@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use serde_json::Value;
 use setpoint::{Change, Lister, Object, Request, Trigger};
-use setpoint_api::quota::Tracked;
+use setpoint_kinds::quota::Tracked;
 
 /// Whether a change of a quota asks for something else. The server writes the status with every object that it
 /// counts, and those changes do not count.

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, ResourceQuota, Serv
 use kube::core::ApiResource;
 use setpoint::{AddedWatch, ControllerHandle, Error, Lister, Manager, Target};
 use setpoint_api::kind::GroupResource;
-use setpoint_api::quota::Tracked;
+use setpoint_kinds::quota::Tracked;
 
 use super::trigger;
 use crate::discovery::{ServerResource, discover};

@@ -7,7 +7,7 @@
 
 use kube::core::ApiResource;
 use serde_json::{Map, Value};
-use setpoint_api::schema::{Codec, Node, Schema, Shape, Struct, builtin};
+use setpoint_schema::{Codec, Node, Schema, Shape, Struct, builtin};
 
 use super::owned::{is, keys};
 

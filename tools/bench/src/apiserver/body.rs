@@ -55,5 +55,5 @@ pub fn json_bytes(object: &Value) -> Bytes {
 }
 
 pub fn protobuf_bytes(object: &Value) -> Bytes {
-    setpoint_api::protobuf::encode(object).expect("the bodies of this load are of built-in kinds").into()
+    setpoint_schema::protobuf::encode(object).expect("the bodies of this load are of built-in kinds").into()
 }

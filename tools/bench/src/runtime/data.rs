@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use setpoint_api::protobuf::{transcode, watch_frame};
+use setpoint_schema::protobuf::{transcode, watch_frame};
 
 use super::pods;
 

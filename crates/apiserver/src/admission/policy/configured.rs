@@ -8,9 +8,9 @@ use setpoint_store::{KeyRange, Snapshot};
 
 use crate::admission::webhook::GROUP;
 use crate::admission::webhook::scope::Scope;
-use crate::cel::{Compiler, Condition};
 use crate::object;
 use crate::registry::{self, key};
+use setpoint_cel::{Compiler, Condition};
 
 /// A policy, compiled, with its bindings.
 #[derive(Debug)]

@@ -8,11 +8,11 @@ use super::configured::{Action, Binding, Policy, Validation};
 use super::params;
 use crate::admission::webhook::review::{self, Seen};
 use crate::admission::webhook::{Attributes, forms};
-use crate::cel::{Evaluation, Facts};
 use crate::error::{ApiError, Result};
 use crate::object;
 use crate::registry::{self, key};
 use crate::server::Ask;
+use setpoint_cel::{Evaluation, Facts};
 
 /// The longest text that an expression may make of a message.
 const LONGEST_MESSAGE: usize = 5 * 1024;

@@ -9,9 +9,9 @@ mod params;
 
 use serde_json::Value;
 use setpoint_api::cause::Cause;
-use setpoint_api::validate::{self, Use};
+use setpoint_kinds::validate::{self, Use};
 
-use crate::cel::Compiler;
+use setpoint_cel::Compiler;
 
 pub(crate) use authorize::authorize;
 pub(crate) use configured::Policy;

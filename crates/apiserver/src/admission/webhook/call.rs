@@ -4,17 +4,17 @@ use std::collections::BTreeSet;
 
 use futures::future::join_all;
 use serde_json::Value;
-use setpoint_api::patch::{PatchError, apply_json_patch};
+use setpoint_machinery::patch::{PatchError, apply_json_patch};
 
 use super::answer::{self, Answer};
 use super::attributes::Attributes;
 use super::configured::Hook;
 use super::review::{self, Seen};
 use super::{Reviews, forms};
-use crate::cel;
 use crate::error::{ApiError, Result};
 use crate::server::Ask;
 use crate::webhook::Patience;
+use setpoint_cel as cel;
 
 /// What Go says of a call that took longer than its context.
 const EXCEEDED: &str = "context deadline exceeded";

@@ -9,9 +9,9 @@ use setpoint_store::{KeyRange, Snapshot};
 
 use super::scope::Scope;
 use crate::admission::policy::Policy;
-use crate::cel::Condition;
 use crate::registry::{self, key};
 use crate::webhook::Webhook;
+use setpoint_cel::Condition;
 
 /// The group of the configurations.
 pub(crate) const GROUP: &str = "admissionregistration.k8s.io";

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use setpoint_api::{defaults, schema};
+use setpoint_kinds::defaults;
 
 use super::attributes::Attributes;
 use super::review::Seen;
@@ -68,14 +68,16 @@ pub(super) async fn read(
 ) -> Result<Read, String> {
     let Some(resource) = resource(ask, attributes, seen) else {
         let kind = &attributes.kind;
-        let schema = schema::builtin().schema(&kind.group, &kind.version, &kind.kind);
-        let schema = schema.unwrap_or_else(schema::Schema::any);
-        let shown = schema::read_value(patched, &schema).map_err(|error| error.to_string())?.value;
+        let schema = setpoint_schema::builtin().schema(&kind.group, &kind.version, &kind.kind);
+        let schema = schema.unwrap_or_else(setpoint_schema::Schema::any);
+        let shown = setpoint_schema::read_value(patched, &schema).map_err(|error| error.to_string())?.value;
         return Ok(Read { object: shown.clone(), shown });
     };
     let read = match &resource.custom {
         Some(custom) => custom.read_value(&resource.version, patched)?,
-        None => schema::read_value(patched, &resource.schema()).map_err(|error| error.to_string())?,
+        None => {
+            setpoint_schema::read_value(patched, &resource.schema()).map_err(|error| error.to_string())?
+        }
     };
     let shown = read.value;
     let mut object = shown.clone();

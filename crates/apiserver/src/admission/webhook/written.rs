@@ -1,7 +1,7 @@
 //! Objects that are about to be written, and what webhooks make of them.
 
 use serde_json::{Map, Value};
-use setpoint_api::apply;
+use setpoint_machinery::apply;
 use setpoint_store::Snapshot;
 
 use super::{Attributes, Operation, mutate};

@@ -1,0 +1,122 @@
+//! Certificate signing requests.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
+use super::check::Causes;
+use crate::access::{at, int, items, text};
+use setpoint_api::cause::{Cause, Path, Shown};
+use setpoint_api::name;
+
+const USAGES: [&str; 23] = [
+    "any",
+    "cert sign",
+    "client auth",
+    "code signing",
+    "content commitment",
+    "crl sign",
+    "data encipherment",
+    "decipher only",
+    "digital signature",
+    "email protection",
+    "encipher only",
+    "ipsec end system",
+    "ipsec tunnel",
+    "ipsec user",
+    "key agreement",
+    "key encipherment",
+    "microsoft sgc",
+    "netscape sgc",
+    "ocsp signing",
+    "s/mime",
+    "server auth",
+    "signing",
+    "timestamping",
+];
+
+pub(super) fn request(causes: &mut Causes, object: &Value) {
+    let (path, spec) = (Path::new("spec"), at(object, "spec"));
+    let encoded = at(spec, "request");
+    if !is_pem(encoded.as_str().unwrap_or_default(), "CERTIFICATE REQUEST") {
+        let detail = "PEM block type must be CERTIFICATE REQUEST";
+        causes.invalid(&path.child("request"), encoded, detail);
+    }
+    usages(causes, items(spec, "usages"), &path.child("usages"));
+    signer(causes, text(spec, "signerName"), &path.child("signerName"));
+    if let Some(seconds) = int(spec, "expirationSeconds").filter(|seconds| *seconds < 600) {
+        let detail = "may not specify a duration less than 600 seconds (10 minutes)";
+        causes.invalid(&path.child("expirationSeconds"), seconds, detail);
+    }
+    conditions(causes, object);
+}
+
+fn is_pem(encoded: &str, kind: &str) -> bool {
+    let bytes = STANDARD.decode(encoded).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).contains(&format!("-----BEGIN {kind}-----"))
+}
+
+fn usages(causes: &mut Causes, usages: &[Value], path: &Path) {
+    if usages.is_empty() {
+        return causes.required(path, "");
+    }
+    for (index, usage) in usages.iter().enumerate() {
+        let path = path.index(index);
+        causes.one_of(&path, usage.as_str().unwrap_or_default(), &USAGES);
+        if usages[..index].contains(usage) {
+            causes.push(Cause::duplicate(&path, usage));
+        }
+    }
+}
+
+fn signer(causes: &mut Causes, signer: &str, path: &Path) {
+    if signer.is_empty() {
+        return causes.required(path, "");
+    }
+    let Some((domain, rest)) = signer.split_once('/').filter(|(_, rest)| !rest.contains('/')) else {
+        let detail = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
+        return causes.invalid(path, signer, detail);
+    };
+    if !domain.contains('.') {
+        let detail = "should be a domain with at least two segments separated by dots";
+        causes.invalid(path, domain, detail);
+    }
+    for wrong in name::dns1123_subdomain(domain) {
+        causes.invalid(path, domain, &format!("validating label \"{domain}\": {wrong}"));
+    }
+    for wrong in name::dns1123_subdomain(rest) {
+        causes.invalid(path, rest, &format!("validating label \"{rest}\": {wrong}"));
+    }
+}
+
+/// What stands in the status: decided once at most, and only for good.
+pub(super) fn conditions(causes: &mut Causes, object: &Value) {
+    let path = Path::new("status.conditions");
+    let all = items(object, "status.conditions");
+    for (index, condition) in all.iter().enumerate() {
+        let path = path.index(index);
+        let (kind, status) = (text(condition, "type"), text(condition, "status"));
+        if kind.is_empty() {
+            causes.required(&path.child("type"), "");
+        }
+        let allowed: &[&str] = match kind {
+            "Approved" | "Denied" | "Failed" => &["True"],
+            _ => &["False", "True", "Unknown"],
+        };
+        causes.required_one_of(&path.child("status"), status, allowed);
+        if all[..index].iter().any(|earlier| text(earlier, "type") == kind) {
+            causes.push(Cause::duplicate(&path.child("type"), kind));
+        }
+    }
+    let has = |kind: &str| all.iter().any(|one| text(one, "type") == kind);
+    if has("Approved") && has("Denied") {
+        let shown = Shown::from("{conditions[{\"type\": \"Approved\"}], conditions[{\"type\": \"Denied\"}]}");
+        let detail = "must specify at most one of: `conditions[{\"type\": \"Approved\"}]`, `conditions[{\"type\": \"Denied\"}]`";
+        causes.invalid(&path, shown, detail);
+    }
+    let certificate = text(object, "status.certificate");
+    if !certificate.is_empty() && !is_pem(certificate, "CERTIFICATE") {
+        let detail = "must contain at least one CERTIFICATE PEM block";
+        causes.invalid(&Path::new("status.certificate"), "<certificate data>", detail);
+    }
+}

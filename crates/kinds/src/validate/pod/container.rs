@@ -1,0 +1,244 @@
+//! Containers.
+
+use serde_json::Value;
+
+use super::spec::Volumes;
+use super::{env, probe, resources, security};
+use crate::access::{at, int, items, text};
+use crate::validate::check::{Causes, descending_path};
+use setpoint_api::cause::{Cause, Path};
+use setpoint_api::name;
+
+/// All containers of a pod.
+pub(super) fn containers(causes: &mut Causes, spec: &Value, volumes: &Volumes<'_>, path: &Path) {
+    let grace = int(spec, "terminationGracePeriodSeconds").unwrap_or_default();
+    let mut names: Vec<&str> = Vec::new();
+    regular(causes, spec, volumes, &path.child("containers"), grace, &mut names);
+    init(causes, spec, volumes, &path.child("initContainers"), grace, &mut names);
+    for (index, one) in items(spec, "ephemeralContainers").iter().enumerate() {
+        let path = path.child("ephemeralContainers").index(index);
+        common(causes, one, volumes, &path);
+        let others = names.len();
+        unique_name(causes, one, &path, &mut names);
+        ephemeral(causes, one, &names[..others], &path);
+    }
+}
+
+/// What an ephemeral container may not have; it may share the processes of one of the others.
+fn ephemeral(causes: &mut Causes, container: &Value, others: &[&str], path: &Path) {
+    let target = text(container, "targetContainerName");
+    if !target.is_empty() && !others.contains(&target) {
+        causes.push(Cause::not_found(&path.child("targetContainerName"), target));
+    }
+    let refused = "cannot be set for an Ephemeral Container";
+    for field in ["ports", "resources", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle"] {
+        if !crate::access::is_empty(container, field) {
+            causes.forbidden(&path.child(field), refused);
+        }
+    }
+    for (index, mount) in items(container, "volumeMounts").iter().enumerate() {
+        for field in ["subPath", "subPathExpr"] {
+            if !text(mount, field).is_empty() {
+                causes.forbidden(&path.child("volumeMounts").index(index).child(field), refused);
+            }
+        }
+    }
+}
+
+fn regular<'a>(
+    causes: &mut Causes,
+    spec: &'a Value,
+    volumes: &Volumes<'_>,
+    path: &Path,
+    grace: i64,
+    names: &mut Vec<&'a str>,
+) {
+    let all = items(spec, "containers");
+    if all.is_empty() {
+        return causes.required(path, "");
+    }
+    for (index, one) in all.iter().enumerate() {
+        let path = path.index(index);
+        common(causes, one, volumes, &path);
+        unique_name(causes, one, &path, names);
+        lifecycle_and_probes(causes, one, grace, &path);
+    }
+    host_port_conflicts(causes, all, path);
+}
+
+fn init<'a>(
+    causes: &mut Causes,
+    spec: &'a Value,
+    volumes: &Volumes<'_>,
+    path: &Path,
+    grace: i64,
+    names: &mut Vec<&'a str>,
+) {
+    for (index, one) in items(spec, "initContainers").iter().enumerate() {
+        let list = path;
+        let path = path.index(index);
+        common(causes, one, volumes, &path);
+        let policy = text(one, "restartPolicy");
+        if !policy.is_empty() {
+            causes.one_of(&path.child("restartPolicy"), policy, &["Always", "Never", "OnFailure"]);
+        }
+        unique_name(causes, one, &path, names);
+        host_port_conflicts(causes, std::slice::from_ref(one), list);
+        if policy == "Always" {
+            lifecycle_and_probes(causes, one, grace, &path);
+            continue;
+        }
+        for field in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
+            if !at(one, field).is_null() {
+                let detail = "may not be set for init containers without restartPolicy=Always";
+                causes.forbidden(&path.child(field), detail);
+            }
+        }
+    }
+}
+
+fn unique_name<'a>(causes: &mut Causes, container: &'a Value, path: &Path, names: &mut Vec<&'a str>) {
+    let name = text(container, "name");
+    if names.contains(&name) {
+        causes.push(Cause::duplicate(&path.child("name"), name));
+    } else {
+        names.push(name);
+    }
+}
+
+fn lifecycle_and_probes(causes: &mut Causes, container: &Value, grace: i64, path: &Path) {
+    for hook in ["postStart", "preStop"] {
+        let handler = at(container, &format!("lifecycle.{hook}"));
+        if !handler.is_null() {
+            probe::handler(causes, handler, Some(grace), &path.child("lifecycle").child(hook));
+        }
+    }
+    for kind in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        probe::probe(causes, kind, at(container, kind), &path.child(kind));
+    }
+}
+
+/// What holds for containers of every kind.
+fn common(causes: &mut Causes, container: &Value, volumes: &Volumes<'_>, path: &Path) {
+    causes.named(&path.child("name"), text(container, "name"), name::dns1123_label);
+    if text(container, "image").is_empty() {
+        causes.required(&path.child("image"), "");
+    }
+    causes.required_one_of(
+        &path.child("terminationMessagePolicy"),
+        text(container, "terminationMessagePolicy"),
+        &["File", "FallbackToLogsOnError"],
+    );
+    ports(causes, items(container, "ports"), &path.child("ports"));
+    env::env(causes, items(container, "env"), &path.child("env"));
+    env::env_from(causes, items(container, "envFrom"), &path.child("envFrom"));
+    mounts(causes, container, volumes, &path.child("volumeMounts"));
+    devices(causes, container, volumes, &path.child("volumeDevices"));
+    let pull = text(container, "imagePullPolicy");
+    causes.required_one_of(&path.child("imagePullPolicy"), pull, &["Always", "IfNotPresent", "Never"]);
+    resources::requirements(causes, at(container, "resources"), &path.child("resources"));
+    security::container(causes, at(container, "securityContext"), &path.child("securityContext"));
+}
+
+fn ports(causes: &mut Causes, ports: &[Value], path: &Path) {
+    let mut names: Vec<&str> = Vec::new();
+    for (index, port) in ports.iter().enumerate() {
+        let path = path.index(index);
+        let name = text(port, "name");
+        if !name.is_empty() {
+            let wrong = name::port_name(name);
+            if !wrong.is_empty() {
+                causes.wrong(&path.child("name"), name, &wrong);
+            } else if names.contains(&name) {
+                causes.push(Cause::duplicate(&path.child("name"), name));
+            } else {
+                names.push(name);
+            }
+        }
+        match int(port, "containerPort").unwrap_or_default() {
+            0 => causes.required(&path.child("containerPort"), ""),
+            number => causes.wrong_number(&path.child("containerPort"), number, &name::port_number(number)),
+        }
+        let host = int(port, "hostPort").unwrap_or_default();
+        if host != 0 {
+            causes.wrong_number(&path.child("hostPort"), host, &name::port_number(host));
+        }
+        causes.required_one_of(&path.child("protocol"), text(port, "protocol"), &["SCTP", "TCP", "UDP"]);
+    }
+}
+
+fn host_port_conflicts(causes: &mut Causes, containers: &[Value], path: &Path) {
+    let mut taken: Vec<String> = Vec::new();
+    for (index, container) in containers.iter().enumerate() {
+        for (at, port) in items(container, "ports").iter().enumerate() {
+            let Some(host) = int(port, "hostPort").filter(|port| *port != 0) else { continue };
+            let claim = format!("{}/{}/{host}", text(port, "protocol"), text(port, "hostIP"));
+            if taken.contains(&claim) {
+                let path = path.index(index).child("ports").index(at).child("hostPort");
+                causes.push(Cause::duplicate(&path, &claim));
+            } else {
+                taken.push(claim);
+            }
+        }
+    }
+}
+
+fn mounts(causes: &mut Causes, container: &Value, volumes: &Volumes<'_>, path: &Path) {
+    let devices = items(container, "volumeDevices");
+    let mut seen: Vec<&str> = Vec::new();
+    for (index, mount) in items(container, "volumeMounts").iter().enumerate() {
+        let at = path.index(index);
+        let (name, target) = (text(mount, "name"), text(mount, "mountPath"));
+        if name.is_empty() {
+            causes.required(&at.child("name"), "");
+        }
+        if !volumes.contains_key(name) {
+            causes.push(Cause::not_found(&at.child("name"), name));
+        }
+        if target.is_empty() {
+            causes.required(&at.child("mountPath"), "");
+        }
+        if seen.contains(&target) {
+            causes.invalid(&at.child("mountPath"), target, "must be unique");
+        }
+        seen.push(target);
+        if devices.iter().any(|device| text(device, "name") == name) {
+            causes.invalid(&at.child("name"), name, "must not already exist in volumeDevices");
+        }
+        if devices.iter().any(|device| text(device, "devicePath") == target) {
+            let detail = "must not already exist as a path in volumeDevices";
+            causes.invalid(&at.child("mountPath"), target, detail);
+        }
+        let (sub, expression) = (text(mount, "subPath"), text(mount, "subPathExpr"));
+        if !sub.is_empty() {
+            descending_path(causes, &path.child("subPath"), sub);
+        }
+        if !expression.is_empty() {
+            if !sub.is_empty() {
+                let detail = "subPathExpr and subPath are mutually exclusive";
+                causes.invalid(&at.child("subPathExpr"), expression, detail);
+            }
+            descending_path(causes, &path.child("subPathExpr"), expression);
+        }
+        let propagation = text(mount, "mountPropagation");
+        if !propagation.is_empty() {
+            let known = ["Bidirectional", "HostToContainer", "None"];
+            causes.one_of(&path.child("mountPropagation"), propagation, &known);
+        }
+    }
+}
+
+fn devices(causes: &mut Causes, container: &Value, volumes: &Volumes<'_>, path: &Path) {
+    for (index, device) in items(container, "volumeDevices").iter().enumerate() {
+        let path = path.index(index);
+        let (name, target) = (text(device, "name"), text(device, "devicePath"));
+        if name.is_empty() {
+            causes.required(&path.child("name"), "");
+        } else if !volumes.contains_key(name) {
+            causes.push(Cause::not_found(&path.child("name"), name));
+        }
+        if target.is_empty() {
+            causes.required(&path.child("devicePath"), "");
+        }
+    }
+}
