@@ -39,7 +39,7 @@ pub fn run(words: &[String]) -> Result<()> {
     run::check(command.args(words))
 }
 
-/// Builds what the runtime is compared with, and its own side, and gives the folder with all of them.
+/// Builds our side and the peers of the runtime benchmark, and returns the folder with all of them.
 fn runtime_programs() -> Result<PathBuf> {
     let root = run::root();
     let folder = root.join("target/runtime-peers");
@@ -70,7 +70,7 @@ fn runtime_programs() -> Result<PathBuf> {
 /// Packages of the compared program that the workspace builds for size.
 const BUILT_FOR_SIZE: [&str; 3] = ["k8s-openapi", "pest", "serde-saphyr"];
 
-/// As the peer's Cargo.toml has it: programs that are compared are built alike.
+/// Uses the settings of the peer's Cargo.toml, because compared programs must be built alike.
 fn like_the_peer(command: &mut Command) -> &mut Command {
     for package in BUILT_FOR_SIZE {
         command.arg("--config").arg(format!("profile.release.package.{package}.opt-level=3"));

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 
-/// Refuses what is none of `known`. A known flag that ends in `=` is followed by a value.
+/// Refuses words that are not in `known`. A known flag that ends in `=` takes a value.
 pub fn check(words: &[String], known: &[&str]) -> Result<()> {
     let mut words = words.iter();
     while let Some(word) = words.next() {

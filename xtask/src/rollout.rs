@@ -14,7 +14,7 @@ use crate::e2e::cluster::Cluster;
 use crate::e2e::controllers::Controllers;
 use crate::e2e::proxy::{MERGE, Proxy};
 
-/// What a soak runs unless told otherwise.
+/// Default number of runs of a soak.
 const TIMES: u64 = 200;
 const REPLICAS: i64 = 6;
 const SURGE: i64 = 2;
@@ -25,7 +25,7 @@ const KILLS: u64 = 5;
 const APART: u64 = 25;
 /// Controllers that were just started are given so long to change something.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// A rollout ends within this once nobody is killed any more.
+/// Time within which a rollout ends after the last kill.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// `cargo xtask soak rollout [--times N] [--seed S]`.
@@ -217,7 +217,7 @@ struct Seen {
     available: bool,
 }
 
-/// What the watches told so far, and whether it was as promised at every version.
+/// The events that the watches have reported so far, and whether every version kept the promises.
 #[derive(Debug, Default)]
 struct Witness {
     pods: BTreeMap<String, Seen>,

@@ -1,4 +1,4 @@
-//! Running programs, with their failure told in one line.
+//! Runs programs, and reports a failure in one line.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,7 +17,7 @@ pub fn cargo() -> Command {
     command
 }
 
-/// Where cargo puts what it builds.
+/// Returns cargo's target folder.
 pub fn target_folder() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
@@ -31,7 +31,7 @@ pub fn check(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// What it prints, or why it failed.
+/// Returns the output, or an error with the reason of the failure.
 pub fn read(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("cannot start {command:?}"))?;
     if !output.status.success() {

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 
 use crate::{e2e, flags, run};
 
-/// Seeds of the disk that loses what was not synced.
+/// Seeds of the disk that loses unsynced data.
 const CRASH_SEEDS: &str = "1000";
 /// Seeds of the server that misbehaves.
 const WATCH_SEEDS: &str = "1000";
@@ -73,7 +73,7 @@ fn kill(flags: &[String]) -> Result<()> {
     cargo_run(&words)
 }
 
-/// In release: what a user runs.
+/// Runs in release mode, as users run it.
 fn cargo_run(words: &[&str]) -> Result<()> {
     run::check(run::cargo().args(["run", "--release", "--quiet"]).args(words))
 }

@@ -1,4 +1,4 @@
-//! What is made before the program is compiled, and how it is linked.
+//! Generates the descriptions before the program is compiled, and sets linker options.
 
 #![allow(clippy::disallowed_methods, reason = "a build script is told everything by the environment")]
 

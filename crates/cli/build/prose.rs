@@ -21,8 +21,8 @@ pub fn write() {
     fs::write(path, out).expect("cargo's folder can be written");
 }
 
-/// Where cargo keeps the crate. It cannot say before it has fetched what other members of the workspace need, which a
-/// first build of the program does not: then the crate is where crates of the registry are.
+/// Returns cargo's copy of the crate. `cargo metadata` fails until all members' dependencies are fetched, which a
+/// first build of this program does not do. The crate is then in the registry folder.
 fn source() -> Option<PathBuf> {
     told_by_cargo().or_else(in_registry)
 }
@@ -65,7 +65,7 @@ fn collect(folder: &Path, out: &mut String) {
     }
 }
 
-/// Reads the schema of one type. It is generated, one key a line, so depth can be told by the indentation.
+/// Reads the schema of one type. The source is generated with one key per line, so the indentation gives the depth.
 fn read(source: &str, out: &mut String) {
     let Some((_, schema)) = source.split_once("impl crate::schemars::JsonSchema for ") else { return };
     let mut lines = schema.lines();

@@ -15,7 +15,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// A Kubernetes cluster in one process, and what it needs around it.
+/// A Kubernetes cluster in one process, and tools around it.
 #[derive(Parser, Debug)]
 #[command(name = "setpoint", version, about)]
 struct Cli {

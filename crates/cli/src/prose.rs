@@ -1,4 +1,4 @@
-//! What is said about the built-in types: taken from k8s-openapi by the build script.
+//! Descriptions of the built-in types. The build script takes them from k8s-openapi.
 
 /// Zero-terminated triples: type, field, text.
 const PROSE: &str = include_str!(concat!(env!("OUT_DIR"), "/prose"));

@@ -1,5 +1,5 @@
-//! What a cluster in one's own process costs: how long until its API answers, and what an idle one adds to the process.
-//! `cargo run --release -p setpoint-cluster --example library` prints `case=NAME value=VALUE unit=UNIT` lines.
+//! Measures a cluster inside a process: the time until its API answers, and the memory of an idle one. `cargo run
+//! --release -p setpoint-cluster --example library` prints `case=NAME value=VALUE unit=UNIT` lines.
 
 // A program that prints figures: it measures in real time.
 #![allow(clippy::disallowed_methods)]
@@ -23,7 +23,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     first.shutdown().await;
     println!("case=library-start value={:.2} unit=ms", start_time(&everything()).await?);
     println!("case=library-start-bare value={:.2} unit=ms", start_time(&bare()).await?);
-    // All stay until both are weighed: what the first ones gave back would be taken by the second.
+    // All clusters stay until both kinds are measured. Otherwise the second kind would reuse memory that the first
+    // released.
     let mut clusters = Vec::with_capacity(2 * CLUSTERS);
     println!("case=library-rss value={:.3} unit=MB", idle_size(&everything(), &mut clusters).await?);
     println!("case=library-rss-bare value={:.3} unit=MB", idle_size(&bare(), &mut clusters).await?);

@@ -22,12 +22,12 @@ use crate::nodes::LocalNodes;
 use crate::options::{Backend, Options, Serving};
 use crate::{kubeconfig, transport, workload};
 
-/// How often the server drops expired objects and old history.
+/// Interval at which the server drops expired objects and old history.
 const MAINTENANCE: Duration = Duration::from_secs(1);
-/// How long open connections may take to end when the cluster stops.
+/// Time that open connections have to end when the cluster stops.
 const DRAIN: Duration = Duration::from_secs(2);
 
-/// Why a cluster did not start.
+/// The reason why a cluster did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
     /// Its files.
@@ -53,7 +53,7 @@ pub enum ClusterError {
     Listen {
         /// The address asked for.
         address: SocketAddr,
-        /// Why not.
+        /// The cause.
         source: std::io::Error,
     },
 }
@@ -112,7 +112,7 @@ impl Cluster {
         Ok(Cluster { server, store, credentials, clock, random, options, recovery, stop, tasks })
     }
 
-    /// What was amiss with the files that it opened.
+    /// Findings about the files that the cluster opened.
     pub fn recovery(&self) -> Option<&Recovery> {
         self.recovery.as_ref()
     }
@@ -152,7 +152,7 @@ impl Cluster {
         self.listen_with(address, Serving::default()).await
     }
 
-    /// The same with a certificate or a client authority of somebody else.
+    /// Serves the cluster like [`Cluster::listen`], with another certificate or client authority.
     pub async fn listen_with(
         &self,
         address: SocketAddr,
@@ -161,7 +161,7 @@ impl Cluster {
         self.serve(bind(address).await?, serving)
     }
 
-    /// Serves clients of other processes on a socket that [`bind`] opened, whose address pods were told already.
+    /// Serves clients of other processes on a socket that [`bind`] opened. Pods may know its address already.
     pub fn serve(&self, listener: TcpListener, serving: Serving) -> Result<SocketAddr, ClusterError> {
         let address = listener.local_addr().map_err(ClusterError::Folder)?;
         let authority = &self.credentials.authority;
@@ -181,7 +181,7 @@ impl Cluster {
         let stop = self.stop.clone();
         self.spawn(async move {
             if let Err(error) = server.advertise(reachable(address)).await {
-                tracing::warn!(%error, "the Service kubernetes does not lead here yet");
+                tracing::warn!(%error, "could not write the endpoints of the Service kubernetes");
             }
             server.serve(listener, tls, stop).await;
         });
@@ -210,7 +210,7 @@ impl Cluster {
     pub async fn shutdown(self) {
         self.stop.cancel();
         let mut tasks = std::mem::take(&mut *self.tasks.lock().expect("no holder of this lock panics"));
-        // What has not ended by then is dropped.
+        // Tasks that have not ended by then are dropped.
         let _ = tokio::time::timeout(DRAIN, async { while tasks.join_next().await.is_some() {} }).await;
         tasks.shutdown().await;
         self.store.shutdown().await;
@@ -221,7 +221,7 @@ impl Cluster {
     }
 }
 
-/// What the server shows to nodes of other processes.
+/// The server's client certificate for nodes of other processes.
 fn kubelet_tls(credentials: &Arc<Credentials>, clock: &Clock) -> KubeletTls {
     let (credentials, clock) = (credentials.clone(), clock.clone());
     Arc::new(LazyLock::new(Box::new(move || {
@@ -247,7 +247,8 @@ fn service_account_keys(options: &Options, own: &Credentials) -> Result<ServiceA
     Ok(keys)
 }
 
-/// Opens a socket for [`Cluster::serve`]. What is told its address before the cluster starts finds it waiting.
+/// Opens a socket for [`Cluster::serve`]. Programs that get its address before the cluster starts can connect and
+/// wait.
 ///
 /// # Errors
 /// When the address is taken.
@@ -263,7 +264,7 @@ pub async fn bind(address: SocketAddr) -> Result<TcpListener, ClusterError> {
     listen().map_err(|source| ClusterError::Listen { address, source })
 }
 
-/// How many connections may wait to be accepted; the kernel makes it `somaxconn` where that is less, as Go asks for.
+/// Number of connections that may wait to be accepted. The kernel limits it to `somaxconn`. Go asks for the same.
 const BACKLOG: u32 = 65_535;
 
 /// An address of this host under which a socket on `address` answers, where that names no host.

@@ -10,7 +10,7 @@ const AUTHORITY_CERTIFICATE: &str = "ca.crt";
 const AUTHORITY_KEY: &str = "ca.key";
 const SERVICE_ACCOUNT_KEY: &str = "sa.key";
 
-/// What proves identities in one cluster.
+/// The keys and certificates of one cluster.
 pub struct Credentials {
     /// Signs the certificates of the server, of nodes and of the administrator.
     pub authority: Authority,
@@ -18,7 +18,7 @@ pub struct Credentials {
     pub service_accounts: SigningKey,
 }
 
-/// Why a cluster has no credentials.
+/// The reason why a cluster has no credentials.
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialsError {
     /// The authority.
@@ -69,7 +69,7 @@ mod tests {
     #[tokio::test]
     async fn keys_are_made_for_a_new_cluster_only() {
         let store = Store::memory(setpoint_store::Options::default());
-        // As after a crash between the first blob and the second.
+        // The state after a crash between the first blob and the second.
         store.put_blob(AUTHORITY_CERTIFICATE, Bytes::from_static(b"of another key")).await.unwrap();
         let made = Credentials::of(&store, Timestamp::UNIX_EPOCH).await.unwrap();
         let kept = Credentials::of(&store, Timestamp::UNIX_EPOCH).await.unwrap();

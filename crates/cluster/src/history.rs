@@ -1,4 +1,4 @@
-//! Who wrote what at which version: what a failed wait shows, and what a test can assert on.
+//! The history of writes, with writer and version. A failed wait prints it, and a test can assert on it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use setpoint_store::{Entry, Event, KeyRange, Store};
 
 use crate::cluster::Cluster;
 
-/// How many changed fields a printed change names.
+/// Number of changed fields that a printed change names.
 const FIELDS_SHOWN: usize = 6;
 
 /// One change of one object.
@@ -19,7 +19,7 @@ pub struct Change {
     pub key: String,
     /// The resourceVersion that the change made.
     pub revision: u64,
-    /// What happened.
+    /// The kind of change.
     pub kind: ChangeKind,
     /// The field manager whose entry is newest, with the subresource that it wrote.
     pub manager: Option<String>,
@@ -30,7 +30,7 @@ pub struct Change {
     pub object: Value,
 }
 
-/// What happened to an object.
+/// A kind of change of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
     /// It appeared.

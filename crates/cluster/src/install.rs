@@ -8,7 +8,7 @@ use kube::{Api, CustomResourceExt, ResourceExt};
 
 use crate::cluster::Cluster;
 
-/// Why a definition is not served.
+/// The reason why a definition is not served.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
     /// The server refused it.
@@ -19,7 +19,7 @@ pub enum InstallError {
     File {
         /// Which.
         path: String,
-        /// Why.
+        /// The cause.
         message: String,
     },
 }

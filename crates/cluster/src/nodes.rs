@@ -1,4 +1,4 @@
-//! How the API server reaches the nodes of its own process: a pipe instead of a socket.
+//! Connects the API server with the nodes of its own process: a pipe instead of a socket.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};

@@ -1,4 +1,4 @@
-//! What a cluster is started with.
+//! Start options of a cluster.
 
 use std::path::PathBuf;
 
@@ -7,13 +7,13 @@ use setpoint_apiserver::openapi::Prose;
 use setpoint_apiserver::{Authorization, FrontProxy};
 use setpoint_node::NodeOptions;
 
-/// What a cluster is started with. The default is what tests want: in memory, every controller, one simulated node.
+/// Start options of a cluster. The default suits tests: in memory, every controller, one simulated node.
 #[derive(Clone)]
 pub struct Options {
-    /// Where objects live.
+    /// Storage of the objects.
     pub backend: Backend,
-    /// How many changes are remembered for watches that resume and for pages of lists; the store's own bound when
-    /// absent. A client that comes back with an older version is told that it expired.
+    /// Number of changes kept for watches that resume and for pages of lists. Default: the store's bound. A client
+    /// with an older version gets "Expired".
     pub history_events: Option<usize>,
     /// Which built-in controllers run.
     pub controllers: Controllers,
@@ -25,7 +25,7 @@ pub struct Options {
     pub clock: Option<Clock>,
     /// Cluster IPs come from here.
     pub service_cidr: String,
-    /// Who decides what a user may do: the authorizers in the order in which the server asks them.
+    /// The authorizers, in the order in which the server asks them.
     pub authorization: Vec<Authorization>,
     /// Whether requests without credentials are `system:anonymous`. `AlwaysAllow` turns it off.
     pub anonymous: bool,
@@ -66,7 +66,7 @@ impl Default for Options {
     }
 }
 
-/// Where objects live.
+/// Storage of the objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Backend {
     /// In this process only.
@@ -91,7 +91,7 @@ pub enum Controllers {
     Only(Vec<String>),
 }
 
-/// What a socket is served with; the cluster's own authority does what is absent.
+/// Options for serving on a socket. The cluster's own authority supplies absent values.
 #[derive(Clone, Default)]
 pub struct Serving {
     /// Certificate and key (PEM).

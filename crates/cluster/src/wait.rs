@@ -9,9 +9,9 @@ use tokio::time::Instant;
 use crate::cluster::Cluster;
 use crate::history::{Change, changes};
 
-/// How long [`Cluster::eventually`] waits.
+/// Time limit of [`Cluster::eventually`].
 pub const PATIENCE: Duration = Duration::from_secs(20);
-/// How many of the latest changes a failed wait shows.
+/// Number of the latest changes that a failed wait shows.
 const SHOWN: usize = 60;
 
 /// A state that did not come; prints who wrote what at which version meanwhile.
@@ -56,7 +56,7 @@ impl Cluster {
                 return Ok(found);
             }
             let changed = async {
-                // Where so much happened meanwhile that history was cut, it is asked again at once.
+                // If so many changes happened meanwhile that history was cut, ask again at once.
                 if let Ok(mut watch) = self.store().watch(KeyRange::all(), seen) {
                     drop(watch.next().await);
                 }

@@ -1,4 +1,4 @@
-//! What runs behind the API: built-in controllers, scheduler and nodes, in one manager of their own.
+//! The workload behind the API: built-in controllers, scheduler and nodes, in one manager.
 
 use setpoint::{Manager, ManagerOptions, SetupError};
 use setpoint_api::{Clock, Random};
@@ -47,7 +47,7 @@ pub fn manager(
     Ok(Some(manager))
 }
 
-/// Who makes volumes here, if anybody does.
+/// Returns the name of the volume provisioner, if one runs.
 pub fn storage_provisioner(options: &Options) -> Option<String> {
     let runs = match &options.controllers {
         Controllers::All => true,
@@ -60,6 +60,6 @@ pub fn storage_provisioner(options: &Options) -> Option<String> {
 /// Runs it until the cluster stops.
 pub async fn run(manager: Manager, stop: CancellationToken) {
     if let Err(error) = manager.run(stop.cancelled()).await {
-        tracing::error!(%error, "the cluster's controllers stopped");
+        tracing::error!(%error, "the built-in controllers stopped");
     }
 }

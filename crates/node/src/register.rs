@@ -196,7 +196,7 @@ impl Heart {
                 }
                 // One node's failure is not the others'.
                 if let Err(error) = self.one(index, registered).await {
-                    tracing::warn!(node = node::name(index), %error, "the node could not report");
+                    tracing::warn!(node = node::name(index), %error, "could not report the node's status or lease; retrying");
                 }
             }
             refused = if nodes.iter().all(is_complete) { 0 } else { refused + 1 };

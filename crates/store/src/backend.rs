@@ -74,7 +74,11 @@ fn load(disk: Arc<dyn Disk>, options: &Options) -> Result<(Arc<Shared>, Recovery
         );
     }
     if let Some(jump) = &report.jumped {
-        tracing::warn!(from = jump.from, to = jump.to, "unclean stop without fsync: the revision jumps");
+        tracing::warn!(
+            from = jump.from,
+            to = jump.to,
+            "the last run did not stop cleanly and had no fsync; the revision jumped"
+        );
     }
     state.wait_for_log();
     let log =
@@ -172,7 +176,7 @@ impl Shared {
         if let Some(writer) = writer.take().filter(|_| writable)
             && let Err(error) = writer.close()
         {
-            tracing::warn!(%error, "could not end the log in order");
+            tracing::warn!(%error, "could not close the log cleanly");
         }
         self.close();
         closing.into_iter().for_each(|done| _ = done.send(Ok(())));
@@ -196,7 +200,7 @@ impl Shared {
         let _gate = self.gate();
         let mut state = self.state();
         if let WriteError::Failed(cause) = &error {
-            tracing::error!(error = %cause, "the disk failed: no more writes until the store is opened anew");
+            tracing::error!(error = %cause, "the disk failed; writes are refused until the store is opened again");
             state.failed = Some(error.clone());
         }
         state.give_up(&error);

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use crate::Arguments;
 use crate::process::{Stopwatch, memory, percentiles, say, wait_for_go, weigh};
 
-/// What the handler has seen.
+/// The events that the handler has seen.
 #[derive(Default)]
 struct Seen {
     /// Events after the first state.
@@ -86,8 +86,7 @@ fn handler(informer: &SharedInformer, seen: &Arc<Seen>) -> impl FnMut(Event) + S
     }
 }
 
-/// Waits until what is cached is compressed and the allocator has given back what it does not need, and tells the
-/// memory.
+/// Waits until the cache is compressed and the allocator has returned unused memory. Then reports the memory.
 async fn settle(informer: &SharedInformer, watch: &Stopwatch, before: u64) -> Result<()> {
     let mut last = u64::MAX;
     while informer.store().bytes() < last {

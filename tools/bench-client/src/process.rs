@@ -1,4 +1,4 @@
-//! What a program knows of itself: time, memory, and when it may go on.
+//! A program's own measurements (time, memory), and its pauses until the benchmark lets it go on.
 
 use std::fs::read_to_string;
 use std::io::{Write, stdin, stdout};
@@ -58,7 +58,7 @@ pub fn memory(name: &str) -> Result<u64> {
     Ok(kibibytes * 1024)
 }
 
-/// `rss=… peak=…`: the memory now and at most, above what it was `before`.
+/// Returns `rss=… peak=…`: the present and the peak memory, above `before`.
 pub fn weigh(before: u64) -> Result<String> {
     Ok(format!("rss={} peak={}", memory("VmRSS")? - before, memory("VmHWM")? - before))
 }

@@ -84,7 +84,7 @@ fn shell(requests: Arc<Vec<Request>>, rounds: u64, metrics: Option<&Metrics>) ->
             tasks.spawn(async move {
                 for request in requests.iter() {
                     producer.add_with(request, setpoint::Priority::DEFAULT, Reason::MANUAL);
-                    // As the sources of a controller do: no task keeps its thread for itself.
+                    // Yield as the sources of a controller do: no task keeps its thread for itself.
                     tokio::task::coop::consume_budget().await;
                 }
             });

@@ -16,12 +16,12 @@ use tokio::net::TcpStream;
 
 use crate::load::Call;
 
-/// Where a server is and how to be admitted.
+/// The address of a server, and the credentials for it.
 #[derive(Clone)]
 pub struct Target {
     /// `127.0.0.1:PORT`.
     pub address: String,
-    /// What the client shows.
+    /// The client's TLS configuration.
     pub tls: Arc<ClientConfig>,
     /// A bearer token, where the server knows the client by one.
     pub token: Option<String>,

@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// A case: its name, its unit, and what each side needed.
 type Figures = Vec<(&'static str, &'static str, f64)>;
 
-/// What is compared: what runs on each side, and the cases that use it.
+/// A comparison: the programs of each side, and the cases that use them.
 struct Group {
     names: &'static [&'static str],
     workload: Workload,
@@ -148,7 +148,7 @@ async fn ready(pods: &mut Watch, wanted: usize) -> Result<()> {
     Ok(())
 }
 
-/// Asks until the Deployments count so many ready pods: a watch of every step would cost what is measured.
+/// Polls until the Deployments have enough ready pods: a watch of every step would cost as much as the measured work.
 async fn all_ready(pair: &Pair, wanted: u64) -> Result<()> {
     let mut connection = Connection::open(&pair.target).await?;
     let path = "/apis/apps/v1/namespaces/default/deployments";
@@ -210,7 +210,8 @@ async fn rollout(pair: &Pair) -> Result<Figures> {
     let elapsed = began.elapsed().as_secs_f64();
     // The first was ours.
     writes -= 1;
-    // What was written to ReplicaSets, and to pods by who keeps their number: nodes' writes do not count.
+    // Writes to ReplicaSets, and writes to pods by the controllers that keep their number. Writes of nodes do not
+    // count.
     writes += sets.rest().await.len();
     let mut gone = std::collections::BTreeSet::new();
     for event in pods.rest().await {

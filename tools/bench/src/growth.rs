@@ -1,5 +1,5 @@
-//! `cargo xtask bench growth`: what the algorithms over a request body take for ten times as much of it. Ten times as long
-//! is linear; a hundred times is the square.
+//! `cargo xtask bench growth`: measures how the algorithms over a request body grow when the body is ten times
+//! larger. Ten times the time is linear. A hundred times is quadratic.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

@@ -31,17 +31,17 @@ const LONGEST_RUN_MILLIS: u64 = 250;
 const EARLY_EVERY: u64 = 6;
 const EARLY_MILLIS: u64 = 30;
 
-/// How an object stands: its counter and uid.
+/// The state of an object: its counter and uid.
 type State = Option<(u64, String)>;
 
-/// What a writer knows about one of its objects.
+/// A writer's knowledge about one of its objects.
 #[derive(Clone, Debug, Default)]
 struct Belief {
-    /// As last acknowledged.
+    /// The last acknowledged state.
     sure: State,
     /// The resourceVersion of that.
     version: u64,
-    /// What a write without an answer would have made of it. A uid that only the server knows is empty.
+    /// The state if an unanswered write took effect. A uid that only the server knows is empty.
     maybe: Option<State>,
 }
 

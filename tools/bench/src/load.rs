@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::connection::{Connection, Target};
 
-/// As many as the peers' published figures were taken with.
+/// The number of connections in the peers' published figures.
 pub const CONNECTIONS: usize = 16;
 
 /// One request.
@@ -32,7 +32,7 @@ impl Call {
     }
 }
 
-/// What came out.
+/// The result of a load.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
     pub operations: usize,
@@ -59,7 +59,7 @@ impl Load {
         Ok(Load { target: target.clone(), connections })
     }
 
-    /// As the function [`drive`].
+    /// Runs the calls like the function [`drive`].
     pub async fn drive(&mut self, calls: Vec<Call>) -> Result<Outcome> {
         let operations = calls.len();
         let mut shares: Vec<Vec<Request<Full<Bytes>>>> = (0..CONNECTIONS).map(|_| Vec::new()).collect();

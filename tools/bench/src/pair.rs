@@ -12,12 +12,12 @@ use crate::connection::{Connection, Target, client_config};
 use crate::load::Call;
 use crate::server::{Usage, kubeconfig_data, ready, usage};
 
-/// What kube-controller-manager runs by default and our cluster has too, without scheduler and nodes.
+/// Controllers that kube-controller-manager runs by default and our cluster has too, without scheduler and nodes.
 const CONTROLLERS: &str = "deployment,replicaset,statefulset,daemonset,garbage,namespace,serviceaccount,rootca,endpoints,\
     endpointslice,nodelifecycle,tainteviction,podgc,disruption,persistentvolumeclaim-protection,persistentvolume-protection,\
     volumeattributesclass-protection";
 
-/// What runs beside the controllers: nodes, and a scheduler that gives them pods.
+/// The programs beside the controllers: nodes, and a scheduler that gives them pods.
 #[derive(Clone, Copy)]
 pub struct Workload {
     pub nodes: u32,

@@ -39,7 +39,7 @@ impl Drop for Server {
     }
 }
 
-/// What the kernel counted for a server's processes.
+/// The kernel's counters of a server's processes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
     pub cpu: Duration,
@@ -109,7 +109,7 @@ pub enum Durability {
     Fsync,
 }
 
-/// What `setpoint up` is told for an API server alone.
+/// Arguments that make `setpoint up` an API server alone.
 pub const BARE: &[&str] = &["--no-controllers", "--nodes", "0"];
 
 /// Starts ours, the API server alone.
@@ -137,7 +137,7 @@ pub async fn start_setpoint(program: &Path, durability: Durability, arguments: &
     Ok(Server { name: "setpoint", target, start, processes: Processes::Ours(child), _folder: folder })
 }
 
-/// How the administrator of a kubeconfig of ours gets in.
+/// Reads the administrator's access from one of our kubeconfigs.
 pub fn target(kubeconfig: &Path, address: String) -> Result<Target> {
     let text = std::fs::read_to_string(kubeconfig)?;
     let authority = kubeconfig_data(&text, "certificate-authority-data:")?;
@@ -199,7 +199,7 @@ pub async fn ready(target: &Target, began: Instant) -> Result<Duration> {
     }
 }
 
-/// Says what one fsync costs here: what bounds durable writes.
+/// Reports the cost of one fsync, which bounds durable writes.
 pub fn report_sync() -> Result<()> {
     const TIMES: u32 = 200;
     let mut file = tempfile::tempfile()?;

@@ -13,7 +13,7 @@ use crate::load::Call;
 
 /// Nothing happens for so long: something hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Whoever asks for the rest gets what comes until nothing comes for so long.
+/// Time without an event after which the rest counts as complete.
 const REST: Duration = Duration::from_millis(500);
 
 #[derive(Deserialize)]
@@ -78,7 +78,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// From the present state on: what is there comes first.
+    /// Opens a watch with the present state first.
     pub async fn open(target: &Target, path: &str) -> Result<Watch> {
         let mut connection = Connection::open(target).await?;
         let path = format!("{path}?watch=true&resourceVersion=0");
@@ -105,7 +105,7 @@ impl Watch {
         }
     }
 
-    /// What came meanwhile.
+    /// Returns the events since the last call.
     pub async fn rest(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
         while let Ok(Ok(event)) = tokio::time::timeout(REST, self.read()).await {

@@ -11,10 +11,10 @@ use base64::Engine;
 
 use crate::{ControllerManager, Process, certificates, program};
 
-/// How long a control plane may take until it says that it is ready.
+/// Time that a control plane may take until it is ready.
 const READY_WITHIN: Duration = Duration::from_secs(90);
 
-/// How the control plane runs.
+/// Options of the control plane.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Whether etcd syncs its log to the disk before it answers.
@@ -69,7 +69,7 @@ impl ControlPlane {
         self.folder.join("kubeconfig")
     }
 
-    /// Where it answers.
+    /// Returns its URL.
     pub fn url(&self) -> String {
         format!("https://{}", self.address())
     }
@@ -133,7 +133,7 @@ impl ControlPlane {
     }
 }
 
-/// All are held until the last is chosen: one that was let go may be given again.
+/// All sockets are held until the last port is chosen: a released port may be chosen again.
 fn free_ports() -> Result<[u16; 3]> {
     let bind = || TcpListener::bind("127.0.0.1:0");
     let [a, b, c] = [bind()?, bind()?, bind()?];

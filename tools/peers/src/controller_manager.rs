@@ -24,7 +24,7 @@ impl ControllerManager {
         let mut command = Command::new(program("kube-controller-manager")?);
         command.arg("--kubeconfig").arg(kubeconfig).args(["--secure-port", "0", "--leader-elect=false"]);
         command.args(["--controllers", &controllers.join(",")]);
-        // Its own limit of 20 requests a second would be what is measured, not its work.
+        // Without this, its limit of 20 requests per second would be measured, not its work.
         command.args(["--kube-api-qps", "10000", "--kube-api-burst", "10000"]);
         command.arg("--root-ca-file").arg(keys.join("ca.crt"));
         command.arg("--service-account-private-key-file").arg(keys.join("sa.key"));

@@ -54,7 +54,7 @@ const OLDEST: Peer = Peer {
     version: "v1.32.2",
 };
 
-/// Where the programs are kept.
+/// Returns the folder of the programs.
 pub fn folder() -> Result<PathBuf> {
     if let Some(folder) = std::env::var_os("SETPOINT_PEERS") {
         return Ok(folder.into());
@@ -67,7 +67,7 @@ pub fn folder() -> Result<PathBuf> {
     Ok(cache.join("setpoint-peers/bin"))
 }
 
-/// Builds what is missing of what tests and benchmarks use, and returns the folder.
+/// Builds the missing programs of tests and benchmarks, and returns their folder.
 pub fn build_all() -> Result<PathBuf> {
     for peer in PEERS {
         build(peer)?;
@@ -117,7 +117,7 @@ fn rename(from: &Path, to: &Path) -> Result<()> {
     std::fs::rename(from, to).with_context(|| format!("cannot rename {} to {}", from.display(), to.display()))
 }
 
-/// What a release is linked with besides its version, so that all builds of it answer alike.
+/// Link settings of a release besides its version, so that all builds of it answer alike.
 const RELEASED: [(&str, &str); 3] = [
     ("gitCommit", "0000000000000000000000000000000000000000"),
     ("gitTreeState", "clean"),

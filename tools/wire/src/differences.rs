@@ -1,4 +1,4 @@
-//! Differences between two answers, and the list of those that are kept on purpose.
+//! Differences between two answers, and the list of the intended ones.
 
 use anyhow::{Context, Result};
 use serde::Deserialize;

@@ -1,7 +1,8 @@
-//! Transcripts of the Kubernetes API: what the real kube-apiserver answered, and how to ask ours the same.
+//! Transcripts of the Kubernetes API: recorded answers of the real kube-apiserver, and the tools to ask our server
+//! the same.
 //!
-//! A [`scenario`] is a named sequence of requests. A target answers them; [`normal`] replaces what no two servers
-//! can have in common (uids, versions, times); [`transcript`] keeps requests beside answers in `testdata/wire`.
+//! A [`scenario`] is a named sequence of requests. A target answers them. [`normal`] replaces values that no two
+//! servers have in common (uids, versions, times). [`transcript`] keeps requests beside answers in `testdata/wire`.
 
 pub mod fuzz;
 pub mod differences;

@@ -16,7 +16,7 @@ use tokio::signal::unix::{SignalKind, signal};
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    // Whoever is stopped ends its servers: they are children that would stay.
+    // On a signal, end the servers: they are child processes and would stay.
     let mut terminated = signal(SignalKind::terminate())?;
     tokio::select! {
         ended = run(&words) => ended,
@@ -52,7 +52,7 @@ async fn run(words: &[String]) -> Result<()> {
             let seconds = fuzz::Seconds::default();
             let ours = Target::ours(seconds.clock()).await?;
             let real = Target::real(Arc::new(Peer::start()?));
-            // It plays whole scenarios: too large for the stack of whoever only records.
+            // Boxed: it plays whole scenarios, which would make the stack of the other commands too large.
             Box::pin(fuzz::run(&fuzz::Pair { real, ours, seconds }, &plan)).await
         }
         _ => bail!(
@@ -66,7 +66,7 @@ fn fixed_clock() -> Clock {
     Clock::new(|| jiff::Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_secs(1_800_000_000))
 }
 
-/// Plays every scenario against the real server and writes what it answered.
+/// Plays every scenario against the real server and writes the answers.
 async fn record(only: Option<&str>) -> Result<()> {
     let target = Target::real(Arc::new(Peer::start()?));
     let mut files = scenario::load(&transcript::folder().join("scenarios"))?;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 use setpoint_api::random::SUFFIX_ALPHABET;
 
-/// What a place holds.
+/// The kind of value at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Holds {
     Uid,
@@ -24,7 +24,7 @@ enum Holds {
     Text,
     /// The field names of a fields-v1 set may hold uids.
     Keys,
-    /// What is different at every start: a token, the address of the server.
+    /// A value that differs at every start: a token, the address of the server.
     Secret,
 }
 

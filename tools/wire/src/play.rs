@@ -1,4 +1,4 @@
-//! Plays a scenario against a target and normalises what comes back.
+//! Plays a scenario against a target and normalises the answers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::scenario::{Scenario, Step, Until, content_type};
 use crate::target::{Received, Sent, Target};
 use crate::transcript::{Answer, Exchange, Transcript};
 
-/// How long a step is repeated until its condition holds.
+/// Time for which a step is repeated until its condition holds.
 const PATIENCE: Duration = Duration::from_secs(30);
 const HEADERS: [&str; 4] = ["content-type", "warning", "location", "retry-after"];
 

@@ -48,7 +48,7 @@ pub struct Step {
     pub until: Option<Until>,
 }
 
-/// What to wait for.
+/// A condition to wait for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Until {
@@ -57,7 +57,7 @@ pub struct Until {
     /// A JSON pointer into the answer that must lead somewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pointer: Option<String>,
-    /// What is there.
+    /// The value there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub equals: Option<Value>,
 }

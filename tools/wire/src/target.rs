@@ -1,4 +1,4 @@
-//! Who is asked: ours in this process, or a real server over TLS.
+//! The server that answers: ours in this process, or a real server over TLS.
 
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ async fn ours(server: &Server, sent: &Sent) -> Result<Received> {
     Ok(Received { status: head.status.as_u16(), headers: head.headers, body })
 }
 
-/// As the token file of the real server has them: the uid is the name.
+/// A user as in the token file of the real server: the uid is the name.
 fn user(name: &str, group: &str) -> UserInfo {
     UserInfo { uid: name.to_owned(), ..UserInfo::new(name, [group]) }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::scenario::{Scenario, Step};
 
-/// What was answered.
+/// A recorded answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     pub status: u16,

@@ -39,7 +39,7 @@ async fn ours_answers_as_the_real_server_did() {
     assert!(report.is_empty(), "{report}");
 }
 
-/// Whoever reads the list finds the reason.
+/// A reader of the list finds the reason of each entry.
 #[test]
 fn every_kept_difference_has_its_reason() {
     let text = std::fs::read_to_string(transcript::folder().join("../../docs/differences.md")).unwrap();
@@ -48,7 +48,7 @@ fn every_kept_difference_has_its_reason() {
     }
 }
 
-/// The recordings may grow; what they must have at least is here.
+/// The recordings may grow. This is their minimum.
 #[test]
 fn there_are_enough_recordings() {
     let all: Vec<_> =

@@ -15,7 +15,7 @@ use super::{Missing, Setup};
 use crate::run;
 
 const SOON: Duration = Duration::from_secs(30);
-/// How soon the page must follow an edit.
+/// Time within which the page must follow an edit.
 const CHANGED_WITHIN: Duration = Duration::from_secs(2);
 /// One edit of so many must be followed so soon: whatever else the machine does takes its time too.
 const TRIES: usize = 3;

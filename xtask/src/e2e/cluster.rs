@@ -82,7 +82,7 @@ impl Cluster {
         self.folder.path().join("k.yaml")
     }
 
-    /// What it wrote to its standard error.
+    /// Returns its standard error.
     pub fn errors(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("stderr.log")).unwrap_or_default()
     }

@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::{Missing, Setup};
 use crate::run;
 
-/// What every change runs: the client against the API, verb by verb, and controllers on top of it.
+/// The suites for every change: the client against the API, verb by verb, and controllers on top of it.
 const SHORT: &[&str] = &["client", "controller"];
 /// The suites that need a server and no admission webhooks; `cargo xtask soak controller-runtime`.
 const ALL: &[&str] = &[

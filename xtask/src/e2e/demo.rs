@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use super::Setup;
 use super::cluster::Cluster;
 
-/// What is promised for the time between ready and all samples healthy.
+/// The promised time between ready and all samples healthy, in milliseconds.
 const HEALTHY_WITHIN: u64 = 2000;
 /// One start of so many must keep the promise: whatever else the machine does takes its time too.
 const TRIES: usize = 3;
@@ -40,7 +40,7 @@ pub fn run(setup: &Setup) -> Result<()> {
     // Without a port-forward: the page comes through the API server.
     let proxy = "/api/v1/namespaces/default/services/viewer-markdownview-sample:80/proxy/";
     kubectl.prints(&["get", "--raw", proxy], "<li>one</li>")?;
-    // What the text suggests: the Foo takes its replicas back.
+    // The suggestion of the text: the Foo restores its replicas.
     kubectl.ok(&["scale", "--namespace", "foo", "deployment", "example-foo", "--replicas=5"])?;
     let replicas =
         ["get", "--namespace", "foo", "deployment", "example-foo", "-o", "jsonpath={.spec.replicas}"];

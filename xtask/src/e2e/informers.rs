@@ -15,7 +15,7 @@ use super::cluster::{Cluster, Kubectl};
 use super::{Missing, Setup};
 use crate::run;
 
-/// How long a cache may take: clients wait before they try again.
+/// Time that a cache may take: clients wait before they try again.
 const CATCH_UP: Duration = Duration::from_secs(60);
 const OBJECTS: usize = 40;
 
@@ -47,7 +47,7 @@ pub fn run(setup: &Setup) -> Result<()> {
     change(&cluster.kubectl(&kubectl), "restarted", 1)?;
     all_true(&mut caches, &cluster.kubectl(&kubectl), "restart")?;
 
-    // What happens while they cannot look is more than the server that comes after remembers.
+    // While the caches are stopped, more changes happen than the next server remembers.
     caches.iter().try_for_each(|cache| cache.signal("-STOP"))?;
     change(&cluster.kubectl(&kubectl), "unseen", 2)?;
     let cluster = start_with(cluster.kill()?, &["--history-events", "2"])?;
@@ -94,7 +94,7 @@ fn maps(name: &str, count: usize) -> String {
     json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
 }
 
-/// Waits until every cache holds what the server has, no more and no less.
+/// Waits until every cache holds exactly the server's objects.
 fn all_true(caches: &mut [Cache], kubectl: &Kubectl, stage: &str) -> Result<()> {
     let list: Value = serde_json::from_str(&kubectl.ok(&["get", "--raw", "/api/v1/configmaps"])?)?;
     let mut truth: BTreeMap<String, String> = BTreeMap::new();

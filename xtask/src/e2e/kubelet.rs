@@ -1,4 +1,4 @@
-//! Our nodes on the real kube-apiserver: it reaches them over TLS as it reaches a kubelet, and nobody else does.
+//! Our nodes on the real kube-apiserver: it reaches them over TLS as it reaches a kubelet, and no other client does.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -45,7 +45,7 @@ pub fn run(setup: &Setup) -> Result<()> {
     strangers_are_refused(&kubectl, folder.path())
 }
 
-/// Without a certificate, with one that nobody of the cluster signed: 401. The API server's own: 200.
+/// Without a certificate, or with one of another authority: 401. With the API server's own: 200.
 fn strangers_are_refused(kubectl: &Kubectl, folder: &Path) -> Result<()> {
     let port = kubectl.ok(&[
         "get",

@@ -18,11 +18,11 @@ use crate::run;
 /// Seconds of the lease, the renew deadline and the retry period: short, so that the part is.
 const SHORT: [&str; 3] = ["8", "6", "0.5"];
 const SHORT_LEASE: Duration = Duration::from_secs(8);
-/// The same for who gives its lease up: nobody waits for the end of it, and what comes sooner was handed over, however
-/// busy the machine is.
+/// The same for a leader that gives up its lease. No candidate waits for the lease's end: a new leader before that
+/// was handed the lease, however busy the machine is.
 const LONG: [&str; 3] = ["30", "20", "0.5"];
 const LONG_LEASE: Duration = Duration::from_secs(30);
-/// How long anything may take.
+/// Time limit of any step.
 const DEADLINE: Duration = Duration::from_secs(40);
 const NAME: &str = "setpoint-leader-example";
 
@@ -151,7 +151,7 @@ impl<'a> Stage<'a> {
         Ok(third)
     }
 
-    /// Who is told to stop gives the lease up: the next one does not wait for its end.
+    /// A stopped leader gives up its lease: the next one does not wait for the lease's end.
     fn handed_over(&self, mut third: Candidate) -> Result<()> {
         let mut theirs = self.theirs("gone", LONG)?;
         theirs.says("gone sees third")?;

@@ -1,6 +1,6 @@
-//! What needs more than Rust: kubectl, the Go peers, a browser. `cargo xtask e2e [PART…]`.
+//! Tests that need more than Rust: kubectl, the Go peers, a browser. `cargo xtask e2e [PART…]`.
 //!
-//! A part whose need is missing prints `skipped: REASON`; with `CI` set that is a failure.
+//! A part with a missing program prints `skipped: REASON`. With `CI` set that is a failure.
 
 mod controller_runtime;
 mod demo;
@@ -33,7 +33,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::run;
 
-/// One part: what it is called, and what it does.
+/// One part: its name and its function.
 struct Part {
     name: &'static str,
     run: fn(&Setup) -> Result<()>,
@@ -67,14 +67,14 @@ const PARTS: &[Part] = &[
     Part { name: "browser", run: browser::run },
 ];
 
-/// What the parts share.
+/// State shared by the parts.
 pub struct Setup {
     /// Our binary, in release.
     pub setpoint: PathBuf,
 }
 
 impl Setup {
-    /// A peer's program, built when it is missing; the error says what is needed for that.
+    /// Returns a peer's program, and builds it if it is missing. The error names the missing tools.
     pub fn peer(&self, name: &str) -> Result<PathBuf> {
         setpoint_peers::program(name).map_err(|error| Missing(format!("{error:#}")).into())
     }
@@ -138,7 +138,7 @@ pub fn all_suites() -> Result<()> {
     controller_runtime::all(&Setup { setpoint: build()? })
 }
 
-/// Our binary, in release: what a user runs.
+/// Builds our binary in release mode, as users run it.
 pub fn build() -> Result<PathBuf> {
     run::check(run::cargo().args(["build", "--release", "--quiet", "--package", "setpoint-cli"]))?;
     let program = run::target_folder().join("release/setpoint");

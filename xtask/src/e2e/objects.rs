@@ -1,4 +1,4 @@
-//! Objects of two clusters side by side: all that is in them, but for what every cluster makes up for itself.
+//! Compares the objects of two clusters, except for values that every cluster generates.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -34,7 +34,7 @@ fn name(object: &Value) -> String {
     format!("{}/{}", text(&object["kind"]), text(&object["metadata"]["name"]))
 }
 
-/// What a cluster has by itself in every namespace.
+/// Objects that a cluster creates in every namespace.
 fn is_the_clusters(object: &Value) -> bool {
     ["ConfigMap/kube-root-ca.crt", "Service/kubernetes"].contains(&name(object).as_str())
 }
@@ -74,7 +74,7 @@ fn normalise(object: &mut Value) {
             fields.values_mut().for_each(normalise);
         }
         Value::Array(items) => items.iter_mut().for_each(normalise),
-        // A ReplicaSet's name is a hash of what has its defaults from the cluster's version.
+        // A ReplicaSet's name contains a hash of its template, whose defaults come from the cluster's version.
         Value::String(text) if text.starts_with("ReplicaSet \"") => {
             *text = without_hash(text);
         }

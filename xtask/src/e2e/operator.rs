@@ -22,7 +22,7 @@ pub struct Example {
     pub sample: (&'static str, &'static str),
     /// The sample's file.
     pub file: &'static str,
-    /// What its status says when all is well, as a JSON pointer and a value.
+    /// The value of its status when all is well, as a JSON pointer and a value.
     pub well: (&'static str, &'static str),
 }
 
@@ -64,12 +64,12 @@ pub fn build() -> Result<PathBuf> {
 }
 
 impl Example {
-    /// What it prints.
+    /// Returns its output.
     pub fn prints(&self, programs: &Path, words: &[&str]) -> Result<String> {
         run::read(Command::new(programs.join(self.program)).args(words))
     }
 
-    /// Its manifests without the Deployment, for whoever runs the program himself.
+    /// Returns its manifests without the Deployment, to run the program outside the cluster.
     pub fn manifests_without_deployment(&self, programs: &Path) -> Result<String> {
         let all = self.prints(programs, &["manifests"])?;
         let kept: Vec<&str> =
@@ -147,13 +147,13 @@ impl Running {
         Ok(Running { child, log })
     }
 
-    /// What it printed.
+    /// Returns its output so far.
     pub fn said(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 }
 
-/// Waits for a condition; an error of `look` counts as not yet, and is told when the time is over.
+/// Waits for a condition. An error of `look` counts as "not yet", and is reported after the time limit.
 pub fn until(what: &str, within: Duration, mut look: impl FnMut() -> Result<bool>) -> Result<()> {
     let deadline = Instant::now() + within;
     loop {
@@ -167,10 +167,10 @@ pub fn until(what: &str, within: Duration, mut look: impl FnMut() -> Result<bool
     }
 }
 
-/// So many looks in a row must find nothing new.
+/// Number of looks in a row without a change.
 const AT_REST: usize = 3;
 
-/// Waits until what is looked at no longer changes, and gives it.
+/// Waits until the observed value no longer changes, and returns it.
 pub fn until_at_rest<T: PartialEq>(
     what: &str,
     within: Duration,

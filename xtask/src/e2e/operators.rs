@@ -13,7 +13,7 @@ use super::operator::{self, ALL, Example, Running};
 use super::{Setup, objects};
 
 const SOON: Duration = Duration::from_secs(60);
-/// What the operators make, and what comes of it.
+/// Kinds that the operators and their children have.
 const KINDS: &str = "foo,myresource,markdownview,deployment,service,configmap";
 
 pub fn run(setup: &Setup) -> Result<()> {
@@ -131,8 +131,8 @@ fn start(kubectl: &Kubectl, admin: &Path, programs: &Path, example: &Example) ->
     Running::start(&programs.join(example.program), &kubeconfig, &flags)
 }
 
-/// A server that is told to look refuses to set an owner whose deletion one may block, unless one may write the owner's
-/// finalizers. With that right the child comes, without it the refusal.
+/// With the admission plugin on, a server refuses an owner reference that blocks deletion unless the user may write
+/// the owner's finalizers. With that right the child is created. Without it the server refuses.
 fn finalizers_are_needed(setup: &Setup, program: &Path, programs: &Path) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let flag = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement";

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 pub const MERGE: &str = "application/merge-patch+json";
 const JSON: &str = "application/json";
-/// How long a condition is given.
+/// Time limit of a condition.
 pub const SOON: Duration = Duration::from_secs(60);
 /// Between two looks at a condition.
 pub const PAUSE: Duration = Duration::from_millis(50);
@@ -90,7 +90,7 @@ impl Proxy {
         self.succeed("GET", path, JSON, &Value::Null)
     }
 
-    /// None where there is no such object.
+    /// Returns `None` if there is no such object.
     pub fn find(&self, path: &str) -> Result<Option<Value>> {
         match self.call("GET", path, JSON, "")? {
             (404, _) => Ok(None),

@@ -13,7 +13,7 @@ use super::operator;
 
 const SOON: Duration = Duration::from_secs(60);
 
-/// How much of what a command prints is compared.
+/// The part of a command's output that is compared.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Compare {
     /// All of it.
@@ -22,7 +22,7 @@ enum Compare {
     LastLine,
     /// Only whether it succeeds.
     Success,
-    /// That it comes to print this.
+    /// Waits until the output is this.
     Comes(&'static str),
 }
 use Compare::{All, Comes, LastLine, Success};
@@ -49,7 +49,7 @@ const SESSION: &[(Compare, &[&str])] = &[
     (All, &["set", "image", WEB, "nginx=nginx:1.29"]),
     (All, &["annotate", "--overwrite", WEB, "kubernetes.io/change-cause=second"]),
     (LastLine, &["rollout", "status", WEB, "--timeout=60s"]),
-    // The status does not wait for what is noted on the second ReplicaSet.
+    // The status does not wait for the annotation of the second ReplicaSet.
     (Comes("second"), &["get", "replicasets", "-o", "jsonpath={.items[*].metadata.annotations}"]),
     (All, &["rollout", "history", WEB]),
     (All, &["rollout", "history", WEB, "--revision=1"]),

@@ -11,7 +11,7 @@ use super::Setup;
 use super::cluster::Cluster;
 use crate::run;
 
-/// What the scenarios read the path of a kubeconfig from.
+/// The variable that passes a kubeconfig's path to the scenarios.
 const KUBECONFIG: &str = "SETPOINT_TEST_KUBECONFIG";
 
 pub fn run(setup: &Setup) -> Result<()> {

@@ -48,7 +48,7 @@ fn started(
     Ok((cluster, running))
 }
 
-/// What a Foo's life brings, and what is left of it.
+/// Runs through the life of a Foo, and returns the remaining objects.
 fn actions(setup: &Setup, program: &Path, controller: &Path, crd: &str) -> Result<Vec<Value>> {
     let (cluster, running) = started(setup, program, controller, crd, &[])?;
     let kubectl = cluster.kubectl(program);
@@ -71,7 +71,7 @@ fn actions(setup: &Setup, program: &Path, controller: &Path, crd: &str) -> Resul
     kubectl.ok(&["delete", "foo", "gone", "--cascade=foreground"])?;
     kubectl.ok(&["delete", "deployment", "two", "--cascade=foreground"])?;
     kubectl.comes_to_print(&["get", "deployment", "two", "-o", "jsonpath={.metadata.name}"], "two", SOON)?;
-    // A Deployment of somebody else.
+    // A Deployment with another owner.
     kubectl.ok(&["create", "deployment", "taken", "--image=nginx"])?;
     kubectl.feed(
         &["apply", "-f", "-"],
@@ -114,7 +114,7 @@ impl std::fmt::Display for Counts {
     }
 }
 
-/// On a server with nobody else on it: all that is asked, but for watches and for what kubectl asks itself.
+/// Counts all requests on a server without other clients, except watches and kubectl's own.
 fn count(setup: &Setup, program: &Path, controller: &Path, crd: &str) -> Result<Counts> {
     let (cluster, running) = started(setup, program, controller, crd, &["--no-controllers"])?;
     let kubectl = cluster.kubectl(program);
@@ -156,7 +156,8 @@ fn count(setup: &Setup, program: &Path, controller: &Path, crd: &str) -> Result<
     ))
 }
 
-/// Writes of what a sample-controller writes, but for those of kubectl: it creates Foos and patches Deployments.
+/// Counts writes to kinds that a sample-controller writes, without kubectl's: it creates Foos and patches
+/// Deployments.
 fn asked(kubectl: &Kubectl) -> Result<BTreeMap<String, u64>> {
     let mut counts = BTreeMap::new();
     for (row, count) in operator::requests(kubectl)? {

@@ -74,7 +74,7 @@ fn until_all_well(kubectl: &Kubectl, example: &Example, count: usize) -> Result<
     })
 }
 
-/// The newest events, for whoever must find out who was not at rest.
+/// Returns the newest events, to find the component that was not at rest.
 fn last_events(kubectl: &Kubectl) -> Result<String> {
     let list: Value = serde_json::from_str(&kubectl.ok(&["get", "events", "-A", "-o", "json"])?)?;
     let mut events: Vec<&Value> = list["items"].as_array().context("no list")?.iter().collect();

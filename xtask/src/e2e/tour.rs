@@ -16,7 +16,7 @@ const MARK: &str =
     "<!-- The tour: `cargo xtask e2e tour` runs these commands and compares what they print. -->";
 const SOON: Duration = Duration::from_secs(20);
 
-/// A command and what it prints.
+/// A command and its output.
 struct Step {
     command: String,
     shown: String,
@@ -42,7 +42,7 @@ pub fn run(setup: &Setup) -> Result<()> {
     Ok(())
 }
 
-/// The console block behind the mark: lines with `$ ` are commands, the others what they print.
+/// Reads the console block behind the mark: lines with `$ ` are commands, the others their output.
 fn steps(tour: &str) -> Result<Vec<Step>> {
     let (_, rest) = tour.split_once(MARK).context("docs/tour.md has no tour")?;
     let block = rest.split("```").nth(1).context("no block after the mark")?;
@@ -59,7 +59,7 @@ fn steps(tour: &str) -> Result<Vec<Step>> {
     Ok(steps)
 }
 
-/// Where the commands run: kubectl on the search path, the kubeconfig where the tour says.
+/// The environment of the commands: kubectl on the search path, the kubeconfig where the tour names it.
 struct Shell {
     folder: std::path::PathBuf,
     path: std::ffi::OsString,

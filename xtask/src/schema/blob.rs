@@ -32,7 +32,7 @@ impl Strings {
         at
     }
 
-    /// How many.
+    /// Returns the number of strings.
     pub fn len(&self) -> usize {
         self.order.len()
     }

@@ -12,10 +12,10 @@ use anyhow::{Context, Result};
 
 use crate::run;
 
-/// Where the table is checked in.
+/// The table in this repository.
 const TABLE: &str = "crates/schema/src/builtin.bin";
 
-/// Where the protobuf of Go's own types is checked in, for the tests.
+/// Protobuf that Go's own types wrote, for the tests.
 const VECTORS: &str = "testdata/protobuf";
 
 /// Reads the modules and writes the table and the test vectors.

@@ -1,4 +1,4 @@
-//! What is served: groups, versions, resources and subresources from the published discovery answers.
+//! The served groups, versions, resources and subresources, from the published discovery answers.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::blob::{Record, Strings};
 use super::sources::{Sources, list, read_json, text};
 
-/// In 1.37 kube-apiserver serves exactly the stable versions when nobody enables more: `--runtime-config` turns
-/// on every beta and alpha.
+/// By default kube-apiserver 1.37 serves exactly the stable versions. `--runtime-config` turns on beta and alpha
+/// versions.
 fn served(version: &str) -> bool {
     version.strip_prefix('v').is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
 }

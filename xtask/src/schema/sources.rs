@@ -1,4 +1,4 @@
-//! What is read: the published OpenAPI and discovery documents, and what Go's reflection prints.
+//! The inputs: the published OpenAPI and discovery documents, and the output of Go's reflection.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -20,7 +20,7 @@ pub struct Sources {
     pub components: BTreeMap<String, Value>,
     /// The discovery folder.
     pub discovery: PathBuf,
-    /// What the Go program prints.
+    /// The output of the Go program.
     pub go: Value,
 }
 

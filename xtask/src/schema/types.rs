@@ -121,7 +121,7 @@ impl Builder<'_> {
     fn structure(&mut self, ty: &Value, property: Option<&Value>, record: &mut Record) -> Result<()> {
         let empty = Value::Null;
         let component = self.sources.components.get(text(ty, "model")?).unwrap_or(&empty);
-        // What a field says of its type goes before what the type says of itself.
+        // The extension of a field precedes the extension of its type.
         let map_type = extension(property, "map-type").or(component.get("x-kubernetes-map-type"));
         let atomic = map_type.is_some_and(|value| value == "atomic");
         let required: Vec<&str> = list(component, "required").iter().filter_map(Value::as_str).collect();
@@ -191,7 +191,7 @@ fn extension<'a>(property: Option<&'a Value>, name: &str) -> Option<&'a Value> {
     property.and_then(|property| property.get(format!("x-kubernetes-{name}")))
 }
 
-/// What distinguishes two uses of one Go type: the merge extensions of the property and of its items.
+/// The distinction of two uses of one Go type: the merge extensions of the property and of its items.
 fn merging(property: Option<&Value>) -> Result<String> {
     let Some(property) = property else { return Ok(String::new()) };
     let mut out = String::new();

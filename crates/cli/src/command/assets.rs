@@ -1,4 +1,4 @@
-//! `setpoint assets`: a folder that envtest takes for its own (`KUBEBUILDER_ASSETS`).
+//! `setpoint assets`: makes a folder for envtest (`KUBEBUILDER_ASSETS`).
 
 use std::path::{Path, PathBuf};
 
@@ -7,14 +7,14 @@ use anyhow::{Context, Result};
 /// Write executables named kube-apiserver and etcd, so that a Go suite that uses envtest runs on Setpoint.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
-    /// The folder; made when it is missing.
+    /// The folder. It is created if it does not exist.
     folder: PathBuf,
 }
 
 /// Writes the folder.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let folder = &arguments.folder;
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let program = std::env::current_exe()?;
     for name in ["kube-apiserver", "etcd"] {
         place(&program, &folder.join(name))?;
@@ -28,8 +28,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// The program under another name, by which it knows what to be: a second name of the same file where the file
-/// system allows it, so that a rebuild of the original does not take it away.
+/// Places the program under another name, which selects its role. A hard link if the file system allows it, so that a
+/// rebuild of the original does not remove it.
 fn place(program: &Path, target: &Path) -> Result<()> {
     match std::fs::remove_file(target) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),

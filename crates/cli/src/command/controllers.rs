@@ -14,25 +14,25 @@ use setpoint_node::kubelet::server::{API_SERVER, Serving, ServingOptions};
 
 use super::nodes::{self, PodFolder};
 
-/// The name under which nodes are asked for.
+/// The name of the nodes in `--only`.
 const NODE: &str = "node";
 
 /// Run the built-in controllers, the scheduler and nodes against any API server.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
-    /// The kubeconfig of the cluster.
+    /// Kubeconfig of the cluster.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Only these, separated by commas: the controllers by name (a wrong name lists them all), gc for garbage, and node.
+    /// Run only these, separated by commas: names of controllers (an unknown name lists all), gc for garbage, or node.
     #[arg(long, value_name = "NAMES")]
     only: Option<String>,
-    /// Act without competing for a lease: only where nothing else runs these controllers.
+    /// Run without leader election. Use it only if no other process runs these controllers.
     #[arg(long)]
     no_leader_election: bool,
-    /// The PEM file of the cluster's authority, which rootca publishes; that of the kubeconfig when absent.
+    /// PEM file of the cluster's CA certificate, which rootca publishes [default: the kubeconfig's].
     #[arg(long, value_name = "FILE")]
     root_ca_file: Option<PathBuf>,
-    /// The PEM file of the key by which serviceaccount-token signs the tokens in Secrets (ECDSA P-256); without it that
+    /// PEM file of the ECDSA P-256 key with which serviceaccount-token signs the tokens in Secrets. Without it that
     /// controller does not run.
     #[arg(long, value_name = "FILE")]
     service_account_private_key_file: Option<PathBuf>,
@@ -43,33 +43,33 @@ pub struct Arguments {
 /// Flags of the nodes.
 #[derive(clap::Args, Debug)]
 struct Nodes {
-    /// How many nodes.
+    /// Number of nodes.
     #[arg(long, value_name = "N", default_value_t = 1)]
     nodes: u32,
-    /// The number of the first node (setpoint-N), where other processes have nodes in the same cluster.
+    /// Number of the first node (setpoint-N). Use it if other processes have nodes in the same cluster.
     #[arg(long, value_name = "N", default_value_t = 0)]
     first_node: u32,
-    /// Which images run as processes of this host, and which programs each may run (TOML).
+    /// Image table: the images that run as processes of this host, and their programs (TOML).
     #[arg(long, value_name = "FILE")]
     images: Option<PathBuf>,
-    /// The PEM file of the authority of the certificate with which the API server comes for logs, exec and
-    /// port-forward; that of the kubeconfig when absent.
+    /// PEM file of the authority that signed the API server's client certificate, for logs, exec and port-forward
+    /// [default: the kubeconfig's].
     #[arg(long, value_name = "FILE")]
     client_ca_file: Option<PathBuf>,
-    /// The common name of that certificate; any other certificate of the authority is refused. May be given more
-    /// than once.
+    /// Common name of that certificate. Other certificates of the authority are refused. Repeat the flag for several
+    /// names.
     #[arg(long, value_name = "NAME", default_value = API_SERVER)]
     kubelet_client_name: Vec<String>,
-    /// The address where nodes serve logs, exec and port-forward to the API server.
+    /// Address on which nodes serve logs, exec and port-forward to the API server.
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     node_ip: IpAddr,
-    /// The first node's port there, the others' follow; 0 takes free ones.
+    /// Port of the first node; the others follow. 0 takes free ports.
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     node_port: u16,
-    /// The PEM file of the nodes' serving certificate; without it they sign one themselves.
+    /// PEM file of the nodes' serving certificate [default: self-signed].
     #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
     tls_cert_file: Option<PathBuf>,
-    /// The PEM file of its key.
+    /// PEM file of the key of that certificate.
     #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
     tls_private_key_file: Option<PathBuf>,
 }

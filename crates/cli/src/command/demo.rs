@@ -19,12 +19,12 @@ use setpoint_node::process::image::{Image, ImageTable, Trust};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// How long a new definition may take to be served.
+/// Time that a new definition may take to be served.
 const ESTABLISHED: Duration = Duration::from_secs(10);
 
-/// How long the samples may take to be healthy before that is said; two seconds are promised.
-/// How long to wait before a watch that ended is begun anew.
+/// Pause before a watch that ended is opened again.
 const WATCH_AGAIN: Duration = Duration::from_millis(100);
+/// Time after which the command reports unhealthy samples. Two seconds are promised.
 const HEALTHY: Duration = Duration::from_secs(60);
 
 /// The operators with the namespace and text of their sample.
@@ -87,7 +87,7 @@ pub async fn start(kubeconfig: &Path, operators: &mut JoinSet<()>, stop: &Cancel
         let stop = stop.clone();
         operators.spawn(async move {
             if let Err(error) = manager.run(stop.cancelled()).await {
-                tracing::error!(%error, "an operator stopped");
+                tracing::error!(%error, "operator stopped");
             }
         });
     }
@@ -99,7 +99,7 @@ pub async fn start(kubeconfig: &Path, operators: &mut JoinSet<()>, stop: &Cancel
         apply(&client, Some(namespace), &serde_saphyr::from_str(sample)?).await?;
     }
     let text = TEXT.replace("{kubeconfig}", &kubeconfig.display().to_string());
-    // Whoever reads the first line only and closes the pipe still wants the cluster.
+    // A reader may close the pipe after the first line and still want the cluster.
     let _ = writeln!(std::io::stdout(), "{}", text.trim_end());
     let stop = stop.clone();
     operators.spawn(async move {
@@ -140,7 +140,7 @@ where
     K: kube::Resource + Clone + DeserializeOwned + std::fmt::Debug,
 {
     while !watch(&api, name, &wanted).await.unwrap_or_else(|error| {
-        tracing::debug!(%error, name, "the sample cannot be watched");
+        tracing::debug!(%error, name, "could not watch the sample; retrying");
         false
     }) {
         tokio::time::sleep(WATCH_AGAIN).await;

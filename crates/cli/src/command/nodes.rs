@@ -1,4 +1,4 @@
-//! What `up` and `controllers` give their nodes.
+//! Node options that `up` and `controllers` share.
 
 use std::fs::{self, File};
 use std::io;
@@ -16,7 +16,7 @@ pub fn image_table(file: Option<&Path>) -> Result<ImageTable> {
     ImageTable::parse(&text).with_context(|| path.display().to_string())
 }
 
-/// How a program in a pod finds the API server: client libraries read these.
+/// Environment variables with which client libraries in a pod find the API server.
 pub fn api_environment(host: &str, port: u16) -> Vec<(String, String)> {
     let port = port.to_string();
     [
@@ -33,14 +33,14 @@ const PREFIX: &str = "setpoint-pods-";
 /// The file in such a folder whose lock its owner holds: the lock goes with the process, however that ends.
 const LOCK: &str = "owner.lock";
 
-/// Where process pods keep their files, and what tells this cluster's loopback addresses from another's. The folder
-/// goes with this handle; after a `kill -9` the next start of any cluster removes it.
+/// The folder of process pods, and the number that separates this cluster's loopback addresses from another's. The
+/// folder is removed with this handle. After a `kill -9` the next start of any cluster removes it.
 pub struct PodFolder {
     /// The folder.
     pub path: PathBuf,
     /// For the loopback addresses.
     pub cluster: u8,
-    /// None for a folder inside the data folder, which may be another cluster's until the store is opened.
+    /// `None` for a folder inside the data folder, which may be another cluster's until the store is opened.
     lock: Option<File>,
 }
 
@@ -58,10 +58,9 @@ impl PodFolder {
         Ok(PodFolder { path, cluster, lock: Some(lock) })
     }
 
-    /// Removes the folder, once its cluster has stopped; in a data folder PersistentVolumes stay, and so does what is
-    /// in them.
+    /// Removes the folder after its cluster stopped. In a data folder, PersistentVolumes and their files stay.
     pub fn remove(self) {
-        // What cannot be removed now, the next start removes.
+        // The next start removes files that cannot be removed now.
         if self.lock.is_some() {
             let _ = fs::remove_dir_all(&self.path);
         } else {
@@ -71,7 +70,7 @@ impl PodFolder {
         }
     }
 
-    /// Removes what the pods of a run before left in it.
+    /// Removes files of the previous run's pods.
     pub fn clear(&self) {
         let _ = fs::remove_dir_all(self.path.join("pods"));
     }

@@ -17,38 +17,38 @@ use super::nodes::{self, PodFolder};
 /// Start a cluster and keep it in the foreground until Ctrl-C or SIGTERM.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
-    /// The port to serve on; 0 takes a free one.
+    /// Port to serve on; 0 takes a free one.
     #[arg(long, default_value_t = 6443)]
     port: u16,
-    /// The address to serve on.
+    /// Address to serve on.
     #[arg(long, default_value = "127.0.0.1")]
     bind: IpAddr,
-    /// Keep the cluster's objects and keys in this folder; without it they live in memory and end with the process.
+    /// Folder for the cluster's objects and keys. Without it they live in memory and end with the process.
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// With --data-dir: a write is on the disk before it is acknowledged.
+    /// With --data-dir: sync each write to the disk before it is acknowledged.
     #[arg(long, value_name = "true|false", default_value_t = true, action = clap::ArgAction::Set)]
     fsync: bool,
-    /// How many changes are remembered for watches that resume; a client that comes back with an older version is told
-    /// that it expired and lists again [default: 100000].
+    /// Number of changes kept for watches that resume. A client with an older version gets "Expired" and lists again
+    /// [default: 100000].
     #[arg(long, value_name = "N")]
     history_events: Option<usize>,
-    /// Where to write the kubeconfig (mode 0600).
+    /// File for the kubeconfig (mode 0600).
     #[arg(long, value_name = "FILE", default_value = ".setpoint/kubeconfig")]
     kubeconfig: PathBuf,
-    /// A bare API server: no built-in controllers, no scheduler, no nodes.
+    /// Start a bare API server: no built-in controllers, no scheduler, no nodes.
     #[arg(long)]
     no_controllers: bool,
-    /// Only these controllers, separated by commas; `setpoint controllers --help` names them.
+    /// Run only these controllers, separated by commas. An unknown name lists all names.
     #[arg(long, value_name = "NAMES", conflicts_with_all = ["no_controllers", "demo"])]
     only: Option<String>,
-    /// How many nodes.
+    /// Number of nodes.
     #[arg(long, value_name = "N", default_value_t = 1)]
     nodes: u32,
-    /// Which images run as processes of this host, and which programs each may run (TOML).
+    /// Image table: the images that run as processes of this host, and their programs (TOML).
     #[arg(long, value_name = "FILE")]
     images: Option<PathBuf>,
-    /// Run the three example operators with their samples.
+    /// Run the three example operators with their sample objects.
     #[arg(long, conflicts_with = "no_controllers")]
     demo: bool,
 }
@@ -92,7 +92,7 @@ pub async fn run(arguments: Arguments, began: Instant) -> Result<()> {
     })
     .await?;
     if count == 0 {
-        // What nodes of a killed run left behind, nodes remove; here there is none to do it.
+        // Without nodes, remove the files that nodes of a killed run left.
         folder.clear();
     }
     report_recovery(cluster.recovery());
@@ -134,16 +134,19 @@ fn report_recovery(recovery: Option<&Recovery>) {
     let Some(recovery) = recovery else { return };
     if let Some(cut) = &recovery.cut {
         eprintln!(
-            "setpoint: {}: cut {} bytes at offset {}: a write that was under way when the last run ended",
+            "setpoint: {}: cut off {} bytes at offset {}: an unfinished write of the last run",
             cut.file, cut.bytes, cut.offset
         );
     }
     if let Some(jump) = &recovery.jumped {
-        eprintln!("setpoint: the last run was without fsync and did not end in order: {jump:?}");
+        eprintln!(
+            "setpoint: the last run had no fsync and did not stop cleanly: the revision moved from {} to {}",
+            jump.from, jump.to
+        );
     }
 }
 
-/// It holds the administrator's key: only the owner may read it, from its first byte on.
+/// Writes the kubeconfig. It holds the administrator's key, so only the owner may read it, from its first byte on.
 fn write_kubeconfig(path: &Path, text: &str) -> Result<()> {
     use std::os::unix::fs::OpenOptionsExt;
     let describe = || format!("cannot write {}", path.display());

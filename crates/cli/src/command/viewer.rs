@@ -19,8 +19,8 @@ use mdbook_driver::config::Config;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-/// How often the mounted files are looked at. A changed ConfigMap reaches the files in well under a second, so
-/// this keeps the page within two seconds of an edit.
+/// Interval at which the mounted files are checked. A changed ConfigMap reaches the files in well under a second, so
+/// the page changes within two seconds of an edit.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// More open connections than this are not accepted until one closes.
 const CONNECTIONS: usize = 256;
@@ -113,7 +113,7 @@ fn render(book: &Path) -> Result<Site> {
     let mut config = Config::default();
     config.book.title = Some("Markdown View".into());
     config.build.build_dir = output.path().to_path_buf();
-    // The mounted files are read-only: a chapter that SUMMARY.md names and nobody wrote stays missing.
+    // The mounted files are read-only: a chapter that SUMMARY.md names and that does not exist stays missing.
     config.build.create_missing = false;
     MDBook::load_with_config(book, config)?.build()?;
     let mut site = Site::new();

@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 #[derive(clap::Parser, Debug)]
 #[command(name = "etcd", about = "Stands in for etcd beside Setpoint's kube-apiserver: answers /health.")]
 pub struct Flags {
-    /// Where to answer.
+    /// URLs to serve on.
     #[arg(long, default_value = "http://127.0.0.1:2379")]
     pub listen_client_urls: String,
     /// Taken; nothing is stored here.

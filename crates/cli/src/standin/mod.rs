@@ -1,4 +1,4 @@
-//! What this program is when it is started as `kube-apiserver` or `etcd`: what envtest needs of them.
+//! This program under the names `kube-apiserver` and `etcd`, as far as envtest needs them.
 
 pub mod apiserver;
 pub mod etcd;

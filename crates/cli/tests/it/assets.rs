@@ -12,7 +12,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
 use setpoint_apiserver::pki::{Authority, Identity};
 
-/// How long a server may take until it answers.
+/// Time that a server may take until it answers.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A folder that `setpoint assets` has filled.
@@ -63,7 +63,7 @@ impl Drop for Server {
     }
 }
 
-/// A loopback address that nobody else uses, so that a port which was free a moment ago still is.
+/// A loopback address that no other test uses, so that a port which was free a moment ago still is.
 fn own_loopback() -> Ipv4Addr {
     static SERVERS: AtomicU8 = AtomicU8::new(0);
     let [_, _, high, low] = std::process::id().to_be_bytes();
@@ -177,7 +177,7 @@ async fn the_front_proxy_of_the_flags_names_the_user() {
     assert!(server.folder.path().is_dir());
 }
 
-/// Without the flag kube-apiserver allows everything, so nobody may stay anonymous.
+/// Without the flag kube-apiserver allows everything, so it admits no anonymous user.
 #[tokio::test]
 async fn without_an_authorization_mode_nobody_is_anonymous() {
     let mut server = Server::start(&[]);

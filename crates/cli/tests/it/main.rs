@@ -1,6 +1,6 @@
 //! Process pods on a cluster in this process, whose containers are real processes of this host.
 
-// Tests say what they expect by failing.
+// A test reports its expectation by failing.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod assets;

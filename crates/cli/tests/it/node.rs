@@ -12,7 +12,7 @@ use setpoint_cluster::{Cluster, NodeOptions, Options};
 use setpoint_node::address::Listen;
 use setpoint_node::process::image::ImageTable;
 
-/// The shell and what it needs under names of the table; one image whose entry does not allow exec; the viewer.
+/// The shell and its tools under names of the table, one image whose entry does not allow exec, and the viewer.
 const IMAGES: &str = r#"
 [[image]]
 pattern = "shell"

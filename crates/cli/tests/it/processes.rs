@@ -1,4 +1,4 @@
-//! What becomes of a container's program: its end, its surroundings, its probes, its stop.
+//! The life of a container's program: its end, its environment, its probes, its stop.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::api::{LogParams, Patch, PatchParams};

@@ -1,4 +1,4 @@
-//! What follows a running program's life: endpoints its readiness, files what they tell, tokens their age.
+//! Updates during a program's life: endpoints follow its readiness, files follow their sources, tokens are renewed.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::node::{World, container, is_ready};
 
-/// How many addresses of Service `web` are ready and how many are not: in Endpoints, and in its slices.
+/// Returns the numbers of ready and other addresses of Service `web`: in Endpoints, and in its slices.
 async fn addresses(world: &World) -> [(usize, usize); 2] {
     let endpoints = world.api::<Endpoints>().get_opt("web").await.unwrap();
     let subsets = endpoints.and_then(|endpoints| endpoints.subsets).unwrap_or_default();
@@ -70,8 +70,7 @@ async fn endpoints_and_slices_follow_the_readiness_of_a_program() {
     }
 }
 
-/// The claims of a token in a file.
-/// What the token in a file says; nothing, while the file is being exchanged.
+/// Returns the claims of a token in a file, or `None` while the file is being replaced.
 fn claims(file: &Path) -> Option<Value> {
     let token = std::fs::read_to_string(file).ok()?;
     let body = token.split('.').nth(1).unwrap();

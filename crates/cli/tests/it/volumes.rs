@@ -1,4 +1,4 @@
-//! What programs leave in a PersistentVolume.
+//! Files of programs in a PersistentVolume.
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::api::DeleteParams;

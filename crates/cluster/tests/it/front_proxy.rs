@@ -160,7 +160,7 @@ async fn a_certificate_for_servers_lets_nobody_in() {
     assert_eq!(whoami(&world.client(Some(&identity)).await, &ALICE).await.0, 401);
 }
 
-/// As in Go, and not in rustls, which does not look at the dates of a root.
+/// As in Go, and unlike rustls, which ignores the dates of a root.
 #[tokio::test]
 async fn an_authority_that_has_expired_vouches_for_nobody() {
     let past = setpoint::system_clock().now() - jiff::SignedDuration::from_secs(3660 * DAY);

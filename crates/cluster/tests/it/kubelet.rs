@@ -1,4 +1,4 @@
-//! What a node makes of its pods and tells about them.
+//! A node's treatment of its pods, and its events about them.
 
 use std::time::Duration;
 

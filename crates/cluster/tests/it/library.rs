@@ -1,4 +1,4 @@
-//! What the cluster gives to tests: identities, forks, history, time, waits.
+//! The cluster's tools for tests: identities, forks, history, time, waits.
 
 use std::time::Duration;
 

@@ -105,7 +105,7 @@ impl Collector {
             match done {
                 Ok(()) => self.queue.forget(item.key()),
                 Err(error) => {
-                    tracing::debug!(work = ?item.key(), %error, "trying again");
+                    tracing::debug!(work = ?item.key(), %error, "could not process the object; retrying");
                     let reason = Reason::new(Source::named("garbage"), Trigger::Error);
                     self.queue.add_rate_limited(item.key(), Priority::DEFAULT, reason);
                 }

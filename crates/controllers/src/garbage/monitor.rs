@@ -97,7 +97,7 @@ impl Monitors {
         let discovered = match discover(self.manager.client().kube()).await {
             Ok(discovered) => discovered,
             Err(error) => {
-                tracing::warn!(%error, "kinds could not be discovered; those known stay");
+                tracing::warn!(%error, "could not discover kinds; the known kinds stay monitored");
                 return Vec::new();
             }
         };

@@ -49,7 +49,7 @@ async fn begin(manager: Manager, stopping: CancellationToken) -> Result<(), Erro
         }
         match manager.client().live().list_values(&classes.resource, Query::all()).await {
             Ok(_) => break,
-            Err(error) => tracing::debug!(%error, "VolumeAttributesClasses are not protected yet"),
+            Err(error) => tracing::debug!(%error, "could not find the kind VolumeAttributesClass; retrying"),
         }
     }
     Controller::for_target(&manager, Target::resource(classes.resource.clone()))

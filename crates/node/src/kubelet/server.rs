@@ -238,7 +238,7 @@ impl<H: Host> OneNode<H> {
                     return (socket, seat, leave);
                 }
                 Err(error) => {
-                    tracing::warn!(node = self.name, %error, "a connection could not be accepted");
+                    tracing::warn!(node = self.name, %error, "could not accept a connection; retrying");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             }

@@ -159,7 +159,7 @@ impl Writer {
             Err(StepError::Sync(error)) => Err(failed(error)),
             Err(StepError::Write(error)) => {
                 // The log has everything still; it only grows longer.
-                tracing::warn!(%error, "could not write a checkpoint");
+                tracing::warn!(%error, "could not write a checkpoint; retrying when the log has doubled");
                 self.checkpoint_at = (self.log.earlier + self.log.len).saturating_mul(2);
                 if let Some(checkpoint) = self.checkpoint.take() {
                     let name = names::temporary(&names::checkpoint(checkpoint.generation()));

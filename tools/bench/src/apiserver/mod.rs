@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 use crate::load;
 use crate::server::{self, Durability, Server};
 
-/// What one server gave in one case: a rate, a time or a size, and its CPU time per operation.
+/// The result of one server in one case: a rate, a time or a size, and its CPU time per operation.
 #[derive(Clone, Copy, Debug)]
 struct Figure {
     value: f64,
@@ -78,7 +78,7 @@ pub async fn run(words: &[String]) -> Result<()> {
     let theirs = measure(Which::KubeApiserver, &flags).await?;
     let theirs: BTreeMap<&str, Figure> = theirs.iter().map(|case| (case.name, case.figure)).collect();
     for case in &ours {
-        // Whoever wants kube-apiserver in a test starts its processes: there is no other way to have one.
+        // A test with kube-apiserver has to start its processes: there is no library.
         let same = match case.name {
             "library-start" | "library-start-bare" => "exec-to-ready",
             "library-rss" => "idle-rss",

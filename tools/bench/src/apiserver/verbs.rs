@@ -43,7 +43,7 @@ pub async fn measure(server: &Server, count: usize) -> Result<Vec<Case>> {
     let (get, get_protobuf) =
         (each(Method::GET, None, JSON, &empty), each(Method::GET, None, PROTOBUF, &empty));
     cases.one("create", posts(CONFIG_MAPS, count, JSON, named("bench", json_bytes))).await?;
-    // Nobody has asked this server for protobuf before.
+    // No client has asked this server for protobuf before.
     cases.one("get-protobuf-first", get_protobuf.clone()).await?;
     cases.pair(["get", "get-protobuf"], [get, get_protobuf]).await?;
     cases.one("merge-patch", each(Method::PATCH, Some(MERGE_PATCH), JSON, &patch)).await?;
@@ -131,7 +131,7 @@ impl Cases<'_> {
     }
 }
 
-/// How often two loads take turns, so that both meet the server, and the machine, in the same state.
+/// Number of turns of two loads, so that both meet the server and the machine in the same state.
 const TURNS: usize = 4;
 
 /// The figures of two loads, the second of which may be empty.

@@ -20,7 +20,7 @@ const WRITES: usize = 1000;
 const STREAMS: usize = 100;
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";
 
-/// Events delivered in a second, and the server's CPU for each; what a watcher costs is said beside it.
+/// Measures events delivered per second, and the server's CPU time for each. Prints the cost of a watcher too.
 pub async fn measure(server: &Server, watchers: usize) -> Result<Case> {
     let idle = server.usage()?;
     let mut readers = JoinSet::new();

@@ -27,7 +27,7 @@ impl Side {
         }
     }
 
-    /// What this program's flags begin with.
+    /// The prefix of this program's flags.
     fn dash(self) -> &'static str {
         match self {
             Side::ClientGo | Side::ControllerRuntime => "-",
@@ -35,7 +35,7 @@ impl Side {
         }
     }
 
-    /// Starts this side's program: what it is to do, how, and words that are for it alone.
+    /// Starts this side's program: its task, its mode, and its own extra words.
     pub fn start(
         self,
         options: &Options,
@@ -63,7 +63,7 @@ impl Side {
 pub struct Variant {
     pub name: &'static str,
     pub side: Side,
-    /// Words that the other variants are not told.
+    /// Words for this variant only.
     pub words: &'static [&'static str],
 }
 
@@ -75,7 +75,7 @@ pub struct Client {
     program: &'static str,
 }
 
-/// What one line said: `step name=number …`.
+/// The figures of one line: `step name=number …`.
 pub type Figures = BTreeMap<String, f64>;
 
 impl Client {

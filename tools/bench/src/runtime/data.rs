@@ -9,7 +9,7 @@ use super::pods;
 /// Pods per page of a list, as clients ask for them.
 const PAGE: usize = 500;
 
-/// How a client wants its objects.
+/// The form in which a client asks for objects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
     Json,

@@ -1,7 +1,7 @@
 //! Informers: first sync, updates, memory, reads.
 //!
-//! Once the first state is in and whoever trains on it has done so, its pods go and others come. Everything after that
-//! is measured on those: no dictionary has seen them.
+//! Once the first state is complete and the dictionary is trained on it, its pods are deleted and others are created.
+//! All later figures are of the new pods, which no dictionary has seen.
 
 use std::io::Write;
 
@@ -13,7 +13,7 @@ use super::replay::Replay;
 use super::report::{Better, Line};
 use super::{Options, null};
 
-/// What one run of one side told.
+/// The figures of one run of one side.
 struct Outcome {
     sync: Figures,
     synced: Figures,
@@ -75,7 +75,7 @@ fn measure(options: &Options, server: &Replay, variant: &Variant) -> Result<Outc
     let sent = own_cpu()? - before;
     let synced = client.expect("settled")?;
     let (mut watcher, _) = server.watcher()?;
-    // Their bytes are built while the client waits to be told to go on.
+    // Their bytes are built while the client waits for its next step.
     let mut round = |client: &mut Client, step: &str, bytes: Vec<u8>| -> Result<(Figures, f64)> {
         client.go()?;
         client.expect("armed")?;
@@ -94,7 +94,7 @@ fn measure(options: &Options, server: &Replay, variant: &Variant) -> Result<Outc
     Ok(Outcome { sync, synced, replaced, updates, updated, read, reads, server: [sent, updating] })
 }
 
-/// What one side did, in full.
+/// Prints all figures of one side.
 fn tell(variant: &Variant, outcome: &Outcome, pods: u64) {
     let pods = pods as f64;
     println!(

@@ -26,11 +26,11 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// Time for a side to come to rest before the next one has its turn. The first event of a turn comes after a longer rest
 /// than the others, so it is not timed.
 const REST: Duration = Duration::from_millis(20);
-/// How long the last reconcile may take to start.
+/// Time that the last reconcile may take to start.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Setpoint and kube-runtime speak JSON whatever they watch. controller-runtime does so for custom resources and, unless
-/// it is told otherwise, takes protobuf for pods.
+/// Setpoint and kube-runtime use JSON for every kind. controller-runtime uses JSON for custom resources and, by
+/// default, protobuf for pods.
 const VARIANTS: &[Variant] = &[
     Variant { name: "setpoint", side: Side::Setpoint, words: &[] },
     Variant { name: "controller-runtime", side: Side::ControllerRuntime, words: &["-form", JSON] },
@@ -98,7 +98,7 @@ impl Idle {
         let (watcher, form) = server.watcher()?;
         let wanted = if variant.name.ends_with("protobuf") { Form::Protobuf } else { Form::Json };
         ensure!(form == wanted, "{} asked for {form:?}", variant.name);
-        // Made before: what the server does after its write must not take the processor from who is woken by it.
+        // Prepared before: the server's work after its write must not take the processor from the woken client.
         let events = (0..EVENTS).map(|step| {
             let number = server.data().shuffled(step);
             let mut bytes = Vec::new();
@@ -115,7 +115,7 @@ impl Idle {
             std::thread::sleep(PAUSE);
             self.sent.push(now());
             self.watcher.write_all(bytes)?;
-            // Whoever is woken by it mostly runs on this processor, and would have to wait until the alarm of the next
+            // The woken client mostly runs on this processor, and would otherwise wait until the timer of the next
             // pause is set.
             std::thread::yield_now();
         }

@@ -1,7 +1,7 @@
 //! `cargo xtask bench runtime`: Setpoint's runtime beside client-go, controller-runtime and kube-runtime.
 //!
-//! Each side is a program of its own that does the same work and tells what it measured about itself; this one serves
-//! them, says when to go on, and prints one line a case.
+//! Each side is a separate program that does the same work and reports its own measurements. This program serves
+//! them, tells them when to go on, and prints one line per case.
 
 mod informer;
 mod latency;
@@ -18,7 +18,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-/// What the command line says.
+/// The command line.
 pub struct Options {
     /// The folder of the programs: `setpoint`, `client-go`, `controller-runtime`, `kube-runtime`.
     programs: PathBuf,

@@ -1,4 +1,4 @@
-//! How fast the server can say its bytes at most: a client that reads them and does nothing.
+//! Measures the server's maximum speed, with a client that only reads bytes.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

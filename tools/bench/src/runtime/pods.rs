@@ -18,7 +18,7 @@ pub const NAMESPACES: u64 = 50;
 const REPLICAS: u64 = 25;
 /// The number of the first pod of the second population: more than the first ever has, and whole workloads of all shapes.
 pub const OTHERS: u64 = NAMESPACES * REPLICAS * SHAPES * 500;
-/// How far the words of the second population are moved: no shape has the word that it had.
+/// Offset of the words of the second population: no shape keeps its word.
 const OTHER_WORDS: u64 = 11;
 
 const WORDS: [&str; SHAPES as usize] = [
@@ -48,7 +48,7 @@ const WORDS: [&str; SHAPES as usize] = [
     "user",
 ];
 
-/// What identifies a pod, and where its other values are drawn from; the same in every round.
+/// The identity of a pod, and the source of its other values. The same in every round.
 struct Names {
     shape: u64,
     /// Which population it belongs to.

@@ -8,7 +8,7 @@ use super::report::{Better, Line};
 
 /// Items per case, so that few keys are measured long enough too.
 const ITEMS: u64 = 4_000_000;
-/// What only ours is asked for: with the times of every key taken, as a controller has them, and the pure core.
+/// Variants that only our queue has: with the times of every key measured, as in a controller, and the pure core.
 const OURS: [&str; 5] = ["measured", "core", "core_by_text", "core_fair", "core_fair_by_text"];
 
 pub fn run(options: &Options) -> Result<()> {

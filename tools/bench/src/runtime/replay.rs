@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 
 use super::data::{Data, Form};
 
-/// How long the benchmark waits for a client to open its watch.
+/// Time that the benchmark waits for a client to open its watch.
 const WATCH_DEADLINE: Duration = Duration::from_secs(60);
 
 /// The server; it ends with the process.
@@ -73,7 +73,7 @@ impl Replay {
     }
 }
 
-/// What of a request matters here.
+/// The parts of a request that matter here.
 struct Request {
     query: Vec<(String, String)>,
     path: String,

@@ -236,7 +236,7 @@ fn apply(part: &Part, manager: &str, force: bool, fields: &Value) -> Step {
     Step::apply(format!("{}/o", part.kind.path), manager, force, part.kind.object("o", fields))
 }
 
-/// Two own the same; what one stops applying stays until the other stops too.
+/// Two managers own the same field. A field that one of them stops applying stays until the other stops too.
 fn shared(part: &Part) -> Vec<Step> {
     let nothing = json!({});
     vec![
@@ -275,7 +275,7 @@ fn again(part: &Part) -> Vec<Step> {
     ]
 }
 
-/// Somebody edits what was applied.
+/// Another client edits an applied field.
 fn edited(part: &Part) -> Vec<Step> {
     let kind = if part.kind.built_in { "strategic" } else { "merge" };
     let path = format!("{}/o", part.kind.path);
@@ -289,7 +289,7 @@ fn edited(part: &Part) -> Vec<Step> {
     ]
 }
 
-/// Apply makes the object; a second joins; the first lets go.
+/// Apply creates the object, a second manager joins, the first gives up its fields.
 fn created(part: &Part) -> Vec<Step> {
     vec![
         apply(part, "m1", false, &overlay(&part.kind.base, &part.one)),

@@ -1,4 +1,4 @@
-//! What apply does besides merging: refusals, subresources, versions, adoption of client-side apply.
+//! Apply beyond merging: refusals, subresources, versions, adoption of client-side apply.
 
 use serde_json::{Value, json};
 

@@ -39,7 +39,7 @@ fn object(properties: Value) -> Value {
     json!({"type": "object", "properties": properties})
 }
 
-/// Schemas that are refused (and a few that are not), by what they break.
+/// Schemas that are refused (and a few that are not), by the rule that they break.
 fn schemas() -> Vec<(&'static str, Vec<Value>)> {
     vec![
         ("types", types()),

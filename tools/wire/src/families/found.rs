@@ -1,4 +1,4 @@
-//! What the fuzzer found, so that it stays mended.
+//! Findings of the fuzzer, so that they stay fixed.
 
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ fn apply(kind: &Kind, fields: &Value) -> Step {
     Step::patch(at(kind, "?fieldManager=m2"), "apply", kind.object("o", fields))
 }
 
-/// The object that is there does not fit its type, which is told before anything about the configuration.
+/// The existing object does not fit its type, which is reported before any error in the configuration.
 fn misfit_without_managers() -> Vec<Step> {
     let kind = rich(GROUP, "v1");
     vec![
@@ -55,7 +55,7 @@ fn misfit_without_managers() -> Vec<Step> {
     ]
 }
 
-/// It is written as Go writes what it read: without what is empty.
+/// It is written as Go writes a decoded object: without empty fields.
 fn metadata_of_an_embedded_resource() -> Vec<Step> {
     let kind = rich(GROUP, "v1");
     let pod = |metadata: Value| json!({"spec": {"embedded": {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}}});
@@ -154,7 +154,7 @@ fn doubled_node_ports() -> Vec<Step> {
     ]
 }
 
-/// What waits for its finalizers is written as the version of the deletion has it.
+/// An object that waits for its finalizers is written in the version of the deletion.
 fn delete_by_another_version() -> Vec<Step> {
     let (first, second) = (rich(GROUP, "v1"), rich(GROUP, "v2"));
     vec![
@@ -171,7 +171,7 @@ fn delete_by_another_version() -> Vec<Step> {
     ]
 }
 
-/// What the other version does not have is gone after an apply that says nothing.
+/// A field that the other version lacks is gone after an empty apply.
 fn apply_nothing_by_another_version() -> Vec<Step> {
     let (first, second) = (rich(GROUP, "v1"), rich(GROUP, "v2"));
     let bare = json!({"apiVersion": second.api_version, "kind": second.kind, "metadata": {"name": "o"}});
@@ -209,7 +209,7 @@ fn apply_what_another_version_lacks() -> Vec<Step> {
     ]
 }
 
-/// An embedded resource keeps what nobody knows, its metadata does not.
+/// An embedded resource keeps unknown fields, but its metadata does not.
 fn apply_metadata_of_embedded() -> Vec<Step> {
     let kind = rich(GROUP, "v1");
     let apply = |metadata: Value| {
@@ -268,7 +268,7 @@ fn warnings_of_a_refused_patch() -> Vec<Step> {
     ]
 }
 
-/// What may not change is told before what is wrong with it.
+/// A change of an immutable field is reported before the new value's errors.
 fn empty_data_of_what_is_immutable() -> Vec<Step> {
     let kind = config_map();
     let put = |part: Value| Step::with(format!("PUT {}", at(&kind, "")), kind.object("o", &part));

@@ -11,7 +11,7 @@ pub struct Kind {
     pub kind: String,
     /// The collection, with `{{ns}}`.
     pub path: String,
-    /// What an object has besides its head.
+    /// The fields of an object besides its head.
     pub base: Value,
     /// Whether strategic merge is understood.
     pub built_in: bool,

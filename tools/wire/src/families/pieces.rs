@@ -44,7 +44,7 @@ pub fn metadata() -> (Vec<Value>, Vec<Value>) {
     (valid, wrong)
 }
 
-/// What controllers write to `/status` of a kind.
+/// Status writes of a kind's controllers.
 pub fn status(kind: &str) -> Vec<Value> {
     let condition = |kind: &str, status: &str| {
         json!({"type": kind, "status": status,

@@ -116,7 +116,7 @@ pub fn schema(version: &str) -> Value {
 pub fn definition(group: &str) -> Value {
     let group = format!("{group}.example.com");
     let version = |name: &str, storage: bool| {
-        // What all versions have in common moves to the top, where selectable fields need a common schema too.
+        // The common parts of all versions move to the top, where selectable fields need a common schema too.
         let selectable = if storage { ".spec.mode" } else { ".spec.must" };
         json!({"name": name, "served": true, "storage": storage,
             "schema": {"openAPIV3Schema": schema(name)}, "selectableFields": [{"jsonPath": selectable}],

@@ -48,7 +48,7 @@ pub fn scenarios() -> Vec<Scenario> {
     all
 }
 
-/// What is missing. (Of several wrong fields Go tells in any order, which cannot be recorded.)
+/// Missing fields. (Go reports several wrong fields in any order, which cannot be recorded.)
 fn missing(kind: &Kind) -> Vec<Step> {
     vec![
         Step::with(format!("POST {}", kind.path), kind.object("o", &json!({}))),
@@ -57,7 +57,7 @@ fn missing(kind: &Kind) -> Vec<Step> {
     ]
 }
 
-/// Rules that look at what was.
+/// Rules that compare with the old value.
 fn transitions(kind: &Kind) -> Vec<Step> {
     let patch = |spec: Value| Step::patch(format!("{}/o", kind.path), "merge", json!({"spec": spec}));
     vec![

@@ -81,7 +81,7 @@ fn events() -> Vec<Step> {
 const CORE_EVENTS: &str = "/api/v1/namespaces/{{ns}}/events";
 const NEW_EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/{{ns}}/events";
 
-/// An event of the newer group with other fields; those that are null are left out.
+/// An event of the newer group with other fields. Null fields are left out.
 fn event(name: &str, fields: &Value) -> Value {
     let base = json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": name},
         "eventTime": "2026-01-01T00:00:00.000001Z", "reportingController": "example.com/c", "reportingInstance": "i",
@@ -100,7 +100,7 @@ fn core_event(name: &str, fields: &Value) -> Value {
     event(name, &overlay(&base, fields))
 }
 
-/// What makes a new event wrong: much in the newer group, little in the older.
+/// Errors of a new event: many in the newer group, few in the older.
 fn new_events() -> Vec<Step> {
     let long = |length: usize| "x".repeat(length);
     let time = "2026-01-01T00:00:00Z";
@@ -150,7 +150,7 @@ fn new_events() -> Vec<Step> {
     strict.chain(lenient).collect()
 }
 
-/// What may change in an event that is there: nearly nothing through the newer group.
+/// Allowed changes of an existing event: nearly none through the newer group.
 fn changed_events() -> Vec<Step> {
     let change = |place: &str, fields: Value| Step::patch(format!("{place}/o"), "merge", fields);
     let observed = "2026-01-01T00:00:01.000000Z";
@@ -186,7 +186,7 @@ fn changed_events() -> Vec<Step> {
         ]
         .map(|fields| change(CORE_EVENTS, fields)),
     );
-    // Not valid by the newer group's rules, and told only where it changes.
+    // Not valid by the newer group's rules, and reported only where it changes.
     steps.push(change(NEW_EVENTS, json!({"metadata": {"labels": {"a": "c"}}})));
     steps.push(change(
         NEW_EVENTS,
@@ -196,7 +196,7 @@ fn changed_events() -> Vec<Step> {
     steps
 }
 
-/// Managers of a version that nobody serves.
+/// Managers of a version that is not served.
 fn gone() -> Vec<Step> {
     let kind = config_map();
     let entry = |version: &str| {

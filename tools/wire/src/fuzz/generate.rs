@@ -75,7 +75,7 @@ impl Life<'_> {
             without_empty(&mut all);
         }
         if let Some(bytes) = all.get_mut("binaryData").and_then(Value::as_object_mut) {
-            // `docs/differences.md`: what is stored of null is another text than what is read of it.
+            // `docs/differences.md`: the stored form of null differs from the form that is read.
             bytes.retain(|_, value| !value.is_null());
         }
         all
@@ -275,9 +275,9 @@ impl Life<'_> {
     }
 }
 
-/// kube-apiserver stores labels and lists that are empty or null of custom objects that an apply makes, shows them to
-/// nobody and drops them at the next write, whatever it is about. A label that is null it shows as empty; the next write
-/// makes it so.
+/// For a custom object that an apply creates, kube-apiserver stores empty or null labels and lists, shows them to no
+/// client, and drops them at any next write. It shows a null label as empty, and the next write makes the label
+/// empty.
 fn without_empty(fields: &mut Value) {
     if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.retain(|_, value| match value {

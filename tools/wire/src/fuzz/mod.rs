@@ -26,10 +26,10 @@ const GROUP: &str = "fuzz.wire";
 /// Requests in one sequence, all on one object.
 const LENGTH: u64 = 16;
 
-/// How often it says how far it is.
+/// Interval of progress reports.
 const PROGRESS: Duration = Duration::from_secs(60);
 
-/// How long and from where.
+/// Duration and seed of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     pub seconds: u64,
@@ -44,7 +44,7 @@ pub struct Plan {
 pub struct Seconds(Arc<AtomicI64>);
 
 impl Seconds {
-    /// A clock that shows what was set.
+    /// A clock with a settable time.
     pub fn clock(&self) -> Clock {
         let seconds = self.0.clone();
         Clock::new(move || {
@@ -57,7 +57,7 @@ impl Seconds {
         self.0.store(jiff::Timestamp::now().as_second(), Ordering::Relaxed);
     }
 
-    /// Moves on to the newest time in what the real server answered.
+    /// Advances to the newest time in the real server's answer.
     fn follow(&self, answered: &Value) {
         let entries = answered.pointer("/metadata/managedFields").and_then(Value::as_array);
         let times = entries.into_iter().flatten().filter_map(|entry| entry["time"].as_str());
@@ -141,7 +141,7 @@ fn by_chance(found: &Found) -> bool {
     })
 }
 
-/// What a difference is about, without its values.
+/// The subject of a difference, without its values.
 fn signature(found: &[Difference]) -> String {
     let numberless = |path: &str| path.chars().filter(|char| !char.is_ascii_digit()).collect::<String>();
     let first = found.iter().map(|one| numberless(&one.path)).take(3).collect::<Vec<_>>().join(" ");
@@ -199,7 +199,7 @@ fn between(step: &Step, real: &Answer, ours: &Answer) -> Vec<Difference> {
     if is_custom(&real.body) && causes(&real.body) == causes(&ours.body) {
         found.retain(|one| one.path != "body.message" && !one.path.starts_with("body.details.causes"));
     }
-    // A patch is tried on what the watch cache still has of an object that is gone.
+    // kube-apiserver may try a patch on a copy of a deleted object in its watch cache.
     if (real.status, ours.status) == (404, 404) && step.split().0 == "PATCH" {
         found.retain(|one| one.path != "headers.warning");
     }
@@ -214,8 +214,8 @@ fn is_version_alone(differences: &[Difference]) -> bool {
     matches!(differences, [one] if one.path == "body.metadata.resourceVersion")
 }
 
-/// Whether kube-apiserver stores labels, annotations or a list of a custom object that an apply made empty: somebody
-/// owns them and nobody is shown any. The next write drops them and so has another version, whatever it is about.
+/// Whether kube-apiserver stores empty labels, annotations or an empty list of a custom object from an apply. A
+/// manager owns them, and no client sees them. Any next write drops them and thus changes the version.
 fn hides_an_empty_part(object: &Value) -> bool {
     let is_custom = object["apiVersion"].as_str().is_some_and(|version| version.starts_with(GROUP));
     let owned = |name: &str| {
@@ -258,7 +258,7 @@ fn is_custom(body: &Value) -> bool {
     body["details"]["group"].as_str().is_some_and(|group| group.starts_with(GROUP))
 }
 
-/// What is wrong with a custom object, in one order: the validator walks the properties of a schema as a Go map.
+/// The causes of an invalid custom object in one order: the validator walks a schema's properties as a Go map.
 fn causes(body: &Value) -> Vec<String> {
     let causes = body["details"]["causes"].as_array();
     let mut causes: Vec<String> = causes.into_iter().flatten().map(Value::to_string).collect();
@@ -266,8 +266,8 @@ fn causes(body: &Value) -> Vec<String> {
     causes
 }
 
-/// What does not fit its type is listed in the order of a Go map, and only as far as the first undeclared field, which
-/// is any of them: ours must list what the real server lists, after the same beginning.
+/// Type mismatches are listed in the order of a Go map, up to the first undeclared field, which may be any. Ours must
+/// list the real server's mismatches, after the same beginning.
 fn lists_mismatches(real: &Value, ours: &Value) -> bool {
     let message = |body: &Value| body["message"].as_str().unwrap_or_default().to_owned();
     let (real, ours) = (message(real), message(ours));

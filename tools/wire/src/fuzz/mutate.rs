@@ -12,7 +12,7 @@ fn index(random: &Random, length: usize) -> usize {
     usize::try_from(random.below(u64::try_from(length.max(1)).unwrap_or(1))).unwrap_or_default()
 }
 
-/// What a field may hold against its type.
+/// A value that does not fit a field's type.
 fn odd(random: &Random) -> Value {
     let all = [
         json!(null),

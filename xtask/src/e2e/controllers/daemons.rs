@@ -240,7 +240,7 @@ fn collision(place: &Place<'_>) -> Result<Value> {
     Ok(Value::Null)
 }
 
-/// What a person types, and what is printed; of what tells of steps, the last line.
+/// Runs kubectl commands and returns their output. Of output that reports steps, returns the last line.
 fn kubectl(place: &Place<'_>) -> Result<Value> {
     let manifest = daemon(COMMON, &limits(&json!(0), &json!(1)));
     create(place, &manifest)?;

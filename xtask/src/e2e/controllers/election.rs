@@ -35,7 +35,7 @@ pub fn run(setup: &Setup) -> Result<()> {
     terminate(second)
 }
 
-/// Who leads.
+/// Returns the leader.
 fn holder(kubectl: &Kubectl) -> Result<String> {
     let output = kubectl.command(&LEASE).output()?;
     Ok(String::from_utf8(output.stdout)?)
@@ -44,7 +44,7 @@ fn holder(kubectl: &Kubectl) -> Result<String> {
 const LEASE: [&str; 7] =
     ["get", "lease", "setpoint-controllers", "-n", "kube-system", "-o", "jsonpath={.spec.holderIdentity}"];
 
-/// Waits until somebody else leads.
+/// Waits for another leader.
 fn another(kubectl: &Kubectl, than: &str, within: Duration) -> Result<String> {
     let deadline = std::time::Instant::now() + within;
     loop {

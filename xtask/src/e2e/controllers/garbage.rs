@@ -25,7 +25,7 @@ pub fn define(api: &Proxy) -> Result<()> {
     })
 }
 
-/// A ConfigMap with these owners; `blocks` names those that wait for it.
+/// A ConfigMap with these owners. `blocks` sets `blockOwnerDeletion`.
 fn child(name: &str, owners: &[&Value], blocks: bool) -> Value {
     let reference = |owner: &&Value| {
         let api_version = owner["apiVersion"].as_str().unwrap_or("v1");
@@ -75,8 +75,8 @@ pub fn background(place: &Place<'_>) -> Result<Value> {
     Ok(Value::Null)
 }
 
-/// Owners of the wrong scope: one in another namespace is none, and an object outside all namespaces that names a
-/// namespaced owner is left alone; both are told.
+/// Owners of the wrong scope. A reference to another namespace names no owner. A cluster-scoped object that names a
+/// namespaced owner is left alone. Both get an event.
 pub fn misplaced(place: &Place<'_>) -> Result<Value> {
     let classes = "/apis/scheduling.k8s.io/v1/priorityclasses";
     let owner = config(place, &plain("owner"))?;
@@ -135,7 +135,7 @@ pub fn foreground(place: &Place<'_>) -> Result<Value> {
     let release = json!({ "metadata": { "finalizers": null } });
     place.api.patch(&place.core("configmaps", "held"), MERGE, &release)?;
     gone(place, &place.core("configmaps", "owner"))?;
-    // The one that blocks nobody is not waited for; it is deleted and held by its own finalizer.
+    // A dependent that does not block is not waited for. It is deleted, and its own finalizer holds it.
     place.api.patch(&place.core("configmaps", "loose"), MERGE, &release)?;
     gone(place, &place.core("configmaps", "loose"))?;
     // Two that own each other: one going in the foreground takes both.

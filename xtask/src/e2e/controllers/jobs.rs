@@ -173,7 +173,8 @@ pub fn pods(place: &Place<'_>) -> Result<Value> {
         let old = old["metadata"]["name"].as_str().unwrap_or_default();
         place.api.delete(&place.core("pods", old), &json!({}))?;
     }
-    // Who has not seen the orphan when the Job comes makes a second one; who counted those that came later has seen it.
+    // A controller that misses the orphan when the Job comes makes a second pod. Counting later pods shows that it
+    // has seen the orphan.
     let mut adopter = job(
         "adopter",
         "1s",
@@ -186,7 +187,7 @@ pub fn pods(place: &Place<'_>) -> Result<Value> {
     for name in ["going", "failed"] {
         place.job_until(name, "runs again", |status| status["ready"] == 1 && status["failed"] == 1)?;
     }
-    // Deleted, whether or not somebody waits for the pods.
+    // The deletion ends with each propagation policy.
     for (name, policy) in [("back", "Background"), ("fore", "Foreground"), ("left", "Orphan")] {
         place.create_job(&job(name, "10h", 0, &json!({})))?;
         place.job_until(name, "runs", |status| status["ready"] == 1)?;
@@ -219,8 +220,8 @@ pub fn cron(place: &Place<'_>) -> Result<Value> {
     make("never", "1s", json!({ "schedule": "59 23 31 2 *" }))?;
     make("once", "1s", json!({ "schedule": "@every 20s", "timeZone": "Europe/Berlin" }))?;
     make("busy", "10h", json!({ "concurrencyPolicy": "Forbid" }))?;
-    // Its status says so last: kube-controller-manager calls a Job unexpected that it could not write there because
-    // somebody changed the CronJob in between.
+    // The status says so last: kube-controller-manager calls a Job unexpected if its status write failed because
+    // another client changed the CronJob in between.
     let started = |name: &str| {
         until(&format!("{name} has started a Job"), || {
             let cron = place.api.get(&format!("{crons}/{name}"))?;

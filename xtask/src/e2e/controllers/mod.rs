@@ -28,7 +28,7 @@ use super::Setup;
 use super::cluster::Kubectl;
 use super::proxy::{MERGE, Proxy, until};
 
-/// One scenario: it works in a namespace of its own and may give something to compare beside what it leaves there.
+/// One scenario. It works in its own namespace, and may return a value to compare beside the objects that it leaves.
 #[derive(Clone, Copy)]
 struct Scenario {
     name: &'static str,
@@ -81,7 +81,8 @@ pub fn daemons(setup: &Setup) -> Result<()> {
 fn compare(setup: &Setup, part: &str, scenarios: &[Scenario], nodes: u32) -> Result<()> {
     let mut wrong = differing(setup, scenarios, nodes, &ALL)?;
     if !wrong.is_empty() {
-        // A controller whose cache was a moment behind may say more, or something else; what comes of that differs once.
+        // A controller whose cache was a moment behind may write more, or other, events. That difference shows in one
+        // run only.
         let differs = |one: &&Scenario| wrong.keys().any(|at| at.scenario == one.name);
         let scenarios: Vec<Scenario> = scenarios.iter().filter(differs).copied().collect();
         let differs = |one: &Parts| *one == REAL || wrong.keys().any(|at| at.cluster == one.name);
@@ -101,7 +102,7 @@ fn compare(setup: &Setup, part: &str, scenarios: &[Scenario], nodes: u32) -> Res
     Ok(())
 }
 
-/// Where a cluster differs from the real one.
+/// A difference between a cluster and the real one.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Difference {
     cluster: &'static str,
@@ -187,7 +188,7 @@ fn at_once<T: Sync, R: Send>(all: &[T], each: impl Fn(&T) -> Result<R> + Sync) -
     })
 }
 
-/// Events are written behind what they tell of; waits until there are no new ones.
+/// Waits until no new events appear: a controller writes an event after its cause.
 fn events_rest(api: &Proxy) -> Result<()> {
     let (mut before, mut same) = (0, 0);
     until("events come to rest", || {
@@ -199,7 +200,7 @@ fn events_rest(api: &Proxy) -> Result<()> {
     })
 }
 
-/// So many looks in a row must find no new event.
+/// Number of looks in a row without a new event.
 const EVENTS_REST: usize = 4;
 
 /// After so long what kube-controller-manager has wrong is not on its way any more: it has to be made to look again.

@@ -1,4 +1,4 @@
-//! Namespaces: what they get, and how they go.
+//! Namespaces: their initial objects, and their deletion.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};

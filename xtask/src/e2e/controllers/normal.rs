@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::super::proxy::Proxy;
 
-/// What a scenario leaves behind is looked for here, in this order: sets are named before their pods.
+/// Kinds in which a scenario may leave objects, in this order: sets are named before their pods.
 const KINDS: &[(&str, &str)] = &[
     ("apps/v1", "deployments"),
     ("apps/v1", "replicasets"),
@@ -86,7 +86,7 @@ pub fn end_state(api: &Proxy, namespace: &str) -> Result<Value> {
     Ok(json!(state))
 }
 
-/// How often a controller wrote on its way to the end state is a matter of timing.
+/// The number of a controller's writes before the end state is a matter of timing.
 fn without_generations(object: &mut Value) {
     for (part, field) in [("metadata", "generation"), ("status", "observedGeneration")] {
         if let Some(part) = object[part].as_object_mut() {
@@ -111,7 +111,7 @@ fn events(api: &Proxy, namespace: &str) -> Result<Value> {
     Ok(json!(reasons))
 }
 
-/// Generated names and what they are called instead.
+/// Generated names and their replacements.
 #[derive(Default)]
 struct Names(Vec<(String, String)>);
 
@@ -194,7 +194,7 @@ impl Names {
     }
 }
 
-/// Where two states differ, one line each, at most so many.
+/// Lists differences of two states, one line each, up to a limit.
 pub fn differences(ours: &Value, theirs: &Value, path: &str, found: &mut Vec<String>) {
     match (ours, theirs) {
         (a, b) if a == b => {}

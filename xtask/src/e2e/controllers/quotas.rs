@@ -1,4 +1,4 @@
-//! What quotas count: as pods begin, end and go, and of kinds that are only counted.
+//! Use of quotas: of pods that begin, end and go, and of kinds that are only counted.
 
 use std::time::Instant;
 
@@ -49,11 +49,11 @@ pub fn quotas(place: &Place<'_>) -> Result<Value> {
     Ok(json!(told))
 }
 
-/// Waits until so many pods, pods of any state, CPUs, ConfigMaps and widgets are used.
+/// Waits until the given use is reported: pods, pods in any state, CPUs, ConfigMaps and widgets.
 ///
-/// kube-controller-manager may have it wrong until it looks at everything, every five minutes: it compares what it counts with
-/// a cached quota, which need not show yet what was charged last, and is not told of changes of the status. Those of what is
-/// limited it follows, so there something more is limited for a moment. Ours must come to it without.
+/// kube-controller-manager may be wrong until its full resync every five minutes. It compares its count with a cached
+/// quota, which may lack the last charge, and no event reports a change of the status. It does follow changes of the
+/// limits, so the test limits another resource for a moment there. Our controller must get there without.
 fn used(place: &Place<'_>, expected: &[&str; 5]) -> Result<()> {
     let names = ["pods", "count/pods", "requests.cpu", "count/configmaps", "count/widgets.e2e.setpoint.dev"];
     let path = place.core("resourcequotas", "quota");
@@ -80,7 +80,7 @@ fn fits(place: &Place<'_>, path: &str, object: &Value) -> Result<()> {
     })
 }
 
-/// What is said to a write that does not fit.
+/// Returns the refusal of a write that does not fit.
 fn refused(place: &Place<'_>, path: &str, object: &Value) -> Result<Value> {
     let (code, answer) = place.api.call("POST", path, "application/json", &object.to_string())?;
     ensure!(code == 403, "{code}: {answer}");

@@ -163,7 +163,8 @@ pub fn adoption(place: &Place<'_>) -> Result<Value> {
         "spec": { "containers": [{ "name": "c", "image": "old:1" }] } });
     place.api.create(&place.core("pods", ""), &pod)?;
     place.api.create(&path, &set("orphan", "a"))?;
-    // Who has not seen the stray when its set comes makes a second one; who counted one that came later has seen it.
+    // A controller that misses the stray when its set comes makes a second pod. Counting later pods shows that it has
+    // seen the stray.
     until("the orphan has its pod", || {
         let orphan = place.api.get(&format!("{path}/orphan"))?;
         Ok((orphan["status"]["replicas"] == 1).then_some(()))
@@ -174,7 +175,7 @@ pub fn adoption(place: &Place<'_>) -> Result<Value> {
     owned(place, &place.group("apps/v1", "replicasets", "orphan"), true)?;
     owned(place, &place.group("apps/v1", "replicasets", "taker"), true)?;
     place.rolled_out("web")?;
-    // No longer selected: released, and nobody else's.
+    // No longer selected: released, without an owner.
     let relabel = json!({ "metadata": { "labels": { "app": "other" } } });
     place.api.patch(&place.group("apps/v1", "replicasets", "orphan"), MERGE, &relabel)?;
     owned(place, &place.group("apps/v1", "replicasets", "orphan"), false)?;

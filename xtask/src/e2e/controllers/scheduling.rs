@@ -31,7 +31,7 @@ pub fn constraints(place: &Place<'_>) -> Result<Value> {
     for name in ["greedy", "selective", "attached"] {
         told.push(refusal(place, name)?);
     }
-    // The node gets the label: those that waited for it come at once.
+    // The node gets the label: pods that waited for it are scheduled at once.
     let nodes = place.api.items("/api/v1/nodes")?;
     let node = nodes[0]["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let label = |value: Value| json!({ "metadata": { "labels": { "e2e/disk": value } } });
@@ -53,7 +53,7 @@ fn phase(place: &Place<'_>, name: &str, wanted: &str) -> Result<()> {
     })
 }
 
-/// Why the pod cannot be placed.
+/// Returns the reason why the pod cannot be placed.
 fn refusal(place: &Place<'_>, name: &str) -> Result<Value> {
     until(&format!("{name} says why it waits"), || {
         let pod = place.api.get(&place.core("pods", name))?;

@@ -144,7 +144,7 @@ impl World {
     }
 }
 
-/// Whether a node is ready and nothing keeps pods away: what comes sooner is told that there is no place for it.
+/// Whether a node is ready and has no taints. Before that, a pod would get an event that there is no node for it.
 fn takes_pods(node: &Value) -> bool {
     let conditions = node["status"]["conditions"].as_array().into_iter().flatten();
     let ready = conditions.filter(|one| one["type"] == "Ready").any(|one| one["status"] == "True");

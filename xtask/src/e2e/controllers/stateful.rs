@@ -85,7 +85,7 @@ pub fn ordered(place: &Place<'_>) -> Result<Value> {
     Ok(Value::Null)
 }
 
-/// All at once, claims that go with their pods, no more than one old revision kept.
+/// Parallel pods, claims that are deleted with their pods, and at most one old revision.
 pub fn parallel(place: &Place<'_>) -> Result<Value> {
     let change = json!({ "podManagementPolicy": "Parallel", "revisionHistoryLimit": 1, "volumeClaimTemplates": claims(),
         "updateStrategy": { "type": "RollingUpdate", "rollingUpdate": { "maxUnavailable": 2 } },
@@ -105,7 +105,7 @@ pub fn parallel(place: &Place<'_>) -> Result<Value> {
     Ok(Value::Null)
 }
 
-/// Only above the partition, or only when somebody deletes them; from a first ordinal that is not zero.
+/// Updates only above the partition, or only on delete, with a first ordinal that is not zero.
 pub fn partitioned(place: &Place<'_>) -> Result<Value> {
     let partition =
         |partition: u64| json!({ "type": "RollingUpdate", "rollingUpdate": { "partition": partition } });

@@ -10,10 +10,10 @@ use super::{LOOKED_AT_WITHIN, Place};
 
 const VOLUMES: &str = "/api/v1/persistentvolumes";
 const CLASSES: &str = "/apis/storage.k8s.io/v1/storageclasses";
-/// A class that nobody describes: volumes and claims that name it are for each other.
+/// A class without a StorageClass object: volumes and claims that name it match each other.
 const STATIC: &str = "e2e-static";
 
-/// What `setpoint up` begins with, for the servers that do not.
+/// Creates the StorageClass that `setpoint up` starts with, on servers without it.
 pub fn default_class(api: &Proxy) -> Result<()> {
     if api.find(&format!("{CLASSES}/standard"))?.is_none() {
         api.create(
@@ -62,7 +62,7 @@ impl Place<'_> {
     /// Waits until the claim is in a phase.
     fn claim_is(&self, name: &str, phase: &str) -> Result<Value> {
         until(&format!("the claim {name} is {phase}"), || {
-            // That of a pod's own volume is made when somebody has seen the pod.
+            // The claim of an ephemeral volume is created when the controller has seen the pod.
             let claim = self.api.find(&self.core("persistentvolumeclaims", name))?;
             Ok(claim.filter(|claim| claim["status"]["phase"] == phase))
         })
@@ -70,9 +70,10 @@ impl Place<'_> {
 
     /// Waits until every bound claim says whether a pod uses it.
     ///
-    /// kube-controller-manager may have it wrong for good: it judges by a cached claim, which need not show its own last
-    /// write yet, and looks again only when a pod of the claim changes or while the claim says nothing. So what it said
-    /// is taken away there, and it looks again. Ours must come to it without.
+    /// kube-controller-manager may be wrong for good. It judges by a cached claim, which may lack its own last write,
+    /// and looks again only when a pod of the claim changes, or while the claim has no such condition. The test
+    /// therefore removes the condition there, and kube-controller-manager looks again. Our controller must get there
+    /// without.
     pub fn claims_tell(&self) -> Result<()> {
         let mut began = Instant::now();
         until("every bound claim tells whether it is used", || {
@@ -113,7 +114,7 @@ impl Place<'_> {
     }
 }
 
-/// Whether a claim says what is so, or has nothing to say since it is not bound.
+/// Whether a claim's condition is right, or absent because the claim is not bound.
 fn tells(claim: &Value, pods: &[Value]) -> bool {
     let (name, status) = (&claim["metadata"]["name"], &claim["status"]);
     let is_its = |pod: &Value, volume: &Value| {
@@ -133,7 +134,7 @@ fn tells(claim: &Value, pods: &[Value]) -> bool {
         || conditions.any(|one| one["type"] == "Unused" && one["status"] == unused)
 }
 
-/// What is left of a volume.
+/// The fields of a volume that are compared.
 fn shown(volume: &Value) -> Value {
     let reference = &volume["spec"]["claimRef"];
     json!([

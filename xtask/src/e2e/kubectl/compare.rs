@@ -20,7 +20,7 @@ const SCRIPT: &str = include_str!("steps.txt");
 /// kube-apiserver publishes the schemas of new definitions within two seconds.
 const PUBLISHED_WITHIN: Duration = Duration::from_millis(2500);
 
-/// What a command came to.
+/// The result of a command.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Outcome {
     status: Option<i32>,

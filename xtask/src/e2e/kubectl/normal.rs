@@ -1,4 +1,4 @@
-//! What differs between any two clusters, replaced by its name: identities, times, addresses.
+//! Replaces values that differ between any two clusters by their names: identities, times, addresses.
 
 use std::sync::LazyLock;
 

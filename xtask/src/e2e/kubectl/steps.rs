@@ -8,7 +8,7 @@ pub struct Step {
     /// The line as it stands in the script.
     pub line: String,
     pub action: Action,
-    /// What it reads from its standard input, or what the file holds.
+    /// Standard input, or the content of the file.
     pub input: Option<String>,
 }
 
@@ -16,7 +16,7 @@ pub struct Step {
 pub enum Action {
     /// Write a file into the working folder.
     File(String),
-    /// Wait until the schemas of what was created are published.
+    /// Wait until the schemas of the created definitions are published.
     Settle,
     Kubectl {
         words: Vec<String>,
@@ -25,7 +25,7 @@ pub enum Action {
     },
 }
 
-/// What of an outcome must be the same.
+/// The parts of a result that must be equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
     All,

@@ -26,9 +26,9 @@ pub fn pod_and_service(kubectl: &Kubectl) -> Result<()> {
 /// A running `kubectl port-forward`; killed when dropped.
 pub struct PortForward {
     child: Child,
-    /// Where it listens on 127.0.0.1.
+    /// Its port on 127.0.0.1.
     pub port: u16,
-    /// Held, because kubectl ends when nobody reads what it says.
+    /// Held, because kubectl ends when its output has no reader.
     output: BufReader<ChildStdout>,
 }
 
@@ -40,7 +40,7 @@ impl Drop for PortForward {
 }
 
 impl PortForward {
-    /// From port 3000 of this host to port 80; from a free port where somebody else has that one.
+    /// Forwards port 3000 of this host to port 80, or a free port if 3000 is taken.
     pub fn usual(kubectl: &Kubectl, target: &str) -> Result<PortForward> {
         match TcpListener::bind(("127.0.0.1", USUAL)) {
             Ok(free) => {
@@ -91,7 +91,7 @@ pub fn exchange(port: u16) -> Result<()> {
             let mut got = Vec::new();
             stream.read_to_end(&mut got)?;
             typing.join().ok().context("writing broke")??;
-            // The program adds a word when it has seen the end of what it got.
+            // The program adds a word when it has seen the end of its input.
             Ok(got.strip_suffix(b"end") == Some(&wanted))
         }));
     }
@@ -123,8 +123,8 @@ pub fn many_at_once(kubectl: &Kubectl) -> Result<()> {
     forwards.iter().try_for_each(|forward| exchange(forward.port))
 }
 
-/// What `e2e-echo` does: sends back what it gets on port 80 of the address that the node tells, and adds a word at
-/// the end.
+/// The command `e2e-echo`: sends back its input on port 80 of the address that the node names, and adds a word at the
+/// end.
 pub fn echo() -> Result<()> {
     let host = std::env::var("SETPOINT_HOST").unwrap_or_else(|_| "127.0.0.1".into());
     let port = std::env::var("SETPOINT_PORT_80").ok().and_then(|port| port.parse().ok()).unwrap_or(80u16);

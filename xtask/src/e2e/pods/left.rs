@@ -1,4 +1,4 @@
-//! What a server that was killed leaves behind: no program, and at the next start no file.
+//! Leftovers of a killed server: no program, and after the next start no file.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

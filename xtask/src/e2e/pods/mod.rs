@@ -94,7 +94,7 @@ fn streams(kubectl: &Kubectl) -> Result<()> {
     forward::pod_and_service(kubectl)
 }
 
-/// kubectl speaks websocket unless it is told, or the server makes it, to speak the older protocol.
+/// kubectl uses websocket unless a flag or the server makes it use the older protocol.
 pub fn over_spdy(kubectl: &Kubectl) -> Result<()> {
     let spoken = kubectl.command(&["exec", "sh", "-v=9", "--", "sh", "-c", "true"]).output()?;
     let said = String::from_utf8_lossy(&spoken.stderr);
@@ -132,7 +132,7 @@ fn logs(kubectl: &Kubectl) -> Result<()> {
     follow(kubectl)
 }
 
-/// `logs -f` shows what comes and ends with the container.
+/// `logs -f` shows new lines and ends with the container.
 fn follow(kubectl: &Kubectl) -> Result<()> {
     let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: short}\nspec: {restartPolicy: Never, containers: [{name: main, image: 'shell:1', command: [sh, -c, 'echo a; sleep 1; printf b']}]}\n";
     kubectl.feed(&["create", "-f", "-"], Some(pod))?;

@@ -1,4 +1,4 @@
-//! What a program sees of its volumes where the host gives its node fewer rights than root has.
+//! A program's view of its volumes if the host gives its node fewer rights than root has.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +11,7 @@ use super::super::Setup;
 use super::super::cluster::Cluster;
 use super::SOON;
 
-/// As root without the right to mount: namespaces only within a user namespace.
+/// Root without the right to mount: namespaces only within a user namespace.
 const USER_NAMESPACE: &str = "exec setpriv --bounding-set -sys_admin --inh-caps -sys_admin \"$@\"";
 /// And where there are no user namespaces either.
 const NO_NAMESPACE: &str = "exec unshare -Ur sh -c 'echo 0 > /proc/sys/user/max_user_namespaces && \

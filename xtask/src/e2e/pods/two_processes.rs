@@ -57,7 +57,7 @@ fn both(kubectl: &Kubectl) -> Result<()> {
     forwards.iter().try_for_each(|forward| exchange(forward.port))
 }
 
-/// The second node answers the API server and not an administrator, who is of the same authority.
+/// The second node answers the API server, and refuses an administrator's certificate of the same authority.
 fn refusals(kubectl: &Kubectl, folder: &Path) -> Result<()> {
     let words =
         ["get", "node", "setpoint-1", "-o", "jsonpath={.status.daemonEndpoints.kubeletEndpoint.Port}"];

@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 
 use super::flags::Flags;
 
-/// How an admission plugin of kube-apiserver stands here.
+/// The state of a kube-apiserver admission plugin here.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Standing {
     /// It acts, and a flag can turn it off.
@@ -72,7 +72,7 @@ pub struct Plugins {
     pub warnings: Vec<String>,
 }
 
-/// Refuses plugins that kube-apiserver does not know, in its words, and those whose protection nobody would get.
+/// Refuses plugins that kube-apiserver does not know, in its words, and plugins whose protection is not implemented.
 pub fn plugins(flags: &Flags) -> Result<Plugins> {
     let (enabled, disabled) = (&flags.enable_admission_plugins, &flags.disable_admission_plugins);
     let mut warnings = Vec::new();
@@ -126,7 +126,7 @@ mod tests {
         let on =
             plugins(&parsed(&["--enable-admission-plugins=MutatingAdmissionWebhook,ResourceQuota"])).unwrap();
         assert_eq!(on, Plugins { service_account: true, warnings: Vec::new() });
-        // As envtest starts it.
+        // The flags with which envtest starts it.
         let off = plugins(&parsed(&["--disable-admission-plugins=ServiceAccount"])).unwrap();
         assert_eq!(off, Plugins { service_account: false, warnings: Vec::new() });
         let twice = ["--disable-admission-plugins=PodSecurity", "--disable-admission-plugins=ServiceAccount"];

@@ -5,8 +5,8 @@ use setpoint_cluster::Authorization;
 
 use super::flags::Flags;
 
-/// Returns the authorizers in their order. Refuses what kube-apiserver refuses, in its words, and what is not
-/// implemented here: an authorizer that is left out would decide otherwise than the one that was asked for.
+/// Returns the authorizers in their order. Refuses values that kube-apiserver refuses, in its words, and modes that
+/// are not implemented here: leaving out an authorizer would change decisions.
 pub fn authorizers(flags: &Flags) -> Result<Vec<Authorization>> {
     let modes = &flags.authorization_mode;
     if modes.is_empty() {

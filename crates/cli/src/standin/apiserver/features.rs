@@ -12,11 +12,11 @@ const TABLE: &str = include_str!("features.txt");
 struct Gate {
     default: bool,
     locked: bool,
-    /// Where a gate that guards something stands here.
+    /// The position here of a gate that guards something.
     stands: Option<bool>,
 }
 
-/// Refuses gates that kube-apiserver refuses, in its words, and those whose protection nobody would get. Returns a
+/// Refuses gates that kube-apiserver refuses, in its words, and gates whose protection is not implemented. Returns a
 /// warning for each gate that has no effect here.
 pub fn check(flags: &Flags) -> Result<Vec<String>> {
     let known = table();

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 
-/// Flags with effect first, then those that stop the start unless they ask for what is so anyway.
+/// The flags: first those with an effect, then those that stop the start unless they ask for the state that exists
+/// anyway.
 #[derive(clap::Parser, Debug)]
 #[command(name = "kube-apiserver", about = "Setpoint's API server under kube-apiserver's flags.")]
 pub struct Flags {
@@ -30,7 +31,7 @@ pub struct Flags {
     /// The key to sign service-account tokens with.
     #[arg(long)]
     pub service_account_signing_key_file: Option<PathBuf>,
-    /// Where cluster IPs come from.
+    /// Range of the cluster IPs.
     #[arg(long)]
     pub service_cluster_ip_range: Option<String>,
     /// The authorizers in their order: AlwaysAllow, AlwaysDeny, RBAC, Node (which allows nothing). AlwaysAllow by default.
@@ -55,14 +56,14 @@ pub struct Flags {
     /// The headers in which the front proxy tells users' groups.
     #[arg(long, value_delimiter = ',')]
     pub requestheader_group_headers: Vec<String>,
-    /// How the headers begin in which the front proxy tells more about users.
+    /// Prefixes of the headers in which the front proxy passes extra user attributes.
     #[arg(long, value_delimiter = ',')]
     pub requestheader_extra_headers_prefix: Vec<String>,
     /// Plugins to turn off: ServiceAccount has a switch.
     #[arg(long, value_delimiter = ',')]
     pub disable_admission_plugins: Vec<String>,
-    /// Plugins to turn on: those that act here act anyway, and one that would protect something and is not here stops
-    /// the start.
+    /// Plugins to turn on. Implemented plugins are always on. A plugin that would protect something and is not
+    /// implemented stops the start.
     #[arg(long, value_delimiter = ',')]
     pub enable_admission_plugins: Vec<String>,
     /// Features to turn on or off: one that protects something, or is unknown, stops the start where Setpoint does not
@@ -111,7 +112,7 @@ pub struct Flags {
     pub audit_webhook_config_file: Option<String>,
 }
 
-/// Refuses flags that ask for protection which nobody would get.
+/// Refuses flags that ask for a protection that is not implemented.
 pub fn refuse_unprotected(flags: &Flags) -> Result<()> {
     let audit = [
         ("audit-policy-file", &flags.audit_policy_file),

@@ -14,7 +14,7 @@ use setpoint_cluster::{Cluster, Controllers, NodeOptions, Options, Serving};
 
 pub use flags::Flags;
 
-/// Serves until SIGTERM. `controllers` are those that `SETPOINT_CONTROLLERS` asks for.
+/// Serves until SIGTERM. `controllers` is the value of `SETPOINT_CONTROLLERS`.
 pub async fn run(flags: Flags, controllers: Option<String>) -> Result<()> {
     let mut signals = setpoint::Signals::new()?;
     let (options, warnings) = options(&flags, controllers)?;

@@ -68,7 +68,7 @@ async fn a_label_adds_to_a_role_and_its_end_takes_away() {
     let unlabelled = json!({ "metadata": { "labels": null } });
     roles.patch("one", &PatchParams::default(), &Patch::Merge(&unlabelled)).await.unwrap();
     world.until("the labelled one", async || gathered(&["two"]).await).await;
-    // What somebody writes into it goes at once.
+    // A direct write to the rules is reverted at once.
     let own = json!({ "rules": rule("own") });
     roles.patch("all", &PatchParams::default(), &Patch::Merge(&own)).await.unwrap();
     world.until("what is gathered", async || gathered(&["two"]).await).await;

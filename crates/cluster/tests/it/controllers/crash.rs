@@ -20,7 +20,7 @@ const CRASHES: u64 = 5;
 /// Writes between two crashes, at most.
 const APART: u64 = 25;
 
-/// The pod that ends the witness's watch: what came before it was seen.
+/// The pod that ends the witness's watch: the witness has then seen all earlier events.
 const END: &str = "end";
 
 /// Watches the pods and checks the two promises of a rolling update at every change.

@@ -88,7 +88,7 @@ async fn daemons_follow_the_nodes() {
     settled(&world, &["node-0 d:1", "node-1 d:1"]).await;
     world.add_node("node-2", "8", json!({ "disk": "ssd" })).await;
     settled(&world, &["node-0 d:1", "node-1 d:1", "node-2 d:1"]).await;
-    // What may stay, stays, and is said to be where it should not.
+    // Pods that may stay do stay, and the status counts them as misscheduled.
     change_node(&world, "node-0", taint("NoSchedule")).await;
     world
         .until("it is counted as misplaced", async || {
@@ -229,7 +229,7 @@ async fn crashes_leave_one_daemon_on_a_node_and_one_revision_of_a_template() {
     world.create::<DaemonSet>(daemon(json!({}))).await;
     for version in ["d:2", "d:3"] {
         for _ in 0..5 {
-            // The controllers die wherever they happen to be, and begin anew with nothing but what is stored.
+            // The controllers die at an arbitrary point, and start again with nothing but the stored state.
             world.cluster.advance(Duration::from_millis(3)).await;
             world.crash().await;
             world.run_controllers();

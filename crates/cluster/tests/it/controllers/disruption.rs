@@ -1,4 +1,4 @@
-//! Evictions pass as far as budgets allow, and again when what was evicted is replaced.
+//! Evictions pass as far as budgets allow, and again once evicted pods are replaced.
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
@@ -87,7 +87,7 @@ async fn a_part_is_one_of_what_the_controllers_ask_for() {
     counted(&world, [4, 2, 4, 2]).await;
     world.patch::<Deployment>("web", json!({ "spec": { "replicas": 6 } })).await;
     counted(&world, [6, 3, 6, 3]).await;
-    // Pods of a controller that has no scale: nobody knows how many there should be.
+    // Pods of a controller without a scale: their expected number is unknown.
     let template = deployment("web", 1, "web:1")["spec"]["template"].clone();
     let set = json!({ "metadata": { "name": "d" }, "spec": { "selector": { "matchLabels": { "app": "web" } },
         "template": template } });

@@ -188,7 +188,7 @@ impl World {
     }
 }
 
-/// What `kubectl rollout status` waits for.
+/// The condition that `kubectl rollout status` waits for.
 pub fn is_rolled_out(deployment: &Deployment) -> bool {
     let Some(status) = &deployment.status else { return false };
     let desired = deployment.spec.replicas.unwrap_or(1);
@@ -236,7 +236,7 @@ async fn heartbeats(client: Client) -> Result<(), Error> {
     Ok(())
 }
 
-/// Runs what is bound, ends what is deleted. Pods with the annotation `test/broken` never become ready, those with
+/// Runs bound pods and ends deleted ones. Pods with the annotation `test/broken` never become ready. Pods with
 /// `test/failed` have failed.
 async fn kubelet(ctx: Context, request: Request) -> Result<Action, Error> {
     let client = ctx.client();

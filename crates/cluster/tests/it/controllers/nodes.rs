@@ -1,4 +1,4 @@
-//! What becomes of pods whose node fails, is tainted or goes.
+//! Pods on nodes that fail, are tainted or are deleted.
 
 use std::time::Duration;
 
@@ -145,7 +145,7 @@ async fn a_silent_node_is_tainted_and_its_pods_move() {
     assert_eq!(on("node-0").await.len(), 2);
     advance(&world, 40).await;
     assert_eq!((on("node-0").await.len(), on("node-1").await.len()), (0, 4));
-    // When every node is silent nobody is driven off: the fault may be ours.
+    // When every node is silent no pod is evicted: the fault may be the control plane's.
     patch_node(&world, "node-1", json!({ "metadata": { "labels": { "test/dead": "" } } })).await;
     advance(&world, 600).await;
     assert_eq!(on("node-1").await.len(), 4);

@@ -1,4 +1,4 @@
-//! What is in use outlives its deletion until it is not; nothing else does.
+//! An object in use outlives its deletion until it is unused. No other object does.
 
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::VolumeAttributesClass;

@@ -1,4 +1,4 @@
-//! Quotas: what is charged comes back when it is gone.
+//! Quotas: a deleted object's charge is returned.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ async fn what_ends_and_what_goes_is_given_back() {
     world.delete::<Pod>("second", &DeleteParams::default().grace_period(0)).await;
     world.delete::<ConfigMap>("m", &DeleteParams::default()).await;
     until_used(&world, "q", all("1", "100m", "1", "1")).await;
-    // What is asked for anew is measured anew.
+    // A changed quota is measured again.
     let other = json!({ "spec": { "hard": { "pods": "1", "count/configmaps": null } } });
     world.patch::<ResourceQuota>("q", other).await;
     until_used(&world, "q", json!({ "pods": "1", "requests.cpu": "100m", "count/pods": "1" })).await;
@@ -61,7 +61,7 @@ async fn a_deployment_gets_as_many_pods_as_fit() {
     let world = World::start().await;
     world.create::<ResourceQuota>(quota("q", json!({ "pods": "2", "limits.cpu": "1" }))).await;
     until_used(&world, "q", json!({ "pods": "0", "limits.cpu": "0" })).await;
-    // Its pods have no limits but those that the range gives them.
+    // The pods' only limits come from the LimitRange.
     let limits = json!([{ "type": "Container", "default": { "cpu": "200m" } }]);
     world.create::<LimitRange>(json!({ "metadata": { "name": "r" }, "spec": { "limits": limits } })).await;
     world.create::<Deployment>(deployment("web", 3, "web:1")).await;

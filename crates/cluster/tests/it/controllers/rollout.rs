@@ -60,12 +60,12 @@ async fn a_new_image_rolls_and_undo_brings_the_old_one_back() {
         .collect();
     shown.sort_unstable();
     assert_eq!(shown, [("1", 0), ("2", 4)]);
-    // What `kubectl rollout undo` does: the template of the older ReplicaSet, without its hash.
+    // `kubectl rollout undo` does this: the template of the older ReplicaSet, without its hash.
     world.patch::<Deployment>("web", image("web:1")).await;
     let rolled = world.rolled_out("web").await;
     assert_eq!(revision(rolled.metadata.annotations.as_ref()), "3");
     assert_eq!(world.sets().await.len(), 2, "the older ReplicaSet is used again");
-    // What `extensions/v1beta1` rollbacks became.
+    // The successor of `extensions/v1beta1` rollbacks.
     let request = json!({ "metadata": { "annotations": { "deprecated.deployment.rollback.to": "2" } } });
     world.patch::<Deployment>("web", request).await;
     world

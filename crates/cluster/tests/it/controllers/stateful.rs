@@ -114,7 +114,7 @@ async fn a_crash_between_any_two_writes_loses_no_order() {
     for version in ["db:2", "db:3"] {
         world.patch::<StatefulSet>("db", image(version)).await;
         for _ in 0..5 {
-            // The controllers die wherever they happen to be, and begin anew with nothing but what is stored.
+            // The controllers die at an arbitrary point, and start again with nothing but the stored state.
             world.cluster.advance(std::time::Duration::from_millis(3)).await;
             world.crash().await;
             world.run_controllers();

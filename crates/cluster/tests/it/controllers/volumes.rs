@@ -124,7 +124,7 @@ async fn a_claim_takes_the_smallest_volume_and_leaves_it_released() {
     in_phase(&world, "small", "Available").await;
     world.delete::<PersistentVolumeClaim>("c", &DeleteParams::default()).await;
     in_phase(&world, &first, "Released").await;
-    // Who takes the old claim off it gives it back to the others.
+    // Removing the old claim makes the volume available to other claims.
     let open = Patch::Merge(json!({ "spec": { "claimRef": null } }));
     volumes(&world).patch(&first, &PatchParams::default(), &open).await.unwrap();
     in_phase(&world, &first, "Available").await;
@@ -278,7 +278,7 @@ async fn a_crash_between_any_two_writes_gives_no_volume_to_two_claims() {
             world.create::<Pod>(pod(&format!("p{n}"), uses(&format!("d{n}")))).await;
         }
         for _ in 0..8 {
-            // The controllers die wherever they happen to be, and begin anew with nothing but what is stored.
+            // The controllers die at an arbitrary point, and start again with nothing but the stored state.
             let pause = world.cluster.random().below(4_000);
             world.cluster.advance(Duration::from_micros(pause)).await;
             world.crash().await;

@@ -39,7 +39,7 @@ async fn an_apply_is_skipped_until_somebody_takes_or_changes_a_field() {
         client.apply_partial::<Deployment>(&wanted("example.org/web:2")).await.unwrap();
         assert_eq!(skipped(), 3, "another value is sent");
 
-        // Somebody else takes a field: the next apply is sent and takes it back.
+        // Another manager takes a field: the next apply is sent and takes the field back.
         let foreign = client.with_field_owner("foreign");
         let theirs = json!({"spec": {"replicas": 7}});
         foreign.patch::<Deployment>("web", &Patch::Merge(theirs)).await.unwrap();
@@ -61,7 +61,7 @@ async fn an_apply_is_skipped_until_somebody_takes_or_changes_a_field() {
         expected["kind"] = "Deployment".into();
         assert_eq!(extracted, expected);
 
-        // What is left out is given up.
+        // Fields that are left out are given up.
         let mut fewer = wanted("example.org/web:2");
         fewer["spec"]["template"]["spec"]["containers"][0].as_object_mut().unwrap().remove("env");
         client.apply_partial::<Deployment>(&fewer).await.unwrap();

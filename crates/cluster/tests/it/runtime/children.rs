@@ -170,7 +170,7 @@ async fn any_owner_queues_and_lost_conflicts_are_retried_quietly() {
                 }
                 let mut object = (*ctx.client().get::<ConfigMap>(&request).await?.unwrap()).clone();
                 if counted.fetch_add(1, Ordering::SeqCst) == 0 {
-                    // Somebody else writes in between.
+                    // Another client writes in between.
                     let patch = kube::api::Patch::Merge(json!({"data": {"other": "1"}}));
                     other.patch("owner", &Default::default(), &patch).await?;
                 }

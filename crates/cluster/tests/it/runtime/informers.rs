@@ -23,7 +23,8 @@ fn factory(place: &Place, reflector: ReflectorOptions) -> InformerFactory {
     InformerFactory::new(place.client.clone(), FactoryOptions { reflector, ..FactoryOptions::default() })
 }
 
-/// Name and value of what is cached; every namespace of a real server has one more object than the test made.
+/// Names and values of the cached objects. Every namespace of a real server has one more object than the test
+/// created.
 fn cached(informer: &SharedInformer) -> BTreeMap<String, String> {
     let snapshot = informer.store().snapshot();
     let entry = |object: &setpoint::Object| {

@@ -21,7 +21,7 @@ use setpoint::{Manager, ManagerOptions, Namespaces};
 use setpoint_cluster::{Cluster, Controllers, NodeOptions, Options};
 use tokio::time::Instant;
 
-/// How long a condition is given: servers in continuous integration are slow.
+/// Time limit of a condition: servers in continuous integration are slow.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A server, and a namespace of one's own on it.
@@ -74,7 +74,7 @@ impl Place {
         serde_json::from_value(json).unwrap()
     }
 
-    /// Creates a ConfigMap past the runtime, as somebody else would.
+    /// Creates a ConfigMap past the runtime, as another client would.
     pub async fn put(&self, name: &str, value: &str) -> ConfigMap {
         let object = self.config_map(name, value);
         self.api::<ConfigMap>().create(&PostParams::default(), &object).await.unwrap()

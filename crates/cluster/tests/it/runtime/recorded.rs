@@ -37,7 +37,7 @@ async fn events_are_what_kubectl_describe_shows() {
     }
 }
 
-/// Of an event that stands for many kube-apiserver lets nothing change but its count.
+/// kube-apiserver allows no change of a series event except its count.
 #[tokio::test]
 async fn many_messages_of_one_reason_become_one_event_that_counts() {
     let place = Place::new().await;

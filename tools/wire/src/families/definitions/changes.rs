@@ -40,7 +40,7 @@ fn life() -> Vec<Step> {
     ]
 }
 
-/// What was stored before a schema became stricter may stay, where it is not touched.
+/// Objects stored before a schema became stricter may stay invalid, where a write does not touch them.
 fn ratcheting() -> Vec<Step> {
     let name = "things.ratchet.wire.example.com";
     let schema = |spec: Value| json!({"type": "object", "properties": {"spec": object(spec)}});
