@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use crate::{e2e, flags, run};
+use crate::{e2e, flags, flakes, run};
 
 /// Seeds of the disk that loses unsynced data.
 const CRASH_SEEDS: &str = "1000";
@@ -43,12 +43,13 @@ pub fn run(words: &[String]) -> Result<()> {
             flags::check(&words[1..], &["--times=", "--seed="])?;
             crate::rollout::soak(&words[1..])
         }
+        Some("flakes") => flakes::run(&words[1..]),
         Some("steady") => steady(words.get(1).map_or(Ok(STEADY_OBJECTS), |word| word.parse())?),
         Some("oldest") => e2e::runtime::oldest(),
         Some("controller-runtime") => e2e::all_suites(),
         Some(other) => bail!(
             "no soak `{other}`; there are `crash [SEEDS]`, `store-kill [TIMES]`, `kill [--times N] [--seed S]`, \
-             `watch [--seeds N]`, `rollout`, `steady [OBJECTS]`, `oldest` and `controller-runtime`"
+             `watch [--seeds N]`, `rollout`, `flakes [--times N] [--only NAME]`, `steady [OBJECTS]`, `oldest` and `controller-runtime`"
         ),
     }
 }

@@ -30,7 +30,7 @@ impl Drop for Cluster {
 impl Cluster {
     /// Starts it on a free port with more flags, and waits for its ready line.
     pub fn start(setpoint: &Path, flags: &[&str]) -> Result<Cluster> {
-        Cluster::start_in(setpoint, tempfile::tempdir()?, flags)
+        Cluster::start_in(setpoint, super::folder::new()?, flags)
     }
 
     /// The same in a folder that was used before.
@@ -91,7 +91,7 @@ impl Cluster {
     pub fn kill(mut self) -> Result<tempfile::TempDir> {
         self.child.kill()?;
         self.child.wait()?;
-        let empty = tempfile::tempdir()?;
+        let empty = super::folder::new()?;
         Ok(std::mem::replace(&mut self.folder, empty))
     }
 
@@ -101,7 +101,7 @@ impl Cluster {
         ensure!(sent.success(), "kill ended with {sent}");
         let ended = self.child.wait()?;
         ensure!(ended.success(), "setpoint ended with {ended}: {}", self.errors());
-        let empty = tempfile::tempdir()?;
+        let empty = super::folder::new()?;
         Ok(std::mem::replace(&mut self.folder, empty))
     }
 

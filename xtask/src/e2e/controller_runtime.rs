@@ -38,7 +38,7 @@ fn test(setup: &Setup, suites: &[&str]) -> Result<()> {
     if run::found("go").is_none() {
         return Err(Missing("go is not on the search path".into()).into());
     }
-    let folder = tempfile::tempdir()?;
+    let folder = super::folder::new()?;
     run::read(Command::new(&setup.setpoint).arg("assets").arg(folder.path()))?;
     let mut test = Command::new("go");
     test.current_dir(run::root().join("peers/controller-runtime-suites"))

@@ -11,7 +11,7 @@ pub fn run(setup: &Setup) -> Result<()> {
     if run::found("go").is_none() {
         return Err(Missing("go is not on the search path".into()).into());
     }
-    let folder = tempfile::tempdir()?;
+    let folder = super::folder::new()?;
     let (assets, program) = (folder.path().join("assets"), folder.path().join("envtest"));
     run::read(Command::new(&setup.setpoint).arg("assets").arg(&assets))?;
     let mut build = Command::new("go");

@@ -27,9 +27,9 @@ pub fn run(setup: &Setup) -> Result<()> {
     let start_with =
         |folder, more: &[&str]| Cluster::start_in(&setup.setpoint, folder, &[&flags[..], more].concat());
     let start = |folder| start_with(folder, &[]);
-    let cluster = start(tempfile::tempdir()?)?;
+    let cluster = start(super::folder::new()?)?;
     // The administrator's certificate changes with every start; all of them stay good, so a copy is enough.
-    let keep = tempfile::tempdir()?;
+    let keep = super::folder::new()?;
     let kubeconfig = keep.path().join("kubeconfig");
     std::fs::copy(cluster.folder.path().join("k.yaml"), &kubeconfig)?;
 

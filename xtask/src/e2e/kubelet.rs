@@ -20,7 +20,7 @@ impl Drop for Controllers {
 
 pub fn run(setup: &Setup) -> Result<()> {
     let kubectls = [setup.peer("kubectl")?, setup.peer("kubectl-1.32")?];
-    let folder = tempfile::tempdir()?;
+    let folder = super::folder::new()?;
     let plane = setup.control_plane(folder.path(), &setpoint_peers::Options::default())?;
     std::fs::copy(plane.kubeconfig(), folder.path().join("k.yaml"))?;
     pods::write_images(folder.path(), &setup.setpoint)?;

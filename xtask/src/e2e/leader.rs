@@ -31,9 +31,9 @@ pub fn run(setup: &Setup) -> Result<()> {
         return Err(Missing("go is not on the search path".into()).into());
     }
     let kubectl = setup.peer("kubectl")?;
-    let folder = tempfile::tempdir()?;
+    let folder = super::folder::new()?;
     let programs = Programs { ours: build_example()?, theirs: build_elector(folder.path())? };
-    let real = tempfile::tempdir()?;
+    let real = super::folder::new()?;
     let plane = setup.control_plane(real.path(), &setpoint_peers::Options::default())?;
     std::fs::copy(plane.kubeconfig(), real.path().join("k.yaml"))?;
     let ours = Cluster::start(&setup.setpoint, &["--no-controllers"])?;

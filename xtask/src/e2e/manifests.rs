@@ -16,7 +16,7 @@ const NAMESPACE: &str = MARKDOWNVIEW.account.1;
 pub fn run(setup: &Setup) -> Result<()> {
     let program = setup.peer("kubectl")?;
     let programs = operator::build()?;
-    let folder = tempfile::tempdir()?;
+    let folder = super::folder::new()?;
     let table = folder.path().join("images.toml");
     std::fs::write(&table, images(&setup.setpoint, &programs))?;
     let table = table.to_str().context("a path that is text")?;

@@ -21,55 +21,59 @@ mod objects;
 pub mod steady;
 mod operator;
 mod tour;
+mod attempt;
 mod browser;
 mod typed;
 pub mod cluster;
+mod folder;
 pub mod proxy;
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
+use self::attempt::Outcome;
 use crate::run;
 
 /// One part: its name and its function.
 struct Part {
     name: &'static str,
+    /// Whether it decides that a user is broken: then the gate runs it, and otherwise `--all` does.
+    gate: bool,
     run: fn(&Setup) -> Result<()>,
 }
 
 const PARTS: &[Part] = &[
-    Part { name: "kubectl", run: kubectl::current },
-    Part { name: "kubectl-1.32", run: kubectl::oldest },
-    Part { name: "kubectl-compare", run: kubectl::compare::current },
-    Part { name: "kubectl-1.32-compare", run: kubectl::compare::oldest },
-    Part { name: "controllers", run: controllers::run },
-    Part { name: "daemons", run: controllers::daemons },
-    Part { name: "controllers-leader", run: controllers::election::run },
-    Part { name: "rollout", run: rollout::run },
-    Part { name: "rollout-kill", run: crate::rollout::slice },
-    Part { name: "restart", run: restart::run },
-    Part { name: "client-go-typed", run: typed::run },
-    Part { name: "informers", run: informers::run },
-    Part { name: "envtest", run: envtest::run },
-    Part { name: "pods", run: pods::run },
-    Part { name: "kubelet", run: kubelet::run },
-    Part { name: "runtime", run: runtime::run },
-    Part { name: "leader", run: leader::run },
-    Part { name: "operators", run: operators::run },
-    Part { name: "sample-controller", run: sample_controller::run },
-    Part { name: "manifests", run: manifests::run },
-    Part { name: "steady", run: steady::run },
-    Part { name: "controller-runtime", run: controller_runtime::short },
-    Part { name: "demo", run: demo::run },
-    Part { name: "tour", run: tour::run },
-    Part { name: "browser", run: browser::run },
+    Part { name: "kubectl", gate: true, run: kubectl::current },
+    Part { name: "kubectl-1.32", gate: false, run: kubectl::oldest },
+    Part { name: "kubectl-compare", gate: true, run: kubectl::compare::current },
+    Part { name: "kubectl-1.32-compare", gate: false, run: kubectl::compare::oldest },
+    Part { name: "controllers", gate: true, run: controllers::run },
+    Part { name: "daemons", gate: false, run: controllers::daemons },
+    Part { name: "controllers-leader", gate: false, run: controllers::election::run },
+    Part { name: "rollout", gate: false, run: rollout::run },
+    Part { name: "rollout-kill", gate: false, run: crate::rollout::slice },
+    Part { name: "restart", gate: true, run: restart::run },
+    Part { name: "client-go-typed", gate: true, run: typed::run },
+    Part { name: "informers", gate: false, run: informers::run },
+    Part { name: "envtest", gate: true, run: envtest::run },
+    Part { name: "pods", gate: true, run: pods::run },
+    Part { name: "kubelet", gate: false, run: kubelet::run },
+    Part { name: "runtime", gate: true, run: runtime::run },
+    Part { name: "leader", gate: false, run: leader::run },
+    Part { name: "operators", gate: true, run: operators::run },
+    Part { name: "sample-controller", gate: false, run: sample_controller::run },
+    Part { name: "manifests", gate: true, run: manifests::run },
+    Part { name: "steady", gate: false, run: steady::run },
+    Part { name: "controller-runtime", gate: true, run: controller_runtime::short },
+    Part { name: "demo", gate: true, run: demo::run },
+    Part { name: "tour", gate: true, run: tour::run },
+    Part { name: "browser", gate: true, run: browser::run },
 ];
 
 /// State shared by the parts.
 pub struct Setup {
-    /// Our binary, in release.
+    /// Our binary.
     pub setpoint: PathBuf,
 }
 
@@ -104,33 +108,82 @@ impl std::fmt::Display for Missing {
 
 impl std::error::Error for Missing {}
 
-pub fn run(names: &[String]) -> Result<()> {
+pub fn run(words: &[String]) -> Result<()> {
+    let (flags, names): (Vec<&String>, Vec<&String>) = words.iter().partition(|word| word.starts_with("--"));
+    if let Some(unknown) = flags.iter().find(|flag| !["--all", "--debug"].contains(&flag.as_str())) {
+        bail!("`{unknown}` is unexpected; there are --all and --debug");
+    }
     if let Some(unknown) = names.iter().find(|name| PARTS.iter().all(|part| part.name != **name)) {
         let known: Vec<&str> = PARTS.iter().map(|part| part.name).collect();
         bail!("no part `{unknown}`; there are {}", known.join(", "));
     }
-    let setup = Setup { setpoint: build()? };
+    let all = flags.iter().any(|flag| *flag == "--all");
+    let of_the_gate = names.is_empty() && !all;
+    let debug = of_the_gate || flags.iter().any(|flag| *flag == "--debug");
+    let setpoint = if debug { build_as_tests()? } else { build()? };
+    let wanted = |part: &&Part| match names.is_empty() {
+        true => all || part.gate,
+        false => names.iter().any(|name| *name == part.name),
+    };
+    play(&setpoint, PARTS.iter().filter(wanted))
+}
+
+/// Makes one run of a part and gives the reason if it does not pass.
+pub fn once(name: &str, setpoint: &Path, folder: &Path) -> Result<std::result::Result<(), String>> {
+    let ended = attempt::process(name, setpoint, folder)?;
+    Ok(ended.map_err(|ended| match ended {
+        attempt::Ended::Missing(reason) | attempt::Ended::Failed(reason) => reason,
+    }))
+}
+
+/// The names of the gate's parts.
+pub fn gate() -> impl Iterator<Item = &'static str> {
+    PARTS.iter().filter(|part| part.gate).map(|part| part.name)
+}
+
+fn play<'a>(setpoint: &Path, parts: impl Iterator<Item = &'a Part>) -> Result<()> {
     let required = std::env::var_os("CI").is_some();
-    let (mut passed, mut skipped, mut failed) = (0, 0, 0);
-    for part in PARTS.iter().filter(|part| names.is_empty() || names.iter().any(|name| name == part.name)) {
-        let began = Instant::now();
-        match (part.run)(&setup) {
-            Ok(()) => {
-                passed += 1;
-                println!("e2e {}: ok ({:.1} s)", part.name, began.elapsed().as_secs_f64());
+    let kept = tempfile::Builder::new().prefix("setpoint-e2e-").disable_cleanup(true).tempdir()?;
+    let (mut passed, mut flaky, mut failed, mut skipped) = (0, Vec::new(), Vec::new(), 0);
+    for Part { name, .. } in parts {
+        let folder = kept.path().join(name);
+        match attempt::part(&folder, &mut |folder| attempt::process(name, setpoint, folder))? {
+            Outcome::Passed => passed += 1,
+            Outcome::Flaky(failure) => flaky.push((name, failure)),
+            Outcome::Failed(failure) => failed.push((name, failure)),
+            Outcome::Missing(reason) if required => {
+                failed.push((name, attempt::Failure { reason, folder }));
             }
-            Err(error) if error.is::<Missing>() && !required => {
+            Outcome::Missing(reason) => {
                 skipped += 1;
-                println!("e2e {}: skipped: {error}", part.name);
-            }
-            Err(error) => {
-                failed += 1;
-                println!("e2e {}: FAILED: {error:#}", part.name);
+                println!("e2e {name}: skipped: {reason}");
             }
         }
     }
-    println!("{passed} passed, {failed} failed, {skipped} skipped");
-    if failed > 0 { bail!("{failed} parts failed") } else { Ok(()) }
+    for (name, failure) in &failed {
+        println!("failed: {name}: {} ({})", failure.reason, failure.folder.display());
+    }
+    for (name, failure) in &flaky {
+        println!("flaky: {name}: {} ({})", failure.reason, failure.folder.display());
+    }
+    println!("{passed} passed, {} flaky, {} failed, {skipped} skipped", flaky.len(), failed.len());
+    if flaky.is_empty() && failed.is_empty() {
+        std::fs::remove_dir_all(kept.path())?;
+    }
+    if failed.is_empty() { Ok(()) } else { bail!("{} parts failed", failed.len()) }
+}
+
+/// Not a command of people: one run of one part. The exit code says whether a need of it is missing.
+pub fn part(words: &[String]) -> Result<u8> {
+    let [name, setpoint] = words else { bail!("usage: e2e-part NAME SETPOINT") };
+    let part = PARTS.iter().find(|part| part.name == name).context("no such part")?;
+    match (part.run)(&Setup { setpoint: PathBuf::from(setpoint) }) {
+        Err(error) if error.is::<Missing>() => {
+            println!("{error}");
+            Ok(attempt::MISSING)
+        }
+        ended => ended.map(|()| 0),
+    }
 }
 
 /// Every suite of controller-runtime that needs a server: minutes, so not for every change.
@@ -141,6 +194,16 @@ pub fn all_suites() -> Result<()> {
 /// Builds our binary in release mode, as users run it.
 pub fn build() -> Result<PathBuf> {
     run::check(run::cargo().args(["build", "--release", "--quiet", "--package", "setpoint-cli"]))?;
-    let program = run::target_folder().join("release/setpoint");
+    program("release/setpoint")
+}
+
+/// Our binary as `cargo test --workspace` builds it, so that after the tests nothing is built.
+pub fn build_as_tests() -> Result<PathBuf> {
+    operator::build()?;
+    program("debug/setpoint")
+}
+
+fn program(name: &str) -> Result<PathBuf> {
+    let program = run::target_folder().join(name);
     program.canonicalize().with_context(|| format!("{} was not built", program.display()))
 }

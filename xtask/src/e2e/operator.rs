@@ -52,12 +52,14 @@ pub const MARKDOWNVIEW: Example = Example {
 
 pub const ALL: [Example; 3] = [FOO, MYRESOURCE, MARKDOWNVIEW];
 
-/// Builds the examples as `cargo run -p NAME` does and gives the folder of their programs.
+/// Builds the examples and our binary as `cargo test --workspace` builds them, so that nothing is built twice. Gives the
+/// folder of the programs.
 pub fn build() -> Result<PathBuf> {
     let mut command = run::cargo();
-    command.args(["build", "--quiet"]);
+    // With an example among them, cargo chooses the features as it does for tests.
+    command.args(["build", "--quiet", "--workspace", "--example", "leader", "--bin", "setpoint"]);
     for example in ALL {
-        command.args(["--package", example.program]);
+        command.args(["--bin", example.program]);
     }
     run::check(&mut command)?;
     Ok(run::target_folder().join("debug"))

@@ -50,7 +50,7 @@ impl Drop for Real {
 
 impl Real {
     fn start(setup: &Setup) -> Result<Real> {
-        let folder = tempfile::tempdir()?;
+        let folder = super::folder::new()?;
         let options = Options { controller_manager: Some(vec!["*".into()]), ..Options::default() };
         let plane = setup.control_plane(folder.path(), &options)?;
         let log = std::fs::File::create(folder.path().join("nodes.log"))?;
@@ -134,7 +134,7 @@ fn start(kubectl: &Kubectl, admin: &Path, programs: &Path, example: &Example) ->
 /// With the admission plugin on, a server refuses an owner reference that blocks deletion unless the user may write
 /// the owner's finalizers. With that right the child is created. Without it the server refuses.
 fn finalizers_are_needed(setup: &Setup, program: &Path, programs: &Path) -> Result<()> {
-    let folder = tempfile::tempdir()?;
+    let folder = super::folder::new()?;
     let flag = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement";
     let options = Options { apiserver_flags: vec![flag.into()], ..Options::default() };
     let plane = setup.control_plane(folder.path(), &options)?;

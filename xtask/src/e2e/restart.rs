@@ -12,7 +12,7 @@ const KILLS: usize = 5;
 
 pub fn run(setup: &Setup) -> Result<()> {
     let program = setup.peer("kubectl")?;
-    let mut folder = tempfile::tempdir()?;
+    let mut folder = super::folder::new()?;
     let mut written: BTreeSet<String> = BTreeSet::new();
     for round in 0..KILLS {
         let cluster =

@@ -19,7 +19,7 @@ pub fn run(setup: &Setup) -> Result<()> {
     let ours = Cluster::start(&setup.setpoint, &["--no-controllers"])?;
     play(&tests, &ours.folder.path().join("k.yaml")).context("on setpoint")?;
     drop(ours);
-    let folder = tempfile::tempdir()?;
+    let folder = super::folder::new()?;
     let real = setup.control_plane(folder.path(), &setpoint_peers::Options::default())?;
     play(&tests, &real.kubeconfig()).context("on kube-apiserver")
 }
@@ -27,7 +27,7 @@ pub fn run(setup: &Setup) -> Result<()> {
 /// The same on the oldest kube-apiserver that the runtime promises to work with.
 pub fn oldest() -> Result<()> {
     let tests = build()?;
-    let folder = tempfile::tempdir()?;
+    let folder = super::folder::new()?;
     let options = setpoint_peers::Options { oldest: true, ..setpoint_peers::Options::default() };
     let real = setpoint_peers::ControlPlane::start(folder.path(), &options)?;
     play(&tests, &real.kubeconfig()).context("on kube-apiserver 1.32")

@@ -12,7 +12,7 @@ pub fn run(setup: &Setup) -> Result<()> {
     if run::found("go").is_none() {
         return Err(Missing("go is not on the search path".into()).into());
     }
-    let folder = tempfile::tempdir()?;
+    let folder = super::folder::new()?;
     let program = folder.path().join("client-go-typed");
     let mut build = Command::new("go");
     build.current_dir(run::root().join("peers/client-go-typed")).env("CGO_ENABLED", "0");

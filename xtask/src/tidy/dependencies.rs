@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::run;
 
-/// What a crate must not pull in by any way outside its tests: an operator's author compiles all of it.
+/// Crates that a crate must not pull in by any way outside its tests: an operator's author compiles all of it.
 const MUST_NOT_PULL_IN: &[(&str, &[&str])] = &[(
     "setpoint",
     &[

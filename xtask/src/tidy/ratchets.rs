@@ -12,7 +12,7 @@ const FILE: &str = "xtask/ratchets.txt";
 /// A rule, and the folder or crate that it is counted in.
 type Place = (String, String);
 
-/// What was counted, with where each stands.
+/// The counts, with the place of each thing counted.
 #[derive(Debug, Default)]
 pub struct Ratchets {
     counted: BTreeMap<Place, Vec<String>>,

@@ -1,6 +1,6 @@
 //! What kube-apiserver fills in when it decodes an object.
 //!
-//! The knowledge is tables of [`Rule`]s, one table a type, which refer to each other as the types do. A few
+//! The knowledge is tables of `Rule`s, one table a type, which refer to each other as the types do. A few
 //! rules that look at several fields at once are functions.
 
 mod admission;

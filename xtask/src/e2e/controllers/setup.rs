@@ -102,7 +102,7 @@ impl World {
     ) -> Result<World> {
         let count = nodes.to_string();
         let flags = ["--nodes", count.as_str()];
-        let folder = tempfile::tempdir()?;
+        let folder = crate::e2e::folder::new()?;
         let server = match (parts.real_server, parts.real_controllers) {
             (true, _) => Server::Real(setup.control_plane(folder.path(), &Options::default())?),
             (false, false) => Server::Ours(Cluster::start(&setup.setpoint, &flags)?),

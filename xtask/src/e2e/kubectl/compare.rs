@@ -54,7 +54,7 @@ fn compare(setup: &Setup, name: &str) -> Result<()> {
 
 /// The steps whose outcome is another one on ours, by their number.
 fn differing(setup: &Setup, program: &Path, script: &[Step]) -> Result<BTreeMap<usize, String>> {
-    let folder = tempfile::tempdir()?;
+    let folder = crate::e2e::folder::new()?;
     let real = setup.control_plane(folder.path(), &Options::default())?;
     let ours = Cluster::start(&setup.setpoint, &["--no-controllers"])?;
     let run = |kubeconfig: PathBuf| move || Runner::new(program, kubeconfig)?.run(script);
@@ -115,7 +115,7 @@ struct Runner<'p> {
 
 impl<'p> Runner<'p> {
     fn new(program: &'p Path, kubeconfig: PathBuf) -> Result<Self> {
-        Ok(Runner { program, kubeconfig, folder: tempfile::tempdir()? })
+        Ok(Runner { program, kubeconfig, folder: crate::e2e::folder::new()? })
     }
 
     fn run(&self, script: &[Step]) -> Result<Vec<Outcome>> {

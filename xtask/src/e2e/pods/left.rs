@@ -26,7 +26,7 @@ pub fn of_memory(setup: &Setup, cluster: Cluster) -> Result<()> {
 
 /// One with a data folder keeps them there; its next start begins afresh, and its end in order leaves none.
 pub fn of_folder(setup: &Setup, kubectl: &Path) -> Result<()> {
-    let folder = tempfile::tempdir()?;
+    let folder = crate::e2e::folder::new()?;
     super::write_images(folder.path(), &setup.setpoint)?;
     let flags = ["--images", "images.toml", "--data-dir", "data"];
     let cluster = Cluster::start_in(&setup.setpoint, folder, &flags)?;

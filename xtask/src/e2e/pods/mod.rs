@@ -46,7 +46,7 @@ const BIG: usize = 4 << 20;
 
 pub fn run(setup: &Setup) -> Result<()> {
     let kubectls = [setup.peer("kubectl")?, setup.peer("kubectl-1.32")?];
-    let folder = tempfile::tempdir()?;
+    let folder = crate::e2e::folder::new()?;
     write_images(folder.path(), &setup.setpoint)?;
     let cluster = Cluster::start_in(&setup.setpoint, folder, &["--images", "images.toml"])?;
     let kubectl = cluster.kubectl(&kubectls[0]);

@@ -22,7 +22,7 @@ pub fn run(setup: &Setup, kubectl: &Path) -> Result<()> {
     for (name, script, root) in
         [("user namespace", USER_NAMESPACE, "-"), ("no namespace", NO_NAMESPACE, "set")]
     {
-        let folder = tempfile::tempdir()?;
+        let folder = crate::e2e::folder::new()?;
         let wrapper = wrapper(folder.path(), script, &setup.setpoint)?;
         let probe = if root == "-" { &["unshare", "-Um", "true"][..] } else { &["true"] };
         if !allowed(script, probe)? {

@@ -1,4 +1,4 @@
-//! What one source file declares and which paths it names.
+//! The declarations of one source file, and the paths that it names.
 
 use super::tokens::{Token, tokens};
 

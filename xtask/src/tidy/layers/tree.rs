@@ -80,7 +80,7 @@ impl Tree {
         })
     }
 
-    /// Where a module stands from the top, level by level; `None` if there is none of that path.
+    /// The place of a module from the top, level by level; `None` if there is none of that path.
     pub fn place(&self, path: &[String]) -> Option<Vec<usize>> {
         (0..path.len())
             .map(|depth| {
