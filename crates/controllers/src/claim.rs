@@ -18,13 +18,13 @@ pub struct Claimant<'a> {
 /// The action for one child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claim {
-    /// Not ours.
+    /// The child is not the owner's.
     Ignore,
-    /// Ours already.
+    /// The child is the owner's already.
     Keep,
     /// An orphan that matches: add our controller reference.
     Adopt,
-    /// Ours, but it no longer matches: remove our reference.
+    /// The child no longer matches: remove the owner's reference.
     Release,
 }
 

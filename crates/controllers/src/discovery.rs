@@ -104,7 +104,7 @@ struct LegacyResource {
     verbs: Vec<String>,
 }
 
-/// Asks the server for all its kinds, each once, in the first version that has it.
+/// Returns all kinds of the server, each in the first version that has it.
 ///
 /// # Errors
 /// When the server does not answer at all.

@@ -154,7 +154,7 @@ pub async fn create(
     }
 }
 
-/// Makes a revision the newest again.
+/// Gives a revision the highest number again.
 pub async fn renumber(
     client: &Client,
     revision: &ControllerRevision,

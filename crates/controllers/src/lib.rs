@@ -76,5 +76,5 @@ pub use register::{NAMES, Options, UnknownName, parse_names, register};
 pub use token::TokenSigner;
 pub use volume::PROVISIONER;
 
-/// Under whose name the controllers own fields: tools know it from every cluster.
+/// The field manager of the controllers. Tools know this name from every cluster.
 const FIELD_OWNER: &str = "kube-controller-manager";

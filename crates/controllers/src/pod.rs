@@ -47,7 +47,8 @@ pub fn condition<'a>(pod: &'a Pod, type_: &str) -> Option<&'a PodCondition> {
     pod.status.as_ref()?.conditions.as_ref()?.iter().find(|condition| condition.type_ == type_)
 }
 
-/// The condition that says why a pod is deleted from outside; none if the pod has it just so.
+/// Returns the condition that says why another component deletes the pod, or `None` if the pod has this condition
+/// already.
 pub fn disruption_target(pod: &Pod, reason: &str, message: &str, now: Timestamp) -> Option<PodCondition> {
     let said = condition(pod, DISRUPTION_TARGET);
     let since = said.filter(|said| said.status == "True").and_then(|said| said.last_transition_time.clone());
@@ -63,7 +64,7 @@ pub fn disruption_target(pod: &Pod, reason: &str, message: &str, now: Timestamp)
     (said != Some(&wanted)).then_some(wanted)
 }
 
-/// Says that a pod is about to be deleted, and by whom.
+/// Condition: the pod is about to be deleted, and for which reason.
 pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
 
 /// Whether the pod's Ready condition is true.
@@ -71,7 +72,7 @@ pub fn is_ready(pod: &Pod) -> bool {
     condition(pod, "Ready").is_some_and(|condition| condition.status == "True")
 }
 
-/// Since when the pod has been ready, if it is.
+/// Returns the time since which the pod has been ready, if it is.
 pub fn ready_since(pod: &Pod) -> Option<Timestamp> {
     condition(pod, "Ready")
         .filter(|condition| condition.status == "True")

@@ -82,7 +82,7 @@ pub fn parse_names(text: &str, also: &[&str]) -> Result<BTreeSet<String>, Unknow
 
 type Register = fn(&Manager) -> Result<(), SetupError>;
 
-/// Adds the controllers to the manager; they run with it.
+/// Adds the controllers to the manager, which runs them.
 ///
 /// # Errors
 /// When the manager has stopped, or has controllers of the same names already.

@@ -10,7 +10,7 @@ use setpoint::Key;
 
 use crate::pod::condition;
 
-/// Says on endpoints since when the cluster has been as they show it.
+/// Annotation on endpoints: the time of the change that they show.
 pub const LAST_CHANGE: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 
 /// Remembers, for every Service, the times that were seen last.
@@ -52,7 +52,7 @@ fn time_of(pod: &Pod) -> Option<(String, Timestamp)> {
     Some((pod.metadata.name.clone()?, since))
 }
 
-/// Says it on an object, or takes an outdated word away.
+/// Sets the annotation, or removes an outdated one.
 pub fn annotate(annotations: &mut Option<BTreeMap<String, String>>, trigger: Option<Timestamp>) {
     match (trigger, annotations) {
         (Some(time), annotations) => {

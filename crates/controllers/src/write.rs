@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::json;
 use setpoint::{Client, ClientError, Context, DeleteOptions, Error, Key, Kind, NotFoundExt, Patch};
 
-/// Deletes this very pod, and tells its owner.
+/// Deletes this very pod, by uid, and writes an event on its owner.
 pub async fn delete_pod<K: Kind>(ctx: &Context, owner: &K, pod: &Pod) -> Result<(), ClientError> {
     let name = pod.metadata.name.as_deref().unwrap_or_default();
     let options = DeleteOptions::default().uid(pod.metadata.uid.clone().unwrap_or_default());

@@ -9,12 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
-/// The most nodes whose ranges fit.
+/// Maximum number of nodes whose ranges fit.
 pub const NODES: u32 = 12 * 256;
-/// Pods per node: the addresses of a /24 but for the network's, the gateway's and the broadcast's.
+/// Pods per node: a /24 without the addresses of the network, the gateway and the broadcast.
 pub const PODS: u32 = 253;
 
-/// The pod range of node number `node`: `10.244.node.0/24`, and on from there.
+/// Returns the pod range of a node: `10.244.node.0/24`, and the following ranges for higher numbers.
 pub fn pod_cidr(node: u32) -> String {
     format!("{}/24", network(node))
 }
@@ -24,7 +24,7 @@ fn network(node: u32) -> Ipv4Addr {
     Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 244, 0, 0)) + (node << 8))
 }
 
-/// The addresses of one node that are taken.
+/// The taken addresses of one node.
 #[derive(Clone, Debug)]
 pub struct PodAddresses {
     node: u32,
@@ -38,8 +38,8 @@ impl PodAddresses {
         PodAddresses { node, taken: BTreeSet::new(), next: 2 }
     }
 
-    /// The next free address, going round so that one just freed is not given again at once; none when all are
-    /// taken.
+    /// Returns the next free address, or `None` when all are taken. It goes round, so that a freed address is not
+    /// reused at once.
     pub fn take(&mut self) -> Option<Ipv4Addr> {
         for step in 0..PODS {
             let host = 2 + (self.next - 2 + step) % PODS;
@@ -58,16 +58,16 @@ impl PodAddresses {
         (2..2 + PODS).contains(&offset) && self.taken.insert(offset)
     }
 
-    /// Gives an address back.
+    /// Frees an address.
     pub fn free(&mut self, address: Ipv4Addr) {
         self.taken.remove(&u32::from(address).wrapping_sub(u32::from(network(self.node))));
     }
 }
 
-/// The loopback address where the process of a pod listens. `cluster` keeps two clusters of one host apart.
+/// Returns the loopback address of a pod's processes. `cluster` separates two clusters of one host.
 pub fn loopback(pod: Ipv4Addr, cluster: u8) -> Ipv4Addr {
     let [_, second, third, fourth] = pod.octets();
-    // The second octet says which of twelve ranges the node is in; the cluster's number takes the rest of it.
+    // The second octet holds one of twelve ranges for the node, and the cluster's number in the rest.
     Ipv4Addr::new(127, 1 + (second.wrapping_sub(244) & 0x0f) + (cluster % 15) * 16, third, fourth)
 }
 
@@ -91,18 +91,18 @@ impl Default for Listen {
 /// The real addresses of one pod's ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodPorts {
-    /// Nowhere: the pod is simulated.
+    /// No addresses: the pod is simulated.
     None,
-    /// At this address, each under its own number.
+    /// The declared ports at this address.
     Own(Ipv4Addr),
-    /// On 127.0.0.1, declared number to real one.
+    /// Ports of 127.0.0.1, by declared port.
     Mapped(BTreeMap<u16, u16>),
 }
 
 impl PodPorts {
-    /// A free port of 127.0.0.1 for each of those declared.
+    /// Picks a free port of 127.0.0.1 for each declared port.
     pub fn free(declared: impl IntoIterator<Item = u16>) -> io::Result<PodPorts> {
-        // All are held until the last is found, or the same one could be found twice.
+        // All sockets are held until the last port is picked: otherwise the same port could be picked twice.
         let mut held = Vec::new();
         let mut ports = BTreeMap::new();
         for port in declared {
@@ -143,7 +143,7 @@ impl PodPorts {
 
 /// Names the address on which a program in a pod listens.
 pub const HOST_VARIABLE: &str = "SETPOINT_HOST";
-/// Before a declared port's number, names the port that it really is.
+/// Prefix of a variable, before a declared port's number. Its value is the real port.
 pub const PORT_VARIABLE: &str = "SETPOINT_PORT_";
 
 #[cfg(test)]

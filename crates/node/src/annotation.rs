@@ -10,7 +10,7 @@ pub const START_DELAY: &str = "setpoint.dev/start-delay";
 pub const READY_DELAY: &str = "setpoint.dev/ready-delay";
 /// Annotation: the time for which a container runs before it exits.
 pub const RUN_FOR: &str = "setpoint.dev/run-for";
-/// The exit code with which it does.
+/// Annotation: the exit code of a container that exits.
 pub const EXIT_CODE: &str = "setpoint.dev/exit-code";
 /// Annotation: the time that a container takes to stop, at most the grace period.
 pub const STOP_DELAY: &str = "setpoint.dev/stop-delay";

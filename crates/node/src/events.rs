@@ -4,36 +4,36 @@ use k8s_openapi::api::core::v1::{ContainerStatus, ObjectReference, Pod, PodStatu
 use setpoint::recorder::{EventApi, reference};
 use setpoint::{EventType, Manager, Recorder};
 
-/// The recorder of a kubelet; each event names the pod's node beside it.
+/// Returns a recorder like a kubelet's: each event has the pod's node as its host.
 pub(crate) fn recorder(manager: &Manager) -> Recorder {
     manager.recorder("kubelet").with_api(EventApi::CoreV1)
 }
 
-/// Speaks of one pod.
-pub(crate) struct Voice<'a> {
+/// Writes events about one pod.
+pub(crate) struct PodEvents<'a> {
     recorder: Recorder,
     pod: &'a Pod,
 }
 
-impl<'a> Voice<'a> {
-    /// From the pod's node.
+impl<'a> PodEvents<'a> {
+    /// Writes as the pod's node.
     pub(crate) fn of(recorder: &Recorder, pod: &'a Pod) -> Self {
         let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default();
-        Voice { recorder: recorder.with_host(node), pod }
+        PodEvents { recorder: recorder.with_host(node), pod }
     }
 
-    /// A warning about the whole pod.
+    /// Writes a warning about the whole pod.
     pub(crate) fn warning(&self, reason: &str, message: impl Into<String>) {
         self.recorder.warning(self.pod, reason, message);
     }
 
-    /// About one container.
+    /// Writes an event about one container.
     pub(crate) fn container(&self, kind: EventType, name: &str, reason: &str, message: String) {
         let regarding = container_reference(self.pod, name);
         self.recorder.publish(kind, regarding, None, reason, reason, message);
     }
 
-    /// The image is there, the container is made and runs.
+    /// Writes the events of a normal start: image pulled, container created and started.
     pub(crate) fn started(&self, name: &str, image: &str) {
         let present =
             format!("Container image {image:?} already present on machine and can be accessed by the pod");
@@ -42,7 +42,7 @@ impl<'a> Voice<'a> {
         self.container(EventType::Normal, name, "Started", "Container started".to_owned());
     }
 
-    /// The containers that wait for their next start.
+    /// Writes an event for each container in back-off.
     pub(crate) fn back_off(&self) {
         let Some(status) = &self.pod.status else { return };
         for container in backing_off(status) {
@@ -56,14 +56,14 @@ impl<'a> Voice<'a> {
         }
     }
 
-    /// The containers that a kubelet ends because the image that they should run is another.
+    /// Writes the event for a container that ends because its image was changed.
     pub(crate) fn redefined(&self, name: &str) {
         let message = format!("Container {name} definition changed, will be restarted");
         self.container(EventType::Normal, name, "Killing", message);
     }
 }
 
-/// The containers of a pod that wait for their next start.
+/// Returns the containers of a pod that are in back-off.
 pub(crate) fn backing_off(status: &PodStatus) -> impl Iterator<Item = &ContainerStatus> {
     let all = status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
     all.filter(|container| {

@@ -22,13 +22,13 @@ impl Dial for PodPorts {
 
     async fn dial(&self, port: u16) -> io::Result<TcpStream> {
         let stream = TcpStream::connect(self.place(port)?).await?;
-        // Interactive traffic passes here; its small pieces should not wait for one another.
+        // Interactive traffic passes here, so small pieces should be sent at once.
         let _ = stream.set_nodelay(true);
         Ok(stream)
     }
 }
 
-/// The pods of one node. Clones are the same.
+/// The pods of one node. Clones share them.
 #[derive(Clone)]
 pub struct NodePods {
     pub(crate) pods: Pods,
@@ -85,7 +85,7 @@ impl Host for NodePods {
         if let Some(processes) =
             self.pods.processes().filter(|_| is_process(&pod, &self.pods.options().images))
         {
-            // Between two runs, the last one is the previous and the newest.
+            // Between two runs, the last run is both the previous and the newest one.
             let waiting = status.as_ref().is_some_and(|status| is_waiting(status).is_some());
             return match processes.log(&key, &name.container, previous && !waiting) {
                 Some(log) => Ok(LogSource::File(log)),
@@ -159,7 +159,7 @@ fn not_started(name: &ContainerName, status: Option<&ContainerStatus>) -> HostEr
     HostError::NotYet(format!("container {container:?} in pod {pod:?} is waiting to start: {reason}"))
 }
 
-/// A simulated container has no output; its log tells its life.
+/// A simulated container has no output. Its log describes its life.
 fn lifecycle(status: &ContainerStatus, previous: bool) -> Vec<u8> {
     let state = if previous { status.last_state.as_ref() } else { status.state.as_ref() };
     let mut lines = String::new();

@@ -20,12 +20,12 @@ pub fn name(index: u32) -> String {
     format!("setpoint-{index}")
 }
 
-/// The number of the node of that name.
+/// Returns the number of the node with that name.
 pub fn index(name: &str) -> Option<u32> {
     name.strip_prefix("setpoint-")?.parse().ok()
 }
 
-/// The Node as it is registered.
+/// The Node object for the registration.
 pub fn node(index: u32) -> Value {
     let name = name(index);
     json!({
@@ -46,8 +46,8 @@ pub fn node(index: u32) -> Value {
     })
 }
 
-/// The status of a healthy node, as it reports it now; `port` is where it serves the kubelet's paths, if it does, and
-/// `before` what its Node says now.
+/// Returns the status that a healthy node reports now. `port` is the port of the kubelet's paths, if the node serves
+/// them. `before` is the Node's present status.
 pub fn status(
     index: u32,
     options: &NodeOptions,
@@ -97,7 +97,7 @@ pub fn status(
     })
 }
 
-/// Whether a Node says that it is ready.
+/// Whether a Node's Ready condition is true.
 pub fn is_ready(node: &Node) -> bool {
     said(node, "Ready").is_some_and(|ready| ready.status == "True")
 }
@@ -115,7 +115,7 @@ fn architecture() -> &'static str {
     }
 }
 
-/// The node's lease, renewed at `now`.
+/// Returns the node's lease, renewed at `now`.
 pub fn lease(index: u32, owner_uid: &str, now: Timestamp) -> Value {
     let name = name(index);
     json!({

@@ -15,23 +15,23 @@ use crate::process::image::ImageTable;
 pub struct NodeOptions {
     /// Number of nodes. They are named `setpoint-0`, `setpoint-1`, …
     pub count: u32,
-    /// The number of the first, where other processes have nodes in the same cluster.
+    /// The number of the first node, if other processes have nodes in the same cluster.
     pub first: u32,
-    /// The address that the nodes give as theirs; only where the kubelet's paths are served does anybody dial it.
+    /// The address that the nodes report. It is dialled only if the kubelet's paths are served.
     pub address: IpAddr,
     /// Behaviour of simulated pods without annotations.
     pub script: Script,
     /// Images that run as processes of this host. Everything else is simulated.
     pub images: ImageTable,
-    /// The program with the hidden helper subcommands; without it no process container starts.
+    /// The program with the hidden helper subcommands. Without it no process container starts.
     pub helper: Option<PathBuf>,
     /// Folder for the volumes and logs of process containers. Give each process its own.
     pub folder: Option<PathBuf>,
-    /// Tells clusters of one host apart in their loopback addresses.
+    /// Separates the loopback addresses of two clusters on one host.
     pub cluster: u8,
     /// The way in which process pods get their own ports.
     pub listen: Listen,
-    /// Environment of every process container: how it finds the API server.
+    /// Environment of every process container, with which it finds the API server.
     pub environment: Vec<(String, String)>,
     /// Interval of each node's lease renewals.
     pub heartbeat: Duration,
@@ -45,7 +45,7 @@ impl NodeOptions {
         self.first..self.first.saturating_add(self.count)
     }
 
-    /// The number of the node of that name, where it is one of these.
+    /// Returns the number of the node with that name, if it is one of these.
     pub fn index(&self, name: &str) -> Option<u32> {
         node::index(name).filter(|index| self.indices().contains(index))
     }

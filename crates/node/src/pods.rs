@@ -1,4 +1,4 @@
-//! The pods of this process's nodes: each reconcile brings one pod's status to where it should be by now.
+//! The pods of this process's nodes. Each reconcile updates one pod's status to the present time.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -12,17 +12,17 @@ use setpoint::{Action, Clock, Context, DeleteOptions, Error, Key, Reconciler, Re
 
 use crate::address::{PodAddresses, PodPorts};
 use crate::annotation::Script;
-use crate::events::{Voice, backing_off};
+use crate::events::{PodEvents, backing_off};
 use crate::host::NodePods;
 use crate::kubelet::service::Service;
 use crate::node;
 use crate::options::NodeOptions;
 use crate::process::pods::ProcessPods;
-use crate::process::reconcile::{Look, is_process};
+use crate::process::reconcile::{PodReconcile, is_process};
 use crate::simulated::{self, Plan};
 use crate::status::Addresses;
 
-/// The pods of this process's nodes. Clones are the same.
+/// The pods of this process's nodes. Clones share them.
 #[derive(Clone)]
 pub struct Pods(Arc<Inner>);
 
@@ -31,11 +31,11 @@ struct Inner {
     clock: Clock,
     addresses: Mutex<AddressBook>,
     processes: Option<ProcessPods>,
-    /// The names of simulated pods' containers and how they stand, for `kubectl logs`.
+    /// Names and states of simulated pods' containers, for `kubectl logs`.
     seen: SharedInformer,
 }
 
-/// Which pod has which address.
+/// The addresses of the pods.
 #[derive(Default)]
 struct AddressBook {
     nodes: BTreeMap<u32, PodAddresses>,
@@ -49,7 +49,7 @@ struct Given {
 }
 
 impl AddressBook {
-    /// The address of a pod: the one that it has, the one that its status says, or a free one.
+    /// Returns the address of a pod: its present one, the one in its status, or a free one.
     fn of(&mut self, key: &Key, uid: &str, node: u32, stored: Option<Ipv4Addr>) -> Option<Ipv4Addr> {
         if let Some(given) = self.pods.get(key) {
             if given.uid == uid {
@@ -86,7 +86,7 @@ impl Pods {
         &self.0.options
     }
 
-    /// The kubelet's HTTP service of the node of that name, if it is one of this process; its sessions end with it.
+    /// Returns the kubelet's HTTP service of a node, if the node is one of this process. Its sessions end with it.
     pub fn kubelet(&self, node: &str) -> Option<Service<NodePods>> {
         let index = self.0.options.index(node)?;
         Some(Service::new(NodePods { pods: self.clone(), node: index }, self.0.clock.clone()))
@@ -101,17 +101,17 @@ impl Pods {
         self.0.processes.as_ref()
     }
 
-    /// A pod of any of the nodes, as the cache has it.
+    /// Returns a pod of any of the nodes from the cache.
     pub(crate) fn pod(&self, key: &Key) -> Option<Arc<Pod>> {
         self.0.seen.lister::<Pod>().get_key(key.as_str()).ok()?
     }
 
-    /// The number of the node that a pod is bound to, where it is one of these.
+    /// Returns the number of the node that a pod is bound to, if it is one of these.
     pub(crate) fn node_of(&self, pod: &Pod) -> Option<u32> {
         self.0.options.index(pod.spec.as_ref()?.node_name.as_deref()?)
     }
 
-    /// The pods of one node, as the cache has them.
+    /// Returns the pods of one node from the cache.
     pub(crate) fn of_node(&self, node: u32) -> Vec<Arc<Pod>> {
         let all = self.0.seen.lister::<Pod>().list().unwrap_or_default();
         all.into_iter().filter(|pod| self.node_of(pod) == Some(node)).collect()
@@ -148,9 +148,9 @@ impl Pods {
                 let changed = Pod { status: Some(status), ..pod.clone() };
                 ctx.client().update_status(&changed).await?;
             }
-            // At each look that finds it so, as a kubelet tells it at each of its own.
+            // Written at each reconcile that finds the back-off, as a kubelet writes it at each sync.
             None if pod.status.iter().any(|status| backing_off(status).next().is_some()) => {
-                Voice::of(ctx.recorder(), pod).back_off();
+                PodEvents::of(ctx.recorder(), pod).back_off();
                 again_at = again_at.map(|at| at.min(now + BACK_OFF_LOOK));
             }
             None => {}
@@ -185,7 +185,7 @@ impl Reconciler for Pods {
         let script = match Script::read(pod.annotations(), self.0.options.script) {
             Ok(script) => script,
             Err(error) => {
-                Voice::of(ctx.recorder(), &pod).warning("Failed", error.to_string());
+                PodEvents::of(ctx.recorder(), &pod).warning("Failed", error.to_string());
                 self.0.options.script
             }
         };
@@ -193,16 +193,16 @@ impl Reconciler for Pods {
             return Err(Error::msg(format!("node {} has no address left", node::name(node))));
         };
         let plan = match &self.0.processes {
-            // One that had a program keeps its place when its image becomes another: that program must end.
+            // A pod that had a program stays a process pod when its image changes: that program must end.
             Some(processes) if is_process(&pod, &self.0.options.images) || processes.knows(request.key()) => {
                 let options = &self.0.options;
-                let look = Look { pods: processes, options, addresses: &addresses, script, now };
-                look.take(ctx, request.key(), &pod).await?
+                let reconcile = PodReconcile { pods: processes, options, addresses: &addresses, script, now };
+                reconcile.run(ctx, request.key(), &pod).await?
             }
             _ => {
                 let plan = simulated::plan(&pod, &script, &addresses, now);
                 for name in &plan.redefined {
-                    Voice::of(ctx.recorder(), &pod).redefined(name);
+                    PodEvents::of(ctx.recorder(), &pod).redefined(name);
                 }
                 plan
             }

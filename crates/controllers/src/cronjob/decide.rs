@@ -32,13 +32,13 @@ pub struct Decision {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing is due.
+    /// No time is due.
     Wait,
-    /// This was due, and its deadline is over.
+    /// This time was due, and its deadline has passed.
     TooLate(Timestamp),
     /// Something is due and must not run beside what still runs.
     Forbidden,
-    /// This is due; what still runs goes first, if the policy is to replace.
+    /// This time is due. Active Jobs are deleted first if the policy is to replace them.
     Start { at: Timestamp, replace: bool },
 }
 
@@ -88,7 +88,7 @@ pub fn decide(
     }))
 }
 
-/// Since when times may have been missed.
+/// Returns the time since which schedule times may have been missed.
 fn last(cron: &CronJob, status: &CronJobStatus) -> Timestamp {
     let created = cron.metadata.creation_timestamp.as_ref();
     status.last_schedule_time.as_ref().or(created).map_or(Timestamp::UNIX_EPOCH, |time| time.0)

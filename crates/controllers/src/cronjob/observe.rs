@@ -7,30 +7,30 @@ use crate::job::finished;
 
 /// Something to tell.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub struct Notice {
     pub warning: bool,
     pub reason: &'static str,
     pub message: String,
 }
 
-/// Takes Jobs that ended off the list and remembers the last success. Whether the status changed, and what to tell.
-pub fn observe(status: &mut CronJobStatus, jobs: &[&Job]) -> (bool, Vec<Told>) {
+/// Removes ended Jobs from the list and records the last success. Returns whether the status changed, and the events.
+pub fn observe(status: &mut CronJobStatus, jobs: &[&Job]) -> (bool, Vec<Notice>) {
     let mut changed = false;
-    let mut told = Vec::new();
+    let mut notices = Vec::new();
     for job in jobs {
         let uid = job.metadata.uid.as_deref().unwrap_or_default();
         let name = job.metadata.name.as_deref().unwrap_or_default();
         let Some(end) = finished(job) else {
             if !is_active(status, uid) {
                 let message = format!("Saw a job that the controller did not create or forgot: {name}");
-                told.push(Told { warning: true, reason: "UnexpectedJob", message });
+                notices.push(Notice { warning: true, reason: "UnexpectedJob", message });
             }
             continue;
         };
         if forget(status, uid) {
             changed = true;
             let message = format!("Saw completed job: {name}, condition: {}", end.type_);
-            told.push(Told { warning: false, reason: "SawCompletedJob", message });
+            notices.push(Notice { warning: false, reason: "SawCompletedJob", message });
         }
         let completed = job.status.as_ref().and_then(|status| status.completion_time.clone());
         let later = completed.filter(|time| {
@@ -41,7 +41,7 @@ pub fn observe(status: &mut CronJobStatus, jobs: &[&Job]) -> (bool, Vec<Told>) {
             changed = true;
         }
     }
-    (changed, told)
+    (changed, notices)
 }
 
 /// Whether the Job is in the list of active Jobs.

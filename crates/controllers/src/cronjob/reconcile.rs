@@ -70,7 +70,7 @@ impl CronJobController {
     }
 }
 
-/// One look at a CronJob: the status is changed on the way and written once.
+/// One reconcile of a CronJob. The status is changed on the way and written once.
 struct Sync<'a> {
     ctx: &'a Context,
     cron: &'a CronJob,
@@ -86,12 +86,12 @@ impl Sync<'_> {
             // A Job that cannot be deleted is reported, and tried again at the next reconcile.
             let _ = self.delete(job).await;
         }
-        let (changed, told) = observe(&mut self.status, &jobs);
+        let (changed, notices) = observe(&mut self.status, &jobs);
         self.changed |= changed;
-        for told in told {
-            match told.warning {
-                true => self.warn(told.reason, told.message),
-                false => self.tell(told.reason, told.message),
+        for notice in notices {
+            match notice.warning {
+                true => self.warn(notice.reason, notice.message),
+                false => self.record(notice.reason, notice.message),
             }
         }
         self.forget_missing(&jobs).await?;
@@ -163,7 +163,7 @@ impl Sync<'_> {
             Step::Forbidden => {
                 let message =
                     "Not starting job because prior execution is running and concurrency policy is Forbid";
-                self.tell("JobAlreadyActive", message.to_owned());
+                self.record("JobAlreadyActive", message.to_owned());
             }
             Step::Start { at, replace } => {
                 if replace {
@@ -184,7 +184,7 @@ impl Sync<'_> {
         let wanted = job(self.cron, at, zone);
         let started = match client.create(&wanted).await {
             Ok(job) => {
-                self.tell("SuccessfulCreate", format!("Created job {}", name_of(&job)));
+                self.record("SuccessfulCreate", format!("Created job {}", name_of(&job)));
                 job
             }
             // The namespace is being deleted, so nothing can be created in it.
@@ -234,7 +234,7 @@ impl Sync<'_> {
             return Err(error);
         }
         self.changed |= forget(&mut self.status, uid);
-        self.tell("SuccessfulDelete", format!("Deleted job {}", name_of(job)));
+        self.record("SuccessfulDelete", format!("Deleted job {}", name_of(job)));
         Ok(())
     }
 
@@ -247,14 +247,14 @@ impl Sync<'_> {
             let name = active.name.as_deref().unwrap_or_default();
             let key = Key::new(active.namespace.as_deref(), name);
             if self.ctx.client().live().get::<Job>(key).await?.is_none() {
-                self.tell("MissingJob", format!("Active job went missing: {name}"));
+                self.record("MissingJob", format!("Active job went missing: {name}"));
                 self.changed |= forget(&mut self.status, active.uid.as_deref().unwrap_or_default());
             }
         }
         Ok(())
     }
 
-    fn tell(&self, reason: &str, message: String) {
+    fn record(&self, reason: &str, message: String) {
         self.ctx.recorder().normal(self.cron, reason, message);
     }
 

@@ -126,14 +126,14 @@ fn what_ended_is_no_longer_active_and_its_success_is_remembered() {
         |name: &str| serde_json::from_value(json!({ "metadata": { "name": name, "uid": name } })).unwrap();
     let (done, listed, stranger): (Job, Job, Job) =
         (ended("a", "Complete", "01:00:00"), running("r"), running("s"));
-    let (changed, told) = observe(&mut status, &[&done, &listed, &stranger]);
+    let (changed, notices) = observe(&mut status, &[&done, &listed, &stranger]);
     assert!(changed);
-    let told: Vec<String> = told.into_iter().map(|told| told.message).collect();
+    let messages: Vec<String> = notices.into_iter().map(|notice| notice.message).collect();
     let wanted = [
         "Saw completed job: a, condition: Complete",
         "Saw a job that the controller did not create or forgot: s",
     ];
-    assert_eq!(told, wanted);
+    assert_eq!(messages, wanted);
     assert_eq!(status.active.as_ref().unwrap().len(), 1);
     assert_eq!(status.last_successful_time.as_ref().unwrap().0, at("03:00:00"));
     assert!(!observe(&mut status, &[&done, &listed]).0);

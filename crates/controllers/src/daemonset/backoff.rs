@@ -33,7 +33,8 @@ impl Wait {
 }
 
 impl Backoff {
-    /// Nothing if a failed pod may be deleted now, and the next one after a longer wait; else how long this one stays.
+    /// Returns `None` if a failed pod may be deleted now, and makes the next wait longer. Otherwise returns the
+    /// remaining wait.
     pub fn try_now(&mut self, place: Place, now: Timestamp) -> Option<Duration> {
         self.0.retain(|_, wait| !wait.is_over(now));
         let before = self.0.get(&place).copied();

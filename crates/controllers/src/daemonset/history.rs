@@ -109,7 +109,7 @@ async fn labelled(
     relabel(client, &revision.metadata, name(&revision)).await
 }
 
-/// Gives an object of ours the label of a revision.
+/// Sets the revision label of an object.
 async fn relabel<K: setpoint::Kind>(
     client: &Client,
     meta: &ObjectMeta,

@@ -1,4 +1,4 @@
-//! Pods where they are missing; none where they are too many, have ended or should not be.
+//! Creates missing pods, and deletes surplus pods, ended pods, and pods that should not run.
 
 use std::time::Duration;
 

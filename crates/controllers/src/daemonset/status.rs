@@ -72,8 +72,8 @@ fn normal(status: DaemonSetStatus) -> DaemonSetStatus {
     }
 }
 
-/// The earliest moment at which a pod becomes available by merely staying ready; also one that is not counted, because
-/// the pod that it replaces waits for it.
+/// Returns the earliest time at which a pod becomes available by staying ready. Includes pods that are not counted
+/// because their predecessors wait for them.
 fn next_availability(observed: &Observed<'_>) -> Option<Duration> {
     let seconds = observed.min_ready_seconds();
     let left = observed.pods.values().flatten().filter_map(|pod| until_available(pod, seconds, observed.now));

@@ -30,7 +30,7 @@ pub fn of_node(change: &Change<'_>, sets: &Lister<DaemonSet>) -> Vec<Request> {
     concerned.filter_map(key).collect()
 }
 
-/// Only the taints: a node's status is most of it.
+/// Decodes the taints only: the status is most of a node.
 fn taints(node: &Object) -> Vec<Taint> {
     #[derive(Default, serde::Deserialize)]
     struct Spec {

@@ -57,7 +57,7 @@ pub fn set(status: &mut DeploymentStatus, mut condition: DeploymentCondition) {
     status.conditions.get_or_insert_default().push(condition);
 }
 
-/// Takes a condition away.
+/// Removes a condition.
 pub fn remove(status: &mut DeploymentStatus, type_: &str) {
     if let Some(conditions) = &mut status.conditions {
         conditions.retain(|condition| condition.kind() != type_);

@@ -93,7 +93,7 @@ fn append_history(history: &str, revision: &str) -> Option<String> {
     Some(format!("{kept},{revision}"))
 }
 
-/// Makes the ReplicaSet for the Deployment's template part of the plan, sized by the strategy.
+/// Adds the ReplicaSet for the Deployment's template to the plan, with the size that the strategy allows.
 pub fn create_new(rollout: &mut Rollout<'_>) {
     if rollout.new.is_some() {
         return;

@@ -25,7 +25,7 @@ pub(crate) use plan::{Observed, Plan, plan};
 pub(crate) use reconcile::register;
 pub(crate) use template::equal_ignoring_hash;
 
-/// Label that tells the pods of one template from those of another.
+/// Label that separates the pods of one template from those of another.
 pub(crate) const POD_TEMPLATE_HASH: &str = "pod-template-hash";
 /// The revision of a ReplicaSet among its Deployment's, and the Deployment's present one.
 pub(crate) const REVISION: &str = "deployment.kubernetes.io/revision";
@@ -35,7 +35,7 @@ pub(crate) const REVISION_HISTORY: &str = "deployment.kubernetes.io/revision-his
 pub(crate) const DESIRED_REPLICAS: &str = "deployment.kubernetes.io/desired-replicas";
 /// Replicas and surge when the ReplicaSet was last scaled.
 pub(crate) const MAX_REPLICAS: &str = "deployment.kubernetes.io/max-replicas";
-/// Asks for a rollback; what extensions/v1beta1 had as a field.
+/// Annotation that asks for a rollback. It replaces a field of extensions/v1beta1.
 pub(crate) const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
 /// kubectl's annotation with the last applied configuration.
 pub(crate) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";

@@ -105,7 +105,7 @@ pub fn plan(observed: &Observed<'_>, now: Timestamp) -> Plan {
     finish(rollout, status::of_rollout)
 }
 
-/// A Deployment that selects everything would fight every other; it is left alone.
+/// A Deployment that selects everything would fight every other one, so it is left alone.
 fn selecting_all(deployment: &Deployment) -> Plan {
     let message = "This deployment is selecting all pods. A non-empty selector is required.".to_owned();
     let generation = deployment.metadata.generation.unwrap_or(0);

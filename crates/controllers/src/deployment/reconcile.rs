@@ -115,7 +115,7 @@ async fn carry_out(ctx: &Context, key: &Key, deployment: &Deployment, plan: Plan
         let name = Key::new(key.namespace(), &change.name);
         client.patch::<ReplicaSet>(name, &change_patch(change)).await?;
     }
-    tell(ctx, deployment, &plan.events);
+    record(ctx, deployment, &plan.events);
     for (name, uid) in &plan.delete {
         let options = DeleteOptions::background().uid(uid);
         let name = Key::new(key.namespace(), name);
@@ -127,7 +127,7 @@ async fn carry_out(ctx: &Context, key: &Key, deployment: &Deployment, plan: Plan
     write_status(client, key, deployment, &plan).await
 }
 
-fn tell(ctx: &Context, deployment: &Deployment, events: &[Event]) {
+fn record(ctx: &Context, deployment: &Deployment, events: &[Event]) {
     for event in events {
         if event.warning {
             ctx.recorder().warning(deployment, event.reason, event.message.clone());

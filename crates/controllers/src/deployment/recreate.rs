@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::rollout::Rollout;
 use super::{history, status};
 
-/// One step. `running` names the ReplicaSets whose pods have not all ended.
+/// Plans one step. `running` names the ReplicaSets whose pods have not all ended.
 pub fn roll(rollout: &mut Rollout<'_>, running: &BTreeSet<String>) {
     let old = rollout.old();
     let active: Vec<usize> = old.iter().copied().filter(|index| rollout.sets[*index].replicas > 0).collect();

@@ -15,7 +15,7 @@ pub fn requested(deployment: &Deployment) -> Option<i64> {
     deployment.metadata.annotations.as_ref()?.get(ROLLBACK_TO)?.parse().ok()
 }
 
-/// Takes the template of the revision; whatever happens, the request is cleared, so that it is not tried again.
+/// Restores the template of the revision. Always clears the request, so that it is not tried again.
 pub fn plan(mut rollout: Rollout<'_>, revision: i64) -> Plan {
     history::sync_revision(&mut rollout);
     history::create_new(&mut rollout);

@@ -4,7 +4,7 @@ use super::history;
 use super::rollout::Rollout;
 use super::status;
 
-/// One step of the rollout. A step that scaled up leaves scaling down to the next one.
+/// Plans one step of the rollout. A step that scaled up leaves scaling down to the next one.
 pub fn roll(rollout: &mut Rollout<'_>) {
     history::create_new(rollout);
     let new = rollout.new.expect("create_new leaves a new ReplicaSet");

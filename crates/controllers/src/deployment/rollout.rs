@@ -66,7 +66,7 @@ impl<'a> Set<'a> {
         self.status(|status| status.observed_generation).unwrap_or(0)
     }
 
-    /// Its revision; zero without the annotation, none if that is not a number.
+    /// Returns the revision: 0 without the annotation, `None` if the annotation is not a number.
     pub fn revision(&self) -> Option<i64> {
         self.annotations.get(REVISION).map_or(Some(0), |text| text.parse().ok())
     }
@@ -113,7 +113,7 @@ pub struct Rollout<'a> {
     pub deployment: &'a Deployment,
     pub spec: &'a DeploymentSpec,
     pub now: Timestamp,
-    /// All ReplicaSets of the Deployment, oldest first; one that the plan creates comes last.
+    /// All ReplicaSets of the Deployment, oldest first. A new one comes last.
     pub sets: Vec<Set<'a>>,
     /// The one with the Deployment's template.
     pub new: Option<usize>,

@@ -13,7 +13,7 @@ pub fn is_scaling_event(rollout: &Rollout<'_>) -> bool {
     })
 }
 
-/// Brings the sizes in line with the Deployment's.
+/// Adapts the sizes to the Deployment's.
 pub fn scale(rollout: &mut Rollout<'_>) {
     if let Some(only) = active_or_latest(rollout) {
         // Also when only the note is outdated, or the next look would take it for a scaling event again.

@@ -32,7 +32,7 @@ type Disrupted = BTreeMap<String, Time>;
 pub struct Plan {
     pub status: Option<PodDisruptionBudgetStatus>,
     pub requeue: Option<Duration>,
-    /// Evicted pods, by name, that should have been deleted by now.
+    /// Names of evicted pods that should have been deleted already.
     pub overdue: Vec<String>,
 }
 

@@ -23,7 +23,7 @@ pub struct Scale {
 /// A controller by uid, and its replicas.
 type Found = (String, i32);
 
-/// Asks the pods' controllers, each once.
+/// Requests the scale of each of the pods' controllers.
 pub async fn of_pods(client: &Client, namespace: &str, pods: &[&Pod]) -> Result<Scale, Error> {
     let mut scale = Scale::default();
     // By the uid that pods name: a Deployment is found through any of its ReplicaSets.

@@ -8,5 +8,5 @@ pub(crate) use reconcile::register;
 
 /// Names the keeper of Endpoints.
 pub(crate) const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
-/// This controller, as Endpoints name it.
+/// The name of this controller in Endpoints.
 pub(crate) const CONTROLLER: &str = "endpoint-controller";

@@ -13,5 +13,5 @@ pub(crate) use reconcile::register;
 pub(crate) const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// Names the keeper of a slice.
 pub(crate) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
-/// This controller, as slices name it.
+/// The name of this controller in slices.
 pub(crate) const CONTROLLER: &str = "endpointslice-controller.k8s.io";

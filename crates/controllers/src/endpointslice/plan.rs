@@ -76,7 +76,7 @@ fn of_family(
     plan.delete.extend(lost.filter_map(|slice| slice.metadata.name.clone()));
 }
 
-/// One empty slice, no more.
+/// Keeps exactly one empty slice.
 fn placeholder(service: &Service, address_type: &str, slices: &[&EndpointSlice], plan: &mut Plan) {
     let is_empty = |slice: &&EndpointSlice| endpoints(slice).is_empty();
     let kept = slices.iter().copied().find(is_empty);
@@ -137,7 +137,7 @@ fn fill(
     plan.update.append(&mut updated);
 }
 
-/// Takes the wanted endpoint for the same pod at the same addresses, as it should be now.
+/// Removes and returns the wanted endpoint with the same pod and addresses.
 fn take_same(wanted: &mut Vec<Endpoint>, present: &Endpoint) -> Option<Endpoint> {
     let uid = |endpoint: &Endpoint| endpoint.target_ref.as_ref().and_then(|target| target.uid.clone());
     let same = |endpoint: &Endpoint| endpoint.addresses == present.addresses && uid(endpoint) == uid(present);

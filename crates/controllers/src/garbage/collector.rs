@@ -11,7 +11,7 @@ use setpoint::{Client, ClientError, EventType, Key, Priority, Reason, Recorder, 
 
 use super::write;
 use super::{
-    AbsentOwners, FOREGROUND, Graph, Identity, ORPHAN, Object, Owner, Presence, Uid, Verdict, Work, judge,
+    AbsentOwners, FOREGROUND, Graph, Identity, ORPHAN, Object, Owner, Presence, Uid, Verdict, Work, evaluate,
 };
 use crate::discovery::ServerResource;
 
@@ -30,7 +30,7 @@ pub(super) struct Collector {
 struct Known {
     graph: Graph,
     absent: AbsentOwners,
-    /// By group and kind.
+    /// The server's resources, by group and kind.
     resources: BTreeMap<(String, String), Arc<ServerResource>>,
 }
 
@@ -55,20 +55,20 @@ impl Collector {
         self.known.lock().expect("no holder of this lock panics")
     }
 
-    /// Takes in the kinds that the server has now.
+    /// Replaces the known kinds of the server.
     pub(super) fn set_resources(&self, resources: impl Iterator<Item = Arc<ServerResource>>) {
         let name =
             |resource: &ServerResource| (resource.resource.group.clone(), resource.resource.kind.clone());
         self.known().resources = resources.map(|resource| (name(&resource), resource)).collect();
     }
 
-    /// Takes in an object as it is now.
+    /// Records the present state of an object.
     pub(super) fn observe(&self, object: Object) {
         let work = self.known().graph.observe(object);
         self.enqueue(work);
     }
 
-    /// Takes in that an object is gone.
+    /// Records that an object is gone.
     pub(super) fn vanish(&self, uid: &str) {
         let work = {
             let mut known = self.known();
@@ -82,7 +82,7 @@ impl Collector {
         self.enqueue(work);
     }
 
-    /// Takes in that a kind is gone, and with it its objects.
+    /// Records that a kind is gone, together with its objects.
     pub(super) fn vanish_kind(&self, api_version: &str, kind: &str) {
         let uids = self.known().graph.of_kind(api_version, kind);
         uids.iter().for_each(|uid| self.vanish(uid));
@@ -116,7 +116,7 @@ impl Collector {
     async fn attempt_to_delete(&self, uid: &Uid) -> Result<(), CollectError> {
         let mut found = BTreeMap::new();
         loop {
-            let (verdict, object) = self.judge(uid, &found);
+            let (verdict, object) = self.evaluate(uid, &found);
             let Some(object) = object else { return Ok(()) };
             match verdict {
                 Verdict::Nothing => return Ok(()),
@@ -131,9 +131,9 @@ impl Collector {
         }
     }
 
-    fn judge(&self, uid: &Uid, found: &BTreeMap<Owner, Presence>) -> (Verdict, Option<Object>) {
+    fn evaluate(&self, uid: &Uid, found: &BTreeMap<Owner, Presence>) -> (Verdict, Option<Object>) {
         let known = self.known();
-        let verdict = judge(&known.graph, uid, |object, owner| match found.get(owner) {
+        let verdict = evaluate(&known.graph, uid, |object, owner| match found.get(owner) {
             Some(presence) => *presence,
             None if known.absent.contains(owner, object.identity.namespace.as_deref()) => Presence::Absent,
             None => Presence::Unknown,
@@ -178,7 +178,7 @@ impl Collector {
         found.ok_or_else(|| CollectError::UnknownKind { api_version: api_version.into(), kind: kind.into() })
     }
 
-    /// Asks the server for an owner that the graph does not show where the reference says.
+    /// Asks the server for an owner that the graph does not have where the reference points.
     async fn look_for(&self, object: &Object, owner: &Owner) -> Result<Presence, CollectError> {
         let resource = self.resource(&owner.api_version, &owner.kind)?;
         let namespace = object.identity.namespace.as_deref().filter(|_| resource.namespaced);

@@ -65,7 +65,7 @@ pub enum Work {
     Orphan(Uid),
 }
 
-/// All objects, and the dependents of every owner, known or not.
+/// All objects, and the dependents of every owner, known or unknown.
 #[derive(Debug, Default)]
 pub struct Graph {
     objects: BTreeMap<Uid, Object>,
@@ -93,7 +93,7 @@ impl Graph {
         self.dependents(uid).filter(move |dependent| dependent.owners.iter().any(blocks))
     }
 
-    /// Takes in an object as it is now; returns what must be looked at because of it.
+    /// Records the present state of an object. Returns the work that follows.
     pub fn observe(&mut self, object: Object) -> Vec<Work> {
         let uid = object.identity.uid.clone();
         let mut work = Vec::new();
@@ -152,7 +152,7 @@ impl Graph {
         }
     }
 
-    /// Forgets an object that is gone; its dependents and the owners that waited for it must be looked at.
+    /// Removes an object. Returns its dependents, and the owners that waited for it, as work.
     pub fn vanish(&mut self, uid: &str) -> Vec<Work> {
         let Some(object) = self.objects.remove(uid) else { return Vec::new() };
         let mut work: Vec<Work> =

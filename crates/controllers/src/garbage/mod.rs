@@ -12,7 +12,7 @@ mod tests;
 use absent::AbsentOwners;
 use graph::{Graph, Identity, Object, Owner, Uid, Work};
 pub(crate) use monitor::register;
-use plan::{Policy, Presence, Verdict, judge};
+use plan::{Policy, Presence, Verdict, evaluate};
 
 /// Holds an owner until its blocking dependents are gone.
 const FOREGROUND: &str = "foregroundDeletion";

@@ -6,11 +6,11 @@ use super::{FOREGROUND, ORPHAN};
 /// Knowledge about an owner that is not in the graph as the reference names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
-    /// It exists.
+    /// The owner exists.
     Present,
-    /// It exists and waits for its dependents to go.
+    /// The owner exists and waits for the deletion of its dependents.
     Waiting,
-    /// It does not exist.
+    /// The owner does not exist.
     Absent,
     /// A namespaced owner of a cluster-scoped object. Such an owner cannot exist, but the reference asks for no
     /// deletion either.
@@ -31,7 +31,7 @@ pub enum Policy {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     Nothing,
-    /// These owners must be looked for first.
+    /// These owners must be looked up first.
     Verify(Vec<Owner>),
     /// The last blocking dependent is gone: let the object go.
     RemoveForegroundFinalizer,
@@ -47,7 +47,7 @@ pub enum Verdict {
 }
 
 /// Decides about one object. `presence` answers for owners that the graph does not show as named.
-pub fn judge(graph: &Graph, uid: &str, presence: impl Fn(&Object, &Owner) -> Presence) -> Verdict {
+pub fn evaluate(graph: &Graph, uid: &str, presence: impl Fn(&Object, &Owner) -> Presence) -> Verdict {
     let Some(object) = graph.get(uid) else { return Verdict::Nothing };
     if object.deletes_dependents() {
         return wait_for_dependents(graph, uid);
@@ -55,13 +55,13 @@ pub fn judge(graph: &Graph, uid: &str, presence: impl Fn(&Object, &Owner) -> Pre
     if object.deleting || object.owners.is_empty() {
         return Verdict::Nothing;
     }
-    let judged: Vec<(&Owner, Presence)> = object
+    let owners: Vec<(&Owner, Presence)> = object
         .owners
         .iter()
         .map(|owner| (owner, known(graph, object, owner).unwrap_or_else(|| presence(object, owner))))
         .collect();
     let those = |wanted: &[Presence]| -> Vec<&Owner> {
-        judged.iter().filter(|(_, presence)| wanted.contains(presence)).map(|(owner, _)| *owner).collect()
+        owners.iter().filter(|(_, presence)| wanted.contains(presence)).map(|(owner, _)| *owner).collect()
     };
     if !those(&[Presence::WrongScope]).is_empty() {
         return Verdict::Nothing;

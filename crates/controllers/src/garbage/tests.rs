@@ -46,11 +46,11 @@ fn delete(names: &[&str]) -> Vec<Work> {
 }
 
 fn verdict(graph: &Graph, name: &str) -> Verdict {
-    judge(graph, name, |_, _| Presence::Unknown)
+    evaluate(graph, name, |_, _| Presence::Unknown)
 }
 
 fn verdict_if(graph: &Graph, name: &str, presence: Presence) -> Verdict {
-    judge(graph, name, |_, _| presence)
+    evaluate(graph, name, |_, _| presence)
 }
 
 const BACKGROUND: Verdict = Verdict::Delete { policy: Policy::Background, unblock: false };

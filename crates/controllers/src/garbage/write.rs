@@ -42,7 +42,7 @@ pub(super) async fn delete(
     if same { kind.delete(key_of(&object.identity), &options).await } else { Err(conflict) }
 }
 
-/// Takes a finalizer away from the object as the collector knows it.
+/// Removes a finalizer from the object, at the version that the collector knows.
 pub(super) async fn remove_finalizer(
     client: &Client,
     resource: &ServerResource,
@@ -55,7 +55,7 @@ pub(super) async fn remove_finalizer(
     client.dynamic(&resource.resource).patch(key_of(&object.identity), &patch).await.map(drop)
 }
 
-/// Takes the references to these owners away.
+/// Removes the references to these owners.
 pub(super) async fn drop_references(
     client: &Client,
     resource: &ServerResource,
@@ -70,7 +70,7 @@ pub(super) async fn drop_references(
     change_references(client, resource, identity, gone, keep).await
 }
 
-/// Makes the object block none of its owners.
+/// Sets `blockOwnerDeletion` to false in all references.
 pub(super) async fn unblock_references(
     client: &Client,
     resource: &ServerResource,

@@ -30,7 +30,7 @@ pub struct View<'a> {
 
 /// The evaluation of a Job's pods. Counts include pods that are not in the status yet.
 #[derive(Debug, Default)]
-pub struct Judged<'a> {
+pub struct Evaluation<'a> {
     /// The status to go on from: with a start time, if the Job has started.
     pub status: JobStatus,
     pub active: Vec<&'a Pod>,
@@ -42,7 +42,8 @@ pub struct Judged<'a> {
     pub counted_indexes: Indexes,
     pub indexes: Indexes,
     pub failed_indexes: Option<Indexes>,
-    /// The last failed pod of each index that waits for another try; kept, for it carries the number of failures.
+    /// The last failed pod of each index that waits for another attempt. It is kept because it carries the number of
+    /// failures.
     pub awaited: BTreeMap<i32, &'a Pod>,
     /// The condition that ends the Job: success criteria, a failure, or an earlier failure.
     pub end: Option<JobCondition>,
@@ -51,7 +52,7 @@ pub struct Judged<'a> {
 }
 
 /// Judges the Job.
-pub fn judge<'a>(view: &View<'a>) -> Judged<'a> {
+pub fn evaluate<'a>(view: &View<'a>) -> Evaluation<'a> {
     let View { job, pods, now, .. } = *view;
     let mut status = job.status.clone().unwrap_or_default();
     if status.start_time.is_none() && !is_suspended(job) {
@@ -69,20 +70,20 @@ pub fn judge<'a>(view: &View<'a>) -> Judged<'a> {
     let counting = failed.iter().filter(|pod| judge_failure(job, pod) != Verdict::Ignore).count();
     let all_failed = status.failed.unwrap_or(0) + int(counting) + int(known_failed.len());
     let active: Vec<&Pod> = pods.iter().copied().filter(|pod| is_active(pod)).collect();
-    let mut judged = Judged {
+    let mut evaluation = Evaluation {
         ready: int(active.iter().filter(|pod| is_ready(pod)).count()),
         active,
         terminating: int(pods.iter().filter(|pod| is_terminating(pod)).count()),
         succeeded: status.succeeded.unwrap_or(0) + int(succeeded.len()) + int(known_succeeded.len()),
         record: view.record.with(&succeeded, &failed),
         status,
-        ..Judged::default()
+        ..Evaluation::default()
     };
-    judged.end = ended(view, all_failed, &mut judged);
+    evaluation.end = ended(view, all_failed, &mut evaluation);
     if is_indexed(job) {
-        judge_indexes(view, &mut judged);
+        evaluate_indexes(view, &mut evaluation);
     }
-    judged
+    evaluation
 }
 
 /// Whether the pod may be counted: not yet, and for an index that the Job asks for.
@@ -91,7 +92,7 @@ fn is_countable(job: &Job, pod: &Pod) -> bool {
 }
 
 /// The end that was found before, or that policy, limit or deadline set now.
-fn ended(view: &View<'_>, failed: i32, judged: &mut Judged<'_>) -> Option<JobCondition> {
+fn ended(view: &View<'_>, failed: i32, evaluation: &mut Evaluation<'_>) -> Option<JobCondition> {
     let View { job, pods, now, .. } = *view;
     if let Some(criteria) = condition::is_true(job, SUCCESS_CRITERIA_MET) {
         return Some(criteria.clone());
@@ -111,13 +112,13 @@ fn ended(view: &View<'_>, failed: i32, judged: &mut Judged<'_>) -> Option<JobCon
     if failed > spec(job).backoff_limit.unwrap_or(6) || restarts_exceed(job, pods) {
         return failure("BackoffLimitExceeded", "Job has reached the specified backoff limit");
     }
-    let started = judged.status.start_time.as_ref().filter(|_| !is_suspended(job))?;
+    let started = evaluation.status.start_time.as_ref().filter(|_| !is_suspended(job))?;
     let deadline = SignedDuration::from_secs(spec(job).active_deadline_seconds?);
     let left = deadline - now.duration_since(started.0);
     if left <= SignedDuration::ZERO {
         return failure("DeadlineExceeded", "Job was active longer than specified deadline");
     }
-    judged.deadline_in = Duration::try_from(left).ok();
+    evaluation.deadline_in = Duration::try_from(left).ok();
     None
 }
 
@@ -144,29 +145,29 @@ fn containers(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
 }
 
 /// Evaluates limits and success by index, which only Indexed Jobs have.
-fn judge_indexes<'a>(view: &View<'a>, judged: &mut Judged<'a>) {
+fn evaluate_indexes<'a>(view: &View<'a>, evaluation: &mut Evaluation<'a>) {
     let View { job, pods, now, .. } = *view;
     let completions = spec(job).completions.unwrap_or(0);
-    let counted = judged.status.completed_indexes.as_deref().unwrap_or_default();
-    judged.counted_indexes = Indexes::parse(counted, completions);
+    let counted = evaluation.status.completed_indexes.as_deref().unwrap_or_default();
+    evaluation.counted_indexes = Indexes::parse(counted, completions);
     let of = |test: &dyn Fn(&Pod) -> bool| {
         let some = pods.iter().filter(|pod| has_finalizer(pod) && test(pod));
         Indexes::of(some.filter_map(|pod| wanted_index(job, pod)))
     };
-    judged.indexes = judged.counted_indexes.merged(&of(&is_succeeded));
-    judged.succeeded = judged.indexes.total();
+    evaluation.indexes = evaluation.counted_indexes.merged(&of(&is_succeeded));
+    evaluation.succeeded = evaluation.indexes.total();
     if let Some(limit) = spec(job).backoff_limit_per_index {
-        let known = judged.status.failed_indexes.as_deref().unwrap_or_default();
+        let known = evaluation.status.failed_indexes.as_deref().unwrap_or_default();
         let failed = Indexes::parse(known, completions).merged(&of(&|pod| is_index_failed(job, pod, limit)));
-        if judged.end.is_none() {
-            judged.end = index_failure(job, &failed, judged.indexes.total(), now);
+        if evaluation.end.is_none() {
+            evaluation.end = index_failure(job, &failed, evaluation.indexes.total(), now);
         }
-        judged.awaited = awaited(job, pods, &judged.indexes.merged(&failed));
-        judged.failed_indexes = Some(failed);
+        evaluation.awaited = awaited(job, pods, &evaluation.indexes.merged(&failed));
+        evaluation.failed_indexes = Some(failed);
     }
-    if judged.end.is_none() {
-        let criteria = met(spec(job).success_policy.as_ref(), completions, &judged.indexes);
-        judged.end = criteria
+    if evaluation.end.is_none() {
+        let criteria = met(spec(job).success_policy.as_ref(), completions, &evaluation.indexes);
+        evaluation.end = criteria
             .map(|message| condition::new(SUCCESS_CRITERIA_MET, "True", "SuccessPolicy", &message, now));
     }
 }

@@ -23,7 +23,7 @@ impl Indexes {
         Indexes::joined(ranges)
     }
 
-    /// These indexes.
+    /// Creates a set of these indexes.
     pub fn of(indexes: impl IntoIterator<Item = i32>) -> Indexes {
         let ordered: BTreeSet<i32> = indexes.into_iter().collect();
         Indexes::joined(ordered.into_iter().map(|index| (index, index)).collect())
@@ -41,7 +41,7 @@ impl Indexes {
         Indexes(joined)
     }
 
-    /// Both together.
+    /// Returns the union.
     pub fn merged(&self, other: &Indexes) -> Indexes {
         Indexes::joined(self.0.iter().chain(&other.0).copied().collect())
     }

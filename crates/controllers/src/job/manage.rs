@@ -8,8 +8,8 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::backoff::remaining_of_index;
+use super::evaluate::Evaluation;
 use super::indexes::Indexes;
-use super::judge::Judged;
 use super::template::Wanted;
 use super::tracked::{index, replaces_failed_only, wanted_index};
 use super::{int, is_indexed, is_suspended, spec};
@@ -24,9 +24,9 @@ const LEAST_WAIT: Duration = Duration::from_secs(1);
 /// Pods to create and to delete.
 #[derive(Debug, Default, PartialEq)]
 pub struct Plan<'a> {
-    /// To delete. They are not counted: the Job does not want them any more.
+    /// Pods to delete. They do not count as failures.
     pub delete: Vec<&'a Pod>,
-    /// To create.
+    /// Pods to create.
     pub create: Create<'a>,
     /// When something may be created that may not now.
     pub wait: Option<Duration>,
@@ -41,10 +41,10 @@ pub enum Create<'a> {
 }
 
 /// Decides, for a Job that goes on.
-pub fn manage<'a>(job: &Job, pods: &[&'a Pod], judged: &Judged<'a>, now: Timestamp) -> Plan<'a> {
-    let active = judged.active.len();
-    let wanted = if is_suspended(job) { 0 } else { wanted_active(job, judged) };
-    let mut delete = surplus(job, &judged.active, active.saturating_sub(wanted));
+pub fn manage<'a>(job: &Job, pods: &[&'a Pod], evaluation: &Evaluation<'a>, now: Timestamp) -> Plan<'a> {
+    let active = evaluation.active.len();
+    let wanted = if is_suspended(job) { 0 } else { wanted_active(job, evaluation) };
+    let mut delete = surplus(job, &evaluation.active, active.saturating_sub(wanted));
     if !is_suspended(job) {
         delete.truncate(BURST);
     }
@@ -52,20 +52,20 @@ pub fn manage<'a>(job: &Job, pods: &[&'a Pod], judged: &Judged<'a>, now: Timesta
         return Plan { delete, ..Plan::default() };
     }
     let leaving =
-        if replaces_failed_only(job) { usize::try_from(judged.terminating).unwrap_or(0) } else { 0 };
+        if replaces_failed_only(job) { usize::try_from(evaluation.terminating).unwrap_or(0) } else { 0 };
     let missing = wanted.saturating_sub(active + leaving).min(BURST);
     if missing == 0 {
         return Plan::default();
     }
     if spec(job).backoff_limit_per_index.is_some() {
-        return create_by_index(pending(job, pods, judged, missing), &judged.awaited, now);
+        return create_by_index(pending(job, pods, evaluation, missing), &evaluation.awaited, now);
     }
-    let wait = judged.record.remaining(now);
+    let wait = evaluation.record.remaining(now);
     if !wait.is_zero() {
         return Plan { wait: Some(wait.max(LEAST_WAIT)), ..Plan::default() };
     }
     let create = if is_indexed(job) {
-        let indexes = pending(job, pods, judged, missing).into_iter();
+        let indexes = pending(job, pods, evaluation, missing).into_iter();
         Create::Indexed(indexes.map(|index| Wanted { index, replaces: None }).collect())
     } else {
         Create::Plain(missing)
@@ -73,28 +73,28 @@ pub fn manage<'a>(job: &Job, pods: &[&'a Pod], judged: &Judged<'a>, now: Timesta
     Plan { create, ..Plan::default() }
 }
 
-fn wanted_active(job: &Job, judged: &Judged<'_>) -> usize {
+fn wanted_active(job: &Job, evaluation: &Evaluation<'_>) -> usize {
     let parallelism = spec(job).parallelism.unwrap_or(1);
     let wanted = match spec(job).completions {
         // The first success of a queue of work says that it is empty: who still works finishes.
-        None if judged.succeeded > 0 => int(judged.active.len()),
+        None if evaluation.succeeded > 0 => int(evaluation.active.len()),
         None => parallelism,
-        Some(completions) => (completions - judged.succeeded).min(parallelism),
+        Some(completions) => (completions - evaluation.succeeded).min(parallelism),
     };
     usize::try_from(wanted).unwrap_or(0)
 }
 
 /// The first indexes without an end or a pod.
-fn pending(job: &Job, pods: &[&Pod], judged: &Judged<'_>, count: usize) -> Vec<i32> {
-    let busy = judged.active.iter().filter_map(|pod| index(pod));
+fn pending(job: &Job, pods: &[&Pod], evaluation: &Evaluation<'_>, count: usize) -> Vec<i32> {
+    let busy = evaluation.active.iter().filter_map(|pod| index(pod));
     let leaving = pods.iter().filter(|pod| replaces_failed_only(job) && is_terminating(pod));
     let taken = Indexes::of(busy.chain(leaving.filter_map(|pod| index(pod))))
-        .merged(&judged.indexes)
-        .merged(&judged.failed_indexes.clone().unwrap_or_default());
+        .merged(&evaluation.indexes)
+        .merged(&evaluation.failed_indexes.clone().unwrap_or_default());
     taken.missing(spec(job).completions.unwrap_or(0), count)
 }
 
-/// Each index waits for itself.
+/// Creates pods by index. Each index has its own back-off.
 fn create_by_index<'a>(indexes: Vec<i32>, awaited: &BTreeMap<i32, &'a Pod>, now: Timestamp) -> Plan<'a> {
     let mut ready = Vec::new();
     let mut wait: Option<Duration> = None;

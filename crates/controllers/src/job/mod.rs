@@ -7,10 +7,10 @@
 mod orphan;
 mod reconcile;
 mod manage;
-mod settle;
+mod status_update;
 mod template;
 mod track;
-mod judge;
+mod evaluate;
 mod backoff;
 mod condition;
 mod policy;

@@ -12,11 +12,11 @@ use crate::field::Field;
 /// The consequence of one failed pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// It counts towards the limits.
+    /// The failure counts towards the limits.
     Count,
     /// The failure does not count.
     Ignore,
-    /// Its index has failed.
+    /// The pod's index has failed.
     FailIndex,
     /// The Job has failed, and this is why.
     FailJob(String),

@@ -1,4 +1,4 @@
-//! The thin part: read, judge, create or delete pods, count, tell.
+//! The thin part: read, evaluate, create or delete pods, count, tell.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,9 +15,9 @@ use setpoint::{
 
 use super::backoff::Record;
 use super::condition::COMPLETE;
-use super::judge::{Judged, View, judge};
+use super::evaluate::{Evaluation, View, evaluate};
 use super::manage::{Create, Plan, manage};
-use super::settle::{Counts, settle};
+use super::status_update::{Counts, update_status};
 use super::tracked::{FINALIZER, has_finalizer, uid};
 use super::{condition, int, is_foreign, orphan, spec, template, track};
 use crate::adopt::{self, Owner, children_and_orphans};
@@ -68,16 +68,16 @@ impl Reconciler for JobController {
         let pods: Vec<&Pod> = pods.iter().map(|pod| &**pod).collect();
         let record = self.record(request.key(), job_uid(&job));
         let view = View { job: &job, pods: &pods, record, now: ctx.now() };
-        let mut judged = judge(&view);
-        let managed = Managed::of(ctx, &view, &mut judged).await;
-        let settled = settle(&job, &mut judged, managed.counts, ctx.now());
-        if let Some((reason, message)) = settled.event {
+        let mut evaluation = evaluate(&view);
+        let managed = Managed::of(ctx, &view, &mut evaluation).await;
+        let update = update_status(&job, &mut evaluation, managed.counts, ctx.now());
+        if let Some((reason, message)) = update.event {
             ctx.recorder().normal(&*job, reason, message);
         }
-        let tracking = track::track(&job, &pods, &judged, settled.changed, ctx.now());
-        self.write(ctx, &job, judged.record, tracking, managed.counts.terminating).await?;
+        let tracking = track::track(&job, &pods, &evaluation, update.changed, ctx.now());
+        self.write(ctx, &job, evaluation.record, tracking, managed.counts.terminating).await?;
         managed.failure.map_or(Ok(()), Err)?;
-        let again = [judged.deadline_in, managed.wait].into_iter().flatten().min();
+        let again = [evaluation.deadline_in, managed.wait].into_iter().flatten().min();
         Ok(again.map_or(Action::done(), Action::requeue_after))
     }
 }
@@ -185,24 +185,24 @@ struct Managed {
 }
 
 impl Managed {
-    async fn of(ctx: &Context, view: &View<'_>, judged: &mut Judged<'_>) -> Managed {
+    async fn of(ctx: &Context, view: &View<'_>, evaluation: &mut Evaluation<'_>) -> Managed {
         let mut managed = Managed {
             counts: Counts {
-                active: int(judged.active.len()),
-                ready: judged.ready,
-                terminating: judged.terminating,
+                active: int(evaluation.active.len()),
+                ready: evaluation.ready,
+                terminating: evaluation.terminating,
             },
             wait: None,
             failure: None,
         };
-        if judged.end.is_some() {
+        if evaluation.end.is_some() {
             // The finalizers stay: what ends now is still to be counted.
-            managed.delete(ctx, view.job, &judged.active, false).await;
+            managed.delete(ctx, view.job, &evaluation.active, false).await;
             if managed.counts.active > 0 {
-                judged.end = None;
+                evaluation.end = None;
             }
         } else if view.job.metadata.deletion_timestamp.is_none() {
-            let Plan { delete, create, wait } = manage(view.job, view.pods, judged, view.now);
+            let Plan { delete, create, wait } = manage(view.job, view.pods, evaluation, view.now);
             managed.wait = wait;
             managed.delete(ctx, view.job, &delete, true).await;
             managed.create(ctx, view.job, &create).await;
@@ -278,7 +278,7 @@ fn key_of(pod: &Pod) -> Key {
     Key::new(pod.metadata.namespace.as_deref(), pod.metadata.name.as_deref().unwrap_or_default())
 }
 
-/// Takes the finalizer off a pod; one that is gone has none.
+/// Removes the finalizer from a pod. Does nothing if the pod is gone.
 pub async fn release(client: &Client, pod: &Pod) -> Result<(), ClientError> {
     if !has_finalizer(pod) {
         return Ok(());

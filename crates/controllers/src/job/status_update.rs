@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{Job, JobCondition, JobStatus};
 
 use super::condition::{self, SUCCESS_CRITERIA_MET, SUSPENDED};
-use super::judge::Judged;
+use super::evaluate::Evaluation;
 use super::{is_suspended, spec};
 use crate::deployment::whole_seconds;
 
@@ -18,24 +18,29 @@ pub struct Counts {
 
 /// Whether the status has something new, and what to tell.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Settled {
+pub struct StatusUpdate {
     pub changed: bool,
     /// Reason and message of an event.
     pub event: Option<(&'static str, &'static str)>,
 }
 
 /// Sets numbers and the Suspended condition; finds out whether enough pods have succeeded.
-pub fn settle(job: &Job, judged: &mut Judged<'_>, counts: Counts, now: Timestamp) -> Settled {
-    let mut settled = Settled::default();
-    if judged.end.is_none() {
-        if is_complete(job, judged.succeeded, counts.active) {
-            judged.end = Some(completions_reached(now));
+pub fn update_status(
+    job: &Job,
+    evaluation: &mut Evaluation<'_>,
+    counts: Counts,
+    now: Timestamp,
+) -> StatusUpdate {
+    let mut update = StatusUpdate::default();
+    if evaluation.end.is_none() {
+        if is_complete(job, evaluation.succeeded, counts.active) {
+            evaluation.end = Some(completions_reached(now));
         } else if job.metadata.deletion_timestamp.is_none() {
-            settled.event = suspend(job, &mut judged.status, now);
+            update.event = suspend(job, &mut evaluation.status, now);
         }
     }
-    let status = &mut judged.status;
-    settled.changed = settled.event.is_some()
+    let status = &mut evaluation.status;
+    update.changed = update.event.is_some()
         || counts.active != status.active.unwrap_or(0)
         || status.ready != Some(counts.ready)
         || status.terminating != Some(counts.terminating);
@@ -43,7 +48,7 @@ pub fn settle(job: &Job, judged: &mut Judged<'_>, counts: Counts, now: Timestamp
     status.active = Some(counts.active).filter(|active| *active != 0);
     status.ready = Some(counts.ready);
     status.terminating = Some(counts.terminating);
-    settled
+    update
 }
 
 fn completions_reached(now: Timestamp) -> JobCondition {
@@ -56,7 +61,7 @@ fn is_complete(job: &Job, succeeded: i32, active: i32) -> bool {
     enough && active == 0
 }
 
-/// Says that the Job stopped or goes on.
+/// Writes the condition for a suspension or resumption.
 fn suspend(job: &Job, status: &mut JobStatus, now: Timestamp) -> Option<(&'static str, &'static str)> {
     let conditions = status.conditions.get_or_insert_default();
     if is_suspended(job) {

@@ -8,9 +8,9 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 use super::backoff::Record;
-use super::judge::{Judged, View, judge};
+use super::evaluate::{Evaluation, View, evaluate};
 use super::manage::{Create, Plan, manage};
-use super::settle::{Counts, Settled, settle};
+use super::status_update::{Counts, StatusUpdate, update_status};
 use super::template::{Wanted, indexed, plain};
 use super::track::{count, finish, track};
 use super::tracked::FINALIZER;
@@ -75,12 +75,12 @@ fn counted(mut pod: Pod) -> Pod {
     pod
 }
 
-fn judged<'a>(job: &'a Job, pods: &'a [&'a Pod]) -> Judged<'a> {
-    judge(&View { job, pods, record: Record::default(), now: now() })
+fn evaluation<'a>(job: &'a Job, pods: &'a [&'a Pod]) -> Evaluation<'a> {
+    evaluate(&View { job, pods, record: Record::default(), now: now() })
 }
 
-fn reason(judged: &Judged<'_>) -> Option<String> {
-    judged.end.as_ref().map(|end| format!("{} {}", end.type_, end.reason.clone().unwrap_or_default()))
+fn reason(evaluation: &Evaluation<'_>) -> Option<String> {
+    evaluation.end.as_ref().map(|end| format!("{} {}", end.type_, end.reason.clone().unwrap_or_default()))
 }
 
 #[test]
@@ -131,12 +131,12 @@ fn each_failure_ends_the_job_for_its_reason() {
         ("found before", json!({}), target, vec![&running], Some("Failed X")),
     ] {
         let job = job(spec, status);
-        assert_eq!(reason(&judged(&job, &pods)).as_deref(), expected, "{what}");
+        assert_eq!(reason(&evaluation(&job, &pods)).as_deref(), expected, "{what}");
     }
     let job = job(rule("FailJob"), json!({}));
     let pods = [&failed];
     assert_eq!(
-        judged(&job, &pods).end.unwrap().message.unwrap(),
+        evaluation(&job, &pods).end.unwrap().message.unwrap(),
         "Container c for pod ns/f failed with exit code 3 matching FailJob rule at index 0"
     );
 }
@@ -148,7 +148,7 @@ fn restarts_in_place_count_towards_the_limit() {
         running.status.as_mut().unwrap().container_statuses.as_mut().unwrap()[0].restart_count = restarts;
         let mut job = job(json!({ "backoffLimit": limit }), json!({}));
         job.spec.as_mut().unwrap().template.spec.as_mut().unwrap().restart_policy = Some("OnFailure".into());
-        assert_eq!(judged(&job, &[&running]).end.is_some(), exceeded, "{restarts} of {limit}");
+        assert_eq!(evaluation(&job, &[&running]).end.is_some(), exceeded, "{restarts} of {limit}");
     }
 }
 
@@ -171,14 +171,14 @@ fn as_many_pods_are_wanted_as_are_still_to_succeed() {
             json!({ "succeeded": succeeded }),
         );
         let pods: Vec<&Pod> = running[..active].iter().collect();
-        let plan = manage(&job, &pods, &judged(&job, &pods), now());
+        let plan = manage(&job, &pods, &evaluation(&job, &pods), now());
         let created = if let Create::Plain(count) = plan.create { count } else { 0 };
         assert_eq!((created, plan.delete.len()), (create, delete), "{completions:?} {succeeded} {active}");
     }
     // One that has succeeded and is not counted yet is not wanted again.
     let job = job(json!({ "completions": 2, "parallelism": 2 }), json!({}));
     let pods = [&done];
-    let plan = manage(&job, &pods, &judged(&job, &pods), now());
+    let plan = manage(&job, &pods, &evaluation(&job, &pods), now());
     assert_eq!(plan.create, Create::Plain(1));
 }
 
@@ -196,7 +196,7 @@ fn replacements_wait_longer_with_every_failure_since_the_last_success() {
     }
     let pods: Vec<&Pod> = failed[..2].iter().collect();
     let job = job(json!({ "completions": 1 }), json!({}));
-    let plan = manage(&job, &pods, &judged(&job, &pods), now());
+    let plan = manage(&job, &pods, &evaluation(&job, &pods), now());
     assert_eq!(plan, Plan { wait: Some(Duration::from_secs(15)), ..Plan::default() });
 }
 
@@ -206,12 +206,12 @@ fn a_pod_on_its_way_out_is_replaced_as_the_policy_says() {
         let leaving = going(pod("r", "Running", 60));
         let job = job(json!({ "completions": 1, "podReplacementPolicy": policy }), json!({}));
         let pods = [&leaving];
-        let judged = judged(&job, &pods);
-        assert_eq!(judged.terminating, 1);
+        let evaluation = evaluation(&job, &pods);
+        assert_eq!(evaluation.terminating, 1);
         // It left sixty seconds ago: the pause is over.
-        let plan = manage(&job, &pods, &judged, now() + SignedDuration::from_secs(60));
+        let plan = manage(&job, &pods, &evaluation, now() + SignedDuration::from_secs(60));
         assert_eq!(plan.create != Create::None, created, "{policy}");
-        let tracking = track(&job, &pods, &judged, false, now());
+        let tracking = track(&job, &pods, &evaluation, false, now());
         assert_eq!(uncounted(&tracking.status).1, failed, "{policy}");
     }
 }
@@ -229,19 +229,19 @@ fn indexes_get_one_pod_each() {
     let pods: Vec<&Pod> = pods.iter().collect();
     let spec = json!({ "completionMode": "Indexed", "completions": 5, "parallelism": 4 });
     let job1 = job(spec.clone(), json!({ "completedIndexes": "0" }));
-    let judged1 = judged(&job1, &pods);
-    assert_eq!(judged1.succeeded, 1);
+    let evaluation1 = evaluation(&job1, &pods);
+    assert_eq!(evaluation1.succeeded, 1);
     // Twice the same, beyond the end, without: they go before anything comes.
-    let plan = manage(&job1, &pods, &judged1, now());
+    let plan = manage(&job1, &pods, &evaluation1, now());
     assert_eq!((plan.delete.len(), plan.create), (3, Create::None));
     let one = [pods[0]];
-    let plan = manage(&job1, &one, &judged(&job1, &one), now());
+    let plan = manage(&job1, &one, &evaluation(&job1, &one), now());
     let Create::Indexed(wanted) = plan.create else { panic!("{plan:?}") };
     assert_eq!(wanted.iter().map(|wanted| wanted.index).collect::<Vec<_>>(), [2, 3, 4]);
     // Succeeded indexes are listed in order and counted once.
     let done = [of("x", "Succeeded", 3), of("y", "Succeeded", 2), of("z", "Succeeded", 0)];
     let done: Vec<&Pod> = done.iter().collect();
-    let tracking = track(&job1, &done, &judged(&job1, &done), false, now());
+    let tracking = track(&job1, &done, &evaluation(&job1, &done), false, now());
     assert_eq!(tracking.status.completed_indexes.as_deref(), Some("0,2,3"));
     assert_eq!((tracking.status.succeeded, tracking.release.len()), (Some(3), 3));
 }
@@ -259,20 +259,20 @@ fn indexes_fail_by_themselves() {
     let running = at_index(pod("c", "Running", 100), 2, 0);
     let pods = [&again, &last, &running];
     let job1 = job(spec(json!({})), json!({}));
-    let judged1 = judged(&job1, &pods);
-    assert_eq!(judged1.failed_indexes.as_ref().unwrap().to_string(), "1");
-    assert_eq!(reason(&judged1), None);
-    let plan = manage(&job1, &pods, &judged1, now());
+    let evaluation1 = evaluation(&job1, &pods);
+    assert_eq!(evaluation1.failed_indexes.as_ref().unwrap().to_string(), "1");
+    assert_eq!(reason(&evaluation1), None);
+    let plan = manage(&job1, &pods, &evaluation1, now());
     assert_eq!(plan.create, Create::Indexed(vec![Wanted { index: 0, replaces: Some(&again) }]));
-    let tracking = track(&job1, &pods, &judged1, false, now());
+    let tracking = track(&job1, &pods, &evaluation1, false, now());
     let released: Vec<&str> = tracking.release.iter().map(|pod| super::tracked::uid(pod)).collect();
     assert_eq!(released, ["b"], "the one that is awaited keeps its finalizer");
     let next = indexed(&job1, &Wanted { index: 0, replaces: Some(&again) });
     assert_eq!(next.metadata.annotations.unwrap()["batch.kubernetes.io/job-index-failure-count"], "1");
     let job2 = job(spec(json!({ "maxFailedIndexes": 0 })), json!({}));
-    assert_eq!(reason(&judged(&job2, &pods)).unwrap(), "FailureTarget MaxFailedIndexesExceeded");
+    assert_eq!(reason(&evaluation(&job2, &pods)).unwrap(), "FailureTarget MaxFailedIndexesExceeded");
     let job3 = job(spec(json!({})), json!({ "completedIndexes": "0,2" }));
-    assert_eq!(reason(&judged(&job3, &[&last])).unwrap(), "FailureTarget FailedIndexes");
+    assert_eq!(reason(&evaluation(&job3, &[&last])).unwrap(), "FailureTarget FailedIndexes");
 }
 
 #[test]
@@ -287,9 +287,9 @@ fn some_successes_are_enough() {
         let spec =
             json!({ "completionMode": "Indexed", "completions": 9, "successPolicy": { "rules": [rule] } });
         let job = job(spec, json!({ "completedIndexes": "0,2,5" }));
-        let judged = judged(&job, &[]);
-        assert_eq!(reason(&judged).is_some(), met, "{rule}");
-        assert!(!met || judged.end.unwrap().message.unwrap() == "Matched rules at index 0");
+        let evaluation = evaluation(&job, &[]);
+        assert_eq!(reason(&evaluation).is_some(), met, "{rule}");
+        assert!(!met || evaluation.end.unwrap().message.unwrap() == "Matched rules at index 0");
     }
 }
 
@@ -298,22 +298,22 @@ fn a_pod_is_counted_once_wherever_the_controller_stops() {
     let (done, failed) = (pod("s", "Succeeded", 5), pod("f", "Failed", 5));
     let mut job = job(json!({ "completions": 1 }), json!({ "startTime": ago(9), "failed": 1 }));
     let pods = [&done, &failed];
-    let mut before = judged(&job, &pods);
-    let settled = settle(&job, &mut before, Counts::default(), now());
-    let tracking = track(&job, &pods, &before, settled.changed, now());
+    let mut before = evaluation(&job, &pods);
+    let update = update_status(&job, &mut before, Counts::default(), now());
+    let tracking = track(&job, &pods, &before, update.changed, now());
     assert_eq!((uncounted(&tracking.status), tracking.release.len()), ((1, 1), 2));
     assert_eq!((tracking.status.succeeded, tracking.status.failed), (None, Some(1)));
     assert_eq!(tracking.status.conditions.as_ref().unwrap()[0].type_, "SuccessCriteriaMet");
     // Stopped after the write: nothing is noted twice.
     job.status = Some(tracking.status.clone());
-    let again = track(&job, &pods, &judged(&job, &pods), false, now());
+    let again = track(&job, &pods, &evaluation(&job, &pods), false, now());
     assert_eq!((uncounted(&again.status), again.changed), ((1, 1), false));
     // Stopped after one finalizer went.
     let (done, failed) = (counted(done), failed);
     let pods = [&done, &failed];
-    let mut judged = judged(&job, &pods);
-    settle(&job, &mut judged, Counts::default(), now());
-    let last = track(&job, &pods, &judged, false, now());
+    let mut evaluation = evaluation(&job, &pods);
+    update_status(&job, &mut evaluation, Counts::default(), now());
+    let last = track(&job, &pods, &evaluation, false, now());
     assert_eq!((last.status.succeeded, uncounted(&last.status)), (Some(1), (0, 1)));
     assert!(!finish(&mut last.status.clone(), last.end.as_ref(), 0, now()));
     let mut status = last.status;
@@ -331,7 +331,7 @@ fn a_status_holds_so_many_uids() {
     let pods: Vec<Pod> = (0..700).map(|n| pod(&format!("f{n}"), "Failed", 5)).collect();
     let pods: Vec<&Pod> = pods.iter().collect();
     let job = job(json!({ "backoffLimit": 3 }), json!({}));
-    let tracking = track(&job, &pods, &judged(&job, &pods), false, now());
+    let tracking = track(&job, &pods, &evaluation(&job, &pods), false, now());
     assert_eq!((uncounted(&tracking.status).1, tracking.release.len()), (500, 500));
     assert!(tracking.end.is_none());
 }
@@ -342,19 +342,19 @@ fn suspending_takes_the_start_time_and_resuming_sets_it_anew() {
     let pods = [&running];
     let suspended =
         job(json!({ "suspend": true, "completions": 1 }), json!({ "startTime": ago(50), "active": 1 }));
-    let mut judged1 = judged(&suspended, &pods);
-    assert_eq!(manage(&suspended, &pods, &judged1, now()).delete.len(), 1);
+    let mut evaluation1 = evaluation(&suspended, &pods);
+    assert_eq!(manage(&suspended, &pods, &evaluation1, now()).delete.len(), 1);
     let counts = Counts { terminating: 1, ..Counts::default() };
-    let settled = settle(&suspended, &mut judged1, counts, now());
-    assert_eq!(settled, Settled { changed: true, event: Some(("Suspended", "Job suspended")) });
-    assert_eq!(judged1.status.start_time, None);
+    let update = update_status(&suspended, &mut evaluation1, counts, now());
+    assert_eq!(update, StatusUpdate { changed: true, event: Some(("Suspended", "Job suspended")) });
+    assert_eq!(evaluation1.status.start_time, None);
     let mut resumed = job(json!({ "completions": 1 }), json!({}));
-    resumed.status = Some(judged1.status);
-    let mut judged2 = judged(&resumed, &[]);
-    let settled = settle(&resumed, &mut judged2, Counts { active: 1, ..Counts::default() }, now());
-    assert_eq!(settled.event, Some(("Resumed", "Job resumed")));
-    assert_eq!(judged2.status.start_time.unwrap().0, now());
-    let conditions = judged2.status.conditions.unwrap();
+    resumed.status = Some(evaluation1.status);
+    let mut evaluation2 = evaluation(&resumed, &[]);
+    let update = update_status(&resumed, &mut evaluation2, Counts { active: 1, ..Counts::default() }, now());
+    assert_eq!(update.event, Some(("Resumed", "Job resumed")));
+    assert_eq!(evaluation2.status.start_time.unwrap().0, now());
+    let conditions = evaluation2.status.conditions.unwrap();
     assert_eq!(
         (conditions[0].status.as_str(), conditions[0].reason.as_deref()),
         ("False", Some("JobResumed"))

@@ -7,8 +7,8 @@ use k8s_openapi::api::batch::v1::{Job, JobCondition, JobStatus};
 use k8s_openapi::api::core::v1::Pod;
 
 use super::condition::{self, COMPLETE, FAILED, FAILURE_TARGET, SUCCESS_CRITERIA_MET};
+use super::evaluate::Evaluation;
 use super::indexes::Indexes;
-use super::judge::Judged;
 use super::policy::{Verdict, judge_failure};
 use super::tracked::{has_finalizer, index, is_failed, is_succeeded, uid, wanted_index};
 use super::{int, is_indexed};
@@ -29,22 +29,22 @@ pub struct Tracking<'a> {
     pub end: Option<JobCondition>,
 }
 
-/// Notes pods that have ended, as many as the status holds.
+/// Adds ended pods to the status, up to its limit.
 pub fn track<'a>(
     job: &Job,
     pods: &[&'a Pod],
-    judged: &Judged<'_>,
+    evaluation: &Evaluation<'_>,
     changed: bool,
     now: Timestamp,
 ) -> Tracking<'a> {
     let held = pods.iter().filter(|pod| has_finalizer(pod)).map(|pod| uid(pod).to_owned()).collect();
-    let mut status = judged.status.clone();
+    let mut status = evaluation.status.clone();
     let known = Known::of(&status);
     let mut tracking = Tracking {
         changed,
         release: Vec::new(),
         held,
-        end: judged.end.clone(),
+        end: evaluation.end.clone(),
         status: JobStatus::default(),
     };
     tracking.changed |= count(&mut status, &tracking.held);
@@ -54,10 +54,10 @@ pub fn track<'a>(
     }
     let mut new_indexes = Vec::new();
     let mut full = false;
-    for pod in ordered.into_iter().filter(|pod| may_release(job, judged, pod)) {
+    for pod in ordered.into_iter().filter(|pod| may_release(job, evaluation, pod)) {
         tracking.release.push(pod);
         let uncounted = status.uncounted_terminated_pods.get_or_insert_default();
-        match noted(job, judged, &known, pod) {
+        match noted(job, evaluation, &known, pod) {
             Note::Nothing => {}
             Note::Index(index) => new_indexes.push(index),
             Note::Succeeded => uncounted.succeeded.get_or_insert_default().push(uid(pod).to_owned()),
@@ -71,7 +71,7 @@ pub fn track<'a>(
     }
     tracking.changed |= !new_indexes.is_empty() || Known::of(&status).grew(&known);
     if is_indexed(job) {
-        tracking.changed |= write_indexes(judged, new_indexes, &mut status);
+        tracking.changed |= write_indexes(evaluation, new_indexes, &mut status);
     }
     tracking.changed |= note_end(&mut tracking.end, &mut status, now);
     if full {
@@ -111,17 +111,17 @@ enum Note {
     Index(i32),
 }
 
-fn noted(job: &Job, judged: &Judged<'_>, known: &Known, pod: &Pod) -> Note {
+fn noted(job: &Job, evaluation: &Evaluation<'_>, known: &Known, pod: &Pod) -> Note {
     if is_succeeded(pod) && !known.failed.contains(uid(pod)) {
         if !is_indexed(job) {
             return if known.succeeded.contains(uid(pod)) { Note::Nothing } else { Note::Succeeded };
         }
         // An index that succeeded stays so: no uid is needed.
-        let new = wanted_index(job, pod).filter(|index| !judged.counted_indexes.has(*index));
+        let new = wanted_index(job, pod).filter(|index| !evaluation.counted_indexes.has(*index));
         return new.map_or(Note::Nothing, Note::Index);
     }
     // When the Job has failed, every pod that has not ended has failed too.
-    let ends_badly = judged.end.as_ref().is_some_and(|end| end.type_ != SUCCESS_CRITERIA_MET);
+    let ends_badly = evaluation.end.as_ref().is_some_and(|end| end.type_ != SUCCESS_CRITERIA_MET);
     let wanted = !is_indexed(job) || wanted_index(job, pod).is_some();
     let counts = (is_failed(job, pod) || ends_badly)
         && wanted
@@ -131,18 +131,18 @@ fn noted(job: &Job, judged: &Judged<'_>, known: &Known, pod: &Pod) -> Note {
 }
 
 /// Whether the pod has ended, or no longer matters; a failed one that carries the failures of its index stays.
-fn may_release(job: &Job, judged: &Judged<'_>, pod: &Pod) -> bool {
-    if job.metadata.deletion_timestamp.is_some() || judged.end.is_some() || is_succeeded(pod) {
+fn may_release(job: &Job, evaluation: &Evaluation<'_>, pod: &Pod) -> bool {
+    if job.metadata.deletion_timestamp.is_some() || evaluation.end.is_some() || is_succeeded(pod) {
         return true;
     }
-    let awaited = index(pod).and_then(|index| judged.awaited.get(&index));
+    let awaited = index(pod).and_then(|index| evaluation.awaited.get(&index));
     is_failed(job, pod) && awaited.is_none_or(|awaited| uid(awaited) != uid(pod))
 }
 
-fn write_indexes(judged: &Judged<'_>, new: Vec<i32>, status: &mut JobStatus) -> bool {
-    let indexes = judged.indexes.merged(&Indexes::of(new));
+fn write_indexes(evaluation: &Evaluation<'_>, new: Vec<i32>, status: &mut JobStatus) -> bool {
+    let indexes = evaluation.indexes.merged(&Indexes::of(new));
     let text = Some(indexes.to_string()).filter(|text| !text.is_empty());
-    let failed = judged.failed_indexes.as_ref().map(Indexes::to_string);
+    let failed = evaluation.failed_indexes.as_ref().map(Indexes::to_string);
     let changed = text != status.completed_indexes || failed != status.failed_indexes;
     status.succeeded = Some(indexes.total()).filter(|total| *total != 0);
     status.completed_indexes = text;
@@ -170,7 +170,7 @@ fn note_end(end: &mut Option<JobCondition>, status: &mut JobStatus, now: Timesta
 /// Moves uids without finalizer from the lists into the numbers; whether there were any.
 pub fn count(status: &mut JobStatus, held: &BTreeSet<String>) -> bool {
     let Some(uncounted) = &mut status.uncounted_terminated_pods else { return false };
-    let settle = |uids: &mut Option<Vec<String>>, number: &mut Option<i32>| {
+    let count = |uids: &mut Option<Vec<String>>, number: &mut Option<i32>| {
         let before = uids.as_ref().map_or(0, Vec::len);
         if let Some(uids) = uids.as_mut() {
             uids.retain(|uid| held.contains(uid));
@@ -182,8 +182,8 @@ pub fn count(status: &mut JobStatus, held: &BTreeSet<String>) -> bool {
         }
         gone > 0
     };
-    let succeeded = settle(&mut uncounted.succeeded, &mut status.succeeded);
-    let failed = settle(&mut uncounted.failed, &mut status.failed);
+    let succeeded = count(&mut uncounted.succeeded, &mut status.succeeded);
+    let failed = count(&mut uncounted.failed, &mut status.failed);
     succeeded || failed
 }
 

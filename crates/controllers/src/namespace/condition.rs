@@ -1,4 +1,4 @@
-//! The five conditions by which a namespace tells why it is still there.
+//! The five conditions that say why a namespace is still there.
 
 use std::collections::BTreeMap;
 

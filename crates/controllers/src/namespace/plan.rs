@@ -34,7 +34,7 @@ pub fn step(namespace: &Namespace) -> Step {
 /// The remaining content of a namespace after a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remaining {
-    /// Nothing: let the namespace go.
+    /// Nothing is left: the namespace can be finalized.
     Nothing,
     /// Pods that end by themselves within their grace period.
     Pods {

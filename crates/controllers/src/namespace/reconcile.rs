@@ -90,7 +90,7 @@ impl Namespaces {
     }
 }
 
-/// One pass: pods first, and nothing else while some remain.
+/// Does one pass: deletes pods first, and nothing else while pods remain.
 async fn empty(
     client: &Client,
     name: &str,

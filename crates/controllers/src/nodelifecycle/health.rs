@@ -40,7 +40,7 @@ pub struct Health {
     renewed: Option<Timestamp>,
     uid: Option<String>,
     /// Whether the node's pods were marked as not ready.
-    pub told_pods: bool,
+    pub marked_pods: bool,
 }
 
 impl State {
@@ -54,7 +54,7 @@ impl State {
         self.known.lock().expect("no holder of this lock panics")
     }
 
-    /// Hears a lease. Queues its node only where that was taken for silent.
+    /// Records a lease. Queues its node only if the node counted as silent.
     pub fn lease_changed(&self, change: &Change<'_>) -> Vec<Request> {
         let Some(lease) = change.new else { return Vec::new() };
         let mut known = self.lock();
@@ -87,7 +87,7 @@ fn renewal(lease: &Object) -> Option<Timestamp> {
 
 impl Known {
     /// Reads a node's status. Returns whether the node is new here.
-    pub fn hear(&mut self, node: &Node, lease: Option<Timestamp>, now: Timestamp) -> bool {
+    pub fn observe(&mut self, node: &Node, lease: Option<Timestamp>, now: Timestamp) -> bool {
         let name = node.metadata.name.clone().unwrap_or_default();
         let is_new = !self.nodes.contains_key(&name);
         let health = self.nodes.entry(name).or_insert_with(|| Health::first(node, now));
@@ -123,7 +123,7 @@ impl Known {
         self.nodes.remove(node)?.uid
     }
 
-    /// All nodes are given their time again: while none was heard of, it was not their fault.
+    /// Restarts the time of all nodes: if no node was heard of, the nodes are not at fault.
     pub fn forgive(&mut self, now: Timestamp) {
         for health in self.nodes.values_mut() {
             health.heard = now;

@@ -50,15 +50,15 @@ impl Reconciler for NodeLifecycle {
             let uid = self.state.lock().forget(name);
             if uid.is_some() {
                 let message = format!("Node {name} event: Removing Node {name} from Controller");
-                tell(ctx, (name, uid), "RemovingNode", message);
+                record(ctx, (name, uid), "RemovingNode", message);
             }
             return Ok(Action::done());
         };
         let lease = client.get::<Lease>((LEASES, name)).await?.and_then(|lease| renewal(&lease));
-        let is_new = self.state.lock().hear(&node, lease, ctx.now());
+        let is_new = self.state.lock().observe(&node, lease, ctx.now());
         if is_new {
             let message = format!("Node {name} event: Registered Node {name} in Controller");
-            tell(ctx, (name, node.metadata.uid.clone()), "RegisteredNode", message);
+            record(ctx, (name, node.metadata.uid.clone()), "RegisteredNode", message);
         }
         let patience = self.state.lock().patience(&node, ctx.now());
         let left = match patience {
@@ -74,14 +74,14 @@ impl Reconciler for NodeLifecycle {
 }
 
 impl NodeLifecycle {
-    /// Asks the server before a silent node is condemned; how long it may still be silent if it was not.
+    /// Asks the server before a node counts as silent. Returns the remaining time if the node did report.
     async fn doubt(&self, ctx: &Context, node: &Node) -> Result<Option<SignedDuration>, Error> {
         let name = node.metadata.name.as_deref().unwrap_or_default();
         let live = ctx.client().live().get::<Lease>((LEASES, name)).await?;
         let renewed = live.as_ref().and_then(renewal);
         let mut known = self.state.lock();
         if known.is_news(name, renewed) {
-            known.hear(node, renewed, ctx.now());
+            known.observe(node, renewed, ctx.now());
         }
         Ok(known.patience(node, ctx.now()))
     }
@@ -133,14 +133,14 @@ impl NodeLifecycle {
         }
     }
 
-    /// Once for each time that the node ceases to be ready: its pods are not ready either.
+    /// Marks the pods of a node as not ready, once for each time that the node ceases to be ready.
     async fn tell_pods(&self, ctx: &Context, node: &Node) -> Result<(), Error> {
         let name = node.metadata.name.as_deref().unwrap_or_default();
         let not_ready = node::condition(node, "Ready").is_some_and(|ready| ready.status != "True");
-        let told = self.state.lock().of(name).is_none_or(|health| health.told_pods);
-        if not_ready && !told {
+        let marked = self.state.lock().of(name).is_none_or(|health| health.marked_pods);
+        if not_ready && !marked {
             let message = format!("Node {name} status is now: NodeNotReady");
-            tell(ctx, (name, node.metadata.uid.clone()), "NodeNotReady", message);
+            record(ctx, (name, node.metadata.uid.clone()), "NodeNotReady", message);
             for pod in ctx.client().list::<Pod>(Query::all()).await? {
                 if node_name(&pod) == name {
                     mark_not_ready(ctx, &pod).await?;
@@ -148,7 +148,7 @@ impl NodeLifecycle {
             }
         }
         if let Some(health) = self.state.lock().of(name) {
-            health.told_pods = not_ready;
+            health.marked_pods = not_ready;
         }
         Ok(())
     }
@@ -174,7 +174,7 @@ async fn mark_not_ready(ctx: &Context, pod: &Pod) -> Result<(), Error> {
 }
 
 /// kube-controller-manager names nodes without a version.
-fn tell(ctx: &Context, (name, uid): (&str, Option<String>), reason: &str, message: String) {
+fn record(ctx: &Context, (name, uid): (&str, Option<String>), reason: &str, message: String) {
     let regarding = ObjectReference {
         api_version: Some("v1".into()),
         kind: Some("Node".into()),

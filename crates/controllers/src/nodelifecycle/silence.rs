@@ -8,7 +8,7 @@ use crate::deployment::whole_seconds;
 /// Conditions that only the node itself can know.
 const CONDITIONS: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
 
-/// The status of a node that has been silent for too long; none if it says so already.
+/// Returns the status of a node that was silent for too long, or `None` if the status is right already.
 pub fn unknown(node: &Node, now: Timestamp) -> Option<NodeStatus> {
     let mut status = node.status.clone().unwrap_or_default();
     let conditions = status.conditions.get_or_insert_default();

@@ -23,11 +23,11 @@ const TAINTED: [(&str, &str, &str); 6] = [
 /// The treatment of the pods of a node that is not ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Drive {
-    /// They are driven off.
+    /// The pods are evicted.
     Off,
-    /// Not now, unless they are already.
+    /// The pods are not evicted yet, unless the eviction has begun already.
     NotYet,
-    /// They are left alone: no node is ready, so it may be us who do not hear.
+    /// The pods are left alone: no node is ready, so the control plane itself may be cut off.
     Nobody,
 }
 
@@ -37,7 +37,7 @@ pub fn is_due(node: &Node) -> bool {
     !present(node).iter().any(|taint| taint.effect == "NoExecute" && taint.key == key)
 }
 
-/// The taints that the node should have; none if it has them.
+/// Returns the taints that the node should have, or `None` if it has them.
 pub fn plan(node: &Node, drive: Drive, now: Timestamp) -> Option<Vec<Taint>> {
     let present = present(node);
     let mut wanted: Vec<Taint> = TAINTED

@@ -30,23 +30,23 @@ fn a_node_is_silent_when_neither_lease_nor_heartbeat_came_for_its_time() {
     let seconds = |left: Option<SignedDuration>| left.map(|left| left.as_secs());
     let mut known = Known::default();
     let plain = node("n", ready("True"), json!({}));
-    assert!(known.hear(&plain, None, at(100)));
-    assert!(!known.hear(&plain, None, at(120)), "known, and nothing new was heard");
+    assert!(known.observe(&plain, None, at(100)));
+    assert!(!known.observe(&plain, None, at(120)), "known, and nothing new was heard");
     assert_eq!(seconds(known.patience(&plain, at(120))), Some(30));
-    known.hear(&plain, Some(at(119)), at(121));
+    known.observe(&plain, Some(at(119)), at(121));
     assert_eq!(seconds(known.patience(&plain, at(121))), Some(50), "its lease was renewed");
     assert!(known.is_news("n", Some(at(130))) && !known.is_news("n", Some(at(119))));
     let mut later = plain.clone();
     later.status.as_mut().unwrap().conditions.as_mut().unwrap()[0].last_heartbeat_time =
         Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(140)));
-    known.hear(&later, Some(at(119)), at(141));
+    known.observe(&later, Some(at(119)), at(141));
     assert_eq!(seconds(known.patience(&later, at(141))), Some(50), "its status was written");
     assert_eq!(seconds(known.patience(&later, at(191))), None);
     known.forgive(at(200));
     assert_eq!(seconds(known.patience(&later, at(201))), Some(49));
     // One that never reported has a minute from its creation.
     let fresh = node("fresh", json!([]), json!({}));
-    known.hear(&fresh, None, at(20));
+    known.observe(&fresh, None, at(20));
     assert_eq!(seconds(known.patience(&fresh, at(20))), Some(40));
     assert_eq!(known.forget("fresh").as_deref(), Some("fresh"));
 }

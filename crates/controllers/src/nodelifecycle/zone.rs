@@ -10,7 +10,7 @@ use crate::node;
 
 /// The time between two nodes of a zone.
 const PERIOD: SignedDuration = SignedDuration::from_secs(10);
-/// The same where a large part of a large zone has failed.
+/// The time between two nodes if a large part of a large zone has failed.
 const SLOW_PERIOD: SignedDuration = SignedDuration::from_secs(100);
 /// A zone with more nodes is large.
 const LARGE: usize = 50;
@@ -85,16 +85,16 @@ pub struct Pace {
 /// Whether it is a node's turn.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// It is, and was taken.
+    /// It is the node's turn, and the turn was taken.
     Now,
-    /// Not before this time has passed.
+    /// The turn comes after this time.
     In(SignedDuration),
-    /// Not before other nodes are ready.
+    /// The turn comes only when other nodes are ready.
     Never,
 }
 
 impl Pace {
-    /// Takes the turn of a node of the zone if it is one.
+    /// Takes the turn of a node of the zone if there is one.
     pub fn take(&mut self, zone: &Zone, zones: &Zones, now: Timestamp) -> Turn {
         let Some(period) = zones.period(zone) else { return Turn::Never };
         if let Some(last) = self.last.get(zone) {

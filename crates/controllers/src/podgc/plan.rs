@@ -13,11 +13,11 @@ const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 /// The reason why a pod is collected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// Its node is gone.
+    /// The pod's node is gone.
     Orphaned,
-    /// It is on its way out and has no node.
+    /// The pod is terminating and has no node.
     Unscheduled,
-    /// It is on its way out of a node that is out of service.
+    /// The pod is terminating on a node that is out of service.
     OutOfService,
 }
 

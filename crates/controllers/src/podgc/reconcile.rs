@@ -84,7 +84,7 @@ impl Collector {
     }
 }
 
-/// Says that the pod has ended, and deletes it without waiting for anybody.
+/// Marks the pod as failed, and deletes it with a grace period of zero.
 async fn collect(ctx: &Context, pod: &Pod, cause: Option<Cause>) -> Result<(), Error> {
     let meta = &pod.metadata;
     let key = Key::new(meta.namespace.as_deref(), meta.name.as_deref().unwrap_or_default());

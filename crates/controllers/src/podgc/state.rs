@@ -95,7 +95,8 @@ impl State {
         let mut shared = self.lock();
         shared.ended.remove(pod.key());
         let Some(node) = node_of(pod).filter(|node| shared.missing.contains_key(node)) else { return };
-        // With its last pod a node that is gone is forgotten: one of its name that comes later is waited for anew.
+        // Once its last pod is gone, a missing node is forgotten: a later node of that name gets the whole quarantine
+        // again.
         if self.pods.snapshot().iter().all(|other| node_of(other).as_ref() != Some(&node)) {
             shared.missing.remove(&node);
         }

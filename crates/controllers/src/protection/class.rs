@@ -87,7 +87,7 @@ fn class_names(user: &Object) -> BTreeSet<String> {
     NAMED_IN.iter().filter_map(|path| user.path(path)).filter(|name| !name.is_empty()).collect()
 }
 
-/// The classes that a volume or claim named and names no more.
+/// Returns the classes that a volume or claim no longer names.
 fn let_go(change: &Change<'_>) -> Vec<Request> {
     let names = |user: Option<&Object>| user.map(class_names).unwrap_or_default();
     names(change.old).difference(&names(change.new)).map(|name| Request::cluster(name)).collect()

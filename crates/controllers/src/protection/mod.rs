@@ -25,11 +25,11 @@ struct Protected {
 /// The next step for an object's finalizer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// It lives without: the finalizer is to be added.
+    /// The object is active without the finalizer, which should be added.
     Bare,
     /// The object is being deleted: its finalizer is removed once it is no longer used.
     Leaving,
-    /// Nothing.
+    /// There is nothing to do.
     Settled,
 }
 

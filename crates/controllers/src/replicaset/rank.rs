@@ -39,7 +39,7 @@ pub fn deletion_order(pods: &[&Pod], related: &[&Pod], now: Timestamp) -> Vec<us
     order
 }
 
-/// The same without what only ReplicaSets look at, and with times as they are: the latest first.
+/// Orders pods without the criteria of ReplicaSets, and with exact times: the latest first.
 pub fn stage_order(pods: &[&Pod]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..pods.len()).collect();
     order.sort_by_cached_key(|index| {

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 use setpoint_kinds::resources::{Amounts, amounts, to_json};
 
-/// The status that the quota should have; none if it has it. What could not be measured stays as it was.
+/// Returns the status that the quota should have, or `None` if it has it. Resources that could not be measured keep
+/// their values.
 pub(super) fn status(quota: &Value, measured: Amounts) -> Option<Value> {
     let of = |path: &str| quota.pointer(path).map(amounts).unwrap_or_default();
     let (hard, before) = (of("/spec/hard"), of("/status/used"));

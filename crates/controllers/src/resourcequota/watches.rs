@@ -58,7 +58,7 @@ impl Watches {
         self.state().kinds.remove(tracked);
     }
 
-    /// Brings the watches in line with the quotas that there are. Tells whether one was begun.
+    /// Adapts the watches to the present quotas. Returns whether a watch was opened.
     pub(super) async fn refresh(&self, now: Timestamp) -> Result<bool, Error> {
         let Some(missing) = self.missing(now)? else { return Ok(false) };
         let found = discover(self.manager.client().kube()).await.map_err(Error::boxed)?;

@@ -47,7 +47,7 @@ fn host_ports(spec: &PodSpec) -> BTreeSet<HostPort> {
     taken.collect()
 }
 
-/// One node and what its pods take of it.
+/// One node, and the room that its pods take.
 #[derive(Debug, Clone, Default)]
 pub struct NodeInfo {
     pub name: String,
@@ -64,7 +64,7 @@ pub struct NodeInfo {
     pub known: bool,
 }
 
-/// Nothing runs on a node whose kubelet is silent; clusters say so by a taint, and here it counts even unsaid.
+/// A node whose kubelet is silent runs nothing. Clusters say so by a taint, and here it counts even without one.
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
 impl NodeInfo {
@@ -122,7 +122,7 @@ struct Placed {
 #[derive(Debug, Default)]
 pub struct Ledger {
     nodes: BTreeMap<String, NodeInfo>,
-    /// By namespace and name.
+    /// The placed pods, by namespace and name.
     pods: BTreeMap<(String, String), Placed>,
 }
 

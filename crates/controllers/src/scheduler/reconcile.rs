@@ -62,15 +62,15 @@ struct Shared {
     ledger: Ledger,
     /// Pods that no node could take. Any change that frees or adds room queues them again.
     waiting: BTreeSet<Key>,
-    /// Those that have claims.
+    /// Waiting pods with claims.
     claiming: BTreeMap<Key, Claiming>,
-    /// Those whose node is chosen and whose volumes are being bound for it. The ledger holds their room.
+    /// Pods with a chosen node whose volumes are being bound. The ledger holds their room.
     reserved: BTreeSet<Key>,
 }
 
 /// A pod with claims that has no node yet.
 struct Claiming {
-    /// Their names: any change of them queues the pod again.
+    /// Names of the claims. Any change of a claim queues the pod again.
     claims: BTreeSet<String>,
     /// Whether a volume or class that comes may help it. It is so while the pod is looked at, whatever comes of that.
     open: bool,
@@ -95,7 +95,7 @@ impl State {
             return shared.retry_if(freed);
         }
         if new.path("spec.nodeName").is_some_and(|node| !node.is_empty()) {
-            shared.settle(new.key());
+            shared.stop_waiting(new.key());
             if !shared.ledger.holds(new.key())
                 && let Ok(pod) = new.decode::<Pod>()
             {
@@ -148,18 +148,18 @@ impl State {
 
 impl Shared {
     fn forget(&mut self, pod: &Object) -> bool {
-        self.settle(pod.key());
+        self.stop_waiting(pod.key());
         self.ledger.pod_gone(pod.namespace().unwrap_or_default(), pod.name())
     }
 
-    /// The pod waits no more.
-    fn settle(&mut self, pod: &Key) {
+    /// Removes the pod from the waiting pods.
+    fn stop_waiting(&mut self, pod: &Key) {
         self.waiting.remove(pod);
         self.claiming.remove(pod);
         self.reserved.remove(pod);
     }
 
-    /// Gives back the room of a pod whose volumes are not bound yet.
+    /// Frees the room of a pod whose volumes are not bound yet.
     fn unreserve(&mut self, pod: &Key) {
         if self.reserved.remove(pod) {
             self.ledger.pod_gone(pod.namespace().unwrap_or_default(), pod.name());
@@ -208,7 +208,7 @@ impl Reconciler for Scheduler {
         let Some(pod) = pod.filter(|pod| is_schedulable(pod)) else {
             let mut shared = self.state.lock();
             shared.unreserve(key);
-            shared.settle(key);
+            shared.stop_waiting(key);
             return Ok(Action::done());
         };
         let Some(spec) = &pod.spec else { return Ok(Action::done()) };
@@ -351,7 +351,7 @@ async fn write(ctx: &Context, step: &Step<'_>, node: &str) -> Result<(), ClientE
     }
 }
 
-/// Says why: in an event each time, which become a series, and in a condition once for each different reason.
+/// Reports the refusal: in an event each time, which become a series, and in a condition once per reason.
 async fn refuse(ctx: &Context, key: &Key, pod: &Pod, why: Unschedulable) -> Result<Action, Error> {
     publish(ctx, EventType::Warning, pod, "FailedScheduling", "Scheduling", why.message.clone());
     let said = condition(pod, "PodScheduled");

@@ -22,7 +22,7 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// From a resource list.
+    /// Reads a resource list.
     pub fn from_list(list: Option<&BTreeMap<String, Quantity>>) -> Self {
         let mut all = Resources::default();
         for (name, quantity) in list.into_iter().flatten() {

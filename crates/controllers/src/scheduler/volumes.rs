@@ -24,7 +24,7 @@ const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 /// A pod's claims, and what there is to bind them to.
 #[derive(Debug, Default)]
 pub struct PodVolumes {
-    /// The volumes of claims that are bound; none for one that does not exist.
+    /// The volumes of bound claims. `None` for a volume that does not exist.
     pub bound: Vec<Option<Arc<PersistentVolume>>>,
     /// The claims that are bound once the pod has a node, the smallest first.
     pub unbound: Vec<Arc<PersistentVolumeClaim>>,
@@ -36,14 +36,14 @@ pub struct PodVolumes {
 /// A step for a claim before its pod is bound to a node.
 #[derive(Debug, PartialEq)]
 pub enum Step<'a> {
-    /// This volume is for the claim.
+    /// This volume is bound to the claim.
     Bind(&'a PersistentVolume, &'a PersistentVolumeClaim),
-    /// A volume is made for it, where the node is.
+    /// A volume is provisioned for the claim, for this node.
     Provision(&'a PersistentVolumeClaim),
 }
 
 impl Step<'_> {
-    /// The merge patch of the volume or claim; none where it says so already.
+    /// Returns the merge patch of the volume or claim, or `None` if it is written already.
     pub fn patch(&self, node: &str) -> Option<Value> {
         match self {
             Step::Bind(volume, claim) => claim_ref(volume, claim),

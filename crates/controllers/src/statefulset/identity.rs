@@ -13,7 +13,7 @@ use crate::selector::Labels;
 
 const POD_NAME_LABEL: &str = "statefulset.kubernetes.io/pod-name";
 const POD_INDEX_LABEL: &str = "apps.kubernetes.io/pod-index";
-/// Says of which revision a pod is.
+/// Label with a pod's revision.
 pub const REVISION_LABEL: &str = "controller-revision-hash";
 
 /// The ordinals that a StatefulSet wants.
@@ -23,7 +23,7 @@ pub fn ordinals(set: &StatefulSet) -> std::ops::Range<i64> {
     start..start + i64::from(spec.replicas.unwrap_or(1))
 }
 
-/// The name of the StatefulSet that a pod's name tells of, and its ordinal unless it is no number.
+/// Splits a pod's name into its StatefulSet's name and its ordinal. The ordinal is `None` if it is not a number.
 fn parse(pod_name: &str) -> Option<(&str, Option<i64>)> {
     let (parent, digits) = pod_name.rsplit_once('-')?;
     let numeric = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -90,7 +90,7 @@ pub fn is_identified(set: &StatefulSet, pod: &Pod) -> bool {
     expected.as_deref() == Some(name) && label(pod, POD_NAME_LABEL) == Some(name)
 }
 
-/// Gives a pod the labels of its identity.
+/// Sets the identity labels of a pod.
 pub fn identify(pod: &mut Pod, ordinal: i64) {
     let name = name_of(&pod.metadata).to_owned();
     let labels = pod.metadata.labels.get_or_insert_default();
@@ -126,7 +126,7 @@ pub fn is_mounted(set: &StatefulSet, pod: &Pod, ordinal: i64) -> bool {
     })
 }
 
-/// Gives a pod the volumes of its claims, in place of others of the same names.
+/// Sets the volumes of a pod's claims, and replaces volumes of the same names.
 pub fn mount(set: &StatefulSet, pod: &mut Pod, ordinal: i64) {
     let claims = claims(set, ordinal);
     let spec = pod.spec.get_or_insert_default();

@@ -14,7 +14,7 @@ use super::rolling;
 use crate::field::stateful_set_spec;
 use crate::pod::{is_available, is_ready, is_terminal, phase};
 
-/// All that is known.
+/// The observed state.
 pub struct View<'a> {
     pub set: &'a StatefulSet,
     pub current: &'a Version,
@@ -25,7 +25,7 @@ pub struct View<'a> {
     pub now: Timestamp,
 }
 
-/// One write, or the reason why there is none.
+/// One write, or the reason why it cannot be made.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
     CreateClaim { claim: Box<PersistentVolumeClaim>, pod: String },
@@ -202,7 +202,7 @@ fn add_phase(plan: &mut Plan, pods: &[Arc<Pod>], judge: impl Fn(&Arc<Pod>) -> Ve
 /// A pod that should be there.
 fn replica(view: &View<'_>, pod: &Arc<Pod>) -> Verdict {
     if is_terminal(pod) {
-        // It is made anew once it is gone.
+        // The pod is created again once it is gone.
         let delete = (!is_going(pod)).then(|| Step::DeletePod(Arc::clone(pod)));
         return Verdict::stop(delete.into_iter().collect());
     }

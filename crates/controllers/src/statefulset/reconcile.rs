@@ -68,7 +68,7 @@ impl Reconciler for StatefulSetController {
             return Ok(Action::done());
         }
         let pods = members(client, &set, &owner).await?;
-        let versions = revisions::settle(client, &set, &owner, &known).await?;
+        let versions = revisions::sync(client, &set, &owner, &known).await?;
         let view = View {
             set: &set,
             current: &versions.current,
@@ -171,7 +171,7 @@ async fn take(ctx: &Context, set: &StatefulSet, step: &Step) -> Result<(), Error
     }
 }
 
-/// An event about a pod, in the words that kube-controller-manager has for it.
+/// Writes an event about a pod, in kube-controller-manager's words.
 fn report(
     ctx: &Context,
     set: &StatefulSet,

@@ -29,11 +29,11 @@ pub struct Versions {
 /// The step that makes the newest revision match the present template.
 #[derive(Debug)]
 pub enum Newest {
-    /// It is already.
+    /// The newest revision matches the template already.
     Present(Arc<ControllerRevision>),
     /// An earlier one is of it: it becomes the newest.
     Again(Arc<ControllerRevision>),
-    /// There is none yet.
+    /// The template has no revision yet.
     Missing,
 }
 
@@ -51,7 +51,7 @@ pub fn patch(template: &PodTemplateSpec) -> Value {
     json!({ "spec": { "template": template } })
 }
 
-/// Looks for the present template among sorted revisions.
+/// Finds the present template among sorted revisions.
 pub fn newest(set: &StatefulSet, revisions: &[Arc<ControllerRevision>]) -> Newest {
     let wanted = &stateful_set_spec(set).template;
     let same = |revision: &&Arc<ControllerRevision>| {
@@ -67,7 +67,7 @@ pub fn newest(set: &StatefulSet, revisions: &[Arc<ControllerRevision>]) -> Newes
 }
 
 /// Writes the newest revision and finds the one that is current.
-pub async fn settle(
+pub async fn sync(
     client: &Client,
     set: &StatefulSet,
     owner: &Owner<'_>,

@@ -8,11 +8,11 @@ use crate::scheduler::tolerates;
 /// The fate of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// It stays, for all that is known.
+    /// The pod stays, until something changes.
     Stay,
-    /// It goes then, unless something changes.
+    /// The pod is deleted at this time, unless something changes.
     GoAt(Timestamp),
-    /// It goes now.
+    /// The pod is deleted now.
     Go,
 }
 
@@ -24,7 +24,12 @@ pub fn no_execute(node: &Node) -> Vec<Taint> {
 
 /// Decides from the NoExecute taints of the pod's node. A pod with a set deletion time goes then, even if its
 /// tolerations change meanwhile, as long as they tolerate the taints for a limited time at all.
-pub fn fate(taints: &[Taint], tolerations: &[Toleration], told: Option<Timestamp>, now: Timestamp) -> Fate {
+pub fn fate(
+    taints: &[Taint],
+    tolerations: &[Toleration],
+    deletion_time: Option<Timestamp>,
+    now: Timestamp,
+) -> Fate {
     let mut least: Option<i64> = None;
     for taint in taints {
         let Some(used) = tolerations.iter().find(|toleration| tolerates(toleration, taint)) else {
@@ -34,7 +39,7 @@ pub fn fate(taints: &[Taint], tolerations: &[Toleration], told: Option<Timestamp
     }
     let Some(seconds) = least else { return Fate::Stay };
     let tolerated = SignedDuration::from_secs(seconds.max(0));
-    let end = told.or_else(|| now.checked_add(tolerated).ok());
+    let end = deletion_time.or_else(|| now.checked_add(tolerated).ok());
     match end {
         Some(end) if end > now => Fate::GoAt(end),
         Some(_) => Fate::Go,

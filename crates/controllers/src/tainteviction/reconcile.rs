@@ -41,31 +41,31 @@ impl Reconciler for TaintEviction {
             return Ok(Action::done());
         };
         if pod.metadata.deletion_timestamp.is_some() || node_name(&pod).is_empty() {
-            self.state.untell(request.key());
+            self.state.clear_deletion_time(request.key());
             return Ok(Action::done());
         }
         let uid = Uid::new(pod.metadata.uid.as_deref().unwrap_or_default());
-        let told = self.state.told(request.key(), &uid);
+        let deletion_time = self.state.deletion_time(request.key(), &uid);
         let now = ctx.now();
         let fate = match client.get::<Node>(Key::new(None, node_name(&pod))).await? {
             Some(node) => {
                 let spec = pod.spec.as_ref();
                 let tolerations = spec.and_then(|spec| spec.tolerations.as_deref()).unwrap_or_default();
-                fate(&no_execute(&node), tolerations, told, now)
+                fate(&no_execute(&node), tolerations, deletion_time, now)
             }
             // A time that was set before the node went still holds.
-            None => told.map_or(Fate::Stay, |at| if at > now { Fate::GoAt(at) } else { Fate::Go }),
+            None => deletion_time.map_or(Fate::Stay, |at| if at > now { Fate::GoAt(at) } else { Fate::Go }),
         };
         match fate {
             Fate::Stay => self.stays(ctx, request.key()),
             Fate::GoAt(at) => {
-                self.state.tell(request.key(), &uid, at);
+                self.state.set_deletion_time(request.key(), &uid, at);
                 let left = Duration::try_from(at.duration_since(now)).unwrap_or_default();
                 return Ok(Action::requeue_after(left));
             }
             Fate::Go => {
                 evict(ctx, request.key(), &pod).await?;
-                self.state.untell(request.key());
+                self.state.clear_deletion_time(request.key());
             }
         }
         Ok(Action::done())
@@ -74,16 +74,16 @@ impl Reconciler for TaintEviction {
 
 impl TaintEviction {
     fn stays(&self, ctx: &Context, key: &Key) {
-        if self.state.untell(key) {
-            tell(ctx, key, "Cancelling deletion of");
+        if self.state.clear_deletion_time(key) {
+            record(ctx, key, "Cancelling deletion of");
         }
     }
 }
 
-/// Says why, and deletes the pod with the grace that it asks for.
+/// Writes the reason, and deletes the pod with its own grace period.
 async fn evict(ctx: &Context, key: &Key, pod: &Pod) -> Result<(), Error> {
     let client = ctx.client();
-    tell(ctx, key, "Marking for deletion");
+    record(ctx, key, "Marking for deletion");
     let why = "Taint manager: deleting due to NoExecute taint";
     if let Some(condition) = disruption_target(pod, "DeletionByTaintManager", why, ctx.now()) {
         let patch =
@@ -96,7 +96,7 @@ async fn evict(ctx: &Context, key: &Key, pod: &Pod) -> Result<(), Error> {
 }
 
 /// About the pod of that name, whichever it is: kube-controller-manager names no uid here.
-fn tell(ctx: &Context, key: &Key, what: &str) {
+fn record(ctx: &Context, key: &Key, what: &str) {
     let pod = ObjectReference {
         api_version: Some("v1".into()),
         kind: Some("Pod".into()),

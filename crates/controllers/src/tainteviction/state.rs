@@ -20,7 +20,7 @@ pub struct State {
 struct Shared {
     tainted: BTreeSet<String>,
     /// When pods go: counted from when their node was first seen tainted, so it must outlive one look.
-    told: BTreeMap<Key, (Uid, Timestamp)>,
+    deletion_times: BTreeMap<Key, (Uid, Timestamp)>,
 }
 
 impl State {
@@ -34,18 +34,18 @@ impl State {
     }
 
     /// Returns the deletion time that was set for the pod.
-    pub fn told(&self, key: &Key, uid: &Uid) -> Option<Timestamp> {
-        self.lock().told.get(key).filter(|(known, _)| known == uid).map(|(_, at)| *at)
+    pub fn deletion_time(&self, key: &Key, uid: &Uid) -> Option<Timestamp> {
+        self.lock().deletion_times.get(key).filter(|(known, _)| known == uid).map(|(_, at)| *at)
     }
 
-    /// Notes when the pod goes.
-    pub fn tell(&self, key: &Key, uid: &Uid, at: Timestamp) {
-        self.lock().told.insert(key.clone(), (uid.clone(), at));
+    /// Records the deletion time of a pod.
+    pub fn set_deletion_time(&self, key: &Key, uid: &Uid, at: Timestamp) {
+        self.lock().deletion_times.insert(key.clone(), (uid.clone(), at));
     }
 
     /// Forgets the deletion time of a pod that stays or is gone. Returns whether a time was set.
-    pub fn untell(&self, key: &Key) -> bool {
-        self.lock().told.remove(key).is_some()
+    pub fn clear_deletion_time(&self, key: &Key) -> bool {
+        self.lock().deletion_times.remove(key).is_some()
     }
 
     /// The pod, where its node is tainted or it waits to go.
@@ -53,10 +53,10 @@ impl State {
         let Some(pod) = change.object() else { return Vec::new() };
         let shared = self.lock();
         // Most clusters have no such taint: their pods are not read.
-        if shared.tainted.is_empty() && shared.told.is_empty() {
+        if shared.tainted.is_empty() && shared.deletion_times.is_empty() {
             return Vec::new();
         }
-        let concerned = shared.told.contains_key(pod.key())
+        let concerned = shared.deletion_times.contains_key(pod.key())
             || pod.path("spec.nodeName").is_some_and(|node| shared.tainted.contains(&node));
         concerned.then(|| Request::from(pod.key().clone())).into_iter().collect()
     }

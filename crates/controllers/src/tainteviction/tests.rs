@@ -18,7 +18,7 @@ fn toleration(key: &str, seconds: Option<i64>) -> Value {
 #[test]
 fn a_pod_goes_when_its_shortest_toleration_has_run_out() {
     let (a, b) = (json!({ "key": "a", "effect": "NoExecute" }), json!({ "key": "b", "effect": "NoExecute" }));
-    for (what, taints, tolerations, told, expected) in [
+    for (what, taints, tolerations, deletion_time, expected) in [
         ("no taint", json!([]), json!([]), None, Fate::Stay),
         ("no taint any more", json!([]), json!([]), Some(5), Fate::Stay),
         ("no toleration", json!([a]), json!([]), None, Fate::Go),
@@ -49,7 +49,7 @@ fn a_pod_goes_when_its_shortest_toleration_has_run_out() {
     ] {
         let taints: Vec<_> = serde_json::from_value(taints).unwrap();
         let tolerations: Vec<_> = serde_json::from_value(tolerations).unwrap();
-        assert_eq!(fate(&taints, &tolerations, told.map(at), at(100)), expected, "{what}");
+        assert_eq!(fate(&taints, &tolerations, deletion_time.map(at), at(100)), expected, "{what}");
     }
 }
 
@@ -91,10 +91,10 @@ fn pods_are_looked_at_when_their_node_is_tainted_or_was() {
     assert_eq!(names(&state.pod_changed(&change(None, Some(&near)))), ["near"]);
     assert!(state.pod_changed(&change(None, Some(&far))).is_empty());
     let uid = Uid::new("near");
-    state.tell(near.key(), &uid, at(9));
-    assert_eq!(state.told(near.key(), &uid), Some(at(9)));
-    assert_eq!(state.told(near.key(), &Uid::new("its successor")), None);
+    state.set_deletion_time(near.key(), &uid, at(9));
+    assert_eq!(state.deletion_time(near.key(), &uid), Some(at(9)));
+    assert_eq!(state.deletion_time(near.key(), &Uid::new("its successor")), None);
     assert_eq!(names(&state.node_changed(&change(Some(&bad), Some(&fine)))), ["near"]);
     assert_eq!(names(&state.pod_changed(&change(Some(&near), None))), ["near"], "it waited to go");
-    assert!(state.untell(near.key()) && !state.untell(near.key()));
+    assert!(state.clear_deletion_time(near.key()) && !state.clear_deletion_time(near.key()));
 }

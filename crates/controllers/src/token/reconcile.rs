@@ -103,7 +103,7 @@ fn listed(change: &Change<'_>) -> Vec<Request> {
     vec![Request::namespaced(old.namespace().unwrap_or_default(), &name)]
 }
 
-/// Takes deleted token Secrets off the lists of their accounts.
+/// Removes deleted token Secrets from the lists of their accounts.
 struct References;
 
 impl Reconciler for References {

@@ -1,5 +1,5 @@
-//! The writes of a binding, each as a merge patch; none where it is written already. In order: the volume's claim, the
-//! volume's phase, the claim's volume, the claim's status.
+//! The writes of a binding as merge patches, in this order: the volume's claim, the volume's phase, the claim's
+//! volume, the claim's status. A write that is done already is `None`.
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::{
     BIND_COMPLETED, BOUND_BY_CONTROLLER, STORAGE_PROVISIONER, annotation, fit::is_bound_to, name_of,
 };
 
-/// Notes the claim on the volume.
+/// Writes the claim onto the volume.
 pub(crate) fn claim_ref(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Option<Value> {
     let asked = is_bound_to(volume, claim);
     let present = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
@@ -29,13 +29,13 @@ pub(super) fn reference(claim: &PersistentVolumeClaim) -> Value {
         "uid": meta.uid, "resourceVersion": meta.resource_version })
 }
 
-/// Puts the volume into a phase.
+/// Sets the phase of the volume.
 pub(super) fn phase(volume: &PersistentVolume, phase: &str, message: Option<&str>) -> Option<Value> {
     let present = volume.status.as_ref().and_then(|status| status.phase.as_deref());
     (present != Some(phase)).then(|| json!({ "status": { "phase": phase, "message": message } }))
 }
 
-/// Notes the volume on the claim.
+/// Writes the volume onto the claim.
 pub(super) fn volume_name(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> Option<Value> {
     let name = name_of(&volume.metadata);
     let present = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()).unwrap_or_default();

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
 
 use super::fit::{self, Place, is_bound_to};
-use super::{BIND_COMPLETED, SELECTED_NODE, Told, annotation, class, name_of};
+use super::{BIND_COMPLETED, Notice, SELECTED_NODE, annotation, class, name_of};
 
 /// Prefix of in-tree provisioners, which do not exist here.
 const IN_TREE: &str = "kubernetes.io/";
@@ -14,18 +14,18 @@ const IN_TREE: &str = "kubernetes.io/";
 /// The next step for a claim.
 #[derive(Debug, PartialEq)]
 pub(super) enum Step<'a> {
-    /// It and this volume are each other's.
+    /// The claim and this volume belong together.
     Bind(&'a PersistentVolume),
-    /// It gets the default class, which it did not have when it was created.
+    /// The claim gets the default class, which did not exist at its creation.
     Assign(&'a str),
-    /// Its class wants a volume made for it, by this provisioner.
+    /// This provisioner should make a volume for the claim.
     Provision(&'a str),
-    /// It waits for a pod that uses it.
+    /// The claim waits for a pod that uses it.
     AwaitConsumer,
     /// The claim waits, for the reason in the event.
-    Wait(Option<Told>),
-    /// It had a volume, and has none.
-    Lost(Told),
+    Wait(Option<Notice>),
+    /// The claim has lost its volume.
+    Lost(Notice),
 }
 
 /// Returns the next step for a claim, given the volumes and classes.
@@ -37,7 +37,7 @@ pub(super) fn step<'a>(
     let named = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()).unwrap_or_default();
     let volume = volumes.iter().map(|volume| &**volume).find(|volume| name_of(&volume.metadata) == named);
     match (annotation(&claim.metadata, BIND_COMPLETED).is_some(), named) {
-        (true, "") => Step::Lost(Told::warning(
+        (true, "") => Step::Lost(Notice::warning(
             "ClaimLost",
             "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!",
         )),
@@ -50,14 +50,14 @@ pub(super) fn step<'a>(
 fn bound<'a>(claim: &PersistentVolumeClaim, volume: Option<&'a PersistentVolume>) -> Step<'a> {
     let Some(volume) = volume else {
         let message = "Bound claim has lost its PersistentVolume. Data on the volume is lost!";
-        return Step::Lost(Told::warning("ClaimLost", message));
+        return Step::Lost(Notice::warning("ClaimLost", message));
     };
     let holder = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
     if holder.is_none_or(|holder| holder.uid == claim.metadata.uid) {
         return Step::Bind(volume);
     }
     let message = "Two claims are bound to the same volume, this one is bound incorrectly";
-    Step::Lost(Told::warning("ClaimMisbound", message))
+    Step::Lost(Notice::warning("ClaimMisbound", message))
 }
 
 /// A claim that names its volume.
@@ -70,7 +70,7 @@ fn choosy<'a>(claim: &PersistentVolumeClaim, volume: Option<&'a PersistentVolume
             None => Step::Bind(volume),
             Some(why) => {
                 let message = format!("Cannot bind to requested volume {name:?}: {why}");
-                Step::Wait(Some(Told::warning("VolumeMismatch", message)))
+                Step::Wait(Some(Notice::warning("VolumeMismatch", message)))
             }
         };
     }
@@ -78,7 +78,7 @@ fn choosy<'a>(claim: &PersistentVolumeClaim, volume: Option<&'a PersistentVolume
         return Step::Bind(volume);
     }
     let message = format!("volume {name:?} already bound to a different claim.");
-    Step::Wait(Some(Told::warning("FailedBinding", message)))
+    Step::Wait(Some(Notice::warning("FailedBinding", message)))
 }
 
 fn unbound<'a>(
@@ -102,9 +102,9 @@ fn unbound<'a>(
     }
     let Some(named) = named.filter(|named| !named.is_empty()) else {
         let message = "no persistent volumes available for this claim and no storage class is set";
-        return Step::Wait(Some(Told::normal("FailedBinding", message)));
+        return Step::Wait(Some(Notice::normal("FailedBinding", message)));
     };
-    let failed = |message: String| Step::Wait(Some(Told::warning("ProvisioningFailed", message)));
+    let failed = |message: String| Step::Wait(Some(Notice::warning("ProvisioningFailed", message)));
     match class::find(classes, named).map(|class| class.provisioner.as_str()) {
         None => failed(format!("storageclass.storage.k8s.io {named:?} not found")),
         Some(name) if name.starts_with(IN_TREE) => failed(format!("no volume plugin matched name: {name}")),
@@ -113,11 +113,13 @@ fn unbound<'a>(
 }
 
 /// Returns the event for a claim that waits for its first consumer, given its unscheduled pods.
-pub(super) fn awaited(pods: &[String]) -> Told {
+pub(super) fn awaited(pods: &[String]) -> Notice {
     match pods {
-        [] => Told::normal("WaitForFirstConsumer", "waiting for first consumer to be created before binding"),
-        [pod] => Told::normal("WaitForPodScheduled", format!("waiting for pod {pod} to be scheduled")),
-        pods => Told::normal(
+        [] => {
+            Notice::normal("WaitForFirstConsumer", "waiting for first consumer to be created before binding")
+        }
+        [pod] => Notice::normal("WaitForPodScheduled", format!("waiting for pod {pod} to be scheduled")),
+        pods => Notice::normal(
             "WaitForPodScheduled",
             format!("waiting for pods {} to be scheduled", pods.join(",")),
         ),

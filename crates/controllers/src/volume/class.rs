@@ -14,7 +14,7 @@ const OLD_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 const DEFAULT: [&str; 2] =
     ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
 
-/// The class that a claim names, which may be the empty one; none where it leaves that to the default.
+/// Returns the class that a claim names, possibly the empty one. `None` if the claim leaves it to the default.
 pub fn named_by(claim: &PersistentVolumeClaim) -> Option<&str> {
     let field = || claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_deref());
     annotation(&claim.metadata, OLD_CLASS).or_else(field)

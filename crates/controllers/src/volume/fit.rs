@@ -23,7 +23,7 @@ type Amounts = Option<BTreeMap<String, Quantity>>;
 pub enum Place<'a> {
     /// Wherever it is.
     Anywhere,
-    /// Not known before a pod has its node: only a volume that asks for the claim fits.
+    /// Unknown until a pod has its node: only a volume that asks for the claim fits.
     Undecided,
     /// On the node with these labels.
     Node(&'a Labels),

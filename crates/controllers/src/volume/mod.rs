@@ -41,19 +41,19 @@ const STORAGE_PROVISIONER: [&str; 2] =
 
 /// The reason and message of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Told {
+struct Notice {
     kind: EventType,
     reason: &'static str,
     message: String,
 }
 
-impl Told {
-    fn normal(reason: &'static str, message: impl Into<String>) -> Told {
-        Told { kind: EventType::Normal, reason, message: message.into() }
+impl Notice {
+    fn normal(reason: &'static str, message: impl Into<String>) -> Notice {
+        Notice { kind: EventType::Normal, reason, message: message.into() }
     }
 
-    fn warning(reason: &'static str, message: impl Into<String>) -> Told {
-        Told { kind: EventType::Warning, reason, message: message.into() }
+    fn warning(reason: &'static str, message: impl Into<String>) -> Notice {
+        Notice { kind: EventType::Warning, reason, message: message.into() }
     }
 }
 

@@ -12,10 +12,10 @@ use setpoint::{
 };
 
 use super::class::{is_delayed, of_claim};
-use super::reconcile::{tell, write};
+use super::reconcile::{record, write};
 use super::release::policy;
 use super::{
-    BIND_COMPLETED, PROVISIONED_BY, SELECTED_NODE, STORAGE_PROVISIONER, Told, annotation, bind, name_of,
+    BIND_COMPLETED, Notice, PROVISIONED_BY, SELECTED_NODE, STORAGE_PROVISIONER, annotation, bind, name_of,
 };
 
 /// The provisioner of simulated volumes, as StorageClasses name it, and the driver of its volumes.
@@ -64,7 +64,7 @@ impl Reconciler for Claims {
         {
             // The scheduler has to look for another.
             let why = format!("failed to get target node: node {node:?} not found");
-            tell(ctx, &*claim, &Told::warning("ProvisioningFailed", why));
+            record(ctx, &*claim, &Notice::warning("ProvisioningFailed", why));
             let patch = json!({ "metadata": { "annotations": { SELECTED_NODE: null } } });
             write(client, &*claim, Some(patch)).await?;
             return Ok(Action::done());
@@ -76,12 +76,12 @@ impl Reconciler for Claims {
             made => made?,
         };
         let message = format!("Successfully provisioned volume {}", name_of(&volume.metadata));
-        tell(ctx, &*claim, &Told::normal("ProvisioningSucceeded", message));
+        record(ctx, &*claim, &Notice::normal("ProvisioningSucceeded", message));
         Ok(Action::done())
     }
 }
 
-/// Whether a claim of this class is to have a volume made for it now.
+/// Whether a claim of this class needs a new volume now.
 fn wants(claim: &PersistentVolumeClaim, class: &StorageClass) -> bool {
     let has_volume =
         claim.spec.as_ref().and_then(|spec| spec.volume_name.as_ref()).is_some_and(|name| !name.is_empty());
@@ -157,14 +157,14 @@ mod tests {
 
     #[test]
     fn a_claim_gets_a_volume_once_it_is_this_provisioners_turn() {
-        let told = json!({ STORAGE_PROVISIONER[0]: PROVISIONER });
+        let annotations = json!({ STORAGE_PROVISIONER[0]: PROVISIONER });
         let placed = json!({ STORAGE_PROVISIONER[0]: PROVISIONER, SELECTED_NODE: "n" });
         for (what, claim, mode, expected) in [
-            ("at once", claim(told.clone(), ""), "Immediate", true),
-            ("no pod yet", claim(told.clone(), ""), "WaitForFirstConsumer", false),
+            ("at once", claim(annotations.clone(), ""), "Immediate", true),
+            ("no pod yet", claim(annotations.clone(), ""), "WaitForFirstConsumer", false),
             ("a pod has its node", claim(placed, ""), "WaitForFirstConsumer", true),
             ("the binder has not spoken", claim(json!({}), ""), "Immediate", false),
-            ("it has a volume", claim(told, "v"), "Immediate", false),
+            ("it has a volume", claim(annotations, "v"), "Immediate", false),
         ] {
             assert_eq!(wants(&claim, &class(mode)), expected, "{what}");
         }

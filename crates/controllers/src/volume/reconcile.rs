@@ -9,7 +9,7 @@ use setpoint::{
     Request, SetupError,
 };
 
-use super::{Told, bind, claim, release, trigger};
+use super::{Notice, bind, claim, release, trigger};
 use crate::pod::{claim_name, is_terminal, node_name, volumes};
 
 /// The name under which people know the events of volumes.
@@ -58,19 +58,19 @@ impl Reconciler for Claims {
             }
             claim::Step::Provision(provisioner) => {
                 write(client, &*claim, bind::provisioner(&claim, provisioner)).await?;
-                tell(ctx, &*claim, &external(provisioner));
+                record(ctx, &*claim, &external(provisioner));
             }
             claim::Step::AwaitConsumer => {
-                tell(ctx, &*claim, &claim::awaited(&consumers(client, &claim).await?));
+                record(ctx, &*claim, &claim::awaited(&consumers(client, &claim).await?));
                 write_status(client, &*claim, bind::claim_status(&claim, "Pending", None)).await?;
             }
-            claim::Step::Wait(told) => {
-                told.iter().for_each(|told| tell(ctx, &*claim, told));
+            claim::Step::Wait(notice) => {
+                notice.iter().for_each(|notice| record(ctx, &*claim, notice));
                 write_status(client, &*claim, bind::claim_status(&claim, "Pending", None)).await?;
             }
-            claim::Step::Lost(told) if phase(&claim) != Some("Lost") => {
+            claim::Step::Lost(notice) if phase(&claim) != Some("Lost") => {
                 write_status(client, &*claim, bind::claim_status(&claim, "Lost", None)).await?;
-                tell(ctx, &*claim, &told);
+                record(ctx, &*claim, &notice);
             }
             claim::Step::Lost(_) => {}
         }
@@ -82,8 +82,8 @@ fn phase(claim: &PersistentVolumeClaim) -> Option<&str> {
     claim.status.as_ref().and_then(|status| status.phase.as_deref())
 }
 
-fn external(provisioner: &str) -> Told {
-    Told::normal(
+fn external(provisioner: &str) -> Notice {
+    Notice::normal(
         "ExternalProvisioning",
         format!(
             "Waiting for a volume to be created either by the external provisioner '{provisioner}' or manually by the \
@@ -135,8 +135,8 @@ impl Reconciler for Volumes {
                 write_status(client, &volume, bind::phase(&volume, "Available", None)).await?;
             }
             release::Step::Mismatch { volume: to_volume, claim: to_claim } => {
-                tell(ctx, &*volume, &to_volume);
-                claim.iter().for_each(|claim| tell(ctx, claim, &to_claim));
+                record(ctx, &*volume, &to_volume);
+                claim.iter().for_each(|claim| record(ctx, claim, &to_claim));
             }
         }
         Ok(Action::done())
@@ -166,9 +166,9 @@ async fn release(ctx: &Context, volume: &PersistentVolume) -> Result<(), ClientE
     let patch = bind::phase(volume, "Released", None).filter(|_| !release::is_released(volume));
     let volume = write_status(client, volume, patch).await?;
     let is_failed = volume.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Failed");
-    if let Some(told) = release::failure(&volume).filter(|_| !is_failed) {
-        write_status(client, &volume, bind::phase(&volume, "Failed", Some(&told.message))).await?;
-        tell(ctx, &volume, &told);
+    if let Some(notice) = release::failure(&volume).filter(|_| !is_failed) {
+        write_status(client, &volume, bind::phase(&volume, "Failed", Some(&notice.message))).await?;
+        record(ctx, &volume, &notice);
     }
     Ok(())
 }
@@ -205,13 +205,13 @@ fn locked<K: Kind>(object: &K, patch: Value) -> Patch {
     Patch::Merge(patch).locked(object.meta().resource_version.as_deref().unwrap_or_default())
 }
 
-pub(super) fn tell<K: Kind>(ctx: &Context, object: &K, told: &Told) {
+pub(super) fn record<K: Kind>(ctx: &Context, object: &K, notice: &Notice) {
     ctx.recorder().publish(
-        told.kind,
+        notice.kind,
         reference(object),
         None,
-        told.reason,
-        told.reason,
-        told.message.clone(),
+        notice.reason,
+        notice.reason,
+        notice.message.clone(),
     );
 }

@@ -2,21 +2,21 @@
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 
-use super::{PROVISIONED_BY, Told, annotation, fit, name_of};
+use super::{Notice, PROVISIONED_BY, annotation, fit, name_of};
 
 /// The next step for a volume.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Nothing: its claim is bound to it, or is about to be.
+    /// Nothing to do: the claim is bound to it, or is about to be.
     Leave,
-    /// It is in this phase.
+    /// The volume gets this phase.
     Phase(&'static str),
-    /// Its claim is gone: it is released, and its reclaim policy says what then.
+    /// The claim is gone: the volume is released, and its reclaim policy decides.
     Release,
-    /// It goes back to the others: its claim has another volume.
+    /// The volume becomes available again: its claim has another volume.
     Unbind,
     /// The volume asks for a claim that does not fit. Both get an event.
-    Mismatch { volume: Told, claim: Told },
+    Mismatch { volume: Notice, claim: Notice },
 }
 
 /// Returns the next step for a volume. `claim` is the claim that the volume names, by uid if it has one.
@@ -38,7 +38,7 @@ pub(super) fn step(volume: &PersistentVolume, claim: Option<&PersistentVolumeCla
             let claim = format!(
                 "Cannot bind PersistentVolume {name:?} to requested PersistentVolumeClaim due to incompatible volumeMode."
             );
-            Step::Mismatch { volume: Told::warning(reason, volume), claim: Told::warning(reason, claim) }
+            Step::Mismatch { volume: Notice::warning(reason, volume), claim: Notice::warning(reason, claim) }
         }
         "" => Step::Leave,
         bound if bound == name => Step::Phase("Bound"),
@@ -63,14 +63,14 @@ pub(super) fn is_released(volume: &PersistentVolume) -> bool {
 
 /// Returns the failure of a released volume whose policy nothing here can carry out. A volume with a provisioner is
 /// left to that provisioner.
-pub(super) fn failure(volume: &PersistentVolume) -> Option<Told> {
+pub(super) fn failure(volume: &PersistentVolume) -> Option<Notice> {
     match policy(volume) {
         "Retain" => None,
-        "Recycle" => Some(Told::warning("VolumeFailedRecycle", "No recycler plugin found for the volume!")),
-        "Delete" => undeletable(volume).map(|why| Told::warning("VolumeFailedDelete", why)),
+        "Recycle" => Some(Notice::warning("VolumeFailedRecycle", "No recycler plugin found for the volume!")),
+        "Delete" => undeletable(volume).map(|why| Notice::warning("VolumeFailedDelete", why)),
         _ => {
             let message = "Volume has unrecognized PersistentVolumeReclaimPolicy";
-            Some(Told::warning("VolumeUnknownReclaimPolicy", message))
+            Some(Notice::warning("VolumeUnknownReclaimPolicy", message))
         }
     }
 }

@@ -154,15 +154,15 @@ fn an_unbound_claim_binds_waits_or_has_its_volume_made() {
         "d",
         json!({ "metadata": { "annotations": { "storageclass.kubernetes.io/is-default-class": "true" } } }),
     );
-    let wait = |told: Told| Step::Wait(Some(told));
-    let failed = |message: &str| wait(Told::warning("ProvisioningFailed", message));
+    let wait = |notice: Notice| Step::Wait(Some(notice));
+    let failed = |message: &str| wait(Notice::warning("ProvisioningFailed", message));
     let none = "no persistent volumes available for this claim and no storage class is set";
     let selected =
         json!({ "metadata": { "annotations": { SELECTED_NODE: "n" } }, "spec": { "storageClassName": "l" } });
     let in_tree = class("k", json!({ "provisioner": "kubernetes.io/no-provisioner" }));
     for (what, claim, classes, expected) in [
-        ("the empty class", of(""), vec![default.clone()], wait(Told::normal("FailedBinding", none))),
-        ("no class, no default", unnamed(), vec![late("l")], wait(Told::normal("FailedBinding", none))),
+        ("the empty class", of(""), vec![default.clone()], wait(Notice::normal("FailedBinding", none))),
+        ("no class, no default", unnamed(), vec![late("l")], wait(Notice::normal("FailedBinding", none))),
         ("no class, a default", unnamed(), vec![default], Step::Assign("d")),
         ("at once", of("i"), vec![class("i", json!({}))], Step::Provision("example.com/p")),
         ("later", of("l"), vec![late("l")], Step::AwaitConsumer),
@@ -218,7 +218,7 @@ fn a_claim_that_names_its_volume_waits_for_that_one() {
     ] {
         let volumes = [volume("v", change)];
         let expected = expected.map_or(Step::Bind(&volumes[0]), |(reason, message)| {
-            Step::Wait(Some(Told::warning(reason, message)))
+            Step::Wait(Some(Notice::warning(reason, message)))
         });
         assert_eq!(claim::step(&named, &volumes, &[]), expected);
     }
@@ -232,7 +232,7 @@ fn a_bound_claim_that_lost_its_volume_says_so() {
             json!({ "metadata": { "annotations": { BIND_COMPLETED: "yes" } }, "spec": { "volumeName": name } }),
         )
     };
-    let lost = |reason, message: &str| Step::Lost(Told::warning(reason, message));
+    let lost = |reason, message: &str| Step::Lost(Notice::warning(reason, message));
     let no_name = "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!";
     assert_eq!(claim::step(&bound(""), &[], &[]), lost("ClaimLost", no_name));
     let no_volume = "Bound claim has lost its PersistentVolume. Data on the volume is lost!";
@@ -306,7 +306,7 @@ fn a_released_volume_fails_where_nobody_can_reclaim_it() {
         (volume("v", policy("Recycle")), Some("No recycler plugin found for the volume!")),
         (volume("v", policy("Burn")), Some("Volume has unrecognized PersistentVolumeReclaimPolicy")),
     ] {
-        assert_eq!(release::failure(&volume).map(|told| told.message).as_deref(), expected);
+        assert_eq!(release::failure(&volume).map(|notice| notice.message).as_deref(), expected);
     }
 }
 

@@ -16,7 +16,7 @@ pub struct Attachment {
     pub output: broadcast::Receiver<(Origin, Bytes)>,
     /// The program's input.
     pub stdin: Stdin,
-    /// Its input ends with this session.
+    /// Whether the input ends with this session.
     pub once: bool,
     /// The program's state.
     pub condition: watch::Receiver<Condition>,
@@ -49,7 +49,7 @@ pub async fn run(attachment: Attachment, client: Client) -> Value {
         loop {
             match output.recv().await {
                 Ok(piece) => show(piece).await,
-                // A client that was too slow missed some; the log has it.
+                // A client that was too slow missed some output, which the log has.
                 Err(broadcast::error::RecvError::Lagged(_)) => {}
                 Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
             }

@@ -22,16 +22,16 @@ pub const SPDY_PROTOCOLS: &[&str] = &["v4.channel.k8s.io"];
 /// The websocket protocols of exec and attach; the fifth adds a message that closes a channel.
 pub const WEBSOCKET_PROTOCOLS: &[&str] = &["v5.channel.k8s.io", "v4.channel.k8s.io"];
 
-/// Which streams the client will use.
+/// The streams that the client will use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// It sends input.
+    /// The client sends input.
     pub stdin: bool,
-    /// It shows output.
+    /// The client shows output.
     pub stdout: bool,
-    /// It shows errors.
+    /// The client shows errors.
     pub stderr: bool,
-    /// It wants a terminal, whose one output is the standard output.
+    /// The client wants a terminal, whose only output is the standard output.
     pub tty: bool,
 }
 
@@ -61,10 +61,10 @@ pub async fn over_spdy(io: impl AsyncRead + AsyncWrite + Send + 'static, session
     let status = tokio::select! {
         biased;
         status = session.run(client) => status,
-        // A client that goes away ends the session, and dropping the session ends the program.
+        // If the client leaves, the session ends, and dropping the session ends the program.
         () = closed(&mut connection) => return,
     };
-    // Output first: the client takes the status as the end.
+    // Send the output first: the client takes the status as the end.
     while tasks.len() > incoming {
         tasks.join_next().await;
     }
@@ -78,7 +78,7 @@ async fn closed(connection: &mut Connection) {
     while connection.accept().await.is_some() {}
 }
 
-/// Waits for the streams that the client announced; gives the error stream apart, and how many tasks never end.
+/// Waits for the announced streams. Returns the error stream apart, and the number of tasks that never end.
 async fn open(
     connection: &mut Connection,
     wanted: Wanted,
@@ -111,7 +111,7 @@ fn sizes(stream: Stream, tasks: &mut JoinSet<()>) -> mpsc::Receiver<Size> {
         let mut sizes = Sizes::default();
         while let Some(bytes) = reader.next().await {
             if let Some(size) = sizes.push(&bytes) {
-                // One that does not fit is followed by a newer one.
+                // If the channel is full, a newer size follows.
                 let _ = sender.try_send(size);
             }
         }
@@ -197,10 +197,10 @@ pub async fn over_websocket(
     tokio::select! {
         biased;
         () = showing => {}
-        // A client that goes away ends the session, and dropping the session ends the program.
+        // If the client leaves, the session ends, and dropping the session ends the program.
         () = &mut typing => return,
     }
-    // A connection that is closed while the client still sends is reset, and the status is lost with it.
+    // Closing a connection on which the client still sends would reset it, and lose the status.
     let _ = tokio::time::timeout(OPEN_WITHIN, typing).await;
 }
 
@@ -242,6 +242,6 @@ where
     let mut message = Vec::with_capacity(bytes.len() + 1);
     message.push(channel);
     message.extend_from_slice(bytes);
-    // A client that is gone shows in the reading half.
+    // The reading half notices when the client is gone.
     let _ = send.send(Message::Binary(message.into())).await;
 }

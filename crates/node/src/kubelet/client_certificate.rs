@@ -14,12 +14,12 @@ use rustls::{DigitallySignedStruct, DistinguishedName, Error, RootCertStore, Sig
 use rustls_pki_types::{CertificateDer, UnixTime};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// The authority whose certificates are believed.
+/// The authority whose certificates are trusted.
 #[derive(Clone, Debug)]
 pub struct ClientAuthority(Arc<dyn ClientCertVerifier>);
 
 impl ClientAuthority {
-    /// From the authority's certificates.
+    /// Reads the authority's certificates.
     ///
     /// # Errors
     /// When there is none, or one is not a certificate.
@@ -37,8 +37,8 @@ impl ClientAuthority {
         Ok(ClientAuthority(verifier))
     }
 
-    /// The common name of a certificate chain's leaf; none where this authority did not sign it or it is not valid at
-    /// that time.
+    /// Returns the common name of a certificate chain's leaf, or `None` if this authority did not sign it or it is
+    /// not valid at that time.
     pub fn common_name(&self, chain: &[CertificateDer<'_>], since_epoch: Duration) -> Option<String> {
         let (leaf, rest) = chain.split_first()?;
         self.0.verify_client_cert(leaf, rest, UnixTime::since_unix_epoch(since_epoch)).ok()?;

@@ -21,15 +21,15 @@ use crate::process::terminal::Terminal;
 pub struct ExecCommand {
     /// The helper's path.
     pub helper: PathBuf,
-    /// The program, as the image table resolved it, in the container's surroundings.
+    /// The program, as the image table resolved it, in the container's environment.
     pub launch: Box<Launch>,
-    /// A place for the pipe of its input.
+    /// Path for the pipe of its input.
     pub stdin: PathBuf,
-    /// The container; when it ends, so does this.
+    /// The container. This command ends with it.
     pub beside: watch::Receiver<Condition>,
 }
 
-/// Runs it to its end and says how that was, as a Status.
+/// Runs the command to its end, and returns the Status that describes the end.
 pub async fn run(exec: ExecCommand, client: Client) -> Value {
     let mut beside = exec.beside.clone();
     let over = beside.wait_for(|condition| matches!(condition, Condition::Ended(_)));
@@ -56,7 +56,7 @@ fn status_of(end: &End) -> Value {
     answer
 }
 
-/// A Status for what kept the program from running.
+/// Returns the Status for a program that could not run.
 pub fn failure(reason: &str, message: &str) -> Value {
     json!({"metadata": {}, "status": "Failure", "reason": reason, "message": message})
 }
@@ -93,14 +93,14 @@ async fn on_streams(mut exec: ExecCommand, client: Client) -> io::Result<End> {
     }
 }
 
-/// Input from the client until it has no more; the program's end decides, not the client's.
+/// Copies the client's input until its end. The program's end decides when the session ends, not the client's.
 async fn feed_pipe(
     typed: Option<mpsc::Receiver<Bytes>>,
     input: Option<pipe::Sender>,
     mut condition: watch::Receiver<Condition>,
     name: &std::path::Path,
 ) -> std::convert::Infallible {
-    // Closed before the program has opened it, the pipe would never open.
+    // If the pipe were closed before the program has opened it, opening it would never return.
     let _ = condition.wait_for(|condition| *condition != Condition::Starting).await;
     if let (Some(mut typed), Some(mut input)) = (typed, input) {
         let _ = std::fs::remove_file(name);

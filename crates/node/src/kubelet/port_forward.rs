@@ -10,11 +10,11 @@ use tokio::task::JoinSet;
 
 use crate::spdy::{Connection, Stream, StreamReader, StreamWriter};
 
-/// The one protocol version there is.
+/// The only protocol version.
 pub const PROTOCOL: &str = "portforward.k8s.io";
-/// kubectl's tunnel of the above through a websocket.
+/// kubectl's tunnel of that protocol through a websocket.
 pub const TUNNEL_PROTOCOL: &str = "SPDY/3.1+portforward.k8s.io";
-/// Half-opened pairs kept; a client opens both halves at once.
+/// Maximum number of half-opened pairs. A client opens both halves at once.
 const HALVES: usize = 64;
 
 /// Opens a connection to a port of the pod.
@@ -61,7 +61,7 @@ async fn forward(data: Stream, error: Stream, dial: impl Dial) {
     match connected {
         Ok(target) => {
             copy(target, &mut reader, writer).await;
-            // An error stream that ends empty means that all went well.
+            // An error stream that ends without content means success.
             let _ = error.writer.finish().await;
         }
         Err(message) => {
@@ -74,7 +74,7 @@ async fn forward(data: Stream, error: Stream, dial: impl Dial) {
     }
 }
 
-/// Copies both ways until the pod has sent all; a client that closes its half lets the pod finish.
+/// Copies both ways until the pod has sent everything. A client that closes its half lets the pod finish.
 async fn copy(target: impl AsyncRead + AsyncWrite + Unpin, reader: &mut StreamReader, writer: StreamWriter) {
     let (mut from_pod, mut to_pod) = tokio::io::split(target);
     let upward = async {

@@ -1,4 +1,4 @@
-//! Port-forward as kube-rs speaks it: two websocket channels a port, the first message of each naming the port.
+//! Port-forward as kube-rs uses it: two websocket channels per port, and the first message of each names the port.
 
 use bytes::Bytes;
 use futures::{SinkExt, StreamExt};
@@ -11,9 +11,9 @@ use tokio_tungstenite::tungstenite::Message;
 use super::channels::normal_close;
 use super::port_forward::Dial;
 
-/// The subprotocol under which it is asked for.
+/// The subprotocol of such a request.
 pub const PROTOCOL: &str = "v4.channel.k8s.io";
-/// Messages under way in either direction.
+/// Maximum number of messages in flight in either direction.
 const MESSAGES: usize = 32;
 /// Channel numbers are one byte, and each port has two.
 const PORTS: usize = 128;
@@ -24,7 +24,7 @@ pub fn from_query(pairs: &[(String, String)]) -> Vec<u16> {
     named.flat_map(|(_, value)| value.split(',')).filter_map(|port| port.parse().ok()).take(PORTS).collect()
 }
 
-/// Serves the ports until the client goes.
+/// Serves the ports until the client leaves.
 pub async fn serve<IO>(socket: WebSocketStream<IO>, ports: &[u16], dial: impl Dial)
 where
     IO: AsyncRead + AsyncWrite + Unpin,

@@ -1,4 +1,4 @@
-//! The kubelet's paths at an address of this host, over TLS, for the API server alone.
+//! Serves the kubelet's paths at an address of this host, over TLS, for the API server alone.
 
 use std::convert::Infallible;
 use std::io;
@@ -27,7 +27,7 @@ use crate::node;
 use crate::options::NodeOptions;
 use crate::pods::Pods;
 
-/// Connections to one node at once; one more waits to be accepted.
+/// Maximum number of connections to one node. Further ones wait to be accepted.
 const CONNECTIONS: usize = 1024;
 /// Time that a client has for the handshake. A client that is not admitted has the same time for its request and the
 /// refusal.
@@ -35,25 +35,24 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Time that an admitted connection may wait for the next request's head.
 const IDLE: Duration = Duration::from_secs(90);
 
-/// The common name of the certificate with which an API server comes, where nothing else is said: kubeadm's, and that
-/// of our own API server.
+/// Default common name of the API server's client certificate: that of kubeadm, and of our own API server.
 pub const API_SERVER: &str = "kube-apiserver-kubelet-client";
 
 /// Options for serving the kubelet's paths.
 #[derive(Clone, Debug)]
 pub struct ServingOptions {
-    /// The first node's port, the others' follow; 0 takes free ones.
+    /// The first node's port; the others follow. 0 takes free ports.
     pub port: u16,
-    /// The authority (PEM) of the certificate with which the API server comes.
+    /// PEM of the authority that signed the API server's client certificate.
     pub client_authority: String,
-    /// The common names under which the API server may come; any other certificate of that authority is refused.
+    /// Accepted common names of the API server's certificate. Other certificates of that authority are refused.
     pub client_names: Vec<String>,
-    /// Certificate and key (PEM); a self-signed one when absent, as a kubelet makes it.
+    /// Certificate and key (PEM). Default: a self-signed certificate, as in a kubelet.
     pub identity: Option<(String, String)>,
 }
 
 impl ServingOptions {
-    /// Free ports for the API server whose certificate this authority signed.
+    /// Free ports, for an API server whose certificate this authority signed.
     pub fn new(client_authority: impl Into<String>) -> Self {
         let client_names = vec![API_SERVER.to_owned()];
         ServingOptions { port: 0, client_authority: client_authority.into(), client_names, identity: None }
@@ -63,37 +62,37 @@ impl ServingOptions {
 /// The reason why the paths cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServingError {
-    /// The address.
+    /// An address could not be bound.
     #[error("cannot listen on {address}: {source}")]
     Listen {
-        /// The one asked for.
+        /// The requested address.
         address: SocketAddr,
         /// The cause.
         source: io::Error,
     },
-    /// A certificate could not be made.
+    /// A certificate could not be created.
     #[error("serving certificate: {0}")]
     Certificate(#[from] rcgen::Error),
     /// A file is not PEM.
     #[error("PEM: {0}")]
     Pem(#[from] rustls_pki_types::pem::Error),
-    /// TLS does not take it.
+    /// TLS rejects the certificate or key.
     #[error("TLS: {0}")]
     Tls(#[from] rustls::Error),
 }
 
-/// A bound address for each node, not yet served.
+/// Bound addresses of all nodes, not served yet.
 pub struct Serving {
     listeners: Vec<std::net::TcpListener>,
     tls: Arc<ServerConfig>,
-    door: Door,
+    client_check: ClientCheck,
 }
 
 impl Serving {
-    /// Takes the addresses.
+    /// Binds the addresses.
     ///
     /// # Errors
-    /// When one is taken, or the certificates are none.
+    /// When an address is taken, or a certificate is invalid.
     pub fn bind(nodes: &NodeOptions, options: &ServingOptions) -> Result<Serving, ServingError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let roots = CertificateDer::pem_slice_iter(options.client_authority.as_bytes())
@@ -108,7 +107,7 @@ impl Serving {
             .with_safe_default_protocol_versions()?
             .with_client_cert_verifier(Arc::new(Asked(authority.clone())))
             .with_single_cert(chain, PrivateKeyDer::from_pem_slice(key.as_bytes())?)?;
-        // Upgrades are HTTP/1.1's.
+        // Upgrades exist only in HTTP/1.1.
         tls.alpn_protocols = vec![b"http/1.1".to_vec()];
         let mut listeners = Vec::new();
         for (at, _) in (0u16..).zip(nodes.indices()) {
@@ -116,7 +115,7 @@ impl Serving {
             listeners.push(listen(SocketAddr::new(nodes.address, port))?);
         }
         let names = options.client_names.as_slice().into();
-        Ok(Serving { listeners, tls: Arc::new(tls), door: Door { authority, names } })
+        Ok(Serving { listeners, tls: Arc::new(tls), client_check: ClientCheck { authority, names } })
     }
 
     /// The port of each node.
@@ -133,7 +132,8 @@ impl Serving {
         for (index, listener) in pods.options().indices().zip(self.listeners) {
             let name = node::name(index);
             let Some(service) = pods.kubelet(&name) else { continue };
-            let one = OneNode { name, service, door: self.door.clone(), clock: clock.clone() };
+            let one =
+                OneNode { name, service, client_check: self.client_check.clone(), clock: clock.clone() };
             let listener = TcpListener::from_std(listener).map_err(Error::boxed)?;
             nodes.spawn(one.accept(listener, TlsAcceptor::from(self.tls.clone()), strangers.clone()));
         }
@@ -161,36 +161,36 @@ fn self_signed(nodes: &NodeOptions) -> Result<(String, String), rcgen::Error> {
 
 /// The check of a client: only the API server may use the paths.
 #[derive(Clone)]
-struct Door {
+struct ClientCheck {
     authority: ClientAuthority,
     names: Arc<[String]>,
 }
 
 /// The reason for which a client is turned away.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-enum Turned {
-    /// It shows no certificate of the authority.
+enum Refusal {
+    /// The client shows no certificate of the authority.
     #[error("Unauthorized")]
     Unknown,
-    /// It does, and is not the API server.
+    /// The client has a certificate of the authority, but is not the API server.
     #[error("Forbidden (user={0}): this node answers its API server only")]
     Other(String),
 }
 
-impl Turned {
+impl Refusal {
     fn status(&self) -> StatusCode {
         match self {
-            Turned::Unknown => StatusCode::UNAUTHORIZED,
-            Turned::Other(_) => StatusCode::FORBIDDEN,
+            Refusal::Unknown => StatusCode::UNAUTHORIZED,
+            Refusal::Other(_) => StatusCode::FORBIDDEN,
         }
     }
 }
 
-impl Door {
-    fn admit(&self, chain: Option<&[CertificateDer<'_>]>, since_epoch: Duration) -> Result<(), Turned> {
+impl ClientCheck {
+    fn admit(&self, chain: Option<&[CertificateDer<'_>]>, since_epoch: Duration) -> Result<(), Refusal> {
         let name = chain.and_then(|chain| self.authority.common_name(chain, since_epoch));
-        let name = name.ok_or(Turned::Unknown)?;
-        if self.names.contains(&name) { Ok(()) } else { Err(Turned::Other(name)) }
+        let name = name.ok_or(Refusal::Unknown)?;
+        if self.names.contains(&name) { Ok(()) } else { Err(Refusal::Other(name)) }
     }
 }
 
@@ -199,7 +199,7 @@ impl Door {
 struct OneNode<H> {
     name: String,
     service: Service<H>,
-    door: Door,
+    client_check: ClientCheck,
     clock: Clock,
 }
 
@@ -250,7 +250,7 @@ impl<H: Host> OneNode<H> {
         let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, acceptor.accept(socket)).await else { return };
         let (_, session) = stream.get_ref();
         let since_epoch = Duration::try_from(self.clock.now().as_duration()).unwrap_or_default();
-        let admitted = self.door.admit(session.peer_certificates(), since_epoch);
+        let admitted = self.client_check.admit(session.peer_certificates(), since_epoch);
         let answer = hyper::service::service_fn(|request| {
             let answer = self.answer(&admitted, request);
             async move { Ok::<_, Infallible>(answer) }
@@ -258,7 +258,7 @@ impl<H: Host> OneNode<H> {
         let mut builder = hyper::server::conn::http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(IDLE).keep_alive(admitted.is_ok());
         let connection = builder.serve_connection(TokioIo::new(stream), answer).with_upgrades();
-        // A client that breaks off is its own affair.
+        // A connection error of an admitted client needs no report.
         if admitted.is_ok() {
             drop(seat);
             let _ = connection.await;
@@ -267,10 +267,10 @@ impl<H: Host> OneNode<H> {
         }
     }
 
-    fn answer(&self, admitted: &Result<(), Turned>, request: Request<Incoming>) -> Response<Body> {
+    fn answer(&self, admitted: &Result<(), Refusal>, request: Request<Incoming>) -> Response<Body> {
         match admitted {
             Ok(()) => self.service.handle(request),
-            Err(turned) => text(turned.status(), &turned.to_string()),
+            Err(refusal) => text(refusal.status(), &refusal.to_string()),
         }
     }
 }

@@ -31,7 +31,7 @@ use crate::log::{Log, LogOptions, LogReader};
 /// The body of an answer.
 pub type Body = UnsyncBoxBody<Bytes, io::Error>;
 
-/// Upgraded sessions at once; one more is refused.
+/// Maximum number of upgraded sessions. Further ones are refused.
 const SESSIONS: usize = 1024;
 
 /// A container of a pod, as a path names it.
@@ -48,22 +48,22 @@ pub struct ContainerName {
 /// The reason why a request about a pod cannot be served.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
-    /// No such pod or container here.
+    /// This node has no such pod or container.
     #[error("{0}")]
     NotFound(String),
-    /// It is here, and this cannot be done with it.
+    /// The container is here, but does not support the request.
     #[error("{0}")]
     Refused(String),
-    /// It is here, and this cannot be done with it yet.
+    /// The container is here, but does not support the request yet.
     #[error("{0}")]
     NotYet(String),
 }
 
 /// The source of a container's log.
 pub enum LogSource {
-    /// It may still grow.
+    /// A file that may still grow.
     File(Log),
-    /// All there is.
+    /// The whole log.
     Lines(Vec<u8>),
 }
 
@@ -73,13 +73,13 @@ pub trait Host: Clone + Send + Sync + 'static {
     type Dial: Dial;
     /// The list of the node's pods.
     fn pods(&self) -> Value;
-    /// A container's log, or that of its run before.
+    /// Returns a container's log, or its previous run's.
     fn log(&self, name: &ContainerName, previous: bool) -> Result<LogSource, HostError>;
     /// Returns the program that runs `command` beside a container.
     fn exec(&self, name: &ContainerName, command: &[String]) -> Result<ExecCommand, HostError>;
     /// A container's own streams.
     fn attach(&self, name: &ContainerName) -> Result<Attachment, HostError>;
-    /// The way to a pod's ports.
+    /// Returns the dialer of a pod's ports.
     fn dial(&self, name: &ContainerName) -> Result<Self::Dial, HostError>;
 }
 
@@ -92,12 +92,12 @@ pub struct Service<H> {
 }
 
 impl<H: Host> Service<H> {
-    /// Serves these pods.
+    /// Creates a service for these pods.
     pub fn new(host: H, clock: Clock) -> Self {
         Service { host, clock, sessions: Arc::default() }
     }
 
-    /// The pods behind it.
+    /// Returns the pods.
     pub fn host(&self) -> &H {
         &self.host
     }
@@ -110,7 +110,7 @@ impl<H: Host> Service<H> {
         });
         let connection =
             hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(io), answer);
-        // A client that breaks off is its own affair.
+        // A client that breaks off needs no report.
         let _ = connection.with_upgrades().await;
     }
 
@@ -211,7 +211,7 @@ impl<H: Host> Service<H> {
         Ok(response)
     }
 
-    /// Runs `serve` on the connection once the 101 has been sent.
+    /// Runs `serve` on the connection after the 101 was sent.
     fn session<B, F, S>(&self, request: &mut Request<B>, serve: S) -> Result<(), Refusal>
     where
         S: FnOnce(TokioIo<hyper::upgrade::Upgraded>) -> F + Send + 'static,
@@ -322,7 +322,7 @@ impl Following {
     }
 }
 
-/// The streams that a query asks for; a terminal has no errors apart from its output.
+/// Returns the streams that a query asks for. A terminal has no separate errors.
 fn wanted(pairs: &[(String, String)]) -> Wanted {
     let is_set = |wanted: &str| {
         pairs.iter().any(|(name, value)| name == wanted && matches!(value.as_str(), "1" | "true"))

@@ -8,7 +8,7 @@ use super::attach::{self, Attachment};
 use super::exec::{self, ExecCommand};
 use crate::process::terminal::Size;
 
-/// Pieces under way in either direction; a slow client slows the program.
+/// Maximum number of pieces in flight in either direction. A slow client slows the program.
 pub const PIECES: usize = 32;
 
 /// The client's side of a session.
@@ -20,9 +20,9 @@ pub struct Client {
     pub stdout: Option<mpsc::Sender<Bytes>>,
     /// The program's errors.
     pub stderr: Option<mpsc::Sender<Bytes>>,
-    /// The size of the client's window, whenever it changes.
+    /// The size of the client's window, at each change.
     pub resize: Option<mpsc::Receiver<Size>>,
-    /// The program gets a terminal.
+    /// Whether the program gets a terminal.
     pub tty: bool,
 }
 
@@ -44,7 +44,7 @@ impl Session {
     }
 }
 
-/// Window sizes as clients write them: JSON objects, one after the other.
+/// Window sizes as clients send them: JSON objects, one after the other.
 #[derive(Debug, Default)]
 pub struct Sizes(Vec<u8>);
 
@@ -52,7 +52,7 @@ pub struct Sizes(Vec<u8>);
 const SIZE_BYTES: usize = 4096;
 
 impl Sizes {
-    /// Takes bytes; the last size that is whole by now.
+    /// Takes bytes. Returns the last complete size.
     pub fn push(&mut self, bytes: &[u8]) -> Option<Size> {
         #[derive(serde::Deserialize)]
         #[serde(rename_all = "PascalCase")]

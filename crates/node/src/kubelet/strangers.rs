@@ -1,4 +1,4 @@
-//! Connections to the nodes' ports that have not shown yet that they come from the API server.
+//! Connections to the nodes' ports that have not yet proven to come from the API server.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -8,7 +8,8 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Such connections to all nodes of this process. One more waits, at most until the oldest has had its [`GRACE`].
+/// Maximum number of such connections to all nodes of this process. A further one waits at most until the oldest has
+/// had its [`GRACE`].
 pub(super) const MAX_STRANGERS: usize = 64;
 /// Time that a connection has for its handshake while other connections wait for its place.
 pub(super) const GRACE: Duration = Duration::from_secs(1);
@@ -30,7 +31,7 @@ struct Seats {
     taken: BTreeMap<u64, (Instant, CancellationToken)>,
 }
 
-/// A connection's place among the strangers; it is left when this is dropped.
+/// A connection's place among the strangers. Dropping it leaves the place.
 pub(super) struct Seat {
     number: u64,
     strangers: Strangers,
@@ -48,7 +49,8 @@ impl Strangers {
         self.0.seats.lock().expect("no holder of this lock panics")
     }
 
-    /// Takes a place, the oldest stranger's if there is no other. The token says when the new one must go in its turn.
+    /// Takes a place, if necessary the oldest stranger's. The token is cancelled when the new connection must leave
+    /// in its turn.
     pub(super) async fn seat(&self) -> (Seat, CancellationToken) {
         loop {
             let Err(wait_until) = self.try_seat() else { return self.take() };
@@ -60,7 +62,7 @@ impl Strangers {
         }
     }
 
-    /// Makes room, or says when there will be some at the latest.
+    /// Makes room, or returns the latest time at which there will be room.
     fn try_seat(&self) -> Result<(), Instant> {
         let mut seats = self.seats();
         if seats.taken.len() < MAX_STRANGERS {

@@ -44,7 +44,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncRead for Tunnel<IO> {
             match ready!(Pin::new(&mut self.socket).poll_next(cx)) {
                 Some(Ok(Message::Binary(bytes))) => self.rest = bytes,
                 Some(Ok(Message::Close(_))) | None => return Poll::Ready(Ok(())),
-                // Pings are answered below; text has no place here and is passed over.
+                // Pings are answered below. Text messages have no meaning here and are skipped.
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return Poll::Ready(Err(broken(error))),
             }

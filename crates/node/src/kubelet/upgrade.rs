@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
-/// The header in which SPDY clients offer, and the server settles, the protocol inside.
+/// The header with which SPDY clients offer, and the server selects, the protocol inside.
 const STREAM_PROTOCOL: &str = "x-stream-protocol-version";
 
-/// Which upgrade was agreed, and which protocol inside it.
+/// The negotiated upgrade, and the protocol inside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Upgrade {
     /// SPDY/3.1 with this stream protocol.
@@ -33,15 +33,15 @@ pub enum UpgradeError {
         "unable to upgrade: unable to negotiate protocol: client supports {offered:?}, server supports {known:?}"
     )]
     Protocol {
-        /// By the client.
+        /// The client's protocols.
         offered: Vec<String>,
-        /// By us, for that upgrade.
+        /// Our protocols for that upgrade.
         known: Vec<String>,
     },
 }
 
 impl Upgrade {
-    /// Settles an upgrade: the first protocol that the client offers and we know.
+    /// Negotiates an upgrade: the first of the client's protocols that we know.
     pub fn negotiate(
         headers: &HeaderMap,
         spdy: &[&str],
@@ -94,7 +94,7 @@ fn offers(headers: &HeaderMap, name: &str) -> Vec<String> {
     offers
 }
 
-/// A value with other bytes than ASCII is still there: it names no protocol that we know, and is named in the refusal.
+/// A value with non-ASCII bytes is not absent: it names no protocol that we know, and the refusal quotes it.
 fn text(value: &HeaderValue) -> Cow<'_, str> {
     String::from_utf8_lossy(value.as_bytes())
 }

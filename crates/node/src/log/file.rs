@@ -10,8 +10,8 @@ use tokio::sync::watch;
 
 use crate::process::plain_file;
 
-/// A file that grows past this is set aside, and the one set aside before it is dropped: a flood costs at most
-/// twice this much.
+/// A file that grows past this is rotated, and the previous rotated file is dropped. A flood costs at most twice this
+/// size.
 const FILE_BYTES: u64 = 10 * 1024 * 1024;
 /// A line longer than this is stored in parts.
 const LINE_BYTES: usize = 16 * 1024;
@@ -23,7 +23,7 @@ pub struct Log(Arc<Inner>);
 struct Inner {
     path: PathBuf,
     state: Mutex<State>,
-    /// Counts appends and rotations, and says when no more will come.
+    /// Counts appends and rotations, and marks the end.
     grown: watch::Sender<Growth>,
 }
 
@@ -41,7 +41,7 @@ struct State {
     partial: [Vec<u8>; 2],
 }
 
-/// Which stream a line came from.
+/// The stream of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The standard output, or a terminal.
@@ -60,7 +60,7 @@ impl Origin {
 }
 
 impl Log {
-    /// Opens the log at `path`, going on where an earlier writer stopped.
+    /// Opens the log at `path`, and continues after an earlier writer.
     pub fn open(path: &Path) -> io::Result<Log> {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
@@ -93,7 +93,7 @@ impl Log {
         self.append(&mut state, &lines)
     }
 
-    /// No more output will come.
+    /// Marks the end of the output.
     pub fn end(&self, now: Timestamp) -> io::Result<()> {
         let mut state = self.0.state.lock().expect("no holder of this lock panics");
         let mut lines = Vec::new();
@@ -128,19 +128,19 @@ impl Log {
         Ok(())
     }
 
-    /// Everything that is kept, oldest first.
+    /// Returns all stored bytes, oldest first.
     pub fn read(&self) -> io::Result<Vec<u8>> {
         let _writers_wait = self.0.state.lock().expect("no holder of this lock panics");
         read_kept(&self.0.path)
     }
 
-    /// About the last `most` bytes, from the beginning of a stored line on.
+    /// Returns about the last `most` bytes, from the start of a stored line.
     pub fn read_end(&self, most: u64) -> io::Result<Vec<u8>> {
         let state = self.0.state.lock().expect("no holder of this lock panics");
         if state.bytes >= most {
             return read_lines_from(&self.0.path, state.bytes - most);
         }
-        // The file may be a new one: the end of the one before belongs to it.
+        // The file may be a new one: the end of the previous one belongs to the result.
         let older = older(&self.0.path);
         let mut end = match fs::symlink_metadata(&older) {
             Ok(facts) => read_lines_from(&older, facts.len().saturating_sub(most - state.bytes))?,
@@ -214,7 +214,7 @@ impl LogReader {
                     return Ok(Some(lines));
                 }
             }
-            // The log's owner dropping it without an end is an end too.
+            // Dropping the log without an end is an end too.
             if now.ended || self.grown.changed().await.is_err() {
                 return Ok(None);
             }

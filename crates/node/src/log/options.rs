@@ -5,13 +5,13 @@ use jiff::{SignedDuration, Timestamp};
 /// The query of a log request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogOptions {
-    /// Which container; the pod's only one when absent.
+    /// The container. Default: the pod's only one.
     pub container: Option<String>,
     /// Keep the answer open and send new lines.
     pub follow: bool,
-    /// The container's run before the present one.
+    /// Read the container's previous run.
     pub previous: bool,
-    /// A time before each line.
+    /// Put a time before each line.
     pub timestamps: bool,
     /// Only lines of the last seconds.
     pub since_seconds: Option<i64>,
@@ -23,7 +23,7 @@ pub struct LogOptions {
     pub limit_bytes: Option<usize>,
 }
 
-/// A query that is not of its form.
+/// An invalid query.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name}: {value:?} is not valid")]
 pub struct LogOptionsError {
@@ -32,7 +32,7 @@ pub struct LogOptionsError {
 }
 
 impl LogOptions {
-    /// Reads the decoded pairs of a query; names it does not know are left to others.
+    /// Reads the decoded pairs of a query. Unknown names are ignored.
     pub fn from_query<'a>(
         query: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<Self, LogOptionsError> {
@@ -60,7 +60,7 @@ impl LogOptions {
         Some(())
     }
 
-    /// The moment before which lines are left out.
+    /// Returns the time before which lines are left out.
     pub fn since(&self, now: Timestamp) -> Option<Timestamp> {
         let ago = self
             .since_seconds
@@ -71,8 +71,7 @@ impl LogOptions {
         }
     }
 
-    /// Prints one line as the client wants it.
-    /// Only the first part of a long line has its time.
+    /// Prints one line in the requested form. Only the first part of a long line has a time.
     fn print(&self, line: &Line<'_>, continues: bool, output: &mut Vec<u8>) {
         if self.timestamps && !continues {
             output.extend_from_slice(line.time.as_bytes());
@@ -123,7 +122,7 @@ pub struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// The stored lines, in order; one that is not of the form is passed over.
+    /// Returns the stored lines in order, without those in another form.
     pub fn split(stored: &'a [u8]) -> impl Iterator<Item = Line<'a>> {
         stored.split(|byte| *byte == b'\n').filter_map(Line::parse)
     }

@@ -1,4 +1,4 @@
-//! gRPC's health check (`grpc.health.v1.Health/Check`), as a probe asks it: in clear text.
+//! gRPC's health check (`grpc.health.v1.Health/Check`), without TLS.
 
 use std::net::SocketAddr;
 
@@ -10,12 +10,12 @@ use tokio::task::JoinSet;
 
 use super::attempt::{connect, text};
 
-/// More than a health check ever answers; longer answers are failures.
+/// Maximum length of an answer. Longer answers are failures.
 const ANSWER: usize = 16 * 1024;
 /// `HealthCheckResponse.SERVING`.
 const SERVING: u8 = 1;
 
-/// Asks whether the service serves.
+/// Checks that the service is serving.
 pub(super) async fn check(address: SocketAddr, service: &str) -> Result<(), String> {
     let stream = TokioIo::new(connect(address).await.map_err(text)?);
     let (mut send, connection) =
@@ -29,7 +29,7 @@ pub(super) async fn check(address: SocketAddr, service: &str) -> Result<(), Stri
         .body(Full::new(question(service)))
         .map_err(text)?;
     let answer = send.send_request(request).await.map_err(text)?;
-    // An answer without a body has its status among the headers.
+    // An answer without a body has its status in the headers.
     let early = status(answer.headers());
     let body = Limited::new(answer.into_body(), ANSWER).collect().await.map_err(text)?;
     match body.trailers().and_then(status).or(early) {

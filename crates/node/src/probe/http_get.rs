@@ -1,4 +1,4 @@
-//! HTTP probes, over TLS where they say so.
+//! HTTP probes, over TLS if requested.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,17 +17,17 @@ use super::HttpGet;
 use super::attempt::{connect, text};
 use super::tls::any_server;
 
-/// Redirections that are followed, as many as a kubelet follows.
+/// Maximum number of redirects, as in a kubelet.
 const REDIRECTS: usize = 10;
 
-/// One page, where it stands.
+/// One page and its address.
 struct Page {
     tls: bool,
     address: SocketAddr,
     path: String,
 }
 
-/// Asks for the page, and for where it redirects to on the same host.
+/// Requests the page, and follows redirects on the same host.
 pub(super) async fn get(address: SocketAddr, wanted: &HttpGet) -> Result<(), String> {
     let mut page = Page { tls: wanted.tls, address, path: wanted.path.clone() };
     for _ in 0..=REDIRECTS {
@@ -39,7 +39,7 @@ pub(super) async fn get(address: SocketAddr, wanted: &HttpGet) -> Result<(), Str
         let to = answer.headers().get(header::LOCATION).filter(|_| (300..400).contains(&status));
         match to.and_then(|to| page.redirected(to.to_str().ok()?)) {
             Some(next) => page = next,
-            // Another host's health is not the pod's.
+            // The health of another host is not the pod's: the probe succeeds, as in a kubelet.
             None => return Ok(()),
         }
     }

@@ -17,18 +17,18 @@ pub use attempt::attempt;
 pub enum Check {
     /// A GET whose answer must be 200 to 399.
     Http(HttpGet),
-    /// A connection that must be accepted.
+    /// A TCP connection that must be accepted.
     Tcp {
-        /// Another host than the pod, where the probe names one.
+        /// Another host, if the probe names one.
         host: Option<String>,
         /// The container's port.
         port: u16,
     },
-    /// gRPC's health check, whose answer must be that it serves.
+    /// gRPC's health check, which must answer that it is serving.
     Grpc {
         /// The container's port.
         port: u16,
-        /// The service that is asked about; empty for the whole server.
+        /// The service name. Empty for the whole server.
         service: String,
     },
     /// A program beside the container's that must exit with 0.
@@ -36,16 +36,16 @@ pub enum Check {
         /// Its command line.
         command: Vec<String>,
     },
-    /// It cannot be asked, and this is why: no answer, neither good nor bad.
+    /// The check cannot run, for this reason. It neither succeeds nor fails.
     Impossible(String),
 }
 
 /// An HTTP check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpGet {
-    /// Over TLS, whatever certificate the program has.
+    /// Use TLS, with any certificate of the program.
     pub tls: bool,
-    /// Another host than the pod, where the probe names one.
+    /// Another host, if the probe names one.
     pub host: Option<String>,
     /// The container's port.
     pub port: u16,
@@ -55,20 +55,20 @@ pub struct HttpGet {
     pub headers: Vec<(String, String)>,
 }
 
-/// When to ask, and how many answers make a verdict.
+/// The times of a probe, and the thresholds of its verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
     /// The check.
     pub check: Check,
-    /// Before the first attempt.
+    /// Delay before the first attempt.
     pub initial_delay: Duration,
-    /// Between attempts.
+    /// Time between attempts.
     pub period: Duration,
     /// Time limit of one attempt.
     pub timeout: Duration,
-    /// Successes in a row that make good.
+    /// Successes in a row that make the verdict good.
     pub success_threshold: i32,
-    /// Failures in a row that make bad.
+    /// Failures in a row that make the verdict bad.
     pub failure_threshold: i32,
     /// Grace period of the container when this probe ends it. The pod's grace period applies if absent.
     pub grace: Option<Duration>,
@@ -117,7 +117,7 @@ fn check(probe: &Probe, container: &Container) -> Result<Check, String> {
     Ok(Check::Exec { command: command.ok_or("missing probe handler")? })
 }
 
-/// The number of a port that may be named; the texts are a kubelet's.
+/// Returns the number of a port, which may be named. The messages are a kubelet's.
 fn port(port: &IntOrString, container: &Container) -> Result<u16, String> {
     let number = match port {
         IntOrString::Int(number) => *number,
@@ -135,27 +135,27 @@ fn port(port: &IntOrString, container: &Container) -> Result<u16, String> {
         .ok_or_else(|| format!("invalid port number: {number}"))
 }
 
-/// Counts answers; the verdict changes when a threshold is reached.
+/// Counts results. The verdict changes when a threshold is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// The present verdict; none before the first threshold.
+    /// The present verdict. `None` before the first threshold.
     pub good: Option<bool>,
     successes: i32,
     failures: i32,
 }
 
 impl Verdict {
-    /// Nothing known yet.
+    /// A verdict that is not known yet.
     pub fn unknown() -> Self {
         Verdict { good: None, successes: 0, failures: 0 }
     }
 
-    /// Good until shown otherwise.
+    /// A good verdict, until a threshold of failures.
     pub fn good() -> Self {
         Verdict { good: Some(true), ..Verdict::unknown() }
     }
 
-    /// Takes one answer; whether the verdict changed.
+    /// Takes one result. Returns whether the verdict changed.
     pub fn take(&mut self, success: bool, schedule: &Schedule) -> bool {
         let before = self.good;
         if success {

@@ -14,21 +14,21 @@ use super::supervised::{self, Condition, Helper, Signals, Supervised};
 use super::terminal::Terminal;
 use crate::log::Origin;
 
-/// Whether a container takes input, and for how long.
+/// The input of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Input {
-    /// The place for its named pipe; none where it reads nothing.
+    /// Path for its named pipe. `None` if it reads nothing.
     pub stdin: Option<PathBuf>,
-    /// It ends with the first client that attaches.
+    /// Whether the input ends with the first client that attaches.
     pub once: bool,
-    /// It has a terminal.
+    /// Whether the container has a terminal.
     pub terminal: bool,
 }
 
 /// The node's end of a container's input.
 #[derive(Clone)]
 pub enum Stdin {
-    /// A named pipe; none once it was closed.
+    /// A named pipe. `None` after it was closed.
     Pipe(Arc<Mutex<Option<Arc<pipe::Sender>>>>),
     /// A terminal.
     Terminal(Arc<Terminal>),
@@ -36,7 +36,7 @@ pub enum Stdin {
     None,
 }
 
-/// A started container. Dropping it closes the control socket, which kills the program and all that it left behind.
+/// A started container. Dropping it closes the control socket, which kills the program and all its descendants.
 pub struct Container {
     signals: Signals,
     condition: watch::Receiver<Condition>,
@@ -47,7 +47,7 @@ pub struct Container {
 }
 
 impl Container {
-    /// Starts it.
+    /// Starts the program.
     pub fn start(helper: &Path, launch: &Launch, input: &Input, output: Output) -> io::Result<Container> {
         let mut launch = launch.clone();
         let terminal = input.terminal.then(Terminal::open).transpose()?.map(Arc::new);
@@ -88,18 +88,19 @@ impl Container {
         self.condition.clone()
     }
 
-    /// Its output.
+    /// Returns the output.
     pub fn output(&self) -> &Output {
         &self.output
     }
 
-    /// Its input, and whether that ends with the first who attaches.
+    /// Returns the input, and whether it ends with the first client that attaches.
     pub fn stdin(&self) -> (Stdin, bool) {
         (self.stdin.clone(), self.once)
     }
 }
 
-/// A pipe with a name, open for writing. Its reading end is open too, or it would end with its first reader.
+/// Creates a named pipe and opens it for writing. Its reading end is open too: otherwise it would end with its first
+/// reader.
 pub fn named_pipe(path: &Path) -> io::Result<pipe::Sender> {
     nix::unistd::mkfifo(path, nix::sys::stat::Mode::from_bits_truncate(0o600))?;
     pipe::OpenOptions::new().read_write(true).open_sender(path)

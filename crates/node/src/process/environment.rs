@@ -1,4 +1,4 @@
-//! A container's environment and command line, from its spec and what that refers to.
+//! A container's environment and command line, from its spec and the referenced objects.
 
 use std::collections::BTreeMap;
 
@@ -17,9 +17,9 @@ pub struct References {
     pub config_maps: BTreeMap<String, std::sync::Arc<ConfigMap>>,
     /// Secrets of the pod's namespace.
     pub secrets: BTreeMap<String, std::sync::Arc<Secret>>,
-    /// The PersistentVolumes behind the pod's volumes by the names of these, or why there is none.
+    /// The PersistentVolumes of the pod's volumes, by volume name, or the reason why there is none.
     pub volumes: BTreeMap<String, Result<String, Unbound>>,
-    /// The variables by which containers find Services.
+    /// Variables by which containers find Services.
     pub services: BTreeMap<String, String>,
     /// The node's capacity, which is the limit of a container without one.
     pub capacity: Capacity,
@@ -39,7 +39,7 @@ impl References {
 /// A reference of a container to something that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReferenceError {
-    /// A key of an object, or the object itself.
+    /// A key of an object, or the object itself, is missing.
     #[error("couldn't find key {key} in {kind} {namespace}/{name}")]
     Key {
         /// ConfigMap or Secret.
@@ -51,7 +51,7 @@ pub enum ReferenceError {
         /// The key.
         key: String,
     },
-    /// An object.
+    /// An object is missing.
     #[error("{kind} \"{name}\" not found")]
     Object {
         /// configmap or secret.
@@ -59,7 +59,7 @@ pub enum ReferenceError {
         /// The object.
         name: String,
     },
-    /// A field that the downward API does not have.
+    /// The downward API has no such field.
     #[error("unsupported fieldPath: {0}")]
     Field(String),
 }
@@ -143,7 +143,7 @@ fn value_from(
     }
 }
 
-/// A field of the downward API.
+/// Returns a field of the downward API.
 pub fn field_value(pod: &Pod, path: &str) -> Result<String, ReferenceError> {
     let status = pod.status.clone().unwrap_or_default();
     let spec = pod.spec.clone().unwrap_or_default();
@@ -175,7 +175,8 @@ pub fn field_value(pod: &Pod, path: &str) -> Result<String, ReferenceError> {
     })
 }
 
-/// A resource of a container in units of the selector's divisor, rounded up. A limit that is not set is the node's.
+/// Returns a resource of a container in units of the selector's divisor, rounded up. The node's capacity is the limit
+/// of a container without one.
 pub fn resource_value(
     container: &Container,
     selector: &ResourceFieldSelector,
@@ -207,7 +208,7 @@ pub fn resource_value(
     Ok((value / divisor + i64::from(value % divisor > 0)).to_string())
 }
 
-/// Replaces `$(NAME)` by the variable where there is one; `$$(NAME)` stays as `$(NAME)`.
+/// Replaces `$(NAME)` by the variable if it exists. `$$(NAME)` becomes `$(NAME)`.
 pub fn expand(text: &str, environment: &BTreeMap<String, String>) -> String {
     expand_with(text, |name| match environment.get(name) {
         Some(value) => value.clone(),
@@ -215,7 +216,7 @@ pub fn expand(text: &str, environment: &BTreeMap<String, String>) -> String {
     })
 }
 
-/// The same where every variable has to be there; else the name of the first that is not.
+/// Like [`expand`], but every variable must exist. Otherwise returns the name of the first missing one.
 pub fn expand_known(text: &str, environment: &BTreeMap<String, String>) -> Result<String, String> {
     let mut missing = None;
     let expanded = expand_with(text, |name| {
@@ -249,19 +250,19 @@ fn expand_with(text: &str, mut value: impl FnMut(&str) -> String) -> String {
     output + rest
 }
 
-/// The bytes of a Secret's or ConfigMap's key for a volume.
+/// Returns a ConfigMap's keys and bytes for a volume.
 pub fn config_map_files(config: &ConfigMap) -> BTreeMap<String, Vec<u8>> {
     let text = config.data.iter().flatten().map(|(key, value)| (key.clone(), value.clone().into_bytes()));
     let binary = config.binary_data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone()));
     text.chain(binary).collect()
 }
 
-/// The same for a Secret.
+/// Returns a Secret's keys and bytes for a volume.
 pub fn secret_files(secret: &Secret) -> BTreeMap<String, Vec<u8>> {
     secret.data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone())).collect()
 }
 
-/// A token's expiry is in its own middle part; used to renew it in time.
+/// Reads the expiry from a token's claims, to renew the token in time.
 pub fn token_expiry(token: &str) -> Option<i64> {
     let claims = token.split('.').nth(1)?;
     let bytes = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(claims).ok()?;

@@ -1,11 +1,11 @@
-//! The image table: which images run as processes of this host, and which programs each may run.
+//! The image table: the images that run as processes of this host, and the programs that each may run.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::Deserialize;
 
-/// All entries, in the order in which they are tried. Empty unless the user gives one.
+/// All entries, in the order of matching. Empty by default.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct ImageTable {
@@ -18,7 +18,7 @@ pub struct ImageTable {
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Image {
-    /// The image's name; `*` stands for any text.
+    /// The image's name; `*` matches any text.
     pub pattern: String,
     /// Trust in the pods of the image. An entry without it is refused.
     #[serde(default)]
@@ -38,7 +38,7 @@ pub struct Image {
     /// Whether `kubectl exec` may start the programs.
     #[serde(default)]
     pub exec: bool,
-    /// Paths among those of the host's programs on which volumes may be mounted all the same.
+    /// Mount paths that are allowed although they cover programs' folders.
     #[serde(default)]
     pub mounts: Vec<PathBuf>,
 }
@@ -47,7 +47,7 @@ pub struct Image {
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trust {
-    /// The entry does not say.
+    /// The entry has no trust level.
     #[default]
     #[serde(skip)]
     Unstated,
@@ -59,10 +59,10 @@ pub enum Trust {
 /// The reason why an image's container cannot run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImageError {
-    /// The table is not of its form.
+    /// The table is not valid TOML, or not of its form.
     #[error("image table: {0}")]
     Form(String),
-    /// An entry that does not say how far it is trusted.
+    /// The entry has no trust level.
     #[error(
         "image table: the entry {image:?} lacks trust = \"host\": its programs run with the rights of the user that \
          runs the node and see that user's files, so whoever may create pods decides what they do; add the line to \
@@ -72,7 +72,7 @@ pub enum ImageError {
         /// The pattern of the entry.
         image: String,
     },
-    /// A program whose path depends on the working folder, which the pod chooses.
+    /// A relative path depends on the working folder, which the pod chooses.
     #[error("image table: the entry {image:?} runs {program:?}; name a program by its absolute path")]
     Relative {
         /// The pattern of the entry.
@@ -80,7 +80,7 @@ pub enum ImageError {
         /// The program of the entry.
         program: String,
     },
-    /// A program that the entry does not name.
+    /// The entry does not name the program.
     #[error("the image table lets {image} run {known}, not {program:?}")]
     Program {
         /// The pattern of the entry.
@@ -90,7 +90,7 @@ pub enum ImageError {
         /// The programs of the entry.
         known: String,
     },
-    /// Neither the container nor the entry says what to run; in the words of container runtimes.
+    /// Neither the container nor the entry names a program. The message is a container runtime's.
     #[error("no command specified")]
     NoCommand,
 }
@@ -103,7 +103,7 @@ impl ImageTable {
         Ok(table)
     }
 
-    /// The entry of an image; none means that its containers are simulated.
+    /// Returns the entry of an image. `None` means that its containers are simulated.
     pub fn find(&self, image: &str) -> Option<&Image> {
         self.images.iter().find(|entry| matches(&entry.pattern, image))
     }
@@ -122,7 +122,7 @@ impl Image {
         }
     }
 
-    /// The command line for a container's `command` and `args`.
+    /// Returns the command line for a container's `command` and `args`.
     pub fn command(&self, command: &[String], args: &[String]) -> Result<Vec<String>, ImageError> {
         self.check()?;
         let line = match (command, args, &self.default) {
@@ -139,7 +139,7 @@ impl Image {
     }
 }
 
-/// Whether `text` fits `pattern`, in which `*` stands for any text.
+/// Whether `text` matches `pattern`, in which `*` matches any text.
 fn matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();

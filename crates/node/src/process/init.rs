@@ -31,11 +31,11 @@ use super::place;
 use super::program::Program;
 use super::root::{self, View};
 
-/// The name of the subcommand that [`supervise`] stands behind.
+/// The name of the subcommand that runs [`supervise`].
 pub const INIT_COMMAND: &str = "container-init";
-/// The name of the subcommand that [`exec`] stands behind.
+/// The name of the subcommand that runs [`exec`].
 pub const EXEC_COMMAND: &str = "container-exec";
-/// Names the folder under which the container's mounts stand when the host allows no mount namespace.
+/// The variable that names the folder with the container's mounts if the host allows no mount namespace.
 pub const ROOT_VARIABLE: &str = "SETPOINT_ROOT";
 
 /// The program to run, and its environment.
@@ -45,15 +45,16 @@ pub struct Launch {
     pub command: Vec<String>,
     /// The whole environment.
     pub environment: BTreeMap<String, String>,
-    /// An empty folder of the container's own, for its view of the file system.
+    /// An empty folder for the container's view of the file system.
     pub root: PathBuf,
     /// The program's view of the file system.
     pub view: View,
-    /// A running container whose view of the file system to join instead of making one (`kubectl exec`).
+    /// A running container whose view of the file system is joined (`kubectl exec`). Otherwise the helper creates
+    /// one.
     pub join: Option<i32>,
-    /// The named pipe that the program reads; nothing when absent.
+    /// The named pipe for the program's input. Without it the program reads nothing.
     pub stdin: Option<PathBuf>,
-    /// The terminal that it has instead of pipes.
+    /// The terminal that replaces the pipes.
     pub terminal: Option<PathBuf>,
 }
 
@@ -63,22 +64,22 @@ pub struct Launch {
 pub enum Report {
     /// The program runs.
     Started {
-        /// Its process id, which is also its group's.
+        /// Its process id, which is also the id of its group.
         pid: i32,
-        /// Whether it has a mount namespace of its own.
+        /// Whether it has its own mount namespace.
         isolated: bool,
     },
-    /// The program ended by itself.
+    /// The program exited.
     Exited {
         /// Its exit code.
         code: i32,
     },
-    /// The program was ended by a signal.
+    /// A signal ended the program.
     Signaled {
-        /// Which.
+        /// The signal.
         signal: i32,
     },
-    /// It could not be started.
+    /// The program could not be started.
     Failed {
         /// The cause.
         message: String,
@@ -135,14 +136,14 @@ fn start(control: &UnixStream) -> io::Result<(Child, bool)> {
         Some(path) => Stdio::from(File::open(path)?),
         None => Stdio::null(),
     };
-    // Before the volumes stand where they may hide it.
+    // Open the program before the volumes are mounted, which may hide it.
     let program = Program::open(&launch.command)?;
     let isolated = enter(&mut launch)?;
     let mut command = Command::new("/proc/self/exe");
     command.arg(EXEC_COMMAND).arg("--program").arg(program.inherit()?.to_string());
     command.env_clear().envs(&launch.environment).stdin(stdin);
     match &launch.terminal {
-        // The second stage leads a session of its own, which the leader of a group cannot.
+        // The second stage leads its own session, which the leader of a process group cannot.
         Some(terminal) => drop(command.arg("--terminal").arg(terminal)),
         None => drop(command.process_group(0)),
     }
@@ -157,7 +158,7 @@ fn start(control: &UnixStream) -> io::Result<(Child, bool)> {
     Ok((command.spawn()?, isolated))
 }
 
-/// Enters the container's view of the file system; false where it has none of its own.
+/// Enters the container's view of the file system. Returns false if it has none of its own.
 fn enter(launch: &mut Launch) -> io::Result<bool> {
     let isolated = match launch.join {
         Some(pid) => root::join(pid)?,
@@ -176,8 +177,8 @@ fn child_ended() -> io::Result<SignalFd> {
     let mut mask = SigSet::empty();
     mask.add(Signal::SIGCHLD);
     let mut blocked = mask;
-    // Only the control socket ends the helper: one that died by a signal to a whole group (Ctrl-C) would leave what
-    // its program started.
+    // Only the control socket ends the helper. If a signal to the whole group (Ctrl-C) ended it, the program's
+    // children would stay.
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT] {
         blocked.add(signal);
     }
@@ -185,14 +186,14 @@ fn child_ended() -> io::Result<SignalFd> {
     Ok(SignalFd::new(&mask)?)
 }
 
-/// Waits for the program's end while obeying the control socket.
+/// Waits for the program's end and obeys the control socket.
 fn watch(mut child: Child, control: &UnixStream) -> io::Result<Report> {
     let program = Pid::from_raw(i32::try_from(child.id()).map_err(io::Error::other)?);
     let ended = child_ended()?;
     let mut open = true;
     loop {
         if let Some(status) = child.try_wait()? {
-            // The program may have left children behind, in its group or in one of their own.
+            // The program may have left children, in its group or in their own.
             let _ = killpg(program, Signal::SIGKILL);
             end_orphans();
             return Ok(match status.code() {
@@ -234,7 +235,7 @@ fn end_orphans() {
     }
 }
 
-/// Reads one command; false when the socket is closed, in which case the program was killed.
+/// Reads one command. Returns false when the socket is closed; the program was then killed.
 fn obey(control: &UnixStream, program: Pid) -> io::Result<bool> {
     let line = read_line(control)?;
     let open = line.is_some();
@@ -249,8 +250,8 @@ fn obey(control: &UnixStream, program: Pid) -> io::Result<bool> {
     Ok(open)
 }
 
-/// One line without its end; none when the socket is closed. Byte by byte: what stays in a buffer would not wake the
-/// poll.
+/// Reads one line without its end, or `None` when the socket is closed. Reads byte by byte: bytes in a buffer would
+/// not wake the poll.
 fn read_line(mut control: &UnixStream) -> io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
     let mut byte = [0u8; 1];
@@ -285,15 +286,15 @@ pub fn exec(exec: &Exec) -> io::Error {
     }
 }
 
-/// The command, and the file that has to stay open until it is executed.
+/// Returns the command, and the file that must stay open until it is executed.
 fn prepare(exec: &Exec) -> io::Result<(Command, OwnedFd)> {
     prctl::set_pdeathsig(Signal::SIGKILL)?;
-    // The helper blocked signals and masks survive exec; the program gets a clean one.
+    // The helper's blocked signals would survive exec, so the program gets a clean mask.
     SigSet::empty().thread_set_mask()?;
     let Some((name, arguments)) = exec.command.split_first() else {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "no program to run"));
     };
-    // The inherited descriptor goes with this process; the program gets none of its own file.
+    // The inherited descriptor is closed with this process, so the program gets no descriptor of its own file.
     let inherited = format!("/proc/self/fd/{}", exec.program);
     let file = nix::fcntl::open(inherited.as_str(), OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())?;
     nix::unistd::close(exec.program)?;
@@ -301,7 +302,7 @@ fn prepare(exec: &Exec) -> io::Result<(Command, OwnedFd)> {
     let mut command = Command::new(place::path_of(&file));
     command.arg0(name).args(arguments);
     if let Some(path) = &exec.terminal {
-        // The first terminal that the leader of a session opens becomes the session's own.
+        // The first terminal that a session leader opens becomes the controlling terminal.
         nix::unistd::setsid()?;
         let terminal = File::options().read(true).write(true).open(path)?;
         command.stdin(terminal.try_clone()?).stdout(terminal.try_clone()?).stderr(terminal);

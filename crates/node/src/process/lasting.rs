@@ -21,17 +21,17 @@ pub fn folder(node: &Path, volume: &str) -> Option<PathBuf> {
     own_folder::is_name(volume).then(|| home(node).join(volume))
 }
 
-/// Makes the folder of a volume.
+/// Creates the folder of a volume.
 ///
 /// # Errors
-/// When the name is none, or the disk refuses.
+/// When the name is invalid, or the disk refuses.
 pub fn make(node: &Path, volume: &str) -> io::Result<()> {
     let folder = folder(node, volume).ok_or(io::ErrorKind::InvalidInput)?;
     own_folder::make(&home(node))?;
     fs::create_dir_all(folder)
 }
 
-/// The claim behind a pod's volume.
+/// Returns the name of the claim behind a pod's volume.
 pub fn claim_name(pod: &Pod, volume: &Volume) -> Option<String> {
     let made = || format!("{}-{}", pod.metadata.name.as_deref().unwrap_or_default(), volume.name);
     let given = volume.persistent_volume_claim.as_ref().map(|source| source.claim_name.clone());
@@ -41,13 +41,13 @@ pub fn claim_name(pod: &Pod, volume: &Volume) -> Option<String> {
 /// The reason why a claim gives a pod no volume, in a kubelet's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unbound {
-    /// The claim names a volume, and the controller has not bound the two.
+    /// The claim names a volume, but the controller has not bound them.
     #[error("PVC is not bound")]
     Phase,
     /// The claim is not the pod's own.
     #[error("PVC {0} was not created for the pod: the pod is not owner")]
     Owner(String),
-    /// The volume is not there.
+    /// The volume does not exist.
     #[error("failed to fetch PV {0} from API server: not found")]
     Missing(String),
     /// The volume names no claim.
@@ -55,14 +55,14 @@ pub enum Unbound {
         "found PV object {0} but it has a nil pv.Spec.ClaimRef indicating it is not yet bound to the claim"
     )]
     Free(String),
-    /// The volume is another claim's.
+    /// The volume belongs to another claim.
     #[error("found PV object {name} but its pv.Spec.ClaimRef.UID {theirs} does not point to claim.UID {own}")]
     Taken {
         /// The volume.
         name: String,
-        /// The uid that the volume names.
+        /// The uid in the volume.
         theirs: String,
-        /// The claim's.
+        /// The claim's uid.
         own: String,
     },
     /// The volume's name would lead elsewhere.
@@ -70,7 +70,7 @@ pub enum Unbound {
     Name(String),
 }
 
-/// The volume that a claim names; none where it names none.
+/// Returns the volume that a claim names, if any.
 pub fn volume_name(claim: &PersistentVolumeClaim) -> Option<&str> {
     claim.spec.as_ref()?.volume_name.as_deref().filter(|name| !name.is_empty())
 }
@@ -101,10 +101,10 @@ pub fn bound(
     Ok(name.to_owned())
 }
 
-/// Checks that the claim of an ephemeral volume was made for the pod.
+/// Checks that the claim of an ephemeral volume was created for the pod.
 ///
 /// # Errors
-/// When it was made for something else.
+/// When it was created for another owner.
 pub fn owned(pod: &Pod, volume: &Volume, claim: &PersistentVolumeClaim) -> Result<(), Unbound> {
     let uid = pod.uid();
     let is_pod = || claim.owner_references().iter().any(|owner| Some(&owner.uid) == uid.as_ref());

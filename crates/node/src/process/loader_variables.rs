@@ -1,18 +1,18 @@
 //! The environment variables that make a loader, an interpreter or a shell load code of the pod's choosing.
 //!
-//! The image table says which programs an image may run. Anybody who may create a pod sets its environment, so
-//! `LD_PRELOAD` would run any code in the place of those programs. The node drops such variables.
+//! The image table says which programs an image may run. Everybody who may create a pod sets its environment, so
+//! `LD_PRELOAD` would run any code in place of those programs. The node drops such variables.
 
 use std::collections::BTreeMap;
 
-/// Whole families: every variable whose name begins so.
+/// Prefixes: every variable with this prefix is dropped.
 const FAMILIES: &[&str] = &[
-    // The dynamic loader, and what glibc itself ignores in a program with raised rights.
+    // The dynamic loader, and variables that glibc ignores in setuid programs.
     "LD_",
     "DYLD_",
     "GLIBC_",
     "MALLOC_",
-    // Shells: functions that bash takes from its environment.
+    // Shells: bash takes functions from its environment.
     "BASH_",
     // Interpreters and virtual machines.
     "PYTHON",
@@ -34,7 +34,7 @@ const FAMILIES: &[&str] = &[
     "XDG_",
 ];
 
-/// Members of a family that only tune how a program behaves.
+/// Members of a family that only tune a program.
 const HARMLESS: &[&str] = &[
     "PYTHONUNBUFFERED",
     "PYTHONDONTWRITEBYTECODE",
@@ -57,7 +57,7 @@ const NAMES: &[&str] = &[
     "RESOLV_HOST_CONF",
     "RES_OPTIONS",
     "TZDIR",
-    // Shells: a file to run first, how words are split, where commands and start-up files lie.
+    // Shells: a file to run first, word splitting, and folders of commands and start-up files.
     "ENV",
     "IFS",
     "SHELLOPTS",
@@ -127,7 +127,7 @@ pub fn loads_code(name: &str) -> bool {
 /// Removes the pod's loader variables from `environment`. A variable in `given`, which the node sets itself, gets the
 /// node's value. Returns the names of the variables that the pod had set.
 pub fn remove(environment: &mut BTreeMap<String, String>, given: &[(String, String)]) -> Vec<String> {
-    // With a `=` in its name a variable would arrive under another, shorter name.
+    // A name that contains `=` would arrive as another, shorter name.
     let is_wrong = |name: &str| loads_code(name) || name.is_empty() || name.contains(['=', '\0']);
     let own = |name: &str| given.iter().rev().find(|(own, _)| own == name).map(|(_, value)| value);
     let wrong: Vec<String> = environment

@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 use super::image::Image;
 use super::program;
 
-/// Trees in which programs, loaders and interpreters find code and its configuration. `/lib*` is one, too.
+/// Trees with code of programs, loaders and interpreters, and its configuration. `/lib*` is one too.
 const TREES: &[&str] = &["/bin", "/boot", "/dev", "/etc", "/proc", "/root", "/sbin", "/sys", "/usr"];
 /// Trees of added software: existing entries are protected, and other names below are free.
 const SOFTWARE: &[&str] = &["/gnu", "/nix", "/opt", "/run/current-system", "/snap"];
-/// Places inside the trees that hold no code: shared memory, and Kubernetes' own default for last words.
+/// Paths inside the trees without code: shared memory, and Kubernetes' default termination message path.
 const FREE: &[&str] = &["/dev/shm", "/dev/termination-log"];
 
 /// Decides where a container's volumes may be mounted.
@@ -23,14 +23,14 @@ const FREE: &[&str] = &["/dev/shm", "/dev/termination-log"];
 pub struct MountGuard {
     /// The files that the image may execute.
     pub programs: Vec<PathBuf>,
-    /// The paths that the table allows inside the trees.
+    /// Paths inside the trees that the table allows.
     pub allowed: Vec<PathBuf>,
 }
 
 /// A mount path that is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Covered {
-    /// It, or what lies beside it, is a program of the image.
+    /// The mount path covers a program of the image, or the program's folder.
     #[error("mountPath {} would cover the program {}", .target.display(), .program.display())]
     Program {
         /// The mount path.
@@ -38,7 +38,7 @@ pub enum Covered {
         /// The program.
         program: PathBuf,
     },
-    /// It is where the host has programs, libraries and their configuration.
+    /// The mount path covers the host's programs, libraries or their configuration.
     #[error(
         "mountPath {} would cover files that programs of the host load; mounts = [{target:?}] in the entry of the \
          image table allows it",
@@ -67,7 +67,7 @@ impl MountGuard {
         MountGuard { programs, allowed: image.mounts.clone() }
     }
 
-    /// Checks a mount path as the pod has it, and the place of the host that it leads to.
+    /// Checks a mount path, and the place of the host that it resolves to.
     ///
     /// # Errors
     /// When either may not be covered.
@@ -94,7 +94,7 @@ impl MountGuard {
     }
 }
 
-/// Whether a volume at `place` hides the program, or what lies beside it: interpreters look for modules there.
+/// Whether a volume at `place` hides the program or its folder, where interpreters look for modules.
 fn hides(place: &Path, program: &Path) -> bool {
     let beside = program.parent().filter(|folder| folder.parent().is_some());
     program.starts_with(place)
@@ -110,14 +110,14 @@ fn is_guarded(place: &Path) -> bool {
     if within(FREE) {
         return false;
     }
-    // HOME is `/`: a hidden entry there is a program's own configuration.
+    // HOME is `/`, so a hidden entry there is a program's configuration.
     first.starts_with("lib")
         || first.starts_with('.')
         || within(TREES)
         || software().any(|tree| tree.starts_with(place) || place.starts_with(tree) && place.exists())
 }
 
-/// A path without `..` and `.`, as a container sees it: from the root on.
+/// Returns a path from the root without `..` and `.`, as a container sees it.
 pub fn normal(path: &Path) -> PathBuf {
     let mut place = PathBuf::from("/");
     for part in path.components() {
@@ -130,7 +130,7 @@ pub fn normal(path: &Path) -> PathBuf {
     place
 }
 
-/// The place of the host that a path leads to, through symbolic links (`/var/run` is one to `/run`).
+/// Returns the place of the host that a path resolves to, through symbolic links (`/var/run` links to `/run`).
 ///
 /// # Errors
 /// When the links lead nowhere.

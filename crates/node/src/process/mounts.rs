@@ -1,4 +1,4 @@
-//! A pod's volumes: what their files should be, and where they are mounted.
+//! A pod's volumes: their files and their mounts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub struct Names {
     pub claims: BTreeSet<String>,
 }
 
-/// Everything that has to be read before a pod can start, and that changes its files when it changes.
+/// Returns all objects that must be read before a pod can start. A change of one of them changes the pod's files.
 pub fn references(pod: &Pod) -> Names {
     let mut names = Names::default();
     let Some(spec) = &pod.spec else { return names };
@@ -55,7 +55,7 @@ pub fn references(pod: &Pod) -> Names {
     names
 }
 
-/// The audience and lifetime of each token that a pod's volumes project, by volume and path.
+/// Returns the audience and lifetime of each token that a pod's volumes project.
 pub fn tokens(pod: &Pod) -> Vec<(Option<String>, i64)> {
     let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
     let projected = volumes.filter_map(|volume| volume.projected.as_ref());
@@ -64,14 +64,14 @@ pub fn tokens(pod: &Pod) -> Vec<(Option<String>, i64)> {
     tokens.map(wanted).collect()
 }
 
-/// Tokens by audience and lifetime, as [`tokens`] asked for them.
+/// Tokens by audience and lifetime, as [`tokens`] lists them.
 pub type Tokens = BTreeMap<(Option<String>, i64), String>;
 
 fn wanted(token: &ServiceAccountTokenProjection) -> (Option<String>, i64) {
     (token.audience.clone(), token.expiration_seconds.unwrap_or(3600))
 }
 
-/// The files of one volume; none where it has no files of ours (emptyDir, hostPath …).
+/// Returns the files of one volume, or `None` if the node does not write it (emptyDir, hostPath …).
 pub fn files(
     pod: &Pod,
     volume: &Volume,
@@ -231,7 +231,7 @@ fn has_files(volume: &Volume) -> bool {
         || volume.projected.is_some()
 }
 
-/// The part of a volume that is mounted; empty for all of it.
+/// Returns the subpath of a volume that is mounted. Empty for the whole volume.
 fn sub_path(mount: &VolumeMount, variables: &BTreeMap<String, String>) -> Result<PathBuf, String> {
     let path = match mount.sub_path_expr.as_deref().filter(|path| !path.is_empty()) {
         Some(expression) => {

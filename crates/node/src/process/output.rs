@@ -10,7 +10,7 @@ use tokio::sync::broadcast;
 use super::terminal::Terminal;
 use crate::log::{Log, Origin};
 
-/// Pieces kept for attached clients; one that is slower misses the oldest, the log has them.
+/// Number of pieces kept for attached clients. A slower client misses the oldest, which the log has.
 const LIVE: usize = 256;
 const PIECE_BYTES: usize = 16 * 1024;
 
@@ -23,7 +23,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// Into this log.
+    /// Creates an output that goes to this log.
     pub fn new(log: Log, clock: Clock) -> Self {
         Output { log, live: broadcast::Sender::new(LIVE), clock }
     }
@@ -33,7 +33,7 @@ impl Output {
         self.live.subscribe()
     }
 
-    /// Takes a pipe to its end.
+    /// Reads a pipe to its end.
     pub async fn drain(&self, origin: Origin, mut from: impl AsyncRead + Unpin) {
         let mut buffer = vec![0; PIECE_BYTES];
         while let Ok(count) = from.read(&mut buffer).await
@@ -43,7 +43,7 @@ impl Output {
         }
     }
 
-    /// The same for a terminal, which has one stream.
+    /// Reads a terminal to its end. It has one stream.
     pub async fn drain_terminal(&self, terminal: &Terminal) {
         let mut buffer = vec![0; PIECE_BYTES];
         while let Ok(count) = terminal.read(&mut buffer).await
@@ -53,20 +53,20 @@ impl Output {
         }
     }
 
-    /// A line of the node's own, for a container that is only simulated.
+    /// Adds a line of the node itself, for a simulated container.
     pub fn say(&self, line: &str) {
         self.take(Origin::Stdout, format!("{line}\n").as_bytes());
     }
 
     fn take(&self, origin: Origin, bytes: &[u8]) {
-        // A line that the disk refuses is lost; the container goes on.
+        // A line that the disk refuses is lost, and the container goes on.
         let _ = self.log.write(self.clock.now(), origin, bytes);
         if self.live.receiver_count() > 0 {
             let _ = self.live.send((origin, Bytes::copy_from_slice(bytes)));
         }
     }
 
-    /// No more will come.
+    /// Marks the end of the output.
     pub fn end(&self) -> io::Result<()> {
         self.log.end(self.clock.now())
     }

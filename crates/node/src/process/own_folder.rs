@@ -7,17 +7,16 @@ use std::path::Path;
 
 const OWNER_ONLY: u32 = 0o700;
 
-/// Makes a folder with all above it, and takes other users' rights to it, whatever it had before: below it lie the
-/// Secrets of pods.
+/// Creates a folder and its parents, and removes other users' rights to it: it holds the Secrets of pods.
 ///
 /// # Errors
-/// When the disk refuses, or the folder is another user's.
+/// When the disk refuses, or another user owns the folder.
 pub fn make(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(OWNER_ONLY).create(folder)?;
     fs::set_permissions(folder, Permissions::from_mode(OWNER_ONLY))
 }
 
-/// Whether this names an entry of a folder, and no way to somewhere else.
+/// Whether this is the name of a folder's entry, and leads nowhere else.
 pub fn is_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.contains(['/', '\0'])
 }

@@ -13,12 +13,12 @@ use nix::errno::Errno;
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, open, openat, openat2};
 use nix::sys::stat::{Mode, SFlag, fstat, mkdirat};
 
-/// A path resolution that a concurrent rename disturbs is tried this often.
+/// Number of attempts to resolve a path while concurrent renames disturb the resolution.
 const TRIES: usize = 16;
 const FOLDER_MODE: Mode = Mode::from_bits_truncate(0o755);
 const FILE_MODE: Mode = Mode::from_bits_truncate(0o644);
 
-/// Which of the two something is.
+/// Folder or file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A folder.
@@ -27,19 +27,19 @@ pub enum Kind {
     File,
 }
 
-/// Opens a path whose last part is no link.
+/// Opens a path whose last part is not a link.
 ///
 /// # Errors
-/// When there is nothing, or a link.
+/// When the path does not exist, or is a link.
 pub fn open_path(path: &Path) -> io::Result<OwnedFd> {
     let found = open(path, OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC, Mode::empty())?;
     no_link(found)
 }
 
-/// Opens what lies at `path` below `folder`, following only links that stay inside.
+/// Opens `path` below `folder`, and follows only links that stay inside.
 ///
 /// # Errors
-/// When there is nothing, or a link leads out.
+/// When the path does not exist, or a link leads out.
 pub fn open_beneath(folder: &impl AsFd, path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlag::O_PATH | OFlag::O_CLOEXEC;
     let inside = ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS;
@@ -55,10 +55,10 @@ pub fn open_beneath(folder: &impl AsFd, path: &Path) -> io::Result<OwnedFd> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, "leads out of its volume"))
 }
 
-/// The same, and folders that are missing on the way are made.
+/// Like [`open_beneath`], but creates missing folders on the way.
 ///
 /// # Errors
-/// As [`open_beneath`], or when a folder cannot be made.
+/// As [`open_beneath`], or when a folder cannot be created.
 pub fn make_beneath(folder: &impl AsFd, path: &Path) -> io::Result<OwnedFd> {
     let mut here = folder.as_fd().try_clone_to_owned()?;
     let mut way = PathBuf::new();
@@ -138,7 +138,7 @@ fn file_type(found: &OwnedFd) -> io::Result<SFlag> {
     Ok(SFlag::from_bits_truncate(fstat(found)?.st_mode) & SFlag::S_IFMT)
 }
 
-/// Whether it is a folder.
+/// Returns whether it is a folder or a file.
 ///
 /// # Errors
 /// When the kernel does not say.

@@ -1,4 +1,4 @@
-//! Reading files that a program may have replaced by something else.
+//! Reads files that a program may have replaced by something else.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Write};
@@ -7,10 +7,10 @@ use std::path::Path;
 
 use nix::fcntl::OFlag;
 
-/// Opens a regular file. A named pipe would make the caller wait, a link would lead to another file.
+/// Opens a regular file. A named pipe would block the caller, and a link would lead to another file.
 ///
 /// # Errors
-/// When there is none, or it is something else.
+/// When the file does not exist, or is not a regular file.
 pub fn open(path: &Path) -> io::Result<(File, Metadata)> {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     let file = File::options().read(true).custom_flags(flags.bits()).open(path)?;
@@ -21,10 +21,10 @@ pub fn open(path: &Path) -> io::Result<(File, Metadata)> {
     }
 }
 
-/// Opens a regular file for writing at its end, and makes it where there is none.
+/// Opens a regular file for appending, and creates it if it does not exist.
 ///
 /// # Errors
-/// When there is something else, or the disk refuses.
+/// When the path is not a regular file, or the disk refuses.
 pub fn append(path: &Path) -> io::Result<(File, Metadata)> {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     let file = File::options().create(true).append(true).custom_flags(flags.bits()).open(path)?;
@@ -35,7 +35,7 @@ pub fn append(path: &Path) -> io::Result<(File, Metadata)> {
     }
 }
 
-/// Makes a file that only its owner reads in the place of whatever stands there, and writes to it.
+/// Replaces whatever is at the path by a new file that only its owner may read, and writes `text` to it.
 ///
 /// # Errors
 /// When the disk refuses.

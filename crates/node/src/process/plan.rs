@@ -21,41 +21,42 @@ pub struct Runs {
     pub restarts: i32,
     /// The end of the previous run.
     pub last: Option<ContainerStateTerminated>,
-    /// Whether its readiness probe, or being started where it has none, says ready.
+    /// Whether the container is ready: its readiness probe says so, or it has none and was started.
     pub ready: bool,
     /// Whether its startup probe has passed, or it has none.
     pub started: bool,
     /// Restarts since the container last ran for long, while this node has watched. The back-off grows with them.
     pub failures: i32,
-    /// Its image is not in the table: nothing runs behind it.
+    /// Whether its image is not in the table, so that no program runs.
     pub simulated: bool,
     /// The image of the present run, or of the last.
     pub image: String,
-    /// It should run another image: this run ends, and the next begins whatever the restart policy says.
+    /// Whether the container should run another image. This run then ends, and the next begins whatever the restart
+    /// policy.
     pub redefined: bool,
 }
 
 /// One run of a container.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Run {
-    /// Not yet begun.
+    /// The run has not begun.
     #[default]
     Waiting,
-    /// It cannot be begun as the pod is.
+    /// The run cannot begin with the present pod.
     Refused {
-        /// The reason word in its status.
+        /// The reason in the container's status.
         reason: String,
         /// A description of the problem.
         message: String,
-        /// When that was found.
+        /// The time of the refusal.
         at: Timestamp,
     },
-    /// Its process runs.
+    /// The process runs.
     Running {
-        /// Since when.
+        /// The start of the process.
         since: Timestamp,
     },
-    /// Its process ended.
+    /// The process ended.
     Ended(ContainerStateTerminated),
 }
 
@@ -64,13 +65,13 @@ pub enum Run {
 pub struct ProcessPlan {
     /// The status to write, if it differs from the stored one.
     pub status: Option<PodStatus>,
-    /// The containers to start, the next run of each.
+    /// The containers whose next run should start.
     pub start: Vec<String>,
-    /// When to look again though nothing happened meanwhile.
+    /// The time of the next look, if nothing happens before.
     pub again_at: Option<Timestamp>,
 }
 
-/// Decides for a pod that is to run.
+/// Decides for a pod that should run.
 pub fn plan(pod: &Pod, runs: &BTreeMap<String, Runs>, addresses: &Addresses, now: Timestamp) -> ProcessPlan {
     let Some(spec) = &pod.spec else { return ProcessPlan::default() };
     let stored = pod.status.clone().unwrap_or_default();
@@ -105,12 +106,13 @@ pub fn plan(pod: &Pod, runs: &BTreeMap<String, Runs>, addresses: &Addresses, now
     plan
 }
 
-/// Times are stored in whole seconds; finer ones would differ from themselves when read back.
+/// Truncates to whole seconds, as times are stored. A finer time would differ from itself when it is read back.
 pub fn whole_seconds(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
 
-/// Init containers one after the other: true when all have succeeded, false when one failed for good.
+/// Runs init containers one after the other. Returns true when all have succeeded, and false when one has failed for
+/// good.
 fn initialise(
     spec: &PodSpec,
     runs: &BTreeMap<String, Runs>,
@@ -137,12 +139,12 @@ fn initialise(
     Some(true)
 }
 
-/// An init container that stays beside the others.
+/// Whether an init container is a sidecar: it stays beside the other containers.
 pub fn is_sidecar(container: &Container) -> bool {
     container.restart_policy.as_deref() == Some("Always")
 }
 
-/// Whether a container that ended so is started again.
+/// Whether the restart policy starts a container again after this end.
 fn starts_again(spec: &PodSpec, container: &Container, known: &Runs, end: &ContainerStateTerminated) -> bool {
     if known.redefined {
         return true;
@@ -205,14 +207,15 @@ fn container_status(pod: &Pod, container: &Container, runs: &Runs, init: bool) -
         started: Some(running && runs.started),
         restart_count: runs.restarts,
         state: Some(state),
-        // Also without content, as servers store it: what differs from itself would be written at every look.
+        // Also without content, as servers store it: a status that differs from its stored form would be written at
+        // every reconcile.
         last_state: Some(ContainerState { terminated: last, ..ContainerState::default() }),
         ..ContainerStatus::default()
     }
 }
 
-/// The present state, and how the run before it ended. A container that waits for its next start has its last end
-/// behind it.
+/// Returns the present state, and the end of the previous run. For a container in back-off, the last end is the
+/// previous run's.
 fn states(
     pod: &Pod,
     container: &Container,

@@ -26,15 +26,15 @@ use super::probing::{self, Probes};
 use super::running::{Message, Running, Watch, What, terminated};
 use super::supervised::{Condition, End};
 use crate::annotation::Script;
-use crate::events::Voice;
+use crate::events::PodEvents;
 use crate::host::PodPorts;
 use crate::kubelet::attach::Attachment;
 use crate::kubelet::exec::ExecCommand;
 use crate::log::Log;
 
-/// Wishes for a pod to be looked at again; when full, a look is under way anyway.
+/// Capacity of the channel that queues pods for a reconcile. When it is full, a reconcile is coming anyway.
 pub const WAKES: usize = 1024;
-/// A container that ran this long is started again at once when it ends, as if it had never failed.
+/// A container that ran this long restarts at once, as if it had never failed.
 const FORGIVEN_AFTER: SignedDuration = SignedDuration::from_secs(600);
 
 /// The reason for which a container with a changed image ends.
@@ -43,7 +43,7 @@ const REDEFINED: &str = "definition changed";
 const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
 
-/// The process pods. Clones are the same.
+/// The process pods. Clones share them.
 #[derive(Clone)]
 pub struct ProcessPods(Arc<Shared>);
 
@@ -54,11 +54,11 @@ struct Shared {
     recorder: Recorder,
     wake: mpsc::Sender<Request>,
     pods: Mutex<BTreeMap<Key, Entry>>,
-    /// Nothing starts any more.
+    /// Set when the node stops: no container starts any more.
     stopping: AtomicBool,
     /// Counts ends of containers, so that a task can wait for the last one.
     ended: watch::Sender<u64>,
-    /// Tells the input pipes of exec sessions apart.
+    /// Counter that separates the input pipes of exec sessions.
     sessions: AtomicU64,
 }
 
@@ -85,7 +85,7 @@ struct Logs {
 
 /// Inputs for the start of one run of a container.
 pub struct Start {
-    /// The container's name.
+    /// The container.
     pub name: String,
     /// Its image.
     pub image: String,
@@ -99,14 +99,14 @@ pub enum StartWhat {
     Process {
         /// The message for the helper. Its root is chosen here.
         launch: Box<Launch>,
-        /// Its input; the place of its pipe is chosen here.
+        /// The container's input. The path of its pipe is chosen here.
         input: Input,
         /// Its probes.
         probes: Box<Probes>,
-        /// Its last words.
+        /// The location of its termination message.
         message: Message,
     },
-    /// Nothing but this script.
+    /// A simulated run with this script.
     Simulated(Script),
 }
 
@@ -157,18 +157,18 @@ impl ProcessPods {
         lasting::folder(&self.0.folder, volume)
     }
 
-    /// Makes the folder of a PersistentVolume.
+    /// Creates the folder of a PersistentVolume.
     pub fn make_volume(&self, volume: &str) -> io::Result<()> {
         lasting::make(&self.0.folder, volume)
     }
 
-    /// Makes the folder of a pod, which holds Secrets.
+    /// Creates the folder of a pod, which holds Secrets.
     pub fn make_folder(&self, uid: &str) -> io::Result<()> {
         own_folder::make(&self.0.folder.join("pods"))?;
         own_folder::make(&self.folder(uid))
     }
 
-    /// Makes the pod known; one that was there under the name with another uid is stopped at once.
+    /// Adds the pod. A pod of the same name with another uid is stopped at once.
     pub fn admit(&self, key: &Key, pod: &Pod, ports: PodPorts, references: Names) {
         let uid = pod.uid().unwrap_or_default();
         let mut pods = self.pods();
@@ -193,7 +193,7 @@ impl ProcessPods {
         self.pods().get(key).map(|entry| entry.runs.clone()).unwrap_or_default()
     }
 
-    /// The pods that read a ConfigMap or Secret of that name, for looking at them again.
+    /// Returns the pods that read a ConfigMap, Secret or claim of that name, to reconcile them again.
     pub fn readers(&self, namespace: &str, is_reader: impl Fn(&Names) -> bool) -> Vec<Request> {
         let pods = self.pods();
         let readers = pods
@@ -202,7 +202,7 @@ impl ProcessPods {
         readers.map(|(key, _)| Request::from(key.clone())).collect()
     }
 
-    /// A container that cannot be started as things are.
+    /// Records that a container cannot be started now.
     pub fn refuse(&self, key: &Key, name: &str, reason: &str, message: String) {
         let at = self.0.clock.now();
         if let Some(entry) = self.pods().get_mut(key) {
@@ -258,10 +258,15 @@ impl ProcessPods {
     pub fn stop(&self, key: &Key, kill: bool) -> bool {
         let mut pods = self.pods();
         let Some(entry) = pods.get_mut(key) else { return true };
-        let voice = Voice::of(&self.0.recorder, &entry.pod);
+        let pod_events = PodEvents::of(&self.0.recorder, &entry.pod);
         for (name, running) in &entry.containers {
             if !entry.told_to_stop {
-                voice.container(EventType::Normal, name, "Killing", format!("Stopping container {name}"));
+                pod_events.container(
+                    EventType::Normal,
+                    name,
+                    "Killing",
+                    format!("Stopping container {name}"),
+                );
             }
             if kill {
                 running.signal(SIGKILL);
@@ -273,7 +278,7 @@ impl ProcessPods {
         !entry.has_programs()
     }
 
-    /// Ends the containers that should run another image than they do; one that waits for its next start waits no longer.
+    /// Ends the containers whose image was changed. Ends the back-off of those that wait for their next start.
     pub fn redefine(&self, key: &Key, pod: &Pod, grace: Duration) {
         let spec = pod.spec.iter();
         let containers = spec.flat_map(|spec| {
@@ -289,7 +294,7 @@ impl ProcessPods {
             if runs.redefined || runs.image.is_empty() || runs.image == wanted {
                 continue;
             }
-            // Another image has not failed yet.
+            // The new image has not failed yet.
             runs.failures = 0;
             let Some(running) = entry.containers.get_mut(&container.name) else { continue };
             runs.redefined = true;
@@ -308,8 +313,8 @@ impl ProcessPods {
         }
     }
 
-    /// Tells one container's present run to end, and kills it after the grace period; its end is seen as any other,
-    /// and drops the task that this runs in.
+    /// Asks one container's present run to end, and kills it after the grace period. The end is handled like any
+    /// other, and drops the task that runs this function.
     pub(super) async fn kill(&self, key: &Key, name: &str, why: &str, grace: Duration) {
         self.tell_killing(key, name, why);
         self.signal(key, name, SIGTERM);
@@ -324,31 +329,31 @@ impl ProcessPods {
     }
 
     /// Records an event about a pod.
-    pub(super) fn tell(&self, key: &Key, event: impl FnOnce(&Voice<'_>)) {
+    pub(super) fn record(&self, key: &Key, event: impl FnOnce(&PodEvents<'_>)) {
         let pod = self.pods().get(key).map(|entry| entry.pod.clone());
         if let Some(pod) = pod {
-            event(&Voice::of(&self.0.recorder, &pod));
+            event(&PodEvents::of(&self.0.recorder, &pod));
         }
     }
 
     fn tell_killing(&self, key: &Key, name: &str, why: &str) {
         let message = format!("Container {name} {why}, will be restarted");
-        self.tell(key, |voice| voice.container(EventType::Normal, name, "Killing", message));
+        self.record(key, |pod_events| pod_events.container(EventType::Normal, name, "Killing", message));
     }
 
-    /// Forgets a pod: what still runs is killed, and its files go.
+    /// Forgets a pod: kills the rest of its programs, and removes its files.
     pub fn forget(&self, key: &Key) {
         let Some(entry) = self.pods().remove(key) else { return };
         // A folder that cannot be removed now is found at the next start.
         let _ = std::fs::remove_dir_all(self.folder(&entry.uid));
     }
 
-    /// Whether this pod is one of ours.
+    /// Whether this pod runs here.
     pub fn knows(&self, key: &Key) -> bool {
         self.pods().contains_key(key)
     }
 
-    /// The log of a container's present run, or of the one before.
+    /// Returns the log of a container's present run, or of the previous one.
     pub fn log(&self, key: &Key, name: &str, previous: bool) -> Option<Log> {
         let pods = self.pods();
         let logs = pods.get(key)?.logs.get(name)?;
@@ -373,7 +378,7 @@ impl ProcessPods {
         Some(ExecCommand { helper: self.0.helper.clone(), launch, stdin, beside })
     }
 
-    /// A running container's own streams.
+    /// Returns a running container's own streams.
     pub fn attach(&self, key: &Key, name: &str) -> Option<Attachment> {
         let pods = self.pods();
         let What::Process { container, .. } = &pods.get(key)?.containers.get(name)?.what else { return None };
@@ -398,7 +403,7 @@ impl ProcessPods {
         self.wake(key);
     }
 
-    /// A run is over: its end is known, and nothing of it runs any more.
+    /// Records the end of a run. No program of the run is left.
     pub(super) fn ended(&self, watch: &Watch, end: &End, words: Option<String>) {
         let now = self.0.clock.now();
         let mut pods = self.pods();
@@ -413,7 +418,7 @@ impl ProcessPods {
         runs.run = Run::Ended(terminated(end, words, (since, now), id));
         runs.ready = false;
         runs.started = false;
-        // The task that tells this belongs to the entry that goes: nothing may follow its removal but the wake.
+        // The calling task belongs to the removed entry: only the wake may follow the removal.
         let gone = entry.containers.remove(&watch.name);
         drop(pods);
         self.0.ended.send_modify(|count| *count += 1);

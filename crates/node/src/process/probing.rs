@@ -1,4 +1,4 @@
-//! The task that probes one run of a container and says what follows from it.
+//! The task that probes one run of a container and acts on the verdicts.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::running::Watch;
-use crate::events::Voice;
+use crate::events::PodEvents;
 use crate::host::PodPorts;
 use crate::kubelet::exec::run as run_exec;
 use crate::kubelet::session::{Client, PIECES};
@@ -17,11 +17,11 @@ use crate::probe::{Check, Schedule, Verdict, attempt};
 /// The probes of one container.
 #[derive(Clone, Debug, Default)]
 pub struct Probes {
-    /// Gates the other two.
+    /// It gates the other two.
     pub startup: Option<Schedule>,
-    /// Decides whether it is ready.
+    /// It decides whether the container is ready.
     pub readiness: Option<Schedule>,
-    /// Restarts it.
+    /// It restarts the container.
     pub liveness: Option<Schedule>,
     /// Grace period of the container when a probe ends it, unless the probe has its own.
     pub grace: Duration,
@@ -53,7 +53,8 @@ impl Prober {
         let Some(schedule) = schedule else { return };
         let mut verdict = Verdict::unknown();
         let mut turns = Turns::new(schedule);
-        // Until it is ready for the first time it is asked more often, so that a quick program is quickly ready.
+        // Until the container is ready for the first time, it is probed more often, so that a quick program is ready
+        // quickly.
         let mut eager = Some(EAGER);
         loop {
             turns.next(eager).await;
@@ -101,7 +102,7 @@ impl Prober {
         self.watch.pods.kill(&self.watch.key, &self.watch.name, why, grace).await;
     }
 
-    /// Whether it answered well; none where it could not be asked, which a kubelet counts for neither side.
+    /// Runs one probe. Returns `None` if it cannot run, which a kubelet counts neither as success nor as failure.
     async fn ask(&self, schedule: &Schedule, kind: &str, silent: bool) -> Option<bool> {
         let answer = match &schedule.check {
             Check::Impossible(why) => {
@@ -121,8 +122,9 @@ impl Prober {
 
     fn unhealthy(&self, message: String) {
         let name = &self.watch.name;
-        let tell = |voice: &Voice<'_>| voice.container(EventType::Warning, name, "Unhealthy", message);
-        self.watch.pods.tell(&self.watch.key, tell);
+        let record =
+            |pod_events: &PodEvents<'_>| pod_events.container(EventType::Warning, name, "Unhealthy", message);
+        self.watch.pods.record(&self.watch.key, record);
     }
 
     async fn exec(&self, command: &[String], timeout: Duration) -> Result<(), String> {
@@ -130,8 +132,8 @@ impl Prober {
         let exec = exec.ok_or("the container does not run")?;
         let (sender, pieces) = mpsc::channel(PIECES);
         let client = Client { stdout: Some(sender.clone()), stderr: Some(sender), ..Client::default() };
-        let told = async { tokio::join!(run_exec(exec, client), gather(pieces)) };
-        let (status, output) = tokio::time::timeout(timeout, told).await.map_err(|_| {
+        let finished = async { tokio::join!(run_exec(exec, client), gather(pieces)) };
+        let (status, output) = tokio::time::timeout(timeout, finished).await.map_err(|_| {
             format!("command timed out: {:?} timed out after {}s", command.join(" "), timeout.as_secs())
         })?;
         match (status["status"].as_str(), status["reason"].as_str()) {
@@ -169,7 +171,7 @@ impl Turns {
         Turns { at: Instant::now() + schedule.initial_delay, period: schedule.period }
     }
 
-    /// Waits for the turn; the one after it comes after `pause`, or the probe's own period.
+    /// Waits for the next probe. The one after it comes after `pause`, or after the probe's own period.
     async fn next(&mut self, pause: Option<Duration>) {
         tokio::time::sleep_until(self.at).await;
         self.at = Instant::now() + pause.unwrap_or(self.period);

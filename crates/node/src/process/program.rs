@@ -1,4 +1,4 @@
-//! A program of the table, opened on the host before the pod's volumes stand in anything's place.
+//! A program of the table, opened on the host before the pod's volumes are mounted.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -12,16 +12,16 @@ use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 
 /// Search path for programs that the table names without a folder, and the `PATH` of every container.
 pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// The kernel reads this much of a script's first line.
+/// Bytes of a script's first line that the kernel reads.
 const LINE_BYTES: u64 = 256;
-/// The kernel follows this many interpreters that are scripts themselves.
+/// Maximum depth of interpreters that are scripts themselves, as in the kernel.
 const SCRIPTS: usize = 4;
 
-/// A file that is open for execution, and the arguments that it gets.
+/// A file that is open for execution, and its arguments.
 #[derive(Debug)]
 pub struct Program {
     file: File,
-    /// The arguments, the program's own name among them. For a script they begin with its interpreter.
+    /// The arguments, including the program's own name. For a script they begin with its interpreter.
     pub arguments: Vec<OsString>,
 }
 
@@ -41,7 +41,7 @@ impl Program {
         for _ in 0..=SCRIPTS {
             let (file, line) = open(&path).map_err(|error| named(&path, &error))?;
             let Some(line) = line else { return Ok(Program { file, arguments }) };
-            // The script's name gives way to the path at which its interpreter finds it.
+            // The path at which the interpreter finds the script replaces its name.
             arguments[0] = path.into_os_string();
             let mut words = interpreter(&line);
             words.append(&mut arguments);
@@ -57,7 +57,7 @@ impl Program {
         Err(io::Error::other(format!("{name}: too many levels of interpreters")))
     }
 
-    /// Lets a child inherit the descriptor, and gives its number.
+    /// Lets a child inherit the descriptor, and returns its number.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -67,7 +67,7 @@ impl Program {
     }
 }
 
-/// The files that are executed for a program: itself, and its interpreter where it is a script.
+/// Returns the files that are executed for a program: the program, and its interpreter if it is a script.
 pub fn files(name: &str) -> Vec<PathBuf> {
     let mut files = vec![find(name)];
     while files.len() <= SCRIPTS {
@@ -78,7 +78,7 @@ pub fn files(name: &str) -> Vec<PathBuf> {
     files
 }
 
-/// The path of a program; one without a folder is looked for where containers look.
+/// Returns the path of a program. A name without a folder is searched in `PATH`.
 fn find(name: &str) -> PathBuf {
     if name.contains('/') {
         return PathBuf::from(name);
@@ -87,13 +87,13 @@ fn find(name: &str) -> PathBuf {
     places.find(|path| path.is_file()).unwrap_or_else(|| PathBuf::from(name))
 }
 
-/// Opens a program and gives the first line of a script.
+/// Opens a program. Returns the first line of a script.
 fn open(path: &Path) -> io::Result<(File, Option<Vec<u8>>)> {
     let mut options = File::options();
-    // A named pipe in the place of a program must not hold the caller up.
+    // A named pipe in the program's place must not block the caller.
     options.read(true).custom_flags(OFlag::O_NONBLOCK.bits());
     let file = match options.open(path) {
-        // A program that may be executed and not read is no script.
+        // A program that may be executed but not read is not a script.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             let file = File::options().read(true).custom_flags(OFlag::O_PATH.bits()).open(path)?;
             return regular(file).map(|file| (file, None));
@@ -105,7 +105,7 @@ fn open(path: &Path) -> io::Result<(File, Option<Vec<u8>>)> {
     let line = head
         .strip_prefix(b"#!")
         .map(|rest| rest.split(|byte| *byte == b'\n').next().unwrap_or(rest).to_vec());
-    // The kernel asks the same of a script before it starts the interpreter.
+    // The kernel checks the same before it starts a script's interpreter.
     if line.is_some() && file.metadata()?.permissions().mode() & 0o111 == 0 {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
@@ -119,7 +119,7 @@ fn regular(file: File) -> io::Result<File> {
     }
 }
 
-/// The words of a script's first line after `#!`: the interpreter, and at most one argument.
+/// Splits a script's first line after `#!`: the interpreter, and at most one argument.
 fn interpreter(line: &[u8]) -> Vec<OsString> {
     let line = line.trim_ascii();
     let end = line.iter().position(|byte| matches!(byte, b' ' | b'\t')).unwrap_or(line.len());

@@ -1,4 +1,4 @@
-//! One look at a process pod: its volumes, its containers, its status.
+//! One reconcile of a process pod: its volumes, its containers, its status.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -27,13 +27,13 @@ use super::running::Message;
 use super::{lasting, loader_variables, own_folder, plain_file, program, service_links, volume};
 use crate::address::{Listen, PodPorts, loopback};
 use crate::annotation::Script;
-use crate::events::Voice;
+use crate::events::PodEvents;
 use crate::options::NodeOptions;
 use crate::probe::{Check, Schedule, schedule};
 use crate::simulated::Plan;
 use crate::status::Addresses;
 
-/// A kept token that is longer is cut, and so asked for anew.
+/// A stored token that is longer is cut, and therefore requested again.
 const TOKEN_BYTES: u64 = 64 * 1024;
 
 /// Whether any container of the pod runs as a process.
@@ -44,12 +44,12 @@ pub fn is_process(pod: &Pod, images: &ImageTable) -> bool {
 }
 
 /// The inputs of one reconcile of a pod, beside the pod.
-pub struct Look<'a> {
+pub struct PodReconcile<'a> {
     /// The process pods.
     pub pods: &'a ProcessPods,
     /// The node's options.
     pub options: &'a NodeOptions,
-    /// The addresses that the pod has in the cluster.
+    /// The pod's addresses in the cluster.
     pub addresses: &'a Addresses,
     /// Behaviour of the pod's simulated containers.
     pub script: Script,
@@ -57,9 +57,9 @@ pub struct Look<'a> {
     pub now: Timestamp,
 }
 
-impl Look<'_> {
-    /// Brings the pod forward and says what to write.
-    pub async fn take(&self, ctx: &Context, key: &Key, pod: &Pod) -> Result<Plan, Error> {
+impl PodReconcile<'_> {
+    /// Advances the pod. Returns the status to write.
+    pub async fn run(&self, ctx: &Context, key: &Key, pod: &Pod) -> Result<Plan, Error> {
         if pod.metadata.deletion_timestamp.is_some() {
             return Ok(self.terminate(key, pod));
         }
@@ -72,15 +72,15 @@ impl Look<'_> {
         self.pods.redefine(key, pod, grace(pod));
         let mut references = self.references(ctx.client(), pod).await?;
         let (tokens, renew_at) = self.tokens(ctx.client(), pod).await?;
-        // Files and variables may tell the pod's address, which its status does not have before it first starts.
-        let mut told = pod.clone();
-        crate::status::addresses(told.status.get_or_insert_default(), self.addresses);
-        let ready = self.write_volumes(ctx, &told, &references, &tokens);
+        // Files and variables may contain the pod's address, which its status lacks before the first start.
+        let mut addressed = pod.clone();
+        crate::status::addresses(addressed.status.get_or_insert_default(), self.addresses);
+        let ready = self.write_volumes(ctx, &addressed, &references, &tokens);
         let mut planned = plan(pod, &self.pods.runs(key), self.addresses, self.now);
         if ready && !planned.start.is_empty() {
             references.services = self.services(ctx.client(), pod).await?;
             for name in std::mem::take(&mut planned.start) {
-                self.start(ctx, key, &told, &name, &references);
+                self.start(ctx, key, &addressed, &name, &references);
             }
             planned = ProcessPlan {
                 start: Vec::new(),
@@ -128,7 +128,7 @@ impl Look<'_> {
         Ok(references)
     }
 
-    /// The variables by which the pod's containers find Services.
+    /// Returns the variables by which the pod's containers find Services.
     async fn services(&self, client: &Client, pod: &Pod) -> Result<BTreeMap<String, String>, Error> {
         let near = Query::namespace(pod.namespace().unwrap_or_default());
         let near = client.list::<Service>(near).await?;
@@ -174,13 +174,13 @@ impl Look<'_> {
             self.pods.forget(key);
             return Plan { remove: true, ..Plan::default() };
         }
-        // The end of the last container wakes the pod; this is for one that does not stop.
+        // The end of the last container wakes the pod. This timer is for a container that does not stop.
         let again_at =
             if self.now < deadline { deadline } else { self.now + jiff::SignedDuration::from_secs(1) };
         Plan { again_at: Some(again_at), ..Plan::default() }
     }
 
-    /// Writes the files of every volume; false, with an event, when something they need is missing.
+    /// Writes the files of every volume. Returns false, and writes an event, if a referenced object is missing.
     fn write_volumes(&self, ctx: &Context, pod: &Pod, references: &References, tokens: &Tokens) -> bool {
         let folder = self.pods.folder(&pod.uid().unwrap_or_default()).join("volumes");
         for volume in pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten()) {
@@ -198,15 +198,15 @@ impl Look<'_> {
             };
             if let Err(message) = written {
                 let message = format!("MountVolume.SetUp failed for volume {:?} : {message}", volume.name);
-                Voice::of(ctx.recorder(), pod).warning("FailedMount", message);
+                PodEvents::of(ctx.recorder(), pod).warning("FailedMount", message);
                 return false;
             }
         }
         true
     }
 
-    /// A token for each audience and lifetime that the volumes project, asked for anew when most of its life is over,
-    /// and when the first of them will have to be.
+    /// Returns a token for each audience and lifetime that the volumes project, renewed if most of its life is over,
+    /// and the time of the next renewal.
     async fn tokens(&self, client: &Client, pod: &Pod) -> Result<(Tokens, Option<Timestamp>), Error> {
         let folder = self.pods.folder(&pod.uid().unwrap_or_default()).join("tokens");
         let mut tokens = Tokens::new();
@@ -229,15 +229,15 @@ impl Look<'_> {
     fn start(&self, ctx: &Context, key: &Key, pod: &Pod, name: &str, references: &References) {
         let Some(container) = find(pod, name) else { return };
         let image = container.image.as_deref().unwrap_or_default();
-        let voice = Voice::of(ctx.recorder(), pod);
-        let result = self.prepare(key, pod, container, references, &voice).and_then(|what| {
+        let pod_events = PodEvents::of(ctx.recorder(), pod);
+        let result = self.prepare(key, pod, container, references, &pod_events).and_then(|what| {
             let start = Start { name: name.to_owned(), image: image.to_owned(), what };
             self.pods.start(key, start).map_err(|error| ("RunContainerError", error.to_string()))
         });
         match result {
-            Ok(()) => voice.started(name, image),
+            Ok(()) => pod_events.started(name, image),
             Err((reason, message)) => {
-                voice.container(EventType::Warning, name, "Failed", format!("Error: {message}"));
+                pod_events.container(EventType::Warning, name, "Failed", format!("Error: {message}"));
                 self.pods.refuse(key, name, reason, message);
             }
         }
@@ -249,7 +249,7 @@ impl Look<'_> {
         pod: &Pod,
         container: &Container,
         references: &References,
-        voice: &Voice<'_>,
+        pod_events: &PodEvents<'_>,
     ) -> Result<StartWhat, (&'static str, String)> {
         let image = container.image.as_deref().unwrap_or_default();
         let Some(entry) = self.options.images.find(image) else {
@@ -262,7 +262,7 @@ impl Look<'_> {
         if !dropped.is_empty() {
             let message =
                 format!("variables that make programs load code are dropped: {}", dropped.join(", "));
-            voice.container(EventType::Warning, &container.name, "DroppedVariables", message);
+            pod_events.container(EventType::Warning, &container.name, "DroppedVariables", message);
         }
         variables.extend(self.pods.ports(key).iter().flat_map(PodPorts::environment));
         let words = |words: &Option<Vec<String>>| -> Vec<String> {
@@ -324,7 +324,7 @@ impl Look<'_> {
         Ok(View { mounts, guard, directory })
     }
 
-    /// A simulated init container succeeds at once; the others follow the pod's annotations.
+    /// A simulated init container succeeds at once. Other containers follow the pod's annotations.
     fn script_of(&self, pod: &Pod, container: &Container) -> Script {
         let init = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
         let ends = init.into_iter().any(|init| init.name == container.name && !is_sidecar(init));
@@ -341,10 +341,11 @@ impl Look<'_> {
         given.extend([
             ("PATH".to_owned(), program::PATH.to_owned()),
             ("HOSTNAME".to_owned(), pod.name_any()),
-            // Not the home of who started the node: a program in a pod must not find their kubeconfig.
+            // Not the home of the user who started the node: a program in a pod must not find that user's kubeconfig.
             ("HOME".to_owned(), "/".to_owned()),
         ]);
-        // After the Services: no traffic reaches their addresses, and this is where the API server really is.
+        // After the Services: no traffic reaches their addresses, and these variables have the API server's real
+        // address.
         given.extend(self.options.environment.iter().cloned());
         given
     }
@@ -355,7 +356,7 @@ fn find<'a>(pod: &'a Pod, name: &str) -> Option<&'a Container> {
     spec.init_containers.iter().flatten().chain(&spec.containers).find(|container| container.name == name)
 }
 
-/// The probes of a container; what an exec probe names resolves among the image's programs only.
+/// Returns the probes of a container. An exec probe may name only the image's programs.
 fn probes(container: &Container, image: &Image) -> Result<Probes, ImageError> {
     let read = |probe: &Option<k8s_openapi::api::core::v1::Probe>| -> Result<Option<Schedule>, ImageError> {
         let Some(probe) = probe else { return Ok(None) };
@@ -396,7 +397,7 @@ async fn request_token(
     Ok(answer["status"]["token"].as_str().unwrap_or_default().to_owned())
 }
 
-/// When a token is asked for anew: when four fifths of its life are over, as a kubelet does it.
+/// Returns the time of a token's renewal: after four fifths of its life, as in a kubelet.
 fn renewal(token: &str, seconds: i64) -> Option<Timestamp> {
     Timestamp::from_second(super::environment::token_expiry(token)? - seconds / 5).ok()
 }

@@ -1,7 +1,7 @@
 //! A container's view of the file system: the host's, with the pod's volumes at their mount paths.
 //!
-//! In a mount namespace of its own where the host allows one; elsewhere as links under a folder that an
-//! environment variable names.
+//! It is a separate mount namespace if the host allows one. Otherwise it is links under a folder that an environment
+//! variable names.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -25,13 +25,13 @@ use super::place::{Kind, kind, make_beneath, make_place, open_beneath, open_path
 pub struct Mount {
     /// The volume's folder or file on the host.
     pub volume: PathBuf,
-    /// The part of the volume that is mounted; empty for all of it.
+    /// The subpath that is mounted. Empty for the whole volume.
     pub sub_path: PathBuf,
-    /// Whether a part that is missing is made as a folder.
+    /// Whether a missing subpath is created as a folder.
     pub make_missing: bool,
     /// The path in the container.
     pub target: PathBuf,
-    /// Whether the container may not write there.
+    /// Whether the container may not write to it.
     pub read_only: bool,
 }
 
@@ -57,7 +57,7 @@ impl Mount {
 /// The mounts of a container and its working folder.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 pub struct View {
-    /// The mounts, by place.
+    /// The mounts, by path.
     pub mounts: Vec<Mount>,
     /// Places where nothing may be mounted.
     pub guard: MountGuard,
@@ -66,21 +66,21 @@ pub struct View {
 }
 
 impl View {
-    /// The mounts with their targets as they are without links, outer ones first. Until the root is changed, a link
-    /// that is followed leads to the host's own folders.
+    /// Returns the mounts with targets free of links, outer ones first. Until the root is changed, following a link
+    /// leads to the host's own folders.
     fn placed(&self) -> io::Result<Vec<Mount>> {
         let mut mounts = self.mounts.clone();
         for volume in &mut mounts {
             self.guard.check(&volume.target).map_err(io::Error::other)?;
             volume.target = resolved(&volume.target)?;
-            // A link that was replaced since the check leads to a place that is checked here.
+            // A link may have been replaced since the check, so the final target is checked here.
             self.guard.check(&volume.target).map_err(io::Error::other)?;
         }
         mounts.sort_by_key(|volume| volume.target.components().count());
         Ok(mounts)
     }
 
-    /// The working folder if it has to be made: the host has none, and no volume begins above it.
+    /// Returns the working folder if it must be created: the host lacks it, and no volume is mounted above it.
     fn made_directory(&self, mounts: &[Mount]) -> Option<PathBuf> {
         let directory = resolved(self.directory.as_ref()?).ok()?;
         let is_in_volume = mounts.iter().any(|volume| directory.starts_with(&volume.target));
@@ -90,16 +90,16 @@ impl View {
 
 const NONE: Option<&str> = None;
 
-/// Makes a mount namespace whose root holds everything of the host's and the mounts, and enters it. False where the
-/// host does not allow it; nothing was changed then.
+/// Creates and enters a mount namespace whose root has the host's tree and the mounts. Returns false, without any
+/// change, if the host does not allow it.
 pub fn isolate(root: &Path, view: &View) -> io::Result<bool> {
     if !new_namespace()? {
         return Ok(false);
     }
-    // Nothing that is mounted from here on may be seen outside.
+    // Mounts from here on must not be visible outside.
     mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE)?;
     match mount(Some("tmpfs"), root, Some("tmpfs"), MsFlags::empty(), Some("mode=755")) {
-        // Some hosts give an unprivileged user the namespace and no right inside it.
+        // Some hosts give an unprivileged user the namespace without rights inside it.
         Err(Errno::EPERM | Errno::EACCES) => return Ok(false),
         result => result?,
     }
@@ -112,7 +112,7 @@ pub fn isolate(root: &Path, view: &View) -> io::Result<bool> {
         bind_volume(&top, volume)?;
     }
     if let Ok(directory) = resolved(view.directory.as_deref().unwrap_or(Path::new("/"))) {
-        // One behind a link of a volume is not made; entering it says whether it is there.
+        // A folder behind a volume's link is not created. Entering it shows whether it exists.
         let _ = make_place(&top, &directory, Kind::Folder);
     }
     std::os::unix::fs::chroot(root)?;
@@ -120,8 +120,8 @@ pub fn isolate(root: &Path, view: &View) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Mounts a volume by descriptors: a path of a volume's own would be resolved anew, through links that its writer
-/// may have put there since.
+/// Mounts a volume by descriptors. A path in the volume would be resolved again, through links that its writer may
+/// have created since.
 fn bind_volume(top: &impl AsFd, volume: &Mount) -> io::Result<()> {
     let describe = |error: io::Error| {
         io::Error::new(error.kind(), format!("cannot mount at {}: {error}", volume.target.display()))
@@ -139,7 +139,7 @@ fn bind_volume(top: &impl AsFd, volume: &Mount) -> io::Result<()> {
     Ok(())
 }
 
-/// A mount namespace of our own: as root, or as the same user in a user namespace of our own.
+/// Creates a mount namespace: as root, or as the same user in a new user namespace.
 fn new_namespace() -> io::Result<bool> {
     match unshare(CloneFlags::CLONE_NEWNS) {
         Ok(()) => return Ok(true),
@@ -175,7 +175,7 @@ fn kept_flags(target: &Path) -> io::Result<MsFlags> {
     Ok(pairs.into_iter().filter(|(is, _)| now.contains(*is)).map(|(_, keep)| keep).collect())
 }
 
-/// Enters the mount namespace and root of a running container. False where that process has none of its own.
+/// Enters the mount namespace and root of a running container. Returns false if that process has none of its own.
 pub fn join(pid: i32) -> io::Result<bool> {
     let theirs = format!("/proc/{pid}/ns/mnt");
     if fs::read_link(&theirs)? == fs::read_link("/proc/self/ns/mnt")? {
@@ -194,13 +194,13 @@ pub fn join(pid: i32) -> io::Result<bool> {
     Ok(true)
 }
 
-/// The folders that cannot be bound whole from the host because a mount path goes through them.
+/// Returns the folders that cannot be bound whole from the host, because a mount path goes through them.
 fn opened_folders<'a>(targets: impl Iterator<Item = &'a Path>) -> BTreeSet<PathBuf> {
     targets.flat_map(|target| target.ancestors().skip(1)).map(Path::to_path_buf).collect()
 }
 
-/// Gives `into` the entries of the host's folder `from`: bound, but for folders that a mount path goes through,
-/// which become folders of our own with the same treatment inside.
+/// Fills `into` with the entries of the host's folder `from`. Entries are bound, except for folders that a mount path
+/// goes through: these become new folders, filled in the same way.
 fn mirror(from: &Path, into: &Path, opened: &BTreeSet<PathBuf>) -> io::Result<()> {
     let entries = match fs::read_dir(from) {
         Ok(entries) => entries,
@@ -219,10 +219,10 @@ fn mirror(from: &Path, into: &Path, opened: &BTreeSet<PathBuf>) -> io::Result<()
             mirror(&path, &place, opened)?;
         } else if kind.is_dir() {
             fs::create_dir(&place)?;
-            // A folder that cannot be bound (it vanished, or is of a kind that refuses) stays empty.
+            // A folder that cannot be bound (it vanished, or its kind refuses) stays empty.
             let _ = bind(&path, &place);
         } else {
-            // Devices and sockets too: a bound file is whatever its source is.
+            // Devices and sockets too: a bound file is of its source's kind.
             fs::File::create(&place)?;
             let _ = bind(&path, &place);
         }
@@ -234,7 +234,7 @@ fn bind(source: &Path, target: &Path) -> io::Result<()> {
     mount(Some(source), target, NONE, MsFlags::MS_BIND | MsFlags::MS_REC, NONE).map_err(io::Error::from)
 }
 
-/// Without a namespace: links to the volumes under `root`, and the working folder.
+/// Without a namespace: creates links to the volumes under `root`, and the working folder.
 pub fn link(root: &Path, view: &View) -> io::Result<()> {
     let top = open_path(root)?;
     let mut placed: Vec<(PathBuf, OwnedFd)> = Vec::new();
@@ -253,13 +253,13 @@ pub fn link(root: &Path, view: &View) -> io::Result<()> {
     if let Some(directory) = &view.directory {
         let directory = under(Path::new("/"), directory);
         let (folder, rest) = innermost(&top, &placed, &directory);
-        // One behind a link of a volume is not made; entering it says whether it is there.
+        // A folder behind a volume's link is not created. Entering it shows whether it exists.
         let _ = make_place(folder, &rest, Kind::Folder);
     }
     Ok(())
 }
 
-/// The innermost volume around a path, or the root, and the rest of the path.
+/// Returns the innermost volume around a path, or the root, and the rest of the path.
 fn innermost<'a>(top: &'a OwnedFd, placed: &'a [(PathBuf, OwnedFd)], path: &Path) -> (&'a OwnedFd, PathBuf) {
     let around = placed.iter().rev().find(|(target, _)| path.starts_with(target));
     let (folder, rest) = match around {
@@ -269,7 +269,7 @@ fn innermost<'a>(top: &'a OwnedFd, placed: &'a [(PathBuf, OwnedFd)], path: &Path
     (folder, rest.unwrap_or(path).to_path_buf())
 }
 
-/// `path` as it stands under `root`; parts that would climb out of it are dropped.
+/// Returns `path` under `root`. Parts that would climb out of `root` are dropped.
 pub fn under(root: &Path, path: &Path) -> PathBuf {
     let mut place = root.to_path_buf();
     place.extend(path.components().filter(|part| matches!(part, Component::Normal(_))));

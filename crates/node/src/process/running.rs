@@ -1,4 +1,4 @@
-//! A container's present run: what runs, and the tasks that watch and probe it.
+//! A container's present run: its program, and the tasks that watch and probe it.
 
 use std::path::PathBuf;
 
@@ -19,9 +19,9 @@ use super::supervised::{Condition, End};
 use crate::annotation::Script;
 use crate::log::Log;
 
-/// A termination message longer than this is cut, as a kubelet cuts it.
+/// Maximum length of a termination message. A longer one is cut, as in a kubelet.
 const MESSAGE_BYTES: u64 = 4096;
-/// The end of the log that stands in for a missing message.
+/// Length of the end of the log that replaces a missing message.
 const FALLBACK_BYTES: usize = 2048;
 /// Bytes of the log that are read for the fallback. A line may have 16 KiB, and each has a time before it.
 const FALLBACK_READ_BYTES: u64 = 64 * 1024;
@@ -36,21 +36,21 @@ pub(super) struct Running {
 pub(super) enum What {
     /// A program of this host.
     Process { container: Box<Container>, launch: Box<Launch> },
-    /// Nothing; the tasks follow its script.
+    /// No program. The tasks follow a script.
     Simulated,
 }
 
 /// The location of a container's termination message.
 #[derive(Clone, Debug, Default)]
 pub struct Message {
-    /// The file that it may write, on the host.
+    /// The file on the host that the program may write.
     pub file: Option<PathBuf>,
-    /// When it writes none and fails, the end of its log stands in.
+    /// Whether the end of the log replaces the missing message of a failed run.
     pub from_log: bool,
 }
 
 impl Message {
-    /// The message of a run that ended with `code`.
+    /// Returns the message of a run that ended with `code`.
     fn read(&self, code: i32, log: &Log) -> Option<String> {
         let written = self.file.as_ref().and_then(|path| plain_file::read(path, MESSAGE_BYTES).ok());
         if let Some(bytes) = written.filter(|bytes| !bytes.is_empty()) {
@@ -84,7 +84,7 @@ impl Watch {
         self.pods.ended(&self, &end, words);
     }
 
-    /// Plays the script of a container behind which nothing runs.
+    /// Plays the script of a simulated container.
     pub async fn simulate(self, script: Script, output: Output) {
         output.say(&format!("simulated container {} started", self.name));
         if !script.ready_delay.is_zero() {

@@ -1,4 +1,4 @@
-//! A program under the helper: how it is started, signalled and watched, whatever its streams are for.
+//! A program under the helper: its start, signals and end.
 
 use std::io;
 use std::path::Path;
@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::init::{INIT_COMMAND, Launch, Report, signal_line};
 
-/// Signals under way to a helper; more wait for the helper to read, which it does at once.
+/// Capacity of the channel of signals to a helper.
 const SIGNALS: usize = 16;
 
 /// The state of a program.
@@ -31,7 +31,7 @@ pub enum Condition {
 /// The end of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct End {
-    /// The exit code; 128 and the signal's number for a signal.
+    /// The exit code. For a signal, 128 plus its number.
     pub code: i32,
     /// The signal that ended it.
     pub signal: Option<i32>,
@@ -45,28 +45,27 @@ impl End {
     }
 }
 
-/// Sends signals to a program's group. When the last of them is dropped, the program is killed with all that it left
-/// behind.
+/// Sends signals to a program's group. Dropping the last clone kills the program and all its descendants.
 #[derive(Clone)]
 pub struct Signals(mpsc::Sender<i32>);
 
 impl Signals {
-    /// Sends one.
+    /// Sends a signal.
     pub fn send(&self, signal: i32) {
         // A full channel holds signals of the same kind already. A closed channel has no program to signal.
         let _ = self.0.try_send(signal);
     }
 }
 
-/// A started helper, not yet watched.
+/// A started helper that is not watched yet.
 pub struct Supervised {
-    /// The program's output, where it has no terminal.
+    /// The program's output, unless it has a terminal.
     pub stdout: ChildStdout,
-    /// Its errors.
+    /// The program's errors.
     pub stderr: ChildStderr,
-    /// The rest of it.
+    /// The helper itself.
     pub helper: Helper,
-    /// The way to signal it.
+    /// The sender of signals.
     pub signals: Signals,
 }
 
@@ -88,10 +87,10 @@ pub fn start(helper: &Path, launch: &Launch) -> io::Result<Supervised> {
         .stdin(Stdio::from(std::os::fd::OwnedFd::from(far)))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        // Not of the node's group: Ctrl-C is for the node, which ends its containers.
+        // Not in the node's process group: Ctrl-C is for the node, which ends its containers.
         .process_group(0)
-        // Not killed when dropped: the helper ends its program and all that it left behind when the socket closes,
-        // and would leave them if it were killed itself.
+        // Not killed on drop: when the socket closes, the helper ends its program and all descendants. A killed
+        // helper would leave them.
         .spawn()?;
     let launch = format!("{}\n", serde_json::to_string(launch)?);
     let (sender, signals) = mpsc::channel(SIGNALS);
@@ -130,7 +129,7 @@ impl Helper {
                     _ => break,
                 },
                 signal = signals.recv(), if signalled => match signal {
-                    // A helper that is gone shows in its reports.
+                    // If the helper is gone, its reports end, which is handled below.
                     Some(signal) => drop(write.write_all(signal_line(signal).as_bytes()).await),
                     // The owner of the program is gone.
                     None => {

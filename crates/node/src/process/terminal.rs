@@ -1,4 +1,4 @@
-//! A terminal for a program: the program has one end, the node the other.
+//! A terminal for a program. The program has one end, the node the other.
 
 use std::io;
 use std::os::unix::ffi::OsStringExt;
@@ -18,7 +18,7 @@ pub struct Size {
     pub height: u16,
 }
 
-/// The node's end. It is no pipe, but is read, written and waited for as one.
+/// The node's end. It is not a pipe, but is read, written and awaited like one.
 pub struct Terminal {
     output: pipe::Receiver,
     input: pipe::Sender,
@@ -26,7 +26,7 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// A new one.
+    /// Opens a new terminal.
     pub fn open() -> io::Result<Terminal> {
         let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
         grantpt(&controller)?;
@@ -58,7 +58,7 @@ impl Terminal {
         }
     }
 
-    /// Types.
+    /// Writes the program's input.
     pub async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             self.input.writable().await?;
@@ -71,7 +71,7 @@ impl Terminal {
         Ok(())
     }
 
-    /// Ends the reading for a program that ended before it opened its end.
+    /// Ends the reading if a program ended before it opened its end.
     pub fn hang_up(&self) {
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         drop(rustix::fs::open(&self.path, flags, rustix::fs::Mode::empty()));
@@ -80,7 +80,7 @@ impl Terminal {
     /// Sets the window's size. The program gets a SIGWINCH.
     pub fn resize(&self, size: Size) {
         let size = Winsize { ws_row: size.height, ws_col: size.width, ws_xpixel: 0, ws_ypixel: 0 };
-        // A terminal that is gone needs no size.
+        // A closed terminal needs no size.
         let _ = tcsetwinsize(&self.input, size);
     }
 }

@@ -1,5 +1,5 @@
-//! A volume's files as the container sees them, written so that a reader never sees half a change: each generation
-//! stands in a folder of its own, and one renamed link makes it current, as a kubelet does it.
+//! A volume's files in the container. A reader never sees half a change: each generation has its own folder, and one
+//! renamed link makes it current, as in a kubelet.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -89,10 +89,10 @@ impl Node {
     fn serving(options: &ServingOptions) -> Node {
         let serving = Serving::bind(&NodeOptions::default(), options).unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], serving.ports()[0]));
-        let Serving { mut listeners, tls, door } = serving;
+        let Serving { mut listeners, tls, client_check } = serving;
         let clock = Clock::new(|| "2026-06-01T00:00:00Z".parse().unwrap());
         let service = Service::new(OneLog, clock.clone());
-        let one = OneNode { name: "setpoint-0".into(), service, door, clock };
+        let one = OneNode { name: "setpoint-0".into(), service, client_check, clock };
         let listener = TcpListener::from_std(listeners.remove(0)).unwrap();
         let mut tasks = JoinSet::new();
         tasks.spawn(one.accept(listener, TlsAcceptor::from(tls), Strangers::default()));
