@@ -3,9 +3,9 @@
 use std::env;
 use std::process::Command;
 
-/// Packs the addresses that the loader corrects when the program starts, where it can read them packed.
+/// Packs the relocations that the loader applies at start, if the loader supports packed ones.
 pub fn pack_relocations() {
-    // They are 110,000, and once read they stay in memory: 2.6 MB, or packed 30 KB.
+    // There are 110,000 relocations, which stay in memory once they are read: 2.6 MB, or packed 30 KB.
     if builds_for_this_host() && loader_reads_packed_relocations() {
         println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
     }
@@ -16,7 +16,7 @@ fn builds_for_this_host() -> bool {
     variable("CARGO_CFG_TARGET_ENV").as_deref() == Some("gnu") && variable("TARGET") == variable("HOST")
 }
 
-/// Since version 2.36 of the GNU C library.
+/// Version 2.36 of the GNU C library introduced them.
 fn loader_reads_packed_relocations() -> bool {
     let Ok(told) = Command::new("getconf").arg("GNU_LIBC_VERSION").output() else { return false };
     let told = String::from_utf8_lossy(&told.stdout);

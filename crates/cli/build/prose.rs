@@ -1,14 +1,14 @@
-//! Descriptions of the built-in types, for `kubectl explain`: read from the source of k8s-openapi, whose schemas have
-//! them, so that none is copied into this repository (docs/decisions/0007-prose-from-source.md).
+//! Descriptions of the built-in types for `kubectl explain`, read from the source of k8s-openapi. No description is
+//! copied into this repository (docs/decisions/0007-prose-from-source.md).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-/// The folder of k8s-openapi's source that has the release we speak.
+/// The folder of k8s-openapi's source for the Kubernetes release of this server.
 const RELEASE: &str = "src/v1_37";
 
-/// Writes them where the program includes them from.
+/// Writes the descriptions to the file that the program includes.
 pub fn write() {
     let mut out = String::new();
     match source() {
@@ -85,7 +85,7 @@ fn read(source: &str, out: &mut String) {
     }
 }
 
-/// One record: the type, the field, the text, each with a zero behind it.
+/// Writes one record: the type, the field and the text, each with a zero behind it.
 fn tell(model: &str, field: &str, line: &str, out: &mut String) {
     let Some((_, rest)) = line.split_once("\"description\"") else { return };
     let (Some(first), Some(last)) = (rest.find('"'), rest.rfind('"')) else { return };

@@ -61,7 +61,7 @@ fn main() -> ExitCode {
     let began = Instant::now();
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into());
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    // Under another name it is something else: see `setpoint assets`.
+    // The program's name selects its role: see `setpoint assets`.
     let name = std::env::args_os().next().map(std::path::PathBuf::from);
     let result = match name.as_deref().and_then(|path| path.file_name()?.to_str()) {
         Some("kube-apiserver") => stand_in_for_apiserver(),
@@ -112,7 +112,7 @@ fn run(command: Command, began: Instant) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The runtime of what serves many connections or opens them.
+/// A runtime for commands that serve or open many connections.
 fn multi_thread() -> std::io::Result<tokio::runtime::Runtime> {
     setpoint_apiserver::raise_open_files();
     tokio::runtime::Builder::new_multi_thread().enable_all().build()

@@ -3,7 +3,7 @@
 /// Zero-terminated triples: type, field, text.
 const PROSE: &str = include_str!(concat!(env!("OUT_DIR"), "/prose"));
 
-/// Tells all of it: see [`setpoint_apiserver::openapi::Prose`].
+/// Lists all descriptions: see [`setpoint_apiserver::openapi::Prose`].
 pub fn tell(told: &mut dyn FnMut(&str, &str, &str)) {
     let mut parts = PROSE.split_terminator('\0');
     while let (Some(model), Some(field), Some(text)) = (parts.next(), parts.next(), parts.next()) {
@@ -18,7 +18,7 @@ mod tests {
     use k8s_openapi::api::apps::v1::Deployment;
     use schemars::{JsonSchema, SchemaGenerator};
 
-    /// The build script reads source text; here the same crate's own schemas are the judge.
+    /// The build script reads source text. This test compares the result with the same crate's schemas.
     #[test]
     fn it_is_what_the_schemas_say() {
         let mut told = BTreeMap::new();

@@ -30,35 +30,35 @@ const DRAIN: Duration = Duration::from_secs(2);
 /// The reason why a cluster did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
-    /// Its files.
+    /// The store's files could not be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The folder of its files.
+    /// The folder of the files failed.
     #[error("data folder: {0}")]
     Folder(std::io::Error),
-    /// Its keys.
+    /// The keys failed.
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
-    /// Its server.
+    /// The server failed.
     #[error(transparent)]
     Server(#[from] StartError),
-    /// Its controllers.
+    /// The controllers failed.
     #[error(transparent)]
     Controllers(#[from] SetupError),
-    /// Its certificates.
+    /// A certificate failed.
     #[error(transparent)]
     Certificate(#[from] PkiError),
-    /// Its address.
+    /// The address could not be bound.
     #[error("cannot listen on {address}: {source}")]
     Listen {
-        /// The address asked for.
+        /// The requested address.
         address: SocketAddr,
         /// The cause.
         source: std::io::Error,
     },
 }
 
-/// A running cluster. Dropping it stops everything at once; [`Cluster::shutdown`] stops in order.
+/// A running cluster. Dropping it stops everything at once, like a crash. [`Cluster::shutdown`] stops in order.
 pub struct Cluster {
     server: Server,
     store: Store,
@@ -72,7 +72,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts a cluster. Its API answers when this returns.
+    /// Starts a cluster. Its API is ready when this returns.
     pub async fn start(options: Options) -> Result<Cluster, ClusterError> {
         let (store, recovery) = open(&options).await?;
         let clock = options.clock.clone().unwrap_or_else(setpoint::system_clock);
@@ -117,37 +117,37 @@ impl Cluster {
         self.recovery.as_ref()
     }
 
-    /// The API server itself.
+    /// Returns the API server.
     pub fn server(&self) -> &Server {
         &self.server
     }
 
-    /// The store under it.
+    /// Returns the store under the API server.
     pub fn store(&self) -> &Store {
         &self.store
     }
 
-    /// The cluster's time.
+    /// Returns the cluster's clock.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// The cluster's random numbers.
+    /// Returns the cluster's source of random numbers.
     pub fn random(&self) -> &Random {
         &self.random
     }
 
-    /// A client that may do everything, over no socket.
+    /// Returns a client with all rights, without a socket.
     pub fn client(&self) -> Client {
         transport::client(&self.server, UserInfo::admin("admin"))
     }
 
-    /// A client that is any user in any groups.
+    /// Returns a client that acts as any user in any groups.
     pub fn client_as(&self, user: &str, groups: &[&str]) -> Client {
         transport::client(&self.server, UserInfo::new(user, groups.iter().copied()))
     }
 
-    /// Opens a TLS socket for clients of other processes; gives the address that it got.
+    /// Opens a TLS socket for clients of other processes. Returns the bound address.
     pub async fn listen(&self, address: SocketAddr) -> Result<SocketAddr, ClusterError> {
         self.listen_with(address, Serving::default()).await
     }
@@ -188,25 +188,26 @@ impl Cluster {
         Ok(address)
     }
 
-    /// A client certificate for a user in these groups, signed by the cluster's authority.
+    /// Signs a client certificate for a user in these groups with the cluster's authority.
     pub fn certificate(&self, user: &str, groups: &[&str]) -> Result<Identity, ClusterError> {
         Ok(self.credentials.authority.client(user, groups, self.clock.now())?)
     }
 
-    /// The text of a kubeconfig with which an administrator reaches the server at `address`.
+    /// Returns the text of an administrator's kubeconfig for the server at `address`.
     pub fn kubeconfig(&self, address: SocketAddr) -> Result<String, ClusterError> {
         let admin = self.certificate("admin", &["system:masters"])?;
         Ok(kubeconfig::kubeconfig(address, &self.credentials.authority.identity().certificate, &admin))
     }
 
-    /// A fresh cluster in memory on a copy of this one's state: same objects, uids, versions, history, authority and
-    /// keys. Its clock shows the same time and its random numbers go on where this one's are; controllers begin cold.
+    /// Returns a new cluster in memory with a copy of this one's state: same objects, uids, versions, history,
+    /// authority and keys. Its clock shows the same time, and its random numbers continue this one's sequence. Its
+    /// controllers start with empty caches.
     pub async fn fork(&self) -> Result<Cluster, ClusterError> {
         let options = Options { backend: Backend::Memory, ..self.options.clone() };
         Cluster::on(self.store.fork(), None, self.clock.clone(), self.random.fork(), options).await
     }
 
-    /// Stops in order: controllers and nodes, then connections, then the store.
+    /// Stops in order: first controllers and nodes, then connections, then the store.
     pub async fn shutdown(self) {
         self.stop.cancel();
         let mut tasks = std::mem::take(&mut *self.tasks.lock().expect("no holder of this lock panics"));
@@ -230,7 +231,7 @@ fn kubelet_tls(credentials: &Arc<Credentials>, clock: &Clock) -> KubeletTls {
     })))
 }
 
-/// The cluster's own key signs, unless the options bring one that can.
+/// Returns the keys of service-account tokens. The cluster's own key signs, unless the options have a signing key.
 fn service_account_keys(options: &Options, own: &Credentials) -> Result<ServiceAccountKeys, ClusterError> {
     let mut keys = ServiceAccountKeys::default();
     if let Some(issuer) = &options.service_account_issuer {
@@ -255,7 +256,7 @@ fn service_account_keys(options: &Options, own: &Credentials) -> Result<ServiceA
 pub async fn bind(address: SocketAddr) -> Result<TcpListener, ClusterError> {
     let listen = || {
         let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-        // A server that was stopped a moment ago leaves connections behind that keep its port.
+        // A server that was stopped a moment ago leaves connections that keep its port.
         #[cfg(unix)]
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
@@ -267,7 +268,7 @@ pub async fn bind(address: SocketAddr) -> Result<TcpListener, ClusterError> {
 /// Number of connections that may wait to be accepted. The kernel limits it to `somaxconn`. Go asks for the same.
 const BACKLOG: u32 = 65_535;
 
-/// An address of this host under which a socket on `address` answers, where that names no host.
+/// Returns an address of this host under which a socket on `address` answers. Replaces an address that names no host.
 pub fn reachable(address: SocketAddr) -> SocketAddr {
     match address {
         SocketAddr::V4(v4) if v4.ip().is_unspecified() => SocketAddr::from(([127, 0, 0, 1], v4.port())),
@@ -276,10 +277,10 @@ pub fn reachable(address: SocketAddr) -> SocketAddr {
     }
 }
 
-/// The name under which the server shows itself to nodes of other processes.
+/// Common name of the server's client certificate for nodes of other processes.
 const KUBELET_CLIENT: &str = "kube-apiserver-kubelet-client";
 
-/// The names under which pods and people reach the server.
+/// The server's host names for pods and people.
 const SERVER_NAMES: [&str; 5] = [
     "localhost",
     "kubernetes",
@@ -314,7 +315,7 @@ async fn maintain(server: Server, stop: CancellationToken) {
     }
 }
 
-/// A seed from the operating system.
+/// Returns a seed from the operating system.
 fn seed() -> u64 {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes).expect("the operating system has random numbers");

@@ -1,4 +1,4 @@
-//! The keys of one cluster, kept with its objects so that they survive a restart and a fork.
+//! The keys of one cluster. The store keeps them, so they survive a restart and a fork.
 
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -21,22 +21,22 @@ pub struct Credentials {
 /// The reason why a cluster has no credentials.
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialsError {
-    /// The authority.
+    /// The authority could not be created or read.
     #[error(transparent)]
     Authority(#[from] PkiError),
-    /// The key of service-account tokens.
+    /// The key of service-account tokens could not be created or read.
     #[error("service-account key: {0}")]
     ServiceAccounts(#[from] KeyError),
-    /// A cluster that was written to has had them: others would make every kubeconfig and token worthless.
+    /// A key is missing although the cluster has data. A new key would make every kubeconfig and token worthless.
     #[error("the data directory has objects, but its file blob-{0} is missing: put it back")]
     Missing(&'static str),
-    /// They could not be kept.
+    /// The keys could not be stored.
     #[error("keeping the cluster's keys: {0}")]
     Keep(#[from] WriteError),
 }
 
 impl Credentials {
-    /// Those that the store keeps, or new ones, kept.
+    /// Returns the store's keys, or creates and stores new ones.
     pub async fn of(store: &Store, now: Timestamp) -> Result<Credentials, CredentialsError> {
         let text = |name: &str| store.blob(name).and_then(|bytes| String::from_utf8(bytes.to_vec()).ok());
         if let (Some(certificate), Some(key), Some(signing)) =

@@ -17,27 +17,27 @@ const FIELDS_SHOWN: usize = 6;
 pub struct Change {
     /// The store's key: `/registry/GROUP/RESOURCE/NAMESPACE/NAME`.
     pub key: String,
-    /// The resourceVersion that the change made.
+    /// The resourceVersion of the change.
     pub revision: u64,
     /// The kind of change.
     pub kind: ChangeKind,
-    /// The field manager whose entry is newest, with the subresource that it wrote.
+    /// The field manager with the newest entry, and the subresource that it wrote.
     pub manager: Option<String>,
-    /// The fields that differ from before, as paths; bookkeeping (`managedFields`, `resourceVersion`, `generation`)
-    /// aside. Empty for a creation and a deletion.
+    /// The changed fields as paths, without bookkeeping (`managedFields`, `resourceVersion`, `generation`). Empty for
+    /// a creation and a deletion.
     pub fields: Vec<String>,
-    /// The object after the change; before it, for a deletion.
+    /// The object after the change. For a deletion, the object before it.
     pub object: Value,
 }
 
 /// A kind of change of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// It appeared.
+    /// The object was created.
     Created,
-    /// It changed.
+    /// The object was updated.
     Updated,
-    /// It went.
+    /// The object was deleted.
     Deleted,
 }
 
@@ -64,8 +64,8 @@ impl fmt::Display for Change {
 }
 
 impl Cluster {
-    /// The changes of one object that the cluster still remembers, oldest first: who wrote what at which version. An
-    /// object that was deleted and made again under the same name has them all.
+    /// Returns the remembered changes of one object, oldest first, with writer and version. Contains all objects of
+    /// the same name, also deleted ones.
     pub fn history<K>(&self, object: &K) -> Vec<Change>
     where
         K: Resource,
@@ -84,7 +84,7 @@ impl Cluster {
     }
 }
 
-/// The changes that the store still remembers of keys in `range`, oldest first.
+/// Returns the remembered changes of keys in `range`, oldest first.
 pub fn changes(store: &Store, range: KeyRange) -> Vec<Change> {
     let Ok(mut watch) = store.watch(range, store.floor()) else { return Vec::new() };
     let mut changes = Vec::new();
@@ -114,7 +114,7 @@ fn change(event: &Event) -> Change {
     Change { key, revision: event.revision, kind, manager, fields, object }
 }
 
-/// The paths at which two values differ; lists count as one.
+/// Collects the paths at which two values differ. A list counts as one value.
 fn differing(old: &Value, new: &Value, path: &mut String, found: &mut Vec<String>) {
     const BOOKKEEPING: [&str; 3] =
         [".metadata.managedFields", ".metadata.resourceVersion", ".metadata.generation"];
@@ -136,8 +136,8 @@ fn differing(old: &Value, new: &Value, path: &mut String, found: &mut Vec<String
     }
 }
 
-/// The manager of the latest write: its entry has the newest time, and where one second saw several, it came with this
-/// change or grew by it.
+/// Returns the manager of the latest write: its entry has the newest time. If several entries have the same second,
+/// it is the entry that this change added or extended.
 fn newest_manager(old: Option<&Value>, new: &Value) -> Option<String> {
     let entries =
         |object: &'_ Value| object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();

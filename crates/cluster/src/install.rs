@@ -1,4 +1,4 @@
-//! Definitions that a test brings along.
+//! Installs CustomResourceDefinitions for tests.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ pub enum InstallError {
     /// A file could not be read.
     #[error("{path}: {message}")]
     File {
-        /// Which.
+        /// The file's path.
         path: String,
         /// The cause.
         message: String,
@@ -25,7 +25,7 @@ pub enum InstallError {
 }
 
 impl Cluster {
-    /// Installs the definition of a derived type. It is served when this returns.
+    /// Installs the definition of a derived type. The kind is served when this returns.
     ///
     /// # Errors
     /// When the server refuses it.
@@ -47,7 +47,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Installs every definition in the YAML and JSON files of a folder; other objects in them are passed over.
+    /// Installs every definition in the YAML and JSON files of a folder, and skips other objects.
     ///
     /// # Errors
     /// When a file cannot be read, or the server refuses a definition.

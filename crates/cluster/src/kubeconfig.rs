@@ -1,4 +1,4 @@
-//! The kubeconfig of a cluster: what kubectl and every client library read.
+//! The kubeconfig of a cluster, for kubectl and every client library.
 
 use std::net::SocketAddr;
 
@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use setpoint_apiserver::pki::Identity;
 
-/// The text of a kubeconfig for one cluster and one user with a client certificate.
+/// Returns the text of a kubeconfig for one cluster and one user with a client certificate.
 ///
-/// JSON is YAML, but people open this file: it is written in YAML's block form.
+/// JSON is YAML, but people open this file, so it is in YAML's block form.
 pub fn kubeconfig(server: SocketAddr, authority: &str, user: &Identity) -> String {
     to_yaml(&document(server, authority, user))
 }

@@ -9,10 +9,10 @@ use setpoint_node::kubelet::service::Service;
 use setpoint_node::{NodePods, Pods};
 use tokio::task::JoinSet;
 
-/// Bytes under way in one direction before the writer waits.
+/// Bytes in flight in one direction before the writer waits.
 const PIPE: usize = 64 * 1024;
 
-/// The nodes of this process; known once they are registered. Clones are the same.
+/// The nodes of this process, once they are registered. Clones share them.
 #[derive(Clone, Default)]
 pub struct LocalNodes(Arc<Shared>);
 
@@ -26,11 +26,11 @@ struct Shared {
 impl LocalNodes {
     /// Makes the nodes' pods reachable.
     pub fn serve(&self, pods: Pods) {
-        // A cluster has one set of nodes, made once.
+        // A cluster has one set of nodes, created once.
         let _ = self.0.pods.set(pods);
     }
 
-    /// The service of a node, made when it is first asked for: its sessions have to outlive one connection.
+    /// Returns the service of a node, created at the first request: its sessions have to outlive one connection.
     fn kubelet(&self, node: &str) -> Option<Service<NodePods>> {
         let mut kubelets = self.0.kubelets.lock().expect("no holder of this lock panics");
         if let Some(known) = kubelets.get(node) {
@@ -44,7 +44,7 @@ impl LocalNodes {
 
 impl Nodes for LocalNodes {
     fn dial(&self, node: &str) -> Option<Dialing> {
-        // Other nodes are other processes, reached over TLS.
+        // Other nodes are in other processes, reached over TLS.
         let kubelet = self.kubelet(node)?;
         let shared = self.0.clone();
         Some(Box::pin(async move {

@@ -15,32 +15,32 @@ pub struct Options {
     /// Number of changes kept for watches that resume and for pages of lists. Default: the store's bound. A client
     /// with an older version gets "Expired".
     pub history_events: Option<usize>,
-    /// Which built-in controllers run.
+    /// The built-in controllers that run.
     pub controllers: Controllers,
-    /// The nodes, their number first of all.
+    /// The nodes, and their number.
     pub nodes: NodeOptions,
-    /// The first of all random numbers; drawn from the operating system when absent.
+    /// Seed of all random numbers. Default: from the operating system.
     pub seed: Option<u64>,
-    /// The time; the runtime's own, from the present on, when absent.
+    /// The clock. Default: the runtime's own, starting at the present time.
     pub clock: Option<Clock>,
-    /// Cluster IPs come from here.
+    /// Range of the cluster IPs.
     pub service_cidr: String,
     /// The authorizers, in the order in which the server asks them.
     pub authorization: Vec<Authorization>,
     /// Whether requests without credentials are `system:anonymous`. `AlwaysAllow` turns it off.
     pub anonymous: bool,
-    /// The proxy whose headers say who asks; without one the headers count for nothing.
+    /// The front proxy whose headers name users. Without one the headers are ignored.
     pub front_proxy: Option<FrontProxy>,
     /// Whether pods get a service account and its token, and need it to exist.
     pub service_account_admission: bool,
-    /// The issuer of service-account tokens, where it is not the usual one.
+    /// The issuer of service-account tokens. Default: the usual one.
     pub service_account_issuer: Option<String>,
-    /// The key (PEM) to sign service-account tokens with; the cluster's own when absent. An RSA key cannot sign here:
-    /// it verifies, and the cluster's own signs.
+    /// The key (PEM) that signs service-account tokens. Default: the cluster's own. An RSA key cannot sign here: it
+    /// verifies, and the cluster's own key signs.
     pub service_account_signing_key: Option<String>,
-    /// More keys (PEM) whose tokens are accepted.
+    /// Further keys (PEM) of accepted tokens.
     pub service_account_keys: Vec<String>,
-    /// Descriptions of built-in types, which `kubectl explain` shows; without them it shows fields and types.
+    /// Descriptions of built-in types for `kubectl explain`. Without them it shows fields and types only.
     pub prose: Option<Prose>,
 }
 
@@ -69,25 +69,25 @@ impl Default for Options {
 /// Storage of the objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Backend {
-    /// In this process only.
+    /// Memory of this process only.
     Memory,
-    /// In a folder, which survives the process.
+    /// A folder, which survives the process.
     Folder {
         /// The folder.
         path: PathBuf,
-        /// Whether a write is on the disk before it is acknowledged.
+        /// Whether each write is synced to the disk before it is acknowledged.
         fsync: bool,
     },
 }
 
-/// Which built-in controllers run.
+/// The built-in controllers that run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Controllers {
     /// All of them.
     All,
     /// None: a bare API server.
     None,
-    /// Those named.
+    /// The named ones.
     Only(Vec<String>),
 }
 

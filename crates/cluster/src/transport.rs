@@ -9,12 +9,12 @@ use setpoint_apiserver::{Body, BoxError, Caller, Server, UserInfo};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// Bytes under way in one direction of an upgraded connection before the writer waits.
+/// Bytes in flight in one direction of an upgraded connection before the writer waits.
 const PIPE: usize = 64 * 1024;
 
-/// A client that the server takes for `user`.
+/// Returns a client that the server takes for `user`.
 ///
-/// Must be called within a tokio runtime; the client lives as long as that.
+/// Call it within a tokio runtime. The client lives as long as that runtime.
 pub fn client(server: &Server, user: UserInfo) -> kube::Client {
     let server = server.clone();
     let pipes = Arc::new(Mutex::new(JoinSet::new()));

@@ -1,4 +1,4 @@
-//! Waiting for a state, driven by the store's changes and not by a timer.
+//! Waits for a state. Changes of the store drive the wait, not a timer.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 /// Number of the latest changes that a failed wait shows.
 const SHOWN: usize = 60;
 
-/// A state that did not come; prints who wrote what at which version meanwhile.
+/// A state that was not reached. The message lists the latest changes with writer and version.
 pub struct NeverCame {
     what: String,
     patience: Duration,
@@ -40,10 +40,10 @@ impl fmt::Debug for NeverCame {
 impl std::error::Error for NeverCame {}
 
 impl Cluster {
-    /// Waits until `condition` gives something: it is asked now and after every change of any object.
+    /// Waits until `condition` returns `Some`. It runs now, and after every change of any object.
     ///
     /// # Errors
-    /// When it gives nothing for [`PATIENCE`]. The error prints the latest changes.
+    /// When it returns `None` for [`PATIENCE`]. The error lists the latest changes.
     pub async fn eventually<T, F, R>(&self, what: &str, mut condition: F) -> Result<T, NeverCame>
     where
         F: FnMut() -> R,
@@ -67,9 +67,9 @@ impl Cluster {
         }
     }
 
-    /// Lets time pass. In a test whose time is virtual (`#[tokio::test(start_paused = true)]`, which a cluster in memory
-    /// needs nothing else for) this takes no time: whatever is due meanwhile (resyncs, leases, deadlines, expiring
-    /// objects) happens in its order, each at its own moment.
+    /// Advances the time. With virtual time (`#[tokio::test(start_paused = true)]` and a cluster in memory) this takes
+    /// no real time. Everything that is due meanwhile (resyncs, leases, deadlines, expiring objects) happens in order,
+    /// each at its own time.
     pub async fn advance(&self, by: Duration) {
         tokio::time::sleep(by).await;
     }

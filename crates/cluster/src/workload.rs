@@ -11,7 +11,7 @@ use crate::nodes::LocalNodes;
 use crate::options::{Controllers, Options};
 use crate::transport;
 
-/// The manager of a cluster's own work; none where it has none.
+/// Returns the manager of a cluster's controllers and nodes, or `None` if it has none.
 pub fn manager(
     server: &Server,
     clock: &Clock,
@@ -57,7 +57,7 @@ pub fn storage_provisioner(options: &Options) -> Option<String> {
     runs.then(|| setpoint_controllers::PROVISIONER.to_owned())
 }
 
-/// Runs it until the cluster stops.
+/// Runs the manager until the cluster stops.
 pub async fn run(manager: Manager, stop: CancellationToken) {
     if let Err(error) = manager.run(stop.cancelled()).await {
         tracing::error!(%error, "the built-in controllers stopped");

@@ -152,7 +152,7 @@ fn read(path: &Path) -> Result<String> {
     std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// The authority that the kubeconfig names, as PEM.
+/// Returns the authority of the kubeconfig as PEM.
 fn authority(config: &Config) -> Result<Option<String>> {
     if let Some(path) = &config.root_cert_file {
         return read(path).map(Some);

@@ -1,4 +1,4 @@
-//! `setpoint up --demo`: the three example operators on the cluster that was just started, with their samples.
+//! `setpoint up --demo`: the three example operators and their samples, on the new cluster.
 
 use std::io::Write;
 use std::path::Path;
@@ -27,7 +27,7 @@ const WATCH_AGAIN: Duration = Duration::from_millis(100);
 /// Time after which the command reports unhealthy samples. Two seconds are promised.
 const HEALTHY: Duration = Duration::from_secs(60);
 
-/// The operators with the namespace and text of their sample.
+/// The operators, with the namespace and text of their samples.
 const SAMPLES: [(&str, &str); 3] = [
     ("foo", include_str!("../../../../examples/foo/samples/foo.yaml")),
     ("myresource", include_str!("../../../../examples/myresource/samples/myresource.yaml")),
@@ -51,7 +51,7 @@ pub fn images() -> Result<ImageTable> {
     let program = std::env::current_exe()?.to_string_lossy().into_owned();
     let viewer = Image {
         pattern: "peaceiris/mdbook:*".into(),
-        // It reads a book and serves it, whatever its arguments are.
+        // The viewer reads a book and serves it, whatever its arguments are.
         trust: Trust::Host,
         programs: [("mdbook".to_owned(), vec![program, "viewer".to_owned()])].into(),
         default: Some("mdbook".into()),
@@ -62,8 +62,8 @@ pub fn images() -> Result<ImageTable> {
     Ok(ImageTable { images: vec![viewer] })
 }
 
-/// Starts the operators with the kubeconfig that `up` wrote, applies definitions and samples, and says when all three
-/// are healthy.
+/// Starts the operators with the kubeconfig that `up` wrote, applies definitions and samples, and reports when all
+/// three are healthy.
 pub async fn start(kubeconfig: &Path, operators: &mut JoinSet<()>, stop: &CancellationToken) -> Result<()> {
     let ready = Instant::now();
     let program = |name: &str| Program {
@@ -114,7 +114,7 @@ pub async fn start(kubeconfig: &Path, operators: &mut JoinSet<()>, stop: &Cancel
     Ok(())
 }
 
-/// Waits until each of the three samples says that it is well.
+/// Waits until each of the three samples is healthy.
 async fn all_healthy(client: &Client) {
     let foos: Api<Foo> = Api::namespaced(client.clone(), "foo");
     until(foos, "example-foo", |foo| {
@@ -134,7 +134,7 @@ async fn all_healthy(client: &Client) {
     .await;
 }
 
-/// Watches one object until it is as wanted, again and again if the watch breaks.
+/// Watches one object until `wanted` is true, again and again if the watch breaks.
 async fn until<K>(api: Api<K>, name: &str, wanted: impl Fn(&K) -> bool)
 where
     K: kube::Resource + Clone + DeserializeOwned + std::fmt::Debug,
@@ -147,13 +147,13 @@ where
     }
 }
 
-/// Whether the object came to be as wanted before the watch ended.
+/// Returns whether `wanted` became true before the watch ended.
 async fn watch<K>(api: &Api<K>, name: &str, wanted: impl Fn(&K) -> bool) -> kube::Result<bool>
 where
     K: kube::Resource + Clone + DeserializeOwned + std::fmt::Debug,
 {
     let only = WatchParams::default().fields(&format!("metadata.name={name}"));
-    // From the state of the moment on: the first event is the object as it is.
+    // Starts with the present state: the first event is the object as it is.
     let mut events = std::pin::pin!(api.watch(&only, "0").await?);
     while let Some(event) = events.try_next().await? {
         if let WatchEvent::Added(object) | WatchEvent::Modified(object) = event
@@ -165,7 +165,7 @@ where
     Ok(false)
 }
 
-/// Applies one object of any kind; a kind that was defined a moment ago is waited for.
+/// Applies one object of any kind. Waits for a kind that was defined a moment ago.
 async fn apply(client: &Client, namespace: Option<&str>, object: &Value) -> Result<()> {
     let object: DynamicObject = serde_json::from_value(object.clone())?;
     let types = object.types.clone().context("an object without kind")?;

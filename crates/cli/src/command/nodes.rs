@@ -28,9 +28,9 @@ pub fn api_environment(host: &str, port: u16) -> Vec<(String, String)> {
     .into()
 }
 
-/// Before the name of every folder of ours among the host's temporary ones.
+/// Prefix of our folders in the host's temporary folder.
 const PREFIX: &str = "setpoint-pods-";
-/// The file in such a folder whose lock its owner holds: the lock goes with the process, however that ends.
+/// The file in such a folder whose lock its owner holds. The lock ends with the process, in whatever way.
 const LOCK: &str = "owner.lock";
 
 /// The folder of process pods, and the number that separates this cluster's loopback addresses from another's. The
@@ -38,14 +38,14 @@ const LOCK: &str = "owner.lock";
 pub struct PodFolder {
     /// The folder.
     pub path: PathBuf,
-    /// For the loopback addresses.
+    /// Number that separates the loopback addresses of two clusters.
     pub cluster: u8,
     /// `None` for a folder inside the data folder, which may be another cluster's until the store is opened.
     lock: Option<File>,
 }
 
 impl PodFolder {
-    /// In the data folder where there is one, which its store's own lock guards; else among the temporary ones.
+    /// Creates the folder: in the data folder, which the store's own lock guards, or in the temporary folder.
     pub fn make(data: Option<&Path>) -> Result<PodFolder> {
         let cluster = (std::process::id() % 15) as u8;
         if let Some(data) = data {
@@ -65,7 +65,7 @@ impl PodFolder {
             let _ = fs::remove_dir_all(&self.path);
         } else {
             self.clear();
-            // Unless it is empty this does nothing.
+            // Does nothing unless the folder is empty.
             let _ = fs::remove_dir(&self.path);
         }
     }
@@ -84,7 +84,7 @@ impl Drop for PodFolder {
     }
 }
 
-/// A folder whose lock is held from the moment that the lock can be seen.
+/// Creates a folder whose lock is held from the moment that the lock is visible.
 fn locked_folder(home: &Path) -> io::Result<(PathBuf, File)> {
     let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(home)?;
     let hidden = folder.path().join(".lock");
@@ -101,8 +101,8 @@ fn sweep(home: &Path) {
         if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
             continue;
         }
-        // One without a lock file is being made this moment. Every user may write here: a pipe in the place of the
-        // lock would hold the start up.
+        // A folder without a lock file is being created. Every user may write here: a pipe in place of the lock would
+        // block the start.
         if is_own_folder(&entry.path())
             && let Ok((lock, _)) = plain_file::open(&entry.path().join(LOCK))
             && lock.try_lock().is_ok()
@@ -112,7 +112,7 @@ fn sweep(home: &Path) {
     }
 }
 
-/// Whether this is a folder, and of the user who asks.
+/// Whether this is a folder of the present user.
 fn is_own_folder(path: &Path) -> bool {
     let user = nix::unistd::geteuid().as_raw();
     fs::symlink_metadata(path).is_ok_and(|facts| facts.is_dir() && facts.uid() == user)

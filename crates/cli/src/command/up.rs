@@ -79,7 +79,7 @@ pub async fn run(arguments: Arguments, began: Instant) -> Result<()> {
         environment: nodes::api_environment(&api.ip().to_string(), api.port()),
         ..NodeOptions::default()
     };
-    // Signals are taken from the first moment on: one that comes while starting must not leave a half cluster.
+    // Handle signals from the start: one that comes during the start must not leave half a cluster.
     let mut interrupt = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())?;
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
     let cluster = Cluster::start(Options {
@@ -153,7 +153,7 @@ fn write_kubeconfig(path: &Path, text: &str) -> Result<()> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder).with_context(describe)?;
     }
-    // A file that others could read would keep its mode when written over.
+    // A file that others could read would keep its mode if it were overwritten.
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             return Err(error).with_context(describe);

@@ -1,5 +1,5 @@
-//! The demo's viewer: what runs behind the `mdbook` image. Renders the mounted markdown as a book with mdBook's
-//! own libraries, serves it, and renders again when the mounted files change.
+//! The demo's viewer, the program behind the `mdbook` image. Renders the mounted markdown as a book with mdBook's own
+//! libraries, serves it, and renders again when the mounted files change.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -22,22 +22,22 @@ use tokio::task::JoinSet;
 /// Interval at which the mounted files are checked. A changed ConfigMap reaches the files in well under a second, so
 /// the page changes within two seconds of an edit.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// More open connections than this are not accepted until one closes.
+/// Maximum number of open connections. Further ones wait to be accepted.
 const CONNECTIONS: usize = 256;
 
 /// The command line of `mdbook serve`, as far as the MarkdownView operator uses it.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
-    /// `serve` is the one thing this program does.
+    /// The only verb is `serve`.
     #[arg(default_value = "serve")]
     pub verb: String,
-    /// The address to serve on. A pod on this host has an address of its own, which wins.
+    /// Address to serve on. A pod's own address on this host takes precedence.
     #[arg(long, default_value = "127.0.0.1")]
     pub hostname: String,
-    /// The port to serve on.
+    /// Port to serve on.
     #[arg(long, default_value_t = 3000)]
     pub port: u16,
-    /// The book's folder, whose `src` holds the markdown.
+    /// The book's folder. Its `src` contains the markdown.
     #[arg(long, default_value = "/book")]
     pub book: PathBuf,
 }
@@ -68,12 +68,12 @@ pub async fn run(arguments: Arguments) -> Result<()> {
                         let site = site.lock().expect("no holder of this lock panics").clone();
                         async move { Ok::<_, Infallible>(answer(&site, &request)) }
                     });
-                    // A client that goes away in the middle is its own affair.
+                    // A client that disconnects early needs no report.
                     let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await;
                 });
             }
             _ = look.tick() => {
-                // A file that vanishes between two reads is a change under way: the next look sees its end.
+                // A file that vanishes between two reads is part of a change: the next check sees its end.
                 let Ok(now) = read_sources(&book.join("src")) else { continue };
                 if now != sources {
                     sources = now;
@@ -87,7 +87,7 @@ pub async fn run(arguments: Arguments) -> Result<()> {
     }
 }
 
-/// Without a mount namespace of its own, the pod's volumes stand under a folder that the node names.
+/// Without a mount namespace, the pod's volumes stand under a folder that the node names.
 fn book_folder(book: &Path) -> PathBuf {
     match std::env::var_os("SETPOINT_ROOT") {
         Some(root) => Path::new(&root).join(book.strip_prefix("/").unwrap_or(book)),
@@ -95,7 +95,7 @@ fn book_folder(book: &Path) -> PathBuf {
     }
 }
 
-/// The node tells a pod's process its own loopback address, or the port that stands for the container's.
+/// Returns the pod's own loopback address, or the port that stands for the container's.
 fn listen_address(arguments: &Arguments) -> Result<SocketAddr> {
     let host: IpAddr = match std::env::var("SETPOINT_HOST") {
         Ok(host) => host.parse().context("SETPOINT_HOST")?,

@@ -12,32 +12,32 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-/// The command line of etcd, as far as envtest uses it; everything else is taken and has no effect.
+/// The flags of etcd that envtest uses. All others are accepted and ignored.
 #[derive(clap::Parser, Debug)]
 #[command(name = "etcd", about = "Stands in for etcd beside Setpoint's kube-apiserver: answers /health.")]
 pub struct Flags {
     /// URLs to serve on.
     #[arg(long, default_value = "http://127.0.0.1:2379")]
     pub listen_client_urls: String,
-    /// Taken; nothing is stored here.
+    /// Ignored: nothing is stored here.
     #[arg(long)]
     pub data_dir: Option<String>,
-    /// Taken; there are no peers.
+    /// Ignored: there are no peers.
     #[arg(long)]
     pub listen_peer_urls: Option<String>,
-    /// Taken.
+    /// Ignored.
     #[arg(long)]
     pub advertise_client_urls: Option<String>,
-    /// Taken.
+    /// Ignored.
     #[arg(long)]
     pub initial_advertise_peer_urls: Option<String>,
-    /// Taken.
+    /// Ignored.
     #[arg(long)]
     pub initial_cluster: Option<String>,
-    /// Taken.
+    /// Ignored.
     #[arg(long)]
     pub name: Option<String>,
-    /// Taken; nothing is synced here.
+    /// Ignored: nothing is synced here.
     #[arg(long, num_args = 0..=1, default_missing_value = "true")]
     pub unsafe_no_fsync: Option<bool>,
 }
@@ -45,7 +45,7 @@ pub struct Flags {
 /// Serves until SIGTERM.
 pub async fn run(flags: Flags) -> Result<()> {
     let url = flags.listen_client_urls.split(',').next().unwrap_or_default();
-    // A client that asked for TLS must not be answered in the open.
+    // A client that asked for TLS must not get an answer in clear text.
     ensure!(!url.starts_with("https://"), "--listen-client-urls: {url:?}: Setpoint's etcd has no TLS");
     let address = url.trim_start_matches("http://");
     let address: SocketAddr =

@@ -7,9 +7,9 @@ use super::flags::Flags;
 /// The state of a kube-apiserver admission plugin here.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Standing {
-    /// It acts, and a flag can turn it off.
+    /// Implemented, and a flag can turn it off.
     Switched,
-    /// It always acts.
+    /// Implemented and always on.
     Acts,
     /// It is not implemented and would refuse or restrict something: asking for it stops the start.
     Guards,
@@ -24,7 +24,7 @@ const PLUGINS: [(&str, Standing); 39] = [
     ("AlwaysAdmit", Absent),
     ("NamespaceAutoProvision", Absent),
     ("NamespaceLifecycle", Acts),
-    // NamespaceLifecycle refuses more than this one.
+    // NamespaceLifecycle refuses more than NamespaceExists.
     ("NamespaceExists", Acts),
     ("LimitPodHardAntiAffinityTopology", Guards),
     ("LimitRanger", Acts),
@@ -63,12 +63,12 @@ const PLUGINS: [(&str, Standing); 39] = [
     ("AlwaysDeny", Guards),
 ];
 
-/// The admission that the flags ask for.
+/// The admission plugins that the flags ask for.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Plugins {
-    /// Whether ServiceAccount acts.
+    /// Whether ServiceAccount is on.
     pub service_account: bool,
-    /// The plugins that were asked for and do nothing here.
+    /// Warnings about requested plugins without effect.
     pub warnings: Vec<String>,
 }
 
@@ -149,7 +149,7 @@ mod tests {
         assert!(said.contains("cannot turn LimitRanger off"), "{said}");
     }
 
-    /// kube-apiserver 1.37 answers so.
+    /// Answers of kube-apiserver 1.37.
     #[test]
     fn unknown_plugins_and_contradictions_stop_the_start() {
         let enabled = refusal(&["--enable-admission-plugins=Nope"]);

@@ -51,7 +51,7 @@ fn check_files(flags: &Flags) -> Result<()> {
     Ok(())
 }
 
-/// Returns the consequences of a chain that a reader of its flags may not expect.
+/// Returns warnings about unexpected consequences of the chain.
 pub fn warnings(flags: &Flags, chain: &[Authorization]) -> Vec<String> {
     let mut warnings = Vec::new();
     if chain.contains(&Authorization::AlwaysAllow) && flags.anonymous_auth {
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(chain(&twice), Ok(vec![Rbac, AlwaysAllow]));
     }
 
-    /// The answer of kube-apiserver 1.37, but for the modes that are not implemented here and for an empty value, which
+    /// Answers of kube-apiserver 1.37, except for modes that are not implemented here, and for an empty value, which
     /// it takes for AlwaysAllow.
     #[test]
     fn a_chain_that_cannot_be_honoured_stops_the_start() {

@@ -68,7 +68,7 @@ fn pair_of(pair: &str) -> Result<(&str, bool)> {
     Ok((name, parsed))
 }
 
-/// Refuses to turn an API off: nothing here could keep it from being served. Alpha and beta APIs are off already.
+/// Refuses to turn an API off, because the server cannot stop serving one. Alpha and beta APIs are off already.
 pub fn check_apis(flags: &Flags) -> Result<()> {
     for pair in flags.runtime_config.iter().filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -110,12 +110,12 @@ mod tests {
         assert_eq!(gates("AllBeta=true,AllAlpha=false"), Ok(warned));
     }
 
-    /// The answer of kube-apiserver 1.37.
+    /// Answers of kube-apiserver 1.37.
     #[test]
     fn gates_that_kube_apiserver_refuses_stop_the_start() {
         for (value, words) in [
             ("Nope=true", "unrecognized feature gate: Nope"),
-            // Removed when it had been stable for long enough.
+            // kube-apiserver removed the gate some releases after it became stable.
             ("ValidatingAdmissionPolicy=true", "unrecognized feature gate: ValidatingAdmissionPolicy"),
             (
                 "ServiceAccountTokenJTI=false",

@@ -1,4 +1,4 @@
-//! The flags of kube-apiserver that this program takes. It refuses every other.
+//! The flags of kube-apiserver that this program takes. It refuses all others.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -10,25 +10,25 @@ use anyhow::{Result, bail};
 #[derive(clap::Parser, Debug)]
 #[command(name = "kube-apiserver", about = "Setpoint's API server under kube-apiserver's flags.")]
 pub struct Flags {
-    /// The folder with apiserver.crt and apiserver.key to serve with; without them Setpoint signs its own.
+    /// Folder with the serving certificate: apiserver.crt and apiserver.key. Without it Setpoint signs its own.
     #[arg(long)]
     pub cert_dir: Option<PathBuf>,
-    /// The authority of client certificates.
+    /// Authority of client certificates.
     #[arg(long)]
     pub client_ca_file: Option<PathBuf>,
-    /// The port to serve on.
+    /// Port to serve on.
     #[arg(long, default_value_t = 6443)]
     pub secure_port: u16,
-    /// The address to serve on.
+    /// Address to serve on.
     #[arg(long, default_value = "127.0.0.1")]
     pub bind_address: IpAddr,
-    /// The issuer of service-account tokens.
+    /// Issuer of service-account tokens.
     #[arg(long)]
     pub service_account_issuer: Option<String>,
-    /// Keys of service-account tokens to accept.
+    /// Keys of accepted service-account tokens.
     #[arg(long)]
     pub service_account_key_file: Vec<PathBuf>,
-    /// The key to sign service-account tokens with.
+    /// Key that signs service-account tokens.
     #[arg(long)]
     pub service_account_signing_key_file: Option<PathBuf>,
     /// Range of the cluster IPs.
@@ -41,19 +41,19 @@ pub struct Flags {
     #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, value_parser = go_bool,
         default_value = "true", default_missing_value = "true", action = clap::ArgAction::Set)]
     pub anonymous_auth: bool,
-    /// The authority of the front proxy's certificate. Without it the proxy's headers count for nothing.
+    /// Authority of the front proxy's certificate. Without it the proxy's headers are ignored.
     #[arg(long)]
     pub requestheader_client_ca_file: Option<PathBuf>,
-    /// The common names that the front proxy's certificate may have; any if empty.
+    /// Accepted common names of the front proxy's certificate. Empty accepts any.
     #[arg(long, value_delimiter = ',')]
     pub requestheader_allowed_names: Vec<String>,
-    /// The headers in which the front proxy names users.
+    /// Headers in which the front proxy passes user names.
     #[arg(long, value_delimiter = ',')]
     pub requestheader_username_headers: Vec<String>,
-    /// The headers in which the front proxy tells users' uids.
+    /// Headers in which the front proxy passes uids.
     #[arg(long, value_delimiter = ',')]
     pub requestheader_uid_headers: Vec<String>,
-    /// The headers in which the front proxy tells users' groups.
+    /// Headers in which the front proxy passes groups.
     #[arg(long, value_delimiter = ',')]
     pub requestheader_group_headers: Vec<String>,
     /// Prefixes of the headers in which the front proxy passes extra user attributes.
@@ -66,24 +66,24 @@ pub struct Flags {
     /// implemented stops the start.
     #[arg(long, value_delimiter = ',')]
     pub enable_admission_plugins: Vec<String>,
-    /// Features to turn on or off: one that protects something, or is unknown, stops the start where Setpoint does not
-    /// do the same.
+    /// Features to turn on or off. A feature that protects something, or is unknown, stops the start unless Setpoint
+    /// does the same.
     #[arg(long, value_delimiter = ',')]
     pub feature_gates: Vec<String>,
-    /// APIs to serve; turning one off stops the start.
+    /// APIs to serve. Turning one off stops the start.
     #[arg(long, value_delimiter = ',')]
     pub runtime_config: Vec<String>,
-    /// Whether containers may be privileged; they may, so false stops the start.
+    /// Whether containers may be privileged. They always may, so false stops the start.
     #[arg(long, value_name = "true|false", num_args = 0..=1, value_parser = go_bool, default_value = "true",
         default_missing_value = "true", action = clap::ArgAction::Set)]
     pub allow_privileged: bool,
-    /// Taken: the store is this process's own.
+    /// Ignored: the store is part of this process.
     #[arg(long)]
     pub etcd_servers: Option<String>,
-    /// Taken.
+    /// Ignored.
     #[arg(long)]
     pub advertise_address: Option<String>,
-    /// Taken.
+    /// Ignored.
     #[arg(short = 'v', long = "v")]
     pub verbosity: Option<String>,
     /// Refused: ABAC is not implemented.

@@ -1,4 +1,4 @@
-//! `kube-apiserver`: this cluster's server under the real one's flags, as far as envtest and its users set them.
+//! `kube-apiserver`: this cluster's server with the real one's flags, as far as envtest and its users set them.
 
 mod admission;
 mod authorization;
@@ -30,8 +30,8 @@ pub async fn run(flags: Flags, controllers: Option<String>) -> Result<()> {
     Ok(())
 }
 
-/// The cluster that the flags ask for, and warnings about flags without effect. A flag that would protect something
-/// acts, or it is an error: a server that starts without the protection looks like one that has it.
+/// Returns the cluster that the flags ask for, and warnings about flags without effect. A flag that would protect
+/// something acts or is an error: a server that starts without the protection looks like one that has it.
 fn options(flags: &Flags, controllers: Option<String>) -> Result<(Options, Vec<String>)> {
     flags::refuse_unprotected(flags)?;
     let mut warnings = features::check(flags)?;
@@ -70,7 +70,7 @@ fn options(flags: &Flags, controllers: Option<String>) -> Result<(Options, Vec<S
     Ok((options, warnings))
 }
 
-/// The certificate of `--cert-dir` and the authority of `--client-ca-file`, where they are given.
+/// Reads the certificate of `--cert-dir` and the authority of `--client-ca-file`, if they are set.
 fn serving(flags: &Flags) -> Result<Serving> {
     let mut serving = Serving::default();
     if let Some(folder) = &flags.cert_dir {
@@ -93,7 +93,7 @@ mod tests {
     use super::flags::parsed;
     use super::*;
 
-    /// The flags that controller-runtime's envtest passes, with the user's own on top.
+    /// The flags that controller-runtime's envtest passes, and further flags of the user.
     #[test]
     fn the_flags_of_envtest_start_a_server_with_rbac_and_without_the_service_account_plugin() {
         let flags = parsed(&[

@@ -8,7 +8,7 @@ use setpoint_cluster::FrontProxy;
 
 use super::flags::Flags;
 
-/// Returns the proxy whose headers count, if the flags name the authority of its certificate, and warnings.
+/// Returns the trusted proxy, if the flags name the authority of its certificate, and warnings.
 pub fn front_proxy(flags: &Flags) -> Result<(Option<FrontProxy>, Vec<String>)> {
     let warnings = check(flags)?;
     let Some(path) = &flags.requestheader_client_ca_file else { return Ok((None, warnings)) };
@@ -142,7 +142,7 @@ mod tests {
         assert!(front_proxy(&parsed(&flags)).unwrap().0.is_none());
     }
 
-    /// The answer of kube-apiserver 1.37.
+    /// Answers of kube-apiserver 1.37.
     #[test]
     fn names_that_no_header_has_stop_the_start() {
         let blank = "empty value in \"requestheader-username-headers\"";
