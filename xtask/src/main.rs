@@ -22,38 +22,40 @@ use anyhow::{Result, bail};
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  ci [STAGE...]     the gate, which `.ci/run` calls: format, clippy, tidy, docs, tests, libraries, licences, packages, e2e
+  ci [STAGE...]     run the gate, which `.ci/run` calls: format, clippy, tidy, docs, tests, libraries, licences,
+                    packages, e2e
   tidy [--lower|--layers]
-                    check the rules that the compiler does not know (also part of cargo test); record the counts that
-                    have fallen; print the imports that go up
+                    check the rules that the compiler does not know (also part of cargo test)
+                    --lower records counts that have fallen, --layers prints imports that go up
   e2e [--all|PART...] [--debug]
-                    what needs kubectl, the Go peers or a browser: the gate's parts, on what the tests built; all parts,
-                    or named ones, in release (with --debug as the gate does)
+                    run the parts that need kubectl, the Go peers or a browser: without words the gate's parts, on the
+                    programs that the tests built; with --all every part, or the named ones, in release mode
+                    --debug uses the programs that the tests built
   soak [crash N|store-kill N|kill [--times N] [--seed S]|watch [--seeds N]]
-                    long runs: a disk that loses what was not synced; the store's writer, or the whole server, killed
-                    while it is written to; a server that misbehaves toward the runtime's caches
+                    long runs: a disk that loses unsynced data (crash); kills of the store's writer (store-kill) or of
+                    the server (kill) while it is written to; a misbehaving server before the runtime's caches (watch)
   soak rollout [--times N] [--seed S]
-                    controllers that are killed in the middle of a rollout
-  soak steady [N]   N objects of each example operator at rest for a minute: nothing may be asked
+                    kill the controllers in the middle of a rollout
+  soak steady [N]   leave N objects of each example operator at rest for a minute: no request may be sent
   soak flakes [--times N] [--only NAME]
-                    every test program 50 times and every part of the gate 5 times on loaded cores; goes on where it was
-  soak oldest       the runtime's scenarios on kube-apiserver 1.32, which is built from its Go module first
+                    run every test program 50 times and every gate part 5 times on loaded cores; resumes where it was
+  soak oldest       run the runtime's scenarios on kube-apiserver 1.32, which is built from its Go module first
   soak controller-runtime
-                    every suite of controller-runtime that needs no webhooks, on setpoint assets
+                    run every suite of controller-runtime without webhooks on `setpoint assets`
   bench apiserver [--objects N] [--pods N] [--watchers N] [--alone]
   bench controllers [--only CASE] [--alone]
   bench runtime [--only informer,queue,latency,operator] [--pods N]
-                    ours beside the peers; `--alone` leaves the peers out
-  bench growth      what the algorithms over a request body take for ten times as much of it
+                    compare Setpoint with its peers; --alone leaves the peers out
+  bench growth      measure how the algorithms over a request body grow with a body ten times as large
   advisories --database FOLDER
-                    known vulnerabilities of our dependencies, from a clone of the RustSec database, without network
+                    list known vulnerabilities of our dependencies, from a clone of the RustSec database, offline
   peers             build kube-apiserver, kube-controller-manager, kubectl and etcd into the cache folder
   schema            generate the table of built-in kinds from the Go modules of Kubernetes (needs Go)
   wire record|verify|replay [--only FILE]
-                    the real server's answers: record them, ask it again, ask ours
+                    record the real server's answers, ask the real server again, or ask our server
   wire fuzz [--seconds N] [--seed S] [--keep-going]
-                    random requests to both: stops at the first difference, or lists every distinct one
-  wire policy       the roles and bindings that a fresh kube-apiserver has, as ours begins with them
+                    send random requests to both servers; stop at the first difference, or list every distinct one
+  wire policy       record the initial roles and bindings of a fresh kube-apiserver
 ";
 
 fn main() -> ExitCode {

@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use crate::Arguments;
 use crate::process::{Stopwatch, memory, percentiles, say, wait_for_go, weigh};
 
-/// What the handler has seen.
+/// The events that the handler has seen.
 #[derive(Default)]
 struct Seen {
     /// Events after the first state.

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// What the benchmark asks for.
+/// The arguments of the benchmark.
 pub struct Arguments(Vec<String>);
 
 impl Arguments {

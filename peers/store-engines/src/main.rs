@@ -1,4 +1,4 @@
-//! What a durable write of 1 KiB costs in three engines: `cargo run --release -- FOLDER`.
+//! Measures a durable write of 1 KiB in three engines: `cargo run --release -- FOLDER`.
 //!
 //! redb and fjall commit a batch of N writes with one sync, which is what they would do under our group commit;
 //! setpoint-store has N writers that each wait for their own write.
