@@ -4,16 +4,16 @@
 //! Nothing here does I/O, knows HTTP, or reads a clock: time and randomness arrive as handles
 //! ([`Clock`], [`Random`]).
 
-pub mod cause;
 pub mod clock;
 pub mod gostyle;
-pub mod kind;
-pub mod name;
 pub mod quantity;
-pub mod random;
 pub mod selector;
+pub mod name;
+pub mod random;
 pub mod spelling;
 pub mod status;
+pub mod cause;
+pub mod kind;
 
 pub use cause::{Cause, CauseType, Path};
 pub use clock::Clock;

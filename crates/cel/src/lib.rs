@@ -5,25 +5,25 @@
 //! estimate is approximate ([docs/cel.md](../../../docs/cel.md)). What an evaluation costs is
 //! counted while it runs, and ends one that costs too much.
 
-mod budget;
-mod check;
-mod collect;
+mod rules;
 mod composition;
 mod conditions;
+mod program;
 mod cost;
 mod depth;
+mod tokens;
+mod value;
 mod evaluate;
+mod check;
 mod functions;
-mod macros;
 mod more;
-mod program;
-mod rules;
 mod source;
+mod ty;
+mod budget;
+mod collect;
+mod macros;
 #[cfg(test)]
 mod tests;
-mod tokens;
-mod ty;
-mod value;
 
 pub use composition::{Compiler, Evaluation, Facts};
 pub use conditions::{Condition, hold};

@@ -3,18 +3,18 @@
 //!
 //! Every function is pure: it takes an object as a JSON value. Time and randomness arrive as handles.
 
-mod access;
 pub mod allocate;
-pub mod cron;
-pub mod defaults;
-pub mod facts;
 pub mod fields;
+pub mod quota;
+pub mod table;
 pub mod jsonpath;
+pub mod validate;
+pub mod cron;
 pub mod limits;
 pub mod prepare;
-pub mod quota;
+pub mod defaults;
+pub mod facts;
 pub mod resources;
 mod shown;
-pub mod table;
-pub mod validate;
 pub mod warnings;
+mod access;

@@ -4,7 +4,7 @@
 //! Every function is pure: it takes objects as JSON values and a [`Schema`](setpoint_schema::Schema).
 
 pub mod apply;
-pub mod fieldset;
 pub mod patch;
 pub mod strategic;
 pub mod structural;
+pub mod fieldset;

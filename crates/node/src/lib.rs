@@ -1,19 +1,19 @@
 //! Nodes: they register, send heartbeats, and run the pods bound to them, either simulated or as processes of
 //! this host.
 
-pub mod address;
-pub mod annotation;
-mod events;
+mod register;
+mod pods;
 mod host;
 pub mod kubelet;
-pub mod log;
 pub mod node;
 mod options;
-mod pods;
-pub mod probe;
 pub mod process;
-mod register;
+pub mod log;
+mod events;
+pub mod probe;
+pub mod address;
 pub mod simulated;
+pub mod annotation;
 pub mod spdy;
 pub mod status;
 

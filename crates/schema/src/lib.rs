@@ -4,15 +4,15 @@
 //! resources (compiled from the CRD's structural schema by `setpoint-machinery`). Everything that depends on structure
 //! walks this form and nothing else: unknown-field checks, apply, strategic merge, protobuf, OpenAPI.
 
-pub(crate) mod amount;
-mod form;
-pub(crate) mod instant;
+mod unstructured;
 pub mod protobuf;
 mod read;
-mod record;
-mod table;
-mod unstructured;
 pub(crate) mod zero;
+mod record;
+mod form;
+mod table;
+pub(crate) mod amount;
+pub(crate) mod instant;
 
 pub use form::{
     Codec, Field, ListKind, Node, Omit, PatchStrategy, ProtoField, ProtoSlot, Scalar, Schema, Shape, Struct,

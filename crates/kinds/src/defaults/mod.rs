@@ -3,17 +3,17 @@
 //! The knowledge is tables of `Rule`s, one table a type, which refer to each other as the types do. A few
 //! rules that look at several fields at once are functions.
 
-mod admission;
 mod apps;
 mod autoscaling;
 mod batch;
-mod container;
 mod core;
 mod extensions;
+mod admission;
 mod networking;
 mod pod;
 mod storage;
 mod volume;
+mod container;
 
 use serde_json::{Map, Value};
 

@@ -3,8 +3,8 @@
 
 mod admit;
 mod delete;
-mod equal;
 mod kinds;
+mod equal;
 mod pod;
 
 use jiff::Timestamp;

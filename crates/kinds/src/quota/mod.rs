@@ -3,9 +3,9 @@
 //! The API server charges by these rules ([`charge`]), the controller measures by them ([`measure`]).
 
 mod charge;
+mod scope;
 mod claim;
 mod pod;
-mod scope;
 mod service;
 
 use jiff::Timestamp;

@@ -1,12 +1,12 @@
 //! Tables: the columns that `kubectl get` shows for a kind, and the cells of an object.
 
-mod age;
-mod cells;
-mod cluster;
 mod columns;
+mod cluster;
 mod custom;
 mod pod;
+mod cells;
 mod workload;
+mod age;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};

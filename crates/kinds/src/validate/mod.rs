@@ -3,27 +3,27 @@
 //! Each function returns what is wrong; nothing means that the object is good. Causes come in the real
 //! server's order; where that is the order of a Go map, which is none, they are sorted by key.
 
-mod admission;
 mod admission_policy;
 mod autoscaling;
 mod batch;
-mod certificates;
-mod check;
 mod config;
 mod crd;
+mod admission;
 mod event;
 mod limits;
-mod meta;
 mod networking;
 mod node;
-mod pod;
 mod policy;
-mod quota;
 mod rbac;
-mod service;
 mod status;
+mod certificates;
+mod quota;
+mod service;
 mod storage;
 mod workload;
+mod pod;
+mod check;
+mod meta;
 
 use serde_json::Value;
 

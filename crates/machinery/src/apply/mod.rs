@@ -4,22 +4,22 @@
 //! create, update or patch. Both are pure: the caller normalises, defaults, admits and stores what they return, and
 //! asks [`only_timestamps_differ`] whether there is anything to store.
 
-mod compare;
 mod error;
 mod last_applied;
+pub mod scale;
+mod updater;
+mod compare;
 mod managers;
 mod merge;
 mod remove;
 mod reset;
-pub mod scale;
-#[cfg(test)]
-mod tests;
 mod to_set;
 mod typed;
 mod types;
-mod updater;
 mod versions;
 mod zero;
+#[cfg(test)]
+mod tests;
 
 pub use error::ApplyError;
 pub use managers::{ManagedFieldsError, ManagerId, Operation, check_managers};

@@ -1,8 +1,8 @@
 //! Sets of field paths, as managedFields keeps them: a trie of path elements with the `FieldsV1` JSON form.
 
 mod algebra;
-mod element;
 mod json;
+mod element;
 #[cfg(test)]
 mod tests;
 

@@ -1,7 +1,7 @@
 //! JSON patch (RFC 6902) and JSON merge patch (RFC 7386), as kube-apiserver applies them.
 
-mod json_patch;
 mod merge_patch;
+mod json_patch;
 #[cfg(test)]
 mod tests;
 

@@ -1,9 +1,9 @@
 //! Strategic merge patch: objects merge by field, lists by the merge key that the schema names, with the
 //! directives `$patch`, `$deleteFromPrimitiveList/…`, `$setElementOrder/…` and `$retainKeys`.
 
-mod error;
 mod list;
 mod order;
+mod error;
 mod positions;
 #[cfg(test)]
 mod tests;

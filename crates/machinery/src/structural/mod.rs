@@ -1,16 +1,16 @@
 //! A CRD's schema: refused or compiled, and then what it does to objects: pruning, defaulting, validation.
 
 mod default;
-pub mod field_path;
 mod form;
-mod metadata;
-pub mod pattern;
-mod props;
-mod prune;
 mod refuse;
+pub mod field_path;
+mod metadata;
+mod prune;
+mod validate;
+mod props;
+pub mod pattern;
 #[cfg(test)]
 mod tests;
-mod validate;
 
 pub use props::{Additional, Props, Rule, Unsupported};
 pub use validate::OldItems;

@@ -3,13 +3,13 @@
 //!
 //! Decoding gives the object as Go would print it in JSON; encoding writes the bytes that Go would write.
 
-mod back;
 mod decode;
 mod encode;
+mod back;
 mod envelope;
-mod forward;
-mod layout;
 mod transcode;
+mod layout;
+mod forward;
 mod wire;
 
 pub use decode::decode_message;

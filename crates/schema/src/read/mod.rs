@@ -4,13 +4,13 @@
 //! For custom types (compiled from a CRD) only unknown fields fall away: their values are checked by
 //! validation, not by decoding.
 
-mod at;
-mod input;
 mod leaf;
 mod merge;
-pub(crate) mod syntax;
 mod type_meta;
 mod walk;
+mod at;
+mod input;
+pub(crate) mod syntax;
 
 use std::fmt;
 

@@ -1,15 +1,15 @@
 //! Pods and pod templates.
 
-mod affinity;
+mod status;
+mod update;
 mod container;
 mod env;
+mod spec;
+mod volume;
+mod affinity;
 mod probe;
 mod resources;
 mod security;
-mod spec;
-mod status;
-mod update;
-mod volume;
 
 use serde_json::Value;
 

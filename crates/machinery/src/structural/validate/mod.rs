@@ -1,11 +1,11 @@
 //! Validation of custom objects by their schema, with the paths, values and words of kube-apiserver, and
 //! ratcheting: what did not change on an update is not held against it.
 
-mod failure;
 mod formats;
 mod junctors;
 mod lists;
 mod number;
+mod failure;
 mod ratchet;
 
 pub(super) use failure::Failure;
