@@ -5,8 +5,6 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
-use crate::protobuf::Layout;
-
 /// A resolved type. Clones share the node.
 #[derive(Clone, Debug)]
 pub struct Schema(pub Arc<Node>);
@@ -322,17 +320,26 @@ pub enum TypeRef {
     Inline(Schema),
 }
 
-impl TypeRef {
-    /// The type referred to.
-    pub fn resolve(&self) -> Schema {
-        self.get().clone()
-    }
+/// The layout of the protobuf messages of a struct.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    /// By field.
+    pub(crate) places: Box<[Place]>,
+    /// By slot: what Go writes for a field that nobody set, its tag included; mostly nothing.
+    pub(crate) zeros: Box<[Box<[u8]>]>,
+    /// No slot stands in an embedded message.
+    pub(crate) flat: bool,
+    /// How many slots are never left out.
+    pub(crate) always: u16,
+}
 
-    /// The type referred to, borrowed: no reference count moves.
-    pub fn get(&self) -> &Schema {
-        match self {
-            TypeRef::Builtin(id) => super::builtin().type_at(*id),
-            TypeRef::Inline(schema) => schema,
-        }
-    }
+/// Where a field goes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Place {
+    /// Its number in the message that holds it; zero for a field that has none.
+    pub(crate) number: u16,
+    /// Its slot.
+    pub(crate) slot: u16,
+    /// Whether it is never left out.
+    pub(crate) always: bool,
 }

@@ -8,9 +8,9 @@ mod unstructured;
 pub mod protobuf;
 mod read;
 pub(crate) mod zero;
+mod table;
 mod record;
 mod form;
-mod table;
 pub(crate) mod amount;
 pub(crate) mod instant;
 

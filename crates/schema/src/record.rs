@@ -5,11 +5,19 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::table::Table;
-use super::{
+use super::form::{
     Codec, Field, ListKind, Node, Omit, PatchStrategy, ProtoField, ProtoSlot, Scalar, Shape, Struct, TypeRef,
     prefix,
 };
+
+/// The texts of the table, by number.
+pub(super) trait Texts {
+    /// Returns a text of the table.
+    fn text(&self, number: u32) -> &'static str;
+
+    /// Returns a text that all types share.
+    fn shared(&self, number: u32) -> Arc<str>;
+}
 
 /// A cursor over LEB128 numbers.
 pub(super) struct Record<'a> {
@@ -43,9 +51,9 @@ impl<'a> Record<'a> {
     }
 }
 
-pub(super) fn node(table: &Table, record: &mut Record<'_>) -> Node {
-    let name = record.optional().map(|at| table.shared(at));
-    let go = record.optional().map(|at| table.shared(at));
+pub(super) fn node(texts: &impl Texts, record: &mut Record<'_>) -> Node {
+    let name = record.optional().map(|at| texts.shared(at));
+    let go = record.optional().map(|at| texts.shared(at));
     let codec = record.number();
     let (mut props, mut values) = (0, Vec::new());
     let shape = match record.number() {
@@ -57,10 +65,10 @@ pub(super) fn node(table: &Table, record: &mut Record<'_>) -> Node {
         }
         1 => {
             let scalar = scalar(record.number());
-            values = (0..record.number()).map(|_| table.shared(record.number())).collect();
+            values = (0..record.number()).map(|_| texts.shared(record.number())).collect();
             Shape::Scalar(scalar)
         }
-        2 => Shape::Struct(structure(table, record)),
+        2 => Shape::Struct(structure(texts, record)),
         3 => {
             let atomic = record.number() == 1;
             Shape::Map { value: TypeRef::Builtin(record.id()), atomic }
@@ -69,7 +77,7 @@ pub(super) fn node(table: &Table, record: &mut Record<'_>) -> Node {
             let kind = match record.number() {
                 0 => ListKind::Atomic,
                 1 => ListKind::Set,
-                _ => ListKind::Map((0..record.number()).map(|_| table.shared(record.number())).collect()),
+                _ => ListKind::Map((0..record.number()).map(|_| texts.shared(record.number())).collect()),
             };
             Shape::List { item: TypeRef::Builtin(record.id()), kind }
         }
@@ -110,11 +118,11 @@ fn scalar(number: u32) -> Scalar {
     }
 }
 
-fn structure(table: &Table, record: &mut Record<'_>) -> Struct {
+fn structure(texts: &impl Texts, record: &mut Record<'_>) -> Struct {
     let atomic = record.number() == 1;
     let mut out = Struct { atomic, ..Struct::default() };
     for at in 0..record.id() {
-        let (field, flags, under) = field(table, record);
+        let (field, flags, under) = field(texts, record);
         if let Some(proto) = field.proto {
             out.proto.push(ProtoSlot { path: proto.path, field: at });
         }
@@ -131,15 +139,15 @@ fn structure(table: &Table, record: &mut Record<'_>) -> Struct {
     out
 }
 
-fn field(table: &Table, record: &mut Record<'_>) -> (Field, u32, Option<Arc<str>>) {
-    let name = table.shared(record.number());
+fn field(texts: &impl Texts, record: &mut Record<'_>) -> (Field, u32, Option<Arc<str>>) {
+    let name = texts.shared(record.number());
     let ty = TypeRef::Builtin(record.id());
     let flags = record.number();
-    let under = record.optional().map(|at| table.shared(at));
+    let under = record.optional().map(|at| texts.shared(at));
     let default: Option<Value> = record
         .optional()
-        .map(|at| serde_json::from_str(table.text(at)).expect("the embedded table's defaults are JSON"));
-    let merge_key = record.optional().map(|at| table.shared(at));
+        .map(|at| serde_json::from_str(texts.text(at)).expect("the embedded table's defaults are JSON"));
+    let merge_key = record.optional().map(|at| texts.shared(at));
     let mut path = [0; 3];
     let length = record.number() as usize;
     for slot in &mut path[..length] {

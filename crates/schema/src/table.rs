@@ -3,8 +3,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::Schema;
-use super::record::{self, Record};
+use super::form::{Schema, TypeRef};
+use super::record::{self, Record, Texts};
 
 /// The built-in kinds: what is served, and the type of each.
 pub struct Table {
@@ -196,15 +196,6 @@ impl Table {
         &self.blob[word(self.blob, at) as usize..word(self.blob, at + 4) as usize]
     }
 
-    pub(super) fn text(&self, number: u32) -> &'static str {
-        std::str::from_utf8(self.text_bytes(number)).expect("the embedded table's texts are UTF-8")
-    }
-
-    /// A text that all types share.
-    pub(super) fn shared(&self, number: u32) -> Arc<str> {
-        self.strings[number as usize].get_or_init(|| self.text(number).into()).clone()
-    }
-
     fn served(&self) -> &Served {
         self.served.get_or_init(|| {
             let mut record = Record::new(&self.blob[self.header[RESOURCES] as usize..]);
@@ -263,6 +254,31 @@ impl Table {
 
     fn texts(&self, record: &mut Record<'_>) -> Vec<&'static str> {
         (0..record.number()).map(|_| self.text(record.number())).collect()
+    }
+}
+
+impl Texts for Table {
+    fn text(&self, number: u32) -> &'static str {
+        std::str::from_utf8(self.text_bytes(number)).expect("the embedded table's texts are UTF-8")
+    }
+
+    fn shared(&self, number: u32) -> Arc<str> {
+        self.strings[number as usize].get_or_init(|| self.text(number).into()).clone()
+    }
+}
+
+impl TypeRef {
+    /// The type referred to.
+    pub fn resolve(&self) -> Schema {
+        self.get().clone()
+    }
+
+    /// The type referred to, borrowed: no reference count moves.
+    pub fn get(&self) -> &Schema {
+        match self {
+            TypeRef::Builtin(id) => builtin().type_at(*id),
+            TypeRef::Inline(schema) => schema,
+        }
     }
 }
 

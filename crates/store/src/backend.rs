@@ -1,6 +1,6 @@
 //! The async shell around the log: hands batches to the log, and tells the state which batches are durable.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use bytes::Bytes;
@@ -10,34 +10,9 @@ use crate::WriteResult;
 use crate::disk::Disk;
 use crate::error::{OpenError, Recovery, WriteError};
 use crate::log::{Opened, Writer};
+use crate::log_handle::{Command, Log};
 use crate::options::Options;
-use crate::store::{Shared, Wait};
-
-/// The log of a store, and its driver. On a real disk a separate thread drives the log: a sync may block for a long
-/// time, and would hold up all other tasks of a runtime worker. On a disk that never blocks, the committing task
-/// drives the log, so a store on a simulated disk needs no other thread.
-pub(crate) struct Log {
-    /// `None` after the log was closed.
-    writer: Mutex<Option<Writer>>,
-    bell: Mutex<Bell>,
-    rung: Condvar,
-    has_thread: bool,
-}
-
-/// The thread's reasons to wake up.
-#[derive(Default)]
-struct Bell {
-    work: bool,
-    stop: bool,
-    /// The thread has ended and no longer looks at the bell.
-    ended: bool,
-    commands: Vec<Command>,
-}
-
-enum Command {
-    PutBlob { name: String, bytes: Bytes, done: oneshot::Sender<WriteResult> },
-    ShutDown { done: oneshot::Sender<WriteResult> },
-}
+use crate::shared::{Shared, Wait};
 
 type Ready = (Arc<Shared>, Recovery, Option<JoinHandle<()>>);
 
@@ -81,62 +56,7 @@ fn load(disk: Arc<dyn Disk>, options: &Options) -> Result<(Arc<Shared>, Recovery
         );
     }
     state.wait_for_log();
-    let log =
-        Log { writer: Mutex::new(Some(writer)), bell: Mutex::default(), rung: Condvar::new(), has_thread };
-    Ok((Shared::new(state, blobs, Some(log)), report))
-}
-
-impl Log {
-    fn bell(&self) -> MutexGuard<'_, Bell> {
-        self.bell.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn writer(&self) -> MutexGuard<'_, Option<Writer>> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Wakes the thread: there is something to write.
-    pub(crate) fn ring(&self) {
-        if self.has_thread {
-            self.bell().work = true;
-            self.rung.notify_one();
-        }
-    }
-
-    /// Asks the thread to end, even if writes are left.
-    pub(crate) fn stop(&self) {
-        self.bell().stop = true;
-        self.rung.notify_one();
-    }
-
-    fn command(&self, command: Command) {
-        let mut bell = self.bell();
-        if bell.ended {
-            return command.done(Err(WriteError::Closed));
-        }
-        bell.commands.push(command);
-        drop(bell);
-        self.ring();
-    }
-
-    /// Ends all writing and releases the lock of the folder.
-    fn end(&self) {
-        let mut bell = self.bell();
-        bell.ended = true;
-        bell.commands.drain(..).for_each(|command| command.done(Err(WriteError::Closed)));
-        drop(bell);
-        *self.writer() = None;
-    }
-
-    /// Waits until there is work, or returns at once if `more` is set. Returns false when the thread should end.
-    fn wait(&self, more: bool) -> bool {
-        let mut bell = self.bell();
-        while !more && !bell.work && !bell.stop {
-            bell = self.rung.wait(bell).unwrap_or_else(PoisonError::into_inner);
-        }
-        bell.work = false;
-        !bell.stop
-    }
+    Ok((Shared::new(state, blobs, Some(Log::new(writer, has_thread))), report))
 }
 
 impl Shared {
@@ -154,7 +74,7 @@ impl Shared {
     fn pump(&self) -> bool {
         let Some(log) = &self.log else { return false };
         let mut writer = log.writer();
-        let commands = std::mem::take(&mut log.bell().commands);
+        let commands = log.take_commands();
         let Some(open) = writer.as_mut() else {
             commands.into_iter().for_each(|command| command.done(Err(WriteError::Closed)));
             return false;
@@ -283,13 +203,6 @@ impl Shared {
         // An error here means that the log was closed already.
         let _ = self.finish(Some(wait)).await;
         self.close();
-    }
-}
-
-impl Command {
-    fn done(self, result: WriteResult) {
-        let (Command::PutBlob { done, .. } | Command::ShutDown { done }) = self;
-        let _ = done.send(result);
     }
 }
 

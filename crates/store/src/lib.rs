@@ -31,9 +31,11 @@
 //! # }
 //! ```
 
-mod backend;
 mod store;
+mod backend;
 mod watch;
+mod shared;
+mod log_handle;
 mod log;
 pub mod disk;
 mod state;

@@ -10,8 +10,8 @@ use crate::entry::Event;
 use crate::error::WatchError;
 use crate::group::GroupId;
 use crate::key::KeyRange;
+use crate::shared::Shared;
 use crate::state::State;
-use crate::store::Shared;
 
 /// Maximum number of events in one [`Batch`]. A revision is never split, so its last events may exceed the maximum.
 pub const BATCH_EVENTS: usize = 256;

@@ -1,4 +1,4 @@
-//! The rows of everything that is not a workload.
+//! The cells that many rows share, and the rows of small kinds.
 
 use std::collections::BTreeSet;
 
@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::age::age;
-use super::workload::selector;
 use crate::access::{at, entries, int, items, text, truth};
+use setpoint_api::selector::LabelSelector;
 
 pub(super) const NONE: &str = "<none>";
 pub(super) const UNSET: &str = "<unset>";
@@ -33,6 +33,17 @@ pub(super) fn labels(labels: &Value) -> Value {
         .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
         .collect();
     or_none(&all.join(","))
+}
+
+/// A selector in text form; `<none>` where it selects nothing or everything.
+pub(super) fn selector(selector: &Value) -> Value {
+    match LabelSelector::from_json(selector) {
+        Err(_) => "<error>".into(),
+        Ok(selector) => match selector.to_string() {
+            text if text.is_empty() => "<none>".into(),
+            text => text.into(),
+        },
+    }
 }
 
 pub(super) fn name_and_age(object: &Value, now: Timestamp) -> Vec<Value> {

@@ -4,8 +4,8 @@ mod columns;
 mod cluster;
 mod custom;
 mod pod;
-mod cells;
 mod workload;
+mod cells;
 mod age;
 
 use jiff::Timestamp;

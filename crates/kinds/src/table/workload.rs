@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::age::{age, human_duration, parse};
-use super::cells::{created, labels, name};
+use super::cells::{created, labels, name, selector};
 use crate::access::{at, int, items, text, truth};
 use setpoint_api::kind::GroupVersion;
 use setpoint_api::selector::LabelSelector;
@@ -19,17 +19,6 @@ fn containers(spec: &Value) -> [Value; 2] {
         all.join(",").into()
     };
     [join("name"), join("image")]
-}
-
-/// A selector in text form; `<none>` where it selects nothing or everything.
-pub(super) fn selector(selector: &Value) -> Value {
-    match LabelSelector::from_json(selector) {
-        Err(_) => "<error>".into(),
-        Ok(selector) => match selector.to_string() {
-            text if text.is_empty() => "<none>".into(),
-            text => text.into(),
-        },
-    }
 }
 
 pub(super) fn pod_template(object: &Value, _: Timestamp) -> Vec<Value> {

@@ -1,6 +1,7 @@
 //! Strategic merge patch: objects merge by field, lists by the merge key that the schema names, with the
 //! directives `$patch`, `$deleteFromPrimitiveList/…`, `$setElementOrder/…` and `$retainKeys`.
 
+mod element_order;
 mod list;
 mod order;
 mod error;
@@ -71,7 +72,7 @@ fn merge_object(mut original: Object, mut patch: Object, schema: &Schema) -> Res
         };
     }
     retain_keys(&mut original, &mut patch)?;
-    order::set_element_order(&mut original, &mut patch, schema)?;
+    element_order::set_element_order(&mut original, &mut patch, schema)?;
     for (name, change) in patch {
         merge_field(&mut original, name, change, schema)?;
     }

@@ -3,31 +3,8 @@
 
 use super::forward::{bytes, close, open, tag};
 use super::wire::{FIXED64, VARINT};
+use crate::form::{Layout, Place};
 use crate::{Codec, Field, Scalar, Schema, Shape, Struct};
-
-/// The layout of one struct.
-#[derive(Clone, Debug)]
-pub(crate) struct Layout {
-    /// By field.
-    pub(super) places: Box<[Place]>,
-    /// By slot: what Go writes for a field that nobody set, its tag included; mostly nothing.
-    pub(super) zeros: Box<[Box<[u8]>]>,
-    /// No slot stands in an embedded message.
-    pub(super) flat: bool,
-    /// How many slots are never left out.
-    pub(super) always: u16,
-}
-
-/// Where a field goes.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Place {
-    /// Its number in the message that holds it; zero for a field that has none.
-    pub(super) number: u16,
-    /// Its slot.
-    pub(super) slot: u16,
-    /// Whether it is never left out.
-    pub(super) always: bool,
-}
 
 impl Struct {
     pub(super) fn layout(&self) -> &Layout {

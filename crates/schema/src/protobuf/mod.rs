@@ -15,7 +15,6 @@ mod wire;
 pub use decode::decode_message;
 pub use encode::encode_message;
 pub use envelope::{Envelope, MAGIC, open, seal};
-pub(crate) use layout::Layout;
 pub use transcode::{transcode_into, transcode_message};
 
 use serde_json::Value;

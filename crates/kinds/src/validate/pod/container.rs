@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::spec::Volumes;
+use super::volume::Volumes;
 use super::{env, probe, resources, security};
 use crate::access::{at, int, items, text};
 use crate::validate::check::{Causes, descending_path};

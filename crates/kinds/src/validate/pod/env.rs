@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::access::{at, items, text};
+use crate::access::{at, text};
 use crate::validate::check::Causes;
 use setpoint_api::cause::{Cause, Path};
 use setpoint_api::name;
@@ -169,33 +169,6 @@ pub(super) fn env_from(causes: &mut Causes, sources: &[Value], path: &Path) {
             0 => causes.invalid(path, "", "must specify one of: `configMapRef` or `secretRef`"),
             1 => {}
             _ => causes.invalid(path, "", "may not have more than one field specified at a time"),
-        }
-    }
-}
-
-/// The fields that a downward volume may show.
-pub(super) fn downward_items(causes: &mut Causes, source: &Value, path: &Path) {
-    const ALLOWED: [&str; 5] =
-        ["metadata.name", "metadata.namespace", "metadata.labels", "metadata.annotations", "metadata.uid"];
-    // The real server's paths do not say which item.
-    for item in items(source, "items") {
-        let target = text(item, "path");
-        if target.is_empty() {
-            causes.required(&path.child("path"), "");
-        }
-        super::volume::non_reserved_path(causes, &path.child("path"), target);
-        let (field, resource) = (at(item, "fieldRef"), at(item, "resourceFieldRef"));
-        match (field.is_null(), resource.is_null()) {
-            (false, true) => field_ref(causes, field, &path.child("fieldRef"), &ALLOWED),
-            (true, false) => resource_field_ref(causes, resource, &path.child("resourceFieldRef"), true),
-            (false, false) => {
-                causes.invalid(
-                    path,
-                    "resource",
-                    "fieldRef and resourceFieldRef can not be specified simultaneously",
-                );
-            }
-            (true, true) => causes.required(path, "one of fieldRef and resourceFieldRef is required"),
         }
     }
 }

@@ -2,10 +2,10 @@
 
 mod status;
 mod update;
-mod container;
-mod env;
 mod spec;
+mod container;
 mod volume;
+mod env;
 mod affinity;
 mod probe;
 mod resources;

@@ -1,7 +1,5 @@
 //! The spec of a pod.
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 
 use super::{affinity, container, security, volume};
@@ -212,6 +210,3 @@ fn operating_system(causes: &mut Causes, spec: &Value, path: &Path) {
         other => causes.push(Cause::not_supported(&path.child("os"), other, &["linux", "windows"])),
     }
 }
-
-/// Volumes by name, with their sources.
-pub(super) type Volumes<'a> = BTreeMap<&'a str, &'a Value>;

@@ -1,15 +1,19 @@
 //! Volumes.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::env;
-use super::spec::Volumes;
 use crate::access::{at, int, items, text};
 use crate::validate::check::{Causes, no_backsteps};
 use crate::validate::meta;
 use setpoint_api::cause::{Cause, Path};
 use setpoint_api::name;
 use setpoint_api::quantity::Quantity;
+
+/// Volumes by name, with their sources.
+pub(super) type Volumes<'a> = BTreeMap<&'a str, &'a Value>;
 
 /// The volumes that are good, by name.
 pub(super) fn volumes<'a>(causes: &mut Causes, volumes: &'a [Value], pod: &str, path: &Path) -> Volumes<'a> {
@@ -117,7 +121,7 @@ fn known_source(causes: &mut Causes, kind: &str, source: &Value, path: &Path) {
         }
         "downwardAPI" => {
             mode(causes, source, "defaultMode", path);
-            env::downward_items(causes, source, path);
+            downward_items(causes, source, path);
         }
         "nfs" => nfs(causes, source, path),
         "persistentVolumeClaim" => must(causes, &["claimName"]),
@@ -217,11 +221,38 @@ fn items_of(causes: &mut Causes, source: &Value, path: &Path) {
 }
 
 /// A relative path that leads nowhere outside.
-pub(super) fn non_reserved_path(causes: &mut Causes, path: &Path, target: &str) {
+fn non_reserved_path(causes: &mut Causes, path: &Path, target: &str) {
     let before = causes.0.len();
     crate::validate::check::descending_path(causes, path, target);
     if causes.0.len() == before && target.starts_with("..") {
         causes.invalid(path, target, "must not start with '..'");
+    }
+}
+
+/// The fields that a downward volume may show.
+fn downward_items(causes: &mut Causes, source: &Value, path: &Path) {
+    const ALLOWED: [&str; 5] =
+        ["metadata.name", "metadata.namespace", "metadata.labels", "metadata.annotations", "metadata.uid"];
+    // The real server's paths do not say which item.
+    for item in items(source, "items") {
+        let target = text(item, "path");
+        if target.is_empty() {
+            causes.required(&path.child("path"), "");
+        }
+        non_reserved_path(causes, &path.child("path"), target);
+        let (field, resource) = (at(item, "fieldRef"), at(item, "resourceFieldRef"));
+        match (field.is_null(), resource.is_null()) {
+            (false, true) => env::field_ref(causes, field, &path.child("fieldRef"), &ALLOWED),
+            (true, false) => env::resource_field_ref(causes, resource, &path.child("resourceFieldRef"), true),
+            (false, false) => {
+                causes.invalid(
+                    path,
+                    "resource",
+                    "fieldRef and resourceFieldRef can not be specified simultaneously",
+                );
+            }
+            (true, true) => causes.required(path, "one of fieldRef and resourceFieldRef is required"),
+        }
     }
 }
 
@@ -261,7 +292,7 @@ fn projection(causes: &mut Causes, kind: &str, part: &Value, volume: &Path, path
             }
             items_of(causes, part, path);
         }
-        "downwardAPI" => env::downward_items(causes, part, path),
+        "downwardAPI" => downward_items(causes, part, path),
         "serviceAccountToken" => {
             let seconds = int(part, "expirationSeconds").unwrap_or_default();
             if seconds < 600 {
