@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
 use k8s_openapi::api::core::v1::{Container, PodSpec, PodTemplateSpec};
@@ -11,14 +12,16 @@ use setpoint::client::{controller_reference, is_controlled_by};
 use setpoint::queue::{QueueOptions, WorkQueue};
 use setpoint::{
     Client, Error, Event, HandlerRegistration, Key, Lister, Manager, Object, Priority, RateLimiter, Reason,
-    Recorder, SharedInformer, SubscribeOptions, wait_for_cache_sync,
+    Recorder, SubscribeOptions, wait_for_cache_sync,
 };
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::NAME;
 use crate::types::{Foo, FooStatus};
 
+/// The period in which every Foo is queued again although nothing changed.
+const RESYNC: Duration = Duration::from_secs(10 * 60 * 60);
 const SYNCED: (&str, &str) = ("Synced", "Foo synced successfully");
 const ERR_RESOURCE_EXISTS: &str = "ErrResourceExists";
 
@@ -30,8 +33,7 @@ pub struct Controller {
     queue: WorkQueue<Key>,
     foos: Lister<Foo>,
     deployments: Lister<Deployment>,
-    informers: Arc<[SharedInformer]>,
-    _handlers: Arc<[HandlerRegistration]>,
+    handlers: Arc<[HandlerRegistration]>,
 }
 
 impl Controller {
@@ -43,8 +45,9 @@ impl Controller {
         let queue = WorkQueue::new("Foos", QueueOptions { limiter, ..QueueOptions::default() });
         manager.metrics().watch_queue(&queue);
         let lister = foos.lister::<Foo>();
+        let subscribe = SubscribeOptions { resync: Some(RESYNC), ..SubscribeOptions::default() };
         let handlers = [
-            foos.add_handler(&SubscribeOptions::default(), {
+            foos.add_handler(&subscribe, {
                 let queue = queue.clone();
                 move |event| {
                     // A deleted Foo has nothing left to do: what it owned goes by owner reference.
@@ -53,7 +56,7 @@ impl Controller {
                     }
                 }
             }),
-            deployments.add_handler(&SubscribeOptions::default(), {
+            deployments.add_handler(&subscribe, {
                 let (queue, foos) = (queue.clone(), lister.clone());
                 move |event| {
                     // A resync delivers what is known already. A tombstone's object is the last state that was seen.
@@ -69,34 +72,63 @@ impl Controller {
             queue,
             foos: lister,
             deployments: deployments.lister(),
-            informers: [foos, deployments].into(),
-            _handlers: handlers.into(),
+            handlers: handlers.into(),
         }
     }
 
     /// Waits for the caches, then works on keys until told to stop; keys under way are finished.
+    ///
+    /// # Errors
+    /// If a handler ends before it has seen the first list, or a worker panics: the key that the worker had is lost, and
+    /// only a new start lists it again. The manager then ends, as Go's process does.
     pub async fn run(self, workers: usize, stop: CancellationToken) -> Result<(), Error> {
-        wait_for_cache_sync(&self.informers).await;
+        tracing::info!(controller = NAME, "waiting for the informer caches to sync");
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return Ok(()),
+            synced = wait_for_cache_sync(&self.handlers) => {
+                if !synced {
+                    return Err(Error::msg("the informers stopped before their caches synced"));
+                }
+            }
+        }
+        tracing::info!(controller = NAME, workers, "starting workers");
         let mut running = JoinSet::new();
         for _ in 0..workers {
             running.spawn(self.clone().work());
         }
-        stop.cancelled().await;
-        self.queue.shut_down_with_drain().await;
-        while running.join_next().await.is_some() {}
-        Ok(())
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            ended = running.join_next() => worker_ended(ended)?,
+        }
+        tracing::info!(controller = NAME, "shutting down workers");
+        let queue_empty = async {
+            self.queue.shut_down_with_drain().await;
+            Ok(())
+        };
+        let workers_ended = async {
+            while let Some(ended) = running.join_next().await {
+                worker_ended(Some(ended))?;
+            }
+            Ok(())
+        };
+        tokio::try_join!(queue_empty, workers_ended).map(drop)
     }
 
     async fn work(self) {
         while let Some(item) = self.queue.get().await {
             let key = item.key().clone();
             match self.sync_handler(&key).await {
-                Ok(()) => self.queue.forget(&key),
+                Ok(()) => {
+                    self.queue.forget(&key);
+                    tracing::info!(controller = NAME, %key, "successfully synced");
+                }
                 Err(error) => {
-                    // Somebody else wrote first: the cache will show it, and the next turn starts from there.
+                    // Another client wrote first: the cache will show its change, and the next sync starts from there.
                     match error.is_conflict() {
-                        true => tracing::debug!(%key, %error, "conflict; requeuing"),
-                        false => tracing::warn!(%key, %error, "error syncing; requeuing"),
+                        true => tracing::debug!(controller = NAME, %key, %error, "conflict; requeuing"),
+                        false => tracing::warn!(controller = NAME, %key, %error, "error syncing; requeuing"),
                     }
                     self.queue.add_rate_limited(&key, Priority::DEFAULT, Reason::MANUAL);
                 }
@@ -108,12 +140,12 @@ impl Controller {
     /// Brings one Foo's Deployment and status to where they should be.
     async fn sync_handler(&self, key: &Key) -> Result<(), Error> {
         let Some(foo) = self.foos.get_key(key.as_str())? else {
-            tracing::debug!(%key, "a Foo in the work queue no longer exists");
+            tracing::debug!(controller = NAME, %key, "a Foo in the work queue no longer exists");
             return Ok(());
         };
         let Some(name) = foo.spec.deployment_name.as_deref().filter(|name| !name.is_empty()) else {
             // No retry: the next change of the Foo queues it again.
-            tracing::warn!(%key, "deployment name must be specified");
+            tracing::warn!(controller = NAME, %key, "deployment name must be specified");
             return Ok(());
         };
         let mut changed = false;
@@ -154,7 +186,15 @@ impl Controller {
     }
 }
 
-/// Queues the Foo that controls an object, where one does and is known.
+/// Passes on the panic of a worker as an error.
+fn worker_ended(ended: Option<Result<(), JoinError>>) -> Result<(), Error> {
+    match ended {
+        Some(Err(error)) => Err(Error::msg(format!("a worker died: {error}"))),
+        Some(Ok(())) | None => Ok(()),
+    }
+}
+
+/// Queues the Foo that controls an object, if one does and is known.
 fn enqueue_owner(queue: &WorkQueue<Key>, foos: &Lister<Foo>, object: &Object) {
     let Some(owner) = object.controller_owner().filter(|owner| &*owner.kind == "Foo") else { return };
     match foos.get(object.namespace(), &owner.name) {
@@ -187,4 +227,77 @@ fn new_deployment(foo: &Foo, name: &str) -> Result<Deployment, Error> {
         },
         status: None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::Api;
+    use kube::api::{ObjectMeta, PostParams};
+    use setpoint::{ManagerError, ManagerOptions};
+    use setpoint_cluster::{Cluster, Controllers, NodeOptions, Options};
+
+    use super::*;
+    use crate::types::FooSpec;
+
+    /// An API server with one Foo, and nothing that acts on Deployments.
+    async fn cluster_with_a_foo() -> Cluster {
+        let nodes = NodeOptions { count: 0, ..NodeOptions::default() };
+        let options = Options { seed: Some(1), controllers: Controllers::None, nodes, ..Options::default() };
+        let cluster = Cluster::start(options).await.unwrap();
+        cluster.install::<Foo>().await.unwrap();
+        let spec = FooSpec { deployment_name: Some("one".into()), replicas: Some(1) };
+        let metadata = ObjectMeta { name: Some("one".into()), ..ObjectMeta::default() };
+        let foos: Api<Foo> = Api::default_namespaced(cluster.client());
+        foos.create(&PostParams::default(), &Foo { metadata, spec, status: None }).await.unwrap();
+        cluster
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_panic_of_a_worker_ends_the_manager_at_once() {
+        let cluster = cluster_with_a_foo().await;
+        let manager = Manager::new(cluster.client(), ManagerOptions::default());
+        let mut controller = Controller::new(&manager);
+        controller.client = controller.client.intercept(|_| panic!("a slip"));
+        manager.add(NAME, move |stop| controller.run(2, stop)).unwrap();
+        let ended = manager.run(std::future::pending()).await.unwrap_err();
+        let ManagerError::Failed { name, message } = ended else { panic!("{ended}") };
+        assert_eq!(name, NAME);
+        assert!(message.starts_with("a worker died") && message.contains("a slip"), "{message}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_resync_queues_every_foo_once_and_writes_nothing() {
+        const HOUR: Duration = Duration::from_secs(60 * 60);
+        let cluster = cluster_with_a_foo().await;
+        let manager = Manager::new(cluster.client(), ManagerOptions::default());
+        crate::register(&manager).unwrap();
+        let adds = || {
+            let text = manager.metrics().encode();
+            let line = text.lines().find(|line| line.starts_with("workqueue_adds_total{")).unwrap();
+            line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()
+        };
+        let test = async {
+            tokio::time::sleep(9 * HOUR).await;
+            let (before, written) = (adds(), cluster.store().revision());
+            tokio::time::sleep(2 * HOUR).await;
+            // The one Foo. Its Deployment, which the same resync delivers, queues nothing.
+            assert_eq!(adds(), before + 1);
+            assert_eq!(cluster.store().revision(), written);
+        };
+        tokio::select! {
+            biased;
+            ended = manager.run(std::future::pending()) => panic!("{ended:?}"),
+            () = test => {}
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn caches_that_end_before_they_sync_are_an_error() {
+        let cluster = cluster_with_a_foo().await;
+        let manager = Manager::new(cluster.client(), ManagerOptions::default());
+        let controller = Controller::new(&manager);
+        manager.run(std::future::ready(())).await.unwrap();
+        let ended = controller.run(2, CancellationToken::new()).await.unwrap_err();
+        assert_eq!(ended.to_string(), "the informers stopped before their caches synced");
+    }
 }

@@ -34,7 +34,7 @@ pub fn manifests(image: &str) -> Vec<Value> {
         name: NAME.into(),
         namespace: "sample-system".into(),
         image: image.into(),
-        command: vec![NAME.into()],
+        command: vec![env!("CARGO_PKG_NAME").into()],
         args: vec!["--leader-elect".into(), "--health-probe-bind-address=0.0.0.0:8081".into()],
         rules: vec![
             Rule::new(group, &["foos"], &["list", "watch"]),

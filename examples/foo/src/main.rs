@@ -18,6 +18,6 @@ struct Command {
 async fn main() -> anyhow::Result<()> {
     let level = EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
     tracing_subscriber::fmt().with_env_filter(level).with_ansi(false).init();
-    let operator = Operator { name: NAME, image: "sample-controller:latest", manifests, register };
+    let operator = Operator { name: NAME, image: "foo-controller:latest", manifests, register };
     Ok(Command::parse().flags.run(operator).await?)
 }

@@ -159,6 +159,13 @@ async fn synced_is_recorded_only_when_a_pass_changed_something() {
     assert!(count().await > before);
 }
 
+#[test]
+fn the_manifests_start_the_program_that_is_built() {
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_foo-controller")).file_stem().unwrap();
+    let container = &OPERATOR.manifest("Deployment")["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(container["command"], json!([program.to_str().unwrap()]));
+}
+
 #[tokio::test(start_paused = true)]
 async fn wrong_input_is_refused_with_its_field() {
     let world = World::start(OPERATOR).await;
