@@ -34,43 +34,37 @@
 //! | `scheduler` | the node of every pod |
 
 mod register;
-mod aggregation;
+
 mod cronjob;
 mod daemonset;
-mod disruption;
-mod endpoints;
-mod endpointslice;
-mod garbage;
-mod namespace;
-mod nodelifecycle;
-mod podgc;
-mod node;
-mod protection;
-mod resourcequota;
-mod discovery;
-mod rootca;
-mod service;
-mod serviceaccount;
 mod statefulset;
-mod history;
-mod tainteviction;
-mod token;
-mod triggertime;
+mod deployment;
 mod ttlafterfinished;
 mod job;
 mod replicaset;
-mod trigger;
-mod write;
+mod garbage;
+mod namespace;
+mod token;
+mod rootca;
+mod serviceaccount;
+mod endpoints;
+mod endpointslice;
+mod nodelifecycle;
+mod podgc;
+mod tainteviction;
+mod disruption;
+mod resourcequota;
+mod protection;
+mod aggregation;
 mod scheduler;
 mod volume;
-mod quantity;
-mod deployment;
-mod pod;
-mod adopt;
-mod claim;
-mod field;
-mod percent;
-mod selector;
+
+mod service;
+mod controller_revision;
+mod children;
+mod placement;
+mod discovery;
+mod object;
 
 pub use register::{NAMES, Options, UnknownName, parse_names, register};
 pub use token::TokenSigner;

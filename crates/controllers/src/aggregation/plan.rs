@@ -3,7 +3,7 @@
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use crate::selector::{Labels, matches};
+use crate::object::selector::{Labels, matches};
 
 fn selectors(role: &ClusterRole) -> impl Iterator<Item = &LabelSelector> {
     role.aggregation_rule.iter().flat_map(|rule| rule.cluster_role_selectors.iter().flatten())

@@ -10,7 +10,7 @@ use setpoint::{
 };
 
 use super::plan::{plan, selects};
-use crate::selector::labels_of;
+use crate::object::selector::labels_of;
 
 /// The controller, and the owner of the rules that it applies: tools know it from every cluster.
 const NAME: &str = "clusterrole-aggregation-controller";

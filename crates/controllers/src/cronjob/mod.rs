@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 
 use k8s_openapi::api::batch::v1::{CronJob, CronJobSpec, CronJobStatus};
 
-use crate::field::Field;
+use crate::object::field::Field;
 
 pub(crate) use reconcile::register;
 

@@ -51,6 +51,6 @@ pub fn is_active(status: &CronJobStatus, uid: &str) -> bool {
 
 /// Whether this CronJob controls the Job.
 pub fn controls(cron: &CronJob, job: &Job) -> bool {
-    crate::claim::controller_of(&job.metadata)
+    crate::children::claim::controller_of(&job.metadata)
         .is_some_and(|owner| Some(&owner.uid) == cron.metadata.uid.as_ref())
 }

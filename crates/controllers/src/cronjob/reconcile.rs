@@ -19,7 +19,7 @@ use super::history::surplus;
 use super::observe::{controls, is_active, observe};
 use super::template::{job, reference};
 use super::{forget, spec, zone};
-use crate::adopt::{self, children};
+use crate::children::adopt::{self, children};
 
 /// Registers the controller.
 pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::spec;
-use crate::claim::controller_reference;
+use crate::children::claim::controller_reference;
 
 /// When the Job was due.
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";

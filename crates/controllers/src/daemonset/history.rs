@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use setpoint::{Client, ClientError, Key, NotFoundExt, Patch};
 
 use super::REVISION_HASH;
-use crate::adopt::{self, Owner, children_and_orphans};
+use crate::children::adopt::{self, Owner, children_and_orphans};
+use crate::controller_revision::{data, name, number, renumber, revision_name, sort};
 use crate::deployment::pod_template_hash;
-use crate::field::{Field, daemon_set_spec};
-use crate::history::{data, name, number, renumber, revision_name, sort};
+use crate::object::field::{Field, daemon_set_spec};
 
 /// The revision of the present template, and the others.
 pub struct History {
@@ -134,7 +134,7 @@ async fn merge(
         relabel::<Pod>(client, &pod.metadata, hash).await.ignore_not_found()?;
     }
     let others: Vec<&ControllerRevision> = others.iter().map(|other| &**other).collect();
-    crate::history::delete(client, &others).await
+    crate::controller_revision::delete(client, &others).await
 }
 
 async fn create(

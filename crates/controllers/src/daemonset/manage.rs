@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use super::backoff::Backoff;
 use super::observed::Observed;
 use super::placement::Verdict;
-use crate::pod::{is_ready, node_name, phase};
+use crate::object::pod::{is_ready, node_name, phase};
 
 /// The most pods that one look creates, and the most that it deletes; the rest follows at the next.
 pub const BURST: usize = 250;

@@ -8,9 +8,9 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 
 use super::placement::{Placement, Verdict};
 use super::template;
-use crate::field::daemon_set_spec;
-use crate::percent::{Round, scaled};
-use crate::pod::{is_available, is_terminal, node_name};
+use crate::object::field::daemon_set_spec;
+use crate::object::percent::{Round, scaled};
+use crate::object::pod::{is_available, is_terminal, node_name};
 
 /// A DaemonSet, all nodes and its pods.
 pub struct Observed<'a> {

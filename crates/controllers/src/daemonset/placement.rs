@@ -3,9 +3,10 @@
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Node, PodSpec, Taint, Toleration};
 
-use crate::field::daemon_set_spec;
-use crate::scheduler::{affinity_accepts, is_tolerated};
-use crate::selector::Labels;
+use crate::object::field::daemon_set_spec;
+use crate::object::selector::Labels;
+use crate::placement::affinity;
+use crate::placement::taint::is_tolerated;
 
 const NO_EXECUTE: &str = "NoExecute";
 const NO_SCHEDULE: &str = "NoSchedule";
@@ -45,7 +46,7 @@ impl<'a> Placement<'a> {
         let none = Labels::new();
         let name = node.metadata.name.as_deref().unwrap_or_default();
         let labels = node.metadata.labels.as_ref().unwrap_or(&none);
-        if !self.spec.is_none_or(|spec| is_named(spec, name) && affinity_accepts(spec, name, labels)) {
+        if !self.spec.is_none_or(|spec| is_named(spec, name) && affinity::accepts(spec, name, labels)) {
             return Verdict::default();
         }
         let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();

@@ -15,13 +15,13 @@ use super::manage::{self, Plan};
 use super::observed::Observed;
 use super::template::pod_for_node;
 use super::{rolling, status, trigger};
-use crate::adopt::{self, Owner, children_and_orphans};
-use crate::claim::{Claimant, controller_reference};
-use crate::field::daemon_set_spec;
+use crate::children::adopt::{self, Owner, children_and_orphans};
+use crate::children::claim::{Claimant, controller_reference};
+use crate::children::trigger::Owners;
+use crate::children::write::{self, delete_pod};
+use crate::object::field::daemon_set_spec;
+use crate::object::selector;
 use crate::replicaset::slow_start;
-use crate::selector;
-use crate::trigger::Owners;
-use crate::write::{self, delete_pod};
 
 /// Number of DaemonSets that are reconciled in parallel.
 const CONCURRENCY: usize = 2;
@@ -109,7 +109,7 @@ impl DaemonSetController {
             write::status(client, &owner.key, set, set.status.as_ref(), status).await?;
         }
         done?;
-        crate::history::delete(client, &surplus(set, &history, &pods)).await?;
+        crate::controller_revision::delete(client, &surplus(set, &history, &pods)).await?;
         let requeue = [retry, outlook.requeue].into_iter().flatten().min();
         Ok(requeue.map_or(Action::done(), Action::requeue_after))
     }

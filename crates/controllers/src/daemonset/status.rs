@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::DaemonSetStatus;
 
 use super::observed::Observed;
-use crate::pod::{is_ready, until_available};
+use crate::object::pod::{is_ready, until_available};
 
 /// The status to write, if it changed, and when time alone will change it.
 #[derive(Debug, PartialEq)]

@@ -6,9 +6,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::placement::tolerations;
 use super::{REVISION_HASH, TEMPLATE_GENERATION, TEMPLATE_GENERATION_OF_SET};
-use crate::claim::controller_reference;
-use crate::field::daemon_set_spec;
-use crate::pod::node_name;
+use crate::children::claim::controller_reference;
+use crate::object::field::daemon_set_spec;
+use crate::object::pod::node_name;
 
 /// The only field that node affinity knows.
 const NAME_FIELD: &str = "metadata.name";

@@ -2,9 +2,9 @@
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition, DeploymentStatus, ReplicaSetCondition};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use crate::field::{Condition, Field, deployment_spec};
+use crate::object::field::{Condition, Field, deployment_spec};
+use crate::object::time::whole_seconds;
 
 pub const PROGRESSING: &str = "Progressing";
 pub const AVAILABLE: &str = "Available";
@@ -80,9 +80,4 @@ pub fn from_replica_set(condition: &ReplicaSetCondition) -> DeploymentCondition 
 pub fn progress_deadline(deployment: &Deployment) -> Option<i32> {
     let seconds = deployment_spec(deployment).progress_deadline_seconds?;
     (seconds != i32::MAX).then_some(seconds)
-}
-
-/// `metav1.Time` keeps no fraction; a condition that kept one would differ from itself read back.
-pub fn whole_seconds(time: Timestamp) -> Time {
-    Time(Timestamp::from_second(time.as_second()).expect("a timestamp's own second is in range"))
 }

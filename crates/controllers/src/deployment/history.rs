@@ -9,10 +9,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::rollout::{Rollout, Set};
 use super::{
     DESIRED_REPLICAS, LAST_APPLIED, MAX_REPLICAS, POD_TEMPLATE_HASH, REVISION, REVISION_HISTORY, ROLLBACK_TO,
-    condition, pod_template_hash, rolling,
+    condition, pod_template_hash,
 };
-use crate::claim::controller_reference;
-use crate::field::Field;
+use crate::children::claim::controller_reference;
+use crate::object::field::Field;
 
 /// Characters that the history annotation may take.
 const HISTORY_LIMIT: usize = 2000;
@@ -106,7 +106,7 @@ pub fn create_new(rollout: &mut Rollout<'_>) {
     let new = rollout.sets.len() - 1;
     rollout.new = Some(new);
     rollout.creating = true;
-    let replicas = rolling::size_of_new(rollout, new);
+    let replicas = rollout.size_of_new(new);
     let name = rollout.sets[new].name().to_owned();
     rollout.scale_set(new, replicas);
     rollout.revision = Some(revision.to_string());

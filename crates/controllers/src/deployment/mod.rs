@@ -4,24 +4,27 @@
 
 mod reconcile;
 mod trigger;
-mod recreate;
-mod rollback;
 mod plan;
+mod recreate;
+mod rolling;
+mod rollback;
+mod writes;
 mod scale;
 mod history;
-mod rolling;
 mod status;
 mod rollout;
+mod decision;
 mod condition;
 mod hash;
 mod template;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use condition::whole_seconds;
+#[cfg(test)]
+pub(crate) use decision::Plan;
 pub(crate) use hash::pod_template_hash;
 #[cfg(test)]
-pub(crate) use plan::{Observed, Plan, plan};
+pub(crate) use plan::{Observed, plan};
 pub(crate) use reconcile::register;
 pub(crate) use template::equal_ignoring_hash;
 

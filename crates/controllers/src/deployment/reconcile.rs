@@ -12,13 +12,14 @@ use setpoint::{
     Reconciler, Request, SetupError,
 };
 
-use super::plan::{Change, Event, Observed, Plan, Rollback, plan};
+use super::decision::{Change, Event, Plan, Rollback};
+use super::plan::{Observed, plan};
 use super::{REVISION, condition, status, template, trigger};
-use crate::adopt::{self, Owner, children, children_and_orphans};
-use crate::claim::{Claimant, controller_of, controller_reference};
-use crate::field::{deployment_spec, replica_set_spec};
-use crate::pod::is_terminal;
-use crate::selector;
+use crate::children::adopt::{self, Owner, children, children_and_orphans};
+use crate::children::claim::{Claimant, controller_of, controller_reference};
+use crate::object::field::{deployment_spec, replica_set_spec};
+use crate::object::pod::is_terminal;
+use crate::object::selector;
 
 /// Number of Deployments that are reconciled in parallel.
 const CONCURRENCY: usize = 5;

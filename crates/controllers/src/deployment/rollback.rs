@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 
-use super::plan::{Event, Plan, Rollback, writes};
+use super::decision::{Event, Plan, Rollback};
 use super::rollout::Rollout;
+use super::writes::writes;
 use super::{POD_TEMPLATE_HASH, ROLLBACK_TO, history, template};
-use crate::field::replica_set_spec;
+use crate::object::field::replica_set_spec;
 
 /// The revision asked for: zero means the one before.
 pub fn requested(deployment: &Deployment) -> Option<i64> {

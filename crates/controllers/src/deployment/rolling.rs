@@ -16,25 +16,12 @@ pub fn roll(rollout: &mut Rollout<'_>) {
     }
 }
 
-/// Returns the allowed size of the new ReplicaSet.
-pub fn size_of_new(rollout: &Rollout<'_>, new: usize) -> i32 {
-    let (desired, present) = (rollout.desired(), rollout.sets[new].replicas);
-    if !rollout.is_rolling() {
-        return desired;
-    }
-    // A surplus pod takes room until it is deleted. kube-controller-manager counts only wanted pods, and may exceed
-    // surge for a moment.
-    let taken: i32 = rollout.sets.iter().map(|set| set.replicas.max(set.actual())).sum();
-    let room = desired + rollout.max_surge() - taken;
-    if room <= 0 { present } else { present + room.min(desired - present) }
-}
-
 fn scale_new(rollout: &mut Rollout<'_>, new: usize) -> bool {
     let (desired, present) = (rollout.desired(), rollout.sets[new].replicas);
     if present == desired {
         return false;
     }
-    let size = if present > desired { desired } else { size_of_new(rollout, new) };
+    let size = if present > desired { desired } else { rollout.size_of_new(new) };
     size != present && rollout.scale_set(new, size)
 }
 

@@ -8,10 +8,10 @@ use k8s_openapi::api::apps::v1::{
     Deployment, DeploymentSpec, DeploymentStatus, ReplicaSet, ReplicaSetStatus,
 };
 
-use super::plan::{Change, Event};
+use super::decision::{Change, Event};
 use super::{DESIRED_REPLICAS, MAX_REPLICAS, REVISION, template};
-use crate::field::{deployment_spec, replica_set_spec};
-use crate::percent::{Round, scaled};
+use crate::object::field::{deployment_spec, replica_set_spec};
+use crate::object::percent::{Round, scaled};
 
 /// One ReplicaSet, and the plan for it.
 #[derive(Debug, Clone)]
@@ -214,5 +214,18 @@ impl<'a> Rollout<'a> {
         let message = format!("Scaled {direction} replica set {} from {before} to {replicas}", set.name());
         self.events.push(Event::normal("ScalingReplicaSet", message));
         true
+    }
+
+    /// Returns the allowed size of the new ReplicaSet.
+    pub fn size_of_new(&self, new: usize) -> i32 {
+        let (desired, present) = (self.desired(), self.sets[new].replicas);
+        if !self.is_rolling() {
+            return desired;
+        }
+        // A surplus pod takes room until it is deleted. kube-controller-manager counts only wanted pods, and may exceed
+        // surge for a moment.
+        let taken: i32 = self.sets.iter().map(|set| set.replicas.max(set.actual())).sum();
+        let room = desired + self.max_surge() - taken;
+        if room <= 0 { present } else { present + room.min(desired - present) }
     }
 }

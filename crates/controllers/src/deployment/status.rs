@@ -7,7 +7,7 @@ use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition, DeploymentStat
 
 use super::condition::{self, AVAILABLE, PROGRESSING, REPLICA_FAILURE};
 use super::rollout::{Rollout, Set};
-use crate::field::{Condition, deployment_spec};
+use crate::object::field::{Condition, deployment_spec};
 
 /// Zero and absent are one on the wire; keep absent, so that a status equals itself read back.
 pub fn normal(status: DeploymentStatus) -> DeploymentStatus {

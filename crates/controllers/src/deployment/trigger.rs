@@ -7,8 +7,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use setpoint::predicate::Change;
 use setpoint::{Lister, Object, Request};
 
-use crate::field::deployment_spec;
-use crate::selector;
+use crate::object::field::deployment_spec;
+use crate::object::selector;
 
 /// Whether old pods must all be gone before new ones come.
 pub fn is_recreate(deployment: &Deployment) -> bool {
@@ -86,7 +86,7 @@ pub fn of_pod(
     let request = || {
         let set = pod.controller_owner().filter(|owner| owner.kind == "ReplicaSet")?;
         let set = sets.get(Some(namespace), &set.name).ok()??;
-        let owner = crate::claim::controller_of(&set.metadata)?;
+        let owner = crate::children::claim::controller_of(&set.metadata)?;
         let deployment = deployments.get(Some(namespace), &owner.name).ok()??;
         is_recreate(&deployment).then(|| Request::namespaced(namespace, &owner.name))
     };

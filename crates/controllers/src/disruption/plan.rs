@@ -10,10 +10,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use setpoint::Conditions;
 
-use crate::field::Field;
-use crate::percent::{Round, scaled};
-use crate::pod::is_ready;
-use crate::selector;
+use crate::object::field::Field;
+use crate::object::percent::{Round, scaled};
+use crate::object::pod::is_ready;
+use crate::object::selector;
 
 const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
 /// Time for which an evicted pod that is not terminating counts as lost: its deletion may have been refused after

@@ -9,8 +9,8 @@ use kube::Api;
 use kube::core::{DynamicObject, GroupVersionKind};
 use setpoint::{Client, Error, Key};
 
-use crate::claim::controller_of;
-use crate::field::{deployment_spec, replica_set_spec};
+use crate::children::claim::controller_of;
+use crate::object::field::{deployment_spec, replica_set_spec};
 
 /// The replicas that the controllers of pods ask for.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -8,8 +8,8 @@ use setpoint::{
     Action, Change, Context, Controller, Error, Manager, NotFoundExt, Reconciler, Request, SetupError,
 };
 
-use crate::deployment::whole_seconds;
-use crate::pod::{DISRUPTION_TARGET, condition, is_active};
+use crate::object::pod::{DISRUPTION_TARGET, condition, is_active};
+use crate::object::time::whole_seconds;
 
 /// Time for which a pod may be about to be deleted.
 const TIMEOUT: SignedDuration = SignedDuration::from_secs(2 * 60);

@@ -8,7 +8,7 @@ use setpoint::predicate::Change;
 use setpoint::{Lister, Object, Request};
 
 use super::plan::selects;
-use crate::selector::labels_of;
+use crate::object::selector::labels_of;
 
 /// The objects that a change of a pod concerns.
 #[derive(Default)]

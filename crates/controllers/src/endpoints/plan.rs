@@ -8,8 +8,8 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::{CONTROLLER, MANAGED_BY};
-use crate::pod::{is_ready, node_name};
-use crate::selector::Labels;
+use crate::object::pod::{is_ready, node_name};
+use crate::object::selector::Labels;
 use crate::service::{self, HEADLESS, is_headless};
 
 /// Maximum number of addresses in one object. Addresses beyond it are left out, ready ones last.

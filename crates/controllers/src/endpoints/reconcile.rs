@@ -6,8 +6,8 @@ use setpoint::{
 };
 
 use super::{CONTROLLER, MANAGED_BY, Plan, plan};
+use crate::service::trigger_time::{self, TriggerTimes};
 use crate::service::{self, managed_selector};
-use crate::triggertime::{self, TriggerTimes};
 
 /// Number of Services that are reconciled in parallel.
 const CONCURRENCY: usize = 5;
@@ -49,7 +49,7 @@ impl Reconciler for EndpointsController {
         let trigger = self.times.look(request.key(), &service, &pods);
         let mut plan = plan(&service, &pods, present.as_deref());
         if let Plan::Create(endpoints) | Plan::Update(endpoints) = &mut plan {
-            triggertime::annotate(&mut endpoints.metadata.annotations, trigger);
+            trigger_time::annotate(&mut endpoints.metadata.annotations, trigger);
         }
         let written = match plan {
             Plan::Nothing => return Ok(Action::done()),

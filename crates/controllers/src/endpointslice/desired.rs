@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod, Service, ServiceSpec};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort};
 
-use crate::pod::{is_ready, node_name};
+use crate::object::pod::{is_ready, node_name};
 use crate::service;
 
 /// Ports as a key: name, protocol, number, application protocol.

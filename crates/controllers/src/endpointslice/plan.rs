@@ -9,9 +9,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::desired::{self, PortKey};
 use super::{CONTROLLER, MANAGED_BY, SERVICE_NAME};
-use crate::claim::controller_reference;
-use crate::field::{Field, endpoints, endpoints_mut};
-use crate::selector::Labels;
+use crate::children::claim::controller_reference;
+use crate::object::field::{Field, endpoints, endpoints_mut};
+use crate::object::selector::Labels;
 use crate::service::{HEADLESS, is_headless};
 
 /// The most endpoints in a slice.

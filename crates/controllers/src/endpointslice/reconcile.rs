@@ -11,9 +11,9 @@ use setpoint::{
 };
 
 use super::{CONTROLLER, MANAGED_BY, Plan, SERVICE_NAME, plan};
-use crate::pod::node_name;
+use crate::object::pod::node_name;
+use crate::service::trigger_time::{self, TriggerTimes};
 use crate::service::{self, managed_selector};
-use crate::triggertime::{self, TriggerTimes};
 
 /// Number of Services that are reconciled in parallel.
 const CONCURRENCY: usize = 5;
@@ -61,7 +61,7 @@ impl Reconciler for EndpointSlices {
         let trigger = self.times.look(request.key(), &service, &pods);
         let mut plan = plan(&service, &pods, &slices, |name| nodes.get(name).cloned());
         for slice in plan.create.iter_mut().chain(&mut plan.update) {
-            triggertime::annotate(&mut slice.metadata.annotations, trigger);
+            trigger_time::annotate(&mut slice.metadata.annotations, trigger);
         }
         match write(client, request.namespace(), plan).await {
             Err(error) if error.is_namespace_terminating() => Ok(Action::done()),

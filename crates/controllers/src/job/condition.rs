@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{Job, JobCondition};
 
-use crate::deployment::whole_seconds;
+use crate::object::time::whole_seconds;
 
 pub const SUCCESS_CRITERIA_MET: &str = "SuccessCriteriaMet";
 pub const FAILURE_TARGET: &str = "FailureTarget";

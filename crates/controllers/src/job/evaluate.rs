@@ -15,8 +15,8 @@ use super::tracked::{
     finished_at, has_finalizer, index, index_failures, is_failed, is_succeeded, uid, wanted_index,
 };
 use super::{int, is_indexed, is_suspended, spec};
-use crate::deployment::whole_seconds;
-use crate::pod::{is_active, is_ready, is_terminating, phase};
+use crate::object::pod::{is_active, is_ready, is_terminating, phase};
+use crate::object::time::whole_seconds;
 
 /// A Job and its pods, as they are now.
 #[derive(Clone, Copy)]

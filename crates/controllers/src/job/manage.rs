@@ -13,7 +13,7 @@ use super::indexes::Indexes;
 use super::template::Wanted;
 use super::tracked::{index, replaces_failed_only, wanted_index};
 use super::{int, is_indexed, is_suspended, spec};
-use crate::pod::is_terminating;
+use crate::object::pod::is_terminating;
 use crate::replicaset::stage_order;
 
 /// The most pods that one look creates or deletes; the rest follows at the next.

@@ -4,8 +4,9 @@
 //! removes the finalizer, and raises the count afterwards. If it is killed in between, the next run continues from
 //! there.
 
-mod orphan;
 mod reconcile;
+mod orphan;
+mod release;
 mod manage;
 mod status_update;
 mod template;

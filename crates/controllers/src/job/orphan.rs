@@ -7,12 +7,12 @@ use setpoint::{
     Action, Context, Controller, Error, Key, Lister, Manager, Predicate, Reconciler, Request, SetupError,
 };
 
-use super::reconcile::release;
+use super::release::release;
 use super::tracked::{FINALIZER, has_finalizer};
 use super::{condition, is_foreign};
-use crate::adopt::{self, CHILDREN};
-use crate::claim::controller_of;
-use crate::trigger::is_of_kind;
+use crate::children::adopt::{self, CHILDREN};
+use crate::children::claim::controller_of;
+use crate::children::trigger::is_of_kind;
 
 /// Registers the controller.
 pub(super) fn register(manager: &Manager) -> Result<(), SetupError> {

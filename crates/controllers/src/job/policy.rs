@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 
 use super::indexes::Indexes;
 use super::spec;
-use crate::field::Field;
+use crate::object::field::Field;
 
 /// The consequence of one failed pod.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,9 +7,8 @@ use std::time::Duration;
 use futures::future::join_all;
 use k8s_openapi::api::batch::v1::{Job, JobCondition, JobStatus};
 use k8s_openapi::api::core::v1::Pod;
-use serde_json::json;
 use setpoint::{
-    Action, Client, ClientError, Context, Controller, DeleteOptions, Error, Key, Manager, NotFoundExt, Patch,
+    Action, Client, ClientError, Context, Controller, DeleteOptions, Error, Key, Manager, NotFoundExt,
     Reconciler, Request, SetupError,
 };
 
@@ -17,15 +16,16 @@ use super::backoff::Record;
 use super::condition::COMPLETE;
 use super::evaluate::{Evaluation, View, evaluate};
 use super::manage::{Create, Plan, manage};
+use super::release::{key_of, release};
 use super::status_update::{Counts, update_status};
-use super::tracked::{FINALIZER, has_finalizer, uid};
+use super::tracked::{FINALIZER, uid};
 use super::{condition, int, is_foreign, orphan, spec, template, track};
-use crate::adopt::{self, Owner, children_and_orphans};
-use crate::claim::{Claimant, controller_reference};
-use crate::pod::is_ready;
+use crate::children::adopt::{self, Owner, children_and_orphans};
+use crate::children::claim::{Claimant, controller_reference};
+use crate::children::trigger::Owners;
+use crate::object::pod::is_ready;
+use crate::object::selector;
 use crate::replicaset::slow_start;
-use crate::selector;
-use crate::trigger::Owners;
 
 /// Number of Jobs that are reconciled in parallel.
 const CONCURRENCY: usize = 8;
@@ -272,21 +272,4 @@ async fn delete(ctx: &Context, job: &Job, pod: &Pod, uncounted: bool) -> Result<
             Err(error)
         }
     }
-}
-
-fn key_of(pod: &Pod) -> Key {
-    Key::new(pod.metadata.namespace.as_deref(), pod.metadata.name.as_deref().unwrap_or_default())
-}
-
-/// Removes the finalizer from a pod. Does nothing if the pod is gone.
-pub async fn release(client: &Client, pod: &Pod) -> Result<(), ClientError> {
-    if !has_finalizer(pod) {
-        return Ok(());
-    }
-    let patch = Patch::Strategic(json!({ "metadata": {
-        "$deleteFromPrimitiveList/finalizers": [FINALIZER],
-        "uid": uid(pod),
-    } }));
-    client.patch::<Pod>(key_of(pod), &patch).await.ignore_not_found()?;
-    Ok(())
 }

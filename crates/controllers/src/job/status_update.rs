@@ -6,7 +6,7 @@ use k8s_openapi::api::batch::v1::{Job, JobCondition, JobStatus};
 use super::condition::{self, SUCCESS_CRITERIA_MET, SUSPENDED};
 use super::evaluate::Evaluation;
 use super::{is_suspended, spec};
-use crate::deployment::whole_seconds;
+use crate::object::time::whole_seconds;
 
 /// The numbers of pods after managing them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

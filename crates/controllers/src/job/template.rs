@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::policy::{Verdict, judge_failure};
 use super::spec;
 use super::tracked::{COMPLETION_INDEX, FINALIZER, INDEX_FAILURES, INDEX_IGNORED_FAILURES, index_failures};
-use crate::claim::controller_reference;
+use crate::children::claim::controller_reference;
 
 const INDEX_VARIABLE: &str = "JOB_COMPLETION_INDEX";
 /// Maximum length that the server keeps of a generated name's prefix.

@@ -5,7 +5,7 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 
 use super::spec;
-use crate::pod::{condition, phase};
+use crate::object::pod::{condition, phase};
 
 /// On every pod that is not counted yet.
 pub const FINALIZER: &str = "batch.kubernetes.io/job-tracking";

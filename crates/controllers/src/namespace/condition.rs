@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::NamespaceCondition;
 
-use crate::deployment::whole_seconds;
+use crate::object::time::whole_seconds;
 
 /// The findings of one pass over the content.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

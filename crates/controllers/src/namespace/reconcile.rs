@@ -14,7 +14,7 @@ use setpoint::{
 
 use super::{Content, KUBERNETES, Remaining, Step, conditions, step};
 use crate::discovery::{ServerResource, discover};
-use crate::pod::is_terminal;
+use crate::object::pod::is_terminal;
 
 /// Number of namespaces that are emptied in parallel.
 const CONCURRENCY: usize = 10;

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Node;
 use setpoint::{Change, Clock, Object, Request, Store};
 
 use super::zone::Pace;
-use crate::node;
+use crate::object::node;
 
 /// Time that a node may be silent.
 const GRACE: SignedDuration = SignedDuration::from_secs(50);

@@ -16,9 +16,9 @@ use super::health::State;
 use super::silence::unknown;
 use super::taints::{self, Drive};
 use super::zone::{Turn, Zones, zone};
-use crate::deployment::whole_seconds;
-use crate::node;
-use crate::pod::{condition, node_name};
+use crate::object::node;
+use crate::object::pod::{condition, node_name};
+use crate::object::time::whole_seconds;
 
 /// Namespace of the nodes' leases.
 const LEASES: &str = "kube-node-lease";

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeStatus};
 
-use crate::deployment::whole_seconds;
+use crate::object::time::whole_seconds;
 
 /// Conditions that only the node itself can know.
 const CONDITIONS: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];

@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Taint};
 
-use crate::deployment::whole_seconds;
-use crate::node;
-use crate::scheduler::unschedulable_taint;
+use crate::object::node;
+use crate::object::time::whole_seconds;
+use crate::placement::taint;
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
@@ -46,7 +46,7 @@ pub fn plan(node: &Node, drive: Drive, now: Timestamp) -> Option<Vec<Taint>> {
         .map(|(_, _, key)| taint(key, "NoSchedule"))
         .collect();
     if node.spec.as_ref().is_some_and(|spec| spec.unschedulable == Some(true)) {
-        wanted.push(unschedulable_taint());
+        wanted.push(taint::unschedulable());
     }
     // From silent to not ready and back the taint is exchanged at once: the pods' time goes on.
     let driven = present.iter().any(|taint| taint.effect == "NoExecute" && is_ours(taint));
@@ -82,7 +82,7 @@ fn driving(node: &Node) -> Option<&'static str> {
 fn is_ours(taint: &Taint) -> bool {
     match taint.effect.as_str() {
         "NoSchedule" => {
-            taint.key == unschedulable_taint().key || TAINTED.iter().any(|(_, _, key)| *key == taint.key)
+            taint.key == taint::unschedulable().key || TAINTED.iter().any(|(_, _, key)| *key == taint.key)
         }
         "NoExecute" => taint.key == NOT_READY || taint.key == UNREACHABLE,
         _ => false,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 
-use crate::node;
+use crate::object::node;
 
 /// The time between two nodes of a zone.
 const PERIOD: SignedDuration = SignedDuration::from_secs(10);

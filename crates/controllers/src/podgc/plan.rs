@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use serde_json::{Value, json};
 
-use crate::node;
-use crate::pod::{disruption_target, is_terminal, node_name};
+use crate::object::node;
+use crate::object::pod::{disruption_target, is_terminal, node_name};
 
 /// Taint that an administrator puts on a node that will not come back while its pods are terminating.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";

@@ -11,7 +11,7 @@ use setpoint::{
 
 use super::plan::{Cause, cause, failed, is_settled};
 use super::state::{QUARANTINE, State};
-use crate::pod::node_name;
+use crate::object::pod::node_name;
 
 /// Number of ended pods that may stay.
 const TERMINATED_PODS: usize = 12_500;

@@ -7,7 +7,7 @@ use setpoint::{
 };
 
 use super::{Protected, Stage, stage, unsettled};
-use crate::pod::{claim_name, node_name, volumes};
+use crate::object::pod::{claim_name, node_name, volumes};
 
 const FINALIZER: &str = "kubernetes.io/pvc-protection";
 

@@ -9,8 +9,8 @@ use setpoint::{
     Reconciler, Request, SetupError, Store,
 };
 
-use crate::deployment::whole_seconds;
-use crate::pod::{claim_name, is_terminal, volumes};
+use crate::object::pod::{claim_name, is_terminal, volumes};
+use crate::object::time::whole_seconds;
 
 /// Registers the controller.
 pub(super) fn register(manager: &Manager) -> Result<(), SetupError> {

@@ -6,8 +6,8 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::rank;
-use crate::claim::controller_reference;
-use crate::field::replica_set_spec;
+use crate::children::claim::controller_reference;
+use crate::object::field::replica_set_spec;
 
 /// The most pods that one look creates or deletes; the rest follows at the next.
 pub const BURST: usize = 500;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 
-use crate::pod::{is_active, is_ready, node_name, phase, ready_since};
+use crate::object::pod::{is_active, is_ready, node_name, phase, ready_since};
 
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 

@@ -11,13 +11,13 @@ use setpoint::{
 };
 
 use super::{Failure, outlook, plan, pod_from_template, slow_start};
-use crate::adopt::{self, Owner, children, children_and_orphans};
-use crate::claim::{Claimant, controller_of, controller_reference};
-use crate::field::replica_set_spec;
-use crate::pod::{is_active, is_terminating};
-use crate::selector;
-use crate::trigger::Owners;
-use crate::write::{self, delete_pod};
+use crate::children::adopt::{self, Owner, children, children_and_orphans};
+use crate::children::claim::{Claimant, controller_of, controller_reference};
+use crate::children::trigger::Owners;
+use crate::children::write::{self, delete_pod};
+use crate::object::field::replica_set_spec;
+use crate::object::pod::{is_active, is_terminating};
+use crate::object::selector;
 
 /// Number of ReplicaSets that are reconciled in parallel.
 const CONCURRENCY: usize = 8;

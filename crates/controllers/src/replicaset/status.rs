@@ -6,10 +6,10 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetStatus};
 use k8s_openapi::api::core::v1::Pod;
 
-use crate::deployment::whole_seconds;
-use crate::field::{Condition, Field, replica_set_spec};
-use crate::pod::{is_available, is_ready, until_available};
-use crate::selector::{Labels, contains};
+use crate::object::field::{Condition, Field, replica_set_spec};
+use crate::object::pod::{is_available, is_ready, until_available};
+use crate::object::selector::{Labels, contains};
+use crate::object::time::whole_seconds;
 
 const REPLICA_FAILURE: &str = "ReplicaFailure";
 

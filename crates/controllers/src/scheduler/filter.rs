@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::affinity;
-use super::ledger::{HostPort, NodeInfo, Wish};
-use super::taint::{self, is_tolerated};
+use super::node_info::{HostPort, NodeInfo, Wish};
+use crate::placement::affinity;
+use crate::placement::taint::{self, is_tolerated};
 
 /// No node can take the pod.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -1,122 +1,14 @@
 //! The nodes, their pods and the remaining room, updated with every change, so that placing a pod reads nodes only.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Node, Pod, PodSpec, Taint};
-
+use k8s_openapi::api::core::v1::{Node, Pod};
 use setpoint::Key;
 
 use super::filter::{self, Unschedulable};
-use super::resources::{self, Resources};
+use super::node_info::{NodeInfo, Placed, Wish};
 use super::score;
-use super::volumes::PodVolumes;
-use crate::pod::is_terminal;
-use crate::quantity;
-use crate::selector::Labels;
-
-/// A port of the host that a pod takes: address, protocol, number.
-pub type HostPort = (String, String, i32);
-
-/// A pod's requirements on a node.
-#[derive(Debug, Clone)]
-pub struct Wish<'a> {
-    pub spec: &'a PodSpec,
-    pub asked: Resources,
-    /// CPU and memory as compared between nodes.
-    pub weight: (i64, i64),
-    pub ports: BTreeSet<HostPort>,
-    /// The requirements of its claims, if it has any.
-    pub volumes: Option<&'a PodVolumes>,
-}
-
-impl<'a> Wish<'a> {
-    pub fn of(spec: &'a PodSpec) -> Self {
-        let asked = resources::of_pod(spec);
-        let weight = resources::weight_of_pod(spec, &asked);
-        Wish { spec, asked, weight, ports: host_ports(spec), volumes: None }
-    }
-}
-
-fn host_ports(spec: &PodSpec) -> BTreeSet<HostPort> {
-    let ports = spec.containers.iter().flat_map(|container| container.ports.iter().flatten());
-    let taken = ports.filter_map(|port| {
-        let number = port.host_port.filter(|number| *number > 0)?;
-        let address = port.host_ip.clone().filter(|ip| !ip.is_empty()).unwrap_or_else(|| "0.0.0.0".into());
-        Some((address, port.protocol.clone().unwrap_or_else(|| "TCP".into()), number))
-    });
-    taken.collect()
-}
-
-/// One node, and the room that its pods take.
-#[derive(Debug, Clone, Default)]
-pub struct NodeInfo {
-    pub name: String,
-    pub labels: Labels,
-    pub taints: Vec<Taint>,
-    pub unschedulable: bool,
-    pub allocatable: Resources,
-    pub allowed_pods: i64,
-    pub requested: Resources,
-    pub weight: (i64, i64),
-    pub pods: i64,
-    pub ports: BTreeSet<HostPort>,
-    /// False while only pods are known, not the node.
-    pub known: bool,
-}
-
-/// A node whose kubelet is silent runs nothing. Clusters say so by a taint, and here it counts even without one.
-const NOT_READY: &str = "node.kubernetes.io/not-ready";
-
-impl NodeInfo {
-    fn update(&mut self, node: &Node) {
-        let (spec, status) = (node.spec.as_ref(), node.status.as_ref());
-        self.name = node.metadata.name.clone().unwrap_or_default();
-        self.labels = node.metadata.labels.clone().unwrap_or_default();
-        self.taints = spec.and_then(|spec| spec.taints.clone()).unwrap_or_default();
-        self.unschedulable = spec.and_then(|spec| spec.unschedulable).unwrap_or(false);
-        let mut conditions = status.iter().flat_map(|status| status.conditions.iter().flatten());
-        let ready = conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True");
-        if !ready && !self.taints.iter().any(|taint| taint.key == NOT_READY) {
-            self.taints.push(Taint {
-                key: NOT_READY.into(),
-                effect: "NoSchedule".into(),
-                ..Default::default()
-            });
-        }
-        let allocatable = status.and_then(|status| status.allocatable.as_ref());
-        let pods = allocatable.and_then(|list| list.get("pods")).map(|pods| quantity::units(&pods.0));
-        self.allowed_pods = pods.unwrap_or(0);
-        self.allocatable = Resources::from_list(allocatable);
-        self.known = true;
-    }
-
-    /// The node's own properties, without the use by its pods.
-    fn facts(&self) -> (bool, &Labels, &[Taint], bool, &Resources, i64) {
-        (self.known, &self.labels, &self.taints, self.unschedulable, &self.allocatable, self.allowed_pods)
-    }
-
-    fn take(&mut self, placed: &Placed) {
-        self.requested.add(&placed.asked);
-        self.weight = (self.weight.0 + placed.weight.0, self.weight.1 + placed.weight.1);
-        self.pods += 1;
-        self.ports.extend(placed.ports.iter().cloned());
-    }
-
-    fn give_back(&mut self, placed: &Placed) {
-        self.requested.subtract(&placed.asked);
-        self.weight = (self.weight.0 - placed.weight.0, self.weight.1 - placed.weight.1);
-        self.pods -= 1;
-        self.ports.retain(|port| !placed.ports.contains(port));
-    }
-}
-
-#[derive(Debug, Clone)]
-struct Placed {
-    node: String,
-    asked: Resources,
-    weight: (i64, i64),
-    ports: BTreeSet<HostPort>,
-}
+use crate::object::pod::is_terminal;
 
 /// All nodes and placed pods.
 #[derive(Debug, Default)]

@@ -21,8 +21,8 @@ use setpoint::recorder::reference;
 
 use super::volumes::{self, PodVolumes, Step};
 use super::{Ledger, Unschedulable, Wish};
-use crate::deployment::whole_seconds;
-use crate::pod::{condition, is_active, node_name};
+use crate::object::pod::{condition, is_active, node_name};
+use crate::object::time::whole_seconds;
 use crate::volume::claimed;
 
 /// Number of bindings in flight.

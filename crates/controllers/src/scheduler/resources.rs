@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use crate::quantity;
+use crate::object::quantity;
 
 /// Assumed use, for the comparison of nodes, of a container without requests.
 const DEFAULT_CPU_MILLIS: i64 = 100;

@@ -1,8 +1,8 @@
 //! Which of the nodes that can take a pod should.
 
-use super::affinity;
-use super::ledger::{NodeInfo, Wish};
-use super::taint::is_tolerated;
+use super::node_info::{NodeInfo, Wish};
+use crate::placement::affinity;
+use crate::placement::taint::is_tolerated;
 
 /// Parts of a whole that load is measured in.
 const WHOLE: i128 = 10_000;

@@ -8,8 +8,8 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use serde_json::{Value, json};
 use setpoint::{Client, ClientError, Key, Query};
 
-use crate::pod::{claim_name, volumes};
-use crate::selector::Labels;
+use crate::object::pod::{claim_name, volumes};
+use crate::object::selector::Labels;
 use crate::volume::{
     BIND_COMPLETED, Place, SELECTED_NODE, annotation, claim_ref, class_of_claim, delays_binding, find,
     find_class, reaches, request_of,

@@ -7,9 +7,9 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::revision::Version;
-use crate::claim::controller_reference;
-use crate::field::{Field, stateful_set_spec};
-use crate::selector::Labels;
+use crate::children::claim::controller_reference;
+use crate::object::field::{Field, stateful_set_spec};
+use crate::object::selector::Labels;
 
 const POD_NAME_LABEL: &str = "statefulset.kubernetes.io/pod-name";
 const POD_INDEX_LABEL: &str = "apps.kubernetes.io/pod-index";

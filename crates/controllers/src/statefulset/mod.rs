@@ -4,6 +4,7 @@ mod reconcile;
 mod status;
 mod plan;
 mod rolling;
+mod view;
 mod retention;
 mod identity;
 mod revision;

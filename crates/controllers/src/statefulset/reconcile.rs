@@ -13,14 +13,17 @@ use setpoint::{
 };
 
 use super::identity::{is_member, name_of, revision};
-use super::plan::{Plan, Step, View, plan};
+use super::plan::{Plan, Step, plan};
+use super::view::View;
 use super::{revision as revisions, status};
-use crate::adopt::{self, Owner, children_and_orphans};
-use crate::claim::{Claimant, controller_reference};
-use crate::field::stateful_set_spec;
+use crate::children::adopt::{self, Owner, children_and_orphans};
+use crate::children::claim::{Claimant, controller_reference};
+use crate::children::trigger::Owners;
+use crate::children::write;
+use crate::controller_revision;
+use crate::object::field::stateful_set_spec;
+use crate::object::selector;
 use crate::replicaset::slow_start;
-use crate::trigger::Owners;
-use crate::{history, selector, write};
 
 /// Number of StatefulSets that are reconciled in parallel.
 const CONCURRENCY: usize = 8;
@@ -63,7 +66,7 @@ impl Reconciler for StatefulSetController {
             },
             reference: controller_reference("apps/v1", "StatefulSet", &set.metadata),
         };
-        let known = history::revisions::<StatefulSet>(client, &owner, &spec.selector).await?;
+        let known = controller_revision::revisions::<StatefulSet>(client, &owner, &spec.selector).await?;
         if owner.claimant.deleting && known.is_empty() {
             return Ok(Action::done());
         }
@@ -89,7 +92,7 @@ impl Reconciler for StatefulSetController {
                 || pods.iter().any(|pod| revision(pod) == name)
         };
         let limit = spec.revision_history_limit.unwrap_or(HISTORY_LIMIT);
-        history::delete(client, &history::surplus(&known, live, limit)).await?;
+        controller_revision::delete(client, &controller_revision::surplus(&known, live, limit)).await?;
         carried_out?;
         Ok(status::requeue(&view).map_or(Action::done(), Action::requeue_after))
     }

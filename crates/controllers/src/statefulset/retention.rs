@@ -5,8 +5,8 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 use super::identity::{name_of, ordinal, ordinals};
-use crate::claim::controller_reference;
-use crate::field::stateful_set_spec;
+use crate::children::claim::controller_reference;
+use crate::object::field::stateful_set_spec;
 
 /// A claim beside its possible owners.
 pub struct Ownership<'a> {

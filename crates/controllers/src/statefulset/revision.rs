@@ -7,10 +7,10 @@ use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::{Value, json};
 use setpoint::{Client, ClientError};
 
-use crate::adopt::Owner;
+use crate::children::adopt::Owner;
+use crate::controller_revision::{self, candidate, data, name, next_number};
 use crate::deployment::equal_ignoring_hash;
-use crate::field::stateful_set_spec;
-use crate::history::{self, candidate, data, name, next_number};
+use crate::object::field::stateful_set_spec;
 
 /// A revision as pods are made of it.
 #[derive(Debug, Clone)]
@@ -79,10 +79,10 @@ pub async fn sync(
     let next = next_number(revisions);
     let update = match newest(set, revisions) {
         Newest::Present(revision) => revision,
-        Newest::Again(revision) => history::renumber(client, &revision, next).await?,
+        Newest::Again(revision) => controller_revision::renumber(client, &revision, next).await?,
         Newest::Missing => {
             let data = patch(&spec.template);
-            let hash = |count: i32| history::hash(&data, Some(count));
+            let hash = |count: i32| controller_revision::hash(&data, Some(count));
             let labels = spec.template.metadata.as_ref().and_then(|metadata| metadata.labels.as_ref());
             let revision = candidate(
                 &set.metadata,
@@ -93,7 +93,8 @@ pub async fn sync(
                 &hash(collision_count),
             );
             let set_name = set.metadata.name.as_deref().unwrap_or_default();
-            let created = history::create(client, set_name, revision, collision_count, hash).await?;
+            let created =
+                controller_revision::create(client, set_name, revision, collision_count, hash).await?;
             collision_count = created.1;
             created.0
         }

@@ -6,20 +6,9 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::identity::revision;
-use super::plan::View;
-use crate::field::stateful_set_spec;
-use crate::percent::{Round, scaled};
-
-/// Returns the number of pods, from the first, that keep their revision. `None` if pods are not replaced
-/// automatically.
-pub fn partition(set: &StatefulSet) -> Option<usize> {
-    let strategy = stateful_set_spec(set).update_strategy.as_ref();
-    if strategy.and_then(|strategy| strategy.type_.as_deref()) == Some("OnDelete") {
-        return None;
-    }
-    let partition = strategy.and_then(|strategy| strategy.rolling_update.as_ref()?.partition);
-    Some(partition.and_then(|partition| usize::try_from(partition).ok()).unwrap_or(0))
-}
+use super::view::{View, partition};
+use crate::object::field::stateful_set_spec;
+use crate::object::percent::{Round, scaled};
 
 /// Returns the number of pods that an update may make unavailable. At least one.
 fn max_unavailable(set: &StatefulSet) -> usize {

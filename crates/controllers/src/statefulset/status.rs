@@ -6,9 +6,10 @@ use k8s_openapi::api::apps::v1::StatefulSetStatus;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::identity::{ordinal, revision};
-use super::plan::{Plan, View, is_created};
-use crate::field::stateful_set_spec;
-use crate::pod::{is_available, is_ready, phase, until_available};
+use super::plan::Plan;
+use super::view::{View, is_created};
+use crate::object::field::stateful_set_spec;
+use crate::object::pod::{is_available, is_ready, phase, until_available};
 
 /// Computes the status from the observed pods and the pods that the plan deletes.
 pub fn status(view: &View<'_>, plan: &Plan, collision_count: i32) -> StatefulSetStatus {

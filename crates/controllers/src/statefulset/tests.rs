@@ -6,11 +6,12 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use serde_json::{Value, json};
 
 use super::identity::{self, claims, is_identified, is_member, is_mounted, new_pod, ordinal, revision};
-use super::plan::{Plan, Step, View, plan};
+use super::plan::{Plan, Step, plan};
 use super::retention::{Ownership, is_stale};
 use super::revision::{Newest, Version, newest, patch, template};
 use super::status::{requeue, status};
-use crate::field::stateful_set_spec;
+use super::view::View;
+use crate::object::field::stateful_set_spec;
 
 const NOW: &str = "2026-01-01T01:00:00Z";
 

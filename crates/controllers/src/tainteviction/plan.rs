@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Node, Taint, Toleration};
 
-use crate::scheduler::tolerates;
+use crate::placement::taint::tolerates;
 
 /// The fate of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

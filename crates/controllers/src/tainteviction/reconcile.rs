@@ -12,7 +12,7 @@ use setpoint::{
 
 use super::plan::{Fate, fate, no_execute};
 use super::state::State;
-use crate::pod::{disruption_target, node_name};
+use crate::object::pod::{disruption_target, node_name};
 
 const NAME: &str = "taint-eviction-controller";
 

@@ -6,8 +6,8 @@ use setpoint::client::is_controlled_by;
 use setpoint::recorder::EventApi;
 use setpoint::{Action, Change, Context, Controller, Error, Key, Manager, Reconciler, Request, SetupError};
 
-use crate::claim::controller_reference;
-use crate::pod::{claim_name, is_active, volumes};
+use crate::children::claim::controller_reference;
+use crate::object::pod::{claim_name, is_active, volumes};
 
 /// The name under which people know the events of ephemeral volumes.
 const SOURCE: &str = "ephemeral_volume";

@@ -8,9 +8,9 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::class::{of_claim, of_volume};
 use super::name_of;
-use crate::quantity;
-use crate::scheduler::selects_node;
-use crate::selector::{self, Labels};
+use crate::object::quantity;
+use crate::object::selector::{self, Labels};
+use crate::placement::affinity;
 
 const STORAGE: &str = "storage";
 /// Default volume mode of claims and volumes.
@@ -42,7 +42,7 @@ pub fn is_bound_to(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> 
 pub fn reaches(volume: &PersistentVolume, node: &Labels) -> bool {
     let affinity = volume.spec.as_ref().and_then(|spec| spec.node_affinity.as_ref());
     let required = affinity.and_then(|affinity| affinity.required.as_ref());
-    required.is_none_or(|required| selects_node(required, "", node))
+    required.is_none_or(|required| affinity::selects(required, "", node))
 }
 
 /// The volume for a claim, wherever it is: one with as few access modes as possible, then the smallest.

@@ -10,7 +10,7 @@ use setpoint::{
 };
 
 use super::{Notice, bind, claim, release, trigger};
-use crate::pod::{claim_name, is_terminal, node_name, volumes};
+use crate::object::pod::{claim_name, is_terminal, node_name, volumes};
 
 /// The name under which people know the events of volumes.
 const SOURCE: &str = "persistentvolume-controller";

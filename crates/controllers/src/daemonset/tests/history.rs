@@ -35,7 +35,8 @@ fn old_revisions_beyond_the_limit_go_unless_pods_are_of_them() {
     {
         let mut set = one_at_a_time();
         set.spec.revision_history_limit = Some(limit);
-        let names: Vec<&str> = surplus(&set, &history, &pods).into_iter().map(crate::history::name).collect();
+        let names: Vec<&str> =
+            surplus(&set, &history, &pods).into_iter().map(crate::controller_revision::name).collect();
         assert_eq!(names, expected, "{limit}");
     }
 }

@@ -42,7 +42,8 @@ fn rolling_update_moves_within_surge_and_unavailability() {
         assert_eq!(sizes(&sets, &plan), [expected.0, expected.1], "{case}");
         assert_eq!(plan.create, None, "{case}");
         let total = expected.0 + expected.1;
-        let room = crate::percent::scaled(Some(&amount(surge)), desired, crate::percent::Round::Up);
+        let room =
+            crate::object::percent::scaled(Some(&amount(surge)), desired, crate::object::percent::Round::Up);
         assert!(total <= (desired + room).max(old.0 + new.0), "{case}: surge");
     }
 }

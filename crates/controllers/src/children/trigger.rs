@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReferen
 use setpoint::predicate::Change;
 use setpoint::{Kind, Lister, Object, Request};
 
-use crate::selector;
+use crate::object::selector;
 
 /// The owners of one kind, and how they select.
 pub struct Owners<K: Kind> {
@@ -99,7 +99,7 @@ mod tests {
         store.apply(&Scope::All, Delta::Replaced { revision: 9, objects });
         let sets: Owners<ReplicaSet> = Owners {
             lister: Lister::new(store),
-            selector: |set| Some(&crate::field::replica_set_spec(set).selector),
+            selector: |set| Some(&crate::object::field::replica_set_spec(set).selector),
         };
         // what happened; before, after → queued
         for (what, old, new, expected) in [

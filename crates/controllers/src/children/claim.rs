@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 
-use crate::selector;
+use crate::object::selector;
 
 /// The owner's side of the question.
 #[derive(Debug, Clone, Copy)]

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use setpoint::Key;
 
-use crate::pod::condition;
+use crate::object::pod::condition;
 
 /// Annotation on endpoints: the time of the change that they show.
 pub const LAST_CHANGE: &str = "endpoints.kubernetes.io/last-change-trigger-time";

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{
     NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodSpec,
 };
 
-use crate::selector::{Labels, contains};
+use crate::object::selector::{Labels, contains};
 
 fn node_affinity(spec: &PodSpec) -> Option<&NodeAffinity> {
     spec.affinity.as_ref()?.node_affinity.as_ref()

@@ -1,5 +1,7 @@
 //! Reads Services: the pods that they select, and their addresses and ports.
 
+pub mod trigger_time;
+
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,8 +11,8 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use setpoint::predicate::Change;
 use setpoint::{Client, ClientError, Lister, Object, Query, Request};
 
-use crate::pod::is_terminal;
-use crate::selector::Labels;
+use crate::object::pod::is_terminal;
+use crate::object::selector::Labels;
 
 /// Marks the endpoints of a Service without a cluster IP.
 pub const HEADLESS: &str = "service.kubernetes.io/headless";

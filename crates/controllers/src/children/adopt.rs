@@ -5,7 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use setpoint::{Client, ClientError, Index, Key, Kind, Manager, Patch, Query, SharedInformer};
 
-use crate::claim::{Claim, Claimant, adoption_patch, controller_of, decide, release_patch};
+use crate::children::claim::{Claim, Claimant, adoption_patch, controller_of, decide, release_patch};
 
 /// The index that finds children by the uid of their controller, and orphans by their namespace.
 pub const CHILDREN: &str = "children";

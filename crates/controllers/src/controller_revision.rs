@@ -10,10 +10,10 @@ use setpoint::{Client, ClientError, DeleteOptions, Key, Kind, NotFoundExt, Patch
 use setpoint_api::random::SUFFIX_ALPHABET;
 use setpoint_api::spelling::as_go_writes;
 
-use crate::adopt::{self, Owner, children_and_orphans};
-use crate::claim::controller_of;
-use crate::field::Field;
-use crate::selector;
+use crate::children::adopt::{self, Owner, children_and_orphans};
+use crate::children::claim::controller_of;
+use crate::object::field::Field;
+use crate::object::selector;
 
 /// The label by which a revision is known.
 pub const HASH_LABEL: &str = "controller.kubernetes.io/hash";

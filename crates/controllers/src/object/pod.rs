@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Pod, PodCondition, Volume};
 
-use crate::deployment::whole_seconds;
+use crate::object::time::whole_seconds;
 
 /// The phase, empty if unset.
 pub fn phase(pod: &Pod) -> &str {
