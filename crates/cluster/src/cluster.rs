@@ -75,7 +75,7 @@ impl Cluster {
     /// Starts a cluster. Its API is ready when this returns.
     pub async fn start(options: Options) -> Result<Cluster, ClusterError> {
         let (store, recovery) = open(&options).await?;
-        let clock = options.clock.clone().unwrap_or_else(setpoint::system_clock);
+        let clock = options.clock.clone().unwrap_or_else(setpoint::clock::system_clock);
         let random = Random::from_seed(options.seed.unwrap_or_else(seed));
         Cluster::on(store, recovery, clock, random, options).await
     }

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
-use setpoint::{
-    Action, Context, Controller, Error, Key, Manager, Patch, Reconciler, Request, SetupError, SharedInformer,
-};
+use setpoint::informer::SharedInformer;
+use setpoint::{Action, Context, Controller, Error, Key, Manager, Patch, Reconciler, Request, SetupError};
 
 use crate::serviceaccount::is_active;
 

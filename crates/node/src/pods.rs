@@ -8,7 +8,8 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use setpoint::{Action, Clock, Context, DeleteOptions, Error, Key, Reconciler, Request, SharedInformer};
+use setpoint::informer::SharedInformer;
+use setpoint::{Action, Clock, Context, DeleteOptions, Error, Key, Reconciler, Request};
 
 use crate::address::{PodAddresses, PodPorts};
 use crate::annotation::Script;

@@ -10,10 +10,10 @@ use k8s_openapi::api::core::v1::{
 };
 use kube::ResourceExt;
 use serde_json::{Value, json};
+use setpoint::informer::SharedInformer;
 use setpoint::recorder::EventApi;
 use setpoint::{
     Client, ClientError, Controller, Error, Manager, Patch, Predicate, Recorder, Request, SetupError,
-    SharedInformer,
 };
 use tokio::sync::mpsc;
 use tokio::time::Instant;

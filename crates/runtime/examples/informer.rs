@@ -5,7 +5,8 @@
 //! ```
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use setpoint::{Event, FactoryOptions, InformerFactory, SubscribeOptions, Target};
+use setpoint::Target;
+use setpoint::informer::{Event, FactoryOptions, InformerFactory, SubscribeOptions};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
-use setpoint::{Action, Context, Controller, LeaderElection, Manager, ManagerOptions, Request};
+use setpoint::leader_election::LeaderElection;
+use setpoint::{Action, Context, Controller, Manager, ManagerOptions, Request};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 

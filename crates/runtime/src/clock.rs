@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use setpoint_api::Clock;
+pub use setpoint_api::{Clock, Random};
 use tokio::time::Instant;
 
 /// What a time without an end comes to: clocks cannot count much further.

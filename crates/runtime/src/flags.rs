@@ -9,8 +9,7 @@ use std::str::FromStr;
 use clap::{ArgAction, Args, Subcommand};
 use serde_json::Value;
 
-use crate::controller::SetupError;
-use crate::manager::Manager;
+use crate::manager::{Manager, SetupError};
 use crate::program::{Program, ProgramError};
 
 /// Flags of an operator's program; flatten them into a parser of its own.

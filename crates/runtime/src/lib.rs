@@ -108,80 +108,44 @@
 //! `docs/from-client-go.md`.
 #![deny(missing_docs)]
 
-mod key;
-mod latch;
-mod revision;
-
-mod watch;
-
-mod delta;
-mod reflector;
-
-mod pump;
-
-mod cache;
-
-mod informer;
-
-mod factory;
-
-pub mod client;
-mod clock;
-mod conditions;
-mod controller;
-mod error;
-mod finalizer;
-mod health;
-mod lease;
-mod manager;
-pub mod metrics;
-pub mod predicate;
-pub mod queue;
-mod reconcile;
-pub mod recorder;
-mod shutdown;
-
-pub mod manifests;
-pub mod program;
-
 #[cfg(feature = "flags")]
 pub mod flags;
+pub mod program;
+pub mod manifests;
 
-pub use cache::{
-    DEFAULT_DECODED_BYTES, DecodeError, FieldOwners, Index, IndexConflict, IndexFn, LabelMatcher, Labels,
-    ListError, Lister, MAX_OWNERS, ManagedFields, Object, ObjectError, ObjectOptions, Progress, Scope,
-    SelectorError, Snapshot, Store, Transform, Uid, UnknownIndex, Waited, remove_paths,
-};
-pub use delta::{Delta, DeltaQueue};
-pub use factory::{Connect, FactoryOptions, InformerFactory, InformerOptions};
-pub use informer::{
-    CacheSync, Counter, DEFAULT_MAILBOX_CAPACITY, Event, HandlerLag, HandlerRegistration, InformerCollector,
-    InformerMetrics, SharedInformer, SubscribeOptions, Subscription, SyncHandle, wait_for_cache_sync,
-};
-pub use key::{Key, KeyError, join_key, split_key};
-pub use pump::Pump;
-pub use reflector::{Reflector, ReflectorOptions};
-pub use revision::{Revision, parse_revision};
-pub use setpoint_api::{Clock, Random};
-pub use watch::{
-    ClientListerWatcher, ListRequest, ListerWatcher, Namespaces, Target, WatchFailure, WatchRequest,
-    WatchStream,
-};
+pub mod conditions;
+pub mod finalizer;
+pub mod controller;
+pub mod manager;
+mod shutdown;
+pub mod health;
+pub mod leader_election;
+pub mod recorder;
+pub mod predicate;
+pub mod client;
+mod error;
+pub mod metrics;
 
-pub use client::{
-    Client, ConnectError, DeleteOptions, HeldInformer, Kind, Patch, Propagation, Query, Upserted, connect,
-    connect_with,
-};
-pub use clock::{system_clock, tokio_clock};
-pub use conditions::{Conditions, condition_of, is_true, set_condition};
-pub use controller::{AddedWatch, Context, Controller, ControllerHandle, DEFAULT_CONCURRENCY, SetupError};
+pub mod informer;
+pub mod queue;
+
+mod leader_clock;
+pub mod clock;
+mod latch;
+mod redact;
+mod request_path;
+mod hash;
+mod revision;
+mod key;
+
+pub use client::{Client, DeleteOptions, Kind, Patch, Query, connect};
+pub use clock::{Clock, Random};
+pub use conditions::Conditions;
+pub use controller::{Action, Context, Controller, ControllerHandle, Reconciler, Request};
 pub use error::{ClientError, Error, NotFoundExt};
-pub use finalizer::{Lifecycle, add_finalizer, has_finalizer, remove_finalizer};
-pub use health::Checks;
-pub use lease::{LeaderClock, LeaderElection, LeaderElectionError};
-pub use manager::{Addresses, Manager, ManagerError, ManagerOptions};
-pub use predicate::{Change, Predicate};
-pub use queue::{Priority, RateLimiter, Reason, Reasons, Source, Trigger};
-pub use reconcile::{Action, Reconciler, Request};
+pub use finalizer::Lifecycle;
+pub use informer::{Namespaces, Object, Target};
+pub use key::{Key, KeyError};
+pub use manager::{Manager, ManagerError, ManagerOptions, SetupError};
+pub use predicate::Predicate;
 pub use recorder::{EventType, Recorder};
-pub use shutdown::Signals;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use kube::core::Selector;
 
-use crate::cache::{LabelMatcher, Object};
+use crate::informer::{LabelMatcher, Object};
 use crate::queue::Trigger;
 
 /// One event on its way to the queue.

@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
+pub use crate::shutdown::Signals;
+
 use crate::client::connect_with;
-use crate::controller::SetupError;
-use crate::lease::LeaderElection;
-use crate::manager::{Manager, ManagerError, ManagerOptions};
+use crate::leader_election::LeaderElection;
+use crate::manager::{Manager, ManagerError, ManagerOptions, SetupError};
 
 /// How an operator's process is run. Flags of a command line map to its fields one by one.
 ///

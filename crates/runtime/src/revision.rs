@@ -7,7 +7,7 @@ pub type Revision = u64;
 /// or beyond 64 bits.
 ///
 /// ```
-/// use setpoint::parse_revision;
+/// use setpoint::informer::parse_revision;
 /// assert_eq!(parse_revision("42"), Some(42));
 /// assert_eq!(parse_revision("0"), None);
 /// assert_eq!(parse_revision("restored-7"), None);

@@ -9,11 +9,10 @@ use k8s_openapi::api::core::v1::{Container, PodSpec, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use kube::ResourceExt;
 use setpoint::client::{controller_reference, is_controlled_by};
+use setpoint::informer::{Event, HandlerRegistration, Lister, SubscribeOptions, wait_for_cache_sync};
+use setpoint::queue::{Priority, RateLimiter, Reason};
 use setpoint::queue::{QueueOptions, WorkQueue};
-use setpoint::{
-    Client, Error, Event, HandlerRegistration, Key, Lister, Manager, Object, Priority, RateLimiter, Reason,
-    Recorder, SubscribeOptions, wait_for_cache_sync,
-};
+use setpoint::{Client, Error, Key, Manager, Object, Recorder};
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 

@@ -10,8 +10,9 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use kube::{CustomResourceExt, ResourceExt};
 use serde_json::{Value, json};
+use setpoint::conditions::is_true;
 use setpoint::manifests::{Operator, Rule};
-use setpoint::{Action, Context, Controller, Error, Manager, Reconciler, Request, SetupError, is_true};
+use setpoint::{Action, Context, Controller, Error, Manager, Reconciler, Request, SetupError};
 
 pub use metrics::Metrics;
 pub use types::{MarkdownView, MarkdownViewSpec, MarkdownViewStatus, State};

@@ -1,7 +1,6 @@
 //! One gauge a view and state, which goes when the view goes.
 
-use setpoint::metrics::prometheus_client::metrics::family::Family;
-use setpoint::metrics::prometheus_client::metrics::gauge::Gauge;
+use setpoint::metrics::prometheus_client::metrics::{family::Family, gauge::Gauge};
 use setpoint::{Manager, Request};
 
 use crate::types::State;

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Pod;
-use setpoint::{
-    Event, FactoryOptions, InformerFactory, LabelMatcher, SharedInformer, SubscribeOptions, Target,
+use setpoint::Target;
+use setpoint::informer::{
+    Event, FactoryOptions, InformerFactory, LabelMatcher, SharedInformer, SubscribeOptions,
 };
 use tokio::sync::Notify;
 

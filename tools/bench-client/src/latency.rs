@@ -7,7 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Pod;
-use setpoint::{Action, Context, Controller, Error, Manager, ManagerOptions, Request, connect_with};
+use setpoint::client::connect_with;
+use setpoint::{Action, Context, Controller, Error, Manager, ManagerOptions, Request};
 use tokio::sync::Notify;
 
 use crate::Arguments;

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::Result;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use setpoint::client::connect_with;
 use setpoint::client::set_controller_reference;
 use setpoint::{
     Action, Context, Controller, Error, Manager, ManagerOptions, Patch, Reconciler, Request, Target,
-    connect_with,
 };
 use tokio::sync::Notify;
 

@@ -83,7 +83,7 @@ fn shell(requests: Arc<Vec<Request>>, rounds: u64, metrics: Option<&Metrics>) ->
             let (producer, requests) = (queue.clone(), Arc::clone(&requests));
             tasks.spawn(async move {
                 for request in requests.iter() {
-                    producer.add_with(request, setpoint::Priority::DEFAULT, Reason::MANUAL);
+                    producer.add_with(request, setpoint::queue::Priority::DEFAULT, Reason::MANUAL);
                     // Yield as the sources of a controller do: no task keeps its thread for itself.
                     tokio::task::coop::consume_budget().await;
                 }

@@ -51,7 +51,7 @@ pub async fn run(flags: Flags) -> Result<()> {
     let address: SocketAddr =
         address.parse().with_context(|| format!("--listen-client-urls: {address:?}"))?;
     let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
-    let mut signals = setpoint::Signals::new()?;
+    let mut signals = setpoint::program::Signals::new()?;
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {

@@ -79,7 +79,7 @@ fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
 impl Server {
     fn start(flags: &[String]) -> Server {
         let folder = assets();
-        let now = setpoint::system_clock().now();
+        let now = setpoint::clock::system_clock().now();
         let clients = Authority::generate(now).unwrap();
         let host = own_loopback();
         let serving = clients.serving(&[], &[host.into()], now).unwrap();
@@ -142,7 +142,7 @@ impl Server {
 
 #[tokio::test]
 async fn the_front_proxy_of_the_flags_names_the_user() {
-    let now = setpoint::system_clock().now();
+    let now = setpoint::clock::system_clock().now();
     let proxies = Authority::generate(now).unwrap();
     let files = tempfile::tempdir().unwrap();
     let authority = write(files.path(), "proxies.crt", &proxies.identity().certificate);
@@ -183,7 +183,7 @@ async fn without_an_authorization_mode_nobody_is_anonymous() {
     let mut server = Server::start(&[]);
     let nobody = server.client(None).await;
     assert_eq!(server.ask(&nobody, "/api/v1/secrets", &[]).await.0, 401);
-    let now = setpoint::system_clock().now();
+    let now = setpoint::clock::system_clock().now();
     let bob = server.client(Some(&server.clients.client("bob", &[], now).unwrap())).await;
     assert_eq!(server.ask(&bob, "/api/v1/secrets", &[]).await.0, 200);
 }

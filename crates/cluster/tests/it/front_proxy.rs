@@ -23,12 +23,12 @@ struct World {
 
 impl World {
     async fn start(allowed: &[&str]) -> World {
-        World::with(allowed, Authority::generate(setpoint::system_clock().now()).unwrap()).await
+        World::with(allowed, Authority::generate(setpoint::clock::system_clock().now()).unwrap()).await
     }
 
     async fn with(allowed: &[&str], proxies: Authority) -> World {
         let ahead = Arc::new(AtomicI64::new(0));
-        let (read, real) = (ahead.clone(), setpoint::system_clock());
+        let (read, real) = (ahead.clone(), setpoint::clock::system_clock());
         let now = move || real.now() + jiff::SignedDuration::from_secs(read.load(Ordering::Relaxed));
         let clock = setpoint_api::Clock::new(now);
         let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
@@ -163,7 +163,7 @@ async fn a_certificate_for_servers_lets_nobody_in() {
 /// As in Go, and unlike rustls, which ignores the dates of a root.
 #[tokio::test]
 async fn an_authority_that_has_expired_vouches_for_nobody() {
-    let past = setpoint::system_clock().now() - jiff::SignedDuration::from_secs(3660 * DAY);
+    let past = setpoint::clock::system_clock().now() - jiff::SignedDuration::from_secs(3660 * DAY);
     let mut world = World::with(&[], Authority::generate(past).unwrap()).await;
     let proxy = world.client(Some(&world.proxy("front-proxy", &[]))).await;
     assert_eq!(whoami(&proxy, &ALICE).await.0, 401);

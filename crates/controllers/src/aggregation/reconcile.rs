@@ -4,9 +4,10 @@ use k8s_openapi::api::rbac::v1::ClusterRole;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::json;
+use setpoint::informer::{Index, Lister};
+use setpoint::predicate::Change;
 use setpoint::{
-    Action, Change, Context, Controller, Error, Index, Kind, Lister, Manager, Object, Query, Reconciler,
-    Request, SetupError,
+    Action, Context, Controller, Error, Kind, Manager, Object, Query, Reconciler, Request, SetupError,
 };
 
 use super::plan::{plan, selects};

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use setpoint::{Client, ClientError, Index, Key, Kind, Manager, Patch, Query, SharedInformer};
+use setpoint::informer::{Index, SharedInformer};
+use setpoint::{Client, ClientError, Key, Kind, Manager, Patch, Query};
 
 use crate::children::claim::{Claim, Claimant, adoption_patch, controller_of, decide, release_patch};
 

@@ -1,8 +1,9 @@
 //! Which owners a change to a child concerns.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
+use setpoint::informer::Lister;
 use setpoint::predicate::Change;
-use setpoint::{Kind, Lister, Object, Request};
+use setpoint::{Kind, Object, Request};
 
 use crate::object::selector;
 
@@ -66,7 +67,8 @@ pub fn is_of_kind<K: Kind>(owner: &OwnerReference) -> bool {
 mod tests {
     use k8s_openapi::api::apps::v1::ReplicaSet;
     use serde_json::{Value, json};
-    use setpoint::{Delta, Scope, Store, Trigger};
+    use setpoint::informer::{Delta, Scope, Store};
+    use setpoint::queue::Trigger;
 
     use super::*;
 

@@ -2,8 +2,9 @@
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Node, Taint};
+use setpoint::informer::Lister;
 use setpoint::predicate::Change;
-use setpoint::{Lister, Object, Request};
+use setpoint::{Object, Request};
 
 use super::placement::{Placement, Verdict};
 

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use setpoint::informer::Lister;
 use setpoint::predicate::Change;
-use setpoint::{Lister, Object, Request};
+use setpoint::{Object, Request};
 
 use crate::object::field::deployment_spec;
 use crate::object::selector;

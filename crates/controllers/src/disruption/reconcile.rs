@@ -5,9 +5,10 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use setpoint::predicate::Change;
 use setpoint::recorder::EventApi;
 use setpoint::{
-    Action, Change, Context, Controller, Error, EventType, Manager, NotFoundExt, Query, Reconciler, Request,
+    Action, Context, Controller, Error, EventType, Manager, NotFoundExt, Query, Reconciler, Request,
     SetupError,
 };
 

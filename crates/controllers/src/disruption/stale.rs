@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
-use setpoint::{
-    Action, Change, Context, Controller, Error, Manager, NotFoundExt, Reconciler, Request, SetupError,
-};
+use setpoint::predicate::Change;
+use setpoint::{Action, Context, Controller, Error, Manager, NotFoundExt, Reconciler, Request, SetupError};
 
 use crate::object::pod::{DISRUPTION_TARGET, condition, is_active};
 use crate::object::time::whole_seconds;
@@ -77,7 +76,8 @@ fn taken_back(pod: &Pod, now: Timestamp) -> Pod {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use setpoint::{Object, Trigger};
+    use setpoint::Object;
+    use setpoint::queue::Trigger;
 
     use super::*;
 

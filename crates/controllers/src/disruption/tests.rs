@@ -4,7 +4,10 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatus};
 use serde_json::{Value, json};
-use setpoint::{Change, Delta, Lister, Object, Scope, Store, Trigger};
+use setpoint::Object;
+use setpoint::informer::{Delta, Lister, Scope, Store};
+use setpoint::predicate::Change;
+use setpoint::queue::Trigger;
 
 use super::plan::{Plan, is_relative, plan, selects};
 use super::trigger::of_pod;

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use setpoint::informer::Lister;
 use setpoint::predicate::Change;
-use setpoint::{Lister, Object, Request};
+use setpoint::{Object, Request};
 
 use super::plan::selects;
 use crate::object::selector::labels_of;

@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use futures::stream::{self, StreamExt};
 use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::Value;
+use setpoint::queue::{Priority, Reason, Trigger};
 use setpoint::queue::{QueueOptions, Source, WorkQueue};
-use setpoint::{Client, ClientError, EventType, Key, Priority, Reason, Recorder, Trigger};
+use setpoint::{Client, ClientError, EventType, Key, Recorder};
 
 use super::write;
 use super::{

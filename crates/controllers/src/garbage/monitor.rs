@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use setpoint::informer::{Event, SubscribeOptions, SyncHandle};
 use setpoint::recorder::EventApi;
-use setpoint::{Error, Event, Manager, SetupError, SubscribeOptions, SyncHandle, Target};
+use setpoint::{Error, Manager, SetupError, Target};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 

@@ -2,9 +2,10 @@
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
+use setpoint::informer::Lister;
 use setpoint::predicate::Change;
 use setpoint::{
-    Action, Context, Controller, Error, Key, Lister, Manager, Predicate, Reconciler, Request, SetupError,
+    Action, Context, Controller, Error, Key, Manager, Predicate, Reconciler, Request, SetupError,
 };
 
 use super::release::release;

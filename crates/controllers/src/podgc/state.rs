@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
-use setpoint::{Change, Key, Object, Request, Store};
+use setpoint::informer::Store;
+use setpoint::predicate::Change;
+use setpoint::{Key, Object, Request};
 
 use super::plan::is_out_of_service;
 

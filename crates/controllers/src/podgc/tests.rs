@@ -3,7 +3,10 @@
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use serde_json::{Value, json};
-use setpoint::{Change, Delta, Object, Request, Scope, Store, Trigger};
+use setpoint::informer::{Delta, Scope, Store};
+use setpoint::predicate::Change;
+use setpoint::queue::Trigger;
+use setpoint::{Object, Request};
 
 use super::plan::{Cause, cause, failed, is_settled};
 use super::state::{QUARANTINE, State};

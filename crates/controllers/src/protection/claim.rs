@@ -1,9 +1,11 @@
 //! PersistentVolumeClaims: one that a pod on a node uses stays.
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Volume};
+use setpoint::informer::Store;
+use setpoint::predicate::Change;
 use setpoint::{
-    Action, Change, Client, ClientError, Context, Controller, Error, Key, Kind, Manager, Object, Query,
-    Reconciler, Request, SetupError, Store,
+    Action, Client, ClientError, Context, Controller, Error, Key, Kind, Manager, Object, Query, Reconciler,
+    Request, SetupError,
 };
 
 use super::{Protected, Stage, stage, unsettled};
@@ -89,7 +91,8 @@ fn leaving_with(pod: &Object, claims: &Store) -> Vec<Request> {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use setpoint::{Delta, Scope, Trigger};
+    use setpoint::informer::{Delta, Scope};
+    use setpoint::queue::Trigger;
 
     use super::*;
 

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use kube::core::{ApiResource, GroupVersionKind};
+use setpoint::predicate::Change;
 use setpoint::{
-    Action, Change, Client, ClientError, Context, Controller, Error, Kind, Manager, Object, Query,
-    Reconciler, Request, SetupError, Target,
+    Action, Client, ClientError, Context, Controller, Error, Kind, Manager, Object, Query, Reconciler,
+    Request, SetupError, Target,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -96,7 +97,7 @@ fn let_go(change: &Change<'_>) -> Vec<Request> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use setpoint::Trigger;
+    use setpoint::queue::Trigger;
 
     use super::*;
 

@@ -4,9 +4,11 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimCondition, Pod};
 use serde_json::json;
 use setpoint::client::is_controlled_by;
+use setpoint::informer::Store;
+use setpoint::predicate::Change;
 use setpoint::{
-    Action, Change, Context, Controller, Error, Key, Manager, NotFoundExt, Object, Patch, Predicate, Query,
-    Reconciler, Request, SetupError, Store,
+    Action, Context, Controller, Error, Key, Manager, NotFoundExt, Object, Patch, Predicate, Query,
+    Reconciler, Request, SetupError,
 };
 
 use crate::object::pod::{claim_name, is_terminal, volumes};

@@ -3,7 +3,10 @@
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use serde_json::Value;
-use setpoint::{Change, Lister, Object, Request, Trigger};
+use setpoint::informer::Lister;
+use setpoint::predicate::Change;
+use setpoint::queue::Trigger;
+use setpoint::{Object, Request};
 use setpoint_kinds::quota::Tracked;
 
 /// Whether a change of a quota asks for something else. The server writes the status with every object that it
@@ -58,7 +61,7 @@ fn frees(tracked: &Tracked, change: &Change<'_>, now: Timestamp) -> bool {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use setpoint::{Delta, Scope, Store};
+    use setpoint::informer::{Delta, Scope, Store};
 
     use super::*;
 

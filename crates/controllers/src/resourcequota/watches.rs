@@ -7,7 +7,9 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, ResourceQuota, Service};
 use kube::core::ApiResource;
-use setpoint::{AddedWatch, ControllerHandle, Error, Lister, Manager, Target};
+use setpoint::controller::AddedWatch;
+use setpoint::informer::Lister;
+use setpoint::{ControllerHandle, Error, Manager, Target};
 use setpoint_api::kind::GroupResource;
 use setpoint_kinds::quota::Tracked;
 
@@ -108,7 +110,9 @@ impl Watches {
         };
         let handle = self.handle.get().ok_or_else(|| Error::msg("the controller is not registered yet"))?;
         let (quotas, clock, of) = (self.quotas.clone(), self.manager.clock().clone(), tracked.clone());
-        let map = move |change: &setpoint::Change<'_>| trigger::of_object(&of, change, &quotas, clock.now());
+        let map = move |change: &setpoint::predicate::Change<'_>| {
+            trigger::of_object(&of, change, &quotas, clock.now())
+        };
         let watch = handle.watch_changes(target, map).map_err(Error::boxed)?;
         self.state().kinds.insert(tracked, Watched { resource: resource.clone(), _watch: watch });
         Ok(())

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, Service, ServicePort, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use setpoint::informer::Lister;
 use setpoint::predicate::Change;
-use setpoint::{Client, ClientError, Lister, Object, Query, Request};
+use setpoint::{Client, ClientError, Object, Query, Request};
 
 use crate::object::pod::is_terminal;
 use crate::object::selector::Labels;

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod};
 use serde_json::json;
+use setpoint::informer::Uid;
 use setpoint::recorder::EventApi;
 use setpoint::{
     Action, Context, Controller, DeleteOptions, Error, EventType, Key, Manager, NotFoundExt, Patch,
-    Reconciler, Request, SetupError, Uid,
+    Reconciler, Request, SetupError,
 };
 
 use super::plan::{Fate, fate, no_execute};

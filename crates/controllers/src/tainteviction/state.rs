@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
-use setpoint::{Change, Key, Object, Request, Store, Uid};
+use setpoint::informer::{Store, Uid};
+use setpoint::predicate::Change;
+use setpoint::{Key, Object, Request};
 
 use super::plan::no_execute;
 

@@ -2,7 +2,10 @@
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use setpoint::{Change, Delta, Object, Request, Scope, Store, Trigger, Uid};
+use setpoint::informer::{Delta, Scope, Store, Uid};
+use setpoint::predicate::Change;
+use setpoint::queue::Trigger;
+use setpoint::{Object, Request};
 
 use super::plan::{Fate, fate};
 use super::state::State;

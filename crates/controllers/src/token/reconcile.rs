@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use serde_json::json;
+use setpoint::informer::{Index, Lister};
+use setpoint::predicate::Change;
 use setpoint::{
-    Action, Change, Client, Context, Controller, DeleteOptions, Error, Index, Key, Lister, Manager,
-    NotFoundExt, Object, Patch, Reconciler, Request, SetupError,
+    Action, Client, Context, Controller, DeleteOptions, Error, Key, Manager, NotFoundExt, Object, Patch,
+    Reconciler, Request, SetupError,
 };
 
 use super::TokenSigner;

@@ -3,8 +3,9 @@
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Volume};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use setpoint::client::is_controlled_by;
+use setpoint::predicate::Change;
 use setpoint::recorder::EventApi;
-use setpoint::{Action, Change, Context, Controller, Error, Key, Manager, Reconciler, Request, SetupError};
+use setpoint::{Action, Context, Controller, Error, Key, Manager, Reconciler, Request, SetupError};
 
 use crate::children::claim::controller_reference;
 use crate::object::pod::{claim_name, is_active, volumes};
@@ -97,7 +98,8 @@ fn claim(pod: &Pod, volume: &Volume) -> Option<PersistentVolumeClaim> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use setpoint::{Object, Trigger};
+    use setpoint::Object;
+    use setpoint::queue::Trigger;
 
     use super::*;
 

@@ -1,7 +1,9 @@
 //! Maps a change to the objects that it concerns.
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
-use setpoint::{Change, Index, Key, Lister, Manager, Object, Request};
+use setpoint::informer::{Index, Lister};
+use setpoint::predicate::Change;
+use setpoint::{Key, Manager, Object, Request};
 
 use super::class::named_by;
 use super::fit::could_have;

@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::cache::{ManagedFields, ManagedFieldsJson, Object, Uid};
+use crate::informer::{ManagedFields, ManagedFieldsJson, Object, Uid};
 use crate::revision::{Revision, parse_revision};
 
 /// How many field sets are remembered. Beyond it the oldest is dropped: its object is applied once more.

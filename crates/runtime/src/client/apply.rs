@@ -14,8 +14,8 @@ use super::intercept::Verb;
 use super::owned;
 use super::write::{APPLY, Write, decode, encode};
 use super::{Client, Kind};
-use crate::cache::{ManagedFields, Object};
 use crate::error::ClientError;
+use crate::informer::{ManagedFields, Object};
 use crate::key::Key;
 
 /// Parts of `metadata` that name the object and that no field manager owns.
@@ -150,7 +150,7 @@ impl Client {
 
     /// The part of an object that this client applied: what to change and apply again. `None` if it applied nothing
     /// there. From the cache where that knows; the server is asked about objects that were cached before this client's
-    /// first apply, or without some of its fields (see [`InformerOptions`](crate::InformerOptions)). Of a map that it
+    /// first apply, or without some of its fields (see [`InformerOptions`](crate::informer::InformerOptions)). Of a map that it
     /// applied empty only that is given, and not what others put into it; about those of kinds that are not built in the
     /// server is asked too.
     ///

@@ -12,8 +12,8 @@ use super::Client;
 use super::kind::Kind;
 use crate::error::ClientError;
 use crate::informer::SharedInformer;
+use crate::informer::{Namespaces, Target};
 use crate::key::Key;
-use crate::watch::{Namespaces, Target};
 
 /// A declared informer. The number identifies it within the process.
 #[derive(Clone)]

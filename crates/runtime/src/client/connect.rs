@@ -1,18 +1,12 @@
 //! Making kube's client as this crate wants it.
 
-use std::sync::Arc;
-
 use http::Response;
 use kube::Config;
 use kube::client::ClientBuilder;
 use tower::util::MapResponseLayer;
 
-use crate::watch::ConnectionExecutor;
-
-/// The server that an answer came from, as metrics name it: `host:port`, or `host` where the URL has no port. Clients
-/// made here put it into the extensions of each answer, because kube's client does not tell its URL.
-#[derive(Clone, Debug)]
-pub(crate) struct Host(pub(crate) Arc<str>);
+use crate::informer::ConnectionExecutor;
+use crate::metrics::Host;
 
 /// Why there is no client for the cluster that the environment names.
 #[derive(Debug, thiserror::Error)]

@@ -31,10 +31,10 @@ use super::doomed::Doomed;
 use super::expected::{Coming, Expected};
 use super::pending::{Before, EVERYTHING, Pending};
 use super::written::{Written, WrittenList, WrittenMeta};
-use crate::cache::{Snapshot, Uid};
 use crate::clock;
 use crate::error::ClientError;
 use crate::informer::SharedInformer;
+use crate::informer::{Snapshot, Uid};
 use crate::key::Key;
 use crate::metrics::ClientMetrics;
 use crate::revision::{Revision, parse_revision};
@@ -458,11 +458,11 @@ mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
 
     use super::*;
-    use crate::cache::Scope;
-    use crate::delta::Delta;
-    use crate::factory::{FactoryOptions, InformerFactory};
+    use crate::informer::Delta;
+    use crate::informer::Scope;
+    use crate::informer::Target;
+    use crate::informer::{FactoryOptions, InformerFactory};
     use crate::metrics::Metrics;
-    use crate::watch::Target;
 
     #[test]
     fn more_writes_than_are_remembered_become_one_that_a_relist_fulfils() {

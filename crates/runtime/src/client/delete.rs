@@ -6,12 +6,13 @@ use serde::Serialize;
 
 use super::doomed::Doomed;
 use super::intercept::Verb;
-use super::kind::{Parameters, path};
+use super::preconditions::Preconditions;
 use super::transport::Call;
 use super::write::{JSON, Write, encode, key_of};
 use super::{Client, Kind, Query};
 use crate::error::ClientError;
 use crate::key::Key;
+use crate::request_path::{Parameters, path};
 
 /// What happens to the objects that a deleted object owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -37,24 +38,6 @@ pub struct DeleteOptions {
     /// What must be true of the object, or nothing is deleted.
     #[serde(skip_serializing_if = "Preconditions::is_empty")]
     pub preconditions: Preconditions,
-}
-
-/// What must be true of an object, so that it is deleted.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Preconditions {
-    /// It is this very object.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub uid: Option<String>,
-    /// It is in this very state.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub resource_version: Option<String>,
-}
-
-impl Preconditions {
-    fn is_empty(&self) -> bool {
-        *self == Preconditions::default()
-    }
 }
 
 impl DeleteOptions {

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use kube::api::ObjectMeta;
 
 use super::caches::Declared;
-use super::delete::Preconditions;
 use super::pending::Before;
+use super::preconditions::Preconditions;
 use super::written::{Written, WrittenMeta};
-use crate::cache::Uid;
+use crate::informer::Uid;
 use crate::key::Key;
 use crate::revision::{Revision, parse_revision};
 

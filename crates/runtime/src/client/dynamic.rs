@@ -7,8 +7,8 @@ use super::intercept::Verb;
 use super::patch::Patch;
 use super::write::{JSON, Write, decode, encode};
 use super::{Client, DeleteOptions, Query};
-use crate::cache::Object;
 use crate::error::ClientError;
+use crate::informer::Object;
 use crate::key::Key;
 
 /// A client for one kind that is known only at run time: objects are JSON values, or cached [`Object`]s.

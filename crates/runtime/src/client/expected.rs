@@ -2,7 +2,7 @@
 
 use tokio::time::Instant;
 
-use crate::cache::{Progress, Snapshot, Uid};
+use crate::informer::{Progress, Snapshot, Uid};
 use crate::key::Key;
 use crate::revision::Revision;
 
@@ -193,8 +193,8 @@ impl Expected {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cache::{Object, Scope, Store};
-    use crate::delta::Delta;
+    use crate::informer::Delta;
+    use crate::informer::{Object, Scope, Store};
 
     const NOW: &str = "2026-01-01T00:00:00Z";
 

@@ -7,12 +7,12 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::intercept::{Intercepted, Verb};
-use super::kind::{Parameters, path};
 use super::transport::Call;
 use super::write::decode;
 use super::{Client, Kind, Query};
 use crate::error::{ClientError, NotFoundExt};
 use crate::key::Key;
+use crate::request_path::{Parameters, path};
 
 /// How many objects one page of a live list has.
 const PAGE: u32 = 500;

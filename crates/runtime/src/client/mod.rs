@@ -2,27 +2,28 @@
 
 mod applied;
 mod apply;
-mod caches;
 mod connect;
 mod consistency;
+mod dynamic;
 mod delete;
 mod doomed;
-mod dynamic;
-mod expected;
 mod extract;
-mod intercept;
-mod kind;
 mod live;
 mod owned;
 mod owner;
-mod patch;
-mod pending;
-mod pins;
+mod preconditions;
 mod read;
+mod pins;
 mod subresource;
-mod transport;
 mod upsert;
 mod write;
+mod intercept;
+mod patch;
+mod pending;
+mod caches;
+mod expected;
+mod kind;
+mod transport;
 mod written;
 
 use std::fmt;
@@ -31,24 +32,23 @@ use std::sync::Arc;
 use kube::core::ApiResource;
 use prometheus_client::metrics::counter::Counter;
 
-use crate::cache::FieldOwners;
 use crate::error::ClientError;
+use crate::informer::FieldOwners;
 use crate::key::Key;
-use crate::lease::LeaderClock;
+use crate::leader_clock::LeaderClock;
 
-pub(crate) use connect::Host;
 pub use connect::{ConnectError, connect, connect_with};
 pub use consistency::CONSISTENCY_TIMEOUT;
-pub use delete::{DeleteOptions, Preconditions, Propagation};
+pub use delete::{DeleteOptions, Propagation};
 pub use dynamic::DynamicClient;
 pub use intercept::{Intercepted, Verb};
 pub use kind::Kind;
-pub(crate) use kind::{Parameters, path};
 pub use live::Live;
 pub use owner::{
     controller_reference, is_controlled_by, owner_reference, set_controller_reference, set_owner_reference,
 };
 pub use patch::Patch;
+pub use preconditions::Preconditions;
 pub use read::Query;
 pub use transport::{MAX_RETRIES, RECONCILE_ID, REQUEST_TIMEOUT};
 pub use upsert::Upserted;
@@ -62,8 +62,8 @@ pub(crate) use pins::Pins;
 pub(crate) use transport::{Call, Transport};
 pub(crate) use write::{JSON, decode, encode};
 
+use crate::request_path::is_segment;
 use intercept::Interceptors;
-use kind::is_segment;
 
 /// Reads from the shared caches, writes to the server. Cheap to clone.
 ///

@@ -6,8 +6,8 @@ use tokio::time::Instant;
 
 use super::caches::Declared;
 use super::expected::Expected;
-use crate::cache::{Snapshot, Uid};
 use crate::informer::{SharedInformer, WeakInformer};
+use crate::informer::{Snapshot, Uid};
 use crate::key::Key;
 use crate::revision::Revision;
 

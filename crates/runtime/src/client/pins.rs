@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::pending::Pending;
-use crate::cache::Snapshot;
+use crate::informer::Snapshot;
 use crate::key::Key;
 use crate::revision::Revision;
 
@@ -101,8 +101,8 @@ impl Pins {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cache::{Scope, Store};
-    use crate::delta::Delta;
+    use crate::informer::Delta;
+    use crate::informer::{Scope, Store};
 
     #[test]
     fn a_state_from_before_an_own_write_is_not_pinned_after_it() {

@@ -9,8 +9,8 @@ use super::caches::{Declared, Where};
 use super::intercept::{Intercepted, Verb};
 use super::pins::Pin;
 use super::{Client, Kind, Pending};
-use crate::cache::{LabelMatcher, Lister, Object, Snapshot};
 use crate::error::ClientError;
+use crate::informer::{LabelMatcher, Lister, Object, Snapshot};
 use crate::key::Key;
 use crate::revision::Revision;
 

@@ -13,7 +13,7 @@ use setpoint_api::status::{Reason, Status};
 use tokio::time::Instant;
 
 use crate::error::ClientError;
-use crate::lease::LeaderClock;
+use crate::leader_clock::LeaderClock;
 use crate::metrics::ClientMetrics;
 
 /// The default deadline of one call, retries included.

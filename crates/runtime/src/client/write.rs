@@ -11,12 +11,13 @@ use serde_json::Value;
 use setpoint_api::spelling::as_go_writes;
 
 use super::intercept::{Intercepted, Verb};
-use super::kind::{Parameters, path};
 use super::patch::Patch;
 use super::transport::Call;
 use super::{Client, Kind, Pending};
-use crate::error::{ClientError, redact};
+use crate::error::ClientError;
 use crate::key::Key;
+use crate::redact::redact;
+use crate::request_path::{Parameters, path};
 
 pub(crate) const JSON: &str = "application/json";
 pub(super) const APPLY: &str = "application/apply-patch+yaml";

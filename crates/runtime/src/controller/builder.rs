@@ -9,53 +9,22 @@ use tokio_util::sync::CancellationToken;
 
 use super::arrivals::Arrivals;
 use super::handle::ControllerHandle;
+use super::reconcile::{Reconciler, Request};
 use super::source::{Map, Origin, Source, map_changes, map_objects, map_owner, map_self};
 use super::worker::Work;
-use crate::cache::{Object, SelectorError};
 use crate::client::{HeldInformer, Identity, Kind};
+use crate::informer::Object;
 use crate::informer::SharedInformer;
-use crate::manager::{Group, Manager, SyncDeadline};
+use crate::informer::Target;
+use crate::manager::{Group, Manager, SetupError, SyncDeadline};
 use crate::predicate::{Change, Predicate};
 use crate::queue::Source as Reporter;
 use crate::queue::{QueueOptions, RateLimiter, WorkQueue};
-use crate::reconcile::{Reconciler, Request};
 use crate::recorder::EventApi;
-use crate::watch::Target;
 
 /// How many objects a controller works on at a time, unless it says otherwise. One object is never worked on
 /// twice at a time, whatever the number.
 pub const DEFAULT_CONCURRENCY: usize = 4;
-
-/// What cannot be registered.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SetupError {
-    /// Metrics and logs would not tell them apart.
-    #[error("a controller named {0:?} exists already: choose another name with `.named(..)`")]
-    NameTaken(String),
-    /// `owns` needs the kind that owns.
-    #[error("controller {0:?} owns something but has no kind of its own: begin with `Controller::for_kind`")]
-    NoKind(String),
-    /// Nothing would ever queue a request.
-    #[error("controller {0:?} watches nothing")]
-    NoSource(String),
-    /// `with_predicate` does not follow a source whose events it could filter.
-    #[error(
-        "controller {0:?} has a predicate that filters nothing: `with_predicate` follows `for_kind`, `owns` or \
-         `watches`; `with_predicate_for_all` filters all of them"
-    )]
-    MisplacedPredicate(String),
-    /// The server would refuse what the controller asks for, again and again.
-    #[error("controller {controller:?}: {error}")]
-    Selector {
-        /// The controller's name.
-        controller: String,
-        /// What is wrong with a selector.
-        error: SelectorError,
-    },
-    /// The manager has stopped.
-    #[error("the manager has stopped")]
-    Stopped,
-}
 
 /// Declares a controller, step by step; [`Controller::run`] registers it.
 ///

@@ -6,15 +6,14 @@ use kube::core::ApiResource;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::arrivals::{Added, Arrivals};
-use super::builder::SetupError;
+use super::reconcile::Request;
 use super::source::{Map, Origin, Source, map_changes, map_objects, map_owner};
-use crate::cache::Object;
-use crate::manager::Manager;
+use crate::informer::Object;
+use crate::informer::Target;
+use crate::manager::{Manager, SetupError};
 use crate::predicate::Change;
 use crate::queue::Source as Reporter;
 use crate::queue::{Priority, Reason, WorkQueue};
-use crate::reconcile::Request;
-use crate::watch::Target;
 
 /// A registered controller: its queue from outside, and what changes while it runs. Cheap to clone.
 #[derive(Clone, Debug)]

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use super::reconcile::{Action, Again, Request};
 use crate::error::Error;
 use crate::queue::{Item, Priority, Reason, Source, Trigger};
-use crate::reconcile::{Action, Again, Request};
 
 /// When to try again what waits for the election: no failure of its own, so it does not wait longer each time.
 const ELECTION: Duration = Duration::from_secs(5);

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use crate::cache::Object;
+use super::reconcile::Request;
 use crate::client::HeldInformer;
+use crate::informer::Object;
 use crate::informer::{Event, InformerMetrics, SubscribeOptions, SyncHandle};
 use crate::predicate::{Change, Predicate};
 use crate::queue::{Priority, Reason, Trigger, WorkQueue};
-use crate::reconcile::Request;
 
 /// Appends the requests that a change asks for.
 type Requests = dyn Fn(&Change<'_>, &mut Vec<Request>) + Send + Sync;

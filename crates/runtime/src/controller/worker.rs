@@ -18,16 +18,16 @@ use tracing::Instrument;
 use super::arrivals::{Added, Arrivals};
 use super::context::{Context, Inner};
 use super::outcome::{Outcome, Verdict, judge, settle};
+use super::reconcile::{DynReconciler, Request};
 use super::source::Source;
 use crate::client::{Client, HeldInformer, Pending, Pins};
 use crate::error::{ClientError, Error};
 use crate::informer::{SharedInformer, missing};
-use crate::lease::LeaderClock;
+use crate::leader_clock::LeaderClock;
 use crate::manager::TakenName;
 use crate::metrics::{ControllerMetrics, Metrics};
 use crate::predicate::Predicate;
 use crate::queue::{Item, WorkQueue};
-use crate::reconcile::{DynReconciler, Request};
 use crate::recorder::Recorder;
 
 /// How many requests' unseen writes a controller remembers before the map is swept of those that were seen; then again each

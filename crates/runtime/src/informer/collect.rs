@@ -12,8 +12,8 @@ use prometheus_client::metrics::gauge::ConstGauge;
 
 use super::metrics::Processing;
 use super::shared::SharedInformer;
-use crate::factory::InformerFactory;
-use crate::watch::Namespaces;
+use crate::informer::factory::InformerFactory;
+use crate::informer::watch::Namespaces;
 
 /// Gauges hold 64-bit floats: client-go publishes the last fifteen digits of a version, so does this.
 const VERSION_DIGITS: u64 = 1_000_000_000_000_000;
@@ -24,7 +24,7 @@ const VERSION_DIGITS: u64 = 1_000_000_000_000_000;
 ///
 /// ```
 /// use prometheus_client::registry::Registry;
-/// use setpoint::{InformerCollector, InformerFactory};
+/// use setpoint::informer::{InformerCollector, InformerFactory};
 /// fn publish(factory: &InformerFactory, registry: &mut Registry) {
 ///     registry.register_collector(Box::new(InformerCollector::new(factory.clone())));
 /// }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use prometheus_client::encoding::{MetricEncoder, NoLabelSet};
 use tokio::time::Instant;
 
-use crate::watch::WatchFailure;
+use crate::informer::failure::WatchFailure;
 
 /// Bounds of `informer_processing_latency_seconds`, as Kubernetes has them.
 const PROCESSING_SECONDS: [f64; 12] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-use super::shared::{HandlerRegistration, SharedInformer};
-use super::subscription::SyncHandle;
-use crate::pump::Pump;
+use super::pump::Pump;
+use super::shared::{HandlerRegistration, SharedInformer, SyncHandle};
 
 /// Something that [`wait_for_cache_sync`] can wait for: it has synced once it has handled a full state.
 pub trait CacheSync: Sync {
@@ -57,7 +56,7 @@ impl<S: CacheSync + Send + ?Sized> CacheSync for Arc<S> {
 /// Waits until all of them have synced. False when one of them never will.
 ///
 /// ```
-/// use setpoint::{CacheSync, HandlerRegistration, Pump, SharedInformer, wait_for_cache_sync};
+/// use setpoint::informer::{CacheSync, HandlerRegistration, Pump, SharedInformer, wait_for_cache_sync};
 /// async fn wait(informers: &[SharedInformer], handler: &HandlerRegistration, pump: &Pump) -> bool {
 ///     let others: [&dyn CacheSync; 2] = [handler, pump];
 ///     wait_for_cache_sync(informers).await && wait_for_cache_sync(&others).await

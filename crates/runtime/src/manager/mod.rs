@@ -1,5 +1,6 @@
 //! The manager: one client, shared caches, and everything that runs, started and stopped in order.
 
+mod error;
 mod options;
 mod run;
 
@@ -10,25 +11,25 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use setpoint_api::{Clock, Random};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::cache::FieldOwners;
 use crate::client::{Applied, Caches, Client, Core, HeldInformer, Identity, Kind, Transport, Writes};
 use crate::clock::FOR_EVER;
-use crate::controller::SetupError;
 use crate::error::Error;
-use crate::factory::{Connect, FactoryOptions, InformerFactory, InformerOptions};
 use crate::health::Checks;
+use crate::informer::FieldOwners;
+use crate::informer::ReflectorOptions;
 use crate::informer::SharedInformer;
-use crate::lease::LeaderClock;
+use crate::informer::{ClientListerWatcher, Namespaces, Target};
+use crate::informer::{Connect, FactoryOptions, InformerFactory, InformerOptions};
+use crate::leader_clock::LeaderClock;
 use crate::metrics::Metrics;
-use crate::reconcile::BoxFuture;
 use crate::recorder::{self, Recorded, Recorder, Unsent};
-use crate::reflector::ReflectorOptions;
-use crate::watch::{ClientListerWatcher, Namespaces, Target};
 
+pub use error::SetupError;
 pub use options::ManagerOptions;
 pub use run::ManagerError;
 
@@ -149,7 +150,7 @@ impl fmt::Debug for Manager {
 impl Manager {
     /// A manager over kube's client. Nothing is sent before [`Manager::run`].
     ///
-    /// Make the client with [`connect`](crate::connect) or [`connect_with`](crate::connect_with): kube's own retries
+    /// Make the client with [`connect`](crate::connect) or [`connect_with`](crate::client::connect_with): kube's own retries
     /// would hide from this crate what it must see.
     pub fn new(client: kube::Client, options: ManagerOptions) -> Self {
         let metrics = options.metrics.clone().unwrap_or_default();
@@ -169,7 +170,10 @@ impl Manager {
         };
         let connect: Connect = Arc::new(move |target, namespace| {
             let lister_watcher = ClientListerWatcher::new(client.clone(), target, namespace);
-            Arc::new(lister_watcher.counted(Arc::clone(&client_metrics)))
+            let metrics = Arc::clone(&client_metrics);
+            Arc::new(
+                lister_watcher.observed(Arc::new(move |answer| metrics.answered(&http::Method::GET, answer))),
+            )
         });
         let factory = InformerFactory::with_connect(connect, factory_options);
         metrics.watch_informers(factory.clone());

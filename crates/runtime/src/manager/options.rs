@@ -7,10 +7,10 @@ use setpoint_api::{Clock, Random};
 
 use crate::client::{CONSISTENCY_TIMEOUT, REQUEST_TIMEOUT};
 use crate::clock::system_clock;
-use crate::lease::LeaderElection;
+use crate::informer::Namespaces;
+use crate::leader_election::LeaderElection;
 use crate::metrics::Metrics;
 use crate::recorder::{CorrelatorOptions, EventApi};
-use crate::watch::Namespaces;
 
 /// How a manager behaves. Fill in what differs: `ManagerOptions { namespaces, ..Default::default() }`.
 #[derive(Clone, Debug)]

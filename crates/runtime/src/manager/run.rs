@@ -21,7 +21,7 @@ use crate::error::Error;
 use crate::health::{Endpoints, serve};
 use crate::informer::{SharedInformer, missing, wait_for_cache_sync};
 use crate::latch::Latch;
-use crate::lease::{Elector, LeaderElectionError};
+use crate::leader_election::{Elector, LeaderElectionError};
 use crate::recorder::{EventType, Sink};
 use crate::shutdown::Signals;
 

@@ -41,9 +41,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::client::Host;
-use crate::factory::InformerFactory;
-use crate::informer::InformerCollector;
+use crate::informer::{InformerCollector, InformerFactory};
 use crate::queue::WorkQueue;
 
 use queues::Queues;
@@ -332,9 +330,14 @@ pub(crate) struct ClientMetrics {
     stale_reads_prevented: Family<Labels, Counter>,
     consistency_timeouts: Family<Labels, Counter>,
     cache_lag: Family<Labels, Gauge>,
-    /// Known from the first answer of a client that was made by [`crate::connect_with`]; empty for others.
+    /// Known from the first answer of a client that was made by [`crate::client::connect_with`]; empty for others.
     host: OnceLock<Host>,
 }
+
+/// The server that an answer came from, as metrics name it: `host:port`, or `host` where the URL has no port. Clients
+/// made here put it into the extensions of each answer, because kube's client does not tell its URL.
+#[derive(Clone, Debug)]
+pub(crate) struct Host(pub(crate) Arc<str>);
 
 impl ClientMetrics {
     /// `None` for a request without an answer.

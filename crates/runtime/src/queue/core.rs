@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::delay::{Delays, NOWHERE};
 use super::keys::{Keys, NEAR, Rest};
 use super::limiter::RateLimiter;
-use super::line::Entry;
+use super::line::{Entry, UNKNOWN};
 use super::ready::Ready;
 use super::reason::{Reason, Reasons};
 use super::slots::KeyId;
@@ -68,9 +68,6 @@ struct Running {
     /// When it was added again, if it was.
     again: u64,
 }
-
-/// A time that was not read: whoever reads the clock for every key spends a third of the queue's time on it.
-pub(super) const UNKNOWN: u64 = u64::MAX;
 
 /// From `since` to `now`, where both are known.
 fn between(since: u64, now: u64) -> Option<Duration> {

@@ -3,9 +3,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash};
 
-use super::hash::FoldState;
 use super::slots::Slots;
 use super::table::{Lies, Room, Table};
+use crate::hash::FoldState;
 
 /// A table of so many keys is near: looking into it takes no time worth saving.
 pub(super) const NEAR: usize = 4096;

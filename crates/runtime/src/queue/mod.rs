@@ -35,22 +35,21 @@
 //! itself. The clock is read for every key only where somebody [measures](crate::metrics::Metrics::watch_queue) the queue
 //! or keys have priorities: it costs as much as half of all the rest.
 
-mod core;
-mod delay;
-mod hash;
-mod inbox;
 mod item;
-mod keys;
-mod limiter;
-mod line;
-mod ready;
-mod reason;
 mod shell;
 #[cfg(test)]
 mod shell_tests;
-mod slots;
+mod core;
+mod inbox;
+mod keys;
+mod limiter;
+mod ready;
+mod line;
 mod stats;
 mod table;
+mod slots;
+mod delay;
+mod reason;
 #[cfg(test)]
 mod tests;
 
@@ -63,7 +62,6 @@ pub use shell::WorkQueue;
 pub use slots::KeyId;
 pub use stats::{BUCKETS, Histogram, Stats};
 
-pub(crate) use hash::FoldState;
 pub(crate) use shell::QueueReport;
 
 /// How urgent a key is. Higher goes first; any number is allowed.

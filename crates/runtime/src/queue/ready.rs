@@ -3,8 +3,7 @@
 
 use std::collections::VecDeque;
 
-use super::core::UNKNOWN;
-use super::line::{Entry, Line};
+use super::line::{Entry, Line, UNKNOWN};
 use super::slots::Slots;
 
 /// How many distinct priorities are told apart at a time. A further one joins the nearest level that has keys.

@@ -9,31 +9,20 @@ use std::fmt;
 use std::hash::Hash;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
-use std::task::Poll;
 use std::time::Duration;
 
-use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::Priority;
-use super::core::{Queue, QueueOptions, UNKNOWN, nanos};
-use super::hash::FoldState;
-use super::inbox::{Add, Added, BATCH, Inbox};
-use super::item::Item;
+use super::core::{Queue, QueueOptions, nanos};
+use super::inbox::{Add, Added, Inbox};
 use super::keys::hash;
+use super::line::UNKNOWN;
 use super::reason::Reason;
 use super::slots::KeyId;
 use super::stats::Stats;
-
-/// How often a worker that has just finished a key looks for the next add before it goes to sleep: about as long as
-/// waking it would take.
-const LINGER: usize = 64;
-
-/// How often a worker tries to get a lock that another worker has, before it waits for it. After each time it lets
-/// other tasks run for twice as long as before: keys that are worked off faster than a lock goes from one core to the
-/// other are worked off by one core.
-const ATTEMPTS: u32 = 7;
+use crate::hash::FoldState;
 
 /// A work queue that any number of producers and workers share. Cheap to clone.
 ///
@@ -54,32 +43,32 @@ const ATTEMPTS: u32 = 7;
 /// assert!(queue.get().await.is_none());
 /// # }
 /// ```
-pub struct WorkQueue<T>(Arc<Shared<T>>);
+pub struct WorkQueue<T>(pub(super) Arc<Shared<T>>);
 
 pub(super) struct Shared<T> {
-    name: Arc<str>,
-    start: Instant,
-    hasher: FoldState,
+    pub(super) name: Arc<str>,
+    pub(super) start: Instant,
+    pub(super) hasher: FoldState,
     /// The time of every step is read: somebody measures, or keys age because they are not all alike.
-    timed: AtomicBool,
-    inbox: Inbox<T>,
-    state: Mutex<State<T>>,
-    ready: Notify,
-    earlier: Notify,
-    drained: Notify,
+    pub(super) timed: AtomicBool,
+    pub(super) inbox: Inbox<T>,
+    pub(super) state: Mutex<State<T>>,
+    pub(super) ready: Notify,
+    pub(super) earlier: Notify,
+    pub(super) drained: Notify,
 }
 
-struct State<T> {
-    queue: Queue<T>,
+pub(super) struct State<T> {
+    pub(super) queue: Queue<T>,
     /// As in the inbox; both change with this locked.
-    waiting: u32,
-    timekeeper: bool,
+    pub(super) waiting: u32,
+    pub(super) timekeeper: bool,
     /// Somebody waits for a drain.
-    draining: bool,
+    pub(super) draining: bool,
     /// How often the wait of all drains before it was ended.
-    drains_ended: u16,
+    pub(super) drains_ended: u16,
     /// Empty; it changes places with the inbox's.
-    adds: Vec<Add<T>>,
+    pub(super) adds: Vec<Add<T>>,
 }
 
 /// What a scrape reads of a queue.
@@ -133,12 +122,12 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
     }
 
     /// The state with every add in it that has returned.
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.up_to_date(self.0.state.lock().expect("the queue's core does not panic"))
     }
 
     /// As [`WorkQueue::lock`], unless another has it.
-    fn try_lock(&self) -> Option<MutexGuard<'_, State<T>>> {
+    pub(super) fn try_lock(&self) -> Option<MutexGuard<'_, State<T>>> {
         match self.0.state.try_lock() {
             Err(TryLockError::WouldBlock) => None,
             tried => Some(self.up_to_date(tried.expect("the queue's core does not panic"))),
@@ -167,7 +156,7 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
     }
 
     /// The time if anything depends on it.
-    fn time_for(&self, queue: &Queue<T>) -> u64 {
+    pub(super) fn time_for(&self, queue: &Queue<T>) -> u64 {
         if self.timed() || queue.asks_for_the_time() { nanos(self.now()) } else { UNKNOWN }
     }
 
@@ -229,7 +218,7 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
     }
 
     /// Wakes a waiting worker if there is something for it.
-    fn wake(&self, state: MutexGuard<'_, State<T>>) {
+    pub(super) fn wake(&self, state: MutexGuard<'_, State<T>>) {
         let unkept = state.queue.delayed() > 0 && !state.timekeeper;
         let needed = state.waiting > 0 && (unkept || !state.queue.is_empty());
         let wake = needed && self.0.inbox.claim_waking();
@@ -267,83 +256,6 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
     pub fn is_idle(&self) -> bool {
         let state = self.lock();
         state.queue.drained() && state.queue.delayed() == 0
-    }
-
-    /// The next key, as soon as there is one; `None` once the queue is shut down and empty.
-    pub async fn get(&self) -> Option<Item<T>> {
-        // A long queue of what needs no wait must not keep the thread from timers, watches and the lease.
-        tokio::task::coop::consume_budget().await;
-        loop {
-            let (ready, due, mut waiter) = {
-                let mut state = self.lock();
-                if let Some(item) = self.take(&mut state) {
-                    self.wake(state);
-                    return Some(item);
-                }
-                if state.queue.shutting_down() {
-                    return None;
-                }
-                let Some(waiter) = self.begin_waiting(&mut state) else { continue };
-                (self.0.ready.notified(), state.queue.next_due().filter(|_| waiter.timekeeper), waiter)
-            };
-            match due {
-                None => ready.await,
-                Some(due) => {
-                    tokio::select! {
-                        biased;
-                        () = ready => {}
-                        () = self.0.earlier.notified() => {}
-                        () = tokio::time::sleep_until(self.0.start + due) => {}
-                    }
-                }
-            }
-            waiter.gave_up = false;
-        }
-    }
-
-    /// Counts the caller as waiting, unless something has come meanwhile.
-    fn begin_waiting(&self, state: &mut State<T>) -> Option<Waiter<'_, T>> {
-        if !self.0.inbox.begin_waiting() {
-            return None;
-        }
-        state.adds.shrink_to(BATCH);
-        state.waiting += 1;
-        let timekeeper = state.queue.delayed() > 0 && !state.timekeeper;
-        state.timekeeper |= timekeeper;
-        Some(Waiter { queue: self, timekeeper, gave_up: true })
-    }
-
-    /// Gives a key back and takes the next one: [`Item::done`] and [`WorkQueue::get`] in one step.
-    pub async fn next(mut finished: Item<T>) -> Option<Item<T>> {
-        finished.advance().await.then_some(finished)
-    }
-
-    /// Looks for an add that is about to come, where another thread may be making one.
-    fn linger(&self) {
-        let alone =
-            Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::CurrentThread);
-        if alone {
-            return;
-        }
-        for _ in 0..LINGER {
-            if self.0.inbox.pending() {
-                return;
-            }
-            std::hint::spin_loop();
-        }
-    }
-
-    /// The next key if one is ready.
-    pub fn try_get(&self) -> Option<Item<T>> {
-        let mut state = self.lock();
-        self.take(&mut state)
-    }
-
-    fn take(&self, state: &mut State<T>) -> Option<Item<T>> {
-        let now = self.time_for(&state.queue);
-        let run = state.queue.run_next(now)?;
-        let key = state.queue.key(run.id).expect("a running key is known").clone();
-        Some(Item::new(self.clone(), key, &run))
     }
 
     /// Refuses adds from now on; workers finish what is queued. Ends the wait of every drain.
@@ -412,88 +324,13 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
     }
 
     /// After a key was given back: wakes whom it concerns.
-    fn settle(&self, state: MutexGuard<'_, State<T>>) {
+    pub(super) fn settle(&self, state: MutexGuard<'_, State<T>>) {
         let drained = state.draining && state.queue.drained();
         self.wake(state);
         if drained {
             self.0.drained.notify_waiters();
             // Workers that wait for a key that was running learn that none will come.
             self.0.ready.notify_waiters();
-        }
-    }
-}
-
-impl<T: Clone + Eq + Hash> Item<T> {
-    /// Gives the key back and becomes the next one, in its place: [`WorkQueue::next`] without moving anything. Says
-    /// whether there is one; if not, the queue is shut down and empty.
-    pub async fn advance(&mut self) -> bool {
-        tokio::task::coop::consume_budget().await;
-        let mut attempts = 0;
-        let taken = loop {
-            match self.exchange(attempts == ATTEMPTS) {
-                Poll::Ready(taken) => break taken,
-                Poll::Pending => {
-                    for _ in 0..1 << attempts {
-                        tokio::task::yield_now().await;
-                    }
-                    attempts += 1;
-                }
-            }
-        };
-        if taken {
-            return true;
-        }
-        // Given back already: nothing is left for its drop to do.
-        let Some(queue) = self.queue.take() else { return false };
-        queue.linger();
-        match queue.get().await {
-            Some(next) => *self = next,
-            None => return false,
-        }
-        true
-    }
-
-    /// Gives the key back and becomes the next one, if there is one. Pending: another worker has the lock, so that a
-    /// thread has better things to do than to fight for it. `insist` waits.
-    fn exchange(&mut self, insist: bool) -> Poll<bool> {
-        let Item { queue, id, key, priority, reasons, failures } = self;
-        let Some(queue) = queue else { return Poll::Ready(false) };
-        let Some(mut state) = (if insist { Some(queue.lock()) } else { queue.try_lock() }) else {
-            return Poll::Pending;
-        };
-        let now = queue.time_for(&state.queue);
-        state.queue.finish(*id, now);
-        let Some((place, _)) = state.queue.take(now) else {
-            queue.settle(state);
-            return Poll::Ready(false);
-        };
-        let slots = &mut state.queue.keys.slots;
-        *id = slots.id(place);
-        let slot = &mut slots[place];
-        (*priority, *failures) = (Priority(slot.priority), slot.failures);
-        *reasons = std::mem::take(&mut slot.reasons);
-        key.clone_from(slot.key());
-        queue.wake(state);
-        Poll::Ready(true)
-    }
-}
-
-/// Counts a waiting worker. One that gives up (its future is dropped) hands on what it was woken for; one that was
-/// woken looks again itself.
-struct Waiter<'a, T: Clone + Eq + Hash> {
-    queue: &'a WorkQueue<T>,
-    timekeeper: bool,
-    gave_up: bool,
-}
-
-impl<T: Clone + Eq + Hash> Drop for Waiter<'_, T> {
-    fn drop(&mut self) {
-        let mut state = self.queue.lock();
-        state.waiting -= 1;
-        state.timekeeper &= !self.timekeeper;
-        self.queue.0.inbox.end_waiting();
-        if self.gave_up {
-            self.queue.wake(state);
         }
     }
 }

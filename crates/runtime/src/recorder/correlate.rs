@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use super::{EventType, Recorded};
-use crate::lease::LeaderClock;
+use crate::leader_clock::LeaderClock;
 use crate::queue::TokenBucket;
 
 /// Distinct messages of one reason about one object before they are combined.
@@ -185,7 +185,7 @@ impl Correlator {
         };
         if self.series {
             sent.series = Some(Series {
-                namespace: super::sink::namespace(event).to_owned(),
+                namespace: namespace(event).to_owned(),
                 observed: event.time,
                 told: sent.count,
                 told_at: now,
@@ -272,6 +272,11 @@ fn related(event: &Recorded) -> String {
     let Some(related) = &event.related else { return String::new() };
     let parts = [&related.kind, &related.namespace, &related.name, &related.uid];
     parts.map(|part| part.as_deref().unwrap_or_default()).join("/")
+}
+
+/// Events about objects without a namespace live in `default`.
+pub(super) fn namespace(event: &Recorded) -> &str {
+    event.regarding.namespace.as_deref().filter(|namespace| !namespace.is_empty()).unwrap_or("default")
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 //! Recording never blocks and never fails: events go into a bounded queue and a task of the manager sends them.
 //! Equal events become one with a count; many similar ones are combined; an object that floods is cut off.
 
-mod correlate;
 mod sink;
+mod correlate;
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use setpoint_api::Clock;
 use tokio::sync::{mpsc, watch};
 
 use crate::client::Kind;
-use crate::lease::LeaderClock;
+use crate::leader_clock::LeaderClock;
 use crate::metrics::Metrics;
 
 pub use correlate::{

@@ -12,12 +12,13 @@ use setpoint_api::clock::{rfc3339_micros, rfc3339_seconds};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::correlate::{Correlator, CorrelatorOptions, Refresh, Step};
+use super::correlate::{Correlator, CorrelatorOptions, Refresh, Step, namespace};
 use super::{Recorded, Unsent};
-use crate::client::{Call, Kind, Transport, path};
+use crate::client::{Call, Kind, Transport};
 use crate::error::ClientError;
-use crate::lease::LeaderClock;
+use crate::leader_clock::LeaderClock;
 use crate::metrics::Metrics;
+use crate::request_path::path;
 
 /// How often sending one event is tried when the server cannot be reached.
 const TRIES: u32 = 12;
@@ -267,11 +268,6 @@ fn count_patch(event: &Recorded, count: u32, message: &str, first: jiff::Timesta
             "lastTimestamp": rfc3339_seconds(event.time),
         }),
     }
-}
-
-/// Events about objects without a namespace live in `default`.
-pub(super) fn namespace(event: &Recorded) -> &str {
-    event.regarding.namespace.as_deref().filter(|namespace| !namespace.is_empty()).unwrap_or("default")
 }
 
 /// As much of the beginning as fits, in whole characters.

@@ -6,11 +6,13 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
-use setpoint::queue::{QueueOptions, WorkQueue};
-use setpoint::{
-    FactoryOptions, InformerFactory, ListRequest, ListerWatcher, Priority, Reason, Request, SharedInformer,
-    SubscribeOptions, Subscription, Target, Trigger, WatchFailure, WatchRequest, WatchStream,
+use setpoint::informer::{
+    FactoryOptions, InformerFactory, ListRequest, ListerWatcher, SharedInformer, SubscribeOptions,
+    Subscription, WatchFailure, WatchRequest, WatchStream,
 };
+use setpoint::queue::{Priority, Reason, Trigger};
+use setpoint::queue::{QueueOptions, WorkQueue};
+use setpoint::{Request, Target};
 
 /// What one informer of metadata may take that has synced, has a handler and holds nothing. A cluster in one's own
 /// process has one for each kind.

@@ -442,7 +442,10 @@ async fn wrappers_restrict_and_intercept() {
             .unwrap();
         let same = |_: &mut ConfigMap| Ok(());
         let (_, second) = client.create_or_update(typed("a", ""), same).await.unwrap();
-        assert_eq!((first, second), (setpoint::Upserted::Updated, setpoint::Upserted::Unchanged));
+        assert_eq!(
+            (first, second),
+            (setpoint::client::Upserted::Updated, setpoint::client::Upserted::Unchanged)
+        );
         for name in ["a", "fresh"] {
             let rename = |object: &mut ConfigMap| {
                 object.metadata.name = Some("other".into());
@@ -459,7 +462,7 @@ async fn wrappers_restrict_and_intercept() {
             Ok(())
         };
         let (_, did) = client.in_namespace("default").create_or_update(skeleton, fill).await.unwrap();
-        assert_eq!(did, setpoint::Upserted::Created);
+        assert_eq!(did, setpoint::client::Upserted::Created);
     })
     .await;
 }

@@ -276,7 +276,7 @@ async fn the_finalizer_guards_the_life_of_an_object() {
                 };
                 let life = ctx.client().lifecycle::<ConfigMap>(&request, "example.org/x", on_delete).await?;
                 if let Lifecycle::Alive(object) = life {
-                    assert!(setpoint::has_finalizer(&*object, "example.org/x"));
+                    assert!(setpoint::finalizer::has_finalizer(&*object, "example.org/x"));
                 }
                 Ok(Action::done())
             }

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde_json::json;
+use setpoint::leader_election::LeaderElection;
 use setpoint::{
-    Action, ClientError, Context, Controller, ControllerHandle, LeaderElection, Manager, ManagerOptions,
-    Query, Request, SetupError, Target,
+    Action, ClientError, Context, Controller, ControllerHandle, Manager, ManagerOptions, Query, Request,
+    SetupError, Target,
 };
 
 use crate::controllers::{CONFIG_MAPS, SECRETS, beside, config_map, until};

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
+use setpoint::leader_election::LeaderElection;
 use setpoint::{
-    Action, ClientError, Context, Controller, LeaderElection, Manager, ManagerError, ManagerOptions, Patch,
-    Request,
+    Action, ClientError, Context, Controller, Manager, ManagerError, ManagerOptions, Patch, Request,
 };
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;

@@ -6,11 +6,11 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::{DynamicObject, PartialObjectMeta};
 use serde_json::json;
-use setpoint::{
+use setpoint::informer::{
     ClientListerWatcher, Connect, Event, FactoryOptions, Index, InformerFactory, InformerOptions,
-    LabelMatcher, Random, ReflectorOptions, SharedInformer, SubscribeOptions, Subscription, Target, Waited,
-    remove_paths,
+    LabelMatcher, ReflectorOptions, SharedInformer, SubscribeOptions, Subscription, Waited, remove_paths,
 };
+use setpoint::{Random, Target};
 
 use crate::misdeed::Misdeed;
 use crate::world::World;

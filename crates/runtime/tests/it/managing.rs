@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde_json::json;
+use setpoint::informer::{InformerOptions, remove_paths};
+use setpoint::leader_election::LeaderElection;
 use setpoint::{
-    Action, Context, Controller, Error, InformerOptions, LeaderElection, Manager, ManagerError,
-    ManagerOptions, Request, SetupError, remove_paths,
+    Action, Context, Controller, Error, Manager, ManagerError, ManagerOptions, Request, SetupError,
 };
 use tokio_util::sync::CancellationToken;
 

@@ -2,7 +2,8 @@
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
-use setpoint::{InformerCollector, InformerFactory, SubscribeOptions, Target};
+use setpoint::Target;
+use setpoint::informer::{InformerCollector, InformerFactory, SubscribeOptions};
 
 use crate::informers::factory;
 use crate::world::World;

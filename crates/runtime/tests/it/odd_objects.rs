@@ -4,8 +4,9 @@
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::PartialObjectMeta;
 use serde_json::json;
-use setpoint::{
-    Event, Index, InformerOptions, LabelMatcher, SubscribeOptions, Target, Transform, Waited, remove_paths,
+use setpoint::Target;
+use setpoint::informer::{
+    Event, Index, InformerOptions, LabelMatcher, SubscribeOptions, Transform, Waited, remove_paths,
 };
 
 use crate::informers::factory;

@@ -87,7 +87,7 @@ const CHANGES: [(&str, Act); 17] = [
                 })
                 .await
                 .unwrap();
-            assert_eq!(did, setpoint::Upserted::Updated);
+            assert_eq!(did, setpoint::client::Upserted::Updated);
         })
     }),
     ("dynamic update", |client| {

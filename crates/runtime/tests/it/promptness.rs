@@ -7,8 +7,9 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
-use setpoint::{
-    FactoryOptions, InformerFactory, ListRequest, ListerWatcher, SharedInformer, SubscribeOptions, Target,
+use setpoint::Target;
+use setpoint::informer::{
+    FactoryOptions, InformerFactory, ListRequest, ListerWatcher, SharedInformer, SubscribeOptions,
     WatchFailure, WatchRequest, WatchStream,
 };
 use tokio::sync::mpsc;

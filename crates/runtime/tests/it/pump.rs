@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
-use setpoint::{
-    CacheSync, ClientListerWatcher, Delta, DeltaQueue, FieldOwners, ObjectOptions, Pump, Random, Reflector,
-    ReflectorOptions, Scope, Store, SubscribeOptions, Target, remove_paths, wait_for_cache_sync,
+use setpoint::informer::{
+    CacheSync, ClientListerWatcher, Delta, DeltaQueue, FieldOwners, ObjectOptions, Pump, Reflector,
+    ReflectorOptions, Scope, Store, SubscribeOptions, remove_paths, wait_for_cache_sync,
 };
+use setpoint::{Random, Target};
 use tokio::time::Instant;
 
 use crate::misdeed::Misdeed;

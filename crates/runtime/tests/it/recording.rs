@@ -151,7 +151,7 @@ async fn who_does_not_hold_the_lease_sends_no_events() {
         "metadata": {"name": "l", "namespace": "default"},
         "spec": {"holderIdentity": "other", "leaseDurationSeconds": 15}});
     fake.put("apis/coordination.k8s.io/v1/leases", lease);
-    let election = setpoint::LeaderElection::new("default", "l").identity("me");
+    let election = setpoint::leader_election::LeaderElection::new("default", "l").identity("me");
     let options = ManagerOptions { leader_election: Some(election), ..ManagerOptions::default() };
     let manager = Manager::new(fake.client(), options);
     let recorder = manager.recorder("tester");

@@ -7,11 +7,13 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
-use setpoint::{
+use setpoint::client::connect_with;
+use setpoint::informer::{
     ClientListerWatcher, Connect, DeltaQueue, FactoryOptions, InformerFactory, ListRequest, ListerWatcher,
-    Random, Reflector, ReflectorOptions, Scope, SharedInformer, Store, SubscribeOptions, Target,
-    WatchFailure, WatchRequest, WatchStream, connect_with,
+    Reflector, ReflectorOptions, Scope, SharedInformer, Store, SubscribeOptions, WatchFailure, WatchRequest,
+    WatchStream,
 };
+use setpoint::{Random, Target};
 use tokio::time::Instant;
 
 use crate::logging::Listener;

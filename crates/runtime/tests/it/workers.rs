@@ -8,9 +8,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
+use setpoint::controller::DEFAULT_CONCURRENCY;
 use setpoint::{
-    Action, Context, Controller, DEFAULT_CONCURRENCY, Error, Manager, ManagerError, ManagerOptions,
-    Reconciler, Request,
+    Action, Context, Controller, Error, Manager, ManagerError, ManagerOptions, Reconciler, Request,
 };
 use tokio::time::Instant;
 

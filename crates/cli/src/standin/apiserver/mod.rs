@@ -16,7 +16,7 @@ pub use flags::Flags;
 
 /// Serves until SIGTERM. `controllers` is the value of `SETPOINT_CONTROLLERS`.
 pub async fn run(flags: Flags, controllers: Option<String>) -> Result<()> {
-    let mut signals = setpoint::Signals::new()?;
+    let mut signals = setpoint::program::Signals::new()?;
     let (options, warnings) = options(&flags, controllers)?;
     for warning in warnings {
         eprintln!("kube-apiserver: warning: {warning}");

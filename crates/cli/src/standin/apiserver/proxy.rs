@@ -95,7 +95,7 @@ mod tests {
     fn the_flags_become_the_proxy() {
         let folder = tempfile::tempdir().unwrap();
         let file = |name: &str| {
-            let authority = Authority::generate(setpoint::system_clock().now()).unwrap();
+            let authority = Authority::generate(setpoint::clock::system_clock().now()).unwrap();
             let path = folder.path().join(name);
             std::fs::write(&path, &authority.identity().certificate).unwrap();
             path.display().to_string()

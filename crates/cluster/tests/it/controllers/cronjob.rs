@@ -7,7 +7,7 @@ use k8s_openapi::api::batch::v1::{CronJob, Job};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use setpoint::tokio_clock;
+use setpoint::clock::tokio_clock;
 use setpoint_cluster::{Cluster, Options};
 
 struct World {

@@ -28,9 +28,9 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use setpoint::clock::tokio_clock;
 use setpoint::{
     Action, Context, Controller, DeleteOptions, Error, Manager, ManagerOptions, NotFoundExt, Request,
-    tokio_clock,
 };
 use setpoint_apiserver::auth::jwt;
 use setpoint_cluster::{Cluster, Controllers, Options};

@@ -77,7 +77,7 @@ async fn the_finalizer_holds_an_object_until_it_was_cleaned_up() {
                 };
                 let life = ctx.client().lifecycle::<ConfigMap>(&request, FINALIZER, on_delete).await?;
                 if let Lifecycle::Alive(object) = life {
-                    assert!(setpoint::has_finalizer(&*object, FINALIZER));
+                    assert!(setpoint::finalizer::has_finalizer(&*object, FINALIZER));
                 }
                 Ok(Action::done())
             }
@@ -88,7 +88,7 @@ async fn the_finalizer_holds_an_object_until_it_was_cleaned_up() {
     beside(&manager, async {
         until("the finalizer", async || {
             let object = api.get_opt("guarded").await.unwrap()?;
-            setpoint::has_finalizer(&object, FINALIZER).then_some(())
+            setpoint::finalizer::has_finalizer(&object, FINALIZER).then_some(())
         })
         .await;
         api.delete("guarded", &DeleteParams::default()).await.unwrap();

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
-use setpoint::{Action, Context, Controller, LeaderElection, Manager, ManagerOptions, Request};
+use setpoint::leader_election::LeaderElection;
+use setpoint::{Action, Context, Controller, Manager, ManagerOptions, Request};
 use tokio_util::sync::CancellationToken;
 
 use super::{Place, until, until_true};

@@ -8,10 +8,10 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use setpoint::{
-    Event, FactoryOptions, Index, InformerFactory, Namespaces, ReflectorOptions, SharedInformer,
-    SubscribeOptions, Target,
+use setpoint::informer::{
+    Event, FactoryOptions, Index, InformerFactory, ReflectorOptions, SharedInformer, SubscribeOptions,
 };
+use setpoint::{Namespaces, Target};
 
 use super::{Place, make_namespace, until, until_true};
 

@@ -88,7 +88,7 @@ impl Place {
 async fn connect(path: &str) -> Client {
     let file = kube::config::Kubeconfig::read_from(path).unwrap();
     let config = Config::from_custom_kubeconfig(file, &Default::default()).await.unwrap();
-    setpoint::connect_with(config).unwrap()
+    setpoint::client::connect_with(config).unwrap()
 }
 
 /// A new namespace with these labels; the server chooses the name.

@@ -10,10 +10,10 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::Role;
 use kube::api::ObjectMeta;
 use serde_json::{Value, json};
+use setpoint::client::Upserted;
 use setpoint::client::set_controller_reference;
 use setpoint::{
     Action, ClientError, Context, Controller, DeleteOptions, NotFoundExt, Patch, Query, Request, Target,
-    Upserted,
 };
 
 use super::{Place, beside, until, until_true};

@@ -1,5 +1,7 @@
+use setpoint::Object;
+use setpoint::informer::{Delta, Lister, Scope, Store};
 use setpoint::predicate::Change;
-use setpoint::{Delta, Lister, Object, Scope, Store, Trigger};
+use setpoint::queue::Trigger;
 
 use super::super::trigger::of_node;
 use super::*;

@@ -1,8 +1,10 @@
 //! Which Deployments a change queues: the triggers of kube-controller-manager's DeploymentController.
 
 use serde_json::{Value, json};
+use setpoint::informer::{Delta, Lister, Scope, Store};
 use setpoint::predicate::Change;
-use setpoint::{Delta, Lister, Object, Request, Scope, Store, Trigger};
+use setpoint::queue::Trigger;
+use setpoint::{Object, Request};
 
 use super::super::trigger::{Deployments, of_pod};
 

@@ -1,0 +1,21 @@
+//! Preconditions of deletions.
+
+use serde::Serialize;
+
+/// What must be true of an object, so that it is deleted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Preconditions {
+    /// It is this very object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
+    /// It is in this very state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resource_version: Option<String>,
+}
+
+impl Preconditions {
+    pub(super) fn is_empty(&self) -> bool {
+        *self == Preconditions::default()
+    }
+}

@@ -1,0 +1,40 @@
+//! The cache of one kind: objects as bytes with decoded metadata, indexes, snapshots, typed reads.
+
+mod ingest;
+mod bases;
+mod intern;
+mod lister;
+mod metadata;
+mod training;
+mod store;
+#[cfg(test)]
+mod store_tests;
+mod decode;
+mod delta;
+mod event;
+mod snapshot;
+mod index;
+mod object;
+mod compress;
+mod difference;
+mod scan;
+mod brackets;
+mod selector;
+mod labels;
+
+pub use decode::DEFAULT_DECODED_BYTES;
+pub use delta::Delta;
+pub use event::Event;
+pub use index::{Index, IndexConflict, IndexFn, UnknownIndex};
+pub use ingest::{FieldOwners, MAX_OWNERS, ObjectOptions, Transform, remove_paths};
+pub use labels::Labels;
+pub use lister::{ListError, Lister};
+pub use object::{DecodeError, ManagedFields, Object, ObjectError, Uid};
+pub use selector::{LabelMatcher, SelectorError};
+pub use snapshot::{Progress, Scope, Snapshot};
+pub use store::{Store, Waited};
+
+pub(crate) use ingest::{Ingest, IngestOptions, ManagedFieldsJson};
+pub(crate) use metadata::Metadata;
+pub(crate) use scan::{Cursor, Malformed, Text};
+pub(crate) use training::Training;
