@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use setpoint::client::{controller_reference, set_controller_reference};
-use setpoint::{Context, Error};
+use setpoint::{Context, Error, Request};
 
 use crate::NAME;
 use crate::types::MarkdownView;
@@ -21,7 +21,7 @@ pub fn viewer_name(view: &MarkdownView) -> String {
 }
 
 /// Brings all three to what the view asks for.
-pub async fn reconcile(ctx: &Context, view: &MarkdownView) -> Result<(), Error> {
+pub async fn reconcile(ctx: &Context, request: &Request, view: &MarkdownView) -> Result<(), Error> {
     let mut named = ConfigMap::default();
     named.metadata.name = Some(config_map_name(view));
     named.metadata.namespace = view.namespace();
@@ -30,25 +30,25 @@ pub async fn reconcile(ctx: &Context, view: &MarkdownView) -> Result<(), Error> 
         config.data = Some(view.spec.markdowns.clone());
         Ok(set_controller_reference(view, config)?)
     };
-    ctx.client().create_or_update(named, files).await?;
+    let operation = ctx.client().create_or_update(named, files).await?.1;
+    tracing::info!(object = %request, ?operation, "reconciled the config map");
     ctx.client().apply_partial::<Deployment>(&deployment(view)?).await?;
+    tracing::info!(object = %request, "reconciled the deployment");
     ctx.client().apply_partial::<Service>(&service(view)?).await?;
+    tracing::info!(object = %request, "reconciled the service");
     Ok(())
 }
 
 fn labels(view: &MarkdownView) -> Value {
     json!({
-        "app.kubernetes.io/name": "mdbook",
-        "app.kubernetes.io/instance": view.name_any(),
+        "app.kubernetes.io/name": "mdbook", "app.kubernetes.io/instance": view.name_any(),
         "app.kubernetes.io/created-by": NAME,
     })
 }
 
 fn metadata(view: &MarkdownView) -> Result<Value, Error> {
     Ok(json!({
-        "name": viewer_name(view),
-        "namespace": view.namespace(),
-        "labels": labels(view),
+        "name": viewer_name(view), "namespace": view.namespace(), "labels": labels(view),
         "ownerReferences": [controller_reference(view)?],
     }))
 }
@@ -62,9 +62,7 @@ fn deployment(view: &MarkdownView) -> Result<Value, Error> {
             "selector": {"matchLabels": labels(view)},
             "template": {"metadata": {"labels": labels(view)}, "spec": {
                 "containers": [{
-                    "name": "mdbook",
-                    "image": view.spec.viewer_image,
-                    "imagePullPolicy": "IfNotPresent",
+                    "name": "mdbook", "image": view.spec.viewer_image, "imagePullPolicy": "IfNotPresent",
                     "command": ["mdbook"],
                     "args": ["serve", "--hostname", "0.0.0.0"],
                     "volumeMounts": [{"name": "markdowns", "mountPath": "/book/src"}],
@@ -82,8 +80,7 @@ fn service(view: &MarkdownView) -> Result<Value, Error> {
     Ok(json!({
         "metadata": metadata(view)?,
         "spec": {
-            "selector": labels(view),
-            "type": "ClusterIP",
+            "selector": labels(view), "type": "ClusterIP",
             "ports": [{"protocol": "TCP", "port": 80, "targetPort": 3000}],
         },
     }))

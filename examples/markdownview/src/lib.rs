@@ -38,14 +38,16 @@ struct Views(Metrics);
 impl Reconciler for Views {
     async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
         let Some(view) = ctx.client().get::<MarkdownView>(&request).await? else {
+            tracing::info!(object = %request, "the view is not found; removing its metrics");
             self.0.remove(&request);
             return Ok(Action::done());
         };
         if view.metadata.deletion_timestamp.is_some() {
             // What it owns goes by owner reference.
+            tracing::info!(object = %request, "the view is being deleted");
             return Ok(Action::done());
         }
-        let children = children::reconcile(ctx, &view).await;
+        let children = children::reconcile(ctx, &request, &view).await;
         // A child that could not be written is no reason to leave the status as it was.
         self.update_status(ctx, &request, &view).await?;
         children.map(|()| Action::done())
@@ -71,6 +73,7 @@ impl Views {
         if after == before {
             return Ok(());
         }
+        tracing::info!(object = %key, state = after.state.map(tracing::field::debug), "updating status");
         let metadata = json!({"name": view.name_any(), "namespace": namespace});
         client.apply_status::<MarkdownView>(&json!({"metadata": metadata, "status": after})).await?;
         let name = format!("MarkdownView({namespace}:{})", view.name_any());

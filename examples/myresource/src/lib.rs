@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use setpoint::client::controller_reference;
 use setpoint::manifests::{Operator, Rule};
 use setpoint::{Action, Context, Controller, Error, Manager, Query, Request, SetupError};
+use tracing::info;
 
 pub use types::{MyResource, MyResourceSpec, MyResourceStatus, State};
 
@@ -26,16 +27,20 @@ pub fn register(manager: &Manager) -> Result<(), SetupError> {
 }
 
 async fn reconcile(ctx: Context, request: Request) -> Result<Action, Error> {
+    info!(object = %request, "getting myresource instance");
     let Some(resource) = ctx.client().get::<MyResource>(&request).await? else {
         // Deleted: what it owned goes by owner reference.
+        info!(object = %request, "resource is not found");
         return Ok(Action::done());
     };
     if resource.metadata.deletion_timestamp.is_some() {
+        info!(object = %request, "resource is being deleted");
         return Ok(Action::done());
     }
     ctx.client().apply(&deployment(&resource)?).await?;
-    let status = observe(&ctx, &resource).await?;
+    let status = observe(&ctx, &request, &resource).await?;
     if resource.status.as_ref() != Some(&status) {
+        info!(object = %request, state = ?status.state, "updating status");
         let metadata = json!({"name": resource.name_any(), "namespace": resource.namespace()});
         ctx.client().apply_status::<MyResource>(&json!({"metadata": metadata, "status": status})).await?;
     }
@@ -73,15 +78,24 @@ fn deployment(resource: &MyResource) -> Result<Deployment, Error> {
 }
 
 /// The state, from the Deployment found by its label.
-async fn observe(ctx: &Context, resource: &MyResource) -> Result<MyResourceStatus, Error> {
+async fn observe(ctx: &Context, request: &Request, resource: &MyResource) -> Result<MyResourceStatus, Error> {
     let selector = format!("myresource={}", resource.name_any());
     let namespace = resource.namespace().unwrap_or_default();
     let found = ctx.client().list::<Deployment>(Query::namespace(namespace).labels(&selector)?).await?;
     let state = match found.as_slice() {
-        [] => State::Building,
-        [one] if one.status.as_ref().and_then(|status| status.ready_replicas) == Some(1) => State::Ready,
-        [_] => State::Building,
-        many => return Err(Error::msg(format!("{} deployments found, expected 1", many.len()))),
+        [] => {
+            info!(object = %request, "no deployment found");
+            State::Building
+        }
+        [one] => {
+            let ready_replicas = one.status.as_ref().and_then(|status| status.ready_replicas).unwrap_or(0);
+            info!(object = %request, ready_replicas, "got deployment status");
+            if ready_replicas == 1 { State::Ready } else { State::Building }
+        }
+        many => {
+            info!(object = %request, count = many.len(), "too many deployments found");
+            return Err(Error::msg(format!("{} deployments found, expected 1", many.len())));
+        }
     };
     Ok(MyResourceStatus { state })
 }

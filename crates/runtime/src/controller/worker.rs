@@ -235,7 +235,7 @@ impl Work {
                 return;
             }
             if let Err(stale) = consistent {
-                self.end_run(item, &Outcome::Finished(Err(stale.into())));
+                self.end_run(item, &Outcome::Finished(Err(stale.into())), &reconcile_id, Duration::ZERO);
                 return;
             }
             let pins = Arc::new(Pins::new(Arc::clone(&reconcile_id)));
@@ -253,18 +253,19 @@ impl Work {
             }));
             let began = Instant::now();
             let outcome = self.reconcile(&context, request.clone()).await;
-            self.metrics.time.observe(began.elapsed().as_secs_f64());
+            let took = began.elapsed();
+            self.metrics.time.observe(took.as_secs_f64());
             self.remember_unseen(request, pins.unseen());
-            self.end_run(item, &outcome);
+            self.end_run(item, &outcome, &reconcile_id, took);
         }
         .instrument(span)
         .await;
     }
 
-    fn end_run(&self, item: &Item<Request>, outcome: &Outcome) {
+    fn end_run(&self, item: &Item<Request>, outcome: &Outcome, reconcile_id: &str, took: Duration) {
         let lease_over = self.lease.as_ref().is_some_and(LeaderClock::is_over);
         let verdict = judge(outcome, item.priority(), lease_over);
-        self.report(outcome, &verdict, item.failures().saturating_add(1));
+        self.report(item, outcome, &verdict, reconcile_id, took);
         settle(item, &verdict);
     }
 
@@ -321,27 +322,44 @@ impl Work {
         unseen.insert(request.clone(), writes);
     }
 
-    fn report(&self, outcome: &Outcome, verdict: &Verdict, attempt: u32) {
+    fn report(
+        &self,
+        item: &Item<Request>,
+        outcome: &Outcome,
+        verdict: &Verdict,
+        reconcile_id: &str,
+        took: Duration,
+    ) {
+        // The span has these fields too, but a filter of warnings turns the span off.
+        macro_rules! log {
+            ($level:ident, $($rest:tt)*) => {
+                tracing::$level!(controller = %self.name, object = %item.key(), reconcile_id, $($rest)*)
+            };
+        }
         let metrics = &self.metrics;
         match outcome {
-            Outcome::Finished(Ok(_)) => match verdict {
-                Verdict::After(..) => metrics.requeue_after.inc(),
-                Verdict::BackOff(..) => metrics.requeue.inc(),
-                Verdict::Done | Verdict::GiveUp => metrics.success.inc(),
-            },
+            Outcome::Finished(Ok(_)) => {
+                let (result, counter) = match verdict {
+                    Verdict::After(..) => ("requeue_after", &metrics.requeue_after),
+                    Verdict::BackOff(..) => ("requeue", &metrics.requeue),
+                    Verdict::Done | Verdict::GiveUp => ("success", &metrics.success),
+                };
+                log!(debug, result, duration = ?took, "reconcile finished");
+                counter.inc()
+            }
             Outcome::Finished(Err(error)) if !error.is_terminal() && error.is_conflict() => {
-                tracing::debug!(%error, "somebody else wrote first; trying again");
+                log!(debug, %error, "somebody else wrote first; trying again");
                 metrics.conflicts.inc();
                 metrics.error.inc()
             }
             Outcome::Finished(Err(error)) if !error.is_terminal() && error.is_stale() => {
-                tracing::debug!(%error, "not run on a cache that is behind; trying again");
+                log!(debug, %error, "not run on a cache that is behind; trying again");
                 metrics.stale.inc();
                 metrics.error.inc()
             }
             Outcome::Finished(Err(error)) if !error.is_terminal() && error.is_not_leader() => {
                 let again = *verdict != Verdict::GiveUp;
-                tracing::debug!(%error, again, "this process does not lead");
+                log!(debug, %error, again, "this process does not lead");
                 metrics.error.inc()
             }
             Outcome::Finished(Err(error)) => {
@@ -349,19 +367,20 @@ impl Work {
                 if error.is_terminal() {
                     metrics.terminal_errors.inc();
                 }
-                tracing::error!(%error, terminal = error.is_terminal(), attempt, "reconcile failed");
+                let attempt = item.failures().saturating_add(1);
+                log!(error, %error, terminal = error.is_terminal(), attempt, "reconcile failed");
                 metrics.error.inc()
             }
             Outcome::Panicked(message) => {
                 metrics.errors.inc();
                 metrics.panics.inc();
-                tracing::error!(panic = %message, "reconcile panicked");
+                log!(error, panic = %message, "reconcile panicked");
                 metrics.error.inc()
             }
             Outcome::TimedOut(after) => {
                 metrics.errors.inc();
                 metrics.timeouts.inc();
-                tracing::error!(?after, "reconcile timed out");
+                log!(error, ?after, "reconcile timed out");
                 metrics.error.inc()
             }
         };

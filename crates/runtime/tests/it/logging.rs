@@ -103,8 +103,34 @@ impl Subscriber for Nobody {
     fn exit(&self, _: &Id) {}
 }
 
+/// Hears only what a filter of warnings lets through: no span of a lower level, so no field of one.
+#[derive(Clone, Default)]
+struct Warnings(Listener);
+
+impl Subscriber for Warnings {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() <= Level::WARN
+    }
+
+    fn new_span(&self, attributes: &Attributes<'_>) -> Id {
+        self.0.new_span(attributes)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        self.0.event(event);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
 /// A reconcile that fails in each way once, over a server that refuses some of its writes.
-async fn play(listener: &Listener) {
+async fn play() {
     let fake = Fake::new();
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default",
         "annotations": {"note": "marzipan"}}, "stringData": {"password": "marzipan"}});
@@ -134,7 +160,6 @@ async fn play(listener: &Listener) {
         })
         .unwrap();
     beside(&manager, until("success", || *runs.lock().unwrap() >= 2)).await;
-    assert!(listener.0.lock().unwrap().events.len() > 3);
 }
 
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
@@ -176,9 +201,10 @@ impl kube::Resource for Wrong {
 async fn each_reconcile_has_a_span_that_says_what_and_why_and_no_line_says_what_objects_hold() {
     let listener = Listener::default();
     let guard = listener.listen();
-    play(&listener).await;
+    play().await;
     drop(guard);
     let heard = listener.0.lock().unwrap();
+    assert!(heard.events.len() > 3);
     let spans: Vec<_> = heard.spans.iter().filter(|span| span["span"] == "reconcile").collect();
     assert_eq!(
         (spans[0]["controller"].as_str(), spans[0]["object"].as_str(), spans[0]["attempt"].as_str()),
@@ -195,4 +221,34 @@ async fn each_reconcile_has_a_span_that_says_what_and_why_and_no_line_says_what_
     let conflicts: Vec<_> =
         heard.events.iter().filter(|(_, text)| text.contains("somebody else wrote first")).collect();
     assert_eq!((conflicts.len(), conflicts[0].0), (1, Level::DEBUG), "a conflict is a debug line");
+    let finished: Vec<_> =
+        heard.events.iter().filter(|(_, text)| text.contains(r#""message": "reconcile finished""#)).collect();
+    assert!(!finished.is_empty(), "a success is a line");
+    for (level, text) in finished {
+        assert_eq!(*level, Level::DEBUG);
+        let success = r#""result": "\"success\"""#;
+        for field in [r#""controller": "secret""#, r#""object": "default/s""#, success, r#""duration": "#] {
+            assert!(text.contains(field), "{field}: {text}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_filter_of_warnings_still_prints_what_failed_where() {
+    let warnings = Warnings::default();
+    // Makes every place in the code speak.
+    drop(Listener::default().listen());
+    let guard = tracing::subscriber::set_default(warnings.clone());
+    play().await;
+    drop(guard);
+    let heard = warnings.0.0.lock().unwrap();
+    assert!(heard.spans.is_empty(), "{:?}", heard.spans);
+    let failed = heard.events.iter().find(|(_, text)| text.contains("reconcile failed"));
+    let (level, text) = failed.expect("a line about the failure");
+    assert_eq!(*level, Level::ERROR);
+    for field in
+        [r#""controller": "secret""#, r#""object": "default/s""#, r#""reconcile_id": "#, r#""error": "#]
+    {
+        assert!(text.contains(field), "{field}: {text}");
+    }
 }

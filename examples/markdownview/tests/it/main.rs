@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod life;
+mod logs;
 mod trials;
 mod wishes;
 
