@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use setpoint_apiserver::{Dialing, Io, Nodes};
-use setpoint_node::kubelet::port_forward::Dial;
-use setpoint_node::kubelet::service::Service;
-use setpoint_node::{NodePods, Pods};
+use setpoint_node::{Dial, KubeletService, NodePods, Pods};
 use tokio::task::JoinSet;
 
 /// Bytes in flight in one direction before the writer waits.
@@ -19,7 +17,7 @@ pub struct LocalNodes(Arc<Shared>);
 #[derive(Default)]
 struct Shared {
     pods: OnceLock<Pods>,
-    kubelets: Mutex<BTreeMap<String, Service<NodePods>>>,
+    kubelets: Mutex<BTreeMap<String, KubeletService<NodePods>>>,
     connections: Mutex<JoinSet<()>>,
 }
 
@@ -31,12 +29,12 @@ impl LocalNodes {
     }
 
     /// Returns the service of a node, created at the first request: its sessions have to outlive one connection.
-    fn kubelet(&self, node: &str) -> Option<Service<NodePods>> {
+    fn kubelet(&self, node: &str) -> Option<KubeletService<NodePods>> {
         let mut kubelets = self.0.kubelets.lock().expect("no holder of this lock panics");
         if let Some(known) = kubelets.get(node) {
             return Some(known.clone());
         }
-        let kubelet = self.0.pods.get()?.kubelet(node)?;
+        let kubelet = NodePods::kubelet(self.0.pods.get()?, node)?;
         kubelets.insert(node.to_owned(), kubelet.clone());
         Some(kubelet)
     }

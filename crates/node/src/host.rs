@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use setpoint::Key;
 use tokio::net::TcpStream;
 
-pub use crate::address::PodPorts;
-use crate::kubelet::attach::Attachment;
-use crate::kubelet::exec::ExecCommand;
+use crate::address::PodPorts;
+use crate::image::Image;
 use crate::kubelet::port_forward::Dial;
-use crate::kubelet::service::{ContainerName, Host, HostError, LogSource};
+use crate::kubelet::service::{ContainerName, Host, HostError, LogSource, Service};
 use crate::pods::Pods;
-use crate::process::image::Image;
+use crate::process::attach::Attachment;
+use crate::process::exec::ExecCommand;
 use crate::process::reconcile::is_process;
 use crate::status::last_end;
 
@@ -31,11 +31,17 @@ impl Dial for PodPorts {
 /// The pods of one node. Clones share them.
 #[derive(Clone)]
 pub struct NodePods {
-    pub(crate) pods: Pods,
-    pub(crate) node: u32,
+    pods: Pods,
+    node: u32,
 }
 
 impl NodePods {
+    /// Returns the kubelet's HTTP service of a node, if the node is one of this process. Its sessions end with it.
+    pub fn kubelet(pods: &Pods, node: &str) -> Option<Service<NodePods>> {
+        let index = pods.options().index(node)?;
+        Some(Service::new(NodePods { pods: pods.clone(), node: index }, pods.clock().clone()))
+    }
+
     fn find(&self, name: &ContainerName) -> Result<(Key, std::sync::Arc<Pod>), HostError> {
         let key = Key::new(Some(&name.namespace), &name.pod);
         let pod = self.pods.pod(&key).filter(|pod| self.pods.node_of(pod) == Some(self.node));

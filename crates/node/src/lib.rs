@@ -2,22 +2,31 @@
 //! this host.
 
 mod register;
-mod pods;
+mod serving;
 mod host;
-pub mod kubelet;
-pub mod node;
-mod options;
+mod kubelet;
+mod spdy;
+mod pods;
+mod node;
 pub mod process;
-pub mod log;
+mod probe;
+mod log;
+mod simulated;
+mod status;
 mod events;
-pub mod probe;
-pub mod address;
-pub mod simulated;
-pub mod annotation;
-pub mod spdy;
-pub mod status;
+mod options;
+mod image;
+mod node_name;
+mod annotation;
+mod address;
+pub mod plain_file;
 
-pub use host::{NodePods, PodPorts};
+pub use address::{Listen, PodPorts};
+pub use host::NodePods;
+pub use image::{Image, ImageTable, Trust};
+pub use kubelet::port_forward::Dial;
+pub use kubelet::service::Service as KubeletService;
 pub use options::{Capacity, NodeOptions};
 pub use pods::Pods;
 pub use register::{register, register_serving};
+pub use serving::{API_SERVER, Serving, ServingOptions};

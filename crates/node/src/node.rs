@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use setpoint_api::clock::{rfc3339_micros, rfc3339_seconds};
 
 use crate::address::pod_cidr;
+use crate::node_name::name;
 use crate::options::NodeOptions;
 
 /// The namespace of node leases.
@@ -14,16 +15,6 @@ pub const LEASE_NAMESPACE: &str = "kube-node-lease";
 const LEASE_SECONDS: i64 = 40;
 /// Port of a kubelet whose Node names none.
 const KUBELET_PORT: u16 = 10250;
-
-/// The name of node number `index`.
-pub fn name(index: u32) -> String {
-    format!("setpoint-{index}")
-}
-
-/// Returns the number of the node with that name.
-pub fn index(name: &str) -> Option<u32> {
-    name.strip_prefix("setpoint-")?.parse().ok()
-}
 
 /// The Node object for the registration.
 pub fn node(index: u32) -> Value {

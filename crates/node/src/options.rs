@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::address::Listen;
 use crate::annotation::Script;
-use crate::node;
-use crate::process::image::ImageTable;
+use crate::image::ImageTable;
+use crate::node_name;
 
 /// Start options of the nodes of one process.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ impl NodeOptions {
 
     /// Returns the number of the node with that name, if it is one of these.
     pub fn index(&self, name: &str) -> Option<u32> {
-        node::index(name).filter(|index| self.indices().contains(index))
+        node_name::index(name).filter(|index| self.indices().contains(index))
     }
 }
 

@@ -14,9 +14,7 @@ use setpoint::{Action, Clock, Context, DeleteOptions, Error, Key, Reconciler, Re
 use crate::address::{PodAddresses, PodPorts};
 use crate::annotation::Script;
 use crate::events::{PodEvents, backing_off};
-use crate::host::NodePods;
-use crate::kubelet::service::Service;
-use crate::node;
+use crate::node_name;
 use crate::options::NodeOptions;
 use crate::process::pods::ProcessPods;
 use crate::process::reconcile::{PodReconcile, is_process};
@@ -87,10 +85,8 @@ impl Pods {
         &self.0.options
     }
 
-    /// Returns the kubelet's HTTP service of a node, if the node is one of this process. Its sessions end with it.
-    pub fn kubelet(&self, node: &str) -> Option<Service<NodePods>> {
-        let index = self.0.options.index(node)?;
-        Some(Service::new(NodePods { pods: self.clone(), node: index }, self.0.clock.clone()))
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.0.clock
     }
 
     /// Returns the real addresses of a pod's ports, or `None` if it does not run here as processes.
@@ -191,7 +187,7 @@ impl Reconciler for Pods {
             }
         };
         let Some(addresses) = self.addresses(request.key(), &pod, node) else {
-            return Err(Error::msg(format!("node {} has no address left", node::name(node))));
+            return Err(Error::msg(format!("node {} has no address left", node_name::name(node))));
         };
         let plan = match &self.0.processes {
             // A pod that had a program stays a process pod when its image changes: that program must end.

@@ -20,12 +20,13 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::events;
-use crate::kubelet::server::Serving;
 use crate::node;
+use crate::node_name;
 use crate::options::NodeOptions;
 use crate::pods::Pods;
 use crate::process::lasting;
 use crate::process::pods::{ProcessPods, WAKES};
+use crate::serving::Serving;
 
 /// Pods that are worked on at a time, over all nodes of the process.
 const CONCURRENCY: usize = 16;
@@ -196,7 +197,7 @@ impl Heart {
                 }
                 // One node's failure is not the others'.
                 if let Err(error) = self.one(index, registered).await {
-                    tracing::warn!(node = node::name(index), %error, "could not report the node's status or lease; retrying");
+                    tracing::warn!(node = node_name::name(index), %error, "could not report the node's status or lease; retrying");
                 }
             }
             refused = if nodes.iter().all(is_complete) { 0 } else { refused + 1 };
@@ -230,7 +231,7 @@ impl Heart {
         let wanted: Node = decode(node::node(index));
         let node = match self.client.create(&wanted).await {
             Err(error) if error.is_already_exists() => {
-                self.client.live().get::<Node>(node::name(index).as_str()).await?
+                self.client.live().get::<Node>(node_name::name(index).as_str()).await?
             }
             created => Some(created?),
         };
@@ -247,7 +248,7 @@ impl Heart {
         index: u32,
         registered: &mut Registered,
     ) -> Result<Option<String>, ClientError> {
-        let name = node::name(index);
+        let name = node_name::name(index);
         let Ok(Some(node)) = self.seen.lister::<Node>().get(None, &name) else { return Ok(None) };
         let (uid, was_ready) = (node.uid(), node::is_ready(&node));
         if was_ready && registered.reported.elapsed() < REPORT {
@@ -263,11 +264,11 @@ impl Heart {
     }
 
     fn recorder(&self, index: u32) -> Recorder {
-        events::recorder(&self.manager).with_host(&node::name(index))
+        events::recorder(&self.manager).with_host(&node_name::name(index))
     }
 
     async fn report(&self, index: u32, before: Option<&Node>) -> Result<Node, ClientError> {
-        let name = node::name(index);
+        let name = node_name::name(index);
         let port = self.ports.get((index - self.options.first) as usize).copied();
         let status = node::status(index, &self.options, port, before, self.manager.clock().now());
         // Conditions of others stay.
@@ -305,7 +306,7 @@ impl Heart {
     }
 
     async fn renew(&self, index: u32, lease: Value) -> Result<(), ClientError> {
-        let name = node::name(index);
+        let name = node_name::name(index);
         let renewal = Patch::Merge(json!({"spec": lease["spec"]}));
         match self.client.patch::<Lease>((node::LEASE_NAMESPACE, name.as_str()), &renewal).await {
             Err(error) if error.is_not_found() => self.client.create::<Lease>(&decode(lease)).await.map(drop),

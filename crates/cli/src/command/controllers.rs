@@ -10,7 +10,7 @@ use setpoint::program::Program;
 use setpoint_apiserver::auth::jwt::{self, SigningKey};
 use setpoint_controllers::TokenSigner;
 use setpoint_node::NodeOptions;
-use setpoint_node::kubelet::server::{API_SERVER, Serving, ServingOptions};
+use setpoint_node::{API_SERVER, Serving, ServingOptions};
 
 use super::nodes::{self, PodFolder};
 

@@ -15,7 +15,7 @@ use myresource_operator::MyResource;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use setpoint::program::Program;
-use setpoint_node::process::image::{Image, ImageTable, Trust};
+use setpoint_node::{Image, ImageTable, Trust};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 

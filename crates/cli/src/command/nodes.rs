@@ -6,8 +6,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use setpoint_node::process::image::ImageTable;
-use setpoint_node::process::plain_file;
+use setpoint_node::ImageTable;
+use setpoint_node::plain_file;
 
 /// Reads `--images`.
 pub fn image_table(file: Option<&Path>) -> Result<ImageTable> {

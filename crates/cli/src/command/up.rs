@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use setpoint_cluster::{Backend, Cluster, Controllers, NodeOptions, Options, Serving, bind, reachable};
-use setpoint_node::process::image::ImageTable;
+use setpoint_node::ImageTable;
 use setpoint_store::Recovery;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;

@@ -9,8 +9,8 @@ use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use setpoint_cluster::{Cluster, NodeOptions, Options};
-use setpoint_node::address::Listen;
-use setpoint_node::process::image::ImageTable;
+use setpoint_node::ImageTable;
+use setpoint_node::Listen;
 
 /// The shell and its tools under names of the table, one image whose entry does not allow exec, and the viewer.
 const IMAGES: &str = r#"

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::api::{LogParams, Patch, PatchParams};
 use serde_json::json;
-use setpoint_node::address::Listen;
+use setpoint_node::Listen;
 
 use crate::node::{World, bytes_in, container, is_ready, runs};
 

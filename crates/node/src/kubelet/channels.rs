@@ -13,7 +13,8 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role};
 
-use super::session::{Client, PIECES, Session, Sizes};
+use super::session::{Session, Sizes};
+use crate::process::streams::{Client, PIECES};
 use crate::process::terminal::Size;
 use crate::spdy::{Connection, Stream};
 

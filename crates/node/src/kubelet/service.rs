@@ -19,14 +19,14 @@ use tokio::task::JoinSet;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
-use super::attach::Attachment;
 use super::channels::{self, Wanted};
-use super::exec::ExecCommand;
 use super::port_forward::{self, Dial};
 use super::session::Session;
 use super::tunnel::Tunnel;
 use super::upgrade::{Upgrade, UpgradeError};
 use crate::log::{Log, LogOptions, LogReader};
+use crate::process::attach::Attachment;
+use crate::process::exec::ExecCommand;
 
 /// The body of an answer.
 pub type Body = UnsyncBoxBody<Bytes, io::Error>;
@@ -258,7 +258,7 @@ impl Refusal {
     }
 }
 
-pub(super) fn text(status: StatusCode, text: &str) -> Response<Body> {
+pub fn text(status: StatusCode, text: &str) -> Response<Body> {
     let mut response = Response::new(full(text.as_bytes().to_vec()));
     *response.status_mut() = status;
     response

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-use crate::process::plain_file;
+use crate::plain_file;
 
 /// A file that grows past this is rotated, and the previous rotated file is dropped. A flood costs at most twice this
 /// size.

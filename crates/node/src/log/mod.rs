@@ -4,4 +4,4 @@ mod file;
 mod options;
 
 pub use file::{Log, LogReader, Origin};
-pub use options::{LogOptions, LogOptionsError};
+pub use options::LogOptions;

@@ -1,11 +1,9 @@
 //! One attempt of a probe over the network.
 
-use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tokio::net::TcpStream;
-
+use super::connection::{connect, text};
 use super::{Check, grpc, http_get};
 use crate::address::PodPorts;
 
@@ -33,16 +31,6 @@ async fn place(host: Option<&str>, port: u16, ports: &PodPorts) -> Result<Socket
     let Some(host) = host else { return ports.place(port).map_err(text) };
     let mut found = tokio::net::lookup_host((host, port)).await.map_err(text)?;
     found.next().ok_or_else(|| format!("no address for {host}"))
-}
-
-pub(super) async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect(address).await?;
-    let _ = stream.set_nodelay(true);
-    Ok(stream)
-}
-
-pub(super) fn text(error: impl std::fmt::Display) -> String {
-    error.to_string()
 }
 
 #[cfg(test)]

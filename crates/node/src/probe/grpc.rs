@@ -8,7 +8,7 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::task::JoinSet;
 
-use super::attempt::{connect, text};
+use super::connection::{connect, text};
 
 /// Maximum length of an answer. Longer answers are failures.
 const ANSWER: usize = 16 * 1024;

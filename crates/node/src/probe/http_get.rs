@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 
 use super::HttpGet;
-use super::attempt::{connect, text};
+use super::connection::{connect, text};
 use super::tls::any_server;
 
 /// Maximum number of redirects, as in a kubelet.

@@ -3,6 +3,7 @@
 mod attempt;
 mod grpc;
 mod http_get;
+mod connection;
 pub mod tls;
 
 use std::time::Duration;

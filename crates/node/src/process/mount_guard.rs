@@ -8,8 +8,8 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::image::Image;
 use super::program;
+use crate::image::Image;
 
 /// Trees with code of programs, loaders and interpreters, and its configuration. `/lib*` is one too.
 const TREES: &[&str] = &["/bin", "/boot", "/dev", "/etc", "/proc", "/root", "/sbin", "/sys", "/usr"];

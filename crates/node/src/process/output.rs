@@ -70,9 +70,4 @@ impl Output {
     pub fn end(&self) -> io::Result<()> {
         self.log.end(self.clock.now())
     }
-
-    /// The log.
-    pub fn log(&self) -> &Log {
-        &self.log
-    }
 }

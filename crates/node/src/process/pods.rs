@@ -15,7 +15,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::attach::Attachment;
 use super::container::{Container, Input};
+use super::exec::ExecCommand;
 use super::init::Launch;
 use super::lasting;
 use super::mounts::Names;
@@ -25,11 +27,9 @@ use super::plan::{Run, Runs, is_sidecar};
 use super::probing::{self, Probes};
 use super::running::{Message, Running, Watch, What, terminated};
 use super::supervised::{Condition, End};
+use crate::address::PodPorts;
 use crate::annotation::Script;
 use crate::events::PodEvents;
-use crate::host::PodPorts;
-use crate::kubelet::attach::Attachment;
-use crate::kubelet::exec::ExecCommand;
 use crate::log::Log;
 
 /// Capacity of the channel that queues pods for a reconcile. When it is full, a reconcile is coming anyway.

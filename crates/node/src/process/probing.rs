@@ -7,11 +7,11 @@ use setpoint::EventType;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::exec::run as run_exec;
 use super::running::Watch;
+use super::streams::{Client, PIECES};
+use crate::address::PodPorts;
 use crate::events::PodEvents;
-use crate::host::PodPorts;
-use crate::kubelet::exec::run as run_exec;
-use crate::kubelet::session::{Client, PIECES};
 use crate::probe::{Check, Schedule, Verdict, attempt};
 
 /// The probes of one container.

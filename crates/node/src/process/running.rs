@@ -12,12 +12,12 @@ use tokio::task::JoinSet;
 use super::container::Container;
 use super::init::Launch;
 use super::output::Output;
-use super::plain_file;
 use super::plan::whole_seconds;
 use super::pods::ProcessPods;
 use super::supervised::{Condition, End};
 use crate::annotation::Script;
 use crate::log::Log;
+use crate::plain_file;
 
 /// Maximum length of a termination message. A longer one is cut, as in a kubelet.
 const MESSAGE_BYTES: u64 = 4096;

@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Component, Path};
 
-use super::plain_file;
+use crate::plain_file;
 
 /// Path below the mount to content and mode.
 pub type Files = BTreeMap<String, File>;

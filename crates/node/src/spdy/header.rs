@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};
 
 use super::dictionary::dictionary;
-use super::frame::SpdyError;
+use super::error::SpdyError;
 
 /// A block that unpacks to more is refused: a few kilobytes are usual.
 const BLOCK_BYTES: usize = 64 * 1024;

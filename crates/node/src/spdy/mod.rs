@@ -6,7 +6,10 @@ mod connection;
 mod frame;
 mod header;
 mod dictionary;
+mod error;
 
 pub use connection::{Connection, Stream, StreamReader, StreamWriter};
-pub use frame::{Frame, FrameReader, FrameWriter, SpdyError, StreamId};
+#[cfg(test)]
+pub use frame::{Frame, FrameReader, FrameWriter};
+#[cfg(test)]
 pub use header::Headers;

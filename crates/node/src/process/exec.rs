@@ -10,11 +10,11 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 use tokio::sync::{mpsc, watch};
 
-use super::session::Client;
-use crate::process::container::named_pipe;
-use crate::process::init::Launch;
-use crate::process::supervised::{self, Condition, End, Supervised};
-use crate::process::terminal::Terminal;
+use super::container::named_pipe;
+use super::init::Launch;
+use super::streams::Client;
+use super::supervised::{self, Condition, End, Supervised};
+use super::terminal::Terminal;
 
 /// A command to run beside a container.
 #[derive(Clone, Debug)]

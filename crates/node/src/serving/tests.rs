@@ -3,10 +3,10 @@ use rcgen::{BasicConstraints, DistinguishedName, DnType, IsCa, Issuer};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::kubelet::attach::Attachment;
-use crate::kubelet::exec::ExecCommand;
 use crate::kubelet::service::{ContainerName, HostError, LogSource};
 use crate::probe::tls::any_server;
+use crate::process::attach::Attachment;
+use crate::process::exec::ExecCommand;
 
 /// A node with one container.
 #[derive(Clone)]

@@ -1,5 +1,8 @@
 //! Serves the kubelet's paths at an address of this host, over TLS, for the API server alone.
 
+mod client_certificate;
+mod strangers;
+
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -20,10 +23,11 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use super::client_certificate::{Asked, ClientAuthority};
-use super::service::{Body, Host, Service, text};
-use super::strangers::{Seat, Strangers};
-use crate::node;
+use self::client_certificate::{Asked, ClientAuthority};
+use self::strangers::{Seat, Strangers};
+use crate::host::NodePods;
+use crate::kubelet::service::{Body, Host, Service, text};
+use crate::node_name;
 use crate::options::NodeOptions;
 use crate::pods::Pods;
 
@@ -130,8 +134,8 @@ impl Serving {
         let mut nodes = JoinSet::new();
         let strangers = Strangers::default();
         for (index, listener) in pods.options().indices().zip(self.listeners) {
-            let name = node::name(index);
-            let Some(service) = pods.kubelet(&name) else { continue };
+            let name = node_name::name(index);
+            let Some(service) = NodePods::kubelet(&pods, &name) else { continue };
             let one =
                 OneNode { name, service, client_check: self.client_check.clone(), clock: clock.clone() };
             let listener = TcpListener::from_std(listener).map_err(Error::boxed)?;
@@ -150,7 +154,7 @@ fn listen(address: SocketAddr) -> Result<std::net::TcpListener, ServingError> {
 
 /// Creates a self-signed certificate for the nodes' names and address.
 fn self_signed(nodes: &NodeOptions) -> Result<(String, String), rcgen::Error> {
-    let names: Vec<String> = nodes.indices().map(node::name).chain(["localhost".to_owned()]).collect();
+    let names: Vec<String> = nodes.indices().map(node_name::name).chain(["localhost".to_owned()]).collect();
     let mut params = CertificateParams::new(names)?;
     let addresses = [nodes.address, IpAddr::from([127, 0, 0, 1])];
     params.subject_alt_names.extend(addresses.map(SanType::IpAddress));

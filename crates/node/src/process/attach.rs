@@ -4,11 +4,11 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, watch};
 
+use super::container::Stdin;
 use super::exec::next;
-use super::session::Client;
+use super::streams::Client;
+use super::supervised::Condition;
 use crate::log::Origin;
-use crate::process::container::Stdin;
-use crate::process::supervised::Condition;
 
 /// The streams of one container.
 pub struct Attachment {
