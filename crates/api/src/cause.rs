@@ -48,7 +48,7 @@ impl fmt::Display for Path {
     }
 }
 
-/// What is wrong with a field: the `reason` of a Status cause.
+/// The kind of fault in a field: the `reason` of a Status cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names are Kubernetes' own and say it")]
 pub enum CauseType {
@@ -151,7 +151,7 @@ impl From<&Value> for Shown {
 /// One field error, as it stands in `details.causes` of a Status.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
-    /// What is wrong.
+    /// The kind of fault.
     pub reason: CauseType,
     /// The words, without the field.
     pub message: String,

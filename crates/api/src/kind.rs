@@ -1,4 +1,4 @@
-//! What names a kind or a resource: group, version, kind, plural.
+//! Names of kinds and resources: group, version, kind, plural.
 
 use std::fmt;
 
@@ -124,7 +124,7 @@ impl GroupVersionKind {
         GroupVersionKind { group: group.into(), version: version.into(), kind: kind.into() }
     }
 
-    /// What an object says of itself; none if it lacks `apiVersion` or `kind`.
+    /// Returns the kind that an object states, or `None` if it lacks `apiVersion` or `kind`.
     pub fn of(object: &Value) -> Option<Self> {
         let kind = object.get("kind")?.as_str()?;
         Some(GroupVersion::parse(object.get("apiVersion")?.as_str()?)?.with_kind(kind))

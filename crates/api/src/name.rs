@@ -1,4 +1,4 @@
-//! What Kubernetes accepts as a name, label, annotation key; and how it makes one up.
+//! Rules for names, labels and annotation keys, and the generation of names.
 //!
 //! The checks return what is wrong, in Kubernetes' words; nothing means that the value is good.
 
@@ -29,7 +29,7 @@ pub enum NameRule {
 }
 
 impl NameRule {
-    /// What is wrong with `name`; `prefix` when it is a `generateName`.
+    /// Returns the faults of `name`. `prefix` says that it is a `generateName`.
     pub fn check(self, name: &str, prefix: bool) -> Vec<String> {
         if self == NameRule::PathSegment {
             return path_segment(name, prefix);

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 #[derive(Clone, Debug)]
 pub struct Random(Arc<Mutex<[u64; 4]>>);
 
-/// What Kubernetes draws name suffixes from: no vowels, no look-alikes.
+/// The alphabet of generated name suffixes: no vowels, no look-alikes.
 pub const SUFFIX_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 impl Random {

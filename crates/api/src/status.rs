@@ -29,7 +29,7 @@ pub struct Status {
     /// For programs.
     #[serde(default, skip_serializing_if = "Reason::is_unknown")]
     pub reason: Reason,
-    /// What it is about.
+    /// The object or field that the Status is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Box<Details>>,
     /// The HTTP status.
@@ -79,7 +79,7 @@ pub struct ListMeta {
     /// The revision that a list shows.
     #[serde(default, skip_serializing_if = "String::is_empty", rename = "resourceVersion")]
     pub resource_version: String,
-    /// Where the next page begins.
+    /// The token for the next page.
     #[serde(default, skip_serializing_if = "String::is_empty", rename = "continue")]
     pub continue_: String,
     /// How many items follow, where the server knows.
@@ -87,7 +87,7 @@ pub struct ListMeta {
     pub remaining_item_count: Option<i64>,
 }
 
-/// What a Status is about.
+/// The object and the causes that a Status is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Details {
     /// The object's name.

@@ -19,7 +19,7 @@ use setpoint_api::kind::GroupKind;
 use setpoint_api::random::Random;
 use setpoint_api::status::Status;
 
-/// What services may be given.
+/// The ranges of addresses and ports for services.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ranges {
     /// The network of cluster IPs.
@@ -78,7 +78,7 @@ pub enum Claim {
     Port(u16),
 }
 
-/// What a stored service holds.
+/// Returns the addresses and ports that a stored service holds.
 pub fn claims(service: &Value) -> Vec<Claim> {
     let ips = items(service, "spec.clusterIPs").iter().filter_map(Value::as_str);
     let ips = ips.filter_map(|ip| ip.parse().ok()).map(Claim::Ip);

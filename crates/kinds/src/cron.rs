@@ -33,7 +33,7 @@ struct Fields {
     either_day: bool,
 }
 
-/// What is wrong with a schedule, in the words of the parser that Kubernetes uses.
+/// The fault of a schedule, in the words of the parser that Kubernetes uses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ScheduleError(String);

@@ -1,4 +1,4 @@
-//! What the server must know of a kind beside its schema, as one table.
+//! Facts about each kind beside its schema, as one table.
 
 use setpoint_api::name::NameRule;
 
@@ -23,7 +23,7 @@ pub enum Generation {
     AllButMetadata,
 }
 
-/// What happens to dependants when a delete does not say.
+/// The default propagation of a delete to dependants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Garbage {
     /// They are deleted in the background.
@@ -41,7 +41,7 @@ pub struct Facts {
     pub kind: &'static str,
     /// Whether its objects live in namespaces.
     pub namespaced: bool,
-    /// What its names look like.
+    /// The rule for its names.
     pub name: NameRule,
     /// Whether `status` is written through its own subresource only.
     pub status: bool,
@@ -55,7 +55,7 @@ pub struct Facts {
     pub graceful: bool,
     /// How long an object is kept, in seconds.
     pub ttl_seconds: Option<u32>,
-    /// What happens to dependants.
+    /// The default propagation of a delete to dependants.
     pub garbage: Garbage,
     /// Whether a CustomResourceDefinition defines it.
     pub custom: bool,

@@ -189,7 +189,7 @@ impl Parser<'_> {
     }
 }
 
-/// Where the bracket that opens the text is closed, quotes apart.
+/// Returns the position that closes the bracket which opens the text. Brackets in quotes do not count.
 fn closing(text: &str) -> Option<usize> {
     let (mut depth, mut quote) = (0, None);
     for (at, c) in text.char_indices() {

@@ -6,7 +6,7 @@ use crate::access::{at, items, items_mut, object, set, text};
 use crate::resources::{Amounts, Side, amounts, of_spec, to_json};
 use setpoint_api::quantity::Quantity;
 
-/// Where it is noted what a pod was given.
+/// The annotation that lists the defaults a pod was given.
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 
 /// The lists of a pod's containers, and how one of them is called.
@@ -51,7 +51,7 @@ fn fill_side<'d>(container: &mut Value, path: &str, defaults: &'d Amounts) -> Ve
     given
 }
 
-/// What a pod asks for that the range does not allow; none if it allows all.
+/// Returns the amounts of a pod that the range does not allow, as text. `None` if it allows all.
 pub fn refuse_pod(range: &Value, pod: &Value) -> Option<String> {
     let mut wrong = Vec::new();
     for limit in items(range, "spec.limits") {
@@ -69,7 +69,7 @@ pub fn refuse_pod(range: &Value, pod: &Value) -> Option<String> {
     together(wrong)
 }
 
-/// What a claim asks for that the range does not allow; none if it allows all.
+/// Returns the amounts of a claim that the range does not allow, as text. `None` if it allows all.
 pub fn refuse_claim(range: &Value, claim: &Value) -> Option<String> {
     let mut wrong = Vec::new();
     let requests = Side::Requests.of(at(claim, "spec.resources"));
@@ -114,7 +114,7 @@ fn judge(wrong: &mut Vec<String>, limit: &Value, requests: &Amounts, limits: &Am
     }
 }
 
-/// What is asked for of one resource.
+/// The amounts asked for of one resource.
 struct Asked<'a> {
     kind: &'a str,
     name: &'a str,

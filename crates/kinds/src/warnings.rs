@@ -1,4 +1,4 @@
-//! What kube-apiserver warns of when an object is written: it is taken as it is, and the writer is told.
+//! Warnings of kube-apiserver about a written object. The object is stored as it is, and the writer is told.
 
 mod pod;
 mod service;

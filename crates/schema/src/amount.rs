@@ -8,7 +8,7 @@ const SHORT_DIGITS: i64 = 18;
 /// The finest part of a quantity: nano.
 const FINEST: i64 = -9;
 
-/// What Go prints for that text.
+/// Returns the text that Go prints for a quantity.
 pub(crate) fn canonical(text: &str) -> Result<String, QuantityError> {
     // Most quantities are short, whole and spelled as they are printed.
     let end = text.bytes().take_while(u8::is_ascii_digit).count();
@@ -66,7 +66,7 @@ struct Parts<'a> {
     whole: &'a str,
     fraction: &'a str,
     base: Base,
-    /// Of ten, or of two.
+    /// The exponent, of ten or of two.
     exponent: i64,
 }
 

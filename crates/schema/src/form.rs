@@ -44,9 +44,9 @@ pub struct Node {
     pub name: Option<Arc<str>>,
     /// Whether an explicit `null` is a value of this type.
     pub nullable: bool,
-    /// What an absent value of this type becomes.
+    /// The default of an absent value of this type.
     pub default: Option<Value>,
-    /// What JSON it is.
+    /// The shape of its JSON.
     pub shape: Shape,
     /// Go's spelling of the type (`v1.PullPolicy`, `[]v1.Container`), which error texts name; none for custom types.
     pub go: Option<Arc<str>>,
@@ -203,7 +203,7 @@ impl Struct {
         self.index(name).map(|at| &self.fields[at])
     }
 
-    /// Where the field of that name stands in [`Struct::fields`].
+    /// Returns the index of the named field in [`Struct::fields`].
     pub fn index(&self, name: &str) -> Option<usize> {
         self.index_from(name.as_bytes(), self.fields.len())
     }
@@ -246,7 +246,7 @@ pub struct Field {
     pub ty: TypeRef,
     /// Whether an object without it is invalid.
     pub required: bool,
-    /// What it becomes when absent, from the field itself (its type may have a default too).
+    /// The default of an absent field, from the field itself. Its type may have a default too.
     pub default: Option<Value>,
     /// How strategic merge treats it.
     pub patch: PatchStrategy,
@@ -333,7 +333,7 @@ pub(crate) struct Layout {
     pub(crate) always: u16,
 }
 
-/// Where a field goes.
+/// The place of a field in its message.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Place {
     /// Its number in the message that holds it; zero for a field that has none.

@@ -15,7 +15,7 @@ pub(crate) const ZERO: Instant = Instant { seconds: -62_135_596_800, nanos: 0 };
 const SECONDS: &str = "2006-01-02T15:04:05Z07:00";
 const MICROS: &str = "2006-01-02T15:04:05.000000Z07:00";
 
-/// What Go says about text that is no time.
+/// Go's error for text that is not a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unparsed {
     /// The rest of the text does not fit this element of the layout.

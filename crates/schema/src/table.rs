@@ -41,7 +41,7 @@ pub struct Resource {
     pub singular: &'static str,
     /// Whether its objects live in namespaces.
     pub namespaced: bool,
-    /// What may be done with it, sorted.
+    /// The verbs that it supports, sorted.
     pub verbs: Vec<&'static str>,
     /// Abbreviations that kubectl knows.
     pub short_names: Vec<&'static str>,
@@ -62,7 +62,7 @@ pub struct Subresource {
     pub group_version: Option<(&'static str, &'static str)>,
     /// The kind of its objects.
     pub kind: &'static str,
-    /// What may be done with it, sorted.
+    /// The verbs that it supports, sorted.
     pub verbs: Vec<&'static str>,
 }
 

@@ -1,4 +1,4 @@
-//! What Go's converter from untyped maps says of a value that does not fit its type: strategic merge and apply make
+//! Errors of Go's converter from untyped maps for a value that does not fit its type: strategic merge and apply make
 //! their objects that way, and it has other words than the JSON decoder.
 
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! What Go writes where nobody set anything.
+//! The values that Go writes for unset fields.
 
 use serde_json::{Map, Value};
 
@@ -35,7 +35,7 @@ pub(crate) fn fill(fields: &Struct, out: &mut Map<String, Value>) {
     }
 }
 
-/// What Go writes for a field that it always writes and nobody set.
+/// Returns the value that Go writes for an unset field without `omitempty`.
 pub(crate) fn absent(field: &Field) -> Value {
     if field.pointer { Value::Null } else { zero(field.ty.get()) }
 }

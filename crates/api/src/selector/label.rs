@@ -87,7 +87,7 @@ impl Requirement {
         self.operator
     }
 
-    /// What it is compared with.
+    /// The values that the key is compared with.
     pub fn values(&self) -> &[String] {
         &self.values
     }
@@ -261,7 +261,7 @@ struct Parser {
 }
 
 impl Parser {
-    /// Where a value may stand, `in` and `notin` are plain words.
+    /// Returns the next token for a position where a value may stand: there `in` and `notin` are plain words.
     fn peek(&self) -> (Token, &str) {
         let (token, text) = &self.tokens[self.at.min(self.tokens.len() - 1)];
         let token = if matches!(token, Token::In | Token::NotIn) { Token::Identifier } else { *token };

@@ -63,7 +63,7 @@ fn port_is_free(ranges: &Ranges, port: i64, taken: &dyn Fn(Claim) -> bool) -> Re
     }
 }
 
-/// What one write has been given so far.
+/// The ports that one write has been given so far.
 pub(super) struct Draw<'a> {
     pub(super) ranges: &'a Ranges,
     pub(super) taken: &'a dyn Fn(Claim) -> bool,

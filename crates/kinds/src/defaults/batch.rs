@@ -17,7 +17,7 @@ pub(super) fn rules(kind: &str) -> &'static [Rule] {
 const FAILURE_POLICY: &[Rule] =
     &[Rule::List("rules", &[Rule::List("onPodConditions", &[Rule::Zero("status", Text("True"))])])];
 
-/// What a job's spec gets wherever it stands.
+/// The defaults of a job's spec wherever it stands.
 const ANY_JOB_SPEC: &[Rule] =
     &[Rule::Struct("template", POD_TEMPLATE_SPEC), Rule::Pointer("podFailurePolicy", FAILURE_POLICY)];
 

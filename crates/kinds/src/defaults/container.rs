@@ -58,7 +58,7 @@ fn image_pull_policy(container: &mut Map<String, Value>) {
     }
 }
 
-/// What is pulled when nobody says: a moving tag each time, anything else once.
+/// Returns the default pull policy: a moving tag each time, anything else once.
 pub(super) fn pull_policy(image: &str) -> &'static str {
     if tag(image) == "latest" { "Always" } else { "IfNotPresent" }
 }

@@ -124,7 +124,7 @@ fn conversion(spec: &mut Map<String, Value>) {
     }
 }
 
-/// What is stored begins with the version that is stored.
+/// Starts the list of stored versions with the storage version.
 fn stored_versions(crd: &mut Map<String, Value>) {
     let versions = crd.get("spec").map_or(&[][..], |spec| crate::access::items(spec, "versions"));
     let stored =

@@ -1,4 +1,4 @@
-//! What kube-apiserver fills in when it decodes an object.
+//! Defaults that kube-apiserver fills in when it decodes an object.
 //!
 //! The knowledge is tables of `Rule`s, one table a type, which refer to each other as the types do. A few
 //! rules that look at several fields at once are functions.
@@ -58,7 +58,7 @@ enum Rule {
     Amount(&'static str),
     /// The field is shown even when there is none; an empty list shows as none.
     Shown(&'static str),
-    /// What no table can say.
+    /// A function, for defaults that no table can express.
     Call(fn(&mut Map<String, Value>)),
 }
 

@@ -1,4 +1,4 @@
-//! What kube-apiserver's built-in admission changes in a new object, before webhooks see it.
+//! Changes of kube-apiserver's built-in admission to an object, before webhooks see it.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::facts::Facts;
 use setpoint_api::kind::GroupResource;
 use setpoint_api::status::Status;
 
-/// What admission may look up in the cluster.
+/// The objects that admission may read.
 pub trait Lookup {
     /// One object; the namespace is empty for kinds that live in none.
     fn get(&self, group: &str, kind: &str, namespace: &str, name: &str) -> Option<Value>;
@@ -35,7 +35,7 @@ pub fn admit(facts: &Facts, object: &mut Value, cluster: &dyn Lookup) -> Result<
     Ok(())
 }
 
-/// What admission changes in an object that is changed, before [`super::update`].
+/// Applies admission's changes to a changed object, before [`super::update`].
 pub fn admit_update(facts: &Facts, object: &mut Value, old: &Value) {
     if facts.key() == ("", "Pod") {
         for field in ["spec.priority", "spec.preemptionPolicy"] {

@@ -1,4 +1,4 @@
-//! What single kinds do beside the common rules.
+//! Strategies of single kinds beside the common rules.
 
 use serde_json::{Map, Value, json};
 
@@ -183,7 +183,7 @@ fn stored_versions(crd: &mut Value) {
     }
 }
 
-/// Who asks for a certificate is who sent the request.
+/// Sets the requester of a certificate to the sender of the request.
 fn requester(request: &mut Value, user: &Value) {
     for field in ["username", "uid", "groups", "extra"] {
         match user.get(field).filter(|value| !value.is_null()) {
@@ -254,7 +254,7 @@ fn reached_from_outside(service: &Value) -> bool {
         || (text(service, "spec.type") == "ClusterIP" && !items(service, "spec.externalIPs").is_empty())
 }
 
-/// What a service's new type has no use for goes, if the client did not change it too.
+/// Removes the fields that a service's new type does not use, unless the client changed them too.
 fn drop_type_dependent(service: &mut Value, old: &Value) {
     let same = |service: &Value, path: &str| semantically_equal(at(service, path), at(old, path));
     if needs_cluster_ip(old) && !needs_cluster_ip(service) {

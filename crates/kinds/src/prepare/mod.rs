@@ -1,5 +1,5 @@
-//! What kube-apiserver does to an object between decoding and validating it: what clients may not write is
-//! reset, what the server keeps is filled in, the generation is counted.
+//! Strategies: kube-apiserver's changes to an object between decoding and validation. They reset the fields that
+//! clients may not write, fill in those that the server keeps, and count the generation.
 
 mod admit;
 mod delete;
@@ -20,12 +20,12 @@ use crate::defaults;
 use crate::facts::{Facts, Generation};
 use setpoint_api::kind::GroupVersionKind;
 
-/// What a write is prepared with, beside the object.
+/// The context of a write, beside the object.
 #[derive(Clone, Debug)]
 pub struct Context<'a> {
     /// The time of the write.
     pub now: Timestamp,
-    /// Who writes, as `userInfo` of a TokenReview has it; `null` if nobody is known.
+    /// The writer, in the form of a TokenReview's `userInfo`; `null` if unknown.
     pub user: &'a Value,
 }
 
@@ -96,7 +96,7 @@ pub fn update_subresource(
     true
 }
 
-/// What an object shows once it is read back from the store: the real server fills in defaults on every read.
+/// Fills in the defaults that an object shows once it is read back. The real server does so on every read.
 /// After validation, before the object is stored.
 pub fn stored(kind: &GroupVersionKind, object: &mut Value) {
     defaults::apply(kind, object);
@@ -123,7 +123,7 @@ fn no_null_bytes(object: &mut Value, field: &str) {
     }
 }
 
-/// What an update can never change in metadata.
+/// Restores the metadata that an update can never change.
 fn keep_metadata(object: &mut Value, old: &Value) {
     remove(object, "metadata.selfLink");
     if at(object, "metadata.uid").as_str().unwrap_or_default().is_empty() {

@@ -10,13 +10,13 @@ use setpoint_api::quantity::Quantity;
 
 /// An object that is about to be written.
 pub struct Write<'a> {
-    /// What quotas count of it.
+    /// The resources that quotas count of it.
     pub tracked: &'a Tracked,
     /// The part of the object that is written; empty for the object itself.
     pub subresource: &'a str,
-    /// What will be stored.
+    /// The object that will be stored.
     pub object: &'a Value,
-    /// What is stored; none if it is new.
+    /// The stored object, or `None` if it is new.
     pub old: Option<&'a Value>,
     /// When.
     pub now: Timestamp,
@@ -37,13 +37,13 @@ impl Write<'_> {
         !self.counted(quota).is_empty() && scope::covers(quota, self.tracked, object)
     }
 
-    /// What the quota counts of such objects, in order.
+    /// Returns the names that the quota counts of such objects, in order.
     fn counted<'q>(&self, quota: &'q Value) -> Vec<&'q str> {
         let hard = entries(quota, "status.hard").map(|(name, _)| name.as_str());
         hard.filter(|name| self.tracked.counts(name)).collect()
     }
 
-    /// What the write uses more of a quota; nothing is left out that is zero.
+    /// Returns the additional use of a quota by the write. Zero amounts are included.
     fn more(&self, quota: &Value) -> Amounts {
         let mut usage = self.tracked.usage(self.object, self.now);
         if let Some(old) = self.old.filter(|old| self.matches(quota, old)) {
@@ -58,7 +58,7 @@ impl Write<'_> {
     }
 }
 
-/// What each of the quotas, by its place, has used with this write; those that it costs nothing are left out.
+/// Returns the use of each quota with this write, by its index. Quotas that the write costs nothing are left out.
 ///
 /// # Errors
 /// Why the write does not fit.

@@ -49,7 +49,7 @@ impl Tracked {
         }
     }
 
-    /// What a quota names counts objects of this resource; none if nothing is known by that name.
+    /// Returns the resource whose objects a quota counts under `name`, or `None` for an unknown name.
     pub fn named(name: &str) -> Option<Tracked> {
         let known = [Tracked::Pods, Tracked::Services, Tracked::Claims];
         if let Some(tracked) = known.into_iter().find(|tracked| tracked.counts(name)) {
@@ -83,7 +83,7 @@ impl Tracked {
         }
     }
 
-    /// What one object uses.
+    /// Returns the amounts that one object uses.
     pub fn usage(&self, object: &Value, now: Timestamp) -> Amounts {
         match self {
             Tracked::Pods => pod::usage(object, now),
@@ -125,7 +125,7 @@ fn count_name(resource: &GroupResource) -> String {
     format!("count/{}.{}", resource.resource, resource.group)
 }
 
-/// What the resources are of which a quota counts objects. Names that stand for none are left out.
+/// Returns the resources whose objects a quota counts. Names that stand for none are left out.
 pub fn tracked(quota: &Value) -> Vec<Tracked> {
     let mut all: Vec<Tracked> =
         entries(quota, "spec.hard").filter_map(|(name, _)| Tracked::named(name)).collect();
@@ -134,7 +134,8 @@ pub fn tracked(quota: &Value) -> Vec<Tracked> {
     all
 }
 
-/// What these objects, which are all of the quota's namespace, use of what the quota's spec names.
+/// Returns the use by these objects, which are all of the quota's namespace, of the amounts that the quota's spec
+/// names.
 pub fn measure<'o>(
     quota: &Value,
     tracked: &Tracked,

@@ -17,9 +17,9 @@ const COUNT: &str = "count/pods";
 const PODS: &str = "pods";
 const REQUESTS: &str = "requests.";
 const LIMITS: &str = "limits.";
-/// What quotas count under its bare name as well.
+/// Resources whose requests a quota also counts under the bare name.
 const COMPUTE: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
-/// What every container must ask for, or limit, as soon as a quota counts it.
+/// Amounts that every container must state as soon as a quota counts them.
 const REQUIRED: [&str; 6] =
     ["cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory"];
 const DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
@@ -88,7 +88,7 @@ pub(super) fn frees(old: &Value, new: &Value, now: Timestamp) -> bool {
     (lives(old, now) && !lives(new, now)) || terminates(old) != terminates(new) || resized()
 }
 
-/// What containers leave out that the counted names ask for.
+/// Returns the counted amounts that containers leave out, as text.
 pub(super) fn missing(pod: &Value, counted: &[&str]) -> Option<String> {
     if has_own_resources(pod) {
         return None;

@@ -1,4 +1,4 @@
-//! What a pod asks for: the sum of its containers, or its hungriest moment of initialisation if that is more.
+//! The resources of a pod: the sum of its containers, or its hungriest moment of initialisation if that is more.
 
 use serde_json::Value;
 
@@ -8,9 +8,9 @@ use crate::access::{at, entries, items, text};
 /// Which of a container's two maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// What is kept for it.
+    /// The amounts that are reserved for it.
     Requests,
-    /// What it gets at most.
+    /// The amounts that it gets at most.
     Limits,
 }
 
@@ -39,7 +39,7 @@ fn is_of_pods(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || is_huge_pages(name)
 }
 
-/// What the pod's spec asks for, without overhead: what LimitRanges judge.
+/// Returns the amounts of the pod's spec without overhead. LimitRanges check these.
 pub fn of_spec(pod: &Value, side: Side) -> Amounts {
     let mut total = of_containers(pod, |container| side.of(at(container, "resources")));
     let own = side.of(at(pod, "spec.resources"));
@@ -47,7 +47,8 @@ pub fn of_spec(pod: &Value, side: Side) -> Amounts {
     total
 }
 
-/// What the pod takes, with overhead: what was asked for or what its node has given it, whichever is more.
+/// Returns the amounts that the pod takes, with overhead: those of its spec or those that its node has given it,
+/// whichever is more.
 pub fn of_pod(pod: &Value, side: Side) -> Amounts {
     let infeasible = is_resize_infeasible(pod);
     let given = |amounts: Option<Amounts>, container: &Value| {

@@ -2,7 +2,7 @@
 
 const CONTEXT: usize = 3;
 
-/// What a line of the result is.
+/// The kind of a line of the result.
 #[derive(Clone, Copy, PartialEq)]
 enum Op {
     Same,

@@ -39,7 +39,7 @@ impl Column {
     }
 }
 
-/// What prints the objects of a kind.
+/// The printer of a kind's objects.
 #[derive(Clone, Debug)]
 pub enum Printer {
     /// A kind with columns of its own.

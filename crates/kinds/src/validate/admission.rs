@@ -114,7 +114,7 @@ fn webhook_url(causes: &mut Causes, url: &str, path: &Path) {
     }
 }
 
-/// What a webhook or a policy looks at.
+/// Checks a rule of a webhook or a policy.
 pub(super) fn rule(causes: &mut Causes, rule: &Value, path: &Path) {
     let operations = items(rule, "operations");
     let star = |list: &[Value]| list.len() > 1 && list.iter().any(|one| one == "*");

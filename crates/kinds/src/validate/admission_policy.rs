@@ -14,7 +14,7 @@ const MOST_CONDITIONS: usize = 64;
 const MOST_ANNOTATIONS: usize = 20;
 const MOST_ANNOTATION_BYTES: usize = 5 * 1024;
 
-/// What an expression of a policy is for.
+/// The purpose of an expression of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use<'a> {
     /// Says whether the policy looks at a request.
@@ -23,16 +23,17 @@ pub enum Use<'a> {
     Variable(&'a str),
     /// Must be true.
     Validation,
-    /// What is said where a validation is false.
+    /// The message of a validation that is false.
     Message,
-    /// What is noted of a request.
+    /// The audit annotation of a request.
     AuditAnnotation,
 }
 
 /// Compiles expressions in the order in which a policy names them; what is wrong with one comes back.
 pub type Compile<'c> = &'c mut dyn FnMut(Use<'_>, &str) -> Option<String>;
 
-/// What is wrong with the spec of a ValidatingAdmissionPolicy. What stood there before is not looked at again.
+/// Returns the faults in the spec of a ValidatingAdmissionPolicy. Parts that stood there before are not checked
+/// again.
 pub fn admission_policy(policy: &Value, old: Option<&Value>, compile: Compile<'_>) -> Vec<Cause> {
     let mut causes = Causes::default();
     let spec = &policy["spec"];

@@ -220,7 +220,7 @@ fn job_template(causes: &mut Causes, template: &Value, path: &Path) {
     }
 }
 
-/// Where the names of time zones begin.
+/// The first parts of the names of time zones.
 const AREAS: [&str; 24] = [
     "Africa",
     "America",

@@ -89,7 +89,7 @@ fn signer(causes: &mut Causes, signer: &str, path: &Path) {
     }
 }
 
-/// What stands in the status: decided once at most, and only for good.
+/// Checks the conditions of the status: decided once at most, and only for good.
 pub(super) fn conditions(causes: &mut Causes, object: &Value) {
     let path = Path::new("status.conditions");
     let all = items(object, "status.conditions");

@@ -11,10 +11,10 @@ use crate::prepare::semantically_equal;
 use setpoint_api::cause::{Cause, Path};
 use setpoint_api::name;
 
-/// What is said of a change to an immutable ConfigMap or Secret.
+/// The message for a change to an immutable ConfigMap or Secret.
 pub const FROZEN: &str = "field is immutable when `immutable` is set";
 
-/// What one object may hold.
+/// Maximum number of bytes in one object.
 const DATA_MAX: usize = 1024 * 1024;
 
 pub(super) fn config_map(causes: &mut Causes, map: &Value) {
@@ -47,7 +47,7 @@ pub(super) fn config_map_update(causes: &mut Causes, map: &Value, old: &Value) {
     config_map(causes, map);
 }
 
-/// What is immutable stays so, and keeps its data.
+/// Checks that an immutable object stays immutable and keeps its data.
 fn frozen(causes: &mut Causes, new: &Value, old: &Value, fields: &[&str]) {
     if !truth(old, "immutable") {
         return;

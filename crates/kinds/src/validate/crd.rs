@@ -22,7 +22,7 @@ pub fn same_in_all_versions(crd: &Value, field: &str) -> bool {
     versions.iter().all(|version| at(version, field) == at(&versions[0], field))
 }
 
-/// What is wrong with the name: it says what the object defines.
+/// Returns the faults of the name, which must say what the object defines.
 pub(super) fn name(crd: &Value, name: &str) -> Vec<String> {
     let mut wrong = name::dns1123_subdomain(name);
     if name != format!("{}.{}", text(crd, "spec.names.plural"), text(crd, "spec.group")) {
@@ -309,7 +309,7 @@ fn selectable_fields(causes: &mut Causes, version: &Value, schema: &Value, missi
     }
 }
 
-/// What a path of declared fields leads to.
+/// Returns the schema at a path of declared fields.
 fn selectable<'p>(path: &str, props: &'p Props) -> Result<&'p Props, String> {
     let (mut props, mut rest) = (props, path);
     while !rest.is_empty() {

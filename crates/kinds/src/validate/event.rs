@@ -25,7 +25,7 @@ fn is_of_new_group(event: &Value) -> bool {
     text(event, "apiVersion").starts_with("events.k8s.io/")
 }
 
-/// What holds for events of both groups.
+/// Checks the rules for events of both groups.
 fn legacy(causes: &mut Causes, event: &Value, new_group: bool) {
     let namespace = text(event, "metadata.namespace");
     let about = if new_group { "regarding" } else { "involvedObject" };

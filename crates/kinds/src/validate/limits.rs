@@ -88,7 +88,7 @@ fn bounds(causes: &mut Causes, limit: &Value, path: &Path) {
     }
 }
 
-/// What is said of one resource.
+/// The bounds of one resource.
 struct Bounds {
     least: Option<Quantity>,
     most: Option<Quantity>,

@@ -13,7 +13,7 @@ use setpoint_api::name;
 /// Annotations of an object together.
 const ANNOTATIONS_MAX: usize = 256 * 1024;
 
-/// What every new object must satisfy.
+/// Checks the metadata of a new object.
 pub(super) fn create(facts: &Facts, object: &Value, rule: impl Fn(&str, bool) -> Vec<String>) -> Vec<Cause> {
     let path = Path::new("metadata");
     let metadata = at(object, "metadata");
@@ -49,7 +49,7 @@ pub(super) fn create(facts: &Facts, object: &Value, rule: impl Fn(&str, bool) ->
     causes
 }
 
-/// What a change may not do.
+/// Checks a change of metadata.
 pub(super) fn update(object: &Value, old: &Value) -> Vec<Cause> {
     let path = Path::new("metadata");
     let (new, old) = (at(object, "metadata"), at(old, "metadata"));

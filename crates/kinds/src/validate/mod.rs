@@ -1,4 +1,4 @@
-//! What kube-apiserver refuses, in its words.
+//! Validation, in kube-apiserver's words.
 //!
 //! Each function returns what is wrong; nothing means that the object is good. Causes come in the real
 //! server's order; where that is the order of a Go map, which is none, they are sorted by key.
@@ -139,7 +139,7 @@ fn once(causes: Vec<Cause>) -> Vec<Cause> {
     told
 }
 
-/// What a kind asks of a new object beside its metadata.
+/// Checks a new object beside its metadata.
 fn new(causes: &mut Causes, facts: &Facts, object: &Value) {
     match facts.key() {
         ("", "ConfigMap") => config::config_map(causes, object),
@@ -187,7 +187,7 @@ fn new(causes: &mut Causes, facts: &Facts, object: &Value) {
     }
 }
 
-/// What a kind asks of a changed object. Kinds that ask nothing special are judged as if they were new.
+/// Checks a changed object. Kinds without rules for changes are checked as if they were new.
 fn changed(causes: &mut Causes, facts: &Facts, object: &Value, old: &Value) {
     match facts.key() {
         ("", "ConfigMap") => config::config_map_update(causes, object, old),

@@ -79,7 +79,7 @@ fn conflicting(scopes: &[&str]) -> bool {
     PAIRS.iter().any(|pair| pair.iter().all(|scope| scopes.contains(scope)))
 }
 
-/// What a quota of this scope may count.
+/// Returns the resources that a quota of this scope may count.
 fn scoped_resources(scope: &str) -> Option<&'static [&'static str]> {
     const PODS: &[&str] =
         &["pods", "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"];

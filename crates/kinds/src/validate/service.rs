@@ -299,7 +299,7 @@ pub(super) fn service_update(causes: &mut Causes, new: &Value, old: &Value) {
     known_service(causes, new, items(old, "spec.loadBalancerSourceRanges"));
 }
 
-/// What is wrong with the text of a network.
+/// Returns the fault in the text of a network, if it has one.
 fn wrong_network(text: &str) -> Option<&'static str> {
     let leading =
         |part: &str| part.len() > 1 && part.starts_with('0') && part.bytes().all(|c| c.is_ascii_digit());

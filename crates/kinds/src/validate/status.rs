@@ -1,4 +1,4 @@
-//! What may be written to the status of a kind.
+//! Validation of the status of a kind.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ use setpoint_api::cause::{Cause, CauseType, Path};
 use setpoint_api::name;
 use setpoint_api::quantity::Quantity;
 
-/// What a kind asks of a changed status.
+/// Checks a changed status.
 pub(super) fn changed(causes: &mut Causes, facts: &Facts, new: &Value, old: &Value) {
     match facts.key() {
         ("", "Pod") => pod::update_status(causes, new, old),
@@ -270,7 +270,7 @@ fn job_conditions(causes: &mut Causes, new: &Value, old: &Value) {
     }
 }
 
-/// What a finished job must and may not have, where that changed.
+/// Checks the fields of a finished job, where they changed.
 fn job_end(causes: &mut Causes, new: &Value, old: &Value) {
     let path = Path::new("status");
     let same = |field: &str| at(new, field) == at(old, field);

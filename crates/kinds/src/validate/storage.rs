@@ -54,7 +54,7 @@ fn volume_mode(causes: &mut Causes, new: &Value, old: &Value) {
     }
 }
 
-/// What a volume can be, in the order in which the real server looks.
+/// The sources of a volume, in the order in which the real server looks.
 const SOURCES: [&str; 22] = [
     "hostPath",
     "gcePersistentDisk",

@@ -42,7 +42,7 @@ fn typed(kind: &GroupVersionKind, input: &Value) -> Value {
     setpoint_schema::read_value(input.clone(), &schema).unwrap().value
 }
 
-/// What the server does around this crate's functions.
+/// Does to an object what the server does around this crate's functions.
 fn create(input: &Value) -> Result<Value, Status> {
     let kind = GroupVersionKind::of(input).unwrap();
     let facts = Facts::builtin(&kind.group, &kind.kind).unwrap();
@@ -119,7 +119,7 @@ impl prepare::Lookup for Nothing {
     }
 }
 
-/// What differs from one run to the next.
+/// Removes the fields that differ from one run to the next.
 fn normalise(mut object: Value, input: &Value) -> Value {
     if let Some(metadata) = object["metadata"].as_object_mut()
         && metadata.contains_key("uid")
@@ -156,7 +156,7 @@ fn compare(case: &Value, result: Result<Value, Status>, failures: &mut Vec<Strin
     }
 }
 
-/// Where two values differ.
+/// Lists the places where two values differ.
 fn difference(real: &Value, ours: &Value, path: &str) -> String {
     match (real, ours) {
         (Value::Object(a), Value::Object(b)) => {

@@ -1,4 +1,4 @@
-//! What changed between two objects, path by path.
+//! Compares two objects, path by path.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -52,7 +52,8 @@ impl ApplyError {
         ApplyError::Untyped(format!("failed to create typed live object ({whose}): {}", describe(errors)))
     }
 
-    /// Whoever wrote before the first apply becomes a manager of what is there, before the configuration is looked at.
+    /// Makes the error for the writers before the first apply: they become a manager of the live object before the
+    /// configuration is read.
     pub(super) fn untyped_unmanaged(live: &Value, kind: &GroupVersionKind, errors: &[TypeMismatch]) -> Self {
         let whose = object_text(live, kind);
         ApplyError::Untyped(format!(

@@ -28,7 +28,7 @@ impl Operation {
     }
 }
 
-/// Who owns fields. Ordered as Kubernetes orders the JSON text of its own identifiers.
+/// The identity of a manager. Ordered as Kubernetes orders the JSON text of its own identifiers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManagerId {
     /// Its name.
@@ -83,7 +83,7 @@ impl ManagerId {
     }
 }
 
-/// What one manager owns.
+/// The fields that one manager owns.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Owned {
     pub(super) set: FieldSet,
@@ -113,7 +113,7 @@ pub enum ManagedFieldsError {
     FieldsType {
         /// The type.
         fields_type: String,
-        /// Where.
+        /// The index of the entry.
         entry: usize,
     },
     /// The fields do not decode.
@@ -125,7 +125,7 @@ fn text<'v>(entry: &'v Value, name: &str) -> &'v str {
     entry.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Who an entry is about, and its version.
+/// Reads the manager and the version of an entry.
 fn decode_id(entry: &Value, at: usize) -> Result<(ManagerId, &str), ManagedFieldsError> {
     let operation = match text(entry, "operation") {
         "Apply" => Operation::Apply,
@@ -150,7 +150,7 @@ fn decode_id(entry: &Value, at: usize) -> Result<(ManagerId, &str), ManagedField
     Ok((id, api_version))
 }
 
-/// What one manager owns, read without the others; none if it owns nothing or any entry is of another version.
+/// Reads the fields of one manager without the others. `None` if it owns nothing or any entry is of another version.
 pub(super) fn decode_own(entries: &Value, own: &ManagerId, api_version: &str) -> Option<FieldSet> {
     let mut found = None;
     for (at, entry) in entries.as_array()?.iter().enumerate() {
@@ -168,7 +168,7 @@ pub(super) fn decode_own(entries: &Value, own: &ManagerId, api_version: &str) ->
 /// Whether `metadata.managedFields` can be read.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The fault of the first entry that cannot be read.
 pub fn check_managers(entries: Option<&Value>) -> Result<(), ManagedFieldsError> {
     Managers::decode(entries).map(|_| ())
 }

@@ -44,7 +44,7 @@ use updater::{Refused, Updater};
 /// More managers that update than these are folded into one.
 const MAX_UPDATE_MANAGERS: usize = 10;
 
-/// What nobody ever owns.
+/// The fields that no manager ever owns.
 static UNOWNED: LazyLock<FieldSet> = LazyLock::new(|| {
     let names = ["name", "namespace", "creationTimestamp", "selfLink", "uid"];
     let more = ["clusterName", "generation", "managedFields", "resourceVersion"];
@@ -55,7 +55,7 @@ static UNOWNED: LazyLock<FieldSet> = LazyLock::new(|| {
     set
 });
 
-/// Who writes, through what, and what is known about the kind.
+/// The writer, the subresource, and the facts of the kind.
 #[derive(Clone, Copy)]
 pub struct WriteContext<'c> {
     /// The type of the object at the request's version.
@@ -68,13 +68,13 @@ pub struct WriteContext<'c> {
     pub subresource: &'c str,
     /// The present moment.
     pub now: Timestamp,
-    /// What the server resets on this path.
+    /// The fields that the server resets on this path.
     pub reset_fields: &'c ResetFields,
     /// The kind's other versions.
     pub versions: &'c dyn Versions,
 }
 
-/// What an apply came to.
+/// The result of an apply.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Applied<'l> {
     /// The new object, managedFields included. It is not normalised or defaulted yet. The live one if nothing changed.

@@ -38,7 +38,7 @@ impl ResetFields {
         ResetFields::Include(paths.iter().map(|path| path.iter().map(step).collect()).collect())
     }
 
-    /// What kube-apiserver resets of a built-in or custom resource on a path. `has_status` says whether the resource
+    /// Returns the fields that kube-apiserver resets on a path. `has_status` says whether the resource
     /// has the status subresource.
     pub fn of(group: &str, resource: &str, subresource: &str, has_status: bool, custom: bool) -> Self {
         const RESET_METADATA: [&str; 16] = [

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::managers::{ManagedFieldsError, Managers, Owned};
 use crate::fieldset::{FieldSet, PathElement};
 
-/// Where each version of the parent keeps its replicas.
+/// The path to the replicas in each version of the parent.
 pub trait ReplicasPaths {
     /// The path at that version: none if the version is unknown; empty if that version has no scale.
     fn path(&self, api_version: &str) -> Option<Vec<PathElement>>;

@@ -10,7 +10,7 @@ pub(super) fn to_set(value: &Value, ty: Type<'_>) -> FieldSet {
     below(value, ty).0
 }
 
-/// What is a member below the value, and whether the value itself is one.
+/// Returns the members below the value, and whether the value itself is one.
 fn below(value: &Value, ty: Type<'_>) -> (FieldSet, bool) {
     match ty.atom(Some(value)) {
         Atom::Scalar(_) => (FieldSet::new(), true),

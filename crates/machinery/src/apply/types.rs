@@ -11,7 +11,7 @@ use setpoint_schema::{Codec, ListKind, Scalar, Schema, Shape, Struct};
 /// The type at one place of an object.
 #[derive(Clone, Copy)]
 pub(super) enum Type<'s> {
-    /// What the schema says, and whether a parent preserves unknown fields.
+    /// The schema, and whether a parent preserves unknown fields.
     Known(&'s Schema, bool),
     /// Objects merge by key, lists are atomic.
     Deduced,
@@ -19,7 +19,7 @@ pub(super) enum Type<'s> {
     Untyped,
 }
 
-/// What a value is merged as.
+/// The form as which a value is merged.
 #[derive(Clone, Copy)]
 pub(super) enum Atom<'s> {
     Scalar(ScalarKind),
@@ -27,7 +27,7 @@ pub(super) enum Atom<'s> {
     Map(MapType<'s>),
 }
 
-/// What validation demands of a scalar.
+/// The demand of validation on a scalar.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ScalarKind {
     Numeric,
@@ -57,7 +57,8 @@ impl<'s> Type<'s> {
         Type::Known(schema, false)
     }
 
-    /// What `value` is merged as. Absent and null values fit any form; the map form comes first, as in Kubernetes.
+    /// Returns the form as which `value` is merged. Absent and null values fit any form. The map form comes first, as
+    /// in Kubernetes.
     pub(super) fn atom(self, value: Option<&Value>) -> Atom<'s> {
         let (schema, preserve) = match self {
             Type::Known(schema, preserve) => (schema, preserve),

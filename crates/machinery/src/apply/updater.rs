@@ -20,7 +20,7 @@ use setpoint_schema::Schema;
 /// A field that somebody else owns with another value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conflict {
-    /// Who owns it.
+    /// The manager that owns it.
     pub manager: ManagerId,
     /// Which field.
     pub path: Vec<PathElement>,
@@ -130,7 +130,7 @@ impl<'c> Updater<'c> {
         Ok(comparison)
     }
 
-    /// What changed as a manager of that version sees it; none where that version is no more.
+    /// Compares two objects as a manager of `version` sees them. `None` if that version is no longer served.
     fn compare_at(&self, old: &Value, new: &Value, version: &str) -> Result<Option<Comparison>, Refused> {
         let failed = |which: &str, error: String| {
             Refused::Conversion(format!("failed to convert {which} object: {error}"))

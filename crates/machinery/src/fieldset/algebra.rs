@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use super::{Entry, FieldSet};
 
 impl FieldSet {
-    /// What is in either set.
+    /// Returns the members of either set.
     pub fn union(&self, other: &FieldSet) -> FieldSet {
         if self.is_empty() {
             return other.clone();
@@ -35,7 +35,7 @@ impl FieldSet {
         FieldSet { entries }
     }
 
-    /// What is in both sets.
+    /// Returns the members of both sets.
     pub fn intersection(&self, other: &FieldSet) -> FieldSet {
         let mut out = FieldSet::new();
         self.zip_equal(other, |own, theirs| {
@@ -84,12 +84,12 @@ impl FieldSet {
         })
     }
 
-    /// What is in this set and not in the other, path by path: a parent does not cover its children.
+    /// Returns the members of this set that are not in the other, path by path: a parent does not cover its children.
     pub fn difference(&self, other: &FieldSet) -> FieldSet {
         self.subtract(other, false)
     }
 
-    /// What is in this set and neither in the other nor below a member of it.
+    /// Returns the members of this set that are neither in the other nor below a member of it.
     pub fn recursive_difference(&self, other: &FieldSet) -> FieldSet {
         self.subtract(other, true)
     }

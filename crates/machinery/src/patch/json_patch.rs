@@ -8,7 +8,8 @@ use crate::fieldset::values_equal;
 /// More operations in one patch are refused.
 pub const MAX_OPERATIONS: usize = 10_000;
 
-/// What the copies of one patch may add up to, as JSON: each can double the object, and then few would fill the memory.
+/// Maximum size of all copies of one patch, as JSON. Each copy can double the object, and then few would fill the
+/// memory.
 const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 
 /// Why a patch was not applied.

@@ -87,7 +87,7 @@ fn order_after_merge(current: &[Value], change: &[Value], key: &str) -> Vec<Valu
     places
 }
 
-/// Where the items with each key stand.
+/// Returns the positions of the items with each key.
 #[allow(clippy::disallowed_types, reason = "only asked for what it holds, never walked")]
 fn present<'v>(items: &'v [Value], key: &str) -> std::collections::HashMap<Option<&'v Value>, Vec<usize>> {
     let mut places = std::collections::HashMap::with_capacity(items.len());

@@ -22,7 +22,7 @@ const SET_ORDER: &str = "$setElementOrder";
 
 type Object = Map<String, Value>;
 
-/// What `live` becomes when `patch` is merged into it.
+/// Merges `patch` into `live`.
 ///
 /// # Errors
 /// See [`Error`]; [`Error::class`] says which HTTP answer it is.

@@ -1,4 +1,4 @@
-//! Where the items of a list stand, by their merge key or as a whole: looking for each in turn would make every
+//! The positions of a list's items, by merge key or as a whole. Looking for each in turn would make every
 //! merge quadratic.
 
 #![allow(clippy::disallowed_types, reason = "only asked for what it holds, never walked")]

@@ -7,7 +7,7 @@ use setpoint_api::cause::{Cause, Path};
 use setpoint_api::name;
 use setpoint_schema::{Schema, Shape, builtin, read_value};
 
-/// What is wrong with the meta fields of embedded resources.
+/// Returns the faults in the meta fields of embedded resources.
 pub(super) fn check(value: &Value, props: &Props, path: &Path, is_resource: bool) -> Vec<Cause> {
     let mut causes = Vec::new();
     visit(value, props, path, is_resource, &mut |object, path| embedded(object, path, &mut causes));

@@ -110,12 +110,12 @@ impl Structural {
         causes
     }
 
-    /// What is wrong with the values of an object.
+    /// Returns the faults in the values of an object.
     pub fn validate_values(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
         validate::values(object, old, self.props(), &Path::default())
     }
 
-    /// What is wrong with the status alone, which is all that a write to it is asked for.
+    /// Returns the faults of the status alone. A write to the status answers for nothing else.
     pub fn validate_status(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
         let (Some(status), Some(props)) = (object.get("status"), self.props().properties.get("status"))
         else {
@@ -126,7 +126,7 @@ impl Structural {
         validate::values(status, old, props, &Path::new("status"))
     }
 
-    /// What is wrong with resources within the object.
+    /// Returns the faults of resources within the object.
     pub fn validate_embedded(&self, object: &Value) -> Vec<Cause> {
         metadata::check(object, self.props(), &Path::default(), false)
     }

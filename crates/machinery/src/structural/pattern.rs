@@ -7,7 +7,7 @@ use regex::{Regex, RegexBuilder};
 /// Compiles a pattern as Go would.
 ///
 /// # Errors
-/// What is wrong with it, in Go's words where they are known.
+/// A description of the fault, in Go's words where they are known.
 pub fn compile(pattern: &str) -> Result<Regex, String> {
     Regex::new(&translate(pattern)).map_err(|error| describe(pattern, &error))
 }

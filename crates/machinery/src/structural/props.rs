@@ -92,7 +92,7 @@ pub struct Props {
 pub struct Additional {
     /// Whether there may be any.
     pub allows: bool,
-    /// What each must be.
+    /// The schema of each.
     pub schema: Option<Box<Props>>,
 }
 
@@ -120,13 +120,13 @@ pub enum Unsupported {
 pub struct Rule {
     /// The CEL expression.
     pub rule: String,
-    /// What to say when it is false.
+    /// The message when the rule is false.
     pub message: String,
     /// A CEL expression for what to say.
     pub message_expression: String,
     /// The cause type; FieldValueInvalid where there is none.
     pub reason: Option<String>,
-    /// Where to say it, below the schema's own place.
+    /// The field that the message names, below the schema's own place.
     pub field_path: String,
     /// `oldSelf` is optional: the rule runs on creation too.
     pub optional_old_self: Option<bool>,

@@ -7,7 +7,7 @@ use super::wire::{BYTES, FIXED64, VARINT};
 #[derive(Default)]
 pub(super) struct Back {
     buffer: Vec<u8>,
-    /// Where the written part begins.
+    /// The start of the written part.
     start: usize,
 }
 

@@ -24,7 +24,7 @@ pub(super) fn read_message(data: &[u8], schema: &Schema) -> Result<Value, Decode
     body(data, None, schema, Place { depth: 0, nulls: false })
 }
 
-/// Where in the object a message stands.
+/// The place of a message in its object.
 #[derive(Clone, Copy)]
 struct Place {
     depth: usize,

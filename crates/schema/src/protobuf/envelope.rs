@@ -3,7 +3,7 @@
 use super::DecodeError;
 use super::wire::{BYTES, Wire};
 
-/// What every envelope starts with.
+/// The first bytes of every envelope.
 pub const MAGIC: [u8; 4] = *b"k8s\0";
 
 /// An opened envelope.
@@ -17,7 +17,7 @@ pub struct Envelope<'a> {
     pub raw: &'a [u8],
     /// How the message is compressed; nobody does.
     pub content_encoding: String,
-    /// What the message is, where it is not protobuf.
+    /// The content type of a message that is not protobuf.
     pub content_type: String,
 }
 

@@ -32,7 +32,7 @@ impl Layout {
     }
 }
 
-/// What Go writes for a field that nobody set.
+/// Writes the bytes that Go writes for an unset field.
 pub(super) fn missing(out: &mut Vec<u8>, number: u16, field: &Field) {
     if field.pointer {
         return;

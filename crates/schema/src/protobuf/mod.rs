@@ -214,7 +214,8 @@ pub fn encode_list<'a>(
     Ok(out)
 }
 
-/// What stands before the items of a list that all together, as [`push_item`] writes them, have that length.
+/// Returns the bytes before the items of a list. The items, as [`push_item`] writes them, have `length` bytes
+/// together.
 ///
 /// # Errors
 /// When the metadata does not fit its type.
@@ -247,7 +248,7 @@ pub fn push_item(out: &mut Vec<u8>, item: &[u8]) {
     out.extend_from_slice(item);
 }
 
-/// What stands behind the items of a list.
+/// The bytes behind the items of a list.
 pub const LIST_END: [u8; 4] = envelope::TAIL;
 
 /// One event of a watch: four bytes of length, then the event with the object in its envelope.

@@ -29,8 +29,8 @@ fn vectors(name: &str) -> Vec<Vector> {
     text.lines().map(parse).collect()
 }
 
-/// What Go wrote is read as Go prints it, and written again, `exactly`: byte for byte. (A pointer to a zero time
-/// is `null` in JSON, as no pointer is, and comes back as none.)
+/// Reads the bytes that Go wrote as Go prints them, and writes them again, `exactly`: byte for byte. (A pointer to a
+/// zero time is `null` in JSON, as no pointer is, and comes back as none.)
 fn agrees_with_go(name: &str, least: usize, exactly: bool) {
     let vectors = vectors(name);
     assert!(vectors.len() >= least, "{} vectors", vectors.len());

@@ -62,7 +62,7 @@ struct Writer<'a> {
     out: Vec<u8>,
     /// The fields of one struct on their way into another order.
     scratch: Vec<u8>,
-    /// Where the fields of the open structs stand, by slot; those of the innermost are the last.
+    /// The spans of the open structs' fields, by slot. Those of the innermost struct are last.
     spans: Vec<(usize, usize)>,
     json: Scanner<'a>,
 }

@@ -1,4 +1,4 @@
-//! Where in the document the reader stands: a chain on the call stack, spelled out only when something is wrong.
+//! The reader's position in the document: a chain on the call stack, spelled out only for an error.
 
 use crate::Struct;
 

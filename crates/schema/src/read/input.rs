@@ -1,4 +1,4 @@
-//! Where JSON is read from: bytes, or a value that is already there (the result of a patch).
+//! The input of the reader: bytes, or a value that is already there (the result of a patch).
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::syntax::{self, Scanner};
 
-/// What stands next.
+/// The next token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token {
     Object,

@@ -28,23 +28,23 @@ pub use type_meta::{TypeMeta, excerpt, type_meta};
 pub struct Read {
     /// As Go would print it.
     pub value: Value,
-    /// What a strict reader refuses, in document order; at most [`STRICT_LIMIT`], each once.
+    /// The faults that a strict reader refuses, in document order, each once. At most [`STRICT_LIMIT`].
     pub strict: Vec<Strict>,
 }
 
 /// How many strict errors are kept; the rest is dropped, as in Go.
 pub const STRICT_LIMIT: usize = 100;
 
-/// What a strict reader refuses and a lenient one drops.
+/// A field that a strict reader refuses and a lenient one drops.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Strict {
-    /// What is wrong with the field.
+    /// The fault of the field.
     pub fault: Fault,
     /// The field (`spec.containers[0].nmae`).
     pub path: String,
 }
 
-/// What is wrong with a field that a lenient reader tolerates.
+/// The fault of a field that a lenient reader tolerates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The type does not have it.
@@ -140,7 +140,7 @@ fn refusal(stop: Stop) -> ReadError {
     }
 }
 
-/// What is known so far.
+/// The state of one read.
 #[derive(Default)]
 struct Reader {
     strict: Vec<Strict>,

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use setpoint_api::gostyle;
 
-/// What Go says about bytes that are not JSON.
+/// Go's error for bytes that are not JSON.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Error(pub String);
@@ -27,12 +27,12 @@ impl<'a> Scanner<'a> {
         Scanner { data, at: 0, depth: 0 }
     }
 
-    /// Where the cursor stands.
+    /// Returns the position of the cursor.
     pub(crate) fn position(&self) -> usize {
         self.at
     }
 
-    /// What was taken since the cursor stood there.
+    /// Returns the bytes taken since `position`.
     pub(crate) fn since(&self, position: usize) -> &'a [u8] {
         &self.data[position..self.at]
     }

@@ -1,4 +1,4 @@
-//! What the schema table costs a process: it is decoded type by type, when somebody asks. A program of its own, in which
+//! The cost of the schema table to a process: types are decoded one by one, on first use. A program of its own, in which
 //! nothing else decodes any of it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -44,7 +44,7 @@ fn weight(causes: &mut Causes, one: &Value, path: &Path) {
     }
 }
 
-/// What is required is matched against real labels; what is preferred may say anything.
+/// Checks a term. Required terms are matched against real labels; preferred terms may say anything.
 fn term(causes: &mut Causes, term: &Value, required: bool, path: &Path) {
     for list in ["matchExpressions", "matchFields"] {
         for (index, one) in items(term, list).iter().enumerate() {

@@ -24,7 +24,7 @@ pub(super) fn containers(causes: &mut Causes, spec: &Value, volumes: &Volumes<'_
     }
 }
 
-/// What an ephemeral container may not have; it may share the processes of one of the others.
+/// Checks the fields that an ephemeral container may not have. It may share the processes of one of the others.
 fn ephemeral(causes: &mut Causes, container: &Value, others: &[&str], path: &Path) {
     let target = text(container, "targetContainerName");
     if !target.is_empty() && !others.contains(&target) {
@@ -118,7 +118,7 @@ fn lifecycle_and_probes(causes: &mut Causes, container: &Value, grace: i64, path
     }
 }
 
-/// What holds for containers of every kind.
+/// Checks the rules for containers of every kind.
 fn common(causes: &mut Causes, container: &Value, volumes: &Volumes<'_>, path: &Path) {
     causes.named(&path.child("name"), text(container, "name"), name::dns1123_label);
     if text(container, "image").is_empty() {

@@ -40,7 +40,7 @@ pub(super) fn create(causes: &mut Causes, pod: &Value) {
     }
 }
 
-/// What holds for pods and not for templates.
+/// Checks the rules that hold for pods and not for templates.
 fn whole(causes: &mut Causes, pod: &Value) {
     let path = Path::new("spec");
     let pod_spec = at(pod, "spec");

@@ -45,7 +45,7 @@ pub(in crate::validate) fn spec(causes: &mut Causes, spec: &Value, pod: &str, pa
     operating_system(causes, spec, path);
 }
 
-/// What is wrong with a name.
+/// A rule for names: returns the faults.
 type Rule = fn(&str) -> Vec<String>;
 
 /// Names that are there must be good.

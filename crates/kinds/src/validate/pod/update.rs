@@ -1,4 +1,4 @@
-//! What may change in a pod.
+//! Permitted changes of a pod.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! What holds of any appliers that share sets, maps and keyed lists.
+//! Properties of any appliers that share sets, maps and keyed lists.
 
 use super::*;
 

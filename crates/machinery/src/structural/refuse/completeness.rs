@@ -3,7 +3,7 @@
 use crate::structural::props::Props;
 use setpoint_api::cause::{Cause, Path};
 
-/// What is validated and not declared.
+/// Returns a cause for each part that is validated and not declared.
 pub(super) fn check(props: &Props, path: &Path) -> Vec<Cause> {
     let mut causes = Vec::new();
     validation(props, props, path, path, &mut causes);

@@ -4,7 +4,7 @@ use crate::structural::props::Props;
 use crate::structural::{Structural, metadata, prune, validate};
 use setpoint_api::cause::{Cause, Path};
 
-/// What is wrong with the defaults.
+/// Returns the faults of the defaults.
 pub(super) fn check(structural: &Structural, path: &Path) -> Vec<Cause> {
     let mut causes = Vec::new();
     node(structural.props(), path, true, &mut causes);

@@ -12,7 +12,7 @@ enum Level {
     Field,
 }
 
-/// What breaks the invariants.
+/// Returns the causes that break the invariants.
 pub(super) fn check(props: &Props, path: &Path) -> Vec<Cause> {
     let mut causes = Vec::new();
     node(props, Level::Root, path, &mut causes);

@@ -86,7 +86,7 @@ fn status_root(structural: &Structural, path: &Path) -> Vec<Cause> {
     vec![Cause::invalid(path, raw, detail)]
 }
 
-/// What keeps a schema from being read as structural at all.
+/// Returns the first keyword that keeps a schema from being read as structural at all.
 fn first_unsupported(props: &Props) -> Option<&'static str> {
     let own = props.unsupported.iter().map(|what| match what {
         Unsupported::Id => "OpenAPIV3Schema 'id' is not supported",

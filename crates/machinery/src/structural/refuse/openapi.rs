@@ -1,4 +1,4 @@
-//! What Kubernetes demands of a schema beyond structure: supported keywords, list and map types, rules that are
+//! Demands on a schema beyond structure: supported keywords, list and map types, rules that are
 //! whole.
 
 use serde_json::Value;
@@ -7,14 +7,14 @@ use crate::structural::field_path;
 use crate::structural::props::{Props, Rule, Unsupported};
 use setpoint_api::cause::{Cause, Path};
 
-/// What holds for a whole part of the schema.
+/// Properties of a whole part of the schema.
 #[derive(Clone, Default)]
 struct Scope {
     no_defaults: Option<String>,
     inside_metadata: bool,
 }
 
-/// What is unsupported or contradicts itself.
+/// Returns a cause for each keyword that is unsupported or contradicts another.
 pub(super) fn check(props: &Props, path: &Path) -> Vec<Cause> {
     let mut causes = Vec::new();
     node(props, path, &Scope::default(), true, &mut causes);

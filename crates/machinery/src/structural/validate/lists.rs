@@ -40,7 +40,7 @@ pub(in crate::structural) fn check(value: &Value, props: &Props, path: &Path) ->
     causes
 }
 
-/// Where items occur for the second time; further times are not reported.
+/// Returns the indexes at which items occur for the second time. Further times are not reported.
 #[allow(clippy::disallowed_types, reason = "only asked for what it holds, never walked")]
 fn repeated(items: &[Value]) -> Vec<usize> {
     let mut times = std::collections::HashMap::with_capacity(items.len());

@@ -21,7 +21,7 @@ use crate::fieldset::values_equal;
 use failure::What;
 use setpoint_api::cause::{Cause, Path};
 
-/// What is wrong with `value`, which stands at `path`. `old` is what stood there before an update.
+/// Returns the faults of `value`, which stands at `path`. `old` is the value before an update.
 pub(super) fn values(value: &Value, old: Option<&Value>, props: &Props, path: &Path) -> Vec<Cause> {
     let outcome = ratcheted(value, old, props, "");
     outcome.failures.into_iter().map(|failure| failure.into_cause(path)).collect()
