@@ -12,7 +12,6 @@ mod wire;
 mod flakes;
 mod flags;
 mod e2e;
-mod rollout;
 mod run;
 
 use std::process::ExitCode;

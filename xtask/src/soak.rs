@@ -25,7 +25,7 @@ pub fn run(words: &[String]) -> Result<()> {
             store("kill", STORE_KILLS)?;
             kill(&[])?;
             watch(WATCH_SEEDS)?;
-            crate::rollout::soak(&[])?;
+            e2e::rollout_kill::soak(&[])?;
             steady(STEADY_OBJECTS)?;
             e2e::runtime::oldest()?;
             e2e::all_suites()
@@ -41,7 +41,7 @@ pub fn run(words: &[String]) -> Result<()> {
         }
         Some("rollout") => {
             flags::check(&words[1..], &["--times=", "--seed="])?;
-            crate::rollout::soak(&words[1..])
+            e2e::rollout_kill::soak(&words[1..])
         }
         Some("flakes") => flakes::run(&words[1..]),
         Some("steady") => steady(words.get(1).map_or(Ok(STEADY_OBJECTS), |word| word.parse())?),

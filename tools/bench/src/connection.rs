@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http2::SendRequest;
@@ -14,7 +14,23 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio::net::TcpStream;
 
-use crate::load::Call;
+/// One request.
+#[derive(Clone)]
+pub struct Call {
+    pub method: Method,
+    pub path: String,
+    pub content_type: Option<&'static str>,
+    pub accept: &'static str,
+    pub body: Bytes,
+}
+
+impl Call {
+    /// A read in JSON.
+    pub fn get(path: impl Into<String>) -> Call {
+        let accept = "application/json";
+        Call { method: Method::GET, path: path.into(), content_type: None, accept, body: Bytes::new() }
+    }
+}
 
 /// The address of a server, and the credentials for it.
 #[derive(Clone)]

@@ -8,8 +8,9 @@ use anyhow::{Context, Result, ensure};
 use http::Method;
 use serde_json::{Value, json};
 
+use crate::connection::Call;
 use crate::connection::Connection;
-use crate::load::{self, Call};
+use crate::load;
 use crate::pair::{Pair, Workload};
 use crate::watch::Watch;
 

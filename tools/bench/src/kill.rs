@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use setpoint_api::Random;
 use tokio::task::JoinSet;
 
+use crate::connection::Call;
 use crate::connection::{Connection, Target};
-use crate::load::Call;
 use crate::server;
 
 const JSON: &str = "application/json";

@@ -4,33 +4,15 @@ use std::time::Duration;
 
 use anyhow::Result;
 use bytes::Bytes;
-use http::{Method, Request};
+use http::Request;
 use http_body_util::Full;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::connection::{Connection, Target};
+use crate::connection::{Call, Connection, Target};
 
 /// The number of connections in the peers' published figures.
 pub const CONNECTIONS: usize = 16;
-
-/// One request.
-#[derive(Clone)]
-pub struct Call {
-    pub method: Method,
-    pub path: String,
-    pub content_type: Option<&'static str>,
-    pub accept: &'static str,
-    pub body: Bytes,
-}
-
-impl Call {
-    /// A read in JSON.
-    pub fn get(path: impl Into<String>) -> Call {
-        let accept = "application/json";
-        Call { method: Method::GET, path: path.into(), content_type: None, accept, body: Bytes::new() }
-    }
-}
 
 /// The result of a load.
 #[derive(Clone, Copy, Debug)]

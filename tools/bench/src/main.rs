@@ -12,8 +12,8 @@ mod pair;
 mod runtime;
 mod server;
 mod watch;
-mod connection;
 mod load;
+mod connection;
 
 use anyhow::{Result, bail};
 

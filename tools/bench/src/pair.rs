@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use setpoint_peers::ControlPlane;
 
+use crate::connection::Call;
 use crate::connection::{Connection, Target, client_config};
-use crate::load::Call;
 use crate::server::{Usage, kubeconfig_data, ready, usage};
 
 /// Controllers that kube-controller-manager runs by default and our cluster has too, without scheduler and nodes.

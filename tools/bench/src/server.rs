@@ -12,8 +12,8 @@ use http::Method;
 use serde_json::{Value, json};
 use setpoint_peers::ControlPlane;
 
+use crate::connection::Call;
 use crate::connection::{Connection, Target, client_config};
-use crate::load::Call;
 
 /// A running server and the processes that it consists of.
 pub struct Server {

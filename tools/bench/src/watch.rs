@@ -8,8 +8,8 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use serde::Deserialize;
 
+use crate::connection::Call;
 use crate::connection::{Connection, Target};
-use crate::load::Call;
 
 /// Nothing happens for so long: something hangs.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -1,6 +1,5 @@
 //! etcd and kube-apiserver as children, with kube-controller-manager when it is asked for.
 
-use std::fs::File;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -150,7 +149,7 @@ fn etcd(folder: &Path, client: u16, member: u16, options: &Options) -> Result<Pr
     if !options.fsync {
         etcd.arg("--unsafe-no-fsync");
     }
-    spawn(&mut etcd, folder, "etcd")
+    Process::start(&mut etcd, folder, "etcd")
 }
 
 fn apiserver(folder: &Path, etcd: u16, port: u16, options: &Options) -> Result<Process> {
@@ -176,14 +175,7 @@ fn apiserver(folder: &Path, etcd: u16, port: u16, options: &Options) -> Result<P
         .args(["--service-cluster-ip-range", "10.96.0.0/16", "--authorization-mode", "RBAC"])
         .args(["--token-auth-file", "tokens.csv", "--allow-privileged"])
         .args(&options.apiserver_flags);
-    spawn(&mut apiserver, folder, "kube-apiserver")
-}
-
-/// Starts a program whose output goes to a log in this folder.
-pub(crate) fn spawn(command: &mut Command, folder: &Path, name: &str) -> Result<Process> {
-    let log = File::create(folder.join(format!("{name}.log")))?;
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-    Ok(Process(command.spawn().with_context(|| format!("cannot start {name}"))?))
+    Process::start(&mut apiserver, folder, "kube-apiserver")
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::control_plane::spawn;
 use crate::{Process, program};
 
 /// A running kube-controller-manager; it ends with this handle.
@@ -28,7 +27,7 @@ impl ControllerManager {
         command.args(["--kube-api-qps", "10000", "--kube-api-burst", "10000"]);
         command.arg("--root-ca-file").arg(keys.join("ca.crt"));
         command.arg("--service-account-private-key-file").arg(keys.join("sa.key"));
-        Ok(ControllerManager(spawn(&mut command, folder, "kube-controller-manager")?))
+        Ok(ControllerManager(Process::start(&mut command, folder, "kube-controller-manager")?))
     }
 
     /// Its process.

@@ -14,11 +14,24 @@ pub use control_plane::{ControlPlane, Options};
 pub use controller_manager::ControllerManager;
 pub use programs::{KUBERNETES_VERSION, build_all, folder, program};
 
-use std::process::Child;
+use std::fs::File;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result};
 
 /// A process of ours that must not outlive its handle.
 #[derive(Debug)]
 struct Process(Child);
+
+impl Process {
+    /// Starts a program whose output goes to a log in this folder.
+    fn start(command: &mut Command, folder: &Path, name: &str) -> Result<Process> {
+        let log = File::create(folder.join(format!("{name}.log")))?;
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        Ok(Process(command.spawn().with_context(|| format!("cannot start {name}"))?))
+    }
+}
 
 impl Drop for Process {
     fn drop(&mut self) {

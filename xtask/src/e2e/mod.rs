@@ -14,6 +14,7 @@ mod operators;
 pub mod pods;
 mod restart;
 mod rollout;
+pub mod rollout_kill;
 pub mod controllers;
 pub mod runtime;
 mod sample_controller;
@@ -52,7 +53,7 @@ const PARTS: &[Part] = &[
     Part { name: "daemons", gate: false, run: controllers::daemons },
     Part { name: "controllers-leader", gate: false, run: controllers::election::run },
     Part { name: "rollout", gate: false, run: rollout::run },
-    Part { name: "rollout-kill", gate: false, run: crate::rollout::slice },
+    Part { name: "rollout-kill", gate: false, run: rollout_kill::slice },
     Part { name: "restart", gate: true, run: restart::run },
     Part { name: "client-go-typed", gate: true, run: typed::run },
     Part { name: "informers", gate: false, run: informers::run },

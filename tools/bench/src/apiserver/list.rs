@@ -8,8 +8,9 @@ use http::Method;
 
 use super::verbs::{JSON, PROTOBUF};
 use super::{Case, Figure, body};
+use crate::connection::Call;
 use crate::connection::Connection;
-use crate::load::{self, Call};
+use crate::load;
 use crate::server::Server;
 
 const PODS: &str = "/api/v1/namespaces/default/pods";

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use super::body::{self, config_map, deployment, json_bytes, protobuf_bytes};
 use super::{Case, Figure};
-use crate::load::{Call, Load};
+use crate::connection::Call;
+use crate::load::Load;
 use crate::server::Server;
 
 pub const JSON: &str = "application/json";

@@ -11,8 +11,9 @@ use tokio::task::JoinSet;
 
 use super::verbs::JSON;
 use super::{Better, Case, Figure, body};
+use crate::connection::Call;
 use crate::connection::Connection;
-use crate::load::{self, Call};
+use crate::load;
 use crate::server::Server;
 
 const WRITES: usize = 1000;

@@ -8,8 +8,9 @@ use setpoint_peers::ControlPlane;
 use super::Options;
 use super::client::{Figures, Side};
 use super::report::{Better, Line};
+use crate::connection::Call;
 use crate::connection::{Target, client_config};
-use crate::load::{Call, drive};
+use crate::load::drive;
 
 const OBJECTS: u64 = 3_000;
 /// Objects that a side works on at a time.

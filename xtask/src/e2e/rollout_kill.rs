@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
-use crate::e2e::Setup;
-use crate::e2e::cluster::Cluster;
-use crate::e2e::controllers::Controllers;
-use crate::e2e::proxy::{MERGE, Proxy};
+use super::Setup;
+use super::cluster::Cluster;
+use super::controllers::Controllers;
+use super::proxy::{self, MERGE, Proxy};
 
 /// Default number of runs of a soak.
 const TIMES: u64 = 200;
@@ -33,7 +33,7 @@ pub fn soak(words: &[String]) -> Result<()> {
     let value = |name: &str| words.iter().position(|word| word == name).and_then(|at| words.get(at + 1));
     let number = |name: &str, default: u64| value(name).map_or(Ok(default), |text| text.parse());
     let (times, seed) = (number("--times", TIMES)?, number("--seed", 1)?);
-    run(&Setup { setpoint: crate::e2e::build()? }, seed, times)
+    run(&Setup { setpoint: super::build()? }, seed, times)
 }
 
 /// A slice for every change.
@@ -102,7 +102,7 @@ impl<'a> Rollout<'a> {
         let mut running = self.controllers()?;
         self.api.create("/api/v1/namespaces", &json!({ "metadata": { "name": self.namespace } }))?;
         let account = format!("/api/v1/namespaces/{}/serviceaccounts/default", self.namespace);
-        crate::e2e::proxy::until("the account", || self.api.find(&account))?;
+        proxy::until("the account", || self.api.find(&account))?;
         let events = self.watch()?;
         let deployments = self.path("deployments");
         self.api.create(&deployments, &manifest())?;
@@ -125,7 +125,7 @@ impl<'a> Rollout<'a> {
         self.check_end()?;
         self.api.delete(&format!("/api/v1/namespaces/{}", self.namespace), &Value::Null)?;
         let path = format!("/api/v1/namespaces/{}", self.namespace);
-        crate::e2e::proxy::until("the namespace goes", || Ok(self.api.find(&path)?.is_none().then_some(())))
+        proxy::until("the namespace goes", || Ok(self.api.find(&path)?.is_none().then_some(())))
     }
 
     /// All changes of pods, sets and Deployments from now on.
@@ -182,7 +182,7 @@ impl<'a> Rollout<'a> {
 
     /// One ReplicaSet a template, every pod of the new image, everything owned.
     fn check_end(&self) -> Result<()> {
-        crate::e2e::proxy::until("the deleted pods are gone", || {
+        proxy::until("the deleted pods are gone", || {
             Ok((self.api.items(&self.path("pods"))?.len() as i64 == REPLICAS).then_some(()))
         })?;
         let deployment = self.api.get(&format!("{}/web", self.path("deployments")))?;
