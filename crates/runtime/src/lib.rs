@@ -106,6 +106,14 @@
 //!
 //! People who come from client-go, controller-runtime or kube-runtime find every concept in
 //! `docs/from-client-go.md`.
+//!
+//! [`DeltaQueue`]: informer::DeltaQueue
+//! [`InformerFactory`]: informer::InformerFactory
+//! [`ListerWatcher`]: informer::ListerWatcher
+//! [`Pump`]: informer::Pump
+//! [`Reflector`]: informer::Reflector
+//! [`SharedInformer`]: informer::SharedInformer
+//! [`Store`]: informer::Store
 #![deny(missing_docs)]
 
 #[cfg(feature = "flags")]

@@ -19,7 +19,7 @@ pub enum Delta {
         /// Every object, in the server's order.
         objects: Vec<Object>,
     },
-    /// Deliver every cached object again: nothing changed. [`crate::Store::apply`] gives an update of each.
+    /// Deliver every cached object again: nothing changed. [`crate::informer::Store::apply`] gives an update of each.
     Sync,
     /// Nothing else happened up to `revision`.
     Bookmark {
