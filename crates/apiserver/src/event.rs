@@ -9,7 +9,7 @@ use setpoint_store::{Entry, Event};
 use crate::error::{ApiError, Result};
 use crate::negotiate::{Form, Format, Negotiated};
 use crate::registry::Resource;
-use crate::server::Ask;
+use crate::server::RequestContext;
 use crate::{form, object, table};
 
 /// What happened, as the watcher sees it.
@@ -43,7 +43,7 @@ struct Shared {
 
 /// Writes events in the form that one watcher asked for.
 pub(crate) struct Lines {
-    ask: Arc<Ask>,
+    ctx: Arc<RequestContext>,
     resource: Arc<Resource>,
     negotiated: Negotiated,
     /// Whether the bytes of the store are the bytes of the answer.
@@ -55,9 +55,9 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    pub(crate) fn new(ask: &Arc<Ask>) -> Result<Self> {
-        let resource = ask.resource.clone();
-        let negotiated = ask.negotiated;
+    pub(crate) fn new(ctx: &Arc<RequestContext>) -> Result<Self> {
+        let resource = ctx.resource.clone();
+        let negotiated = ctx.negotiated;
         if negotiated.format == Format::Yaml {
             return Err(ApiError::not_acceptable(&[
                 "application/json",
@@ -72,7 +72,7 @@ impl Lines {
             && negotiated.form == Form::Whole
             && resource.is_stored_form()
             && resource.has_all_that_is_stored();
-        Ok(Lines { ask: ask.clone(), resource, negotiated, plain, plain_protobuf, columns_sent: false })
+        Ok(Lines { ctx: ctx.clone(), resource, negotiated, plain, plain_protobuf, columns_sent: false })
     }
 
     pub(crate) fn content_type(&self) -> &'static str {
@@ -88,7 +88,7 @@ impl Lines {
             return Some(stored_line(kind, &entry.value));
         }
         if self.plain_protobuf {
-            return crate::protobuf::stored_frame(&self.ask.server, &self.resource, kind.name(), entry);
+            return crate::protobuf::stored_frame(&self.ctx.server, &self.resource, kind.name(), entry);
         }
         self.value(kind.name(), crate::registry::value(entry))
     }
@@ -99,7 +99,7 @@ impl Lines {
             let shared: &Shared = event.memo(|_| Shared::default());
             let there = || {
                 let entry = event.new.as_ref()?;
-                crate::protobuf::stored_frame(&self.ask.server, &self.resource, kind.name(), entry)
+                crate::protobuf::stored_frame(&self.ctx.server, &self.resource, kind.name(), entry)
             };
             let frame = match kind {
                 Kind::Added => shared.added_frame.get_or_init(there),
@@ -135,7 +135,7 @@ impl Lines {
             Form::Table(version) => {
                 let columns = !std::mem::replace(&mut self.columns_sent, true);
                 let metadata = json!({"resourceVersion": object::meta_text(&value, "resourceVersion")});
-                table::table(&self.ask, version, metadata, &[value], columns)
+                table::table(&self.ctx, version, metadata, &[value], columns)
             }
         };
         self.framed(kind, &shown)
@@ -167,7 +167,7 @@ impl Lines {
                 let columns = !std::mem::replace(&mut self.columns_sent, true);
                 let object = json!({"kind": self.resource.kind, "apiVersion": self.resource.api_version(),
                     "metadata": metadata});
-                table::table(&self.ask, version, metadata_version(revision), &[object], columns)
+                table::table(&self.ctx, version, metadata_version(revision), &[object], columns)
             }
             Form::Whole => {
                 let empty = setpoint_schema::read_value(json!({}), &self.resource.schema());

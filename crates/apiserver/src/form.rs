@@ -17,7 +17,7 @@ use crate::error::{ApiError, Result};
 use crate::message::{Message, Messages};
 use crate::negotiate::{Form, Format, JSON};
 use crate::registry::Resource;
-use crate::server::{Ask, Body};
+use crate::server::{Body, RequestContext};
 use crate::{object, respond, table};
 
 /// A page of a collection.
@@ -89,35 +89,35 @@ pub(crate) fn presented_value<'v>(resource: &Resource, value: &'v Value) -> Cow<
 }
 
 /// Answers with one stored object.
-pub(crate) fn one_entry(ask: &Ask, status: StatusCode, entry: &Entry) -> Result<Response<Body>> {
-    if ask.negotiated.form == Form::Whole && ask.negotiated.format == Format::Protobuf {
-        let body = crate::protobuf::stored(&ask.server, &ask.resource, entry)?;
+pub(crate) fn one_entry(ctx: &RequestContext, status: StatusCode, entry: &Entry) -> Result<Response<Body>> {
+    if ctx.negotiated.form == Form::Whole && ctx.negotiated.format == Format::Protobuf {
+        let body = crate::protobuf::stored(&ctx.server, &ctx.resource, entry)?;
         return Ok(respond::bytes(status, Format::Protobuf.media_type(), body));
     }
-    let bytes = presented(&ask.resource, &entry.value);
-    match ask.negotiated.form {
-        Form::Whole => respond::stored(status, &ask.negotiated, &bytes),
+    let bytes = presented(&ctx.resource, &entry.value);
+    match ctx.negotiated.form {
+        Form::Whole => respond::stored(status, &ctx.negotiated, &bytes),
         _ => {
             let value = serde_json::from_slice(&bytes).map_err(ApiError::internal)?;
-            formed(ask, status, value)
+            formed(ctx, status, value)
         }
     }
 }
 
 /// Answers with one object that is at hand, in stored form.
-pub(crate) fn one_value(ask: &Ask, status: StatusCode, value: Value) -> Result<Response<Body>> {
-    formed(ask, status, present_value(&ask.resource, value))
+pub(crate) fn one_value(ctx: &RequestContext, status: StatusCode, value: Value) -> Result<Response<Body>> {
+    formed(ctx, status, present_value(&ctx.resource, value))
 }
 
-fn formed(ask: &Ask, status: StatusCode, value: Value) -> Result<Response<Body>> {
-    match ask.negotiated.form {
-        Form::Whole => respond::value(status, &ask.negotiated, &value),
-        Form::Metadata(version) => respond::value(status, &ask.negotiated, &partial(&value, version, true)),
-        Form::MetadataList(_) => Err(ApiError::wrong_form("PartialObjectMetadataList", false, &ask.resource)),
+fn formed(ctx: &RequestContext, status: StatusCode, value: Value) -> Result<Response<Body>> {
+    match ctx.negotiated.form {
+        Form::Whole => respond::value(status, &ctx.negotiated, &value),
+        Form::Metadata(version) => respond::value(status, &ctx.negotiated, &partial(&value, version, true)),
+        Form::MetadataList(_) => Err(ApiError::wrong_form("PartialObjectMetadataList", false, &ctx.resource)),
         Form::Table(version) => {
             let metadata = json!({"resourceVersion": object::meta_text(&value, "resourceVersion")});
-            let table = table::table(ask, version, metadata, &[value], true);
-            respond::value(status, &ask.negotiated, &table)
+            let table = table::table(ctx, version, metadata, &[value], true);
+            respond::value(status, &ctx.negotiated, &table)
         }
     }
 }
@@ -133,34 +133,34 @@ pub(crate) fn partial(value: &Value, version: &str, typed: bool) -> Value {
 }
 
 /// Answers with a page.
-pub(crate) async fn list(ask: &Ask, listed: Listed) -> Result<Response<Body>> {
-    let plain = ask.negotiated.format == Format::Json && !ask.negotiated.pretty;
-    let value = match ask.negotiated.form {
-        Form::Whole if plain => return Ok(whole_list(ask, listed)),
-        Form::Whole if ask.negotiated.format == Format::Protobuf => {
-            return protobuf_list(ask, &listed).await;
+pub(crate) async fn list(ctx: &RequestContext, listed: Listed) -> Result<Response<Body>> {
+    let plain = ctx.negotiated.format == Format::Json && !ctx.negotiated.pretty;
+    let value = match ctx.negotiated.form {
+        Form::Whole if plain => return Ok(whole_list(ctx, listed)),
+        Form::Whole if ctx.negotiated.format == Format::Protobuf => {
+            return protobuf_list(ctx, &listed).await;
         }
-        Form::Whole => whole_value(ask, &listed),
+        Form::Whole => whole_value(ctx, &listed),
         Form::Metadata(_) => {
-            return Err(ApiError::wrong_form("PartialObjectMetadata", true, &ask.resource));
+            return Err(ApiError::wrong_form("PartialObjectMetadata", true, &ctx.resource));
         }
         Form::MetadataList(version) => {
             let items: Vec<Value> =
-                values(ask, &listed).iter().map(|value| partial(value, version, true)).collect();
+                values(ctx, &listed).iter().map(|value| partial(value, version, true)).collect();
             json!({"kind": "PartialObjectMetadataList", "apiVersion": format!("meta.k8s.io/{version}"),
                 "metadata": listed.metadata(false), "items": items})
         }
         Form::Table(version) => {
-            table::table(ask, version, listed.metadata(false), &values(ask, &listed), true)
+            table::table(ctx, version, listed.metadata(false), &values(ctx, &listed), true)
         }
     };
-    respond::value_compressed(StatusCode::OK, &ask.negotiated, &value, respond::takes_gzip(&ask.headers))
+    respond::value_compressed(StatusCode::OK, &ctx.negotiated, &value, respond::takes_gzip(&ctx.headers))
 }
 
 /// A protobuf list is its head, the messages of its items, and its tail. The head has the length of all, so that none is
 /// sent before the last is there.
-async fn protobuf_list(ask: &Ask, listed: &Listed) -> Result<Response<Body>> {
-    let messages = Messages::new(&ask.server, &ask.resource);
+async fn protobuf_list(ctx: &RequestContext, listed: &Listed) -> Result<Response<Body>> {
+    let messages = Messages::new(&ctx.server, &ctx.resource);
     let mut items: Vec<Arc<Message>> = Vec::with_capacity(listed.entries.len());
     for (at, entry) in listed.entries.iter().enumerate() {
         if at % TURN == TURN - 1 {
@@ -168,11 +168,11 @@ async fn protobuf_list(ask: &Ask, listed: &Listed) -> Result<Response<Body>> {
         }
         items.push(messages.of(entry)?);
     }
-    let (version, kind) = (ask.resource.api_version(), &ask.resource.list_kind);
+    let (version, kind) = (ctx.resource.api_version(), &ctx.resource.list_kind);
     let total = items.iter().map(|item| protobuf::item_length(item)).sum();
     let metadata = listed.metadata(false);
     let head = protobuf::open_list(&version, kind, &metadata, total).map_err(ApiError::internal)?;
-    let gzip = respond::takes_gzip(&ask.headers);
+    let gzip = respond::takes_gzip(&ctx.headers);
     let media_type = Format::Protobuf.media_type();
     if total <= STREAM_FROM || gzip {
         let mut body = head;
@@ -188,14 +188,14 @@ async fn protobuf_list(ask: &Ask, listed: &Listed) -> Result<Response<Body>> {
     Ok(response)
 }
 
-fn values(ask: &Ask, listed: &Listed) -> Vec<Value> {
+fn values(ctx: &RequestContext, listed: &Listed) -> Vec<Value> {
     let decoded = listed.entries.iter().map(|entry| crate::registry::value(entry));
-    decoded.map(|value| present_value(&ask.resource, value)).collect()
+    decoded.map(|value| present_value(&ctx.resource, value)).collect()
 }
 
-fn whole_value(ask: &Ask, listed: &Listed) -> Value {
-    let mut items = values(ask, listed);
-    if ask.resource.custom.is_none() {
+fn whole_value(ctx: &RequestContext, listed: &Listed) -> Value {
+    let mut items = values(ctx, listed);
+    if ctx.resource.custom.is_none() {
         for item in &mut items {
             if let Some(fields) = item.as_object_mut() {
                 fields.remove("kind");
@@ -203,23 +203,23 @@ fn whole_value(ask: &Ask, listed: &Listed) -> Value {
             }
         }
     }
-    json!({"kind": ask.resource.list_kind, "apiVersion": ask.resource.api_version(),
-        "metadata": listed.metadata(ask.resource.custom.is_some()), "items": items})
+    json!({"kind": ctx.resource.list_kind, "apiVersion": ctx.resource.api_version(),
+        "metadata": listed.metadata(ctx.resource.custom.is_some()), "items": items})
 }
 
 /// A JSON list is its head, the stored bytes of its items, and its tail: nothing is decoded.
-fn whole_list(ask: &Ask, listed: Listed) -> Response<Body> {
-    let head = list_head(&ask.resource, &listed.metadata(ask.resource.custom.is_some()));
+fn whole_list(ctx: &RequestContext, listed: Listed) -> Response<Body> {
+    let head = list_head(&ctx.resource, &listed.metadata(ctx.resource.custom.is_some()));
     let total: usize = listed.entries.iter().map(|entry| entry.value.len() + 1).sum();
-    let gzip = respond::takes_gzip(&ask.headers);
+    let gzip = respond::takes_gzip(&ctx.headers);
     if total <= STREAM_FROM || gzip {
         let mut body = Vec::with_capacity(head.len() + total + 4);
         body.extend_from_slice(&head);
-        items_into(&mut body, &ask.resource, &listed.entries, true);
+        items_into(&mut body, &ctx.resource, &listed.entries, true);
         body.extend_from_slice(b"]}\n");
         return respond::compressed(StatusCode::OK, JSON, body, gzip);
     }
-    let mut response = Response::new(streamed(ask.resource.clone(), head, listed.entries));
+    let mut response = Response::new(streamed(ctx.resource.clone(), head, listed.entries));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
     response
 }

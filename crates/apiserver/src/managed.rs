@@ -46,8 +46,8 @@ impl Knowledge {
     }
 
     pub(crate) fn context<'c>(&'c self, writer: &'c Writer<'_>) -> WriteContext<'c> {
-        let versions: &dyn Versions = match &writer.ask.resource.custom {
-            Some(_) if writer.ask.conversions.is_some() => writer.ask,
+        let versions: &dyn Versions = match &writer.ctx.resource.custom {
+            Some(_) if writer.ctx.conversions.is_some() => writer.ctx,
             Some(custom) => &**custom,
             None => &crate::convert::Views,
         };
@@ -65,16 +65,16 @@ impl Knowledge {
 
 /// Notes a create.
 pub(crate) fn created(writer: &Writer<'_>, object: &mut Value) {
-    let resource = &writer.ask.resource;
+    let resource = &writer.ctx.resource;
     // Some kinds can be made by a write to their status.
-    let knowledge = Knowledge::new(resource, &writer.ask.info.subresource);
+    let knowledge = Knowledge::new(resource, &writer.ctx.info.subresource);
     in_own_version(resource, object, |object| apply::track_update(None, object, &knowledge.context(writer)));
 }
 
 /// Notes an update or a patch.
 pub(crate) fn updated(writer: &Writer<'_>, live: &Value, new: &mut Value) {
-    let resource = &writer.ask.resource;
-    let knowledge = Knowledge::new(resource, &writer.ask.info.subresource);
+    let resource = &writer.ctx.resource;
+    let knowledge = Knowledge::new(resource, &writer.ctx.info.subresource);
     if resource.is_stored_form() {
         return apply::track_update(Some(live), new, &knowledge.context(writer));
     }

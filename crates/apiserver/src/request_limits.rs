@@ -16,7 +16,7 @@ use crate::error::{ApiError, Result};
 use crate::negotiate::{Form, Format};
 use crate::options::Options;
 use crate::request::RequestInfo;
-use crate::server::Ask;
+use crate::server::RequestContext;
 
 /// Bodies and objects up to this length are quick to handle on the thread that reads connections.
 const QUICK: usize = 64 * 1024;
@@ -175,28 +175,28 @@ impl Work {
 
 /// Whether a request may keep its thread busy for long: its body is long, or what it changes is, or it goes through
 /// many objects.
-fn is_heavy(ask: &Ask, sent: usize) -> bool {
-    match ask.info.verb.as_str() {
+fn is_heavy(ctx: &RequestContext, sent: usize) -> bool {
+    match ctx.info.verb.as_str() {
         "deletecollection" => true,
         // In these forms each object of a list is decoded; others are written as they are stored.
         "list" => {
-            ask.negotiated.form != Form::Whole
-                || ask.negotiated.pretty
-                || ask.negotiated.format == Format::Yaml
+            ctx.negotiated.form != Form::Whole
+                || ctx.negotiated.pretty
+                || ctx.negotiated.format == Format::Yaml
         }
         _ if sent > QUICK => true,
         "patch" => {
-            let key = ask.resource.key(&ask.info.namespace, &ask.info.name);
-            ask.server.store().snapshot().get(&key).is_some_and(|entry| entry.value.len() > QUICK)
+            let key = ctx.resource.key(&ctx.info.namespace, &ctx.info.name);
+            ctx.server.store().snapshot().get(&key).is_some_and(|entry| entry.value.len() > QUICK)
         }
         _ => false,
     }
 }
 
 /// Answers a request whose body has that length: a heavy one beside the threads that read connections.
-pub(crate) async fn work<T>(ask: &Ask, sent: usize, request: impl Future<Output = T>) -> T {
-    if ask.work.shares_thread && is_heavy(ask, sent) {
-        return beside(&ask.server.0.limits, request).await;
+pub(crate) async fn work<T>(ctx: &RequestContext, sent: usize, request: impl Future<Output = T>) -> T {
+    if ctx.work.shares_thread && is_heavy(ctx, sent) {
+        return beside(&ctx.server.0.limits, request).await;
     }
     request.await
 }

@@ -11,7 +11,7 @@ use crate::negotiate::{Form, Format, Offer, negotiate};
 use crate::registry::Resource;
 use crate::request::{Query, RequestInfo};
 use crate::request_limits::{Work, work};
-use crate::server::{Ask, Body, Server};
+use crate::server::{Body, RequestContext, Server};
 use crate::{body, discovery, health, message, openapi, respond, statusz, subresource, verb, version};
 
 /// Answers an authorized request.
@@ -52,7 +52,7 @@ pub(crate) async fn route(
     let (parts, request_body) = request.into_parts();
     let reviews = Reviews::begin(server, &resource, &info);
     let converts = resource.custom.as_ref().is_some_and(|custom| custom.conversion().is_some());
-    let ask = Ask {
+    let ctx = RequestContext {
         server: server.clone(),
         info,
         resource,
@@ -63,12 +63,12 @@ pub(crate) async fn route(
         conversions: converts.then(Arc::default),
         reviews,
     };
-    check_scope(&ask)?;
-    let reviews = ask.reviews.clone();
-    let answered = if ask.info.subresource.is_empty() {
-        main(ask, request_body).await
+    check_scope(&ctx)?;
+    let reviews = ctx.reviews.clone();
+    let answered = if ctx.info.subresource.is_empty() {
+        main(ctx, request_body).await
     } else {
-        subresource::route(ask, Request::from_parts(parts, request_body)).await
+        subresource::route(ctx, Request::from_parts(parts, request_body)).await
     };
     let Some(reviews) = reviews else { return answered };
     let mut response = answered.map_err(|error| error.with_warnings(&reviews.warnings()))?;
@@ -103,25 +103,25 @@ fn check_verb(info: &RequestInfo, method: &Method, proxied: bool) -> Result<()> 
     }
 }
 
-async fn main(ask: Ask, request_body: Body) -> Result<Response<Body>> {
-    if !ask.resource.has_verb(&ask.info.verb) {
+async fn main(ctx: RequestContext, request_body: Body) -> Result<Response<Body>> {
+    if !ctx.resource.has_verb(&ctx.info.verb) {
         return Err(ApiError::method_not_allowed());
     }
-    let deprecation = deprecation(&ask);
-    let dispatched = dispatch(ask, request_body).await;
+    let deprecation = deprecation(&ctx);
+    let dispatched = dispatch(ctx, request_body).await;
     let mut response = dispatched.map_err(|error| error.with_warnings(&deprecation))?;
     respond::warn(response.headers_mut(), &deprecation);
     Ok(response)
 }
 
-fn deprecation(ask: &Ask) -> Vec<String> {
-    let custom = ask.resource.custom.as_ref();
-    let warning = match (ask.resource.group.as_str(), ask.resource.plural.as_str()) {
+fn deprecation(ctx: &RequestContext) -> Vec<String> {
+    let custom = ctx.resource.custom.as_ref();
+    let warning = match (ctx.resource.group.as_str(), ctx.resource.plural.as_str()) {
         ("", "endpoints") => {
             Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
         }
         ("", "componentstatuses") => Some("v1 ComponentStatus is deprecated in v1.19+"),
-        _ => custom.and_then(|custom| custom.deprecation(&ask.resource.version)),
+        _ => custom.and_then(|custom| custom.deprecation(&ctx.resource.version)),
     };
     warning.map(str::to_owned).into_iter().collect()
 }
@@ -136,39 +136,39 @@ fn table_options(info: &RequestInfo) -> Result<()> {
     }
 }
 
-async fn dispatch(ask: Ask, request_body: Body) -> Result<Response<Body>> {
-    match ask.info.verb.as_str() {
-        "get" => verb::get::get(&ask).await,
-        "list" => work(&ask, 0, Box::pin(verb::list::list(&ask))).await,
-        "watch" => verb::watch::watch(&ask).await,
+async fn dispatch(ctx: RequestContext, request_body: Body) -> Result<Response<Body>> {
+    match ctx.info.verb.as_str() {
+        "get" => verb::get::get(&ctx).await,
+        "list" => work(&ctx, 0, Box::pin(verb::list::list(&ctx))).await,
+        "watch" => verb::watch::watch(&ctx).await,
         verb => {
             let bytes = body::read(request_body).await?;
             let write = async {
                 match verb {
-                    "create" => verb::create::create(&ask, &bytes).await,
-                    "update" => verb::update::update(&ask, &bytes).await,
-                    "patch" => verb::patch::patch(&ask, &bytes).await,
-                    "delete" => verb::delete::delete(&ask, &bytes).await,
-                    "deletecollection" => verb::deletecollection::deletecollection(&ask, &bytes).await,
+                    "create" => verb::create::create(&ctx, &bytes).await,
+                    "update" => verb::update::update(&ctx, &bytes).await,
+                    "patch" => verb::patch::patch(&ctx, &bytes).await,
+                    "delete" => verb::delete::delete(&ctx, &bytes).await,
+                    "deletecollection" => verb::deletecollection::deletecollection(&ctx, &bytes).await,
                     _ => Err(ApiError::method_not_allowed()),
                 }
             };
-            work(&ask, bytes.len(), Box::pin(write)).await
+            work(&ctx, bytes.len(), Box::pin(write)).await
         }
     }
 }
 
 /// Writes to namespaced kinds name a namespace; cluster-scoped kinds live in none.
-fn check_scope(ask: &Ask) -> Result<()> {
-    let Resource { namespaced, group, plural, .. } = &*ask.resource;
+fn check_scope(ctx: &RequestContext) -> Result<()> {
+    let Resource { namespaced, group, plural, .. } = &*ctx.resource;
     let is_namespace = group.is_empty() && plural == "namespaces";
-    let one = ask.info.verb_in_path && !ask.info.name.is_empty();
+    let one = ctx.info.verb_in_path && !ctx.info.name.is_empty();
     let wrong = if *namespaced {
-        ask.info.namespace.is_empty() && (one || !matches!(ask.info.verb.as_str(), "list" | "watch"))
+        ctx.info.namespace.is_empty() && (one || !matches!(ctx.info.verb.as_str(), "list" | "watch"))
     } else {
-        !ask.info.namespace.is_empty() && !is_namespace
+        !ctx.info.namespace.is_empty() && !is_namespace
     };
-    if wrong && ask.info.name.is_empty() && *namespaced {
+    if wrong && ctx.info.name.is_empty() && *namespaced {
         return Err(ApiError::method_not_allowed());
     }
     if wrong { Err(ApiError::no_such_resource()) } else { Ok(()) }

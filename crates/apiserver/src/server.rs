@@ -304,7 +304,7 @@ impl From<TxnError<ApiError>> for ApiError {
 
 /// One request for a resource, with everything known about it.
 #[derive(Clone)]
-pub(crate) struct Ask {
+pub(crate) struct RequestContext {
     pub(crate) server: Server,
     pub(crate) info: RequestInfo,
     pub(crate) resource: Arc<crate::registry::Resource>,
@@ -318,7 +318,7 @@ pub(crate) struct Ask {
     pub(crate) reviews: Option<Arc<Reviews>>,
 }
 
-impl Ask {
+impl RequestContext {
     /// Where a decision draws from.
     pub(crate) fn random(&self) -> Random {
         self.reviews.as_ref().map_or_else(|| self.server.options().random.clone(), |reviews| reviews.random())

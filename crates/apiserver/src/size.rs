@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::error::{ApiError, Result};
 use crate::header::first;
 use crate::object::{self, Encoded};
-use crate::server::Ask;
+use crate::server::RequestContext;
 
 /// The longest request that etcd takes unless told otherwise.
 const MAX_STORED: usize = 1536 * 1024;
@@ -18,28 +18,28 @@ const TOO_LARGE: &str = "etcdserver: request is too large";
 ///
 /// # Errors
 /// It is too large.
-pub(crate) fn encoded(ask: &Ask, stored: &mut Cow<'_, Value>) -> Result<Encoded> {
+pub(crate) fn encoded(ctx: &RequestContext, stored: &mut Cow<'_, Value>) -> Result<Encoded> {
     let encoded = Encoded::new(stored);
-    if !is_too_large(ask, &encoded, stored) {
+    if !is_too_large(ctx, &encoded, stored) {
         return Ok(encoded);
     }
     // Who owns what can take much of the room, and is not worth an object; an applied one is nothing without.
-    if is_apply(ask) || object::metadata_mut(stored.to_mut()).remove("managedFields").is_none() {
+    if is_apply(ctx) || object::metadata_mut(stored.to_mut()).remove("managedFields").is_none() {
         return Err(ApiError::internal_plain(TOO_LARGE));
     }
     let encoded = Encoded::new(stored);
-    if is_too_large(ask, &encoded, stored) { Err(ApiError::internal_plain(TOO_LARGE)) } else { Ok(encoded) }
+    if is_too_large(ctx, &encoded, stored) { Err(ApiError::internal_plain(TOO_LARGE)) } else { Ok(encoded) }
 }
 
 /// Custom objects are stored as JSON there, the others as protobuf, which is shorter.
-fn is_too_large(ask: &Ask, encoded: &Encoded, stored: &Value) -> bool {
+fn is_too_large(ctx: &RequestContext, encoded: &Encoded, stored: &Value) -> bool {
     if encoded.len() <= MAX_STORED {
         return false;
     }
-    let message = if ask.resource.custom.is_none() { crate::protobuf::encode(stored).ok() } else { None };
+    let message = if ctx.resource.custom.is_none() { crate::protobuf::encode(stored).ok() } else { None };
     message.map_or(encoded.len(), |message| message.len()) > MAX_STORED
 }
 
-fn is_apply(ask: &Ask) -> bool {
-    ask.info.verb == "patch" && first(&ask.headers, http::header::CONTENT_TYPE).contains("apply-patch")
+fn is_apply(ctx: &RequestContext) -> bool {
+    ctx.info.verb == "patch" && first(&ctx.headers, http::header::CONTENT_TYPE).contains("apply-patch")
 }

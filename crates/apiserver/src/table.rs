@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use setpoint_kinds::table::Printer;
 
 use crate::registry::Resource;
-use crate::server::Ask;
+use crate::server::RequestContext;
 use crate::{form, object};
 
 fn printer(resource: &Resource) -> Printer {
@@ -15,27 +15,33 @@ fn printer(resource: &Resource) -> Printer {
 }
 
 /// Rows of these objects; watches send the columns only once.
-pub(crate) fn table(ask: &Ask, version: &str, metadata: Value, objects: &[Value], columns: bool) -> Value {
-    printed(ask, &printer(&ask.resource), version, metadata, objects, columns)
+pub(crate) fn table(
+    ctx: &RequestContext,
+    version: &str,
+    metadata: Value,
+    objects: &[Value],
+    columns: bool,
+) -> Value {
+    printed(ctx, &printer(&ctx.resource), version, metadata, objects, columns)
 }
 
 /// A row for the scale of an object.
-pub(crate) fn scale(ask: &Ask, version: &str, scale: &Value) -> Value {
+pub(crate) fn scale(ctx: &RequestContext, version: &str, scale: &Value) -> Value {
     let metadata = json!({"resourceVersion": object::meta_text(scale, "resourceVersion")});
     let printer = Printer::builtin("autoscaling", "Scale");
-    printed(ask, &printer, version, metadata, std::slice::from_ref(scale), true)
+    printed(ctx, &printer, version, metadata, std::slice::from_ref(scale), true)
 }
 
 fn printed(
-    ask: &Ask,
+    ctx: &RequestContext,
     printer: &Printer,
     version: &str,
     metadata: Value,
     objects: &[Value],
     columns: bool,
 ) -> Value {
-    let include = ask.info.query.get("includeObject").unwrap_or("Metadata");
-    let now = ask.server.options().clock.now();
+    let include = ctx.info.query.get("includeObject").unwrap_or("Metadata");
+    let now = ctx.server.options().clock.now();
     let cells = printer.rows(objects, now);
     let rows = objects.iter().zip(cells).map(|(object, cells)| {
         let shown = match include {

@@ -22,7 +22,7 @@ fn judge(writer: &Writer<'_>, object: &Value, mut causes: Vec<Cause>) -> Result<
             cause.message = format!("Invalid value: {{}}: {detail}");
         }
     }
-    Err(ApiError::invalid(&writer.ask.resource, object::name(object), causes))
+    Err(ApiError::invalid(&writer.ctx.resource, object::name(object), causes))
 }
 
 /// An object as its rules read it: those of events are the newer group's where it came through that.
@@ -33,7 +33,7 @@ fn judged<'a>(resource: &Resource, object: &'a Value) -> Cow<'a, Value> {
 
 /// A new object.
 pub(crate) fn create(writer: &Writer<'_>, object: &Value) -> Result<()> {
-    let resource = &writer.ask.resource;
+    let resource = &writer.ctx.resource;
     let mut causes = validate::create(&resource.facts, &judged(resource, object));
     if let Some(custom) = &resource.custom {
         causes.extend(custom.validate(&resource.version, object, None, false, &causes).0);
@@ -80,8 +80,8 @@ fn behind_what_is_frozen(causes: &[Cause]) -> usize {
 /// A changed object.
 /// What rules have against what did not change comes back as warnings.
 pub(crate) fn update(writer: &Writer<'_>, new: &Value, live: &Value) -> Result<Vec<String>> {
-    let resource = &writer.ask.resource;
-    let subresource = writer.ask.info.subresource.as_str();
+    let resource = &writer.ctx.resource;
+    let subresource = writer.ctx.info.subresource.as_str();
     let status = subresource == "status";
     let mut causes = match subresource {
         "" | "scale" => validate::update(&resource.facts, &judged(resource, new), &judged(resource, live)),

@@ -14,7 +14,7 @@ use crate::admission::webhook;
 use crate::error::{ApiError, Result};
 use crate::header::first;
 use crate::negotiate::{Format, Offer, body_format};
-use crate::server::Ask;
+use crate::server::RequestContext;
 use crate::{body, conversion, object, size};
 
 /// How unknown and doubled fields are treated.
@@ -27,7 +27,7 @@ pub(crate) enum FieldValidation {
 
 /// A write under way.
 pub(crate) struct Writer<'a> {
-    pub(crate) ask: &'a Ask,
+    pub(crate) ctx: &'a RequestContext,
     pub(crate) now: Timestamp,
     pub(crate) user: Value,
     pub(crate) dry_run: bool,
@@ -61,8 +61,8 @@ const MAX_MANAGER: usize = 128;
 
 impl<'a> Writer<'a> {
     /// Reads the options that all writes share; `kind` is the kind of the options in error texts.
-    pub(crate) fn new(ask: &'a Ask, kind: &str) -> Result<Self> {
-        let query = &ask.info.query;
+    pub(crate) fn new(ctx: &'a RequestContext, kind: &str) -> Result<Self> {
+        let query = &ctx.info.query;
         let mut causes = Vec::new();
         let dry_run = dry_run(query.all("dryRun"), &mut causes);
         let field_validation = match query.get("fieldValidation") {
@@ -86,11 +86,11 @@ impl<'a> Writer<'a> {
         if !causes.is_empty() {
             return Err(ApiError::invalid_options(kind, causes));
         }
-        let manager = if manager.is_empty() { manager_of(ask) } else { manager.to_owned() };
+        let manager = if manager.is_empty() { manager_of(ctx) } else { manager.to_owned() };
         Ok(Writer {
-            ask,
-            now: ask.server.options().clock.now(),
-            user: ask.user.to_value(),
+            ctx,
+            now: ctx.server.options().clock.now(),
+            user: ctx.user.to_value(),
             dry_run,
             manager,
             field_validation,
@@ -119,9 +119,9 @@ impl<'a> Writer<'a> {
 
     /// The body as an object of the resource, in stored form.
     pub(crate) fn decode(&mut self, bytes: &[u8]) -> Result<Value> {
-        let resource = self.ask.resource.clone();
+        let resource = self.ctx.resource.clone();
         let offer = Offer { protobuf: resource.custom.is_none(), forms: false };
-        match body_format(&self.ask.headers, offer)? {
+        match body_format(&self.ctx.headers, offer)? {
             Format::Json => self.decode_json(bytes),
             Format::Yaml => {
                 let json = body::yaml_to_json(bytes)
@@ -141,14 +141,14 @@ impl<'a> Writer<'a> {
     fn unrecognized(&self, error: &str, bytes: &[u8]) -> ApiError {
         ApiError::bad_request(format!(
             "the object provided is unrecognized (must be of type {}): {error} ({})",
-            self.ask.resource.kind,
+            self.ctx.resource.kind,
             setpoint_schema::excerpt(bytes)
         ))
     }
 
     /// JSON text as an object of the resource, in stored form.
     pub(crate) fn decode_json(&mut self, bytes: &[u8]) -> Result<Value> {
-        let resource = self.ask.resource.clone();
+        let resource = self.ctx.resource.clone();
         let meta = setpoint_schema::type_meta(bytes)
             .map_err(|error| self.unrecognized(&error.to_string(), bytes))?;
         self.check_kind(&meta, bytes)?;
@@ -178,7 +178,7 @@ impl<'a> Writer<'a> {
 
     /// A value of the resource's version (a patched object) in stored form.
     pub(crate) fn stored_form(&mut self, mut value: Value) -> Result<Value> {
-        let resource = self.ask.resource.clone();
+        let resource = self.ctx.resource.clone();
         if let Some(fields) = value.as_object_mut() {
             fields.insert("kind".into(), json!(resource.kind));
             fields.insert("apiVersion".into(), json!(resource.api_version()));
@@ -208,7 +208,7 @@ impl<'a> Writer<'a> {
     }
 
     fn note_empty(&mut self, sent: &Value) {
-        let field = if self.ask.resource.plural == "secrets" { "data" } else { "binaryData" };
+        let field = if self.ctx.resource.plural == "secrets" { "data" } else { "binaryData" };
         let is_empty = |pointer: &str| sent.pointer(pointer).is_some_and(|value| value == &json!({}));
         let own = is_empty(&format!("/{field}")).then_some(field);
         let labels = is_empty("/spec/template/metadata/labels").then_some(TEMPLATE_LABELS);
@@ -218,13 +218,13 @@ impl<'a> Writer<'a> {
     /// The result of a patch is no object of the kind.
     fn unconvertible(&self, value: &Value, error: &str) -> ApiError {
         match &self.merged {
-            _ if self.applied && self.ask.resource.custom.is_none() => {
-                let resource = &self.ask.resource;
+            _ if self.applied && self.ctx.resource.custom.is_none() => {
+                let resource = &self.ctx.resource;
                 let (group, version, kind) = (&resource.group, &resource.version, &resource.kind);
                 ApiError::internal_plain(format!(
                     "failed to convert new object ({}/{}; {group}/{version}, Kind={kind}) to proper version: unable to \
                      convert unstructured object to {group}/{version}, Kind={kind}: {error}",
-                    self.config_namespace, self.ask.info.name,
+                    self.config_namespace, self.ctx.info.name,
                 ))
             }
             Some(merged) => ApiError::invalid_patch_shown(merged, error),
@@ -254,7 +254,7 @@ impl<'a> Writer<'a> {
     }
 
     fn finish_stored(&self, mut value: Value) -> Result<Value> {
-        let resource = &self.ask.resource;
+        let resource = &self.ctx.resource;
         if !value.is_object() {
             return Err(ApiError::bad_request("the object provided is not an object"));
         }
@@ -267,7 +267,7 @@ impl<'a> Writer<'a> {
     }
 
     fn unhandled(&self, error: &str) -> ApiError {
-        let (kind, version) = (&self.ask.resource.kind, &self.ask.resource.version);
+        let (kind, version) = (&self.ctx.resource.kind, &self.ctx.resource.version);
         ApiError::bad_request(format!(
             "{kind} in version \"{version}\" cannot be handled as a {kind}: {error}"
         ))
@@ -275,7 +275,7 @@ impl<'a> Writer<'a> {
 
     /// The body may leave kind and version out; if it names them they must be the resource's.
     fn check_kind(&self, meta: &TypeMeta, bytes: &[u8]) -> Result<()> {
-        let resource = &self.ask.resource;
+        let resource = &self.ctx.resource;
         let expected = resource.api_version();
         if resource.custom.is_some() && (meta.kind.is_empty() || meta.api_version.is_empty()) {
             let missing = if meta.kind.is_empty() { "Kind" } else { "apiVersion" };
@@ -377,8 +377,8 @@ pub(crate) fn dry_run<'q>(values: impl Iterator<Item = &'q str>, causes: &mut Ve
 }
 
 /// Without a field manager the client's own name stands in: what precedes the slash in its user agent.
-fn manager_of(ask: &Ask) -> String {
-    let agent = first(&ask.headers, http::header::USER_AGENT);
+fn manager_of(ctx: &RequestContext) -> String {
+    let agent = first(&ctx.headers, http::header::USER_AGENT);
     let name = agent.split('/').next().unwrap_or("");
     let printable: String = name.chars().filter(|c| !c.is_control()).take(MAX_MANAGER).collect();
     if printable.is_empty() { "unknown".to_owned() } else { printable }
@@ -405,47 +405,47 @@ pub(crate) struct Decided {
 /// Runs a decision in a transaction, or on the newest state without consequences; again, where it misses a
 /// conversion or the word of a webhook.
 pub(crate) async fn commit<T>(
-    ask: &Ask,
+    ctx: &RequestContext,
     dry: bool,
     mut decide: impl FnMut(&Snapshot, &mut Txn) -> Result<T>,
 ) -> Result<(T, Vec<Arc<Event>>)> {
     let (value, events) = loop {
-        let attempted = attempt(ask, dry, &mut decide).await;
-        if let Some(conversions) = &ask.conversions
-            && conversions.settle(ask).await?
+        let attempted = attempt(ctx, dry, &mut decide).await;
+        if let Some(conversions) = &ctx.conversions
+            && conversions.settle(ctx).await?
         {
             continue;
         }
-        match &ask.reviews {
-            Some(reviews) if reviews.settle(ask).await? => {}
+        match &ctx.reviews {
+            Some(reviews) if reviews.settle(ctx).await? => {}
             _ => break attempted?,
         }
     };
     if dry {
         return Ok((value, events));
     }
-    crate::message::written(&ask.server, &ask.resource, &events);
-    if ask.resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
-        crate::crd::settle_after(&ask.server, &events).await;
-    } else if ask.resource.group == webhook::GROUP {
-        ask.server.webhooks_changed();
-    } else if ask.resource.custom.is_some() {
-        crate::crd::cleanup_after(&ask.server, &events).await;
+    crate::message::written(&ctx.server, &ctx.resource, &events);
+    if ctx.resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
+        crate::crd::settle_after(&ctx.server, &events).await;
+    } else if ctx.resource.group == webhook::GROUP {
+        ctx.server.webhooks_changed();
+    } else if ctx.resource.custom.is_some() {
+        crate::crd::cleanup_after(&ctx.server, &events).await;
     }
     Ok((value, events))
 }
 
 async fn attempt<T>(
-    ask: &Ask,
+    ctx: &RequestContext,
     dry: bool,
     decide: &mut impl FnMut(&Snapshot, &mut Txn) -> Result<T>,
 ) -> Result<(T, Vec<Arc<Event>>)> {
-    let store = ask.server.store();
+    let store = ctx.server.store();
     let mut complete = |snapshot: &Snapshot, txn: &mut Txn| {
         // A write that loses races again and again ends with its request.
-        ask.work.check()?;
+        ctx.work.check()?;
         let decided = decide(snapshot, txn);
-        match &ask.conversions {
+        match &ctx.conversions {
             Some(conversions) if conversions.is_missing() => Err(ApiError::not_converted()),
             _ => decided,
         }
@@ -453,7 +453,7 @@ async fn attempt<T>(
     if dry {
         return Ok((complete(&store.snapshot(), &mut Txn::default())?, Vec::new()));
     }
-    let committed = store.transact(complete).await.map_err(|error| ask.server.refused(error))?;
+    let committed = store.transact(complete).await.map_err(|error| ctx.server.refused(error))?;
     Ok((committed.value, committed.events))
 }
 
@@ -467,8 +467,14 @@ pub(crate) fn outcome(decided: Decided, events: &[Arc<Event>]) -> Outcome {
 }
 
 /// Puts an object under its key, in the version that is stored.
-pub(crate) fn put(ask: &Ask, txn: &mut Txn, key: Vec<u8>, object: &Value, now: Timestamp) -> Result<()> {
-    let mut stored = conversion::stored(ask, object)?;
+pub(crate) fn put(
+    ctx: &RequestContext,
+    txn: &mut Txn,
+    key: Vec<u8>,
+    object: &Value,
+    now: Timestamp,
+) -> Result<()> {
+    let mut stored = conversion::stored(ctx, object)?;
     // Who owns what nests a little deeper than the object itself, and what is written must be readable.
     if object::depth(&stored) > object::MAX_DEPTH {
         object::metadata_mut(stored.to_mut()).remove("managedFields");
@@ -479,11 +485,11 @@ pub(crate) fn put(ask: &Ask, txn: &mut Txn, key: Vec<u8>, object: &Value, now: T
             )));
         }
     }
-    let encoded = size::encoded(ask, &mut stored)?;
+    let encoded = size::encoded(ctx, &mut stored)?;
     let put = txn.put_with(key, move |revision| encoded.at(revision));
-    if let Some(seconds) = ask.resource.facts.ttl_seconds {
-        let kept = if ask.resource.plural == "events" {
-            ask.server.options().event_ttl.as_millis()
+    if let Some(seconds) = ctx.resource.facts.ttl_seconds {
+        let kept = if ctx.resource.plural == "events" {
+            ctx.server.options().event_ttl.as_millis()
         } else {
             u128::from(seconds) * 1000
         };

@@ -7,38 +7,43 @@ use setpoint_store::{KeyRange, Snapshot};
 use crate::error::{ApiError, Result};
 use crate::object;
 use crate::registry::{self, key};
-use crate::server::Ask;
+use crate::server::RequestContext;
 
 /// The ranges that a write of this object must mind. Containers of a pod change by a resize alone, and what is to go is
 /// left alone.
-fn ranges(ask: &Ask, snapshot: &Snapshot, live: Option<&Value>) -> Vec<Value> {
-    let concerned = match ask.info.subresource.as_str() {
-        "" if live.is_none() => ask.resource.is("", "pods") || ask.resource.is("", "persistentvolumeclaims"),
-        "" => ask.resource.is("", "persistentvolumeclaims"),
-        "resize" => live.is_some() && ask.resource.is("", "pods"),
+fn ranges(ctx: &RequestContext, snapshot: &Snapshot, live: Option<&Value>) -> Vec<Value> {
+    let concerned = match ctx.info.subresource.as_str() {
+        "" if live.is_none() => ctx.resource.is("", "pods") || ctx.resource.is("", "persistentvolumeclaims"),
+        "" => ctx.resource.is("", "persistentvolumeclaims"),
+        "resize" => live.is_some() && ctx.resource.is("", "pods"),
         _ => false,
     };
     if !concerned || live.is_some_and(object::is_terminating) {
         return Vec::new();
     }
-    let near = key::object("", "limitranges", &ask.info.namespace, "");
+    let near = key::object("", "limitranges", &ctx.info.namespace, "");
     snapshot.range(&KeyRange::prefix(near), None).map(|entry| registry::value(entry)).collect()
 }
 
 /// Gives the containers of a pod what they lack.
-pub(super) fn fill(ask: &Ask, snapshot: &Snapshot, object: &mut Value, live: Option<&Value>) {
-    if ask.resource.is("", "pods") {
-        for range in ranges(ask, snapshot, live) {
+pub(super) fn fill(ctx: &RequestContext, snapshot: &Snapshot, object: &mut Value, live: Option<&Value>) {
+    if ctx.resource.is("", "pods") {
+        for range in ranges(ctx, snapshot, live) {
             limits::fill(&range, object);
         }
     }
 }
 
 /// Refuses what is out of bounds.
-pub(super) fn check(ask: &Ask, snapshot: &Snapshot, object: &Value, live: Option<&Value>) -> Result<()> {
-    let judge = if ask.resource.is("", "pods") { limits::refuse_pod } else { limits::refuse_claim };
-    let refused = ranges(ask, snapshot, live).iter().find_map(|range| judge(range, object));
+pub(super) fn check(
+    ctx: &RequestContext,
+    snapshot: &Snapshot,
+    object: &Value,
+    live: Option<&Value>,
+) -> Result<()> {
+    let judge = if ctx.resource.is("", "pods") { limits::refuse_pod } else { limits::refuse_claim };
+    let refused = ranges(ctx, snapshot, live).iter().find_map(|range| judge(range, object));
     refused.map_or(Ok(()), |why| {
-        Err(ApiError::forbidden(&ask.resource.group_resource(), object::name(object), &why))
+        Err(ApiError::forbidden(&ctx.resource.group_resource(), object::name(object), &why))
     })
 }

@@ -45,23 +45,23 @@ impl Lookup for Cluster<'_> {
 
 /// Admits a new object: before webhooks see it, and again when they changed it.
 pub(crate) fn create(writer: &Writer<'_>, snapshot: &Snapshot, object: &mut Value) -> Result<()> {
-    let ask = writer.ask;
-    if ask.resource.custom.is_some() {
+    let ctx = writer.ctx;
+    if ctx.resource.custom.is_some() {
         return Ok(());
     }
-    limits::fill(ask, snapshot, object, None);
-    if ask.resource.is("", "pods") && ask.server.options().admission.service_account {
-        service_account::admit(ask, snapshot, object)?;
+    limits::fill(ctx, snapshot, object, None);
+    if ctx.resource.is("", "pods") && ctx.server.options().admission.service_account {
+        service_account::admit(ctx, snapshot, object)?;
     }
     let cluster = Cluster { snapshot };
-    prepare::admit(&ask.resource.facts, object, &cluster).map_err(ApiError::from)
+    prepare::admit(&ctx.resource.facts, object, &cluster).map_err(ApiError::from)
 }
 
 /// Admits a change.
 pub(crate) fn update(writer: &Writer<'_>, snapshot: &Snapshot, new: &mut Value, live: &Value) {
-    limits::fill(writer.ask, snapshot, new, Some(live));
-    if writer.ask.info.subresource.is_empty() {
-        prepare::admit_update(&writer.ask.resource.facts, new, live);
+    limits::fill(writer.ctx, snapshot, new, Some(live));
+    if writer.ctx.info.subresource.is_empty() {
+        prepare::admit_update(&writer.ctx.resource.facts, new, live);
     }
 }
 
@@ -72,14 +72,14 @@ pub(crate) fn after_webhooks(
     object: &mut Value,
     live: Option<&Value>,
 ) -> Result<()> {
-    let ask = writer.ask;
-    if ask.resource.custom.is_some() || live.is_some() && !ask.info.subresource.is_empty() {
+    let ctx = writer.ctx;
+    if ctx.resource.custom.is_some() || live.is_some() && !ctx.info.subresource.is_empty() {
         return Ok(());
     }
-    if ask.resource.is("", "services") && ask.info.subresource.is_empty() {
-        service::allocate(ask, snapshot, object, live)?;
+    if ctx.resource.is("", "services") && ctx.info.subresource.is_empty() {
+        service::allocate(ctx, snapshot, object, live)?;
     }
-    escalation::check(ask, snapshot, object, live)
+    escalation::check(ctx, snapshot, object, live)
 }
 
 /// What is refused when the object is prepared and validated. Quotas come last: what is charged to them is written.
@@ -90,8 +90,8 @@ pub(crate) fn validate(
     object: &Value,
     live: Option<&Value>,
 ) -> Result<()> {
-    policy::authorize(writer.ask, snapshot, object, live)?;
-    limits::check(writer.ask, snapshot, object, live)?;
+    policy::authorize(writer.ctx, snapshot, object, live)?;
+    limits::check(writer.ctx, snapshot, object, live)?;
     webhook::written::validate(writer, snapshot, object, live)?;
     quota::charge(writer, snapshot, txn, object, live)
 }

@@ -4,17 +4,17 @@ use setpoint_store::Snapshot;
 
 use crate::error::{ApiError, Result};
 use crate::registry::{key, meta};
-use crate::server::Ask;
+use crate::server::RequestContext;
 
 /// Namespaces that nobody deletes.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 
 /// Refuses new objects in a namespace that is absent or terminating.
-pub(crate) fn may_create(snapshot: &Snapshot, ask: &Ask, name: &str) -> Result<()> {
-    if !ask.resource.namespaced {
+pub(crate) fn may_create(snapshot: &Snapshot, ctx: &RequestContext, name: &str) -> Result<()> {
+    if !ctx.resource.namespaced {
         return Ok(());
     }
-    let namespace = &ask.info.namespace;
+    let namespace = &ctx.info.namespace;
     let stored = snapshot.get(&key::object("", "namespaces", "", namespace));
     let Some(entry) = stored else { return Err(ApiError::namespace_not_found(namespace)) };
     if meta(&entry).deletion_timestamp.is_none() {
@@ -24,15 +24,15 @@ pub(crate) fn may_create(snapshot: &Snapshot, ask: &Ask, name: &str) -> Result<(
     let text =
         format!("unable to create new content in namespace {namespace} because it is being terminated");
     let message = format!("namespace {namespace} is being terminated");
-    let error = ApiError::forbidden(&ask.resource.group_resource(), name, &text);
+    let error = ApiError::forbidden(&ctx.resource.group_resource(), name, &text);
     Err(error.with_cause("NamespaceTerminating", message, "metadata.namespace"))
 }
 
 /// Refuses the deletion of namespaces that the cluster needs.
-pub(crate) fn may_delete(ask: &Ask) -> Result<()> {
-    if ask.resource.is("", "namespaces") && IMMORTAL.contains(&ask.info.name.as_str()) {
+pub(crate) fn may_delete(ctx: &RequestContext) -> Result<()> {
+    if ctx.resource.is("", "namespaces") && IMMORTAL.contains(&ctx.info.name.as_str()) {
         let text = "this namespace may not be deleted";
-        return Err(ApiError::forbidden(&ask.resource.group_resource(), &ask.info.name, text));
+        return Err(ApiError::forbidden(&ctx.resource.group_resource(), &ctx.info.name, text));
     }
     Ok(())
 }

@@ -23,16 +23,16 @@ pub(super) fn charge(
     object: &Value,
     live: Option<&Value>,
 ) -> Result<()> {
-    let (ask, resource) = (writer.ask, &writer.ask.resource);
+    let (ctx, resource) = (writer.ctx, &writer.ctx.resource);
     let Some(tracked) = Tracked::of(&resource.group, &resource.plural).filter(|_| resource.namespaced) else {
         return Ok(());
     };
-    let subresource = ask.info.subresource.as_str();
+    let subresource = ctx.info.subresource.as_str();
     let write = Write { tracked: &tracked, subresource, object, old: live, now: writer.now };
     if !write.counts() {
         return Ok(());
     }
-    let near = key::object("", PLURAL, &ask.info.namespace, "");
+    let near = key::object("", PLURAL, &ctx.info.namespace, "");
     let stored: Vec<&Arc<Entry>> = snapshot.range(&KeyRange::prefix(near), None).collect();
     let quotas: Vec<Value> = stored.iter().map(|entry| registry::value(entry)).collect();
     let refused = |why: String| ApiError::forbidden(&resource.group_resource(), object::name(object), &why);

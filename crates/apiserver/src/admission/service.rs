@@ -10,7 +10,7 @@ use crate::error::{ApiError, Result};
 use crate::object;
 use crate::options::Options;
 use crate::registry::{self, key};
-use crate::server::Ask;
+use crate::server::RequestContext;
 
 /// The ranges that the server was started with.
 pub(crate) fn ranges(options: &Options) -> Ranges {
@@ -27,15 +27,15 @@ pub(crate) fn ranges(options: &Options) -> Ranges {
 
 /// Gives a new or changed Service what it needs.
 pub(crate) fn allocate(
-    ask: &Ask,
+    ctx: &RequestContext,
     snapshot: &Snapshot,
     service: &mut Value,
     live: Option<&Value>,
 ) -> Result<()> {
-    let options = ask.server.options();
-    let dry = ask.info.query.all("dryRun").any(|value| value == "All");
+    let options = ctx.server.options();
+    let dry = ctx.info.query.all("dryRun").any(|value| value == "All");
     let ranges = Ranges { dry, ..ranges(options) };
-    let own = ask.resource.key(&ask.info.namespace, object::name(service));
+    let own = ctx.resource.key(&ctx.info.namespace, object::name(service));
     let mut taken: BTreeSet<Claim> = BTreeSet::new();
     for entry in snapshot.range(&KeyRange::prefix(key::resource("", "services")), None) {
         if entry.key == own {
@@ -45,7 +45,7 @@ pub(crate) fn allocate(
         taken.extend(claims.iter().flat_map(|claims| claims.iter().copied()));
     }
     let is_taken = |claim: Claim| taken.contains(&claim);
-    let random = ask.random();
+    let random = ctx.random();
     let result = match live {
         None => allocate::create(service, &ranges, &is_taken, &random),
         Some(live) => allocate::update(service, live, &ranges, &is_taken, &random),

@@ -6,13 +6,13 @@ use setpoint_store::Snapshot;
 use crate::error::{ApiError, Result};
 use crate::object;
 use crate::registry::{self, key};
-use crate::server::Ask;
+use crate::server::RequestContext;
 
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// Admits a new pod.
-pub(super) fn admit(ask: &Ask, snapshot: &Snapshot, pod: &mut Value) -> Result<()> {
+pub(super) fn admit(ctx: &RequestContext, snapshot: &Snapshot, pod: &mut Value) -> Result<()> {
     if pod.pointer("/metadata/annotations").is_some_and(|annotations| annotations.get(MIRROR).is_some()) {
         return Ok(());
     }
@@ -20,21 +20,21 @@ pub(super) fn admit(ask: &Ask, snapshot: &Snapshot, pod: &mut Value) -> Result<(
     let name = if named.is_empty() { "default".to_owned() } else { named.to_owned() };
     pod["spec"]["serviceAccountName"] = json!(name);
     pod["spec"]["serviceAccount"] = json!(name);
-    let namespace = &ask.info.namespace;
+    let namespace = &ctx.info.namespace;
     let stored = snapshot.get(&key::object("", "serviceaccounts", namespace, &name));
     let Some(account) = stored.map(|entry| registry::value(&entry)) else {
         let text = format!(
             "error looking up service account {namespace}/{name}: serviceaccount \"{name}\" not found"
         );
-        return Err(ApiError::forbidden(&ask.resource.group_resource(), object::name(pod), &text));
+        return Err(ApiError::forbidden(&ctx.resource.group_resource(), object::name(pod), &text));
     };
     let automount = pod
         .pointer("/spec/automountServiceAccountToken")
         .or_else(|| account.get("automountServiceAccountToken"))
         .and_then(Value::as_bool)
         .unwrap_or(true);
-    if automount && ask.server.options().service_accounts.signing.is_some() {
-        mount_token(ask, pod);
+    if automount && ctx.server.options().service_accounts.signing.is_some() {
+        mount_token(ctx, pod);
     }
     if pod.pointer("/spec/imagePullSecrets").and_then(Value::as_array).is_none_or(Vec::is_empty)
         && let Some(secrets) = account.get("imagePullSecrets").filter(|list| list.is_array())
@@ -44,12 +44,12 @@ pub(super) fn admit(ask: &Ask, snapshot: &Snapshot, pod: &mut Value) -> Result<(
     Ok(())
 }
 
-fn mount_token(ask: &Ask, pod: &mut Value) {
+fn mount_token(ctx: &RequestContext, pod: &mut Value) {
     let existing = pod.pointer("/spec/volumes").and_then(Value::as_array);
     let existing = existing.into_iter().flatten().filter_map(|volume| volume["name"].as_str());
     let existing = existing.filter(|name| name.starts_with("kube-api-access-")).map(str::to_owned).next();
     let found = existing.is_some();
-    let volume = existing.unwrap_or_else(|| format!("kube-api-access-{}", ask.random().suffix(5)));
+    let volume = existing.unwrap_or_else(|| format!("kube-api-access-{}", ctx.random().suffix(5)));
     let mut needed = false;
     for kind in ["initContainers", "containers"] {
         let Some(containers) = pod["spec"].get_mut(kind).and_then(Value::as_array_mut) else { continue };

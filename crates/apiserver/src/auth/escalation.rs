@@ -9,56 +9,61 @@ use super::authz::{self, Attributes, RBAC, Rule};
 use super::covers;
 use crate::error::{ApiError, Result};
 use crate::object;
-use crate::server::Ask;
+use crate::server::RequestContext;
 
 const NO_AGGREGATION: &str = "must have cluster-admin privileges to use the aggregationRule";
 
 /// Refuses a role or binding that grants more than its writer holds; `live` is what it replaces.
-pub(crate) fn check(ask: &Ask, snapshot: &Snapshot, new: &Value, live: Option<&Value>) -> Result<()> {
-    if ask.resource.group != RBAC || ask.user.is_in(MASTERS) {
+pub(crate) fn check(
+    ctx: &RequestContext,
+    snapshot: &Snapshot,
+    new: &Value,
+    live: Option<&Value>,
+) -> Result<()> {
+    if ctx.resource.group != RBAC || ctx.user.is_in(MASTERS) {
         return Ok(());
     }
-    match ask.resource.plural.as_str() {
-        "roles" | "clusterroles" => check_role(ask, snapshot, new, live),
-        "rolebindings" | "clusterrolebindings" => check_binding(ask, snapshot, new, live),
+    match ctx.resource.plural.as_str() {
+        "roles" | "clusterroles" => check_role(ctx, snapshot, new, live),
+        "rolebindings" | "clusterrolebindings" => check_binding(ctx, snapshot, new, live),
         _ => Ok(()),
     }
 }
 
-fn check_role(ask: &Ask, snapshot: &Snapshot, new: &Value, live: Option<&Value>) -> Result<()> {
+fn check_role(ctx: &RequestContext, snapshot: &Snapshot, new: &Value, live: Option<&Value>) -> Result<()> {
     // The name is the path's: whoever may escalate one role by name cannot create it by `POST`.
     let escalate = Attributes {
         verb: "escalate",
         is_resource: true,
         group: RBAC,
-        resource: &ask.resource.plural,
-        namespace: &ask.info.namespace,
-        name: &ask.info.name,
+        resource: &ctx.resource.plural,
+        namespace: &ctx.info.namespace,
+        name: &ctx.info.name,
         ..Attributes::default()
     };
-    if authz::allowed(ask.server.options(), snapshot, &ask.user, &escalate)
+    if authz::allowed(ctx.server.options(), snapshot, &ctx.user, &escalate)
         || live.is_some_and(|live| grants_the_same(new, live))
     {
         return Ok(());
     }
     let rules = authz::rules_of(new).map_err(|error| ApiError::internal_plain(error.to_string()))?;
-    confirm(ask, snapshot, new, &rules)?;
+    confirm(ctx, snapshot, new, &rules)?;
     // Whatever it gathers later is not known now; and without it rules that it took away could stay.
     if aggregates(new) || live.is_some_and(aggregates) {
-        let held = authz::held(snapshot, &ask.user, &ask.info.namespace);
+        let held = authz::held(snapshot, &ctx.user, &ctx.info.namespace);
         if covers::missing(&held.rules, &everything()) != Ok(Vec::new()) {
-            return Err(refused(ask, new, NO_AGGREGATION));
+            return Err(refused(ctx, new, NO_AGGREGATION));
         }
     }
     Ok(())
 }
 
-fn check_binding(ask: &Ask, snapshot: &Snapshot, new: &Value, live: Option<&Value>) -> Result<()> {
+fn check_binding(ctx: &RequestContext, snapshot: &Snapshot, new: &Value, live: Option<&Value>) -> Result<()> {
     if live.is_some_and(|live| grants_the_same(new, live)) {
         return Ok(());
     }
     let role = authz::role_ref_of(new).map_err(|error| ApiError::internal_plain(error.to_string()))?;
-    let namespace = ask.info.namespace.as_str();
+    let namespace = ctx.info.namespace.as_str();
     let resource = match role.kind.as_str() {
         "ClusterRole" => "clusterroles",
         "Role" => "roles",
@@ -76,7 +81,7 @@ fn check_binding(ask: &Ask, snapshot: &Snapshot, new: &Value, live: Option<&Valu
         name: &role.name,
         ..Attributes::default()
     };
-    if authz::allowed(ask.server.options(), snapshot, &ask.user, &bind) {
+    if authz::allowed(ctx.server.options(), snapshot, &ctx.user, &bind) {
         return Ok(());
     }
     if resource == "roles" && namespace.is_empty() {
@@ -84,39 +89,39 @@ fn check_binding(ask: &Ask, snapshot: &Snapshot, new: &Value, live: Option<&Valu
     }
     // The binding's own resource, not the role's: that is what kube-apiserver says.
     let rules = role.rules(snapshot, namespace);
-    let rules = rules.ok_or_else(|| ApiError::not_found(&ask.resource, &role.name))?;
-    confirm(ask, snapshot, new, &rules)
+    let rules = rules.ok_or_else(|| ApiError::not_found(&ctx.resource, &role.name))?;
+    confirm(ctx, snapshot, new, &rules)
 }
 
 /// Refuses rules that the writer does not hold.
-fn confirm(ask: &Ask, snapshot: &Snapshot, new: &Value, rules: &[Rule]) -> Result<()> {
-    let held = authz::held(snapshot, &ask.user, &ask.info.namespace);
+fn confirm(ctx: &RequestContext, snapshot: &Snapshot, new: &Value, rules: &[Rule]) -> Result<()> {
+    let held = authz::held(snapshot, &ctx.user, &ctx.info.namespace);
     let missing = covers::missing(&held.rules, rules);
-    let missing = missing.map_err(|error| refused(ask, new, &error.to_string()))?;
+    let missing = missing.map_err(|error| refused(ctx, new, &error.to_string()))?;
     if missing.is_empty() {
         return Ok(());
     }
     let mut text = format!(
         "user {} (groups={}) is attempting to grant RBAC permissions not currently held:\n{}",
-        setpoint_api::cause::quote(&ask.user.name),
-        covers::quoted(&ask.user.groups),
+        setpoint_api::cause::quote(&ctx.user.name),
+        covers::quoted(&ctx.user.groups),
         covers::describe(&missing)
     );
     let absent = held.absent.iter();
-    let absent = absent.map(|name| ApiError::not_found(&ask.resource, name).status().message.clone());
+    let absent = absent.map(|name| ApiError::not_found(&ctx.resource, name).status().message.clone());
     match absent.collect::<Vec<String>>().as_slice() {
         [] => {}
         [one] => text += &format!("; resolution errors: [{one}]"),
         several => text += &format!("; resolution errors: [[{}]]", several.join(", ")),
     }
-    Err(refused(ask, new, &text))
+    Err(refused(ctx, new, &text))
 }
 
-fn refused(ask: &Ask, new: &Value, text: &str) -> ApiError {
+fn refused(ctx: &RequestContext, new: &Value, text: &str) -> ApiError {
     // kube-apiserver decides before it draws a name, and names nothing then.
-    let drawn = ask.info.name.is_empty() && !object::meta_text(new, "generateName").is_empty();
+    let drawn = ctx.info.name.is_empty() && !object::meta_text(new, "generateName").is_empty();
     let name = if drawn { "" } else { object::name(new) };
-    ApiError::forbidden(&ask.resource.group_resource(), name, text)
+    ApiError::forbidden(&ctx.resource.group_resource(), name, text)
 }
 
 fn everything() -> [Rule; 2] {

@@ -9,33 +9,33 @@ use crate::error::{ApiError, Result};
 use crate::object;
 use crate::options::Authorization;
 use crate::respond;
-use crate::server::{Ask, Body};
+use crate::server::{Body, RequestContext};
 use crate::write::Writer;
 
 /// Answers a review.
-pub(crate) async fn review(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
-    let mut writer = Writer::new(ask, "CreateOptions")?;
+pub(crate) async fn review(ctx: &RequestContext, bytes: &[u8]) -> Result<Response<Body>> {
+    let mut writer = Writer::new(ctx, "CreateOptions")?;
     let mut review = writer.decode(bytes)?;
-    review["apiVersion"] = json!(ask.resource.api_version());
-    let status = match ask.resource.kind.as_str() {
-        "SelfSubjectReview" => json!({"userInfo": ask.user.to_value()}),
-        "TokenReview" => token(ask, &review).await?,
-        "SelfSubjectAccessReview" => access(ask, &ask.user, &review)?,
-        "SubjectAccessReview" => access(ask, &subject(&review)?, &review)?,
-        "LocalSubjectAccessReview" => local(ask, &review)?,
-        "SelfSubjectRulesReview" => rules(ask, &review)?,
-        "Binding" => return crate::subresource::binding::create(ask, review).await,
-        _ => return Err(ApiError::method_not_supported(&ask.resource, "create")),
+    review["apiVersion"] = json!(ctx.resource.api_version());
+    let status = match ctx.resource.kind.as_str() {
+        "SelfSubjectReview" => json!({"userInfo": ctx.user.to_value()}),
+        "TokenReview" => token(ctx, &review).await?,
+        "SelfSubjectAccessReview" => access(ctx, &ctx.user, &review)?,
+        "SubjectAccessReview" => access(ctx, &subject(&review)?, &review)?,
+        "LocalSubjectAccessReview" => local(ctx, &review)?,
+        "SelfSubjectRulesReview" => rules(ctx, &review)?,
+        "Binding" => return crate::subresource::binding::create(ctx, review).await,
+        _ => return Err(ApiError::method_not_supported(&ctx.resource, "create")),
     };
-    if !matches!(ask.resource.kind.as_str(), "SelfSubjectReview" | "SelfSubjectRulesReview") {
+    if !matches!(ctx.resource.kind.as_str(), "SelfSubjectReview" | "SelfSubjectRulesReview") {
         crate::managed::created(&writer, &mut review);
     }
     review["status"] = status;
-    if ask.resource.kind == "SelfSubjectRulesReview" {
+    if ctx.resource.kind == "SelfSubjectRulesReview" {
         review["spec"] = json!({});
     }
     let mut created = json!(null);
-    if ask.resource.kind == "SelfSubjectReview" {
+    if ctx.resource.kind == "SelfSubjectReview" {
         created = json!(setpoint_api::clock::rfc3339_seconds(writer.now));
     }
     let metadata = object::metadata_mut(&mut review);
@@ -43,12 +43,12 @@ pub(crate) async fn review(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
     if metadata["creationTimestamp"].is_null() {
         metadata.remove("creationTimestamp");
     }
-    let mut response = respond::value(StatusCode::CREATED, &ask.negotiated, &review)?;
+    let mut response = respond::value(StatusCode::CREATED, &ctx.negotiated, &review)?;
     respond::warn(response.headers_mut(), &writer.warnings);
     Ok(response)
 }
 
-async fn token(ask: &Ask, review: &Value) -> Result<Value> {
+async fn token(ctx: &RequestContext, review: &Value) -> Result<Value> {
     let token = review.pointer("/spec/token").and_then(Value::as_str).unwrap_or("");
     if token.is_empty() {
         return Err(ApiError::bad_request("token is required for TokenReview in authentication"));
@@ -56,12 +56,12 @@ async fn token(ask: &Ask, review: &Value) -> Result<Value> {
     let audiences = review.pointer("/spec/audiences").and_then(Value::as_array);
     let audiences: Vec<String> =
         audiences.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
-    let snapshot = ask.server.store().snapshot();
-    let Some(verified) = authn::token_user(ask.server.options(), &snapshot, token, &audiences) else {
+    let snapshot = ctx.server.store().snapshot();
+    let Some(verified) = authn::token_user(ctx.server.options(), &snapshot, token, &audiences) else {
         return Ok(json!({"user": {}, "error": "invalid bearer token"}));
     };
     if let Some(secret) = &verified.secret {
-        legacy::note_use(&ask.server, secret).await;
+        legacy::note_use(&ctx.server, secret).await;
     }
     Ok(json!({"authenticated": true, "user": verified.user.to_value(), "audiences": verified.audiences}))
 }
@@ -78,13 +78,13 @@ fn subject(review: &Value) -> Result<UserInfo> {
     Ok(UserInfo { name, uid, groups, ..UserInfo::default() })
 }
 
-fn local(ask: &Ask, review: &Value) -> Result<Value> {
+fn local(ctx: &RequestContext, review: &Value) -> Result<Value> {
     let namespace = review.pointer("/spec/resourceAttributes/namespace").and_then(Value::as_str);
-    if namespace.unwrap_or("") != ask.info.namespace {
+    if namespace.unwrap_or("") != ctx.info.namespace {
         let path = "spec.resourceAttributes.namespace";
         return Err(refused(path, namespace.unwrap_or(""), "must match metadata.namespace"));
     }
-    access(ask, &subject(review)?, review)
+    access(ctx, &subject(review)?, review)
 }
 
 /// A review that cannot be answered; refusals do not name its kind.
@@ -95,12 +95,12 @@ fn refused(path: &str, value: &str, text: &str) -> ApiError {
     setpoint_api::Status::invalid(&kind, "", vec![cause]).into()
 }
 
-fn access(ask: &Ask, user: &UserInfo, review: &Value) -> Result<Value> {
+fn access(ctx: &RequestContext, user: &UserInfo, review: &Value) -> Result<Value> {
     let text = |pointer: &str| review.pointer(pointer).and_then(Value::as_str).unwrap_or("");
     let resource = review.pointer("/spec/resourceAttributes");
     let path = review.pointer("/spec/nonResourceAttributes");
     let wanted = match (resource, path) {
-        (Some(_), Some(_)) | (None, None) => return Err(one_of_both(ask, resource.is_some())),
+        (Some(_), Some(_)) | (None, None) => return Err(one_of_both(ctx, resource.is_some())),
         (Some(_), None) => Attributes {
             verb: text("/spec/resourceAttributes/verb"),
             is_resource: true,
@@ -117,9 +117,9 @@ fn access(ask: &Ask, user: &UserInfo, review: &Value) -> Result<Value> {
             ..Attributes::default()
         },
     };
-    let snapshot = ask.server.store().snapshot();
-    Ok(match authz::reason(ask.server.options(), &snapshot, user, &wanted) {
-        None => match authz::opinion(ask.server.options()) {
+    let snapshot = ctx.server.store().snapshot();
+    Ok(match authz::reason(ctx.server.options(), &snapshot, user, &wanted) {
+        None => match authz::opinion(ctx.server.options()) {
             "" => json!({"allowed": false}),
             reason => json!({"allowed": false, "reason": reason}),
         },
@@ -128,7 +128,7 @@ fn access(ask: &Ask, user: &UserInfo, review: &Value) -> Result<Value> {
     })
 }
 
-fn one_of_both(ask: &Ask, both: bool) -> ApiError {
+fn one_of_both(ctx: &RequestContext, both: bool) -> ApiError {
     use setpoint_api::cause::{Cause, Path};
     let text = if both {
         "cannot be specified in combination with resourceAttributes"
@@ -137,11 +137,11 @@ fn one_of_both(ask: &Ask, both: bool) -> ApiError {
     };
     let path = if both { "spec.nonResourceAttributes" } else { "spec" };
     let cause = Cause::invalid(&Path::new(path), setpoint_api::cause::Shown::raw("null"), text);
-    let kind = setpoint_api::kind::GroupKind::new(&*ask.resource.group, "");
+    let kind = setpoint_api::kind::GroupKind::new(&*ctx.resource.group, "");
     setpoint_api::Status::invalid(&kind, "", vec![cause]).into()
 }
 
-fn rules(ask: &Ask, review: &Value) -> Result<Value> {
+fn rules(ctx: &RequestContext, review: &Value) -> Result<Value> {
     let namespace = review.pointer("/spec/namespace").and_then(Value::as_str).unwrap_or("");
     if namespace.is_empty() {
         return Err(ApiError::bad_request("no namespace on request"));
@@ -163,7 +163,7 @@ fn rules(ask: &Ask, review: &Value) -> Result<Value> {
         }
         true
     };
-    let authorizers = &ask.server.options().authorization;
+    let authorizers = &ctx.server.options().authorization;
     if authorizers.contains(&Authorization::AlwaysAllow) {
         let all = || vec!["*".to_owned()];
         let none: &dyn Fn() -> String = &String::new;
@@ -171,7 +171,7 @@ fn rules(ask: &Ask, review: &Value) -> Result<Value> {
         add(&Rule { verbs: all(), non_resource_urls: all(), ..Rule::default() }, none);
     }
     if authorizers.contains(&Authorization::Rbac) {
-        authz::visit_rules(&ask.server.store().snapshot(), &ask.user, namespace, add);
+        authz::visit_rules(&ctx.server.store().snapshot(), &ctx.user, namespace, add);
     }
     Ok(json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false}))
 }

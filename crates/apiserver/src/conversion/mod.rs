@@ -20,7 +20,7 @@ use crate::crd::Custom;
 use crate::error::{ApiError, Result};
 use crate::object;
 use crate::registry::{self, kept_view};
-use crate::server::{Ask, Server};
+use crate::server::{RequestContext, Server};
 use crate::webhook::Patience;
 use review::Question;
 
@@ -84,24 +84,24 @@ impl Conversions {
     }
 
     /// Has converted what a decision missed; says whether it missed anything.
-    pub(crate) async fn settle(&self, ask: &Ask) -> Result<bool> {
+    pub(crate) async fn settle(&self, ctx: &RequestContext) -> Result<bool> {
         let (mut wanted, rounds) = {
             let mut memo = self.memo();
             memo.rounds += 1;
             (std::mem::take(&mut memo.wanted), memo.rounds)
         };
-        let Some(custom) = ask.resource.custom.as_ref().filter(|_| !wanted.is_empty()) else {
+        let Some(custom) = ctx.resource.custom.as_ref().filter(|_| !wanted.is_empty()) else {
             return Ok(false);
         };
         if rounds > MAX_ROUNDS {
-            return Err(ApiError::modified(&ask.resource, &ask.info.name));
+            return Err(ApiError::modified(&ctx.resource, &ctx.info.name));
         }
         while let Some(first) = wanted.first() {
             let to = first.asked.to.clone();
             let (now, later): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|one| one.asked.to == to);
             wanted = later;
             let objects: Vec<&Value> = now.iter().map(|one| &one.object).collect();
-            let converted = convert(&ask.server, custom, &to, &objects).await;
+            let converted = convert(&ctx.server, custom, &to, &objects).await;
             for (one, converted) in now.into_iter().zip(converted) {
                 self.memo().known.insert(one.asked, converted);
             }
@@ -111,27 +111,27 @@ impl Conversions {
 }
 
 /// The definition of what is asked for, where a webhook converts its versions.
-fn converting(ask: &Ask) -> Option<(&Arc<Custom>, &Conversions)> {
-    Some((ask.resource.custom.as_ref()?, ask.conversions.as_deref()?))
+fn converting(ctx: &RequestContext) -> Option<(&Arc<Custom>, &Conversions)> {
+    Some((ctx.resource.custom.as_ref()?, ctx.conversions.as_deref()?))
 }
 
 /// A stored object as the version of the request has it, inside a decision.
-pub(crate) fn live(ask: &Ask, entry: &Arc<Entry>) -> Result<Value> {
-    let Some((custom, conversions)) = converting(ask) else { return Ok(registry::value(entry)) };
+pub(crate) fn live(ctx: &RequestContext, entry: &Arc<Entry>) -> Result<Value> {
+    let Some((custom, conversions)) = converting(ctx) else { return Ok(registry::value(entry)) };
     let mut value = custom.decoded(registry::value(entry));
-    let to = ask.resource.api_version();
+    let to = ctx.resource.api_version();
     if value["apiVersion"] != to {
         let converted = conversions.converted(&value, &to).ok_or_else(ApiError::not_converted)?;
         value =
             converted.map_err(|why| ApiError::corrupt_object(&Unreadable { entry: entry.clone(), why }))?;
-        custom.prune(&ask.resource.version, &mut value);
+        custom.prune(&ctx.resource.version, &mut value);
     }
     Ok(value)
 }
 
 /// An object of the request's version as it is stored, inside a decision.
-pub(crate) fn stored<'v>(ask: &Ask, object: &'v Value) -> Result<Cow<'v, Value>> {
-    let Some((custom, conversions)) = converting(ask) else { return Ok(Cow::Borrowed(object)) };
+pub(crate) fn stored<'v>(ctx: &RequestContext, object: &'v Value) -> Result<Cow<'v, Value>> {
+    let Some((custom, conversions)) = converting(ctx) else { return Ok(Cow::Borrowed(object)) };
     let to = custom.storage_api_version();
     if object["apiVersion"] == to {
         return Ok(Cow::Borrowed(object));
@@ -146,13 +146,13 @@ pub(crate) fn stored<'v>(ask: &Ask, object: &'v Value) -> Result<Cow<'v, Value>>
 }
 
 /// Whether a decision leaves a stored object as it is; none where no webhook converts.
-pub(crate) fn is_stored_already(ask: &Ask, entry: &Entry, stored: &Value) -> Option<bool> {
-    converting(ask)?;
+pub(crate) fn is_stored_already(ctx: &RequestContext, entry: &Entry, stored: &Value) -> Option<bool> {
+    converting(ctx)?;
     Some(setpoint_machinery::apply::only_timestamps_differ(&registry::value(entry), stored))
 }
 
 /// The versions in which managers wrote, converted as the object is.
-impl Versions for Ask {
+impl Versions for RequestContext {
     fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, Schema)> {
         self.try_convert(object, api_version).ok().flatten()
     }
@@ -197,35 +197,41 @@ pub(crate) async fn convert(
 }
 
 /// One object at another version, outside a decision.
-pub(crate) async fn at(ask: &Ask, object: &Value, to: &str) -> Result<Value, String> {
-    let Some((custom, _)) = converting(ask) else { return Ok(object.clone()) };
-    let converted = convert(&ask.server, custom, to, &[object]).await.pop();
+pub(crate) async fn at(ctx: &RequestContext, object: &Value, to: &str) -> Result<Value, String> {
+    let Some((custom, _)) = converting(ctx) else { return Ok(object.clone()) };
+    let converted = convert(&ctx.server, custom, to, &[object]).await.pop();
     converted.unwrap_or_else(|| Err("nothing was converted".to_owned()))
 }
 
 /// One stored object as the version of the request has it.
-pub(crate) async fn view(ask: &Ask, entry: Arc<Entry>) -> Result<Arc<Entry>> {
-    if ask.conversions.is_none() {
+pub(crate) async fn view(ctx: &RequestContext, entry: Arc<Entry>) -> Result<Arc<Entry>> {
+    if ctx.conversions.is_none() {
         return Ok(entry);
     }
-    let viewed = seen(ask, std::slice::from_ref(&entry), false).await;
+    let viewed = seen(ctx, std::slice::from_ref(&entry), false).await;
     let viewed = viewed
         .map_err(|failed| failed.first().map_or_else(ApiError::not_converted, ApiError::corrupt_object));
     Ok(viewed?.pop().unwrap_or(entry))
 }
 
 /// Stored objects as the version of the request has them. What was converted is kept with each for the next reader.
-pub(crate) async fn views(ask: &Ask, entries: Vec<Arc<Entry>>) -> Result<Vec<Arc<Entry>>, Vec<Unreadable>> {
-    if ask.conversions.is_none() {
+pub(crate) async fn views(
+    ctx: &RequestContext,
+    entries: Vec<Arc<Entry>>,
+) -> Result<Vec<Arc<Entry>>, Vec<Unreadable>> {
+    if ctx.conversions.is_none() {
         return Ok(entries);
     }
-    seen(ask, &entries, true).await
+    seen(ctx, &entries, true).await
 }
 
 /// Changes as the version of the request has them.
-pub(crate) async fn events(ask: &Ask, events: &[Arc<Event>]) -> Result<Vec<Arc<Event>>, Vec<Unreadable>> {
+pub(crate) async fn events(
+    ctx: &RequestContext,
+    events: &[Arc<Event>],
+) -> Result<Vec<Arc<Event>>, Vec<Unreadable>> {
     let both = events.iter().flat_map(|event| event.old.iter().chain(&event.new)).cloned();
-    let mut seen = views(ask, both.collect()).await?.into_iter();
+    let mut seen = views(ctx, both.collect()).await?.into_iter();
     let mut next = |was: &Option<Arc<Entry>>| was.as_ref().and_then(|_| seen.next());
     let changed = events.iter().map(|event| {
         let old = next(&event.old);
@@ -234,9 +240,13 @@ pub(crate) async fn events(ask: &Ask, events: &[Arc<Event>]) -> Result<Vec<Arc<E
     Ok(changed.collect())
 }
 
-async fn seen(ask: &Ask, entries: &[Arc<Entry>], keep: bool) -> Result<Vec<Arc<Entry>>, Vec<Unreadable>> {
-    let Some((custom, _)) = converting(ask) else { return Ok(entries.to_vec()) };
-    let (version, to) = (&ask.resource.version, ask.resource.api_version());
+async fn seen(
+    ctx: &RequestContext,
+    entries: &[Arc<Entry>],
+    keep: bool,
+) -> Result<Vec<Arc<Entry>>, Vec<Unreadable>> {
+    let Some((custom, _)) = converting(ctx) else { return Ok(entries.to_vec()) };
+    let (version, to) = (&ctx.resource.version, ctx.resource.api_version());
     let slot = |entry: &Entry| kept_view(entry, custom.generation(), version);
     let mut views: Vec<Option<Arc<Entry>>> =
         entries.iter().map(|entry| keep.then(|| slot(entry)).flatten()).collect();
@@ -251,7 +261,7 @@ async fn seen(ask: &Ask, entries: &[Arc<Entry>], keep: bool) -> Result<Vec<Arc<E
     }
     let objects: Vec<&Value> = asked.iter().map(|(_, value)| value).collect();
     let converted =
-        if objects.is_empty() { Vec::new() } else { convert(&ask.server, custom, &to, &objects).await };
+        if objects.is_empty() { Vec::new() } else { convert(&ctx.server, custom, &to, &objects).await };
     let mut failed = Vec::new();
     for ((at, _), converted) in asked.iter().zip(converted) {
         let entry = &entries[*at];
@@ -269,19 +279,19 @@ async fn seen(ask: &Ask, entries: &[Arc<Entry>], keep: bool) -> Result<Vec<Arc<E
 }
 
 /// What a dry run would have stored, read back as the write itself would have been.
-pub(crate) async fn read_back(ask: &Ask, value: Value) -> Result<Value> {
-    let Some((custom, _)) = converting(ask) else { return Ok(value) };
-    let (to, back) = (custom.storage_api_version(), ask.resource.api_version());
+pub(crate) async fn read_back(ctx: &RequestContext, value: Value) -> Result<Value> {
+    let Some((custom, _)) = converting(ctx) else { return Ok(value) };
+    let (to, back) = (custom.storage_api_version(), ctx.resource.api_version());
     if to == back {
         return Ok(value);
     }
     let one = |mut converted: Vec<Result<Value, String>>| {
         converted.pop().unwrap_or_else(|| Err(String::new())).map_err(ApiError::internal_plain)
     };
-    let stored = one(convert(&ask.server, custom, &to, &[&value]).await)?;
+    let stored = one(convert(&ctx.server, custom, &to, &[&value]).await)?;
     let stored = custom.pruned_for_storage(stored);
-    let mut value = one(convert(&ask.server, custom, &back, &[&stored]).await)?;
-    custom.prune(&ask.resource.version, &mut value);
+    let mut value = one(convert(&ctx.server, custom, &back, &[&stored]).await)?;
+    custom.prune(&ctx.resource.version, &mut value);
     Ok(value)
 }
 

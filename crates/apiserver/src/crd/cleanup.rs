@@ -9,13 +9,18 @@ use super::{GROUP, PLURAL, set_condition};
 use crate::error::{ApiError, Result};
 use crate::object;
 use crate::registry::{self, key, meta};
-use crate::server::{Ask, Server};
+use crate::server::{RequestContext, Server};
 
 const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// A definition that is deleted first waits for its instances.
-pub(crate) fn on_delete(ask: &Ask, _snapshot: &Snapshot, _txn: &mut Txn, new: &mut Value) -> Result<()> {
-    if !ask.resource.is(GROUP, PLURAL) {
+pub(crate) fn on_delete(
+    ctx: &RequestContext,
+    _snapshot: &Snapshot,
+    _txn: &mut Txn,
+    new: &mut Value,
+) -> Result<()> {
+    if !ctx.resource.is(GROUP, PLURAL) {
         return Ok(());
     }
     let terminating = super::is_true(new, "Terminating");
@@ -34,7 +39,7 @@ pub(crate) fn on_delete(ask: &Ask, _snapshot: &Snapshot, _txn: &mut Txn, new: &m
         finalizers.push(json!(FINALIZER));
     }
     let text = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
-    let now = ask.server.options().clock.now();
+    let now = ctx.server.options().clock.now();
     set_condition(new, now, "Terminating", true, "InstanceDeletionPending", text);
     Ok(())
 }

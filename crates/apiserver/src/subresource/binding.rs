@@ -9,30 +9,36 @@ use setpoint_store::{Snapshot, Txn};
 use crate::error::{ApiError, Result};
 use crate::registry;
 use crate::respond;
-use crate::server::{Ask, Body};
+use crate::server::{Body, RequestContext};
 use crate::write::{Writer, commit, put};
 use crate::{negotiate, object};
 
 /// Answers `POST …/pods/NAME/binding`.
-pub(crate) async fn route(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
-    let binding = decode(ask, bytes, "", "v1", "Binding")?;
-    let writer = Writer::new(ask, "CreateOptions")?;
+pub(crate) async fn route(ctx: &RequestContext, bytes: &[u8]) -> Result<Response<Body>> {
+    let binding = decode(ctx, bytes, "", "v1", "Binding")?;
+    let writer = Writer::new(ctx, "CreateOptions")?;
     let binding = super::admit(&writer, binding, ("", "v1", "Binding")).await?;
-    bind(ask, &ask.info.name, binding).await
+    bind(ctx, &ctx.info.name, binding).await
 }
 
 /// Answers the older `POST …/bindings`.
-pub(crate) async fn create(ask: &Ask, binding: Value) -> Result<Response<Body>> {
+pub(crate) async fn create(ctx: &RequestContext, binding: Value) -> Result<Response<Body>> {
     let name = object::name(&binding).to_owned();
-    let writer = Writer::new(ask, "CreateOptions")?;
+    let writer = Writer::new(ctx, "CreateOptions")?;
     let binding = super::admit(&writer, binding, ("", "v1", "Binding")).await?;
-    let pods = ask.server.0.registry.find("", "v1", "pods").ok_or_else(ApiError::no_such_resource)?;
-    let ask = Ask { resource: pods, ..ask.clone() };
-    bind(&ask, &name, binding).await
+    let pods = ctx.server.0.registry.find("", "v1", "pods").ok_or_else(ApiError::no_such_resource)?;
+    let ctx = RequestContext { resource: pods, ..ctx.clone() };
+    bind(&ctx, &name, binding).await
 }
 
 /// A body of another kind than the resource's.
-pub(crate) fn decode(ask: &Ask, bytes: &[u8], group: &str, version: &str, kind: &str) -> Result<Value> {
+pub(crate) fn decode(
+    ctx: &RequestContext,
+    bytes: &[u8],
+    group: &str,
+    version: &str,
+    kind: &str,
+) -> Result<Value> {
     let offer = negotiate::Offer { protobuf: true, forms: false };
     let unhandled = |error: String| {
         ApiError::bad_request(format!(
@@ -41,7 +47,7 @@ pub(crate) fn decode(ask: &Ask, bytes: &[u8], group: &str, version: &str, kind: 
     };
     let schema = setpoint_schema::builtin().schema(group, version, kind);
     let schema = schema.unwrap_or_else(setpoint_schema::Schema::any);
-    match negotiate::body_format(&ask.headers, offer)? {
+    match negotiate::body_format(&ctx.headers, offer)? {
         negotiate::Format::Protobuf => crate::protobuf::decode_any(bytes),
         _ => {
             let json = crate::body::yaml_to_json(bytes).map_err(unhandled)?;
@@ -51,16 +57,16 @@ pub(crate) fn decode(ask: &Ask, bytes: &[u8], group: &str, version: &str, kind: 
     }
 }
 
-async fn bind(ask: &Ask, name: &str, binding: Value) -> Result<Response<Body>> {
+async fn bind(ctx: &RequestContext, name: &str, binding: Value) -> Result<Response<Body>> {
     let node = binding.pointer("/target/name").and_then(Value::as_str).unwrap_or("").to_owned();
     if node.is_empty() {
         let cause = Cause::required(&Path::new("target.name"), "");
-        return Err(ApiError::invalid(&ask.resource, name, vec![cause]));
+        return Err(ApiError::invalid(&ctx.resource, name, vec![cause]));
     }
-    let writer = Writer::new(ask, "CreateOptions")?;
+    let writer = Writer::new(ctx, "CreateOptions")?;
     let decide = |snapshot: &Snapshot, txn: &mut Txn| {
-        let key = ask.resource.key(&ask.info.namespace, name);
-        let entry = snapshot.get(&key).ok_or_else(|| ApiError::not_found(&ask.resource, name))?;
+        let key = ctx.resource.key(&ctx.info.namespace, name);
+        let entry = snapshot.get(&key).ok_or_else(|| ApiError::not_found(&ctx.resource, name))?;
         let live = registry::value(&entry);
         let bindings = setpoint_api::GroupResource::new("", "pods/binding");
         let refused = |text: String| Err(setpoint_api::Status::conflict(&bindings, name, &text).into());
@@ -87,13 +93,13 @@ async fn bind(ask: &Ask, name: &str, binding: Value) -> Result<Response<Body>> {
             }
         }
         scheduled(&mut new, &clock::rfc3339_seconds(writer.now));
-        put(ask, txn, key, &new, writer.now)?;
+        put(ctx, txn, key, &new, writer.now)?;
         Ok(())
     };
-    commit(ask, writer.dry_run, decide).await?;
+    commit(ctx, writer.dry_run, decide).await?;
     let status =
         json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
-    respond::value(StatusCode::CREATED, &ask.negotiated, &status)
+    respond::value(StatusCode::CREATED, &ctx.negotiated, &status)
 }
 
 fn scheduled(pod: &mut Value, now: &str) {

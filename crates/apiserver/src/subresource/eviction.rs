@@ -10,32 +10,32 @@ use crate::error::{ApiError, Result};
 use crate::object;
 use crate::registry::{self, key, meta};
 use crate::respond;
-use crate::server::{Ask, Body};
+use crate::server::{Body, RequestContext};
 use crate::verb::delete::{self, DeleteOptions};
 use crate::write::{Writer, commit};
 
 /// Answers `POST …/pods/NAME/eviction`.
-pub(crate) async fn route(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
-    let eviction = super::binding::decode(ask, bytes, "policy", "v1", "Eviction")?;
-    let writer = Writer::new(ask, "CreateOptions")?;
+pub(crate) async fn route(ctx: &RequestContext, bytes: &[u8]) -> Result<Response<Body>> {
+    let eviction = super::binding::decode(ctx, bytes, "policy", "v1", "Eviction")?;
+    let writer = Writer::new(ctx, "CreateOptions")?;
     let eviction = super::admit(&writer, eviction, ("policy", "v1", "Eviction")).await?;
     let options = eviction.get("deleteOptions").cloned().unwrap_or_else(|| json!({}));
     let options: DeleteOptions =
         serde_json::from_value(options).map_err(|error| ApiError::bad_request(error.to_string()))?;
     let dry = writer.dry_run || options.is_dry();
     let decide = |snapshot: &Snapshot, txn: &mut Txn| {
-        let key = ask.resource.key(&ask.info.namespace, &ask.info.name);
-        let entry = snapshot.get(&key).ok_or_else(|| ApiError::not_found(&ask.resource, &ask.info.name))?;
+        let key = ctx.resource.key(&ctx.info.namespace, &ctx.info.name);
+        let entry = snapshot.get(&key).ok_or_else(|| ApiError::not_found(&ctx.resource, &ctx.info.name))?;
         let pod = registry::value(&entry);
         if !ignores_budgets(&pod) {
             spend_budget(&writer, snapshot, txn, &pod)?;
         }
-        delete::decide(ask, writer.now, snapshot, txn, &entry, &options).map(|_| ())
+        delete::decide(ctx, writer.now, snapshot, txn, &entry, &options).map(|_| ())
     };
-    commit(ask, dry, decide).await?;
+    commit(ctx, dry, decide).await?;
     let status =
         json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
-    respond::value(StatusCode::CREATED, &ask.negotiated, &status)
+    respond::value(StatusCode::CREATED, &ctx.negotiated, &status)
 }
 
 /// Pods that do no work may always go.
@@ -45,9 +45,9 @@ fn ignores_budgets(pod: &Value) -> bool {
 }
 
 fn spend_budget(writer: &Writer<'_>, snapshot: &Snapshot, txn: &mut Txn, pod: &Value) -> Result<()> {
-    let ask = writer.ask;
+    let ctx = writer.ctx;
     let mut prefix = key::resource("policy", "poddisruptionbudgets");
-    key::extend(&mut prefix, &ask.info.namespace, "");
+    key::extend(&mut prefix, &ctx.info.namespace, "");
     let labels = pod.pointer("/metadata/labels").and_then(Value::as_object).cloned().unwrap_or_default();
     let budgets: Vec<_> = snapshot
         .range(&KeyRange::prefix(prefix), None)
@@ -70,7 +70,7 @@ fn spend_budget(writer: &Writer<'_>, snapshot: &Snapshot, txn: &mut Txn, pod: &V
     let name = meta(entry).name.clone();
     let Some(allowed) = allowed(&budget, &name, is_ready(pod))? else { return Ok(()) };
     budget["status"]["disruptionsAllowed"] = json!(allowed - 1);
-    budget["status"]["disruptedPods"][&ask.info.name] = json!(clock::rfc3339_seconds(writer.now));
+    budget["status"]["disruptedPods"][&ctx.info.name] = json!(clock::rfc3339_seconds(writer.now));
     let encoded = object::Encoded::new(&budget);
     txn.put_with(entry.key.clone(), move |revision| encoded.at(revision));
     Ok(())

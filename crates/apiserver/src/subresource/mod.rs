@@ -26,45 +26,45 @@ use crate::error::{ApiError, Result};
 use crate::header::lossy;
 use crate::object;
 use crate::respond;
-use crate::server::{Ask, Body};
+use crate::server::{Body, RequestContext};
 use crate::verb;
 use crate::write::Writer;
 
 /// Answers a request for a subresource.
-pub(crate) async fn route(ask: Ask, request: Request<Body>) -> Result<Response<Body>> {
-    let Some(sub) = ask.resource.subresource(&ask.info.subresource) else {
-        return Err(match ask.resource.custom {
-            Some(_) => ApiError::not_found(&ask.resource, &ask.info.name),
+pub(crate) async fn route(ctx: RequestContext, request: Request<Body>) -> Result<Response<Body>> {
+    let Some(sub) = ctx.resource.subresource(&ctx.info.subresource) else {
+        return Err(match ctx.resource.custom {
+            Some(_) => ApiError::not_found(&ctx.resource, &ctx.info.name),
             None => ApiError::no_such_resource(),
         });
     };
-    if ask.info.subresource == "proxy" {
+    if ctx.info.subresource == "proxy" {
         // Rare, and large: every request would carry its room.
-        return Box::pin(proxy::route(&ask, request)).await;
+        return Box::pin(proxy::route(&ctx, request)).await;
     }
-    if !sub.verbs.contains(&ask.info.verb) {
+    if !sub.verbs.contains(&ctx.info.verb) {
         return Err(ApiError::method_not_allowed());
     }
-    match ask.info.subresource.as_str() {
-        "status" | "finalize" | "approval" | "ephemeralcontainers" | "resize" => whole(&ask, request).await,
-        "scale" => scale::route(&ask, &body::read(request.into_body()).await?).await,
-        "binding" => binding::route(&ask, &body::read(request.into_body()).await?).await,
-        "eviction" => eviction::route(&ask, &body::read(request.into_body()).await?).await,
-        "token" => token::route(&ask, &body::read(request.into_body()).await?).await,
-        "log" | "exec" | "attach" | "portforward" => Box::pin(stream::route(&ask, request)).await,
+    match ctx.info.subresource.as_str() {
+        "status" | "finalize" | "approval" | "ephemeralcontainers" | "resize" => whole(&ctx, request).await,
+        "scale" => scale::route(&ctx, &body::read(request.into_body()).await?).await,
+        "binding" => binding::route(&ctx, &body::read(request.into_body()).await?).await,
+        "eviction" => eviction::route(&ctx, &body::read(request.into_body()).await?).await,
+        "token" => token::route(&ctx, &body::read(request.into_body()).await?).await,
+        "log" | "exec" | "attach" | "portforward" => Box::pin(stream::route(&ctx, request)).await,
         other => Err(ApiError::unavailable(format!("the subresource {other} has no backend"))),
     }
 }
 
 /// Lets webhooks judge a connection to an object.
-async fn connect(ask: &Ask, kind: &str, options: Value) -> Result<()> {
-    if ask.reviews.is_none() {
+async fn connect(ctx: &RequestContext, kind: &str, options: Value) -> Result<()> {
+    if ctx.reviews.is_none() {
         return Ok(());
     }
-    let snapshot = ask.server.store().snapshot();
-    let attributes = Attributes::of(ask, &snapshot, Operation::Connect).with(options, None);
+    let snapshot = ctx.server.store().snapshot();
+    let attributes = Attributes::of(ctx, &snapshot, Operation::Connect).with(options, None);
     drop(snapshot);
-    webhook::admit(ask, attributes.about("", "v1", kind)).await.map(|_| ())
+    webhook::admit(ctx, attributes.about("", "v1", kind)).await.map(|_| ())
 }
 
 /// Who asks is known here, and is nobody's business behind the server.
@@ -93,9 +93,9 @@ fn remove_token_protocol(headers: &mut HeaderMap) {
 }
 
 /// Joins a client that has asked for another protocol with who has agreed to it.
-fn bridge(ask: &Ask, client: OnUpgrade, mut agreed: Response<Incoming>) -> Response<Body> {
+fn bridge(ctx: &RequestContext, client: OnUpgrade, mut agreed: Response<Incoming>) -> Response<Body> {
     let served = hyper::upgrade::on(&mut agreed);
-    ask.server.own(async move {
+    ctx.server.own(async move {
         let (Ok(client), Ok(served)) = (client.await, served.await) else { return };
         let (mut client, mut served) = (TokioIo::new(client), TokioIo::new(served));
         // Either side may break off; that ends the session.
@@ -110,17 +110,17 @@ fn bridge(ask: &Ask, client: OnUpgrade, mut agreed: Response<Incoming>) -> Respo
 
 /// What webhooks make of something that is created below an object.
 async fn admit(writer: &Writer<'_>, mut sent: Value, kind: Kind) -> Result<Value> {
-    let ask = writer.ask;
-    if ask.reviews.is_none() {
+    let ctx = writer.ctx;
+    if ctx.reviews.is_none() {
         return Ok(sent);
     }
-    object::set_meta_text(&mut sent, "namespace", &ask.info.namespace);
+    object::set_meta_text(&mut sent, "namespace", &ctx.info.namespace);
     own(writer, kind, &mut sent);
-    let snapshot = ask.server.store().snapshot();
-    let attributes = Attributes::of(ask, &snapshot, Operation::Create).with(sent.clone(), None);
+    let snapshot = ctx.server.store().snapshot();
+    let attributes = Attributes::of(ctx, &snapshot, Operation::Create).with(sent.clone(), None);
     drop(snapshot);
     let (group, version, kind) = kind;
-    let admitted = webhook::admit(ask, attributes.about(group, version, kind)).await?;
+    let admitted = webhook::admit(ctx, attributes.about(group, version, kind)).await?;
     Ok(admitted.unwrap_or(sent))
 }
 
@@ -136,7 +136,7 @@ fn own(writer: &Writer<'_>, kind: Kind, sent: &mut Value) {
         schema: &schema,
         kind: &kind,
         manager: &writer.manager,
-        subresource: &writer.ask.info.subresource,
+        subresource: &writer.ctx.info.subresource,
         now: writer.now,
         reset_fields: &ResetFields::None,
         versions: &OneVersion,
@@ -145,17 +145,17 @@ fn own(writer: &Writer<'_>, kind: Kind, sent: &mut Value) {
 }
 
 /// Subresources that take and give the whole object.
-async fn whole(ask: &Ask, request: Request<Body>) -> Result<Response<Body>> {
-    if ask.info.verb == "get" {
-        return verb::get::get(ask).await;
+async fn whole(ctx: &RequestContext, request: Request<Body>) -> Result<Response<Body>> {
+    if ctx.info.verb == "get" {
+        return verb::get::get(ctx).await;
     }
     let bytes = body::read(request.into_body()).await?;
     let write = async {
-        match ask.info.verb.as_str() {
-            "update" => verb::update::update(ask, &bytes).await,
-            "patch" => verb::patch::patch(ask, &bytes).await,
+        match ctx.info.verb.as_str() {
+            "update" => verb::update::update(ctx, &bytes).await,
+            "patch" => verb::patch::patch(ctx, &bytes).await,
             _ => Err(ApiError::method_not_allowed()),
         }
     };
-    crate::request_limits::work(ask, bytes.len(), Box::pin(write)).await
+    crate::request_limits::work(ctx, bytes.len(), Box::pin(write)).await
 }

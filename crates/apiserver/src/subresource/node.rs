@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 
 use crate::error::{ApiError, Result};
 use crate::registry::{self, key};
-use crate::server::{Ask, BoxError, Server};
+use crate::server::{BoxError, RequestContext, Server};
 
 /// A two-way stream of bytes.
 pub trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -44,7 +44,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 
 /// Sends a request to the kubelet of a node.
 pub(super) async fn send(
-    ask: &Ask,
+    ctx: &RequestContext,
     node: &str,
     request: Request<Empty<bytes::Bytes>>,
 ) -> Result<Response<Incoming>> {
@@ -52,10 +52,10 @@ pub(super) async fn send(
         let uri = request.uri().path();
         ApiError::internal_plain(format!("Get \"https://{node}{uri}\": {error}"))
     };
-    let io = tokio::time::timeout(CONNECT, dial(ask, node)).await;
+    let io = tokio::time::timeout(CONNECT, dial(ctx, node)).await;
     let io = io.map_err(|_| unreachable(&"dial timed out"))?.map_err(|error| unreachable(&error))?;
     let failed = format!("Get \"https://{node}{}\"", request.uri().path());
-    let answered = over(&ask.server, io, request).await;
+    let answered = over(&ctx.server, io, request).await;
     answered.map_err(|error| ApiError::internal_plain(format!("{failed}: {error}")))
 }
 
@@ -77,13 +77,13 @@ where
     sender.send_request(request).await
 }
 
-pub(super) async fn dial(ask: &Ask, node: &str) -> io::Result<Box<dyn Io>> {
-    if let Some(dialing) = ask.server.options().nodes.as_ref().and_then(|nodes| nodes.dial(node)) {
+pub(super) async fn dial(ctx: &RequestContext, node: &str) -> io::Result<Box<dyn Io>> {
+    if let Some(dialing) = ctx.server.options().nodes.as_ref().and_then(|nodes| nodes.dial(node)) {
         return dialing.await;
     }
     let (address, port) =
-        endpoint(&ask.server, node).ok_or_else(|| io::Error::other(format!("no such host: {node}")))?;
-    let Some(tls) = &ask.server.options().kubelet_tls else {
+        endpoint(&ctx.server, node).ok_or_else(|| io::Error::other(format!("no such host: {node}")))?;
+    let Some(tls) = &ctx.server.options().kubelet_tls else {
         return Err(io::Error::other("this server has no client certificate for nodes"));
     };
     let tls = (***tls).as_ref().map_err(|error| io::Error::other(error.to_string()))?.clone();

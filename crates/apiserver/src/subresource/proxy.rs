@@ -30,7 +30,7 @@ use crate::error::{ApiError, Result};
 use crate::header::{first, lossy};
 use crate::registry;
 use crate::respond;
-use crate::server::{Ask, Body, BoxError};
+use crate::server::{Body, BoxError, RequestContext};
 
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(30);
@@ -48,64 +48,64 @@ enum Place {
 }
 
 /// Passes a request on and its answer back.
-pub(super) async fn route(ask: &Ask, request: Request<Body>) -> Result<Response<Body>> {
-    let path = asked_path(ask);
-    let kind = match ask.resource.plural.as_str() {
+pub(super) async fn route(ctx: &RequestContext, request: Request<Body>) -> Result<Response<Body>> {
+    let path = asked_path(ctx);
+    let kind = match ctx.resource.plural.as_str() {
         "pods" => "PodProxyOptions",
         "services" => "ServiceProxyOptions",
         _ => "NodeProxyOptions",
     };
-    super::connect(ask, kind, json!({ "path": path })).await?;
-    let place = place(ask)?;
+    super::connect(ctx, kind, json!({ "path": path })).await?;
+    let place = place(ctx)?;
     let upgrades = is_upgrade(request.headers());
     if path.is_empty() && !upgrades && matches!(*request.method(), Method::GET | Method::HEAD) {
         return redirect(&request);
     }
     let host = request_host(&request);
     let upstream = place.host();
-    let prefix = ask.info.path.strip_suffix(path.as_str()).unwrap_or(&ask.info.path).to_owned();
+    let prefix = ctx.info.path.strip_suffix(path.as_str()).unwrap_or(&ctx.info.path).to_owned();
     let links = Links { prefix, hosts: [upstream, host.clone()] };
     if upgrades {
-        upgrade(ask, &place, request, &path, &links, &host).await
+        upgrade(ctx, &place, request, &path, &links, &host).await
     } else {
         let (parts, body) = request.into_parts();
         let sent = forwarded(&parts, body, &path, &links, &host)?;
-        let answer = exchange(ask, &place, sent).await?;
+        let answer = exchange(ctx, &place, sent).await?;
         answered(answer, &links).await
     }
 }
 
 /// What follows `proxy`, with a slash before it, and one behind it if there was one.
-fn asked_path(ask: &Ask) -> String {
-    let mut path = if ask.info.rest.is_empty() { String::new() } else { join("", &ask.info.rest) };
-    if ask.info.path.ends_with('/') && !path.ends_with('/') {
+fn asked_path(ctx: &RequestContext) -> String {
+    let mut path = if ctx.info.rest.is_empty() { String::new() } else { join("", &ctx.info.rest) };
+    if ctx.info.path.ends_with('/') && !path.ends_with('/') {
         path.push('/');
     }
     path
 }
 
-fn place(ask: &Ask) -> Result<Place> {
-    let snapshot = ask.server.store().snapshot();
-    let (namespace, id) = (&ask.info.namespace, &ask.info.name);
-    match ask.resource.plural.as_str() {
+fn place(ctx: &RequestContext) -> Result<Place> {
+    let snapshot = ctx.server.store().snapshot();
+    let (namespace, id) = (&ctx.info.namespace, &ctx.info.name);
+    match ctx.resource.plural.as_str() {
         "pods" => {
             let wanted = Wanted::read(id, "pod")?;
-            let found = snapshot.get(&ask.resource.key(namespace, wanted.name));
+            let found = snapshot.get(&ctx.resource.key(namespace, wanted.name));
             let pod =
-                registry::value(&*found.ok_or_else(|| ApiError::not_found(&ask.resource, wanted.name))?);
+                registry::value(&*found.ok_or_else(|| ApiError::not_found(&ctx.resource, wanted.name))?);
             Ok(Place::At { endpoint: location::of_pod(&pod, namespace, &wanted)?, tls: wanted.tls })
         }
         "services" => {
             let wanted = Wanted::read(id, "service")?;
-            let endpoint = location::of_service(&snapshot, &ask.resource, namespace, &wanted, &ask.random())?;
+            let endpoint = location::of_service(&snapshot, &ctx.resource, namespace, &wanted, &ctx.random())?;
             Ok(Place::At { endpoint, tls: wanted.tls })
         }
         _ => {
             let wanted = Wanted::read(id, "node")?;
-            if snapshot.get(&ask.resource.key("", wanted.name)).is_none() {
-                return Err(ApiError::not_found(&ask.resource, wanted.name));
+            if snapshot.get(&ctx.resource.key("", wanted.name)).is_none() {
+                return Err(ApiError::not_found(&ctx.resource, wanted.name));
             }
-            let kubelet = node::endpoint(&ask.server, wanted.name);
+            let kubelet = node::endpoint(&ctx.server, wanted.name);
             if wanted.port.is_empty()
                 || kubelet.as_ref().is_some_and(|(_, port)| wanted.port == port.to_string())
             {
@@ -125,12 +125,12 @@ impl Place {
         }
     }
 
-    async fn connect(&self, ask: &Ask) -> Result<Box<dyn Io>, String> {
+    async fn connect(&self, ctx: &RequestContext) -> Result<Box<dyn Io>, String> {
         let (endpoint, tls) = match self {
-            Place::Kubelet(node) => return node::dial(ask, node).await.map_err(|error| error.to_string()),
+            Place::Kubelet(node) => return node::dial(ctx, node).await.map_err(|error| error.to_string()),
             Place::At { endpoint, tls } => (endpoint, *tls),
         };
-        let stream = dial(&ask.server, endpoint).await?;
+        let stream = dial(&ctx.server, endpoint).await?;
         if !tls {
             return Ok(stream);
         }
@@ -141,11 +141,11 @@ impl Place {
     }
 }
 
-async fn exchange(ask: &Ask, place: &Place, request: Request<Body>) -> Result<Response<Incoming>> {
-    let connecting = tokio::time::timeout(CONNECT, place.connect(ask)).await;
+async fn exchange(ctx: &RequestContext, place: &Place, request: Request<Body>) -> Result<Response<Incoming>> {
+    let connecting = tokio::time::timeout(CONNECT, place.connect(ctx)).await;
     let io = connecting.map_err(|_| unreachable(&format!("dial tcp {}: i/o timeout", place.host())))?;
     let io = io.map_err(|error| unreachable(&error))?;
-    node::over(&ask.server, io, request).await.map_err(|error| unreachable(&error.to_string()))
+    node::over(&ctx.server, io, request).await.map_err(|error| unreachable(&error.to_string()))
 }
 
 fn is_upgrade(headers: &HeaderMap) -> bool {
@@ -311,7 +311,7 @@ impl Encoding {
 
 /// A WebSocket or another protocol: bytes both ways, if the other side agrees.
 async fn upgrade(
-    ask: &Ask,
+    ctx: &RequestContext,
     place: &Place,
     mut request: Request<Body>,
     path: &str,
@@ -325,9 +325,9 @@ async fn upgrade(
     if let Some(protocol) = parts.headers.get(UPGRADE) {
         sent.headers_mut().insert(UPGRADE, protocol.clone());
     }
-    let answer = exchange(ask, place, sent).await?;
+    let answer = exchange(ctx, place, sent).await?;
     if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
         return answered(answer, links).await;
     }
-    Ok(super::bridge(ask, client, answer))
+    Ok(super::bridge(ctx, client, answer))
 }

@@ -19,7 +19,7 @@ use crate::error::{ApiError, Result};
 use crate::negotiate::{Form, media_type};
 use crate::registry;
 use crate::respond;
-use crate::server::{Ask, Body};
+use crate::server::{Body, RequestContext};
 use crate::verb::update;
 use crate::write::{Writer, commit};
 use crate::{conversion, object, subresource, table};
@@ -31,9 +31,9 @@ struct Paths {
     selector: Option<String>,
 }
 
-fn paths(ask: &Ask) -> Paths {
+fn paths(ctx: &RequestContext) -> Paths {
     let pointer = |path: &str| path.replace('.', "/");
-    match ask.resource.custom.as_ref().and_then(|custom| custom.scale(&ask.resource.version)) {
+    match ctx.resource.custom.as_ref().and_then(|custom| custom.scale(&ctx.resource.version)) {
         Some(scale) => Paths {
             spec: pointer(&scale.spec_replicas),
             status: pointer(&scale.status_replicas),
@@ -44,37 +44,37 @@ fn paths(ask: &Ask) -> Paths {
 }
 
 /// Answers a request for `scale`.
-pub(crate) async fn route(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
-    if ask.info.verb == "get" {
-        let key = ask.resource.key(&ask.info.namespace, &ask.info.name);
-        let entry = ask.server.store().snapshot().get(&key);
-        let entry = entry.ok_or_else(|| ApiError::not_found(&ask.resource, &ask.info.name))?;
-        let entry = conversion::view(ask, entry).await?;
+pub(crate) async fn route(ctx: &RequestContext, bytes: &[u8]) -> Result<Response<Body>> {
+    if ctx.info.verb == "get" {
+        let key = ctx.resource.key(&ctx.info.namespace, &ctx.info.name);
+        let entry = ctx.server.store().snapshot().get(&key);
+        let entry = entry.ok_or_else(|| ApiError::not_found(&ctx.resource, &ctx.info.name))?;
+        let entry = conversion::view(ctx, entry).await?;
         let object = registry::value(&entry);
         // A write begins from zero; a read has nothing to show.
         if let Some(custom) =
-            ask.resource.custom.as_ref().and_then(|custom| custom.scale(&ask.resource.version))
-            && object.pointer(&paths(ask).spec).is_none()
+            ctx.resource.custom.as_ref().and_then(|custom| custom.scale(&ctx.resource.version))
+            && object.pointer(&paths(ctx).spec).is_none()
         {
             let path = &custom.spec_replicas;
             return Err(ApiError::internal(format!("the spec replicas field \"{path}\" does not exist")));
         }
-        let scale = scale_of(ask, &object);
-        let shown = match ask.negotiated.form {
-            Form::Table(version) => table::scale(ask, version, &scale),
+        let scale = scale_of(ctx, &object);
+        let shown = match ctx.negotiated.form {
+            Form::Table(version) => table::scale(ctx, version, &scale),
             _ => scale,
         };
-        return respond::value(StatusCode::OK, &ask.negotiated, &shown);
+        return respond::value(StatusCode::OK, &ctx.negotiated, &shown);
     }
-    let kind = if ask.info.verb == "patch" { "PatchOptions" } else { "UpdateOptions" };
-    let mut writer = Writer::new(ask, kind)?;
-    if media_type(&ask.headers) == "application/apply-patch+yaml" {
+    let kind = if ctx.info.verb == "patch" { "PatchOptions" } else { "UpdateOptions" };
+    let mut writer = Writer::new(ctx, kind)?;
+    if media_type(&ctx.headers) == "application/apply-patch+yaml" {
         writer.yaml_faults = crate::body::doubled_keys(bytes);
     }
-    let sent = match ask.info.verb.as_str() {
+    let sent = match ctx.info.verb.as_str() {
         "update" => {
-            let decoded = subresource::binding::decode(ask, bytes, "autoscaling", "v1", "Scale");
-            Sent::Whole(decoded.map_err(|error| match ask.resource.custom {
+            let decoded = subresource::binding::decode(ctx, bytes, "autoscaling", "v1", "Scale");
+            Sent::Whole(decoded.map_err(|error| match ctx.resource.custom {
                 // The handler of custom kinds cannot name what it failed to read.
                 Some(_) => ApiError::bad_request(
                     "no kind is registered for the type v1.Scale in scheme \"pkg/runtime/scheme.go:111\"",
@@ -85,17 +85,17 @@ pub(crate) async fn route(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
         _ => Sent::Patch(bytes.to_vec()),
     };
     let decide = |snapshot: &Snapshot, txn: &mut Txn| {
-        let key = ask.resource.key(&ask.info.namespace, &ask.info.name);
-        let entry = snapshot.get(&key).ok_or_else(|| ApiError::not_found(&ask.resource, &ask.info.name))?;
+        let key = ctx.resource.key(&ctx.info.namespace, &ctx.info.name);
+        let entry = snapshot.get(&key).ok_or_else(|| ApiError::not_found(&ctx.resource, &ctx.info.name))?;
         decide(&writer, snapshot, txn, &entry, &sent)
     };
-    let ((object, warnings), events) = commit(ask, writer.dry_run, decide).await?;
+    let ((object, warnings), events) = commit(ctx, writer.dry_run, decide).await?;
     let written = events.iter().find_map(|event| event.new.clone());
     let stored = match written {
-        Some(entry) => registry::value(&*conversion::view(ask, entry).await?),
+        Some(entry) => registry::value(&*conversion::view(ctx, entry).await?),
         None => object,
     };
-    let mut response = respond::value(StatusCode::OK, &ask.negotiated, &scale_of(ask, &stored))?;
+    let mut response = respond::value(StatusCode::OK, &ctx.negotiated, &scale_of(ctx, &stored))?;
     respond::warn(response.headers_mut(), &crate::verb::patch::judge_doubled(&writer)?);
     respond::warn(response.headers_mut(), &warnings);
     Ok(response)
@@ -107,8 +107,8 @@ enum Sent {
 }
 
 /// The scale of an object.
-fn scale_of(ask: &Ask, object: &Value) -> Value {
-    let paths = paths(ask);
+fn scale_of(ctx: &RequestContext, object: &Value) -> Value {
+    let paths = paths(ctx);
     let number = |pointer: &str| object.pointer(pointer).and_then(Value::as_i64);
     let mut metadata = json!({});
     for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
@@ -123,7 +123,7 @@ fn scale_of(ask: &Ask, object: &Value) -> Value {
     let mut status = json!({"replicas": number(&paths.status).unwrap_or(0)});
     let selector = match &paths.selector {
         Some(pointer) => object.pointer(pointer).and_then(Value::as_str).unwrap_or("").to_owned(),
-        None if ask.resource.custom.is_none() => selector_text(object),
+        None if ctx.resource.custom.is_none() => selector_text(object),
         None => String::new(),
     };
     if !selector.is_empty() {
@@ -164,11 +164,11 @@ fn decide(
     entry: &Arc<Entry>,
     sent: &Sent,
 ) -> Result<(Value, Vec<String>)> {
-    let ask = writer.ask;
-    let live = conversion::live(ask, entry)?;
-    let mut current = scale_of(ask, &live);
+    let ctx = writer.ctx;
+    let live = conversion::live(ctx, entry)?;
+    let mut current = scale_of(ctx, &live);
     let owners = live.pointer("/metadata/managedFields");
-    let replicas_paths = ReplicasAt::new(ask);
+    let replicas_paths = ReplicasAt::new(ctx);
     let broken =
         |error: setpoint_machinery::apply::ManagedFieldsError| ApiError::internal_plain(error.to_string());
     if let Some(owners) = scale::entries_of_scale(owners, &replicas_paths).map_err(broken)? {
@@ -180,15 +180,15 @@ fn decide(
     };
     let attributes = |wanted: &Value| {
         let attributes =
-            Attributes::of(ask, snapshot, Operation::Update).with(wanted.clone(), Some(&current));
+            Attributes::of(ctx, snapshot, Operation::Update).with(wanted.clone(), Some(&current));
         attributes.about("autoscaling", "v1", "Scale")
     };
-    if let Some(changed) = webhook::mutate(ask, || attributes(&wanted), |_| Ok(()))? {
+    if let Some(changed) = webhook::mutate(ctx, || attributes(&wanted), |_| Ok(()))? {
         wanted = changed;
     }
     let doubled = crate::verb::patch::judge_doubled(writer)?;
-    check(ask, &wanted, &live, entry).map_err(|error| error.with_warnings(&doubled))?;
-    webhook::validate(ask, || {
+    check(ctx, &wanted, &live, entry).map_err(|error| error.with_warnings(&doubled))?;
+    webhook::validate(ctx, || {
         // What is judged is the object's scale anew, which names no owners.
         let mut judged = attributes(&wanted);
         for scale in judged.object.iter_mut().chain(&mut judged.old) {
@@ -196,10 +196,10 @@ fn decide(
         }
         judged
     })?;
-    let mut new = update::seen(&ask.resource, &live).unwrap_or_else(|| live.clone());
+    let mut new = update::seen(&ctx.resource, &live).unwrap_or_else(|| live.clone());
     let replicas = wanted.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
-    set_pointer(&mut new, &paths(ask).spec, json!(replicas));
-    let version = ask.resource.api_version();
+    set_pointer(&mut new, &paths(ctx).spec, json!(replicas));
+    let version = ctx.resource.api_version();
     let scaled = wanted.pointer("/metadata/managedFields");
     match scale::entries_of_parent(owners, scaled, &version, &replicas_paths).map_err(broken)? {
         Some(entries) => new["metadata"]["managedFields"] = entries,
@@ -210,23 +210,23 @@ fn decide(
     Ok((decided.object, decided.warnings))
 }
 
-fn check(ask: &Ask, wanted: &Value, live: &Value, entry: &Entry) -> Result<()> {
+fn check(ctx: &RequestContext, wanted: &Value, live: &Value, entry: &Entry) -> Result<()> {
     let version = object::meta_text(wanted, "resourceVersion");
     if !version.is_empty() && version != entry.mod_revision.to_string() {
-        return Err(ApiError::modified(&ask.resource, &ask.info.name));
+        return Err(ApiError::modified(&ctx.resource, &ctx.info.name));
     }
     let (uid, live_uid) = (object::meta_text(wanted, "uid"), object::meta_text(live, "uid"));
     if !uid.is_empty() && uid != live_uid {
         let text = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {live_uid}");
-        return Err(ApiError::conflict(&ask.resource, &ask.info.name, &text));
+        return Err(ApiError::conflict(&ctx.resource, &ctx.info.name, &text));
     }
     let replicas = wanted.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
     // Custom objects are judged by their own schema.
-    if replicas < 0 && ask.resource.custom.is_none() {
+    if replicas < 0 && ctx.resource.custom.is_none() {
         let text = "must be greater than or equal to 0";
         let cause = Cause::invalid(&Path::new("spec.replicas"), replicas, text);
         let kind = setpoint_api::kind::GroupKind::new("autoscaling", "Scale");
-        return Err(setpoint_api::Status::invalid(&kind, &ask.info.name, vec![cause]).into());
+        return Err(setpoint_api::Status::invalid(&kind, &ctx.info.name, vec![cause]).into());
     }
     Ok(())
 }
@@ -238,17 +238,17 @@ struct ReplicasAt {
 }
 
 impl ReplicasAt {
-    fn new(ask: &Ask) -> Self {
+    fn new(ctx: &RequestContext) -> Self {
         let elements =
             |path: &str| path.split('.').filter(|step| !step.is_empty()).map(PathElement::field).collect();
-        let versions = match &ask.resource.custom {
+        let versions = match &ctx.resource.custom {
             None => Vec::new(),
             Some(custom) => custom
                 .scales()
                 .map(|(version, scale)| (version.to_owned(), elements(&scale.spec_replicas)))
                 .collect(),
         };
-        ReplicasAt { group: ask.resource.group.clone(), versions }
+        ReplicasAt { group: ctx.resource.group.clone(), versions }
     }
 }
 
@@ -298,13 +298,13 @@ fn set_pointer(object: &mut Value, pointer: &str, value: Value) {
 }
 
 fn patched(writer: &Writer<'_>, current: &Value, bytes: &[u8]) -> Result<Value> {
-    let ask = writer.ask;
+    let ctx = writer.ctx;
     let text = crate::body::yaml_to_json(bytes).map_err(ApiError::bad_request)?;
     let patch: Value =
         serde_json::from_slice(&text).map_err(|_| ApiError::bad_request("invalid JSON patch"))?;
     let schema = schema();
     let mut target = current.clone();
-    let target = match &*media_type(&ask.headers) {
+    let target = match &*media_type(&ctx.headers) {
         "application/json-patch+json" => {
             apply_json_patch(&mut target, &patch).map_err(|error| crate::verb::patch::refused(&error))?;
             target
@@ -313,11 +313,11 @@ fn patched(writer: &Writer<'_>, current: &Value, bytes: &[u8]) -> Result<Value> 
             apply_merge_patch(&mut target, patch).map_err(|error| crate::verb::patch::refused(&error))?;
             target
         }
-        "application/strategic-merge-patch+json" if ask.resource.custom.is_none() => {
+        "application/strategic-merge-patch+json" if ctx.resource.custom.is_none() => {
             strategic::apply(target, patch, &schema).map_err(ApiError::strategic)?
         }
         "application/apply-patch+yaml" => {
-            let (force, kind) = (ask.info.query.flag("force"), scale_kind());
+            let (force, kind) = (ctx.info.query.flag("force"), scale_kind());
             let applied =
                 apply::server_side_apply(Some(current), &patch, force, &context(writer, &schema, &kind));
             return applied

@@ -12,7 +12,7 @@ use super::node;
 use crate::auth::authz;
 use crate::error::{ApiError, Result};
 use crate::registry;
-use crate::server::{Ask, Body, BoxError};
+use crate::server::{Body, BoxError, RequestContext};
 
 /// The longest error that a node may answer with.
 const MAX_ERROR: usize = 64 * 1024;
@@ -24,13 +24,13 @@ struct Target {
 }
 
 /// Answers a log, exec, attach or portforward request.
-pub(super) async fn route(ask: &Ask, mut request: Request<Body>) -> Result<Response<Body>> {
-    if ask.info.subresource == "log" {
-        return log(ask, &target(ask)?).await;
+pub(super) async fn route(ctx: &RequestContext, mut request: Request<Body>) -> Result<Response<Body>> {
+    if ctx.info.subresource == "log" {
+        return log(ctx, &target(ctx)?).await;
     }
-    connect(ask).await?;
-    may_create(ask)?;
-    let target = target(ask)?;
+    connect(ctx).await?;
+    may_create(ctx)?;
+    let target = target(ctx)?;
     let wants_upgrade = request.headers().contains_key(UPGRADE);
     if !wants_upgrade {
         return Err(ApiError::bad_request("Upgrade request required"));
@@ -42,61 +42,61 @@ pub(super) async fn route(ask: &Ask, mut request: Request<Body>) -> Result<Respo
     *upstream.headers_mut() = request.headers().clone();
     upstream.headers_mut().insert(HOST, host(&target.node));
     super::remove_credentials(upstream.headers_mut());
-    let answer = node::send(ask, &target.node, upstream).await?;
+    let answer = node::send(ctx, &target.node, upstream).await?;
     if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
         return refused(answer).await;
     }
-    Ok(super::bridge(ask, client, answer))
+    Ok(super::bridge(ctx, client, answer))
 }
 
 /// A WebSocket begins with a GET, and what it does in the pod is more than reading: whoever may only `get` must not.
 /// kube-apiserver gives no reason either.
-fn may_create(ask: &Ask) -> Result<()> {
-    let (options, info) = (ask.server.options(), &ask.info);
-    let snapshot = ask.server.store().snapshot();
-    if info.verb == "create" || authz::allows_verb(options, &snapshot, &ask.user, info, "create") {
+fn may_create(ctx: &RequestContext) -> Result<()> {
+    let (options, info) = (ctx.server.options(), &ctx.info);
+    let snapshot = ctx.server.store().snapshot();
+    if info.verb == "create" || authz::allows_verb(options, &snapshot, &ctx.user, info, "create") {
         return Ok(());
     }
-    Err(ApiError::forbidden(&ask.resource.group_resource(), &info.name, ""))
+    Err(ApiError::forbidden(&ctx.resource.group_resource(), &info.name, ""))
 }
 
 /// Lets webhooks judge a connection to a pod.
-async fn connect(ask: &Ask) -> Result<()> {
-    let kind = match ask.info.subresource.as_str() {
+async fn connect(ctx: &RequestContext) -> Result<()> {
+    let kind = match ctx.info.subresource.as_str() {
         "exec" => "PodExecOptions",
         "attach" => "PodAttachOptions",
         _ => "PodPortForwardOptions",
     };
     let mut options = json!({});
     for flag in ["stdin", "stdout", "stderr", "tty"] {
-        if ask.info.query.flag(flag) {
+        if ctx.info.query.flag(flag) {
             options[flag] = json!(true);
         }
     }
-    if let Some(container) = ask.info.query.get("container") {
+    if let Some(container) = ctx.info.query.get("container") {
         options["container"] = json!(container);
     }
-    let command: Vec<&str> = ask.info.query.all("command").collect();
+    let command: Vec<&str> = ctx.info.query.all("command").collect();
     if !command.is_empty() {
         options["command"] = json!(command);
     }
-    let ports: Vec<u16> = ask.info.query.all("ports").filter_map(|port| port.parse().ok()).collect();
+    let ports: Vec<u16> = ctx.info.query.all("ports").filter_map(|port| port.parse().ok()).collect();
     if !ports.is_empty() {
         options["ports"] = json!(ports);
     }
-    super::connect(ask, kind, options).await
+    super::connect(ctx, kind, options).await
 }
 
 fn host(node: &str) -> http::HeaderValue {
     http::HeaderValue::from_str(node).unwrap_or(http::HeaderValue::from_static("node"))
 }
 
-async fn log(ask: &Ask, target: &Target) -> Result<Response<Body>> {
+async fn log(ctx: &RequestContext, target: &Target) -> Result<Response<Body>> {
     let mut upstream = Request::new(Empty::<Bytes>::new());
     *upstream.method_mut() = Method::GET;
     *upstream.uri_mut() = target.path.parse().map_err(ApiError::internal)?;
     upstream.headers_mut().insert(HOST, host(&target.node));
-    let answer = node::send(ask, &target.node, upstream).await?;
+    let answer = node::send(ctx, &target.node, upstream).await?;
     if answer.status() != StatusCode::OK {
         return refused(answer).await;
     }
@@ -115,22 +115,22 @@ async fn refused(answer: Response<hyper::body::Incoming>) -> Result<Response<Bod
     Err(ApiError::of_node(status, text))
 }
 
-fn target(ask: &Ask) -> Result<Target> {
-    let key = ask.resource.key(&ask.info.namespace, &ask.info.name);
-    let entry = ask.server.store().snapshot().get(&key);
-    let entry = entry.ok_or_else(|| ApiError::not_found(&ask.resource, &ask.info.name))?;
+fn target(ctx: &RequestContext) -> Result<Target> {
+    let key = ctx.resource.key(&ctx.info.namespace, &ctx.info.name);
+    let entry = ctx.server.store().snapshot().get(&key);
+    let entry = entry.ok_or_else(|| ApiError::not_found(&ctx.resource, &ctx.info.name))?;
     let pod = registry::value(&entry);
-    let (namespace, name) = (&ask.info.namespace, &ask.info.name);
+    let (namespace, name) = (&ctx.info.namespace, &ctx.info.name);
     let node = pod.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or("").to_owned();
-    let path = match ask.info.subresource.as_str() {
-        "portforward" => format!("/portForward/{namespace}/{name}?{}", query(ask, &[("ports", "ports")])),
+    let path = match ctx.info.subresource.as_str() {
+        "portforward" => format!("/portForward/{namespace}/{name}?{}", query(ctx, &[("ports", "ports")])),
         "log" => {
-            let container = container(ask, &pod)?;
-            format!("/containerLogs/{namespace}/{name}/{container}?{}", query(ask, LOG))
+            let container = container(ctx, &pod)?;
+            format!("/containerLogs/{namespace}/{name}/{container}?{}", query(ctx, LOG))
         }
         verb => {
-            let container = container(ask, &pod)?;
-            format!("/{verb}/{namespace}/{name}/{container}?{}", query(ask, STREAMS))
+            let container = container(ctx, &pod)?;
+            format!("/{verb}/{namespace}/{name}/{container}?{}", query(ctx, STREAMS))
         }
     };
     if node.is_empty() {
@@ -153,10 +153,10 @@ const LOG: &[(&str, &str)] = &[
 const STREAMS: &[(&str, &str)] =
     &[("stdin", "input"), ("stdout", "output"), ("stderr", "error"), ("tty", "tty"), ("command", "command")];
 
-fn query(ask: &Ask, names: &[(&str, &str)]) -> String {
+fn query(ctx: &RequestContext, names: &[(&str, &str)]) -> String {
     let mut out = String::new();
     for (api, kubelet) in names {
-        for value in ask.info.query.all(api) {
+        for value in ctx.info.query.all(api) {
             let flag = matches!(*api, "stdin" | "stdout" | "stderr" | "tty");
             let value = match value {
                 "false" | "0" if flag => continue,
@@ -185,16 +185,16 @@ fn escape(out: &mut String, value: &str) {
 }
 
 /// The container that is asked for, or the only one.
-fn container(ask: &Ask, pod: &Value) -> Result<String> {
+fn container(ctx: &RequestContext, pod: &Value) -> Result<String> {
     let names = |field: &str| -> Vec<String> {
         let list = pod["spec"][field].as_array();
         let names = list.into_iter().flatten().filter_map(|container| container["name"].as_str());
         names.map(str::to_owned).collect()
     };
-    let name = &ask.info.name;
+    let name = &ctx.info.name;
     let (main, init) = (names("containers"), names("initContainers"));
     let ephemeral = names("ephemeralContainers");
-    if let Some(wanted) = ask.info.query.get("container") {
+    if let Some(wanted) = ctx.info.query.get("container") {
         if main.iter().chain(&init).chain(&ephemeral).any(|own| own == wanted) {
             return Ok(wanted.to_owned());
         }
@@ -205,7 +205,7 @@ fn container(ask: &Ask, pod: &Value) -> Result<String> {
         .and_then(|all| all.get("kubectl.kubernetes.io/default-container"));
     match (main.as_slice(), default.and_then(Value::as_str)) {
         ([only], _) => Ok(only.clone()),
-        (_, Some(default)) if ask.info.subresource != "log" && main.iter().any(|own| own == default) => {
+        (_, Some(default)) if ctx.info.subresource != "log" && main.iter().any(|own| own == default) => {
             Ok(default.to_owned())
         }
         ([], _) => Err(ApiError::bad_request(format!("a container name must be specified for pod {name}"))),

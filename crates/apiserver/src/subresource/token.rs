@@ -12,7 +12,7 @@ use crate::error::{ApiError, Result};
 use crate::object;
 use crate::registry::{self, key};
 use crate::respond;
-use crate::server::{Ask, Body};
+use crate::server::{Body, RequestContext};
 use crate::write::Writer;
 
 /// How long a token lives unless the request says otherwise.
@@ -22,25 +22,25 @@ const SHORTEST: i64 = 600;
 const LONGEST: i64 = 1 << 32;
 
 /// Answers `POST …/serviceaccounts/NAME/token`.
-pub(crate) async fn route(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
+pub(crate) async fn route(ctx: &RequestContext, bytes: &[u8]) -> Result<Response<Body>> {
     let kind = ("authentication.k8s.io", "v1", "TokenRequest");
-    let mut request = super::binding::decode(ask, bytes, kind.0, kind.1, kind.2)?;
+    let mut request = super::binding::decode(ctx, bytes, kind.0, kind.1, kind.2)?;
     if request["spec"]["expirationSeconds"].is_null() {
         request["spec"]["expirationSeconds"] = json!(DEFAULT_SECONDS);
     }
-    check_place(ask, &request)?;
-    let writer = Writer::new(ask, "CreateOptions")?;
+    check_place(ctx, &request)?;
+    let writer = Writer::new(ctx, "CreateOptions")?;
     let mut request = super::admit(&writer, request, kind).await?;
-    let options = ask.server.options();
+    let options = ctx.server.options();
     let Some(key) = options.service_accounts.signing.clone() else {
         return Ok(crate::route::not_found());
     };
-    let snapshot = ask.server.store().snapshot();
+    let snapshot = ctx.server.store().snapshot();
     let account = snapshot
-        .get(&ask.resource.key(&ask.info.namespace, &ask.info.name))
-        .ok_or_else(|| ApiError::not_found(&ask.resource, &ask.info.name))?;
+        .get(&ctx.resource.key(&ctx.info.namespace, &ctx.info.name))
+        .ok_or_else(|| ApiError::not_found(&ctx.resource, &ctx.info.name))?;
     let account = registry::value(&account);
-    check_account(ask, &request, &account)?;
+    check_account(ctx, &request, &account)?;
     let seconds = lifetime(&request)?;
     let audiences = request.pointer("/spec/audiences").and_then(Value::as_array).cloned().unwrap_or_default();
     let mut audiences: Vec<String> = audiences.iter().filter_map(Value::as_str).map(str::to_owned).collect();
@@ -55,8 +55,8 @@ pub(crate) async fn route(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
         nbf: now.as_second(),
         iss: options.service_accounts.issuer.clone(),
         jti: options.random.uid(),
-        kubernetes: bound(ask, &snapshot, &request, &account)?,
-        sub: format!("system:serviceaccount:{}:{}", ask.info.namespace, ask.info.name),
+        kubernetes: bound(ctx, &snapshot, &request, &account)?,
+        sub: format!("system:serviceaccount:{}:{}", ctx.info.namespace, ctx.info.name),
         aud: audiences.clone(),
     };
     let token = sign(&key, &claims).ok_or_else(|| ApiError::internal("the token could not be signed"))?;
@@ -69,29 +69,29 @@ pub(crate) async fn route(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
     let expires = now + jiff::SignedDuration::from_secs(seconds);
     request["status"] = json!({"token": token, "expirationTimestamp": clock::rfc3339_seconds(expires)});
     object::set_meta_text(&mut request, "uid", object::meta_text(&account, "uid"));
-    object::set_meta_text(&mut request, "name", &ask.info.name);
-    object::set_meta_text(&mut request, "namespace", &ask.info.namespace);
+    object::set_meta_text(&mut request, "name", &ctx.info.name);
+    object::set_meta_text(&mut request, "namespace", &ctx.info.namespace);
     object::set_meta_text(&mut request, "creationTimestamp", &clock::rfc3339_seconds(now));
-    respond::value(StatusCode::CREATED, &ask.negotiated, &request)
+    respond::value(StatusCode::CREATED, &ctx.negotiated, &request)
 }
 
 /// Refuses a request whose body names another account than its path.
-fn check_place(ask: &Ask, request: &Value) -> Result<()> {
+fn check_place(ctx: &RequestContext, request: &Value) -> Result<()> {
     let (namespace, name) = (object::meta_text(request, "namespace"), object::meta_text(request, "name"));
-    if !namespace.is_empty() && namespace != ask.info.namespace {
+    if !namespace.is_empty() && namespace != ctx.info.namespace {
         let text = "the namespace of the provided object does not match the namespace sent on the request";
         return Err(ApiError::bad_request(text));
     }
-    if !name.is_empty() && name != ask.info.name {
+    if !name.is_empty() && name != ctx.info.name {
         let text = "must match the service account name if specified";
         let cause = Cause::invalid(&Path::new("metadata.name"), name, text);
-        return Err(setpoint_api::Status::invalid(&kind(), &ask.info.name, vec![cause]).into());
+        return Err(setpoint_api::Status::invalid(&kind(), &ctx.info.name, vec![cause]).into());
     }
     Ok(())
 }
 
 /// Refuses a request for an account that was deleted and made again.
-fn check_account(ask: &Ask, request: &Value, account: &Value) -> Result<()> {
+fn check_account(ctx: &RequestContext, request: &Value, account: &Value) -> Result<()> {
     let (sent, uid) = (object::meta_text(request, "uid"), object::meta_text(account, "uid"));
     if sent.is_empty() || sent == uid {
         return Ok(());
@@ -100,7 +100,7 @@ fn check_account(ask: &Ask, request: &Value, account: &Value) -> Result<()> {
     let text = format!(
         "the UID in the token request ({sent}) does not match the UID of the service account ({uid})"
     );
-    Err(setpoint_api::Status::conflict(&resource, &ask.info.name, &text).into())
+    Err(setpoint_api::Status::conflict(&resource, &ctx.info.name, &text).into())
 }
 
 fn kind() -> GroupKind {
@@ -120,11 +120,11 @@ fn lifetime(request: &Value) -> Result<i64> {
     Err(setpoint_api::Status::invalid(&kind(), "", vec![cause]).into())
 }
 
-fn bound(ask: &Ask, snapshot: &Snapshot, request: &Value, account: &Value) -> Result<Bound> {
+fn bound(ctx: &RequestContext, snapshot: &Snapshot, request: &Value, account: &Value) -> Result<Bound> {
     let mut bound = Bound {
-        namespace: ask.info.namespace.clone(),
+        namespace: ctx.info.namespace.clone(),
         serviceaccount: Ref {
-            name: ask.info.name.clone(),
+            name: ctx.info.name.clone(),
             uid: object::meta_text(account, "uid").to_owned(),
         },
         ..Bound::default()
@@ -135,8 +135,8 @@ fn bound(ask: &Ask, snapshot: &Snapshot, request: &Value, account: &Value) -> Re
     let (kind, name) = (wanted["kind"].as_str().unwrap_or(""), wanted["name"].as_str().unwrap_or(""));
     let (group, version) = group_version(wanted["apiVersion"].as_str().unwrap_or(""));
     let (plural, namespace) = match (group, kind) {
-        ("", "Pod") => ("pods", ask.info.namespace.as_str()),
-        ("", "Secret") => ("secrets", ask.info.namespace.as_str()),
+        ("", "Pod") => ("pods", ctx.info.namespace.as_str()),
+        ("", "Secret") => ("secrets", ctx.info.namespace.as_str()),
         ("", "Node") => ("nodes", ""),
         _ => {
             let text = format!("cannot bind token to object of type {group}/{version}, Kind={kind}");
@@ -150,10 +150,10 @@ fn bound(ask: &Ask, snapshot: &Snapshot, request: &Value, account: &Value) -> Re
     let object = registry::value(&stored);
     let uid = object::meta_text(&object, "uid").to_owned();
     let used = object.pointer("/spec/serviceAccountName").and_then(Value::as_str).unwrap_or("");
-    if kind == "Pod" && used != ask.info.name {
+    if kind == "Pod" && used != ctx.info.name {
         return Err(ApiError::bad_request(format!(
             "cannot bind token for serviceaccount {} to pod running with different serviceaccount name.",
-            quote(&ask.info.name)
+            quote(&ctx.info.name)
         )));
     }
     let sent = wanted["uid"].as_str().unwrap_or("");

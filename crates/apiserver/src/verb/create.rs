@@ -9,7 +9,7 @@ use setpoint_store::{Snapshot, Txn};
 
 use crate::admission::webhook;
 use crate::error::{ApiError, Result};
-use crate::server::{Ask, Body};
+use crate::server::{Body, RequestContext};
 use crate::verb::update;
 use crate::write::{Decided, Writer, commit, outcome, put, single_owners};
 use crate::{admission, auth, managed, object, validate};
@@ -18,42 +18,42 @@ use crate::{admission, auth, managed, object, validate};
 const NAME_TRIES: usize = 8;
 
 /// Creates an object.
-pub(crate) async fn create(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
-    if ask.resource.rules.ephemeral {
-        return auth::review::review(ask, bytes).await;
+pub(crate) async fn create(ctx: &RequestContext, bytes: &[u8]) -> Result<Response<Body>> {
+    if ctx.resource.rules.ephemeral {
+        return auth::review::review(ctx, bytes).await;
     }
-    if ask.resource.custom.as_ref().is_some_and(|custom| custom.terminating) {
+    if ctx.resource.custom.as_ref().is_some_and(|custom| custom.terminating) {
         let name = serde_json::from_slice::<Value>(bytes).unwrap_or_default();
         let text = "create not allowed while custom resource definition is terminating";
-        return Err(ApiError::forbidden(&ask.resource.group_resource(), object::name(&name), text));
+        return Err(ApiError::forbidden(&ctx.resource.group_resource(), object::name(&name), text));
     }
-    let mut writer = Writer::new(ask, "CreateOptions")?;
+    let mut writer = Writer::new(ctx, "CreateOptions")?;
     let sent = writer.decode(bytes)?;
-    let mut object = place(ask, sent).map_err(|error| error.with_warnings(&writer.warnings))?;
+    let mut object = place(ctx, sent).map_err(|error| error.with_warnings(&writer.warnings))?;
     writer.warnings.extend(single_owners(&mut object, false));
     let decide = |snapshot: &Snapshot, txn: &mut Txn| decide(&writer, snapshot, txn, object.clone());
-    let committed = commit(ask, writer.dry_run, decide).await;
+    let committed = commit(ctx, writer.dry_run, decide).await;
     let (decided, events) = committed.map_err(|error| error.with_warnings(&writer.warnings))?;
     writer.warnings.extend(decided.warnings.iter().cloned());
-    if ask.resource.rules.inert {
+    if ctx.resource.rules.inert {
         writer.warnings.push(format!(
             "{} are stored and served by this server; nothing acts on them",
-            ask.resource.group_resource()
+            ctx.resource.group_resource()
         ));
     }
-    update::answer(ask, &writer.warnings, StatusCode::CREATED, outcome(decided, &events)).await
+    update::answer(ctx, &writer.warnings, StatusCode::CREATED, outcome(decided, &events)).await
 }
 
 /// The object's namespace is the request's.
-pub(crate) fn place(ask: &Ask, mut object: Value) -> Result<Value> {
+pub(crate) fn place(ctx: &RequestContext, mut object: Value) -> Result<Value> {
     let sent = object::meta_text(&object, "namespace").to_owned();
-    if ask.resource.namespaced {
-        if !sent.is_empty() && sent != ask.info.namespace {
+    if ctx.resource.namespaced {
+        if !sent.is_empty() && sent != ctx.info.namespace {
             return Err(ApiError::bad_request(
                 "the namespace of the provided object does not match the namespace sent on the request",
             ));
         }
-        object::set_meta_text(&mut object, "namespace", &ask.info.namespace);
+        object::set_meta_text(&mut object, "namespace", &ctx.info.namespace);
     } else {
         object::set_meta_text(&mut object, "namespace", "");
     }
@@ -70,7 +70,7 @@ pub(crate) fn decide(
     let version = crate::write::sent_version(&object).to_owned();
     name_it(writer, snapshot, &mut object)?;
     system_fields(writer, &mut object);
-    defaults::apply(&writer.ask.resource.stored_kind(), &mut object);
+    defaults::apply(&writer.ctx.resource.stored_kind(), &mut object);
     managed::created(writer, &mut object);
     admit(writer, snapshot, txn, object, &version)
 }
@@ -84,7 +84,7 @@ pub(crate) fn decide_applied(
 ) -> Result<Decided> {
     name_it(writer, snapshot, &mut object)?;
     system_fields(writer, &mut object);
-    defaults::apply(&writer.ask.resource.stored_kind(), &mut object);
+    defaults::apply(&writer.ctx.resource.stored_kind(), &mut object);
     admit(writer, snapshot, txn, object, "")
 }
 
@@ -95,7 +95,7 @@ fn system_fields(writer: &Writer<'_>, object: &mut Value) {
     {
         metadata.remove(field);
     }
-    let uid = writer.uid.get_or_init(|| writer.ask.server.options().random.uid());
+    let uid = writer.uid.get_or_init(|| writer.ctx.server.options().random.uid());
     metadata.insert("uid".into(), json!(uid));
     metadata.insert("creationTimestamp".into(), json!(clock::rfc3339_seconds(writer.now)));
 }
@@ -107,8 +107,8 @@ fn admit(
     mut object: Value,
     sent_version: &str,
 ) -> Result<Decided> {
-    let (ask, resource) = (writer.ask, &writer.ask.resource);
-    admission::namespace::may_create(snapshot, ask, object::name(&object))?;
+    let (ctx, resource) = (writer.ctx, &writer.ctx.resource);
+    admission::namespace::may_create(snapshot, ctx, object::name(&object))?;
     admission::create(writer, snapshot, &mut object)?;
     let mut warnings = webhook::written::create(writer, snapshot, &mut object)?;
     admission::after_webhooks(writer, snapshot, &mut object, None)?;
@@ -132,7 +132,7 @@ fn admit(
     if snapshot.get(&key).is_some() {
         return Err(ApiError::already_exists(resource, object::name(&object)));
     }
-    put(ask, txn, key.clone(), &object, writer.now)?;
+    put(ctx, txn, key.clone(), &object, writer.now)?;
     if !sent_version.is_empty() {
         object::set_meta_text(&mut object, "resourceVersion", sent_version);
     }
@@ -141,7 +141,7 @@ fn admit(
 
 /// Draws a name where only its beginning is given.
 fn name_it(writer: &Writer<'_>, snapshot: &Snapshot, object: &mut Value) -> Result<()> {
-    let (ask, resource) = (writer.ask, &writer.ask.resource);
+    let (ctx, resource) = (writer.ctx, &writer.ctx.resource);
     let namespace = object::meta_text(object, "namespace").to_owned();
     if !object::name(object).is_empty() {
         return Ok(());
@@ -155,7 +155,7 @@ fn name_it(writer: &Writer<'_>, snapshot: &Snapshot, object: &mut Value) -> Resu
     let mut drawn = String::new();
     for _ in 0..NAME_TRIES {
         // What is decided again has the name that it had, unless somebody took it.
-        drawn = kept.take().unwrap_or_else(|| name::generate(&base, &ask.server.options().random));
+        drawn = kept.take().unwrap_or_else(|| name::generate(&base, &ctx.server.options().random));
         let key = resource.key(&namespace, &drawn);
         if snapshot.get(&key).is_none() {
             object::set_meta_text(object, "name", &drawn);

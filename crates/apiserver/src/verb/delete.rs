@@ -15,7 +15,7 @@ use setpoint_store::{Entry, Snapshot, Txn};
 use crate::admission::webhook::{Attributes, Operation};
 use crate::error::{ApiError, Result};
 use crate::negotiate::{Format, Offer, body_format};
-use crate::server::{Ask, Body};
+use crate::server::{Body, RequestContext};
 use crate::verb::update::{may_go, seen};
 use crate::write::{commit, put};
 use crate::{admission, body, conversion, form, object, respond};
@@ -57,14 +57,14 @@ const FOREGROUND: &str = "foregroundDeletion";
 impl DeleteOptions {
     /// From the body, or from the query where there is no body: beside a body the query says nothing, not even that
     /// nothing is to happen.
-    pub(crate) fn read(ask: &Ask, bytes: &[u8]) -> Result<Self> {
-        let options = if bytes.is_empty() { DeleteOptions::from_query(ask)? } else { from_body(ask, bytes)? };
+    pub(crate) fn read(ctx: &RequestContext, bytes: &[u8]) -> Result<Self> {
+        let options = if bytes.is_empty() { DeleteOptions::from_query(ctx)? } else { from_body(ctx, bytes)? };
         options.check()?;
         Ok(options)
     }
 
-    fn from_query(ask: &Ask) -> Result<Self> {
-        let query = &ask.info.query;
+    fn from_query(ctx: &RequestContext) -> Result<Self> {
+        let query = &ctx.info.query;
         let text = |name| query.get(name).filter(|text| !text.is_empty()).map(str::to_owned);
         let (uid, resource_version) = (text("uid"), text("resourceVersion"));
         let any = uid.is_some() || resource_version.is_some();
@@ -106,7 +106,7 @@ impl DeleteOptions {
         self.dry_run.iter().flatten().any(|value| value == "All")
     }
 
-    fn check_preconditions(&self, ask: &Ask, live: &Value, entry: &Entry) -> Result<()> {
+    fn check_preconditions(&self, ctx: &RequestContext, live: &Value, entry: &Entry) -> Result<()> {
         let Some(wanted) = &self.preconditions else { return Ok(()) };
         let name = object::name(live);
         let uid = object::meta_text(live, "uid");
@@ -115,7 +115,7 @@ impl DeleteOptions {
                 "the UID in the precondition ({wanted}) does not match the UID in record ({uid}). The object might \
                  have been deleted and then recreated"
             );
-            return Err(ApiError::delete_precondition(&ask.resource, name, &text));
+            return Err(ApiError::delete_precondition(&ctx.resource, name, &text));
         }
         let version = entry.mod_revision.to_string();
         if let Some(wanted) = wanted.resource_version.as_deref().filter(|wanted| *wanted != version) {
@@ -123,15 +123,15 @@ impl DeleteOptions {
                 "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record \
                  ({version}). The object might have been modified"
             );
-            return Err(ApiError::delete_precondition(&ask.resource, name, &text));
+            return Err(ApiError::delete_precondition(&ctx.resource, name, &text));
         }
         Ok(())
     }
 
     /// The finalizers that the deletion adds or takes away.
-    fn finalizers(&self, ask: &Ask, live: &Value) -> Vec<String> {
+    fn finalizers(&self, ctx: &RequestContext, live: &Value) -> Vec<String> {
         let mut finalizers: Vec<String> = object::finalizers(live).into_iter().map(str::to_owned).collect();
-        if ask.resource.facts.garbage == Garbage::Unsupported {
+        if ctx.resource.facts.garbage == Garbage::Unsupported {
             return finalizers;
         }
         let policy = match (self.orphan_dependents, self.propagation_policy.as_deref()) {
@@ -151,8 +151,8 @@ impl DeleteOptions {
     }
 }
 
-fn from_body(ask: &Ask, bytes: &[u8]) -> Result<DeleteOptions> {
-    let format = body_format(&ask.headers, Offer { protobuf: true, forms: false })?;
+fn from_body(ctx: &RequestContext, bytes: &[u8]) -> Result<DeleteOptions> {
+    let format = body_format(&ctx.headers, Offer { protobuf: true, forms: false })?;
     let value: Value = match format {
         Format::Protobuf => crate::protobuf::decode_any(bytes)?,
         Format::Json | Format::Yaml => {
@@ -180,120 +180,120 @@ pub(crate) enum Deleted {
 }
 
 /// Deletes an object.
-pub(crate) async fn delete(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
-    let options = DeleteOptions::read(ask, bytes)?;
-    admission::namespace::may_delete(ask)?;
-    let now = ask.server.options().clock.now();
+pub(crate) async fn delete(ctx: &RequestContext, bytes: &[u8]) -> Result<Response<Body>> {
+    let options = DeleteOptions::read(ctx, bytes)?;
+    admission::namespace::may_delete(ctx)?;
+    let now = ctx.server.options().clock.now();
     let decide = |snapshot: &Snapshot, txn: &mut Txn| {
-        let key = ask.resource.key(&ask.info.namespace, &ask.info.name);
-        let entry = snapshot.get(&key).ok_or_else(|| ApiError::not_found(&ask.resource, &ask.info.name))?;
-        webhook(ask, snapshot, &entry, &options)?;
-        decide(ask, now, snapshot, txn, &entry, &options)
+        let key = ctx.resource.key(&ctx.info.namespace, &ctx.info.name);
+        let entry = snapshot.get(&key).ok_or_else(|| ApiError::not_found(&ctx.resource, &ctx.info.name))?;
+        webhook(ctx, snapshot, &entry, &options)?;
+        decide(ctx, now, snapshot, txn, &entry, &options)
     };
-    let (deleted, events) = commit(ask, options.is_dry(), decide).await?;
+    let (deleted, events) = commit(ctx, options.is_dry(), decide).await?;
     match deleted {
         Deleted::Terminating(value, key) => {
             let written = events.iter().find(|event| event.key == key).and_then(|event| event.new.clone());
             match written {
-                Some(entry) => form::one_entry(ask, StatusCode::OK, &*conversion::view(ask, entry).await?),
+                Some(entry) => form::one_entry(ctx, StatusCode::OK, &*conversion::view(ctx, entry).await?),
                 None if options.is_dry() => {
-                    form::one_value(ask, StatusCode::OK, conversion::read_back(ask, value).await?)
+                    form::one_value(ctx, StatusCode::OK, conversion::read_back(ctx, value).await?)
                 }
-                None => form::one_value(ask, StatusCode::OK, value),
+                None => form::one_value(ctx, StatusCode::OK, value),
             }
         }
-        Deleted::Gone(mut value) if ask.resource.rules.returns_deleted => {
+        Deleted::Gone(mut value) if ctx.resource.rules.returns_deleted => {
             // The version of a deleted object is that of its deletion.
             if let Some(event) = events.iter().find(|event| event.new.is_none()) {
                 object::set_meta_text(&mut value, "resourceVersion", &event.revision.to_string());
             }
-            form::one_value(ask, StatusCode::OK, value)
+            form::one_value(ctx, StatusCode::OK, value)
         }
         Deleted::Gone(value) => {
             let details = Details {
                 name: object::name(&value).to_owned(),
-                group: ask.resource.group.clone(),
-                kind: ask.resource.plural.clone(),
+                group: ctx.resource.group.clone(),
+                kind: ctx.resource.plural.clone(),
                 uid: object::meta_text(&value, "uid").to_owned(),
                 ..Details::default()
             };
-            respond::value(StatusCode::OK, &ask.negotiated, &Status::success(details).to_value())
+            respond::value(StatusCode::OK, &ctx.negotiated, &Status::success(details).to_value())
         }
     }
 }
 
 /// Lets webhooks judge a deletion.
 pub(crate) fn webhook(
-    ask: &Ask,
+    ctx: &RequestContext,
     snapshot: &Snapshot,
     entry: &Arc<Entry>,
     options: &DeleteOptions,
 ) -> Result<()> {
-    if ask.reviews.is_none() {
+    if ctx.reviews.is_none() {
         return Ok(());
     }
     let mut said = serde_json::to_value(options).map_err(ApiError::internal)?;
     said["kind"] = json!("DeleteOptions");
     said["apiVersion"] = json!("meta.k8s.io/v1");
-    let live = conversion::live(ask, entry)?;
+    let live = conversion::live(ctx, entry)?;
     // Who is on the way and not hurried has been judged.
     let left = live.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64);
-    if ask.resource.facts.graceful
+    if ctx.resource.facts.graceful
         && object::is_terminating(&live)
         && left.is_some_and(|left| options.grace_period_seconds.is_none_or(|grace| grace >= left))
     {
         return Ok(());
     }
     // The deletion of a namespace is of that namespace and no later one of its name.
-    if ask.resource.is("", "namespaces") && said["preconditions"].get("uid").is_none() {
+    if ctx.resource.is("", "namespaces") && said["preconditions"].get("uid").is_none() {
         said["preconditions"]["uid"] = json!(object::meta_text(&live, "uid"));
     }
     let attributes = Attributes {
         old: Some(live),
         options: said,
         dry_run: options.is_dry(),
-        ..Attributes::of(ask, snapshot, Operation::Delete)
+        ..Attributes::of(ctx, snapshot, Operation::Delete)
     };
-    admission::webhook::mutate(ask, || attributes.clone(), |_| Ok(()))?;
-    admission::webhook::validate(ask, || attributes)
+    admission::webhook::mutate(ctx, || attributes.clone(), |_| Ok(()))?;
+    admission::webhook::validate(ctx, || attributes)
 }
 
 /// Decides whether the object goes now or begins to terminate.
 pub(crate) fn decide(
-    ask: &Ask,
+    ctx: &RequestContext,
     now: jiff::Timestamp,
     snapshot: &Snapshot,
     txn: &mut Txn,
     entry: &Arc<Entry>,
     options: &DeleteOptions,
 ) -> Result<Deleted> {
-    let live = conversion::live(ask, entry)?;
-    options.check_preconditions(ask, &live, entry)?;
+    let live = conversion::live(ctx, entry)?;
+    options.check_preconditions(ctx, &live, entry)?;
     let key = entry.key.to_vec();
     // What waits is written as the version of the request has it.
-    let mut new = seen(&ask.resource, &live).unwrap_or_else(|| live.clone());
-    set_finalizers(&mut new, options.finalizers(ask, &live));
-    let grace = prepare::grace_period(&ask.resource.facts, &live, options.grace_period_seconds);
+    let mut new = seen(&ctx.resource, &live).unwrap_or_else(|| live.clone());
+    set_finalizers(&mut new, options.finalizers(ctx, &live));
+    let grace = prepare::grace_period(&ctx.resource.facts, &live, options.grace_period_seconds);
     let was_terminating = object::is_terminating(&live);
     if was_terminating {
         shorten(&mut new, &live, grace, now);
     } else {
         begin(&mut new, grace.unwrap_or(0), now);
     }
-    crate::crd::on_delete(ask, snapshot, txn, &mut new)?;
-    if ask.resource.is("", "namespaces") {
+    crate::crd::on_delete(ctx, snapshot, txn, &mut new)?;
+    if ctx.resource.is("", "namespaces") {
         new["status"]["phase"] = json!("Terminating");
         object::metadata_mut(&mut new).remove("deletionGracePeriodSeconds");
     }
-    if may_go(ask, &new) {
+    if may_go(ctx, &new) {
         txn.delete(key);
-        return Ok(Deleted::Gone(if ask.resource.facts.graceful { new } else { live }));
+        return Ok(Deleted::Gone(if ctx.resource.facts.graceful { new } else { live }));
     }
-    if let Some(custom) = &ask.resource.custom {
-        custom.to_storage(&ask.resource.version, &mut new);
+    if let Some(custom) = &ctx.resource.custom {
+        custom.to_storage(&ctx.resource.version, &mut new);
     }
     if new != live {
-        put(ask, txn, key.clone(), &new, now)?;
+        put(ctx, txn, key.clone(), &new, now)?;
     }
     Ok(Deleted::Terminating(new, key))
 }

@@ -16,7 +16,7 @@ use crate::error::{ApiError, Result};
 use crate::form::{self, Listed};
 use crate::registry::{Resource, fields, meta};
 use crate::request::{Query, RequestInfo};
-use crate::server::{Ask, Body};
+use crate::server::{Body, RequestContext};
 
 /// Which objects a list or watch is about.
 #[derive(Clone, Debug)]
@@ -158,11 +158,11 @@ struct Place {
     after: Option<Vec<u8>>,
 }
 
-async fn place(ask: &Ask) -> Result<Place> {
-    let store = ask.server.store();
-    let query = &ask.info.query;
+async fn place(ctx: &RequestContext) -> Result<Place> {
+    let store = ctx.server.store();
+    let query = &ctx.info.query;
     if let Some(text) = query.get("continue") {
-        return continued(ask, text);
+        return continued(ctx, text);
     }
     let limited = query.number("limit")?.unwrap_or(0) > 0;
     let version = query.get("resourceVersion").map(parse_version).transpose();
@@ -175,21 +175,21 @@ async fn place(ask: &Ask) -> Result<Place> {
         None => limited && version > 0,
     };
     if exact {
-        ask.server.wait_for(version).await?;
+        ctx.server.wait_for(version).await?;
         let snapshot = store.snapshot_at(version).map_err(|error| ApiError::unreadable(&error, version))?;
         return Ok(Place { snapshot, after: None });
     }
-    ask.server.wait_for(version).await?;
+    ctx.server.wait_for(version).await?;
     Ok(Place { snapshot: store.snapshot(), after: None })
 }
 
-fn continued(ask: &Ask, text: &str) -> Result<Place> {
-    if ask.info.query.get("resourceVersion").is_some_and(|version| version != "0") {
+fn continued(ctx: &RequestContext, text: &str) -> Result<Place> {
+    if ctx.info.query.get("resourceVersion").is_some_and(|version| version != "0") {
         return Err(ApiError::bad_request("specifying resource version is not allowed when using continue"));
     }
-    let store = ask.server.store();
+    let store = ctx.server.store();
     let token = Continue::decode(text)?;
-    let mut after = ask.resource.prefix.clone();
+    let mut after = ctx.resource.prefix.clone();
     after.extend_from_slice(token.start.as_bytes());
     let snapshot = match u64::try_from(token.rv) {
         Err(_) => store.snapshot(),
@@ -204,49 +204,49 @@ fn continued(ask: &Ask, text: &str) -> Result<Place> {
 }
 
 /// Answers a list.
-pub(crate) async fn list(ask: &Ask) -> Result<Response<Body>> {
+pub(crate) async fn list(ctx: &RequestContext) -> Result<Response<Body>> {
     // A list has no use for it, but it must be one.
-    ask.info.query.number("timeoutSeconds")?;
-    check_options(&ask.info.query)?;
-    let selection = Selection::parse(&ask.resource, &ask.info)?;
-    let limit = ask.info.query.number("limit")?.unwrap_or(0);
+    ctx.info.query.number("timeoutSeconds")?;
+    check_options(&ctx.info.query)?;
+    let selection = Selection::parse(&ctx.resource, &ctx.info)?;
+    let limit = ctx.info.query.number("limit")?.unwrap_or(0);
     let limit = usize::try_from(limit).unwrap_or(0);
-    let place = place(ask).await?;
+    let place = place(ctx).await?;
     let revision = place.snapshot.revision();
-    let range = scope(&ask.resource, &ask.info, &selection);
+    let range = scope(&ctx.resource, &ctx.info, &selection);
     let walk = place.snapshot.range(&range, place.after.as_deref());
-    let listed = if ask.conversions.is_some() {
-        let viewed = viewed(ask, walk.cloned().collect(), &selection, limit).await?;
-        page(ask, revision, viewed.iter(), &selection, limit)
+    let listed = if ctx.conversions.is_some() {
+        let viewed = viewed(ctx, walk.cloned().collect(), &selection, limit).await?;
+        page(ctx, revision, viewed.iter(), &selection, limit)
     } else {
-        page(ask, revision, walk, &selection, limit)
+        page(ctx, revision, walk, &selection, limit)
     };
-    form::list(ask, listed).await
+    form::list(ctx, listed).await
 }
 
 /// Selectors are about the version of the request; without one, what comes after the page is only counted.
 async fn viewed(
-    ask: &Ask,
+    ctx: &RequestContext,
     mut entries: Vec<Arc<Entry>>,
     selection: &Selection,
     limit: usize,
 ) -> Result<Vec<Arc<Entry>>> {
     let shown = if limit > 0 && selection.is_everything() { limit.min(entries.len()) } else { entries.len() };
     let rest = entries.split_off(shown);
-    let viewed = conversion::views(ask, entries).await;
-    let mut viewed = viewed.map_err(|failed| ApiError::unreadable_list(&ask.resource, &failed))?;
+    let viewed = conversion::views(ctx, entries).await;
+    let mut viewed = viewed.map_err(|failed| ApiError::unreadable_list(&ctx.resource, &failed))?;
     viewed.extend(rest);
     Ok(viewed)
 }
 
 fn page<'e>(
-    ask: &Ask,
+    ctx: &RequestContext,
     revision: u64,
     mut walk: impl Iterator<Item = &'e Arc<Entry>>,
     selection: &Selection,
     limit: usize,
 ) -> Listed {
-    let resource = &ask.resource;
+    let resource = &ctx.resource;
     let mut entries: Vec<Arc<Entry>> = Vec::new();
     let mut more = false;
     for entry in walk.by_ref() {

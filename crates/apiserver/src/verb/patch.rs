@@ -15,7 +15,7 @@ use setpoint_store::{Entry, Snapshot, Txn};
 use crate::auth::authz;
 use crate::error::{ApiError, Result};
 use crate::negotiate::media_type;
-use crate::server::{Ask, Body};
+use crate::server::{Body, RequestContext};
 use crate::verb::{create, update};
 use crate::write::{Decided, FieldValidation, Writer, commit, outcome, single_owners, yaml_errors};
 use crate::{body, conversion, form, managed, object};
@@ -34,10 +34,10 @@ const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
 const APPLY_PATCH: &str = "application/apply-patch+yaml";
 
 /// Changes an object.
-pub(crate) async fn patch(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
-    let parsed = parse(ask, bytes)?;
-    let mut writer = Writer::new(ask, "PatchOptions")?;
-    check_options(ask, &parsed)?;
+pub(crate) async fn patch(ctx: &RequestContext, bytes: &[u8]) -> Result<Response<Body>> {
+    let parsed = parse(ctx, bytes)?;
+    let mut writer = Writer::new(ctx, "PatchOptions")?;
+    check_options(ctx, &parsed)?;
     note_faults(&mut writer, &parsed, bytes);
     let mut warnings = Vec::new();
     let decide = |snapshot: &Snapshot, txn: &mut Txn| {
@@ -46,12 +46,12 @@ pub(crate) async fn patch(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
         warnings.clone_from(&writer.warnings);
         decided
     };
-    let dry_run = dry(ask);
-    let committed = commit(ask, dry_run, decide).await;
+    let dry_run = dry(ctx);
+    let committed = commit(ctx, dry_run, decide).await;
     let ((decided, created), events) = committed.map_err(|error| error.with_warnings(&warnings))?;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     warnings.extend(decided.warnings.iter().cloned());
-    update::answer(ask, &warnings, status, outcome(decided, &events)).await
+    update::answer(ctx, &warnings, status, outcome(decided, &events)).await
 }
 
 /// What a strict reader has against the patch, before anything is done with it.
@@ -123,19 +123,19 @@ fn field_at(pointer: &str) -> String {
     path
 }
 
-fn dry(ask: &Ask) -> bool {
-    ask.info.query.all("dryRun").any(|value| value == "All")
+fn dry(ctx: &RequestContext) -> bool {
+    ctx.info.query.all("dryRun").any(|value| value == "All")
 }
 
-fn parse(ask: &Ask, bytes: &[u8]) -> Result<Patch> {
-    let accepted: &[&str] = if ask.resource.custom.is_some() {
+fn parse(ctx: &RequestContext, bytes: &[u8]) -> Result<Patch> {
+    let accepted: &[&str] = if ctx.resource.custom.is_some() {
         &[JSON_PATCH, MERGE_PATCH, APPLY_PATCH]
     } else {
         &[JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH]
     };
-    let media = &*media_type(&ask.headers);
+    let media = &*media_type(&ctx.headers);
     if !accepted.contains(&media) {
-        return Err(match ask.resource.custom {
+        return Err(match ctx.resource.custom {
             Some(_) => ApiError::unsupported_media_type(accepted),
             None => ApiError::unsupported_patch(),
         });
@@ -168,7 +168,7 @@ fn parse(ask: &Ask, bytes: &[u8]) -> Result<Patch> {
                 .map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))?;
             // Of a key that stands twice in YAML only the last is left in what it was turned into.
             let doubled = doubled || matches!(text, Cow::Owned(_));
-            Ok(Patch::Apply { config, force: ask.info.query.flag("force"), doubled })
+            Ok(Patch::Apply { config, force: ctx.info.query.flag("force"), doubled })
         }
     }
 }
@@ -184,15 +184,15 @@ fn json_kind(value: &Value) -> &'static str {
     }
 }
 
-fn check_options(ask: &Ask, patch: &Patch) -> Result<()> {
+fn check_options(ctx: &RequestContext, patch: &Patch) -> Result<()> {
     let mut causes = Vec::new();
     match patch {
         Patch::Apply { .. } => {
-            let missing = ask.info.query.get("fieldManager").is_none();
+            let missing = ctx.info.query.get("fieldManager").is_none();
             let cause = Cause::required(&Path::new("fieldManager"), "is required for apply patch");
             causes.extend(missing.then_some(cause));
         }
-        _ if ask.info.query.has("force") => {
+        _ if ctx.info.query.has("force") => {
             causes.push(Cause::forbidden(&Path::new("force"), "may not be specified for non-apply patch"));
         }
         _ => {}
@@ -206,16 +206,16 @@ fn decide(
     txn: &mut Txn,
     patch: &Patch,
 ) -> Result<(Decided, bool)> {
-    let ask = writer.ask;
-    let key = ask.resource.key(&ask.info.namespace, &ask.info.name);
+    let ctx = writer.ctx;
+    let key = ctx.resource.key(&ctx.info.namespace, &ctx.info.name);
     let entry = snapshot.get(&key);
     match (patch, entry) {
         (Patch::Apply { config, force, .. }, entry) => applied(writer, snapshot, txn, config, *force, entry),
-        (_, None) => Err(ApiError::not_found(&ask.resource, &ask.info.name)),
+        (_, None) => Err(ApiError::not_found(&ctx.resource, &ctx.info.name)),
         (patch, Some(entry)) => {
-            let live = conversion::live(ask, &entry)?;
-            let shown = form::present_value(&ask.resource, live.clone());
-            let patched = patched(ask, shown, patch)?;
+            let live = conversion::live(ctx, &entry)?;
+            let shown = form::present_value(&ctx.resource, live.clone());
+            let patched = patched(ctx, shown, patch)?;
             let new = checked(writer, patched)?;
             update::check_resource_version(writer, &new, &entry)?;
             update::change(writer, snapshot, txn, &entry, live, new).map(|decided| (decided, false))
@@ -225,7 +225,7 @@ fn decide(
 
 /// The patched object as its type has it; it may not have become another object.
 fn checked(writer: &mut Writer<'_>, patched: Value) -> Result<Value> {
-    let ask = writer.ask;
+    let ctx = writer.ctx;
     let new = writer.stored_form(patched)?;
     if writer.applied {
         warn_of_doubled(writer)?;
@@ -234,19 +234,19 @@ fn checked(writer: &mut Writer<'_>, patched: Value) -> Result<Value> {
     if sent.is_empty() {
         return Err(ApiError::bad_request(format!(
             "the name of the object ({} based on URL) was undeterminable: name must be provided",
-            ask.info.name
+            ctx.info.name
         )));
     }
-    if sent != ask.info.name {
+    if sent != ctx.info.name {
         return Err(ApiError::bad_request(format!(
             "the name of the object ({sent}) does not match the name on the URL ({})",
-            ask.info.name
+            ctx.info.name
         )));
     }
-    create::place(ask, new)
+    create::place(ctx, new)
 }
 
-fn patched(ask: &Ask, mut target: Value, patch: &Patch) -> Result<Value> {
+fn patched(ctx: &RequestContext, mut target: Value, patch: &Patch) -> Result<Value> {
     match patch {
         Patch::Json(operations) => {
             apply_json_patch(&mut target, operations).map_err(|error| refused(&error))?;
@@ -257,7 +257,7 @@ fn patched(ask: &Ask, mut target: Value, patch: &Patch) -> Result<Value> {
             Ok(target)
         }
         Patch::Strategic(merge) => {
-            strategic::apply(target, merge.clone(), &ask.resource.schema()).map_err(ApiError::strategic)
+            strategic::apply(target, merge.clone(), &ctx.resource.schema()).map_err(ApiError::strategic)
         }
         Patch::Apply { .. } => Ok(target),
     }
@@ -282,24 +282,24 @@ fn applied(
     force: bool,
     entry: Option<Arc<Entry>>,
 ) -> Result<(Decided, bool)> {
-    let ask = writer.ask;
+    let ctx = writer.ctx;
     writer.applied = true;
-    check_configuration(ask, config)?;
+    check_configuration(ctx, config)?;
     object::meta_text(config, "namespace").clone_into(&mut writer.config_namespace);
-    if entry.is_none() && !ask.info.subresource.is_empty() && !ask.resource.facts.create_on_update {
-        return Err(ApiError::not_found(&ask.resource, &ask.info.name));
+    if entry.is_none() && !ctx.info.subresource.is_empty() && !ctx.resource.facts.create_on_update {
+        return Err(ApiError::not_found(&ctx.resource, &ctx.info.name));
     }
-    let live = entry.as_ref().map(|entry| conversion::live(ask, entry)).transpose()?;
-    let shown = live.as_ref().map(|live| form::presented_value(&ask.resource, live));
-    let knowledge = managed::Knowledge::new(&ask.resource, &ask.info.subresource);
+    let live = entry.as_ref().map(|entry| conversion::live(ctx, entry)).transpose()?;
+    let shown = live.as_ref().map(|live| form::presented_value(&ctx.resource, live));
+    let knowledge = managed::Knowledge::new(&ctx.resource, &ctx.info.subresource);
     let result = apply::server_side_apply(shown.as_deref(), config, force, &knowledge.context(writer));
     let applied = result.map_err(apply_refused)?;
     // Another version may not have all that is stored: then even what changes nothing is written; and
     // webhooks are asked about it.
-    let is_needed = applied.changed || !ask.resource.has_all_that_is_stored() || ask.reviews.is_some();
+    let is_needed = applied.changed || !ctx.resource.has_all_that_is_stored() || ctx.reviews.is_some();
     let merged = is_needed.then(|| {
         let mut merged = applied.object.into_owned();
-        object::set_meta_text(&mut merged, "name", &ask.info.name);
+        object::set_meta_text(&mut merged, "name", &ctx.info.name);
         merged
     });
     drop(shown);
@@ -308,14 +308,14 @@ fn applied(
             let text = "uid mismatch: the provided object specified uid ".to_owned()
                 + object::meta_text(config, "uid")
                 + ", and no existing object was found";
-            return Err(ApiError::conflict(&ask.resource, &ask.info.name, &text));
+            return Err(ApiError::conflict(&ctx.resource, &ctx.info.name, &text));
         }
         let stored = writer.stored_form(merged.unwrap_or_default())?;
         warn_of_doubled(writer)?;
-        let mut new = create::place(ask, stored)?;
+        let mut new = create::place(ctx, stored)?;
         writer.warnings.extend(single_owners(&mut new, true));
         let decided = create::decide_applied(writer, snapshot, txn, new)?;
-        authz::authorize_create(ask.server.options(), snapshot, &ask.user, &ask.info)?;
+        authz::authorize_create(ctx.server.options(), snapshot, &ctx.user, &ctx.info)?;
         return Ok((decided, true));
     };
     let Some(merged) = merged else {
@@ -359,15 +359,15 @@ fn with_version(mut new: Value, config: &Value) -> Value {
 }
 
 /// A configuration is an object, and of the object that the path names.
-fn check_configuration(ask: &Ask, config: &Value) -> Result<()> {
+fn check_configuration(ctx: &RequestContext, config: &Value) -> Result<()> {
     if !config.is_object() {
         return Err(ApiError::bad_request("error decoding YAML: the configuration is not an object"));
     }
     let sent = object::name(config);
-    if !sent.is_empty() && sent != ask.info.name {
+    if !sent.is_empty() && sent != ctx.info.name {
         return Err(ApiError::bad_request(format!(
             "the name of the object ({sent}) does not match the name on the URL ({})",
-            ask.info.name
+            ctx.info.name
         )));
     }
     Ok(())

@@ -14,82 +14,82 @@ use crate::admission::webhook;
 use crate::auth::authz;
 use crate::error::{ApiError, Result};
 use crate::registry::Resource;
-use crate::server::{Ask, Body};
+use crate::server::{Body, RequestContext};
 use crate::verb::create;
 use crate::write::{Decided, Outcome, Writer, commit, outcome, put, sent_version, single_owners};
 use crate::{admission, conversion, form, managed, object, respond, validate};
 
 /// Replaces an object.
-pub(crate) async fn update(ask: &Ask, bytes: &[u8]) -> Result<Response<Body>> {
-    let mut writer = Writer::new(ask, "UpdateOptions")?;
+pub(crate) async fn update(ctx: &RequestContext, bytes: &[u8]) -> Result<Response<Body>> {
+    let mut writer = Writer::new(ctx, "UpdateOptions")?;
     let sent = writer.decode(bytes)?;
-    let placed = create::place(ask, sent).and_then(|placed| named(ask, placed));
+    let placed = create::place(ctx, sent).and_then(|placed| named(ctx, placed));
     let mut object = placed.map_err(|error| error.with_warnings(&writer.warnings))?;
     writer.warnings.extend(single_owners(&mut object, false));
-    if ask.reviews.is_some() {
+    if ctx.reviews.is_some() {
         let given = SYSTEM_FIELDS.into_iter();
         writer.unsent = given.filter(|field| object["metadata"].get(field).is_none()).collect();
     }
     let decide = |snapshot: &Snapshot, txn: &mut Txn| {
-        let key = ask.resource.key(&ask.info.namespace, &ask.info.name);
+        let key = ctx.resource.key(&ctx.info.namespace, &ctx.info.name);
         match snapshot.get(&key) {
             Some(entry) => {
-                let live = conversion::live(ask, &entry)?;
+                let live = conversion::live(ctx, &entry)?;
                 check_version(&writer, &object, &live, &entry)?;
                 change(&writer, snapshot, txn, &entry, live, object.clone()).map(|decided| (decided, false))
             }
-            None if may_create(ask, &object) => {
+            None if may_create(ctx, &object) => {
                 let decided = create::decide(&writer, snapshot, txn, object.clone())?;
-                authz::authorize_create(ask.server.options(), snapshot, &ask.user, &ask.info)?;
+                authz::authorize_create(ctx.server.options(), snapshot, &ctx.user, &ctx.info)?;
                 Ok((decided, true))
             }
-            None => Err(ApiError::not_found(&ask.resource, &ask.info.name)),
+            None => Err(ApiError::not_found(&ctx.resource, &ctx.info.name)),
         }
     };
-    let committed = commit(ask, writer.dry_run, decide).await;
+    let committed = commit(ctx, writer.dry_run, decide).await;
     let ((decided, created), events) = committed.map_err(|error| error.with_warnings(&writer.warnings))?;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     writer.warnings.extend(decided.warnings.iter().cloned());
-    answer(ask, &writer.warnings, status, outcome(decided, &events)).await
+    answer(ctx, &writer.warnings, status, outcome(decided, &events)).await
 }
 
 /// Answers with what a write came to.
 pub(crate) async fn answer(
-    ask: &Ask,
+    ctx: &RequestContext,
     warnings: &[String],
     status: StatusCode,
     outcome: Outcome,
 ) -> Result<Response<Body>> {
     let mut response = match outcome {
-        Outcome::Stored(entry) => form::one_entry(ask, status, &*conversion::view(ask, entry).await?)?,
-        Outcome::Value(value) if ask.info.query.has("dryRun") => {
-            form::one_value(ask, status, conversion::read_back(ask, value).await?)?
+        Outcome::Stored(entry) => form::one_entry(ctx, status, &*conversion::view(ctx, entry).await?)?,
+        Outcome::Value(value) if ctx.info.query.has("dryRun") => {
+            form::one_value(ctx, status, conversion::read_back(ctx, value).await?)?
         }
-        Outcome::Value(value) => form::one_value(ask, status, value)?,
+        Outcome::Value(value) => form::one_value(ctx, status, value)?,
     };
     respond::warn(response.headers_mut(), warnings);
     Ok(response)
 }
 
-fn may_create(ask: &Ask, object: &Value) -> bool {
-    ask.resource.facts.create_on_update
+fn may_create(ctx: &RequestContext, object: &Value) -> bool {
+    ctx.resource.facts.create_on_update
         && sent_version(object).is_empty()
         && object::meta_text(object, "uid").is_empty()
 }
 
 /// The object's name is the request's.
-fn named(ask: &Ask, object: Value) -> Result<Value> {
+fn named(ctx: &RequestContext, object: Value) -> Result<Value> {
     let sent = object::name(&object);
     if sent.is_empty() {
-        let name = &ask.info.name;
+        let name = &ctx.info.name;
         return Err(ApiError::bad_request(format!(
             "the name of the object ({name} based on URL) was undeterminable: name must be provided"
         )));
     }
-    if sent != ask.info.name {
+    if sent != ctx.info.name {
         return Err(ApiError::bad_request(format!(
             "the name of the object ({sent}) does not match the name on the URL ({})",
-            ask.info.name
+            ctx.info.name
         )));
     }
     Ok(object)
@@ -97,15 +97,15 @@ fn named(ask: &Ask, object: Value) -> Result<Value> {
 
 /// Whether the sender has seen the newest version, or may write without.
 pub(crate) fn check_version(writer: &Writer<'_>, sent: &Value, live: &Value, entry: &Entry) -> Result<()> {
-    let resource = &writer.ask.resource;
-    let name = &writer.ask.info.name;
+    let resource = &writer.ctx.resource;
+    let name = &writer.ctx.info.name;
     let (uid, live_uid) = (object::meta_text(sent, "uid"), object::meta_text(live, "uid"));
     if !uid.is_empty() && uid != live_uid {
         let text = format!(
             "StorageError: invalid object, Code: 4, Key: /registry/{}/{}{name}, ResourceVersion: 0, \
              AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {live_uid}",
             resource.plural,
-            if resource.namespaced { format!("{}/", writer.ask.info.namespace) } else { String::new() },
+            if resource.namespaced { format!("{}/", writer.ctx.info.namespace) } else { String::new() },
         );
         return Err(ApiError::conflict(resource, name, &text));
     }
@@ -114,8 +114,8 @@ pub(crate) fn check_version(writer: &Writer<'_>, sent: &Value, live: &Value, ent
 
 /// Whether the sender has seen the newest version, or may write without.
 pub(crate) fn check_resource_version(writer: &Writer<'_>, sent: &Value, entry: &Entry) -> Result<()> {
-    let resource = &writer.ask.resource;
-    let name = &writer.ask.info.name;
+    let resource = &writer.ctx.resource;
+    let name = &writer.ctx.info.name;
     match sent_version(sent) {
         "" | "0" if resource.facts.unconditional_update => Ok(()),
         "" | "0" => {
@@ -145,10 +145,10 @@ pub(crate) fn change(
     mut new: Value,
 ) -> Result<Decided> {
     keep_system_fields(&mut new, &live);
-    defaults::apply(&writer.ask.resource.stored_kind(), &mut new);
+    defaults::apply(&writer.ctx.resource.stored_kind(), &mut new);
     managed::updated(writer, &live, &mut new);
     // What a patch doubles is noticed after it was noted who owns it; what a body doubles, before.
-    let patched = writer.ask.info.verb == "patch";
+    let patched = writer.ctx.info.verb == "patch";
     let doubled = if patched { single_owners(&mut new, true) } else { None };
     let doubled: Vec<String> = doubled.into_iter().collect();
     let decided = admit(writer, snapshot, txn, entry, live, new);
@@ -159,12 +159,12 @@ pub(crate) fn change(
 
 /// What a write that changes nothing is warned of.
 pub(crate) fn warnings_about(writer: &Writer<'_>, live: &Value) -> Vec<String> {
-    let resource = &writer.ask.resource;
+    let resource = &writer.ctx.resource;
     let mut warnings = Vec::new();
     if resource.custom.as_ref().is_some_and(|custom| custom.has_rules(&resource.version)) {
         warnings = validate::update(writer, live, live).unwrap_or_default();
     }
-    if writer.ask.info.subresource.is_empty() {
+    if writer.ctx.info.subresource.is_empty() {
         warnings.extend(warnings::of(&resource.group_kind(), resource.custom.is_some(), live, Some(live)));
     }
     warnings
@@ -180,7 +180,7 @@ pub(crate) fn change_applied(
     mut new: Value,
 ) -> Result<Decided> {
     keep_system_fields(&mut new, &live);
-    defaults::apply(&writer.ask.resource.stored_kind(), &mut new);
+    defaults::apply(&writer.ctx.resource.stored_kind(), &mut new);
     admit(writer, snapshot, txn, entry, live, new)
 }
 
@@ -192,13 +192,13 @@ fn admit(
     live: Value,
     mut new: Value,
 ) -> Result<Decided> {
-    let resource = &writer.ask.resource;
+    let resource = &writer.ctx.resource;
     admission::update(writer, snapshot, &mut new, &live);
     let mut warnings = webhook::written::update(writer, snapshot, &mut new, &live)?;
     admission::after_webhooks(writer, snapshot, &mut new, Some(&live))?;
     let seen = seen(resource, &live);
     let old = seen.as_ref().unwrap_or(&live);
-    let subresource = writer.ask.info.subresource.as_str();
+    let subresource = writer.ctx.info.subresource.as_str();
     match subresource {
         "" | "scale" => prepare::update(&resource.facts, &mut new, old, &writer.context()),
         subresource => {
@@ -247,26 +247,26 @@ pub(crate) fn finish(
 ) -> Result<Decided> {
     let key = entry.key.to_vec();
     object::set_meta_text(&mut new, "resourceVersion", sent_version(live));
-    if may_go(writer.ask, &new) {
+    if may_go(writer.ctx, &new) {
         txn.delete(key.clone());
         return Ok(Decided { object: new, key, unchanged: None, warnings: Vec::new() });
     }
-    let stored = conversion::stored(writer.ask, &new)?;
-    let unchanged = conversion::is_stored_already(writer.ask, entry, &stored);
+    let stored = conversion::stored(writer.ctx, &new)?;
+    let unchanged = conversion::is_stored_already(writer.ctx, entry, &stored);
     if !unchanged.unwrap_or_else(|| only_timestamps_differ(live, &new)) {
-        put(writer.ask, txn, key.clone(), &new, writer.now)?;
+        put(writer.ctx, txn, key.clone(), &new, writer.now)?;
         return Ok(Decided { object: new, key, unchanged: None, warnings: Vec::new() });
     }
     Ok(Decided { object: live.clone(), key, unchanged: Some(entry.clone()), warnings: Vec::new() })
 }
 
 /// A terminating object without finalizers and without time left is gone.
-pub(crate) fn may_go(ask: &Ask, object: &Value) -> bool {
+pub(crate) fn may_go(ctx: &RequestContext, object: &Value) -> bool {
     if !object::is_terminating(object) || !object::finalizers(object).is_empty() {
         return false;
     }
     let grace = object.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0);
-    let namespace_waits = ask.resource.is("", "namespaces")
+    let namespace_waits = ctx.resource.is("", "namespaces")
         && object.pointer("/spec/finalizers").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
     grace == 0 && !namespace_waits
 }

@@ -18,7 +18,7 @@ use crate::conversion;
 use crate::error::{ApiError, Result};
 use crate::event::{Kind, Lines};
 use crate::request::Query;
-use crate::server::{Ask, Body};
+use crate::server::{Body, RequestContext};
 use crate::verb::list::{Selection, parse_version, scope};
 
 /// How often an idle watch tells how far it is.
@@ -61,18 +61,18 @@ fn check_options(query: &Query) -> Result<()> {
 }
 
 /// Answers a watch.
-pub(crate) async fn watch(ask: &Ask) -> Result<Response<Body>> {
-    let query = &ask.info.query;
+pub(crate) async fn watch(ctx: &RequestContext) -> Result<Response<Body>> {
+    let query = &ctx.info.query;
     check_options(query)?;
-    let selection = Selection::parse(&ask.resource, &ask.info)?;
-    let range = scope(&ask.resource, &ask.info, &selection);
+    let selection = Selection::parse(&ctx.resource, &ctx.info)?;
+    let range = scope(&ctx.resource, &ctx.info, &selection);
     let timeout = match query.number("timeoutSeconds")? {
         Some(seconds) if seconds > 0 => u64::try_from(seconds).unwrap_or(SHORTEST_DEFAULT),
-        _ => SHORTEST_DEFAULT + ask.server.options().random.below(SHORTEST_DEFAULT),
+        _ => SHORTEST_DEFAULT + ctx.server.options().random.below(SHORTEST_DEFAULT),
     };
     // Kept for as long as the watch lasts: once, and without the headers, which are answered by now.
-    let ask = Arc::new(Ask { headers: http::HeaderMap::new(), ..ask.clone() });
-    let lines = Lines::new(&ask)?;
+    let ctx = Arc::new(RequestContext { headers: http::HeaderMap::new(), ..ctx.clone() });
+    let lines = Lines::new(&ctx)?;
     let content_type = lines.content_type();
     let mut run = Run {
         selection,
@@ -85,7 +85,7 @@ pub(crate) async fn watch(ask: &Ask) -> Result<Response<Body>> {
         ends: Instant::now() + Duration::from_secs(timeout.min(LONGEST)),
         next_bookmark: Instant::now() + BOOKMARK_EVERY,
         last_bookmark_sent: Duration::from_secs(timeout) < BOOKMARK_BEFORE_END,
-        ask,
+        ctx,
     };
     run.begin(range).await?;
     let frames = stream::unfold(run, |mut run| async move {
@@ -101,7 +101,7 @@ pub(crate) async fn watch(ask: &Ask) -> Result<Response<Body>> {
 
 /// A watch under way.
 struct Run {
-    ask: Arc<Ask>,
+    ctx: Arc<RequestContext>,
     selection: Selection,
     bookmarks: bool,
     lines: Lines,
@@ -131,18 +131,18 @@ enum Source {
 
 impl Run {
     async fn begin(&mut self, range: KeyRange) -> Result<()> {
-        let query = self.ask.info.query.clone();
+        let query = self.ctx.info.query.clone();
         let version = query.get("resourceVersion").map(parse_version).transpose();
         let version = version.map_err(ApiError::internal_plain)?.unwrap_or(0);
         let wants_initial = query.optional_flag("sendInitialEvents");
         if wants_initial == Some(true) {
-            self.ask.server.wait_for(version).await?;
+            self.ctx.server.wait_for(version).await?;
             return self.begin_with_state(range, true).await;
         }
         if version == 0 && wants_initial.is_none() {
             return self.begin_with_state(range, false).await;
         }
-        let store = self.ask.server.store().clone();
+        let store = self.ctx.server.store().clone();
         let from = if version == 0 { store.revision() } else { version };
         match store.watch(range.clone(), from) {
             Ok(watch) => self.source = Source::Live(watch),
@@ -159,14 +159,14 @@ impl Run {
 
     /// Everything that is there, then everything that happens.
     async fn begin_with_state(&mut self, range: KeyRange, announce_end: bool) -> Result<()> {
-        let store = self.ask.server.store();
+        let store = self.ctx.server.store();
         let snapshot = store.snapshot();
         let revision = snapshot.revision();
         let watch = store.watch(range.clone(), revision).map_err(|e| ApiError::unreadable(&e, revision))?;
-        let resource = self.ask.resource.clone();
-        if self.ask.conversions.is_some() {
+        let resource = self.ctx.resource.clone();
+        if self.ctx.conversions.is_some() {
             let found = snapshot.range(&range, None).cloned().collect();
-            match conversion::views(&self.ask, found).await {
+            match conversion::views(&self.ctx, found).await {
                 Ok(views) => {
                     let wanted = views.into_iter().filter(|entry| self.selection.matches(&resource, entry));
                     self.ready = wanted.map(Ready::Added).collect();
@@ -215,7 +215,7 @@ impl Run {
             tokio::select! {
                 biased;
                 batch = watch.next() => match batch {
-                    Ok(batch) if self.ask.conversions.is_some() => self.unconverted = batch.events,
+                    Ok(batch) if self.ctx.conversions.is_some() => self.unconverted = batch.events,
                     Ok(batch) => self.ready.extend(batch.events.into_iter().map(Ready::Changed)),
                     // Whoever reads slower than the history is kept starts anew.
                     Err(WatchError::Compacted { .. } | WatchError::Closed) | Err(_) => self.source = Source::Ended,
@@ -232,13 +232,13 @@ impl Run {
         let mut pause = FIRST_PAUSE;
         let converted = async {
             loop {
-                match conversion::events(&self.ask, &self.unconverted).await {
+                match conversion::events(&self.ctx, &self.unconverted).await {
                     Ok(events) => return events,
                     Err(failed) => {
                         let why = failed.first().map_or("", |one| one.why.as_str());
                         tracing::warn!(
                             why,
-                            resource = self.ask.resource.plural,
+                            resource = self.ctx.resource.plural,
                             "a watch waits for its conversion"
                         );
                     }
@@ -296,7 +296,7 @@ impl Run {
                 if event.revision <= self.skip_until {
                     return None;
                 }
-                let resource = &self.ask.resource;
+                let resource = &self.ctx.resource;
                 let selected = |entry: &Option<Arc<Entry>>| {
                     entry.as_ref().is_some_and(|entry| self.selection.matches(resource, entry))
                 };

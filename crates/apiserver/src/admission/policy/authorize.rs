@@ -12,42 +12,47 @@ use crate::auth::authz::{self, Attributes};
 use crate::error::{ApiError, Result};
 use crate::object;
 use crate::registry::{self, key};
-use crate::server::Ask;
+use crate::server::RequestContext;
 
 /// Refuses a policy or a binding whose writer may not read its params; `live` is what it replaces.
-pub(crate) fn authorize(ask: &Ask, snapshot: &Snapshot, new: &Value, live: Option<&Value>) -> Result<()> {
-    if ask.resource.group != GROUP || !ask.info.subresource.is_empty() {
+pub(crate) fn authorize(
+    ctx: &RequestContext,
+    snapshot: &Snapshot,
+    new: &Value,
+    live: Option<&Value>,
+) -> Result<()> {
+    if ctx.resource.group != GROUP || !ctx.info.subresource.is_empty() {
         return Ok(());
     }
     let spec = &new["spec"];
-    let (field, refused) = match ask.resource.plural.as_str() {
+    let (field, refused) = match ctx.resource.plural.as_str() {
         "validatingadmissionpolicies" if !spec["paramKind"].is_null() => {
             if live.is_some_and(|live| live["spec"]["paramKind"] == spec["paramKind"]) {
                 return Ok(());
             }
-            ("paramKind", of_policy(ask, snapshot, &spec["paramKind"]))
+            ("paramKind", of_policy(ctx, snapshot, &spec["paramKind"]))
         }
         "validatingadmissionpolicybindings" if !spec["paramRef"].is_null() => {
-            ("paramRef", of_binding(ask, snapshot, spec))
+            ("paramRef", of_binding(ctx, snapshot, spec))
         }
         _ => return Ok(()),
     };
     refused.map_or(Ok(()), |why| {
         let cause = Cause::forbidden(&Path::new("spec").child(field), &why);
-        Err(ApiError::invalid(&ask.resource, object::name(new), vec![cause]))
+        Err(ApiError::invalid(&ctx.resource, object::name(new), vec![cause]))
     })
 }
 
 /// Group and resource of a kind; `*` is a resource that nobody serves.
-fn resolved(ask: &Ask, kind: &Value) -> (String, Option<String>) {
+fn resolved(ctx: &RequestContext, kind: &Value) -> (String, Option<String>) {
     let version = kind["apiVersion"].as_str().unwrap_or("");
     let (group, version) = version.split_once('/').unwrap_or(("", version));
-    let found = ask.server.0.registry.find_kind(group, version, kind["kind"].as_str().unwrap_or(""));
+    let found = ctx.server.0.registry.find_kind(group, version, kind["kind"].as_str().unwrap_or(""));
     (group.to_owned(), found.map(|resource| resource.plural.clone()))
 }
 
-fn of_policy(ask: &Ask, snapshot: &Snapshot, kind: &Value) -> Option<String> {
-    let (group, resource) = resolved(ask, kind);
+fn of_policy(ctx: &RequestContext, snapshot: &Snapshot, kind: &Value) -> Option<String> {
+    let (group, resource) = resolved(ctx, kind);
     let wanted = Attributes {
         verb: "get",
         is_resource: true,
@@ -58,24 +63,24 @@ fn of_policy(ask: &Ask, snapshot: &Snapshot, kind: &Value) -> Option<String> {
         ..Attributes::default()
     };
     let text = |field: &str| kind[field].as_str().unwrap_or("");
-    (!authz::allowed(ask.server.options(), snapshot, &ask.user, &wanted)).then(|| {
+    (!authz::allowed(ctx.server.options(), snapshot, &ctx.user, &wanted)).then(|| {
         format!(
             "user {} must have \"get\" permission on all objects of the referenced paramKind (kind={}, apiVersion={})",
-            shown(&ask.user),
+            shown(&ctx.user),
             text("kind"),
             text("apiVersion")
         )
     })
 }
 
-fn of_binding(ask: &Ask, snapshot: &Snapshot, spec: &Value) -> Option<String> {
+fn of_binding(ctx: &RequestContext, snapshot: &Snapshot, spec: &Value) -> Option<String> {
     let param = |field: &str| spec["paramRef"][field].as_str().unwrap_or("");
     let policy_name = spec["policyName"].as_str().unwrap_or("");
     let policy = snapshot.get(&key::object(GROUP, "validatingadmissionpolicies", "", policy_name));
     let policy = policy.map(|entry| registry::value(&entry));
     let kind = policy.as_ref().map(|policy| &policy["spec"]["paramKind"]).filter(|kind| !kind.is_null());
     let (group, resource) = match kind {
-        Some(kind) => resolved(ask, kind),
+        Some(kind) => resolved(ctx, kind),
         None => ("*".to_owned(), Some("*".to_owned())),
     };
     let verb = if param("name").is_empty() { "list" } else { "get" };
@@ -88,10 +93,10 @@ fn of_binding(ask: &Ask, snapshot: &Snapshot, spec: &Value) -> Option<String> {
         name: param("name"),
         ..Attributes::default()
     };
-    if authz::allowed(ask.server.options(), snapshot, &ask.user, &wanted) {
+    if authz::allowed(ctx.server.options(), snapshot, &ctx.user, &wanted) {
         return None;
     }
-    let user = shown(&ask.user);
+    let user = shown(&ctx.user);
     let unsure = match (&policy, kind) {
         (None, _) => format!("unable to get policy {policy_name}"),
         (_, Some(kind)) if resource.is_none() => {

@@ -11,7 +11,7 @@ use crate::admission::webhook::{Attributes, forms};
 use crate::error::{ApiError, Result};
 use crate::object;
 use crate::registry::{self, key};
-use crate::server::Ask;
+use crate::server::RequestContext;
 use setpoint_cel::{Evaluation, Facts};
 
 /// The longest text that an expression may make of a message.
@@ -77,17 +77,17 @@ impl Verdict {
 /// # Errors
 /// A policy refuses the request.
 pub(crate) async fn judge(
-    ask: &Ask,
+    ctx: &RequestContext,
     policies: &[Policy],
     attributes: &Attributes,
 ) -> (Vec<String>, Result<()>) {
     let mut verdict = Verdict::default();
     for policy in policies {
-        match policy.scope.seen(ask, attributes) {
+        match policy.scope.seen(ctx, attributes) {
             Err(error) => verdict.misconfigured(policy, None, &error.status().message),
             Ok(None) => {}
             Ok(Some(seen)) => {
-                if let Err(error) = judge_one(ask, policy, attributes, &seen, &mut verdict).await {
+                if let Err(error) = judge_one(ctx, policy, attributes, &seen, &mut verdict).await {
                     return (verdict.warnings, Err(error));
                 }
             }
@@ -112,7 +112,7 @@ fn name(attributes: &Attributes) -> &str {
 }
 
 async fn judge_one(
-    ask: &Ask,
+    ctx: &RequestContext,
     policy: &Policy,
     attributes: &Attributes,
     seen: &Seen,
@@ -120,7 +120,7 @@ async fn judge_one(
 ) -> Result<()> {
     let resource = match &policy.param_kind {
         None => None,
-        Some(kind) => match ask.server.0.registry.find_kind(&kind.group, &kind.version, &kind.kind) {
+        Some(kind) => match ctx.server.0.registry.find_kind(&kind.group, &kind.version, &kind.kind) {
             Some(resource) => Some(resource),
             None => {
                 verdict.misconfigured(policy, None, &params::unknown(kind));
@@ -130,7 +130,7 @@ async fn judge_one(
     };
     let mut shown = None;
     for binding in &policy.bindings {
-        match binding.scope.as_ref().map(|scope| scope.seen(ask, attributes)) {
+        match binding.scope.as_ref().map(|scope| scope.seen(ctx, attributes)) {
             Some(Err(error)) => {
                 verdict.misconfigured(policy, Some(binding), &error.status().message);
                 continue;
@@ -141,10 +141,10 @@ async fn judge_one(
         let mut all = vec![Value::Null];
         if let (Some(resource), Some(param)) = (&resource, &binding.params) {
             let collected = {
-                let snapshot = ask.server.store().snapshot();
+                let snapshot = ctx.server.store().snapshot();
                 params::collect(&snapshot, resource, param, &attributes.namespace)
             };
-            match in_version(ask, resource, collected).await {
+            match in_version(ctx, resource, collected).await {
                 Ok(found) => all = found,
                 Err(error) => {
                     verdict.misconfigured(policy, Some(binding), &error);
@@ -156,7 +156,7 @@ async fn judge_one(
             continue;
         }
         if shown.is_none() {
-            shown = Some(Shown::of(ask, attributes, seen).await);
+            shown = Some(Shown::of(ctx, attributes, seen).await);
         }
         let shown = match &shown {
             Some(Ok(shown)) => shown,
@@ -167,7 +167,7 @@ async fn judge_one(
             }
             None => continue,
         };
-        let namespace = namespace(ask, attributes)?;
+        let namespace = namespace(ctx, attributes)?;
         for params in &all {
             verdict.take(policy, binding, found(policy, &shown.facts(&namespace, params)));
         }
@@ -176,13 +176,13 @@ async fn judge_one(
 }
 
 async fn in_version(
-    ask: &Ask,
+    ctx: &RequestContext,
     resource: &registry::Resource,
     collected: Result<Vec<Value>, String>,
 ) -> Result<Vec<Value>, String> {
     let mut all = Vec::new();
     for param in collected? {
-        all.push(params::shown(ask, resource, param).await?);
+        all.push(params::shown(ctx, resource, param).await?);
     }
     Ok(all)
 }
@@ -195,13 +195,13 @@ struct Shown {
 }
 
 impl Shown {
-    async fn of(ask: &Ask, attributes: &Attributes, seen: &Seen) -> Result<Self, String> {
+    async fn of(ctx: &RequestContext, attributes: &Attributes, seen: &Seen) -> Result<Self, String> {
         let shown = async |value: &Option<Value>| match value {
             None => Ok(Value::Null),
-            Some(value) => forms::shown(ask, attributes, seen, value).await,
+            Some(value) => forms::shown(ctx, attributes, seen, value).await,
         };
         let (object, old) = (shown(&attributes.object).await?, shown(&attributes.old).await?);
-        let mut review = review::review("v1", "", attributes, seen, (None, None), &ask.user.to_value());
+        let mut review = review::review("v1", "", attributes, seen, (None, None), &ctx.user.to_value());
         Ok(Shown { object, old, request: review["request"].take() })
     }
 
@@ -211,13 +211,13 @@ impl Shown {
 }
 
 /// The namespace of the request as expressions see it; null for what lives in none.
-fn namespace(ask: &Ask, attributes: &Attributes) -> Result<Value> {
+fn namespace(ctx: &RequestContext, attributes: &Attributes) -> Result<Value> {
     let kind = &attributes.kind;
     let is_namespace = (&*kind.group, &*kind.version, &*kind.kind) == ("", "v1", "Namespace");
     if is_namespace || attributes.namespace.is_empty() {
         return Ok(Value::Null);
     }
-    let snapshot = ask.server.store().snapshot();
+    let snapshot = ctx.server.store().snapshot();
     let entry = snapshot.get(&key::object("", "namespaces", "", &attributes.namespace));
     let entry = entry.ok_or_else(|| ApiError::namespace_not_found(&attributes.namespace))?;
     let mut stored = registry::value(&entry);

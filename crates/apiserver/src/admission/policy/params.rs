@@ -6,7 +6,7 @@ use setpoint_store::{KeyRange, Snapshot};
 
 use super::configured::ParamRef;
 use crate::registry::{self, Resource};
-use crate::server::Ask;
+use crate::server::RequestContext;
 use crate::{conversion, form};
 
 /// What a policy says is no kind that is served.
@@ -62,11 +62,11 @@ pub(super) fn collect(
 ///
 /// # Errors
 /// It cannot be converted.
-pub(super) async fn shown(ask: &Ask, resource: &Resource, param: Value) -> Result<Value, String> {
+pub(super) async fn shown(ctx: &RequestContext, resource: &Resource, param: Value) -> Result<Value, String> {
     let wanted = resource.api_version();
     match &resource.custom {
         Some(custom) if custom.conversion().is_some() && param["apiVersion"] != wanted => {
-            let converted = conversion::convert(&ask.server, custom, &wanted, &[&param]).await.pop();
+            let converted = conversion::convert(&ctx.server, custom, &wanted, &[&param]).await.pop();
             converted.unwrap_or_else(|| Err("nothing was converted".to_owned()))
         }
         _ => Ok(form::present_value(resource, param)),

@@ -7,7 +7,7 @@ use setpoint_store::Snapshot;
 use super::rules::Labels;
 use crate::object;
 use crate::registry::{key, meta};
-use crate::server::Ask;
+use crate::server::RequestContext;
 
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,26 +78,26 @@ impl Attributes {
     }
 
     /// Of a request for a resource, about objects of its kind.
-    pub(crate) fn of(ask: &Ask, snapshot: &Snapshot, operation: Operation) -> Self {
-        let resource = &ask.resource;
+    pub(crate) fn of(ctx: &RequestContext, snapshot: &Snapshot, operation: Operation) -> Self {
+        let resource = &ctx.resource;
         let is_namespace = resource.is("", "namespaces");
-        let namespace = if is_namespace { &ask.info.name } else { &ask.info.namespace };
+        let namespace = if is_namespace { &ctx.info.name } else { &ctx.info.namespace };
         let entry = snapshot.get(&key::object("", "namespaces", "", namespace));
         Attributes {
             group: resource.group.clone(),
             version: resource.version.clone(),
             resource: resource.plural.clone(),
-            subresource: ask.info.subresource.clone(),
+            subresource: ctx.info.subresource.clone(),
             kind: GroupVersionKind {
                 group: resource.group.clone(),
                 version: resource.version.clone(),
                 kind: resource.kind.clone(),
             },
-            name: ask.info.name.clone(),
+            name: ctx.info.name.clone(),
             namespace: namespace.clone(),
             namespace_labels: entry.map(|entry| meta(&entry).labels.clone()),
-            options: options(ask, operation),
-            dry_run: ask.info.query.all("dryRun").any(|value| !value.is_empty()),
+            options: options(ctx, operation),
+            dry_run: ctx.info.query.all("dryRun").any(|value| !value.is_empty()),
             ..Attributes::new(operation)
         }
     }
@@ -125,13 +125,13 @@ impl Attributes {
 }
 
 /// `CreateOptions` or `UpdateOptions`: a patch has one or the other.
-fn options(ask: &Ask, operation: Operation) -> Value {
+fn options(ctx: &RequestContext, operation: Operation) -> Value {
     let kind = match operation {
         Operation::Create => "CreateOptions",
         Operation::Update => "UpdateOptions",
         Operation::Delete | Operation::Connect => return Value::Null,
     };
-    let query = &ask.info.query;
+    let query = &ctx.info.query;
     let mut options = json!({"kind": kind, "apiVersion": "meta.k8s.io/v1"});
     let dry: Vec<&str> = query.all("dryRun").filter(|value| !value.is_empty()).collect();
     if !dry.is_empty() {

@@ -12,7 +12,7 @@ use super::configured::Hook;
 use super::review::{self, Seen};
 use super::{Reviews, forms};
 use crate::error::{ApiError, Result};
-use crate::server::Ask;
+use crate::server::RequestContext;
 use crate::webhook::Patience;
 use setpoint_cel as cel;
 
@@ -64,15 +64,15 @@ struct Invocation<'h> {
 }
 
 async fn invocation<'h>(
-    ask: &Ask,
+    ctx: &RequestContext,
     hook: &'h Hook,
     attributes: &Attributes,
 ) -> Result<Option<Invocation<'h>>> {
-    let Some(seen) = hook.scope.seen(ask, attributes)? else { return Ok(None) };
+    let Some(seen) = hook.scope.seen(ctx, attributes)? else { return Ok(None) };
     let shown = async |value: &Option<Value>| match value {
         None => Ok(None),
         Some(value) => {
-            forms::shown(ask, attributes, &seen, value).await.map(Some).map_err(ApiError::internal)
+            forms::shown(ctx, attributes, &seen, value).await.map(Some).map_err(ApiError::internal)
         }
     };
     let (object, old) = (shown(&attributes.object).await?, shown(&attributes.old).await?);
@@ -81,7 +81,7 @@ async fn invocation<'h>(
         return Ok(Some(invocation));
     }
     let mut request =
-        review::review("v1", "", attributes, &invocation.seen, (None, None), &ask.user.to_value());
+        review::review("v1", "", attributes, &invocation.seen, (None, None), &ctx.user.to_value());
     let request = request["request"].take();
     let null = Value::Null;
     let object = invocation.object.as_ref().unwrap_or(&null);
@@ -90,13 +90,13 @@ async fn invocation<'h>(
         Ok(true) => Ok(Some(invocation)),
         Ok(false) => Ok(None),
         Err(_) if hook.ignores_failures => Ok(None),
-        Err(error) => Err(ApiError::forbidden(&ask.resource.group_resource(), &attributes.name, &error)),
+        Err(error) => Err(ApiError::forbidden(&ctx.resource.group_resource(), &attributes.name, &error)),
     }
 }
 
 /// Asks the mutating webhooks in turn; a second time, only those who are to be asked again.
 pub(super) async fn mutate(
-    ask: &Ask,
+    ctx: &RequestContext,
     hooks: &[Hook],
     mut attributes: Attributes,
     again: Option<Reinvocation>,
@@ -105,13 +105,13 @@ pub(super) async fn mutate(
     let is_again = again.is_some();
     let mut mutated = Mutated { reinvocation: again.unwrap_or_default(), ..Mutated::default() };
     for (at, hook) in hooks.iter().enumerate() {
-        let Some(invocation) = invocation(ask, hook, &attributes).await? else { continue };
+        let Some(invocation) = invocation(ctx, hook, &attributes).await? else { continue };
         if is_again && !mutated.reinvocation.again.contains(&at) {
             continue;
         }
-        let asked = ask_one(ask, &invocation, &attributes, true, reviews).await;
+        let asked = ask_one(ctx, &invocation, &attributes, true, reviews).await;
         let patched = match asked {
-            Ok(answer) => patch(ask, &invocation, &attributes, answer.patch).await,
+            Ok(answer) => patch(ctx, &invocation, &attributes, answer.patch).await,
             Err(failed) => Err(failed),
         };
         match patched {
@@ -135,16 +135,16 @@ pub(super) async fn mutate(
 
 /// Asks the validating webhooks all at once.
 pub(super) async fn validate(
-    ask: &Ask,
+    ctx: &RequestContext,
     hooks: &[Hook],
     attributes: &Attributes,
     reviews: &Reviews,
 ) -> Result<()> {
     let mut invocations = Vec::new();
     for hook in hooks {
-        invocations.extend(invocation(ask, hook, attributes).await?);
+        invocations.extend(invocation(ctx, hook, attributes).await?);
     }
-    let asked = invocations.iter().map(|invocation| ask_one(ask, invocation, attributes, false, reviews));
+    let asked = invocations.iter().map(|invocation| ask_one(ctx, invocation, attributes, false, reviews));
     let answers = join_all(asked).await;
     for (invocation, answer) in invocations.iter().zip(answers) {
         if let Err(failed) = answer {
@@ -155,7 +155,7 @@ pub(super) async fn validate(
 }
 
 async fn ask_one(
-    ask: &Ask,
+    ctx: &RequestContext,
     invocation: &Invocation<'_>,
     attributes: &Attributes,
     mutating: bool,
@@ -171,11 +171,11 @@ async fn ask_one(
                     (v1, v1beta1)";
         return Err(Failed::Call(text.to_owned()));
     };
-    let uid = ask.server.options().random.uid();
+    let uid = ctx.server.options().random.uid();
     let objects = (invocation.object.clone(), invocation.old.clone());
-    let review = review::review(version, &uid, attributes, &invocation.seen, objects, &ask.user.to_value());
+    let review = review::review(version, &uid, attributes, &invocation.seen, objects, &ctx.user.to_value());
     let patience = Patience { time: hook.timeout, exceeded: EXCEEDED };
-    let called = hook.client.call(&ask.server, &review, patience).await;
+    let called = hook.client.call(&ctx.server, &review, patience).await;
     let reply = called.map_err(|error| Failed::Call(format!("failed to call webhook: {error}")))?;
     let mut answer = answer::read(&reply, version, &uid, mutating).map_err(Failed::Call)?;
     reviews.warn(std::mem::take(&mut answer.warnings));
@@ -188,7 +188,7 @@ async fn ask_one(
 
 /// The object with the patch in it, and whether that changed it; none where there is no patch.
 async fn patch(
-    ask: &Ask,
+    ctx: &RequestContext,
     invocation: &Invocation<'_>,
     attributes: &Attributes,
     operations: Option<Value>,
@@ -208,7 +208,7 @@ async fn patch(
         PatchError::Unprocessable(why) => internal(why),
         other => internal(other.to_string()),
     })?;
-    let read = forms::read(ask, attributes, &invocation.seen, patched).await.map_err(internal)?;
+    let read = forms::read(ctx, attributes, &invocation.seen, patched).await.map_err(internal)?;
     let changed = read.shown != *before;
     Ok(Some((read.object, changed)))
 }

@@ -8,18 +8,18 @@ use setpoint_kinds::defaults;
 use super::attributes::Attributes;
 use super::review::Seen;
 use crate::registry::Resource;
-use crate::server::Ask;
+use crate::server::RequestContext;
 use crate::{conversion, convert, form};
 
 /// The resource as which a webhook sees the request, where its objects are that resource's own.
-fn resource(ask: &Ask, attributes: &Attributes, seen: &Seen) -> Option<Arc<Resource>> {
+fn resource(ctx: &RequestContext, attributes: &Attributes, seen: &Seen) -> Option<Arc<Resource>> {
     if !attributes.is_own_kind {
         return None;
     }
     if seen.kind == attributes.kind {
-        return Some(ask.resource.clone());
+        return Some(ctx.resource.clone());
     }
-    ask.server.0.registry.find(&seen.group, &seen.version, &seen.resource)
+    ctx.server.0.registry.find(&seen.group, &seen.version, &seen.resource)
 }
 
 /// An object in the version that the webhook asks for.
@@ -27,14 +27,14 @@ fn resource(ask: &Ask, attributes: &Attributes, seen: &Seen) -> Option<Arc<Resou
 /// # Errors
 /// It cannot be converted to that version.
 pub(crate) async fn shown(
-    ask: &Ask,
+    ctx: &RequestContext,
     attributes: &Attributes,
     seen: &Seen,
     value: &Value,
 ) -> Result<Value, String> {
-    if let Some(resource) = resource(ask, attributes, seen) {
-        if is_converted(ask, &resource) {
-            return conversion::at(ask, value, &resource.api_version()).await;
+    if let Some(resource) = resource(ctx, attributes, seen) {
+        if is_converted(ctx, &resource) {
+            return conversion::at(ctx, value, &resource.api_version()).await;
         }
         return Ok(form::present_value(&resource, value.clone()));
     }
@@ -46,8 +46,8 @@ pub(crate) async fn shown(
 }
 
 /// Whether a webhook converts between the version of the request and that of this resource.
-fn is_converted(ask: &Ask, resource: &Resource) -> bool {
-    ask.conversions.is_some() && resource.version != ask.resource.version
+fn is_converted(ctx: &RequestContext, resource: &Resource) -> bool {
+    ctx.conversions.is_some() && resource.version != ctx.resource.version
 }
 
 /// What a webhook made of an object: as it was shown, and as it is decided on.
@@ -61,12 +61,12 @@ pub(super) struct Read {
 /// # Errors
 /// It is no object of the kind.
 pub(super) async fn read(
-    ask: &Ask,
+    ctx: &RequestContext,
     attributes: &Attributes,
     seen: &Seen,
     patched: Value,
 ) -> Result<Read, String> {
-    let Some(resource) = resource(ask, attributes, seen) else {
+    let Some(resource) = resource(ctx, attributes, seen) else {
         let kind = &attributes.kind;
         let schema = setpoint_schema::builtin().schema(&kind.group, &kind.version, &kind.kind);
         let schema = schema.unwrap_or_else(setpoint_schema::Schema::any);
@@ -81,15 +81,15 @@ pub(super) async fn read(
     };
     let shown = read.value;
     let mut object = shown.clone();
-    if let Some(custom) = ask.resource.custom.as_ref().filter(|_| is_converted(ask, &resource)) {
-        let own = conversion::at(ask, &object, &ask.resource.api_version()).await?;
-        object = custom.read_value(&ask.resource.version, own)?.value;
+    if let Some(custom) = ctx.resource.custom.as_ref().filter(|_| is_converted(ctx, &resource)) {
+        let own = conversion::at(ctx, &object, &ctx.resource.api_version()).await?;
+        object = custom.read_value(&ctx.resource.version, own)?.value;
     }
     if convert::is_other_view(&resource) {
         object = convert::to_stored(&resource, object);
     }
     object["kind"] = json!(resource.kind);
-    object["apiVersion"] = json!(ask.resource.storage_api_version);
+    object["apiVersion"] = json!(ctx.resource.storage_api_version);
     defaults::apply(&resource.stored_kind(), &mut object);
     Ok(Read { shown, object })
 }

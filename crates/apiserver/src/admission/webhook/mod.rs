@@ -31,7 +31,7 @@ use crate::admission::policy;
 use crate::error::{ApiError, Result};
 use crate::registry::Resource;
 use crate::request::RequestInfo;
-use crate::server::{Ask, Server};
+use crate::server::{RequestContext, Server};
 
 /// How long a request may take with all its webhooks and all its beginnings.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
@@ -113,9 +113,9 @@ impl Reviews {
     }
 
     /// The answer, if it is there; else it will be fetched.
-    fn answer(&self, ask: &Ask, stage: Stage, attributes: Attributes) -> Result<Mutated> {
+    fn answer(&self, ctx: &RequestContext, stage: Stage, attributes: Attributes) -> Result<Mutated> {
         // What was decided without a conversion that it needed is not worth a question.
-        if ask.conversions.as_ref().is_some_and(|conversions| conversions.is_missing()) {
+        if ctx.conversions.as_ref().is_some_and(|conversions| conversions.is_missing()) {
             return Err(ApiError::undecided());
         }
         let question = Question { stage, attributes };
@@ -131,36 +131,36 @@ impl Reviews {
     ///
     /// # Errors
     /// The request has taken too long.
-    pub(crate) async fn settle(&self, ask: &Ask) -> Result<bool> {
+    pub(crate) async fn settle(&self, ctx: &RequestContext) -> Result<bool> {
         let Some(question) = self.state().missing.take() else { return Ok(false) };
-        let asked = tokio::time::timeout_at(self.deadline, self.ask(ask, question.clone())).await;
+        let asked = tokio::time::timeout_at(self.deadline, self.ask(ctx, question.clone())).await;
         let answer = asked.map_err(|_| ApiError::timed_out())?;
         self.state().answered.push((question, answer));
         Ok(true)
     }
 
-    async fn ask(&self, ask: &Ask, question: Question) -> Result<Mutated> {
+    async fn ask(&self, ctx: &RequestContext, question: Question) -> Result<Mutated> {
         let Question { stage, attributes } = question;
         let again = match stage {
             Stage::Validate => {
-                let (warnings, judged) = policy::judge(ask, &self.hooks.policies, &attributes).await;
+                let (warnings, judged) = policy::judge(ctx, &self.hooks.policies, &attributes).await;
                 self.warn(warnings);
                 judged?;
                 if !is_exempt(&attributes) {
-                    call::validate(ask, &self.hooks.validating, &attributes, self).await?;
+                    call::validate(ctx, &self.hooks.validating, &attributes, self).await?;
                 }
                 return Ok(Mutated::default());
             }
             Stage::Mutate => None,
             Stage::MutateAgain(again) => Some(again),
         };
-        call::mutate(ask, &self.hooks.mutating, attributes, again, self).await
+        call::mutate(ctx, &self.hooks.mutating, attributes, again, self).await
     }
 }
 
 /// Whether one of the webhooks is for such a request. What is wrong with it is found when it is asked.
-fn concerned(ask: &Ask, hooks: &[Hook], attributes: &Attributes) -> bool {
-    !is_exempt(attributes) && hooks.iter().any(|hook| hook.scope.concerns(ask, attributes))
+fn concerned(ctx: &RequestContext, hooks: &[Hook], attributes: &Attributes) -> bool {
+    !is_exempt(attributes) && hooks.iter().any(|hook| hook.scope.concerns(ctx, attributes))
 }
 
 fn is_exempt(attributes: &Attributes) -> bool {
@@ -170,18 +170,18 @@ fn is_exempt(attributes: &Attributes) -> bool {
 /// What the mutating webhooks make of the object; none if they leave it. What admission here does to objects is done
 /// again to what they changed.
 pub(crate) fn mutate(
-    ask: &Ask,
+    ctx: &RequestContext,
     attributes: impl FnOnce() -> Attributes,
     admit: impl FnOnce(&mut Value) -> Result<()>,
 ) -> Result<Option<Value>> {
-    let Some(reviews) = ask.reviews.as_ref().filter(|reviews| !reviews.hooks.mutating.is_empty()) else {
+    let Some(reviews) = ctx.reviews.as_ref().filter(|reviews| !reviews.hooks.mutating.is_empty()) else {
         return Ok(None);
     };
     let attributes = attributes();
-    if !concerned(ask, &reviews.hooks.mutating, &attributes) {
+    if !concerned(ctx, &reviews.hooks.mutating, &attributes) {
         return Ok(None);
     }
-    let mutated = reviews.answer(ask, Stage::Mutate, attributes.clone())?;
+    let mutated = reviews.answer(ctx, Stage::Mutate, attributes.clone())?;
     let Some(mut object) = mutated.object.filter(|_| mutated.changed) else { return Ok(None) };
     let before = object.clone();
     admit(&mut object)?;
@@ -193,35 +193,35 @@ pub(crate) fn mutate(
         return Ok(Some(object));
     }
     let attributes = Attributes { object: Some(object), ..attributes };
-    reviews.answer(ask, Stage::MutateAgain(again), attributes).map(|mutated| mutated.object)
+    reviews.answer(ctx, Stage::MutateAgain(again), attributes).map(|mutated| mutated.object)
 }
 
 /// Lets the policies and the validating webhooks judge.
-pub(crate) fn validate(ask: &Ask, attributes: impl FnOnce() -> Attributes) -> Result<()> {
-    let Some(reviews) = ask.reviews.as_ref().filter(|reviews| reviews.hooks.judge()) else {
+pub(crate) fn validate(ctx: &RequestContext, attributes: impl FnOnce() -> Attributes) -> Result<()> {
+    let Some(reviews) = ctx.reviews.as_ref().filter(|reviews| reviews.hooks.judge()) else {
         return Ok(());
     };
     let attributes = attributes();
     let mut policies = reviews.hooks.policies.iter();
-    if !policies.any(|policy| policy.scope.concerns(ask, &attributes))
-        && !concerned(ask, &reviews.hooks.validating, &attributes)
+    if !policies.any(|policy| policy.scope.concerns(ctx, &attributes))
+        && !concerned(ctx, &reviews.hooks.validating, &attributes)
     {
         return Ok(());
     }
-    reviews.answer(ask, Stage::Validate, attributes).map(|_| ())
+    reviews.answer(ctx, Stage::Validate, attributes).map(|_| ())
 }
 
 /// Both, for what is decided outside a transaction: what the mutating webhooks made of the object, if they changed it.
-pub(crate) async fn admit(ask: &Ask, attributes: Attributes) -> Result<Option<Value>> {
-    let Some(reviews) = &ask.reviews else { return Ok(None) };
+pub(crate) async fn admit(ctx: &RequestContext, attributes: Attributes) -> Result<Option<Value>> {
+    let Some(reviews) = &ctx.reviews else { return Ok(None) };
     loop {
-        let mutated = mutate(ask, || attributes.clone(), |_| Ok(()));
+        let mutated = mutate(ctx, || attributes.clone(), |_| Ok(()));
         let judged = mutated.and_then(|object| {
             let object = object.or_else(|| attributes.object.clone());
-            validate(ask, || Attributes { object: object.clone(), ..attributes.clone() })?;
+            validate(ctx, || Attributes { object: object.clone(), ..attributes.clone() })?;
             Ok(object)
         });
-        if !reviews.settle(ask).await? {
+        if !reviews.settle(ctx).await? {
             return judged;
         }
     }

@@ -7,7 +7,7 @@ use super::attributes::Attributes;
 use super::review::Seen;
 use super::rules::{Rule, Target, in_selected_namespace, selects_object};
 use crate::error::{ApiError, Result};
-use crate::server::Ask;
+use crate::server::RequestContext;
 
 /// Rules and selectors.
 #[derive(Debug)]
@@ -51,12 +51,12 @@ impl Scope {
     }
 
     /// Whether such a request is meant. What is wrong with the scope is found when it is asked for.
-    pub(crate) fn concerns(&self, ask: &Ask, attributes: &Attributes) -> bool {
-        self.seen(ask, attributes).map_or(true, |seen| seen.is_some())
+    pub(crate) fn concerns(&self, ctx: &RequestContext, attributes: &Attributes) -> bool {
+        self.seen(ctx, attributes).map_or(true, |seen| seen.is_some())
     }
 
     /// Whether such a request is meant, by rules and selectors; and as what it is seen.
-    pub(crate) fn seen(&self, ask: &Ask, attributes: &Attributes) -> Result<Option<Seen>> {
+    pub(crate) fn seen(&self, ctx: &RequestContext, attributes: &Attributes) -> Result<Option<Seen>> {
         let broken = |error: &String| ApiError::internal(error);
         let in_namespace = self.namespaces.as_ref().map_err(broken).and_then(|selector| {
             in_selected_namespace(selector, attributes)
@@ -67,14 +67,14 @@ impl Scope {
         if matches!(in_namespace, Ok(false)) || matches!(selected, Ok(false)) {
             return Ok(None);
         }
-        if self.by_rules(ask, &self.excluded, attributes).is_some() {
+        if self.by_rules(ctx, &self.excluded, attributes).is_some() {
             return Ok(None);
         }
         // What is wrong with the selectors of one that is not concerned is nobody's trouble.
         let seen = if self.open && self.rules.is_empty() {
             Some(own(attributes))
         } else {
-            self.by_rules(ask, &self.rules, attributes)
+            self.by_rules(ctx, &self.rules, attributes)
         };
         let Some(seen) = seen else { return Ok(None) };
         in_namespace?;
@@ -82,7 +82,7 @@ impl Scope {
         Ok(Some(seen))
     }
 
-    fn by_rules(&self, ask: &Ask, rules: &[Rule], attributes: &Attributes) -> Option<Seen> {
+    fn by_rules(&self, ctx: &RequestContext, rules: &[Rule], attributes: &Attributes) -> Option<Seen> {
         let target = Target {
             group: &attributes.group,
             version: &attributes.version,
@@ -98,10 +98,10 @@ impl Scope {
         if self.exact || rules.is_empty() {
             return None;
         }
-        let others = ask.server.0.registry.all();
+        let others = ctx.server.0.registry.all();
         let others: Vec<_> = others
             .into_iter()
-            .filter(|other| other.prefix == ask.resource.prefix)
+            .filter(|other| other.prefix == ctx.resource.prefix)
             .filter(|other| (&other.group, &other.version) != (&attributes.group, &attributes.version))
             .filter(|other| target.subresource.is_empty() || other.subresource(target.subresource).is_some())
             .collect();

@@ -14,7 +14,7 @@ use crate::write::{Writer, single_owners};
 /// Lets the mutating webhooks have a new object, which shows them neither what the server gives it later nor a name
 /// that was only drawn. What the writer is to be told comes back.
 pub(crate) fn create(writer: &Writer<'_>, snapshot: &Snapshot, object: &mut Value) -> Result<Vec<String>> {
-    let ask = writer.ask;
+    let ctx = writer.ctx;
     let attributes = || {
         let mut shown = object.clone();
         let metadata = object::metadata_mut(&mut shown);
@@ -23,10 +23,10 @@ pub(crate) fn create(writer: &Writer<'_>, snapshot: &Snapshot, object: &mut Valu
         if writer.has_drawn(object::name(object)) {
             metadata.remove("name");
         }
-        Attributes::of(ask, snapshot, Operation::Create).with(shown, None)
+        Attributes::of(ctx, snapshot, Operation::Create).with(shown, None)
     };
     let admit = |changed: &mut Value| admission::create(writer, snapshot, changed);
-    let Some(mut changed) = mutate(ask, attributes, admit)? else { return Ok(Vec::new()) };
+    let Some(mut changed) = mutate(ctx, attributes, admit)? else { return Ok(Vec::new()) };
     let given: Map<String, Value> = object::metadata_mut(object).clone();
     let metadata = object::metadata_mut(&mut changed);
     for field in
@@ -42,7 +42,7 @@ pub(crate) fn create(writer: &Writer<'_>, snapshot: &Snapshot, object: &mut Valu
     }
     let warnings = keep_managers(object, &mut changed).into_iter().chain(single_owners(&mut changed, true));
     let warnings = warnings.collect();
-    *object = place(ask, changed)?;
+    *object = place(ctx, changed)?;
     Ok(warnings)
 }
 
@@ -53,22 +53,22 @@ pub(crate) fn update(
     new: &mut Value,
     live: &Value,
 ) -> Result<Vec<String>> {
-    let ask = writer.ask;
+    let ctx = writer.ctx;
     // What scales is judged as a Scale.
-    if ask.info.subresource == "scale" {
+    if ctx.info.subresource == "scale" {
         return Ok(Vec::new());
     }
     let attributes = || {
         let mut shown = new.clone();
         let metadata = object::metadata_mut(&mut shown);
         metadata.retain(|field, _| !writer.unsent.contains(&field.as_str()));
-        Attributes::of(ask, snapshot, Operation::Update).with(shown, Some(live))
+        Attributes::of(ctx, snapshot, Operation::Update).with(shown, Some(live))
     };
     let admit = |changed: &mut Value| {
         admission::update(writer, snapshot, changed, live);
         Ok(())
     };
-    let Some(mut changed) = mutate(ask, attributes, admit)? else { return Ok(Vec::new()) };
+    let Some(mut changed) = mutate(ctx, attributes, admit)? else { return Ok(Vec::new()) };
     let warnings = keep_managers(new, &mut changed).into_iter().chain(single_owners(&mut changed, true));
     let warnings = warnings.collect();
     crate::verb::update::keep_system_fields(&mut changed, live);
@@ -83,12 +83,12 @@ pub(crate) fn validate(
     object: &Value,
     live: Option<&Value>,
 ) -> Result<()> {
-    let ask = writer.ask;
-    if ask.info.subresource == "scale" {
+    let ctx = writer.ctx;
+    if ctx.info.subresource == "scale" {
         return Ok(());
     }
     let operation = if live.is_some() { Operation::Update } else { Operation::Create };
-    super::validate(ask, || Attributes::of(ask, snapshot, operation).with(object.clone(), live))
+    super::validate(ctx, || Attributes::of(ctx, snapshot, operation).with(object.clone(), live))
 }
 
 /// Owners that a webhook has made unreadable are as they were before it.
