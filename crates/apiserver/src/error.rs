@@ -299,11 +299,6 @@ impl ApiError {
         Status::internal(error).into()
     }
 
-    /// A decision that waits for a webhook. Nobody sees it: it is decided again.
-    pub(crate) fn undecided() -> Self {
-        ApiError::internal_plain("a webhook has not been asked yet")
-    }
-
     /// A request that took longer than it may.
     pub(crate) fn timed_out() -> Self {
         Status::timeout("request did not complete within requested timeout - context deadline exceeded", 0)
@@ -334,11 +329,6 @@ impl ApiError {
         };
         status.reason = reason;
         status.into()
-    }
-
-    /// A decision that waits for a conversion. Nobody sees it: it is decided again.
-    pub(crate) fn not_converted() -> Self {
-        ApiError::internal_plain("the object is not converted yet")
     }
 
     /// A stored object that its webhook does not convert.

@@ -1,50 +1,51 @@
 //! A Kubernetes API server as a library: HTTP requests become store transactions.
 //!
-//! The life of a request reads off the file names: `serve → server → auth → route → body → write → verb/… →
-//! admission → validate → managed → (store) → form → respond`.
+//! A request goes through `serve → server → auth → route → verb`. A write goes on through `write/pipeline`, which lists its
+//! stages, to the store; the answer comes back through `form → respond`.
 
-mod admission;
 mod advertise;
-pub mod auth;
-mod body;
-mod bootstrap;
 mod clients;
-mod conversion;
-mod convert;
-pub mod crd;
-mod dial;
-mod discovery;
-pub mod error;
+mod bootstrap;
 mod event;
-mod form;
-mod header;
 mod health;
-mod managed;
-mod message;
 mod metrics;
-pub mod negotiate;
-mod object;
-pub mod openapi;
-mod options;
-pub mod pki;
-mod protobuf;
-pub mod registry;
-pub mod request;
-mod request_limits;
-mod respond;
-mod route;
 mod serve;
-mod server;
-mod service;
 mod size;
 mod statusz;
-mod subresource;
-mod table;
-mod validate;
-mod verb;
 mod version;
-mod webhook;
+pub mod openapi;
+mod service;
+mod table;
+mod verb;
+mod dial;
+mod discovery;
+mod route;
+mod request_limits;
+mod subresource;
 mod write;
+mod body;
+mod admission;
+mod decision;
+pub mod auth;
+mod managed;
+mod writer;
+mod convert;
+mod form;
+mod options;
+mod protobuf;
+mod respond;
+mod header;
+pub mod negotiate;
+pub mod crd;
+mod conversion;
+mod webhook;
+mod server;
+mod message;
+pub mod registry;
+pub mod error;
+pub mod request;
+mod object;
+pub mod pki;
 mod yaml;
 
 pub use auth::{Caller, ClientCertificate, UserInfo};

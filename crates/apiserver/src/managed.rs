@@ -8,7 +8,7 @@ use setpoint_schema::Schema;
 
 use crate::convert::is_other_view;
 use crate::registry::Resource;
-use crate::write::Writer;
+use crate::writer::Writer;
 
 /// What a kind's managedFields need to know, owned for the time of a write.
 pub(crate) struct Knowledge {

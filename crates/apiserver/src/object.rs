@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
+use setpoint_api::clock;
 
 /// `metadata` of an object, made if it is not there.
 pub fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
@@ -44,6 +45,25 @@ pub fn name(object: &Value) -> &str {
 /// Whether deletion has begun.
 pub fn is_terminating(object: &Value) -> bool {
     !meta_text(object, "deletionTimestamp").is_empty()
+}
+
+/// Begins the deletion of an object that has that many seconds left.
+pub fn begin_deletion(object: &mut Value, grace: i64, now: jiff::Timestamp) {
+    set_deletion(object, grace, now);
+    let metadata = metadata_mut(object);
+    let generation = metadata.get("generation").and_then(Value::as_i64).unwrap_or(0);
+    if generation > 0 {
+        metadata.insert("generation".into(), json!(generation + 1));
+    }
+}
+
+/// Sets when a deletion ends.
+pub fn set_deletion(object: &mut Value, grace: i64, now: jiff::Timestamp) {
+    // Any number of seconds is a grace period, also one that no calendar reaches.
+    let ends = now.checked_add(jiff::SignedDuration::from_secs(grace)).unwrap_or(jiff::Timestamp::MAX);
+    let metadata = metadata_mut(object);
+    metadata.insert("deletionTimestamp".into(), json!(clock::rfc3339_seconds(ends)));
+    metadata.insert("deletionGracePeriodSeconds".into(), json!(grace));
 }
 
 /// The deepest nesting that serde_json, and with it every client in Rust, reads.

@@ -6,6 +6,7 @@ use http::{HeaderMap, Method, Request, Response};
 
 use crate::admission::webhook::Reviews;
 use crate::auth::UserInfo;
+use crate::auth::review::review;
 use crate::error::{ApiError, Result};
 use crate::negotiate::{Form, Format, Offer, negotiate};
 use crate::registry::Resource;
@@ -145,6 +146,7 @@ async fn dispatch(ctx: RequestContext, request_body: Body) -> Result<Response<Bo
             let bytes = body::read(request_body).await?;
             let write = async {
                 match verb {
+                    "create" if ctx.resource.rules.ephemeral => review(&ctx, &bytes).await,
                     "create" => verb::create::create(&ctx, &bytes).await,
                     "update" => verb::update::update(&ctx, &bytes).await,
                     "patch" => verb::patch::patch(&ctx, &bytes).await,

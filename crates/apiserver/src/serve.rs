@@ -27,10 +27,10 @@ use crate::request_limits::FromSocket;
 use crate::server::{Body, BoxError, Known, Server};
 
 mod descriptors;
-mod stalling;
 mod strangers;
 mod unread;
 mod unsent;
+mod stalling;
 
 pub use descriptors::raise_open_files;
 use stalling::Stalling;

@@ -229,9 +229,9 @@ impl Server {
         !self.0.write_failed.load(Ordering::Relaxed)
     }
 
-    /// Remembers that writing has ended, and makes the answer.
-    pub(crate) fn refused(&self, error: TxnError<ApiError>) -> ApiError {
-        if matches!(error, TxnError::Write(WriteError::Failed(_))) {
+    /// Remembers when writing has ended, and makes the answer.
+    pub(crate) fn write_failed(&self, error: WriteError) -> ApiError {
+        if matches!(error, WriteError::Failed(_)) {
             self.0.write_failed.store(true, Ordering::Relaxed);
         }
         error.into()
@@ -292,12 +292,17 @@ impl From<TxnError<ApiError>> for ApiError {
     fn from(error: TxnError<ApiError>) -> Self {
         match error {
             TxnError::Decide(error) => error,
-            TxnError::Write(WriteError::Quota) => {
-                ApiError::internal_plain("etcdserver: mvcc: database space exceeded")
-            }
-            TxnError::Write(error @ WriteError::Full(_)) => ApiError::unavailable(error.to_string()),
-            TxnError::Write(error) => ApiError::unavailable(error.to_string()),
+            TxnError::Write(error) => error.into(),
             other => ApiError::internal(other),
+        }
+    }
+}
+
+impl From<WriteError> for ApiError {
+    fn from(error: WriteError) -> Self {
+        match error {
+            WriteError::Quota => ApiError::internal_plain("etcdserver: mvcc: database space exceeded"),
+            other => ApiError::unavailable(other.to_string()),
         }
     }
 }

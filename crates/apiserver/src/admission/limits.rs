@@ -35,7 +35,7 @@ pub(super) fn fill(ctx: &RequestContext, snapshot: &Snapshot, object: &mut Value
 }
 
 /// Refuses what is out of bounds.
-pub(super) fn check(
+pub(crate) fn check(
     ctx: &RequestContext,
     snapshot: &Snapshot,
     object: &Value,

@@ -1,9 +1,9 @@
 //! What is filled in and refused before a write, in kube-apiserver's order.
 
-mod limits;
+pub(crate) mod limits;
 pub(crate) mod namespace;
 pub(crate) mod policy;
-mod quota;
+pub(crate) mod quota;
 pub(crate) mod service;
 mod service_account;
 pub(crate) mod webhook;
@@ -12,12 +12,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use setpoint_kinds::prepare::{self, Lookup};
-use setpoint_store::{Entry, KeyRange, Snapshot, Txn};
+use setpoint_store::{Entry, KeyRange, Snapshot};
 
-use crate::auth::escalation;
 use crate::error::{ApiError, Result};
 use crate::registry::{self, key};
-use crate::write::Writer;
+use crate::server::RequestContext;
 
 /// What admission looks up, in the state that the transaction sees.
 struct Cluster<'a> {
@@ -44,8 +43,7 @@ impl Lookup for Cluster<'_> {
 }
 
 /// Admits a new object: before webhooks see it, and again when they changed it.
-pub(crate) fn create(writer: &Writer<'_>, snapshot: &Snapshot, object: &mut Value) -> Result<()> {
-    let ctx = writer.ctx;
+pub(crate) fn create(ctx: &RequestContext, snapshot: &Snapshot, object: &mut Value) -> Result<()> {
     if ctx.resource.custom.is_some() {
         return Ok(());
     }
@@ -58,40 +56,9 @@ pub(crate) fn create(writer: &Writer<'_>, snapshot: &Snapshot, object: &mut Valu
 }
 
 /// Admits a change.
-pub(crate) fn update(writer: &Writer<'_>, snapshot: &Snapshot, new: &mut Value, live: &Value) {
-    limits::fill(writer.ctx, snapshot, new, Some(live));
-    if writer.ctx.info.subresource.is_empty() {
-        prepare::admit_update(&writer.ctx.resource.facts, new, live);
+pub(crate) fn update(ctx: &RequestContext, snapshot: &Snapshot, new: &mut Value, live: &Value) {
+    limits::fill(ctx, snapshot, new, Some(live));
+    if ctx.info.subresource.is_empty() {
+        prepare::admit_update(&ctx.resource.facts, new, live);
     }
-}
-
-/// What is given and refused when webhooks have had their say: before the object is prepared and validated.
-pub(crate) fn after_webhooks(
-    writer: &Writer<'_>,
-    snapshot: &Snapshot,
-    object: &mut Value,
-    live: Option<&Value>,
-) -> Result<()> {
-    let ctx = writer.ctx;
-    if ctx.resource.custom.is_some() || live.is_some() && !ctx.info.subresource.is_empty() {
-        return Ok(());
-    }
-    if ctx.resource.is("", "services") && ctx.info.subresource.is_empty() {
-        service::allocate(ctx, snapshot, object, live)?;
-    }
-    escalation::check(ctx, snapshot, object, live)
-}
-
-/// What is refused when the object is prepared and validated. Quotas come last: what is charged to them is written.
-pub(crate) fn validate(
-    writer: &Writer<'_>,
-    snapshot: &Snapshot,
-    txn: &mut Txn,
-    object: &Value,
-    live: Option<&Value>,
-) -> Result<()> {
-    policy::authorize(writer.ctx, snapshot, object, live)?;
-    limits::check(writer.ctx, snapshot, object, live)?;
-    webhook::written::validate(writer, snapshot, object, live)?;
-    quota::charge(writer, snapshot, txn, object, live)
 }

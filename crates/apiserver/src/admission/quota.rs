@@ -10,13 +10,13 @@ use setpoint_store::{Entry, KeyRange, Snapshot, Txn};
 
 use crate::error::{ApiError, Result};
 use crate::registry::{self, key};
-use crate::write::Writer;
+use crate::writer::Writer;
 use crate::{managed, object};
 
 const PLURAL: &str = "resourcequotas";
 
 /// Charges what the object uses, or refuses it.
-pub(super) fn charge(
+pub(crate) fn charge(
     writer: &Writer<'_>,
     snapshot: &Snapshot,
     txn: &mut Txn,

@@ -10,7 +10,7 @@ use crate::error::{ApiError, Result};
 use crate::object;
 use crate::options::Options;
 use crate::registry::{self, key};
-use crate::server::RequestContext;
+use crate::writer::Writer;
 
 /// The ranges that the server was started with.
 pub(crate) fn ranges(options: &Options) -> Ranges {
@@ -27,14 +27,13 @@ pub(crate) fn ranges(options: &Options) -> Ranges {
 
 /// Gives a new or changed Service what it needs.
 pub(crate) fn allocate(
-    ctx: &RequestContext,
+    writer: &Writer<'_>,
     snapshot: &Snapshot,
     service: &mut Value,
     live: Option<&Value>,
 ) -> Result<()> {
-    let options = ctx.server.options();
-    let dry = ctx.info.query.all("dryRun").any(|value| value == "All");
-    let ranges = Ranges { dry, ..ranges(options) };
+    let ctx = writer.ctx;
+    let ranges = Ranges { dry: writer.is_dry_run(), ..ranges(ctx.server.options()) };
     let own = ctx.resource.key(&ctx.info.namespace, object::name(service));
     let mut taken: BTreeSet<Claim> = BTreeSet::new();
     for entry in snapshot.range(&KeyRange::prefix(key::resource("", "services")), None) {

@@ -1,18 +1,18 @@
 //! Who is asking, and whether they may.
 
-pub mod authn;
-pub mod authz;
-pub(crate) mod certificate;
-mod covers;
 pub(crate) mod escalation;
-mod front_proxy;
 pub(crate) mod impersonate;
-pub mod jwt;
-pub(crate) mod legacy;
 pub(crate) mod openid;
-pub(crate) mod policy;
 pub(crate) mod reconcile;
+mod covers;
+pub(crate) mod policy;
 pub(crate) mod review;
+pub mod authz;
+pub mod authn;
+pub(crate) mod legacy;
+pub(crate) mod certificate;
+mod front_proxy;
+pub mod jwt;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

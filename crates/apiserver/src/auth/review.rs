@@ -10,12 +10,14 @@ use crate::object;
 use crate::options::Authorization;
 use crate::respond;
 use crate::server::{Body, RequestContext};
-use crate::write::Writer;
+use crate::write::decode;
+use crate::writer::Writer;
 
 /// Answers a review.
 pub(crate) async fn review(ctx: &RequestContext, bytes: &[u8]) -> Result<Response<Body>> {
-    let mut writer = Writer::new(ctx, "CreateOptions")?;
-    let mut review = writer.decode(bytes)?;
+    let writer = Writer::new(ctx, "CreateOptions")?;
+    let decoded = decode::body(&writer, bytes)?;
+    let mut review = decoded.object;
     review["apiVersion"] = json!(ctx.resource.api_version());
     let status = match ctx.resource.kind.as_str() {
         "SelfSubjectReview" => json!({"userInfo": ctx.user.to_value()}),
@@ -44,7 +46,7 @@ pub(crate) async fn review(ctx: &RequestContext, bytes: &[u8]) -> Result<Respons
         metadata.remove("creationTimestamp");
     }
     let mut response = respond::value(StatusCode::CREATED, &ctx.negotiated, &review)?;
-    respond::warn(response.headers_mut(), &writer.warnings);
+    respond::warn(response.headers_mut(), &decoded.warnings);
     Ok(response)
 }
 

@@ -1,8 +1,8 @@
 //! Custom resources whose versions a webhook converts.
 //!
 //! Reads convert what they found before they show it ([`views`]). A write decides in a transaction, which cannot wait:
-//! where it needs a conversion that is not known yet it notes that and fails, the webhook is asked outside
-//! ([`Conversions::settle`]), and the write decides again.
+//! where it needs a conversion that is not known yet it stops ([`Stop::NeedsConversion`]), the webhook is asked outside
+//! ([`Conversions::fetch`]), and the write is decided again.
 
 mod review;
 
@@ -17,6 +17,7 @@ use setpoint_schema::Schema;
 use setpoint_store::{Entry, Event};
 
 use crate::crd::Custom;
+use crate::decision::{Decision, Stop};
 use crate::error::{ApiError, Result};
 use crate::object;
 use crate::registry::{self, kept_view};
@@ -83,15 +84,18 @@ impl Conversions {
         !self.memo().wanted.is_empty()
     }
 
-    /// Has converted what a decision missed; says whether it missed anything.
-    pub(crate) async fn settle(&self, ctx: &RequestContext) -> Result<bool> {
+    /// Has converted what a decision missed.
+    ///
+    /// # Errors
+    /// Others changed again and again what was converted.
+    pub(crate) async fn fetch(&self, ctx: &RequestContext) -> Result<()> {
         let (mut wanted, rounds) = {
             let mut memo = self.memo();
             memo.rounds += 1;
             (std::mem::take(&mut memo.wanted), memo.rounds)
         };
         let Some(custom) = ctx.resource.custom.as_ref().filter(|_| !wanted.is_empty()) else {
-            return Ok(false);
+            return Ok(());
         };
         if rounds > MAX_ROUNDS {
             return Err(ApiError::modified(&ctx.resource, &ctx.info.name));
@@ -106,7 +110,7 @@ impl Conversions {
                 self.memo().known.insert(one.asked, converted);
             }
         }
-        Ok(true)
+        Ok(())
     }
 }
 
@@ -116,12 +120,12 @@ fn converting(ctx: &RequestContext) -> Option<(&Arc<Custom>, &Conversions)> {
 }
 
 /// A stored object as the version of the request has it, inside a decision.
-pub(crate) fn live(ctx: &RequestContext, entry: &Arc<Entry>) -> Result<Value> {
+pub(crate) fn live(ctx: &RequestContext, entry: &Arc<Entry>) -> Decision<Value> {
     let Some((custom, conversions)) = converting(ctx) else { return Ok(registry::value(entry)) };
     let mut value = custom.decoded(registry::value(entry));
     let to = ctx.resource.api_version();
     if value["apiVersion"] != to {
-        let converted = conversions.converted(&value, &to).ok_or_else(ApiError::not_converted)?;
+        let converted = conversions.converted(&value, &to).ok_or(Stop::NeedsConversion)?;
         value =
             converted.map_err(|why| ApiError::corrupt_object(&Unreadable { entry: entry.clone(), why }))?;
         custom.prune(&ctx.resource.version, &mut value);
@@ -130,7 +134,7 @@ pub(crate) fn live(ctx: &RequestContext, entry: &Arc<Entry>) -> Result<Value> {
 }
 
 /// An object of the request's version as it is stored, inside a decision.
-pub(crate) fn stored<'v>(ctx: &RequestContext, object: &'v Value) -> Result<Cow<'v, Value>> {
+pub(crate) fn stored<'v>(ctx: &RequestContext, object: &'v Value) -> Decision<Cow<'v, Value>> {
     let Some((custom, conversions)) = converting(ctx) else { return Ok(Cow::Borrowed(object)) };
     let to = custom.storage_api_version();
     if object["apiVersion"] == to {
@@ -138,9 +142,9 @@ pub(crate) fn stored<'v>(ctx: &RequestContext, object: &'v Value) -> Result<Cow<
     }
     // What was decided without a conversion that it needed is not worth one.
     if conversions.is_missing() {
-        return Err(ApiError::not_converted());
+        return Err(Stop::NeedsConversion);
     }
-    let converted = conversions.converted(object, &to).ok_or_else(ApiError::not_converted)?;
+    let converted = conversions.converted(object, &to).ok_or(Stop::NeedsConversion)?;
     let converted = converted.map_err(ApiError::internal_plain)?;
     Ok(Cow::Owned(custom.pruned_for_storage(converted)))
 }
@@ -209,8 +213,9 @@ pub(crate) async fn view(ctx: &RequestContext, entry: Arc<Entry>) -> Result<Arc<
         return Ok(entry);
     }
     let viewed = seen(ctx, std::slice::from_ref(&entry), false).await;
-    let viewed = viewed
-        .map_err(|failed| failed.first().map_or_else(ApiError::not_converted, ApiError::corrupt_object));
+    let viewed = viewed.map_err(|failed| {
+        failed.first().map_or_else(|| ApiError::internal("nothing was converted"), ApiError::corrupt_object)
+    });
     Ok(viewed?.pop().unwrap_or(entry))
 }
 

@@ -14,18 +14,9 @@ use crate::server::{RequestContext, Server};
 const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// A definition that is deleted first waits for its instances.
-pub(crate) fn on_delete(
-    ctx: &RequestContext,
-    _snapshot: &Snapshot,
-    _txn: &mut Txn,
-    new: &mut Value,
-) -> Result<()> {
-    if !ctx.resource.is(GROUP, PLURAL) {
-        return Ok(());
-    }
-    let terminating = super::is_true(new, "Terminating");
-    if terminating {
-        return Ok(());
+pub(crate) fn on_delete(ctx: &RequestContext, new: &mut Value) {
+    if !ctx.resource.is(GROUP, PLURAL) || super::is_true(new, "Terminating") {
+        return;
     }
     let metadata = object::metadata_mut(new);
     metadata.remove("deletionGracePeriodSeconds");
@@ -41,7 +32,6 @@ pub(crate) fn on_delete(
     let text = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
     let now = ctx.server.options().clock.now();
     set_condition(new, now, "Terminating", true, "InstanceDeletionPending", text);
-    Ok(())
 }
 
 /// Goes on with the ends of definitions that a transaction has begun or come nearer to.
@@ -92,7 +82,7 @@ async fn finish(server: &Server, definition: Vec<u8>) -> Result<()> {
             }
             waiting += 1;
             if !object::is_terminating(&object) {
-                crate::verb::delete::begin(&mut object, 0, now);
+                object::begin_deletion(&mut object, 0, now);
                 let encoded = object::Encoded::new(&object);
                 txn.put_with(instance.key.clone(), move |revision| encoded.at(revision));
             }

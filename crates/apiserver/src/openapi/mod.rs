@@ -2,13 +2,13 @@
 //! when somebody asks; nothing of them is kept.
 
 mod custom;
-mod gnostic;
-mod model;
-mod parameter;
-mod paths;
 mod serve;
+mod gnostic;
 mod v2;
 mod v3;
+mod paths;
+mod model;
+mod parameter;
 
 use serde_json::Value;
 use setpoint_schema::builtin;

@@ -1,8 +1,8 @@
 //! What is served: built-in resources from the schema table, custom ones from their definitions.
 
 pub mod fields;
-pub mod key;
 mod kinds;
+pub mod key;
 mod meta;
 mod rules;
 

@@ -4,13 +4,13 @@ use http::{Response, StatusCode};
 use serde_json::{Value, json};
 use setpoint_api::cause::{Cause, Path};
 use setpoint_api::clock;
-use setpoint_store::{Snapshot, Txn};
 
+use crate::decision::Decision;
 use crate::error::{ApiError, Result};
-use crate::registry;
 use crate::respond;
 use crate::server::{Body, RequestContext};
-use crate::write::{Writer, commit, put};
+use crate::write::{Change, Kind, Merge, State, Write, transaction};
+use crate::writer::Writer;
 use crate::{negotiate, object};
 
 /// Answers `POST …/pods/NAME/binding`.
@@ -18,7 +18,7 @@ pub(crate) async fn route(ctx: &RequestContext, bytes: &[u8]) -> Result<Response
     let binding = decode(ctx, bytes, "", "v1", "Binding")?;
     let writer = Writer::new(ctx, "CreateOptions")?;
     let binding = super::admit(&writer, binding, ("", "v1", "Binding")).await?;
-    bind(ctx, &ctx.info.name, binding).await
+    bind(&writer, &ctx.info.name, binding).await
 }
 
 /// Answers the older `POST …/bindings`.
@@ -28,7 +28,7 @@ pub(crate) async fn create(ctx: &RequestContext, binding: Value) -> Result<Respo
     let binding = super::admit(&writer, binding, ("", "v1", "Binding")).await?;
     let pods = ctx.server.0.registry.find("", "v1", "pods").ok_or_else(ApiError::no_such_resource)?;
     let ctx = RequestContext { resource: pods, ..ctx.clone() };
-    bind(&ctx, &name, binding).await
+    bind(&Writer::new(&ctx, "CreateOptions")?, &name, binding).await
 }
 
 /// A body of another kind than the resource's.
@@ -57,49 +57,61 @@ pub(crate) fn decode(
     }
 }
 
-async fn bind(ctx: &RequestContext, name: &str, binding: Value) -> Result<Response<Body>> {
-    let node = binding.pointer("/target/name").and_then(Value::as_str).unwrap_or("").to_owned();
+async fn bind(writer: &Writer<'_>, name: &str, binding: Value) -> Result<Response<Body>> {
+    let ctx = writer.ctx;
+    let node = binding.pointer("/target/name").and_then(Value::as_str).unwrap_or("");
     if node.is_empty() {
         let cause = Cause::required(&Path::new("target.name"), "");
         return Err(ApiError::invalid(&ctx.resource, name, vec![cause]));
     }
-    let writer = Writer::new(ctx, "CreateOptions")?;
-    let decide = |snapshot: &Snapshot, txn: &mut Txn| {
-        let key = ctx.resource.key(&ctx.info.namespace, name);
-        let entry = snapshot.get(&key).ok_or_else(|| ApiError::not_found(&ctx.resource, name))?;
-        let live = registry::value(&entry);
-        let bindings = setpoint_api::GroupResource::new("", "pods/binding");
-        let refused = |text: String| Err(setpoint_api::Status::conflict(&bindings, name, &text).into());
-        let uid = object::meta_text(&binding, "uid");
-        if !uid.is_empty() && uid != object::meta_text(&live, "uid") {
-            let text = format!(
-                "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-                object::meta_text(&live, "uid")
-            );
-            return refused(text);
-        }
-        if object::is_terminating(&live) {
-            return refused(format!("pod {name} is being deleted, cannot be assigned to a host"));
-        }
-        let bound = live.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or("");
-        if !bound.is_empty() {
-            return refused(format!("pod {name} is already assigned to node \"{bound}\""));
-        }
-        let mut new = live.clone();
-        new["spec"]["nodeName"] = json!(node);
-        if let Some(annotations) = binding.pointer("/metadata/annotations").and_then(Value::as_object) {
-            for (key, value) in annotations {
-                new["metadata"]["annotations"][key] = value.clone();
-            }
-        }
-        scheduled(&mut new, &clock::rfc3339_seconds(writer.now));
-        put(ctx, txn, key, &new, writer.now)?;
-        Ok(())
-    };
-    commit(ctx, writer.dry_run, decide).await?;
+    let merge = Bind { binding: &binding, node };
+    transaction::commit(&Write::new(writer, Kind::Bind, &merge).of(name)).await?;
     let status =
         json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
     respond::value(StatusCode::CREATED, &ctx.negotiated, &status)
+}
+
+struct Bind<'a> {
+    binding: &'a Value,
+    node: &'a str,
+}
+
+impl Merge for Bind<'_> {
+    fn merge(&self, write: &Write<'_>, _: &mut State<'_>, change: &mut Change) -> Decision<()> {
+        let Some(live) = change.live_object() else {
+            return Err(ApiError::not_found(write.resource(), write.name).into());
+        };
+        check(self.binding, live, write.name)?;
+        let mut new = live.clone();
+        new["spec"]["nodeName"] = json!(self.node);
+        let annotations = self.binding.pointer("/metadata/annotations").and_then(Value::as_object);
+        for (key, value) in annotations.into_iter().flatten() {
+            new["metadata"]["annotations"][key] = value.clone();
+        }
+        scheduled(&mut new, &clock::rfc3339_seconds(write.writer.now));
+        change.new = new;
+        Ok(())
+    }
+}
+
+/// Refuses a pod that is another one, or on its way out, or bound already.
+fn check(binding: &Value, live: &Value, name: &str) -> Result<()> {
+    let bindings = setpoint_api::GroupResource::new("", "pods/binding");
+    let refused = |text: String| Err(setpoint_api::Status::conflict(&bindings, name, &text).into());
+    let (uid, live_uid) = (object::meta_text(binding, "uid"), object::meta_text(live, "uid"));
+    if !uid.is_empty() && uid != live_uid {
+        return refused(format!(
+            "Precondition failed: UID in precondition: {uid}, UID in object meta: {live_uid}"
+        ));
+    }
+    if object::is_terminating(live) {
+        return refused(format!("pod {name} is being deleted, cannot be assigned to a host"));
+    }
+    let bound = live.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or("");
+    if !bound.is_empty() {
+        return refused(format!("pod {name} is already assigned to node \"{bound}\""));
+    }
+    Ok(())
 }
 
 fn scheduled(pod: &mut Value, now: &str) {

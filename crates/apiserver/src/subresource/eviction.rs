@@ -4,15 +4,17 @@ use http::{Response, StatusCode};
 use serde_json::{Value, json};
 use setpoint_api::clock;
 use setpoint_api::selector::LabelSelector;
-use setpoint_store::{KeyRange, Snapshot, Txn};
+use setpoint_store::KeyRange;
 
+use crate::decision::Decision;
 use crate::error::{ApiError, Result};
 use crate::object;
 use crate::registry::{self, key, meta};
 use crate::respond;
 use crate::server::{Body, RequestContext};
-use crate::verb::delete::{self, DeleteOptions};
-use crate::write::{Writer, commit};
+use crate::write::delete_options::DeleteOptions;
+use crate::write::{Change, Kind, Merge, State, Write, transaction};
+use crate::writer::{WriteOptions, Writer};
 
 /// Answers `POST …/pods/NAME/eviction`.
 pub(crate) async fn route(ctx: &RequestContext, bytes: &[u8]) -> Result<Response<Body>> {
@@ -22,20 +24,26 @@ pub(crate) async fn route(ctx: &RequestContext, bytes: &[u8]) -> Result<Response
     let options = eviction.get("deleteOptions").cloned().unwrap_or_else(|| json!({}));
     let options: DeleteOptions =
         serde_json::from_value(options).map_err(|error| ApiError::bad_request(error.to_string()))?;
-    let dry = writer.dry_run || options.is_dry();
-    let decide = |snapshot: &Snapshot, txn: &mut Txn| {
-        let key = ctx.resource.key(&ctx.info.namespace, &ctx.info.name);
-        let entry = snapshot.get(&key).ok_or_else(|| ApiError::not_found(&ctx.resource, &ctx.info.name))?;
-        let pod = registry::value(&entry);
-        if !ignores_budgets(&pod) {
-            spend_budget(&writer, snapshot, txn, &pod)?;
-        }
-        delete::decide(ctx, writer.now, snapshot, txn, &entry, &options).map(|_| ())
-    };
-    commit(ctx, dry, decide).await?;
+    let is_dry_run = writer.is_dry_run() || options.is_dry_run();
+    let writer = Writer::with(ctx, WriteOptions::of_delete(is_dry_run));
+    transaction::commit(&Write::deletion(&writer, Kind::Evict, &Evict, &options)).await?;
     let status =
         json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
     respond::value(StatusCode::CREATED, &ctx.negotiated, &status)
+}
+
+struct Evict;
+
+impl Merge for Evict {
+    fn merge(&self, write: &Write<'_>, state: &mut State<'_>, change: &mut Change) -> Decision<()> {
+        let Some(pod) = change.live_object() else {
+            return Err(ApiError::not_found(write.resource(), write.name).into());
+        };
+        if !ignores_budgets(pod) {
+            spend_budget(write.writer, state, pod)?;
+        }
+        Ok(())
+    }
 }
 
 /// Pods that do no work may always go.
@@ -44,12 +52,13 @@ fn ignores_budgets(pod: &Value) -> bool {
     matches!(phase, "Succeeded" | "Failed" | "Pending") || object::is_terminating(pod)
 }
 
-fn spend_budget(writer: &Writer<'_>, snapshot: &Snapshot, txn: &mut Txn, pod: &Value) -> Result<()> {
+fn spend_budget(writer: &Writer<'_>, state: &mut State<'_>, pod: &Value) -> Result<()> {
     let ctx = writer.ctx;
     let mut prefix = key::resource("policy", "poddisruptionbudgets");
     key::extend(&mut prefix, &ctx.info.namespace, "");
     let labels = pod.pointer("/metadata/labels").and_then(Value::as_object).cloned().unwrap_or_default();
-    let budgets: Vec<_> = snapshot
+    let budgets: Vec<_> = state
+        .snapshot
         .range(&KeyRange::prefix(prefix), None)
         .filter(|entry| {
             let budget = registry::value(entry);
@@ -72,7 +81,7 @@ fn spend_budget(writer: &Writer<'_>, snapshot: &Snapshot, txn: &mut Txn, pod: &V
     budget["status"]["disruptionsAllowed"] = json!(allowed - 1);
     budget["status"]["disruptedPods"][&ctx.info.name] = json!(clock::rfc3339_seconds(writer.now));
     let encoded = object::Encoded::new(&budget);
-    txn.put_with(entry.key.clone(), move |revision| encoded.at(revision));
+    state.txn.put_with(entry.key.clone(), move |revision| encoded.at(revision));
     Ok(())
 }
 

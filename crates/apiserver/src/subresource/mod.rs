@@ -1,12 +1,12 @@
 //! Paths below an object.
 
-pub(crate) mod binding;
 mod eviction;
-pub mod node;
 mod proxy;
 mod scale;
 mod stream;
+pub mod node;
 mod token;
+pub(crate) mod binding;
 
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONNECTION, HeaderMap, HeaderValue, SEC_WEBSOCKET_PROTOCOL};
@@ -28,7 +28,7 @@ use crate::object;
 use crate::respond;
 use crate::server::{Body, RequestContext};
 use crate::verb;
-use crate::write::Writer;
+use crate::writer::Writer;
 
 /// Answers a request for a subresource.
 pub(crate) async fn route(ctx: RequestContext, request: Request<Body>) -> Result<Response<Body>> {
@@ -117,7 +117,7 @@ async fn admit(writer: &Writer<'_>, mut sent: Value, kind: Kind) -> Result<Value
     object::set_meta_text(&mut sent, "namespace", &ctx.info.namespace);
     own(writer, kind, &mut sent);
     let snapshot = ctx.server.store().snapshot();
-    let attributes = Attributes::of(ctx, &snapshot, Operation::Create).with(sent.clone(), None);
+    let attributes = Attributes::of_write(writer, &snapshot, Operation::Create).with(sent.clone(), None);
     drop(snapshot);
     let (group, version, kind) = kind;
     let admitted = webhook::admit(ctx, attributes.about(group, version, kind)).await?;

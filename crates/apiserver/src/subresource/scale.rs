@@ -1,7 +1,5 @@
 //! `scale`: replicas of whatever has them.
 
-use std::sync::Arc;
-
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 use setpoint_api::cause::{Cause, Path};
@@ -12,16 +10,17 @@ use setpoint_machinery::fieldset::PathElement;
 use setpoint_machinery::patch::{apply_json_patch, apply_merge_patch};
 use setpoint_machinery::strategic;
 use setpoint_schema::{Schema, builtin};
-use setpoint_store::{Entry, Snapshot, Txn};
 
 use crate::admission::webhook::{self, Attributes, Operation};
+use crate::decision::Decision;
 use crate::error::{ApiError, Result};
 use crate::negotiate::{Form, media_type};
 use crate::registry;
 use crate::respond;
 use crate::server::{Body, RequestContext};
-use crate::verb::update;
-use crate::write::{Writer, commit};
+use crate::write::patch::{apply_refused, is_apply, judge_doubled, refused};
+use crate::write::{Change, Kind, Live, Merge, State, Write, prepare, transaction};
+use crate::writer::Writer;
 use crate::{conversion, object, subresource, table};
 
 /// JSON pointers to the numbers of a scale inside its object.
@@ -67,43 +66,39 @@ pub(crate) async fn route(ctx: &RequestContext, bytes: &[u8]) -> Result<Response
         return respond::value(StatusCode::OK, &ctx.negotiated, &shown);
     }
     let kind = if ctx.info.verb == "patch" { "PatchOptions" } else { "UpdateOptions" };
-    let mut writer = Writer::new(ctx, kind)?;
-    if media_type(&ctx.headers) == "application/apply-patch+yaml" {
-        writer.yaml_faults = crate::body::doubled_keys(bytes);
-    }
-    let sent = match ctx.info.verb.as_str() {
-        "update" => {
-            let decoded = subresource::binding::decode(ctx, bytes, "autoscaling", "v1", "Scale");
-            Sent::Whole(decoded.map_err(|error| match ctx.resource.custom {
-                // The handler of custom kinds cannot name what it failed to read.
-                Some(_) => ApiError::bad_request(
-                    "no kind is registered for the type v1.Scale in scheme \"pkg/runtime/scheme.go:111\"",
-                ),
-                None => error,
-            })?)
-        }
-        _ => Sent::Patch(bytes.to_vec()),
-    };
-    let decide = |snapshot: &Snapshot, txn: &mut Txn| {
-        let key = ctx.resource.key(&ctx.info.namespace, &ctx.info.name);
-        let entry = snapshot.get(&key).ok_or_else(|| ApiError::not_found(&ctx.resource, &ctx.info.name))?;
-        decide(&writer, snapshot, txn, &entry, &sent)
-    };
-    let ((object, warnings), events) = commit(ctx, writer.dry_run, decide).await?;
-    let written = events.iter().find_map(|event| event.new.clone());
-    let stored = match written {
+    let writer = Writer::new(ctx, kind)?;
+    let sent = Sent::read(ctx, bytes)?;
+    let doubled = if is_apply(ctx) { crate::body::doubled_keys(bytes) } else { Vec::new() };
+    let merge = ScaleTo { sent, doubled };
+    let done = transaction::commit(&Write::new(&writer, Kind::Scale, &merge)).await?;
+    let stored = match done.entry() {
         Some(entry) => registry::value(&*conversion::view(ctx, entry).await?),
-        None => object,
+        None => done.change.new,
     };
     let mut response = respond::value(StatusCode::OK, &ctx.negotiated, &scale_of(ctx, &stored))?;
-    respond::warn(response.headers_mut(), &crate::verb::patch::judge_doubled(&writer)?);
-    respond::warn(response.headers_mut(), &warnings);
+    respond::warn(response.headers_mut(), &done.change.warnings);
     Ok(response)
 }
 
 enum Sent {
     Whole(Value),
     Patch(Vec<u8>),
+}
+
+impl Sent {
+    fn read(ctx: &RequestContext, bytes: &[u8]) -> Result<Sent> {
+        if ctx.info.verb != "update" {
+            return Ok(Sent::Patch(bytes.to_vec()));
+        }
+        let decoded = subresource::binding::decode(ctx, bytes, "autoscaling", "v1", "Scale");
+        decoded.map(Sent::Whole).map_err(|error| match ctx.resource.custom {
+            // The handler of custom kinds cannot name what it failed to read.
+            Some(_) => ApiError::bad_request(
+                "no kind is registered for the type v1.Scale in scheme \"pkg/runtime/scheme.go:111\"",
+            ),
+            None => error,
+        })
+    }
 }
 
 /// The scale of an object.
@@ -157,65 +152,75 @@ fn selector_text(object: &Value) -> String {
     terms.join(",")
 }
 
-fn decide(
-    writer: &Writer<'_>,
-    snapshot: &Snapshot,
-    txn: &mut Txn,
-    entry: &Arc<Entry>,
-    sent: &Sent,
-) -> Result<(Value, Vec<String>)> {
-    let ctx = writer.ctx;
-    let live = conversion::live(ctx, entry)?;
-    let mut current = scale_of(ctx, &live);
-    let owners = live.pointer("/metadata/managedFields");
-    let replicas_paths = ReplicasAt::new(ctx);
-    let broken =
-        |error: setpoint_machinery::apply::ManagedFieldsError| ApiError::internal_plain(error.to_string());
-    if let Some(owners) = scale::entries_of_scale(owners, &replicas_paths).map_err(broken)? {
-        current["metadata"]["managedFields"] = owners;
-    }
-    let mut wanted = match sent {
-        Sent::Whole(scale) => tracked(writer, &current, scale.clone()),
-        Sent::Patch(bytes) => patched(writer, &current, bytes)?,
-    };
-    let attributes = |wanted: &Value| {
-        let attributes =
-            Attributes::of(ctx, snapshot, Operation::Update).with(wanted.clone(), Some(&current));
-        attributes.about("autoscaling", "v1", "Scale")
-    };
-    if let Some(changed) = webhook::mutate(ctx, || attributes(&wanted), |_| Ok(()))? {
-        wanted = changed;
-    }
-    let doubled = crate::verb::patch::judge_doubled(writer)?;
-    check(ctx, &wanted, &live, entry).map_err(|error| error.with_warnings(&doubled))?;
-    webhook::validate(ctx, || {
-        // What is judged is the object's scale anew, which names no owners.
-        let mut judged = attributes(&wanted);
-        for scale in judged.object.iter_mut().chain(&mut judged.old) {
-            object::metadata_mut(scale).remove("managedFields");
+/// A change of the replicas. It is admitted as a Scale, before the object itself is changed.
+struct ScaleTo {
+    sent: Sent,
+    /// Keys that stand twice in an applied configuration.
+    doubled: Vec<String>,
+}
+
+impl Merge for ScaleTo {
+    fn merge(&self, write: &Write<'_>, state: &mut State<'_>, change: &mut Change) -> Decision<()> {
+        let (ctx, writer) = (write.ctx(), write.writer);
+        let Some(live) = &change.live else {
+            return Err(ApiError::not_found(write.resource(), write.name).into());
+        };
+        let replicas_paths = ReplicasAt::new(ctx);
+        let owners = live.object.pointer("/metadata/managedFields");
+        let mut current = scale_of(ctx, &live.object);
+        if let Some(owners) = scale::entries_of_scale(owners, &replicas_paths).map_err(broken)? {
+            current["metadata"]["managedFields"] = owners;
         }
-        judged
-    })?;
-    let mut new = update::seen(&ctx.resource, &live).unwrap_or_else(|| live.clone());
+        let wanted = match &self.sent {
+            Sent::Whole(scale) => tracked(writer, &current, scale.clone()),
+            Sent::Patch(bytes) => patched(writer, &current, bytes)?,
+        };
+        let attributes = |wanted: &Value| {
+            let attributes = Attributes::of_write(writer, state.snapshot, Operation::Update);
+            attributes.with(wanted.clone(), Some(&current)).about("autoscaling", "v1", "Scale")
+        };
+        let mutated = webhook::mutate(ctx, || attributes(&wanted), |_| Ok(()))?;
+        let wanted = mutated.unwrap_or(wanted);
+        change.warnings.extend(judge_doubled(writer, &self.doubled)?);
+        check(ctx, &wanted, live)?;
+        webhook::validate(ctx, || {
+            // The object's scale is judged anew, and names no owners.
+            let mut judged = attributes(&wanted);
+            for scale in judged.object.iter_mut().chain(&mut judged.old) {
+                object::metadata_mut(scale).remove("managedFields");
+            }
+            judged
+        })?;
+        change.new = scaled(ctx, &live.object, &wanted, &replicas_paths)?;
+        Ok(())
+    }
+}
+
+fn broken(error: setpoint_machinery::apply::ManagedFieldsError) -> ApiError {
+    ApiError::internal_plain(error.to_string())
+}
+
+/// The object with the replicas and the owners of the scale.
+fn scaled(ctx: &RequestContext, live: &Value, wanted: &Value, paths_of: &ReplicasAt) -> Result<Value> {
+    let mut new = prepare::seen(&ctx.resource, live).unwrap_or_else(|| live.clone());
     let replicas = wanted.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
     set_pointer(&mut new, &paths(ctx).spec, json!(replicas));
+    let (owners, of_scale) =
+        (live.pointer("/metadata/managedFields"), wanted.pointer("/metadata/managedFields"));
     let version = ctx.resource.api_version();
-    let scaled = wanted.pointer("/metadata/managedFields");
-    match scale::entries_of_parent(owners, scaled, &version, &replicas_paths).map_err(broken)? {
+    match scale::entries_of_parent(owners, of_scale, &version, paths_of).map_err(broken)? {
         Some(entries) => new["metadata"]["managedFields"] = entries,
         None => drop(object::metadata_mut(&mut new).remove("managedFields")),
     }
-    let decided = update::change_applied(writer, snapshot, txn, entry, live, new);
-    let decided = decided.map_err(|error| error.with_warnings(&doubled))?;
-    Ok((decided.object, decided.warnings))
+    Ok(new)
 }
 
-fn check(ctx: &RequestContext, wanted: &Value, live: &Value, entry: &Entry) -> Result<()> {
+fn check(ctx: &RequestContext, wanted: &Value, live: &Live) -> Result<()> {
     let version = object::meta_text(wanted, "resourceVersion");
-    if !version.is_empty() && version != entry.mod_revision.to_string() {
+    if !version.is_empty() && version != live.entry.mod_revision.to_string() {
         return Err(ApiError::modified(&ctx.resource, &ctx.info.name));
     }
-    let (uid, live_uid) = (object::meta_text(wanted, "uid"), object::meta_text(live, "uid"));
+    let (uid, live_uid) = (object::meta_text(wanted, "uid"), object::meta_text(&live.object, "uid"));
     if !uid.is_empty() && uid != live_uid {
         let text = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {live_uid}");
         return Err(ApiError::conflict(&ctx.resource, &ctx.info.name, &text));
@@ -306,11 +311,11 @@ fn patched(writer: &Writer<'_>, current: &Value, bytes: &[u8]) -> Result<Value> 
     let mut target = current.clone();
     let target = match &*media_type(&ctx.headers) {
         "application/json-patch+json" => {
-            apply_json_patch(&mut target, &patch).map_err(|error| crate::verb::patch::refused(&error))?;
+            apply_json_patch(&mut target, &patch).map_err(|error| refused(&error))?;
             target
         }
         "application/merge-patch+json" => {
-            apply_merge_patch(&mut target, patch).map_err(|error| crate::verb::patch::refused(&error))?;
+            apply_merge_patch(&mut target, patch).map_err(|error| refused(&error))?;
             target
         }
         "application/strategic-merge-patch+json" if ctx.resource.custom.is_none() => {
@@ -320,9 +325,7 @@ fn patched(writer: &Writer<'_>, current: &Value, bytes: &[u8]) -> Result<Value> 
             let (force, kind) = (ctx.info.query.flag("force"), scale_kind());
             let applied =
                 apply::server_side_apply(Some(current), &patch, force, &context(writer, &schema, &kind));
-            return applied
-                .map(|applied| applied.object.into_owned())
-                .map_err(crate::verb::patch::apply_refused);
+            return applied.map(|applied| applied.object.into_owned()).map_err(apply_refused);
         }
         _ => return Err(ApiError::unsupported_patch()),
     };

@@ -13,7 +13,7 @@ use crate::object;
 use crate::registry::{self, key};
 use crate::respond;
 use crate::server::{Body, RequestContext};
-use crate::write::Writer;
+use crate::writer::Writer;
 
 /// How long a token lives unless the request says otherwise.
 const DEFAULT_SECONDS: i64 = 3600;

@@ -3,21 +3,23 @@
 use std::sync::Arc;
 
 use http::Response;
-use setpoint_store::{Entry, Snapshot, Txn};
+use setpoint_store::Entry;
 
 use crate::conversion;
+use crate::decision::Decision;
 use crate::error::{ApiError, Result};
 use crate::form::{self, Listed};
+use crate::registry::meta;
 use crate::server::{Body, RequestContext};
-use crate::verb::delete::{DeleteOptions, decide, webhook};
 use crate::verb::list::{Selection, scope};
-use crate::write::commit;
+use crate::write::delete_options::DeleteOptions;
+use crate::write::{Change, Kind, Merge, Outcome, State, Write, transaction};
+use crate::writer::{WriteOptions, Writer};
 
 /// Deletes what the selectors select, each object in its own transaction, and answers with what that was.
 pub(crate) async fn deletecollection(ctx: &RequestContext, bytes: &[u8]) -> Result<Response<Body>> {
     let options = DeleteOptions::read(ctx, bytes)?;
     let selection = Selection::parse(&ctx.resource, &ctx.info)?;
-    let now = ctx.server.options().clock.now();
     let range = scope(&ctx.resource, &ctx.info, &selection);
     let snapshot = ctx.server.store().snapshot();
     let found = snapshot.range(&range, None).cloned().collect();
@@ -26,17 +28,23 @@ pub(crate) async fn deletecollection(ctx: &RequestContext, bytes: &[u8]) -> Resu
         .await
         .map_err(|failed| ApiError::unreadable_list(&ctx.resource, &failed))?;
     selected.retain(|entry| selection.matches(&ctx.resource, entry));
+    let writer = Writer::with(ctx, WriteOptions::of_delete(options.is_dry_run()));
     for target in &selected {
-        let decide = |snapshot: &Snapshot, txn: &mut Txn| match snapshot.get(&target.key) {
-            // Somebody else was faster.
-            None => Ok(()),
-            Some(entry) => {
-                webhook(ctx, snapshot, &entry, &options)?;
-                decide(ctx, now, snapshot, txn, &entry, &options).map(|_| ())
-            }
-        };
-        commit(ctx, options.is_dry(), decide).await?;
+        let write = Write::deletion(&writer, Kind::Delete, &DeleteOneOfMany, &options);
+        transaction::commit(&write.of(&meta(target).name)).await?;
     }
     let revision = ctx.server.store().revision();
     form::list(ctx, Listed { revision, entries: selected, next: String::new(), remaining: None }).await
+}
+
+struct DeleteOneOfMany;
+
+impl Merge for DeleteOneOfMany {
+    fn merge(&self, _: &Write<'_>, _: &mut State<'_>, change: &mut Change) -> Decision<()> {
+        if change.live.is_none() {
+            // Somebody else was faster.
+            change.outcome = Some(Outcome::Absent);
+        }
+        Ok(())
+    }
 }

@@ -1,361 +1,149 @@
 //! `PATCH` of one object: JSON patch, merge patch, strategic merge, server-side apply.
 
-use std::borrow::Cow;
-use std::sync::Arc;
-
-use http::{Response, StatusCode};
+use http::Response;
 use serde_json::Value;
-use setpoint_api::cause::{Cause, Path};
-use setpoint_api::status::StatusCause;
-use setpoint_machinery::apply::{self, ApplyError};
-use setpoint_machinery::patch::{PatchError, apply_json_patch, apply_merge_patch};
-use setpoint_machinery::strategic;
-use setpoint_store::{Entry, Snapshot, Txn};
+use setpoint_machinery::apply;
 
-use crate::auth::authz;
+use crate::decision::Decision;
 use crate::error::{ApiError, Result};
-use crate::negotiate::media_type;
 use crate::server::{Body, RequestContext};
-use crate::verb::{create, update};
-use crate::write::{Decided, FieldValidation, Writer, commit, outcome, single_owners, yaml_errors};
-use crate::{body, conversion, form, managed, object};
+use crate::write::decode::{self, Decoded, PatchedForm};
+use crate::write::identity::{Found, check_name, place, single_owners};
+use crate::write::patch::{
+    Configuration, Patch, apply_refused, check_media_type, check_options, is_apply, judge_doubled,
+};
+use crate::write::{Change, Kind, Merge, Outcome, State, Write, answer, transaction, unchanged};
+use crate::writer::Writer;
+use crate::{body, form, managed, object};
 
-/// How a patch is meant.
-enum Patch {
-    Json(Value),
-    Merge(Value),
-    Strategic(Value),
-    Apply { config: Value, force: bool, doubled: bool },
-}
-
-const JSON_PATCH: &str = "application/json-patch+json";
-const MERGE_PATCH: &str = "application/merge-patch+json";
-const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
-const APPLY_PATCH: &str = "application/apply-patch+yaml";
-
-/// Changes an object.
+/// Changes an object, or creates what is applied.
 pub(crate) async fn patch(ctx: &RequestContext, bytes: &[u8]) -> Result<Response<Body>> {
-    let parsed = parse(ctx, bytes)?;
-    let mut writer = Writer::new(ctx, "PatchOptions")?;
-    check_options(ctx, &parsed)?;
-    note_faults(&mut writer, &parsed, bytes);
-    let mut warnings = Vec::new();
-    let decide = |snapshot: &Snapshot, txn: &mut Txn| {
-        writer.warnings.clear();
-        let decided = decide(&mut writer, snapshot, txn, &parsed);
-        warnings.clone_from(&writer.warnings);
-        decided
-    };
-    let dry_run = dry(ctx);
-    let committed = commit(ctx, dry_run, decide).await;
-    let ((decided, created), events) = committed.map_err(|error| error.with_warnings(&warnings))?;
-    let status = if created { StatusCode::CREATED } else { StatusCode::OK };
-    warnings.extend(decided.warnings.iter().cloned());
-    update::answer(ctx, &warnings, status, outcome(decided, &events)).await
+    check_media_type(ctx)?;
+    if is_apply(ctx) {
+        return apply(ctx, bytes).await;
+    }
+    let patch = Patch::read(ctx, bytes)?;
+    let writer = Writer::new(ctx, "PatchOptions")?;
+    check_options(ctx)?;
+    let merge = Patched { form: patch.form(bytes), patch };
+    let done = transaction::commit(&Write::new(&writer, Kind::Patch, &merge)).await?;
+    answer::object(ctx, done).await
 }
 
-/// What a strict reader has against the patch, before anything is done with it.
-fn note_faults(writer: &mut Writer<'_>, patch: &Patch, bytes: &[u8]) {
-    let doubled = || -> Vec<String> {
-        let read = setpoint_schema::read_json(bytes, &setpoint_schema::Schema::any());
-        read.map(|read| read.strict.iter().map(|fault| fault.path.clone()).collect()).unwrap_or_default()
-    };
-    let fault = |path: String| format!("duplicate field {}", setpoint_api::cause::quote(&path));
-    match patch {
-        Patch::Merge(_) => writer.patch_faults = doubled().into_iter().map(fault).collect(),
-        Patch::Strategic(merge) => {
-            writer.patch_faults = doubled().into_iter().map(fault).collect();
-            writer.merged = Some(setpoint_api::gostyle::plain(merge));
-        }
-        Patch::Json(operations) => writer.patch_faults = operation_faults(operations, doubled()),
-        Patch::Apply { doubled: true, .. } => writer.yaml_faults = body::doubled_keys(bytes),
-        Patch::Apply { .. } => {}
+async fn apply(ctx: &RequestContext, bytes: &[u8]) -> Result<Response<Body>> {
+    let Configuration { value: config, may_be_doubled } = Configuration::read(bytes)?;
+    let writer = Writer::new(ctx, "PatchOptions")?;
+    check_options(ctx)?;
+    let doubled = if may_be_doubled { body::doubled_keys(bytes) } else { Vec::new() };
+    let namespace = object::meta_text(&config, "namespace").to_owned();
+    let form = PatchedForm { applied: true, namespace, ..PatchedForm::default() };
+    let merge = Applied { force: ctx.info.query.flag("force"), config, doubled, form };
+    let done = transaction::commit(&Write::new(&writer, Kind::Apply, &merge)).await?;
+    answer::object(ctx, done).await
+}
+
+struct Patched {
+    patch: Patch,
+    form: PatchedForm,
+}
+
+impl Merge for Patched {
+    fn merge(&self, write: &Write<'_>, _: &mut State<'_>, change: &mut Change) -> Decision<()> {
+        let (ctx, resource) = (write.ctx(), write.resource());
+        let Some(live) = change.live_object() else {
+            return Err(ApiError::not_found(resource, write.name).into());
+        };
+        let shown = form::present_value(resource, live.clone());
+        let patched = self.patch.apply(shown, &resource.schema())?;
+        let decoded = decode::patched(write.writer, &self.form, patched)?;
+        change.take(decoded);
+        check_name(ctx, &change.new)?;
+        place(ctx, &mut change.new)?;
+        Ok(())
     }
 }
 
-/// Doubled and unknown fields of operations, and what doubled ones in their values leave behind in the object.
-fn operation_faults(operations: &Value, doubled: Vec<String>) -> Vec<String> {
-    let mut faults: Vec<String> = Vec::new();
-    let mut left: Vec<String> = Vec::new();
-    for (at, operation) in operations.as_array().into_iter().flatten().enumerate() {
-        let here = format!("[{at}].");
-        for path in doubled.iter().filter_map(|path| path.strip_prefix(&here)) {
-            faults.push(format!("json patch duplicate field \"{here}{path}\""));
-            if let (Some(below), Some(pointer)) = (path.strip_prefix("value."), operation["path"].as_str())
-                && stays(operations, at, pointer)
-            {
-                left.push(format!("duplicate field \"{}.{below}\"", field_at(pointer)));
-            }
-        }
-        let known = ["op", "path", "from", "value"];
-        let names = operation.as_object().into_iter().flat_map(|fields| fields.keys());
-        for name in names.filter(|name| !known.contains(&name.as_str())) {
-            faults.push(format!("json patch unknown field \"{here}{name}\""));
-        }
-    }
-    faults.extend(left);
-    faults
-}
-
-/// Whether what an operation wrote is still there as it was written: no later one replaces it or looks into it.
-fn stays(operations: &Value, at: usize, pointer: &str) -> bool {
-    let within = |inner: &str, outer: &str| {
-        inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    let mut later = operations.as_array().into_iter().flatten().skip(at + 1);
-    !later.any(|operation| {
-        let paths = ["path", "from"].into_iter().filter_map(|name| operation[name].as_str());
-        paths.into_iter().any(|path| within(path, pointer) || within(pointer, path))
-    })
-}
-
-/// `/spec/ports/0` as field paths write it.
-fn field_at(pointer: &str) -> String {
-    let mut path = String::new();
-    for step in pointer.split('/').skip(1) {
-        if step.bytes().all(|byte| byte.is_ascii_digit()) {
-            path += &format!("[{step}]");
-        } else {
-            path += if path.is_empty() { "" } else { "." };
-            path += &step.replace("~1", "/").replace("~0", "~");
-        }
-    }
-    path
-}
-
-fn dry(ctx: &RequestContext) -> bool {
-    ctx.info.query.all("dryRun").any(|value| value == "All")
-}
-
-fn parse(ctx: &RequestContext, bytes: &[u8]) -> Result<Patch> {
-    let accepted: &[&str] = if ctx.resource.custom.is_some() {
-        &[JSON_PATCH, MERGE_PATCH, APPLY_PATCH]
-    } else {
-        &[JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH]
-    };
-    let media = &*media_type(&ctx.headers);
-    if !accepted.contains(&media) {
-        return Err(match ctx.resource.custom {
-            Some(_) => ApiError::unsupported_media_type(accepted),
-            None => ApiError::unsupported_patch(),
-        });
-    }
-    let json = |bytes: &[u8]| -> Result<Value> {
-        serde_json::from_slice(bytes).map_err(|_| ApiError::bad_request("invalid JSON patch"))
-    };
-    let object = |patch: Value| match patch {
-        Value::Object(_) | Value::Null => Ok(patch),
-        other => Err(ApiError::bad_request(format!(
-            "{}json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
-            if media == MERGE_PATCH { "error decoding patch: " } else { "" },
-            json_kind(&other)
-        ))),
-    };
-    match media {
-        JSON_PATCH => match json(bytes)? {
-            operations @ (Value::Array(_) | Value::Null) => Ok(Patch::Json(operations)),
-            other => Err(ApiError::bad_request(format!(
-                "error decoding patch: json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp",
-                json_kind(&other)
-            ))),
-        },
-        MERGE_PATCH => json(bytes).and_then(object).map(Patch::Merge),
-        STRATEGIC_PATCH => json(bytes).and_then(object).map(Patch::Strategic),
-        _ => {
-            let text = body::yaml_to_json(bytes)
-                .map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))?;
-            let (config, doubled) = body::json_with_doubled(&text)
-                .map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))?;
-            // Of a key that stands twice in YAML only the last is left in what it was turned into.
-            let doubled = doubled || matches!(text, Cow::Owned(_));
-            Ok(Patch::Apply { config, force: ctx.info.query.flag("force"), doubled })
-        }
-    }
-}
-
-fn json_kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
-}
-
-fn check_options(ctx: &RequestContext, patch: &Patch) -> Result<()> {
-    let mut causes = Vec::new();
-    match patch {
-        Patch::Apply { .. } => {
-            let missing = ctx.info.query.get("fieldManager").is_none();
-            let cause = Cause::required(&Path::new("fieldManager"), "is required for apply patch");
-            causes.extend(missing.then_some(cause));
-        }
-        _ if ctx.info.query.has("force") => {
-            causes.push(Cause::forbidden(&Path::new("force"), "may not be specified for non-apply patch"));
-        }
-        _ => {}
-    }
-    if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid_options("PatchOptions", causes)) }
-}
-
-fn decide(
-    writer: &mut Writer<'_>,
-    snapshot: &Snapshot,
-    txn: &mut Txn,
-    patch: &Patch,
-) -> Result<(Decided, bool)> {
-    let ctx = writer.ctx;
-    let key = ctx.resource.key(&ctx.info.namespace, &ctx.info.name);
-    let entry = snapshot.get(&key);
-    match (patch, entry) {
-        (Patch::Apply { config, force, .. }, entry) => applied(writer, snapshot, txn, config, *force, entry),
-        (_, None) => Err(ApiError::not_found(&ctx.resource, &ctx.info.name)),
-        (patch, Some(entry)) => {
-            let live = conversion::live(ctx, &entry)?;
-            let shown = form::present_value(&ctx.resource, live.clone());
-            let patched = patched(ctx, shown, patch)?;
-            let new = checked(writer, patched)?;
-            update::check_resource_version(writer, &new, &entry)?;
-            update::change(writer, snapshot, txn, &entry, live, new).map(|decided| (decided, false))
-        }
-    }
-}
-
-/// The patched object as its type has it; it may not have become another object.
-fn checked(writer: &mut Writer<'_>, patched: Value) -> Result<Value> {
-    let ctx = writer.ctx;
-    let new = writer.stored_form(patched)?;
-    if writer.applied {
-        warn_of_doubled(writer)?;
-    }
-    let sent = object::name(&new);
-    if sent.is_empty() {
-        return Err(ApiError::bad_request(format!(
-            "the name of the object ({} based on URL) was undeterminable: name must be provided",
-            ctx.info.name
-        )));
-    }
-    if sent != ctx.info.name {
-        return Err(ApiError::bad_request(format!(
-            "the name of the object ({sent}) does not match the name on the URL ({})",
-            ctx.info.name
-        )));
-    }
-    create::place(ctx, new)
-}
-
-fn patched(ctx: &RequestContext, mut target: Value, patch: &Patch) -> Result<Value> {
-    match patch {
-        Patch::Json(operations) => {
-            apply_json_patch(&mut target, operations).map_err(|error| refused(&error))?;
-            Ok(target)
-        }
-        Patch::Merge(merge) => {
-            apply_merge_patch(&mut target, merge.clone()).map_err(|error| refused(&error))?;
-            Ok(target)
-        }
-        Patch::Strategic(merge) => {
-            strategic::apply(target, merge.clone(), &ctx.resource.schema()).map_err(ApiError::strategic)
-        }
-        Patch::Apply { .. } => Ok(target),
-    }
-}
-
-pub(crate) fn refused(error: &PatchError) -> ApiError {
-    match error {
-        PatchError::TooManyOperations(found) => {
-            ApiError::too_many_operations(setpoint_machinery::patch::MAX_OPERATIONS, *found)
-        }
-        PatchError::Unprocessable(_) => ApiError::unprocessable(),
-        other => ApiError::bad_request(other.to_string()),
-    }
-}
-
-/// Merges a configuration into the live object, or creates it.
-fn applied(
-    writer: &mut Writer<'_>,
-    snapshot: &Snapshot,
-    txn: &mut Txn,
-    config: &Value,
+struct Applied {
+    config: Value,
     force: bool,
-    entry: Option<Arc<Entry>>,
-) -> Result<(Decided, bool)> {
-    let ctx = writer.ctx;
-    writer.applied = true;
-    check_configuration(ctx, config)?;
-    object::meta_text(config, "namespace").clone_into(&mut writer.config_namespace);
-    if entry.is_none() && !ctx.info.subresource.is_empty() && !ctx.resource.facts.create_on_update {
-        return Err(ApiError::not_found(&ctx.resource, &ctx.info.name));
-    }
-    let live = entry.as_ref().map(|entry| conversion::live(ctx, entry)).transpose()?;
-    let shown = live.as_ref().map(|live| form::presented_value(&ctx.resource, live));
-    let knowledge = managed::Knowledge::new(&ctx.resource, &ctx.info.subresource);
-    let result = apply::server_side_apply(shown.as_deref(), config, force, &knowledge.context(writer));
-    let applied = result.map_err(apply_refused)?;
-    // Another version may not have all that is stored: then even what changes nothing is written; and
-    // webhooks are asked about it.
-    let is_needed = applied.changed || !ctx.resource.has_all_that_is_stored() || ctx.reviews.is_some();
-    let merged = is_needed.then(|| {
-        let mut merged = applied.object.into_owned();
-        object::set_meta_text(&mut merged, "name", &ctx.info.name);
-        merged
-    });
-    drop(shown);
-    let (Some(entry), Some(live)) = (entry, live) else {
-        if !object::meta_text(config, "uid").is_empty() {
-            let text = "uid mismatch: the provided object specified uid ".to_owned()
-                + object::meta_text(config, "uid")
-                + ", and no existing object was found";
-            return Err(ApiError::conflict(&ctx.resource, &ctx.info.name, &text));
+    /// Keys that stand twice in the configuration.
+    doubled: Vec<String>,
+    form: PatchedForm,
+}
+
+impl Merge for Applied {
+    /// Merges the configuration into the stored object, and notes who owns what on the way.
+    fn merge(&self, write: &Write<'_>, _: &mut State<'_>, change: &mut Change) -> Decision<()> {
+        let (ctx, resource) = (write.ctx(), write.resource());
+        check_configuration(ctx, &self.config)?;
+        if change.live.is_none() && !ctx.info.subresource.is_empty() && !resource.facts.create_on_update {
+            return Err(ApiError::not_found(resource, write.name).into());
         }
-        let stored = writer.stored_form(merged.unwrap_or_default())?;
-        warn_of_doubled(writer)?;
-        let mut new = create::place(ctx, stored)?;
-        writer.warnings.extend(single_owners(&mut new, true));
-        let decided = create::decide_applied(writer, snapshot, txn, new)?;
-        authz::authorize_create(ctx.server.options(), snapshot, &ctx.user, &ctx.info)?;
-        return Ok((decided, true));
-    };
-    let Some(merged) = merged else {
-        warn_of_doubled(writer)?;
-        let warnings = update::warnings_about(writer, &live);
-        let key = entry.key.to_vec();
-        return Ok((Decided { object: live, key, unchanged: Some(entry), warnings }, false));
-    };
-    let mut new = checked(writer, merged)?;
-    writer.warnings.extend(single_owners(&mut new, true));
-    update::check_resource_version(writer, &with_version(new.clone(), config), &entry)?;
-    update::change_applied(writer, snapshot, txn, &entry, live, new).map(|decided| (decided, false))
-}
-
-fn warn_of_doubled(writer: &mut Writer<'_>) -> Result<()> {
-    let doubled = judge_doubled(writer)?;
-    writer.warnings.extend(doubled);
-    Ok(())
-}
-
-/// Keys that stand twice in what was applied: they are looked at last.
-pub(crate) fn judge_doubled(writer: &Writer<'_>) -> Result<Vec<String>> {
-    match writer.field_validation {
-        FieldValidation::Ignore => Ok(Vec::new()),
-        FieldValidation::Warn => Ok(writer.yaml_faults.clone()),
-        FieldValidation::Strict if writer.yaml_faults.is_empty() => Ok(Vec::new()),
-        FieldValidation::Strict => Err(ApiError::bad_request(format!(
-            "error strict decoding patch: error converting YAML to JSON: {}",
-            yaml_errors(&writer.yaml_faults)
-        ))),
+        let shown = change.live_object().map(|live| form::presented_value(resource, live));
+        let knowledge = managed::Knowledge::new(resource, &ctx.info.subresource);
+        let context = knowledge.context(write.writer);
+        let applied = apply::server_side_apply(shown.as_deref(), &self.config, self.force, &context);
+        let applied = applied.map_err(apply_refused)?;
+        // Another version may not have all that is stored: then even what changes nothing is written; and webhooks are
+        // asked about it.
+        let is_needed = applied.changed || !resource.has_all_that_is_stored() || ctx.reviews.is_some();
+        let merged = is_needed.then(|| applied.object.into_owned());
+        drop(shown);
+        match (merged, change.live_object().is_some()) {
+            (None, true) => self.unchanged(write, change)?,
+            (merged, false) => self.create(write, merged.unwrap_or_default(), change)?,
+            (Some(merged), true) => self.change(write, merged, change)?,
+        }
+        Ok(())
     }
 }
 
-/// An apply is conditional only if its configuration names a version.
-fn with_version(mut new: Value, config: &Value) -> Value {
-    let version = object::meta_text(config, "resourceVersion").to_owned();
-    if !version.is_empty() {
-        object::set_meta_text(&mut new, "resourceVersion", &version);
+impl Applied {
+    fn unchanged(&self, write: &Write<'_>, change: &mut Change) -> Result<()> {
+        change.warnings.extend(judge_doubled(write.writer, &self.doubled)?);
+        let live = change.live_object().cloned().unwrap_or_default();
+        change.warnings.extend(unchanged::warnings(write, &live));
+        change.new = live;
+        change.outcome = Some(Outcome::Unchanged);
+        Ok(())
     }
-    new
+
+    fn create(&self, write: &Write<'_>, merged: Value, change: &mut Change) -> Result<()> {
+        let uid = object::meta_text(&self.config, "uid");
+        if !uid.is_empty() {
+            let text = format!(
+                "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            );
+            return Err(ApiError::conflict(write.resource(), write.name, &text));
+        }
+        self.take(write, merged, change)?;
+        place(write.ctx(), &mut change.new)?;
+        change.warnings.extend(single_owners(&mut change.new, Found::AfterMutation));
+        // A version in the configuration of what is created counts for nothing.
+        change.sent_version.clear();
+        Ok(())
+    }
+
+    fn change(&self, write: &Write<'_>, merged: Value, change: &mut Change) -> Result<()> {
+        self.take(write, merged, change)?;
+        check_name(write.ctx(), &change.new)?;
+        place(write.ctx(), &mut change.new)?;
+        change.warnings.extend(single_owners(&mut change.new, Found::AfterMutation));
+        // An apply is conditional only if its configuration names a version.
+        let version = object::meta_text(&self.config, "resourceVersion");
+        if !version.is_empty() {
+            version.clone_into(&mut change.sent_version);
+        }
+        Ok(())
+    }
+
+    fn take(&self, write: &Write<'_>, mut merged: Value, change: &mut Change) -> Result<()> {
+        object::set_meta_text(&mut merged, "name", write.name);
+        let mut decoded: Decoded = decode::patched(write.writer, &self.form, merged)?;
+        decoded.warnings.extend(judge_doubled(write.writer, &self.doubled)?);
+        change.take(decoded);
+        Ok(())
+    }
 }
 
 /// A configuration is an object, and of the object that the path names.
@@ -363,25 +151,5 @@ fn check_configuration(ctx: &RequestContext, config: &Value) -> Result<()> {
     if !config.is_object() {
         return Err(ApiError::bad_request("error decoding YAML: the configuration is not an object"));
     }
-    let sent = object::name(config);
-    if !sent.is_empty() && sent != ctx.info.name {
-        return Err(ApiError::bad_request(format!(
-            "the name of the object ({sent}) does not match the name on the URL ({})",
-            ctx.info.name
-        )));
-    }
-    Ok(())
-}
-
-pub(crate) fn apply_refused(error: ApplyError) -> ApiError {
-    match &error {
-        ApplyError::Conflicts(_) => {
-            let causes = error.causes().into_iter();
-            let causes =
-                causes.map(|(message, field)| StatusCause::new("FieldManagerConflict", message, field));
-            ApiError::apply_conflict(error.to_string(), causes.collect())
-        }
-        ApplyError::Untyped(_) | ApplyError::Conversion(_) => ApiError::internal_plain(error.to_string()),
-        _ => ApiError::bad_request(error.to_string()),
-    }
+    if object::name(config).is_empty() { Ok(()) } else { check_name(ctx, config) }
 }

@@ -3,9 +3,9 @@
 //! They are compiled when they are written, and judge where webhooks do, before them: with no lock held.
 
 mod authorize;
-mod configured;
 mod judge;
 mod params;
+mod configured;
 
 use serde_json::Value;
 use setpoint_api::cause::Cause;

@@ -1,6 +1,6 @@
 //! What admission knows of a request.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use setpoint_api::kind::GroupVersionKind;
 use setpoint_store::Snapshot;
 
@@ -8,6 +8,7 @@ use super::rules::Labels;
 use crate::object;
 use crate::registry::{key, meta};
 use crate::server::RequestContext;
+use crate::writer::Writer;
 
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,10 +97,20 @@ impl Attributes {
             name: ctx.info.name.clone(),
             namespace: namespace.clone(),
             namespace_labels: entry.map(|entry| meta(&entry).labels.clone()),
-            options: options(ctx, operation),
-            dry_run: ctx.info.query.all("dryRun").any(|value| !value.is_empty()),
             ..Attributes::new(operation)
         }
+    }
+
+    /// Of a write, with its options.
+    pub(crate) fn of_write(writer: &Writer<'_>, snapshot: &Snapshot, operation: Operation) -> Self {
+        // A patch has the options of what it comes to.
+        let options = match operation {
+            Operation::Create => writer.options.to_value("CreateOptions"),
+            Operation::Update => writer.options.to_value("UpdateOptions"),
+            Operation::Delete | Operation::Connect => Value::Null,
+        };
+        let dry_run = writer.is_dry_run();
+        Attributes { options, dry_run, ..Attributes::of(writer.ctx, snapshot, operation) }
     }
 
     /// About an object of another kind than the resource's.
@@ -122,25 +133,4 @@ impl Attributes {
         self.old = old.cloned();
         self
     }
-}
-
-/// `CreateOptions` or `UpdateOptions`: a patch has one or the other.
-fn options(ctx: &RequestContext, operation: Operation) -> Value {
-    let kind = match operation {
-        Operation::Create => "CreateOptions",
-        Operation::Update => "UpdateOptions",
-        Operation::Delete | Operation::Connect => return Value::Null,
-    };
-    let query = &ctx.info.query;
-    let mut options = json!({"kind": kind, "apiVersion": "meta.k8s.io/v1"});
-    let dry: Vec<&str> = query.all("dryRun").filter(|value| !value.is_empty()).collect();
-    if !dry.is_empty() {
-        options["dryRun"] = json!(dry);
-    }
-    for field in ["fieldManager", "fieldValidation"] {
-        if let Some(value) = query.get(field).filter(|value| !value.is_empty()) {
-            options[field] = json!(value);
-        }
-    }
-    options
 }

@@ -1,19 +1,18 @@
 //! Admission webhooks: programs of others that change and judge what is about to be written.
 //!
 //! A decision is a function of a snapshot, and a webhook is far away. So a decision that needs an answer which is not
-//! there says so and is given up; the answer is fetched, with no lock held, and the decision is made again
-//! ([`crate::write::commit`]). An answer counts for the very question that was asked: if somebody else wrote in
-//! between, the question is another one, and is asked anew.
+//! there stops ([`Stop::NeedsReview`]); the answer is fetched, with no lock held, and the decision is made again. An
+//! answer counts for the very question that was asked: if somebody else wrote in between, the question is another one,
+//! and is asked anew.
 
-pub(crate) mod answer;
-mod attributes;
 mod call;
+pub(crate) mod answer;
 mod configured;
 pub(crate) mod forms;
-pub(crate) mod review;
-mod rules;
 pub(crate) mod scope;
-pub(crate) mod written;
+pub(crate) mod review;
+mod attributes;
+mod rules;
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -28,6 +27,7 @@ pub(crate) use configured::{Configured, GROUP, reserved_name, validate as valida
 use configured::{Hook, Hooks};
 
 use crate::admission::policy;
+use crate::decision::{Decision, Stop};
 use crate::error::{ApiError, Result};
 use crate::registry::Resource;
 use crate::request::RequestInfo;
@@ -112,31 +112,31 @@ impl Reviews {
         self.state().warnings.extend(warnings);
     }
 
-    /// The answer, if it is there; else it will be fetched.
-    fn answer(&self, ctx: &RequestContext, stage: Stage, attributes: Attributes) -> Result<Mutated> {
+    /// The answer, if it is there; else it must be fetched.
+    fn answer(&self, ctx: &RequestContext, stage: Stage, attributes: Attributes) -> Decision<Mutated> {
         // What was decided without a conversion that it needed is not worth a question.
         if ctx.conversions.as_ref().is_some_and(|conversions| conversions.is_missing()) {
-            return Err(ApiError::undecided());
+            return Err(Stop::NeedsConversion);
         }
         let question = Question { stage, attributes };
         let mut state = self.state();
         if let Some((_, answer)) = state.answered.iter().find(|(own, _)| *own == question) {
-            return answer.clone();
+            return Ok(answer.clone()?);
         }
         state.missing = Some(question);
-        Err(ApiError::undecided())
+        Err(Stop::NeedsReview)
     }
 
-    /// Fetches the answer that a decision missed. False if it missed none.
+    /// Fetches the answer that a decision missed.
     ///
     /// # Errors
     /// The request has taken too long.
-    pub(crate) async fn settle(&self, ctx: &RequestContext) -> Result<bool> {
-        let Some(question) = self.state().missing.take() else { return Ok(false) };
+    pub(crate) async fn fetch(&self, ctx: &RequestContext) -> Result<()> {
+        let Some(question) = self.state().missing.take() else { return Ok(()) };
         let asked = tokio::time::timeout_at(self.deadline, self.ask(ctx, question.clone())).await;
         let answer = asked.map_err(|_| ApiError::timed_out())?;
         self.state().answered.push((question, answer));
-        Ok(true)
+        Ok(())
     }
 
     async fn ask(&self, ctx: &RequestContext, question: Question) -> Result<Mutated> {
@@ -173,7 +173,7 @@ pub(crate) fn mutate(
     ctx: &RequestContext,
     attributes: impl FnOnce() -> Attributes,
     admit: impl FnOnce(&mut Value) -> Result<()>,
-) -> Result<Option<Value>> {
+) -> Decision<Option<Value>> {
     let Some(reviews) = ctx.reviews.as_ref().filter(|reviews| !reviews.hooks.mutating.is_empty()) else {
         return Ok(None);
     };
@@ -197,7 +197,7 @@ pub(crate) fn mutate(
 }
 
 /// Lets the policies and the validating webhooks judge.
-pub(crate) fn validate(ctx: &RequestContext, attributes: impl FnOnce() -> Attributes) -> Result<()> {
+pub(crate) fn validate(ctx: &RequestContext, attributes: impl FnOnce() -> Attributes) -> Decision<()> {
     let Some(reviews) = ctx.reviews.as_ref().filter(|reviews| reviews.hooks.judge()) else {
         return Ok(());
     };
@@ -221,8 +221,11 @@ pub(crate) async fn admit(ctx: &RequestContext, attributes: Attributes) -> Resul
             validate(ctx, || Attributes { object: object.clone(), ..attributes.clone() })?;
             Ok(object)
         });
-        if !reviews.settle(ctx).await? {
-            return judged;
+        match judged {
+            Ok(object) => return Ok(object),
+            Err(Stop::Refused(error)) => return Err(error),
+            Err(Stop::NeedsReview) => reviews.fetch(ctx).await?,
+            Err(Stop::NeedsConversion) => return Err(ApiError::internal("no decision that converts")),
         }
     }
 }

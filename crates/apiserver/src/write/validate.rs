@@ -1,4 +1,4 @@
-//! Validation of what is about to be stored.
+//! Holds the object against the rules of its kind.
 
 use std::borrow::Cow;
 
@@ -6,23 +6,37 @@ use serde_json::Value;
 use setpoint_api::cause::{Cause, CauseType, Path};
 use setpoint_kinds::validate;
 
+use super::change::{Change, State, Write};
 use crate::admission::{policy, webhook};
 use crate::convert;
+use crate::decision::Decision;
 use crate::error::{ApiError, Result};
 use crate::object;
 use crate::registry::Resource;
-use crate::write::Writer;
+use crate::server::RequestContext;
 
-fn judge(writer: &Writer<'_>, object: &Value, mut causes: Vec<Cause>) -> Result<()> {
+pub(super) fn run(write: &Write<'_>, _: &mut State<'_>, change: &mut Change) -> Decision<()> {
+    let ctx = write.ctx();
+    match change.old() {
+        None => create(ctx, &change.sent_empty, &change.new)?,
+        Some(old) => {
+            let tolerated = update(ctx, &change.sent_empty, &change.new, old)?;
+            change.warnings.extend(tolerated);
+        }
+    }
+    Ok(())
+}
+
+fn judge(resource: &Resource, sent_empty: &[&str], object: &Value, mut causes: Vec<Cause>) -> Result<()> {
     if causes.is_empty() {
         return Ok(());
     }
-    for cause in causes.iter_mut().filter(|cause| writer.sent_empty.contains(&cause.field.as_str())) {
+    for cause in causes.iter_mut().filter(|cause| sent_empty.contains(&cause.field.as_str())) {
         if let Some(detail) = cause.message.strip_prefix("Invalid value: null: ") {
             cause.message = format!("Invalid value: {{}}: {detail}");
         }
     }
-    Err(ApiError::invalid(&writer.ctx.resource, object::name(object), causes))
+    Err(ApiError::invalid(resource, object::name(object), causes))
 }
 
 /// An object as its rules read it: those of events are the newer group's where it came through that.
@@ -31,9 +45,8 @@ fn judged<'a>(resource: &Resource, object: &'a Value) -> Cow<'a, Value> {
     if newer { Cow::Owned(convert::from_stored(resource, object.clone())) } else { Cow::Borrowed(object) }
 }
 
-/// A new object.
-pub(crate) fn create(writer: &Writer<'_>, object: &Value) -> Result<()> {
-    let resource = &writer.ctx.resource;
+fn create(ctx: &RequestContext, sent_empty: &[&str], object: &Value) -> Result<()> {
+    let resource = &*ctx.resource;
     let mut causes = validate::create(&resource.facts, &judged(resource, object));
     if let Some(custom) = &resource.custom {
         causes.extend(custom.validate(&resource.version, object, None, false, &causes).0);
@@ -50,7 +63,7 @@ pub(crate) fn create(writer: &Writer<'_>, object: &Value) -> Result<()> {
     if resource.group == webhook::GROUP {
         causes.extend(webhook::reserved_name(object::name(object)));
     }
-    judge(writer, object, causes)
+    judge(resource, sent_empty, object, causes)
 }
 
 /// kube-apiserver looks at the metadata of a changed custom object three times, and tells each time; at what may not
@@ -77,18 +90,22 @@ fn behind_what_is_frozen(causes: &[Cause]) -> usize {
     })
 }
 
-/// A changed object.
-/// What rules have against what did not change comes back as warnings.
-pub(crate) fn update(writer: &Writer<'_>, new: &Value, live: &Value) -> Result<Vec<String>> {
-    let resource = &writer.ctx.resource;
-    let subresource = writer.ctx.info.subresource.as_str();
+/// Validates a changed object. What rules have against what did not change comes back as warnings.
+pub(super) fn update(
+    ctx: &RequestContext,
+    sent_empty: &[&str],
+    new: &Value,
+    live: &Value,
+) -> Result<Vec<String>> {
+    let resource = &*ctx.resource;
+    let subresource = ctx.info.subresource.as_str();
     let status = subresource == "status";
     let mut causes = match subresource {
         "" | "scale" => validate::update(&resource.facts, &judged(resource, new), &judged(resource, live)),
         subresource => validate::update_subresource(&resource.facts, subresource, new, live),
     };
     if live.get("immutable").is_some_and(|immutable| immutable == true) {
-        let empty = writer.sent_empty.iter().filter(|field| live.get(**field).is_none());
+        let empty = sent_empty.iter().filter(|field| live.get(**field).is_none());
         let empty: Vec<Cause> =
             empty.map(|field| Cause::forbidden(&Path::new(*field), validate::FROZEN)).collect();
         let place = behind_what_is_frozen(&causes);
@@ -113,6 +130,6 @@ pub(crate) fn update(writer: &Writer<'_>, new: &Value, live: &Value) -> Result<V
         causes.extend(policy::validate(new, Some(live)));
     }
     let tolerated: Vec<String> = tolerated.iter().map(ToString::to_string).collect();
-    judge(writer, new, causes).map_err(|error| error.with_warnings(&tolerated))?;
+    judge(resource, sent_empty, new, causes).map_err(|error| error.with_warnings(&tolerated))?;
     Ok(tolerated)
 }

@@ -1,0 +1,22 @@
+//! Answers with what a write came to.
+
+use http::{Response, StatusCode};
+
+use super::transaction::Done;
+use crate::error::Result;
+use crate::server::{Body, RequestContext};
+use crate::{conversion, form, respond};
+
+/// The object as it is now, in the form that the client asked for, with the warnings of the write.
+pub(crate) async fn object(ctx: &RequestContext, done: Done) -> Result<Response<Body>> {
+    let status = if done.is_created() { StatusCode::CREATED } else { StatusCode::OK };
+    let mut response = match done.entry() {
+        Some(entry) => form::one_entry(ctx, status, &*conversion::view(ctx, entry).await?)?,
+        None if done.is_dry_run => {
+            form::one_value(ctx, status, conversion::read_back(ctx, done.change.new).await?)?
+        }
+        None => form::one_value(ctx, status, done.change.new)?,
+    };
+    respond::warn(response.headers_mut(), &done.change.warnings);
+    Ok(response)
+}

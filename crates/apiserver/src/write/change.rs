@@ -1,0 +1,184 @@
+//! A write, and the change that it makes on one state of the store.
+
+use std::sync::{Arc, Mutex, OnceLock};
+
+use serde_json::Value;
+use setpoint_store::{Entry, Snapshot, Txn};
+
+use super::decode::Decoded;
+use super::delete_options::DeleteOptions;
+use crate::decision::Decision;
+use crate::object;
+use crate::registry::Resource;
+use crate::server::RequestContext;
+use crate::writer::Writer;
+
+/// The kinds of writes. A write that creates what it was to change is still of its own kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Create,
+    Update,
+    /// JSON, merge and strategic merge patch.
+    Patch,
+    /// Server-side apply.
+    Apply,
+    /// A change of `scale`.
+    Scale,
+    /// A pod is bound to a node.
+    Bind,
+    /// A deletion that disruption budgets may refuse.
+    Evict,
+    Delete,
+}
+
+/// One write of one object. It is decided once or more often; what it draws at random stays the same.
+pub(crate) struct Write<'a> {
+    pub(crate) writer: &'a Writer<'a>,
+    pub(crate) kind: Kind,
+    /// The name of the object; empty if it is in the body, or drawn.
+    pub(crate) name: &'a str,
+    /// How the new object is made of the body and the stored object.
+    pub(crate) merge: &'a (dyn Merge + Sync),
+    /// How the object is deleted; none for what is not a deletion.
+    pub(crate) delete: Option<&'a DeleteOptions>,
+    uid: OnceLock<String>,
+    drawn: Mutex<Option<String>>,
+}
+
+impl<'a> Write<'a> {
+    /// A write of the object that the request names.
+    pub(crate) fn new(writer: &'a Writer<'a>, kind: Kind, merge: &'a (dyn Merge + Sync)) -> Self {
+        let name = &writer.ctx.info.name;
+        Write { writer, kind, name, merge, delete: None, uid: OnceLock::new(), drawn: Mutex::default() }
+    }
+
+    /// A deletion of the object that the request names.
+    pub(crate) fn deletion(
+        writer: &'a Writer<'a>,
+        kind: Kind,
+        merge: &'a (dyn Merge + Sync),
+        options: &'a DeleteOptions,
+    ) -> Self {
+        Write { delete: Some(options), ..Write::new(writer, kind, merge) }
+    }
+
+    /// The same for another object.
+    pub(crate) fn of(self, name: &'a str) -> Self {
+        Write { name, ..self }
+    }
+
+    pub(crate) fn ctx(&self) -> &'a RequestContext {
+        self.writer.ctx
+    }
+
+    pub(crate) fn resource(&self) -> &'a Resource {
+        &self.writer.ctx.resource
+    }
+
+    /// The uid of a new object.
+    pub(super) fn uid(&self) -> &str {
+        self.uid.get_or_init(|| self.ctx().server.options().random.uid())
+    }
+
+    /// A name that begins like that and that nobody has: the one of the last decision if it is still free.
+    pub(super) fn draw_name(
+        &self,
+        mut draw: impl FnMut() -> String,
+        is_free: impl Fn(&str) -> bool,
+    ) -> Drawn {
+        let mut kept = self.drawn.lock().expect("no holder of this lock panics");
+        let mut drawn = String::new();
+        for _ in 0..NAME_TRIES {
+            drawn = kept.take().unwrap_or_else(&mut draw);
+            if is_free(&drawn) {
+                *kept = Some(drawn.clone());
+                return Ok(drawn);
+            }
+        }
+        Err(drawn)
+    }
+
+    /// Whether that name was drawn for the new object.
+    pub(super) fn has_drawn(&self, name: &str) -> bool {
+        self.drawn.lock().expect("no holder of this lock panics").as_deref() == Some(name)
+    }
+}
+
+/// A name that is free, or the last of those that are taken.
+type Drawn = Result<String, String>;
+
+/// How often a taken name is drawn again.
+const NAME_TRIES: usize = 8;
+
+/// The state on which a write is decided, and what it will change there.
+pub(crate) struct State<'t> {
+    pub(crate) snapshot: &'t Snapshot,
+    pub(crate) txn: &'t mut Txn,
+}
+
+/// How a verb makes the new object.
+pub(crate) trait Merge {
+    /// Sets what is new in `change`, or its outcome if nothing further is to be decided.
+    fn merge(&self, write: &Write<'_>, state: &mut State<'_>, change: &mut Change) -> Decision<()>;
+}
+
+/// The stored object.
+pub(crate) struct Live {
+    pub(crate) entry: Arc<Entry>,
+    /// In the version in which the write is decided.
+    pub(crate) object: Value,
+}
+
+/// What a decision is about, on its way through the stages.
+#[derive(Default)]
+pub(crate) struct Change {
+    /// The stored object; none if the write creates it.
+    pub(crate) live: Option<Live>,
+    /// The stored object as the version of the request has it, where that is another.
+    pub(super) seen: Option<Value>,
+    /// The object as it will be.
+    pub(crate) new: Value,
+    /// The `resourceVersion` that the client sent.
+    pub(crate) sent_version: String,
+    /// Maps that were sent empty and are read as absent: what is immutable notices, and refusals show them as sent.
+    pub(crate) sent_empty: Vec<&'static str>,
+    /// Metadata that a replacement left out, and that webhooks therefore do not see.
+    pub(crate) unsent: Vec<&'static str>,
+    pub(crate) warnings: Vec<String>,
+    /// Where the object is stored.
+    pub(crate) key: Vec<u8>,
+    /// Set by the stage that ends the decision.
+    pub(crate) outcome: Option<Outcome>,
+}
+
+/// What became of the object.
+pub(crate) enum Outcome {
+    /// It is written.
+    Written,
+    /// It stays as it is stored.
+    Unchanged,
+    /// It is gone.
+    Deleted,
+    /// It was not there, which is well.
+    Absent,
+}
+
+impl Change {
+    /// Takes over what a body or a patch came to.
+    pub(crate) fn take(&mut self, decoded: Decoded) {
+        object::meta_text(&decoded.object, "resourceVersion").clone_into(&mut self.sent_version);
+        self.new = decoded.object;
+        self.sent_empty = decoded.sent_empty;
+        self.warnings.extend(decoded.warnings);
+    }
+
+    /// The stored object.
+    pub(crate) fn live_object(&self) -> Option<&Value> {
+        self.live.as_ref().map(|live| &live.object)
+    }
+
+    /// The stored object as validation compares it with the new one.
+    pub(super) fn old(&self) -> Option<&Value> {
+        self.seen.as_ref().or(self.live_object())
+    }
+}

@@ -1,0 +1,246 @@
+//! The four kinds of patches: how they are read, and what they make of an object.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+use setpoint_api::cause::{Cause, Path};
+use setpoint_api::status::StatusCause;
+use setpoint_machinery::apply::ApplyError;
+use setpoint_machinery::patch::{MAX_OPERATIONS, PatchError, apply_json_patch, apply_merge_patch};
+use setpoint_machinery::strategic;
+use setpoint_schema::Schema;
+
+use super::decode::{PatchedForm, yaml_errors};
+use crate::body;
+use crate::error::{ApiError, Result};
+use crate::negotiate::media_type;
+use crate::server::RequestContext;
+use crate::writer::{FieldValidation, Writer};
+
+pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
+pub(crate) const MERGE_PATCH: &str = "application/merge-patch+json";
+pub(crate) const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
+pub(crate) const APPLY_PATCH: &str = "application/apply-patch+yaml";
+
+/// A patch that changes the object it is given.
+pub(crate) enum Patch {
+    Json(Value),
+    Merge(Value),
+    Strategic(Value),
+}
+
+/// The body of a server-side apply.
+pub(crate) struct Configuration {
+    pub(crate) value: Value,
+    /// A key may stand twice in the body.
+    pub(crate) may_be_doubled: bool,
+}
+
+/// Whether the request is a server-side apply.
+pub(crate) fn is_apply(ctx: &RequestContext) -> bool {
+    media_type(&ctx.headers) == APPLY_PATCH
+}
+
+/// Refuses a content type that patches of the resource do not have.
+pub(crate) fn check_media_type(ctx: &RequestContext) -> Result<()> {
+    let accepted: &[&str] = if ctx.resource.custom.is_some() {
+        &[JSON_PATCH, MERGE_PATCH, APPLY_PATCH]
+    } else {
+        &[JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH]
+    };
+    if accepted.contains(&&*media_type(&ctx.headers)) {
+        return Ok(());
+    }
+    Err(match ctx.resource.custom {
+        Some(_) => ApiError::unsupported_media_type(accepted),
+        None => ApiError::unsupported_patch(),
+    })
+}
+
+impl Patch {
+    /// Reads a patch of one of the three kinds that are JSON.
+    pub(crate) fn read(ctx: &RequestContext, bytes: &[u8]) -> Result<Patch> {
+        let media = media_type(&ctx.headers);
+        let patch: Value =
+            serde_json::from_slice(bytes).map_err(|_| ApiError::bad_request("invalid JSON patch"))?;
+        let unexpected = |patch: &Value, before: &str, wanted: &str| {
+            let kind = json_kind(patch);
+            ApiError::bad_request(format!(
+                "{before}json: cannot unmarshal {kind} into Go value of type {wanted}"
+            ))
+        };
+        let map = "map[string]interface {}";
+        let decoding = "error decoding patch: ";
+        match (&*media, patch) {
+            (JSON_PATCH, patch @ (Value::Array(_) | Value::Null)) => Ok(Patch::Json(patch)),
+            (JSON_PATCH, other) => Err(unexpected(&other, decoding, "[]handlers.jsonPatchOp")),
+            (MERGE_PATCH, patch @ (Value::Object(_) | Value::Null)) => Ok(Patch::Merge(patch)),
+            (MERGE_PATCH, other) => Err(unexpected(&other, decoding, map)),
+            (_, patch @ (Value::Object(_) | Value::Null)) => Ok(Patch::Strategic(patch)),
+            (_, other) => Err(unexpected(&other, "", map)),
+        }
+    }
+
+    /// The target with the patch.
+    pub(crate) fn apply(&self, mut target: Value, schema: &Schema) -> Result<Value> {
+        match self {
+            Patch::Json(operations) => {
+                apply_json_patch(&mut target, operations).map_err(|error| refused(&error))?;
+            }
+            Patch::Merge(merge) => {
+                apply_merge_patch(&mut target, merge.clone()).map_err(|error| refused(&error))?;
+            }
+            Patch::Strategic(merge) => {
+                target = strategic::apply(target, merge.clone(), schema).map_err(ApiError::strategic)?;
+            }
+        }
+        Ok(target)
+    }
+
+    /// What a strict reader has against the patch itself, and how refusals speak of what it made.
+    pub(crate) fn form(&self, bytes: &[u8]) -> PatchedForm {
+        let doubled = doubled_paths(bytes);
+        let fault = |path: String| format!("duplicate field {}", setpoint_api::cause::quote(&path));
+        match self {
+            Patch::Merge(_) => {
+                PatchedForm { faults: doubled.into_iter().map(fault).collect(), ..PatchedForm::default() }
+            }
+            Patch::Strategic(merge) => PatchedForm {
+                faults: doubled.into_iter().map(fault).collect(),
+                merge: Some(setpoint_api::gostyle::plain(merge)),
+                ..PatchedForm::default()
+            },
+            Patch::Json(operations) => {
+                PatchedForm { faults: operation_faults(operations, doubled), ..PatchedForm::default() }
+            }
+        }
+    }
+}
+
+impl Configuration {
+    /// Reads the body of an apply.
+    pub(crate) fn read(bytes: &[u8]) -> Result<Configuration> {
+        let undecodable =
+            |error: &dyn std::fmt::Display| ApiError::bad_request(format!("error decoding YAML: {error}"));
+        let text = body::yaml_to_json(bytes).map_err(|error| undecodable(&error))?;
+        let (value, doubled) = body::json_with_doubled(&text).map_err(|error| undecodable(&error))?;
+        // Of a key that stands twice in YAML only the last is left in what it was turned into.
+        Ok(Configuration { value, may_be_doubled: doubled || matches!(text, Cow::Owned(_)) })
+    }
+}
+
+/// Refuses options that do not go with the kind of the patch.
+pub(crate) fn check_options(ctx: &RequestContext) -> Result<()> {
+    let cause = match is_apply(ctx) {
+        true if ctx.info.query.get("fieldManager").is_none() => {
+            Cause::required(&Path::new("fieldManager"), "is required for apply patch")
+        }
+        false if ctx.info.query.has("force") => {
+            Cause::forbidden(&Path::new("force"), "may not be specified for non-apply patch")
+        }
+        _ => return Ok(()),
+    };
+    Err(ApiError::invalid_options("PatchOptions", vec![cause]))
+}
+
+/// Keys that stand twice in what was applied: they are judged last.
+pub(crate) fn judge_doubled(writer: &Writer<'_>, doubled: &[String]) -> Result<Vec<String>> {
+    match writer.field_validation() {
+        FieldValidation::Ignore => Ok(Vec::new()),
+        FieldValidation::Strict if !doubled.is_empty() => Err(ApiError::bad_request(format!(
+            "error strict decoding patch: error converting YAML to JSON: {}",
+            yaml_errors(doubled)
+        ))),
+        FieldValidation::Warn | FieldValidation::Strict => Ok(doubled.to_vec()),
+    }
+}
+
+/// A patch that does not apply.
+pub(crate) fn refused(error: &PatchError) -> ApiError {
+    match error {
+        PatchError::TooManyOperations(found) => ApiError::too_many_operations(MAX_OPERATIONS, *found),
+        PatchError::Unprocessable(_) => ApiError::unprocessable(),
+        other => ApiError::bad_request(other.to_string()),
+    }
+}
+
+/// An apply that conflicts, or cannot be understood.
+pub(crate) fn apply_refused(error: ApplyError) -> ApiError {
+    match &error {
+        ApplyError::Conflicts(_) => {
+            let causes = error.causes().into_iter();
+            let causes =
+                causes.map(|(message, field)| StatusCause::new("FieldManagerConflict", message, field));
+            ApiError::apply_conflict(error.to_string(), causes.collect())
+        }
+        ApplyError::Untyped(_) | ApplyError::Conversion(_) => ApiError::internal_plain(error.to_string()),
+        _ => ApiError::bad_request(error.to_string()),
+    }
+}
+
+fn json_kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// The paths of keys that stand twice in JSON text.
+fn doubled_paths(bytes: &[u8]) -> Vec<String> {
+    let read = setpoint_schema::read_json(bytes, &Schema::any());
+    read.map(|read| read.strict.iter().map(|fault| fault.path.clone()).collect()).unwrap_or_default()
+}
+
+/// Doubled and unknown fields of operations, and what doubled ones in their values leave behind in the object.
+fn operation_faults(operations: &Value, doubled: Vec<String>) -> Vec<String> {
+    let mut faults: Vec<String> = Vec::new();
+    let mut left: Vec<String> = Vec::new();
+    for (at, operation) in operations.as_array().into_iter().flatten().enumerate() {
+        let here = format!("[{at}].");
+        for path in doubled.iter().filter_map(|path| path.strip_prefix(&here)) {
+            faults.push(format!("json patch duplicate field \"{here}{path}\""));
+            if let (Some(below), Some(pointer)) = (path.strip_prefix("value."), operation["path"].as_str())
+                && stays(operations, at, pointer)
+            {
+                left.push(format!("duplicate field \"{}.{below}\"", field_at(pointer)));
+            }
+        }
+        let known = ["op", "path", "from", "value"];
+        let names = operation.as_object().into_iter().flat_map(|fields| fields.keys());
+        for name in names.filter(|name| !known.contains(&name.as_str())) {
+            faults.push(format!("json patch unknown field \"{here}{name}\""));
+        }
+    }
+    faults.extend(left);
+    faults
+}
+
+/// Whether what an operation wrote is still there as it was written: no later one replaces it or looks into it.
+fn stays(operations: &Value, at: usize, pointer: &str) -> bool {
+    let within = |inner: &str, outer: &str| {
+        inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let mut later = operations.as_array().into_iter().flatten().skip(at + 1);
+    !later.any(|operation| {
+        let paths = ["path", "from"].into_iter().filter_map(|name| operation[name].as_str());
+        paths.into_iter().any(|path| within(path, pointer) || within(pointer, path))
+    })
+}
+
+/// `/spec/ports/0` as field paths write it.
+fn field_at(pointer: &str) -> String {
+    let mut path = String::new();
+    for step in pointer.split('/').skip(1) {
+        if step.bytes().all(|byte| byte.is_ascii_digit()) {
+            path += &format!("[{step}]");
+        } else {
+            path += if path.is_empty() { "" } else { "." };
+            path += &step.replace("~1", "/").replace("~0", "~");
+        }
+    }
+    path
+}

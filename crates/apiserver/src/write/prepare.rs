@@ -1,0 +1,40 @@
+//! Prepares the object as its kind asks: generation, status, what a subresource may change; or how it begins to end.
+
+use serde_json::Value;
+use setpoint_kinds::prepare;
+
+use super::change::{Change, State, Write};
+use super::terminate;
+use crate::decision::Decision;
+use crate::form;
+use crate::registry::Resource;
+
+pub(super) fn run(write: &Write<'_>, _: &mut State<'_>, change: &mut Change) -> Decision<()> {
+    let (resource, writer) = (write.resource(), write.writer);
+    change.seen = change.live_object().and_then(|live| seen(resource, live));
+    if let Some(options) = write.delete {
+        return terminate::run(write, options, change);
+    }
+    let Change { new, seen, live, .. } = change;
+    let Some(old) = seen.as_ref().or(live.as_ref().map(|live| &live.object)) else {
+        prepare::create(&resource.facts, new, &writer.context());
+        return Ok(());
+    };
+    match writer.ctx.info.subresource.as_str() {
+        "" | "scale" => prepare::update(&resource.facts, new, old, &writer.context()),
+        subresource => {
+            prepare::update_subresource(&resource.facts, subresource, new, old, &writer.context());
+        }
+    }
+    Ok(())
+}
+
+/// The stored object as the version of the request has it, where that is another.
+pub(crate) fn seen(resource: &Resource, live: &Value) -> Option<Value> {
+    if resource.has_all_that_is_stored() {
+        return None;
+    }
+    let mut seen = form::present_value(resource, live.clone());
+    seen["apiVersion"] = Value::from(resource.storage_api_version.as_str());
+    Some(seen)
+}

@@ -1,0 +1,10 @@
+//! Charges the quotas of the namespace. This comes last: what is charged is written in the same transaction.
+
+use super::change::{Change, State, Write};
+use crate::admission::quota;
+use crate::decision::Decision;
+
+pub(super) fn run(write: &Write<'_>, state: &mut State<'_>, change: &mut Change) -> Decision<()> {
+    quota::charge(write.writer, state.snapshot, state.txn, &change.new, change.live_object())?;
+    Ok(())
+}

@@ -1,0 +1,99 @@
+//! Decides a write in a transaction, asks webhooks for what the decision needs, and has it decided again.
+
+use std::sync::Arc;
+
+use setpoint_store::{Entry, Event, Snapshot, Txn, TxnError};
+
+use super::change::{Change, Outcome, Write};
+use super::pipeline;
+use crate::admission::webhook;
+use crate::decision::{Decision, Stop};
+use crate::error::{ApiError, Result};
+use crate::server::RequestContext;
+
+/// A write that is done.
+pub(crate) struct Done {
+    pub(crate) change: Change,
+    /// What the transaction wrote; nothing in a dry run.
+    pub(crate) events: Vec<Arc<Event>>,
+    pub(crate) is_dry_run: bool,
+}
+
+impl Done {
+    /// Whether there was no such object before.
+    pub(crate) fn is_created(&self) -> bool {
+        self.change.live.is_none()
+    }
+
+    /// The object as it is stored now; none in a dry run, and where it is gone.
+    pub(crate) fn entry(&self) -> Option<Arc<Entry>> {
+        let written = self.events.iter().find(|event| event.key == self.change.key);
+        let unchanged = || match (&self.change.outcome, &self.change.live) {
+            (Some(Outcome::Unchanged), Some(live)) => Some(live.entry.clone()),
+            _ => None,
+        };
+        written.and_then(|event| event.new.clone()).or_else(unchanged)
+    }
+}
+
+/// Decides a write until nothing is missing, and commits it.
+pub(crate) async fn commit(write: &Write<'_>) -> Result<Done> {
+    let ctx = write.ctx();
+    let (change, events) = loop {
+        match attempt(write).await? {
+            Ok(decided) => break decided,
+            Err(Stop::Refused(error)) => return Err(error),
+            Err(needs) => ask(ctx, &needs).await?,
+        }
+    };
+    let is_dry_run = write.writer.is_dry_run();
+    if !is_dry_run {
+        follow_up(ctx, &events).await;
+    }
+    Ok(Done { change, events, is_dry_run })
+}
+
+/// One transaction, or a look at the newest state where nothing is to happen.
+async fn attempt(write: &Write<'_>) -> Result<Decision<(Change, Vec<Arc<Event>>)>> {
+    let ctx = write.ctx();
+    let decide = |snapshot: &Snapshot, txn: &mut Txn| {
+        // A write that loses races again and again ends with its request.
+        ctx.work.check()?;
+        let decided = pipeline::decide(write, snapshot, txn);
+        match &ctx.conversions {
+            Some(conversions) if conversions.is_missing() => Err(Stop::NeedsConversion),
+            _ => decided,
+        }
+    };
+    if write.writer.is_dry_run() {
+        let decided = decide(&ctx.server.store().snapshot(), &mut Txn::default());
+        return Ok(decided.map(|change| (change, Vec::new())));
+    }
+    match ctx.server.store().transact(decide).await {
+        Ok(committed) => Ok(Ok((committed.value, committed.events))),
+        Err(TxnError::Decide(stop)) => Ok(Err(stop)),
+        Err(TxnError::Write(error)) => Err(ctx.server.write_failed(error)),
+        Err(other) => Err(ApiError::internal(other)),
+    }
+}
+
+/// Asks webhooks for what a decision needs.
+async fn ask(ctx: &RequestContext, needs: &Stop) -> Result<()> {
+    match (needs, &ctx.conversions, &ctx.reviews) {
+        (Stop::NeedsConversion, Some(conversions), _) => conversions.fetch(ctx).await,
+        (Stop::NeedsReview, _, Some(reviews)) => reviews.fetch(ctx).await,
+        _ => Err(ApiError::internal("a decision needs a webhook, and there is none")),
+    }
+}
+
+/// What follows a write of such objects before the writer is answered.
+async fn follow_up(ctx: &RequestContext, events: &[Arc<Event>]) {
+    crate::message::written(&ctx.server, &ctx.resource, events);
+    if ctx.resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
+        crate::crd::settle_after(&ctx.server, events).await;
+    } else if ctx.resource.group == webhook::GROUP {
+        ctx.server.webhooks_changed();
+    } else if ctx.resource.custom.is_some() {
+        crate::crd::cleanup_after(&ctx.server, events).await;
+    }
+}

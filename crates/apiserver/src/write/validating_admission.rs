@@ -1,0 +1,32 @@
+//! Lets the built-in plugins, the policies and the validating webhooks judge what will be stored.
+
+use super::change::{Change, Kind, State, Write};
+use super::terminate;
+use crate::admission::webhook::{self, Attributes, Operation};
+use crate::admission::{limits, policy};
+use crate::auth::authz;
+use crate::decision::Decision;
+use crate::object;
+
+pub(super) fn run(write: &Write<'_>, state: &mut State<'_>, change: &mut Change) -> Decision<()> {
+    let (ctx, snapshot) = (write.ctx(), state.snapshot);
+    if let Some(options) = write.delete {
+        if let Some(attributes) = terminate::attributes(write, options, state, change)? {
+            webhook::validate(ctx, || attributes)?;
+        }
+        return Ok(());
+    }
+    let Change { new, live, .. } = change;
+    let live = live.as_ref().map(|live| &live.object);
+    // Whoever creates an object by an update or an apply needs the right to create it too.
+    if live.is_none() && write.kind != Kind::Create {
+        authz::authorize_create(ctx.server.options(), snapshot, &ctx.user, &ctx.info)?;
+    }
+    if let Some(live) = live {
+        object::set_meta_text(new, "resourceVersion", object::meta_text(live, "resourceVersion"));
+    }
+    policy::authorize(ctx, snapshot, new, live)?;
+    limits::check(ctx, snapshot, new, live)?;
+    let operation = if live.is_some() { Operation::Update } else { Operation::Create };
+    webhook::validate(ctx, || Attributes::of_write(write.writer, snapshot, operation).with(new.clone(), live))
+}
