@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 use setpoint_store::{Snapshot, Txn};
 
 use crate::bootstrap;
+use crate::bootstrap::StartError;
+use crate::key;
 use crate::object::{self, Encoded};
 use crate::options::Options;
-use crate::registry::key;
-use crate::server::{Server, StartError};
+use crate::server::Server;
 
 impl Server {
     /// Makes the Service `kubernetes` lead to `address`. The first address told counts.

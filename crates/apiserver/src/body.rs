@@ -5,12 +5,18 @@ use std::cell::Cell;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
+use http_body_util::combinators::UnsyncBoxBody;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
 use crate::error::ApiError;
 use crate::object::READABLE;
-use crate::server::Body;
+
+/// What goes wrong inside a body while it is read or written.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The body of requests and answers.
+pub type Body = UnsyncBoxBody<Bytes, BoxError>;
 
 /// The longest request body.
 pub const MAX_BODY: usize = 3 * 1024 * 1024;

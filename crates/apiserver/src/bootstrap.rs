@@ -10,11 +10,18 @@ use setpoint_store::{Snapshot, Txn};
 use crate::auth::legacy;
 use crate::auth::policy::{self, Row};
 use crate::auth::reconcile::{self, Outcome};
+use crate::key;
 use crate::managed;
 use crate::object::{self, Encoded};
 use crate::options::Options;
-use crate::registry::key;
-use crate::server::StartError;
+
+/// Why a server did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The objects that every cluster has could not be written.
+    #[error("bootstrap: {0}")]
+    Bootstrap(String),
+}
 
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 

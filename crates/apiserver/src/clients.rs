@@ -7,10 +7,12 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use setpoint_store::{Snapshot, Txn};
 
+use crate::bootstrap::StartError;
+use crate::key;
 use crate::object::Encoded;
 use crate::options::{FrontProxy, Options};
-use crate::registry::{self, key};
-use crate::server::{Server, StartError};
+use crate::registry;
+use crate::server::Server;
 use crate::{bootstrap, managed};
 
 const NAMESPACE: &str = "kube-system";

@@ -4,8 +4,8 @@ use std::io;
 
 use tokio::net::TcpStream;
 
+use crate::nodes::Io;
 use crate::server::Server;
-use crate::subresource::node::Io;
 
 /// Where somebody listens.
 #[derive(Clone, Debug, PartialEq, Eq)]

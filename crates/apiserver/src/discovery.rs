@@ -9,13 +9,14 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use serde_json::{Value, json};
 use setpoint_schema::builtin;
 
+use crate::body::Body;
 use crate::error::Result;
 use crate::header::first;
 use crate::negotiate::{JSON, Offer, PROTOBUF, YAML, accept_clauses, negotiate};
-use crate::registry::{CustomTable, Resource};
+use crate::registry::{CustomTable, Resource, version_order};
 use crate::request::Query;
 use crate::respond;
-use crate::server::{Body, Server};
+use crate::server::Server;
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
@@ -28,14 +29,6 @@ struct Cached {
     revision: u64,
     core: (Bytes, String),
     groups: (Bytes, String),
-}
-
-/// Discovery's hash of the version that objects are stored in.
-pub(crate) fn storage_hash(group: &str, version: &str, kind: &str) -> String {
-    use base64::Engine;
-    let text = format!("{group}/{version}/{kind}");
-    let digest = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
-    base64::engine::general_purpose::STANDARD.encode(&digest.as_ref()[..8])
 }
 
 /// One group: its versions, best first, each with its resources.
@@ -64,25 +57,6 @@ fn groups_with(custom: &CustomTable) -> Vec<Group> {
         Group { name, versions }
     };
     names.into_iter().map(group).collect()
-}
-
-/// Stable versions before beta before alpha, then larger numbers first; others last, by name.
-pub(crate) fn version_order(version: &str) -> (u8, u32, u32, std::cmp::Reverse<String>) {
-    let other = (0, 0, 0, std::cmp::Reverse(version.to_owned()));
-    let Some(rest) = version.strip_prefix('v') else { return other };
-    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-    let Ok(major) = rest[..digits].parse::<u32>() else { return other };
-    let minor = |text: &str| text.parse::<u32>().ok();
-    let none = std::cmp::Reverse(String::new());
-    match &rest[digits..] {
-        "" => (3, major, 0, none),
-        tail => match (tail.strip_prefix("beta").and_then(minor), tail.strip_prefix("alpha").and_then(minor))
-        {
-            (Some(number), _) => (2, major, number, none),
-            (_, Some(number)) => (1, major, number, none),
-            _ => other,
-        },
-    }
 }
 
 fn wants_aggregated(headers: &HeaderMap) -> bool {
@@ -140,7 +114,7 @@ fn group_value(group: &Group) -> Value {
 pub(crate) fn group(server: &Server, name: &str, headers: &HeaderMap) -> Result<Response<Body>> {
     let groups = groups(server);
     let Some(group) = groups.iter().find(|group| group.name == name && !name.is_empty()) else {
-        return Ok(crate::route::not_found());
+        return Ok(crate::respond::not_found());
     };
     let mut value = group_value(group);
     value["kind"] = json!("APIGroup");
@@ -162,7 +136,7 @@ pub(crate) fn group_version(
     else {
         return match served {
             true => Err(crate::error::ApiError::no_such_resource()),
-            false => Ok(crate::route::not_found()),
+            false => Ok(crate::respond::not_found()),
         };
     };
     let listed: Vec<Value> = resources.iter().flat_map(|resource| legacy_rows(resource)).collect();
@@ -321,16 +295,4 @@ pub(crate) fn index(server: &Server) -> Response<Body> {
     paths.sort();
     let compact = serde_json::to_vec(&json!({"paths": paths})).expect("a value is always JSON");
     respond::bytes(StatusCode::OK, JSON, crate::object::indented(&compact))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_order_as_kubernetes_orders_them() {
-        let mut versions = ["v1", "foo", "v2beta1", "v10", "v1alpha2", "v2", "v11beta2", "bar"];
-        versions.sort_by_key(|version| std::cmp::Reverse(version_order(version)));
-        assert_eq!(versions, ["v10", "v2", "v1", "v11beta2", "v2beta1", "v1alpha2", "bar", "foo"]);
-    }
 }

@@ -1,17 +1,14 @@
 //! The one place where a failure becomes an HTTP status and a `Status` body.
 
+use std::sync::Arc;
+
 use http::StatusCode;
 use serde_json::Value;
 use setpoint_api::cause::{Cause, Path};
 use setpoint_api::kind::{GroupKind, GroupResource};
-use setpoint_api::status::{Details, OBJECT_MODIFIED, Reason, Status, StatusCause};
+use setpoint_api::status::{Details, Reason, Status, StatusCause};
 use setpoint_machinery::strategic;
-use setpoint_store::ReadError;
-
-use crate::admission::webhook::answer::Refusal;
-use crate::conversion::Unreadable;
-use crate::registry::Resource;
-use crate::request::RequestInfo;
+use setpoint_store::{Entry, ReadError, TxnError, WriteError};
 
 /// What a request failed with, as clients see it.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -27,6 +24,25 @@ pub(crate) const BAD_PATH: StatusCode = StatusCode::BAD_REQUEST;
 impl From<Status> for ApiError {
     fn from(status: Status) -> Self {
         ApiError(Box::new(status), Vec::new(), None)
+    }
+}
+
+impl From<TxnError<ApiError>> for ApiError {
+    fn from(error: TxnError<ApiError>) -> Self {
+        match error {
+            TxnError::Decide(error) => error,
+            TxnError::Write(error) => error.into(),
+            other => ApiError::internal(other),
+        }
+    }
+}
+
+impl From<WriteError> for ApiError {
+    fn from(error: WriteError) -> Self {
+        match error {
+            WriteError::Quota => ApiError::internal_plain("etcdserver: mvcc: database space exceeded"),
+            other => ApiError::unavailable(other.to_string()),
+        }
     }
 }
 
@@ -78,11 +94,6 @@ impl ApiError {
         ApiError::from((*self.0).with_cause(StatusCause::new(reason, message, field)))
     }
 
-    /// The object is not there.
-    pub fn not_found(resource: &Resource, name: &str) -> Self {
-        Status::not_found(&resource.group_resource(), name).into()
-    }
-
     /// A namespace that is not there.
     pub fn namespace_not_found(name: &str) -> Self {
         Status::not_found(&GroupResource::new("", "namespaces"), name).into()
@@ -91,26 +102,6 @@ impl ApiError {
     /// A group, version or resource that nobody serves.
     pub fn no_such_resource() -> Self {
         Status::no_such_path().into()
-    }
-
-    /// The name is taken.
-    pub fn already_exists(resource: &Resource, name: &str) -> Self {
-        Status::already_exists(&resource.group_resource(), name).into()
-    }
-
-    /// `generateName` drew a taken name too often.
-    pub fn generate_name_conflict(resource: &Resource, name: &str) -> Self {
-        Status::generate_name_conflict(&resource.group_resource(), name).into()
-    }
-
-    /// Somebody wrote first.
-    pub fn modified(resource: &Resource, name: &str) -> Self {
-        ApiError::conflict(resource, name, OBJECT_MODIFIED)
-    }
-
-    /// A precondition does not hold.
-    pub fn conflict(resource: &Resource, name: &str, text: &str) -> Self {
-        Status::conflict(&resource.group_resource(), name, text).into()
     }
 
     /// Fields that other appliers own.
@@ -122,12 +113,6 @@ impl ApiError {
     /// The caller may not do that, or admission refused.
     pub fn forbidden(resource: &GroupResource, name: &str, text: &str) -> Self {
         Status::forbidden(resource, name, text).into()
-    }
-
-    /// The object breaks rules of its kind.
-    pub fn invalid(resource: &Resource, name: &str, causes: Vec<Cause>) -> Self {
-        let stored = resource.stored_kind();
-        Status::invalid(&GroupKind::new(stored.group, stored.kind), name, causes).into()
     }
 
     /// Options of a request that do not go together.
@@ -143,11 +128,6 @@ impl ApiError {
     /// Nobody knows who is asking.
     pub fn unauthorized() -> Self {
         Status::unauthorized().into()
-    }
-
-    /// The resource exists and does not have the verb.
-    pub fn method_not_supported(resource: &Resource, verb: &str) -> Self {
-        Status::method_not_supported(&resource.group_resource(), verb).into()
     }
 
     /// The path exists and does not have the method.
@@ -186,23 +166,6 @@ impl ApiError {
     pub fn no_representation(available: &[&str]) -> Self {
         let message = format!("406: Not Acceptable\n\nAvailable representations: {}", available.join(", "));
         Status::not_acceptable(message).with_details(Details::default()).into()
-    }
-
-    /// The form of one object was asked for a list, or the other way round.
-    pub fn wrong_form(form: &str, list: bool, resource: &Resource) -> Self {
-        let package = resource.group.split('.').next().filter(|group| !group.is_empty()).unwrap_or("core");
-        let text = match (list, resource.custom.is_some()) {
-            (true, true) => "is a list (*unstructured.UnstructuredList)".to_owned(),
-            (false, true) => "is not a list (*unstructured.Unstructured)".to_owned(),
-            (true, false) => format!("is a list (*{package}.{})", resource.list_kind),
-            (false, false) => format!("is not a list (*{package}.{})", resource.kind),
-        };
-        Status::not_acceptable(format!("you requested {form}, but the requested object {text}")).into()
-    }
-
-    /// An object's version is not what the deletion wants.
-    pub fn delete_precondition(resource: &Resource, name: &str, text: &str) -> Self {
-        Status::conflict(&GroupResource::new(&*resource.group, &*resource.kind), name, text).into()
     }
 
     /// None of the accepted content types can be made.
@@ -289,9 +252,9 @@ impl ApiError {
     }
 
     /// A defect of ours; the panic's own text is in the log.
-    pub fn panicked(info: &RequestInfo) -> Self {
-        tracing::error!(verb = info.verb, path = info.path, "a request made the server panic");
-        ApiError::internal_plain(format!("the server panicked on {} {}", info.verb, info.path))
+    pub(crate) fn panicked(verb: &str, path: &str) -> Self {
+        tracing::error!(verb, path, "a request made the server panic");
+        ApiError::internal_plain(format!("the server panicked on {verb} {path}"))
     }
 
     /// Something that should not happen, happened.
@@ -338,22 +301,21 @@ impl ApiError {
     }
 
     /// Stored objects of a list that their webhook does not convert.
-    pub(crate) fn unreadable_list(resource: &Resource, failed: &[Unreadable]) -> Self {
+    pub(crate) fn unreadable_list(resource: &GroupResource, failed: &[Unreadable]) -> Self {
         let causes = failed.iter().take(MAX_UNREADABLE).map(|one| {
             let key = String::from_utf8_lossy(&one.entry.key).into_owned();
             StatusCause::new("UnexpectedServerResponse", corrupt(one, &key), &key)
         });
         let causes: Vec<StatusCause> = causes.collect();
         let first = causes.first().map_or("", |cause| cause.message.as_str());
-        let mut message =
-            format!("failed to read one or more {} from the storage: {first}", resource.group_resource());
+        let mut message = format!("failed to read one or more {resource} from the storage: {first}");
         if causes.len() > 1 {
             message.push_str(&format!(" (and {} more)", causes.len() - 1));
         }
         let details = Details {
             name: "list".to_owned(),
             group: resource.group.clone(),
-            kind: resource.plural.clone(),
+            kind: resource.resource.clone(),
             causes,
             ..Details::default()
         };
@@ -367,6 +329,22 @@ impl ApiError {
             _ => ApiError::expired("The resourceVersion for the provided list is too old."),
         }
     }
+}
+
+/// Why and how a webhook refused.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Refusal {
+    pub(crate) code: u16,
+    pub(crate) message: String,
+    pub(crate) reason: String,
+    pub(crate) details: Option<Value>,
+}
+
+/// An object that cannot be shown in the version of the request.
+#[derive(Debug)]
+pub(crate) struct Unreadable {
+    pub(crate) entry: Arc<Entry>,
+    pub(crate) why: String,
 }
 
 /// The most objects that a list says it cannot read.

@@ -6,11 +6,12 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use setpoint_store::{Entry, Event};
 
+use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
 use crate::negotiate::{Form, Format, Negotiated};
+use crate::present;
 use crate::registry::Resource;
-use crate::server::RequestContext;
-use crate::{form, object, table};
+use crate::{object, table};
 
 /// What happened, as the watcher sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +89,7 @@ impl Lines {
             return Some(stored_line(kind, &entry.value));
         }
         if self.plain_protobuf {
-            return crate::protobuf::stored_frame(&self.ctx.server, &self.resource, kind.name(), entry);
+            return crate::messages::stored_frame(&self.ctx.server, &self.resource, kind.name(), entry);
         }
         self.value(kind.name(), crate::registry::value(entry))
     }
@@ -99,13 +100,13 @@ impl Lines {
             let shared: &Shared = event.memo(|_| Shared::default());
             let there = || {
                 let entry = event.new.as_ref()?;
-                crate::protobuf::stored_frame(&self.ctx.server, &self.resource, kind.name(), entry)
+                crate::messages::stored_frame(&self.ctx.server, &self.resource, kind.name(), entry)
             };
             let frame = match kind {
                 Kind::Added => shared.added_frame.get_or_init(there),
                 Kind::Modified => shared.modified_frame.get_or_init(there),
                 Kind::Deleted => shared.deleted_frame.get_or_init(|| {
-                    let gone = form::present_value(&self.resource, gone(event)?);
+                    let gone = present::value(&self.resource, gone(event)?);
                     self.framed(kind.name(), &gone)
                 }),
             };
@@ -128,10 +129,10 @@ impl Lines {
     }
 
     fn value(&mut self, kind: &str, value: Value) -> Option<Bytes> {
-        let value = form::present_value(&self.resource, value);
+        let value = present::value(&self.resource, value);
         let shown = match self.negotiated.form {
             Form::Whole => value,
-            Form::Metadata(version) | Form::MetadataList(version) => form::partial(&value, version, true),
+            Form::Metadata(version) | Form::MetadataList(version) => present::partial(&value, version, true),
             Form::Table(version) => {
                 let columns = !std::mem::replace(&mut self.columns_sent, true);
                 let metadata = json!({"resourceVersion": object::meta_text(&value, "resourceVersion")});

@@ -1,6 +1,5 @@
 //! The form of an answer: whole objects, tables, or metadata only; one or a list.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -13,11 +12,14 @@ use serde_json::{Value, json};
 use setpoint_schema::protobuf;
 use setpoint_store::Entry;
 
+use crate::body::Body;
+use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
-use crate::message::{Message, Messages};
+use crate::message::Message;
+use crate::messages::Messages;
 use crate::negotiate::{Form, Format, JSON};
+use crate::present;
 use crate::registry::Resource;
-use crate::server::{Body, RequestContext};
 use crate::{object, respond, table};
 
 /// A page of a collection.
@@ -49,52 +51,13 @@ const PIECE: usize = 128 * 1024;
 /// So many messages are made before other requests have their turn.
 const TURN: usize = 256;
 
-/// The stored bytes in the version that is asked for.
-pub(crate) fn presented(resource: &Resource, bytes: &Bytes) -> Bytes {
-    let as_stored = resource.has_all_that_is_stored();
-    if resource.is_stored_form() && as_stored {
-        return bytes.clone();
-    }
-    if resource.custom.is_some() && as_stored {
-        let exchanged =
-            object::with_api_version(bytes, &resource.storage_api_version, &resource.api_version());
-        if let Some(exchanged) = exchanged {
-            return exchanged;
-        }
-    }
-    let value: Value = serde_json::from_slice(bytes).unwrap_or_default();
-    let mut out = object::ordered(&present_value(resource, value));
-    out.push(b'\n');
-    out.into()
-}
-
-/// A stored value in the version that is asked for.
-pub(crate) fn present_value(resource: &Resource, mut value: Value) -> Value {
-    if crate::convert::is_other_view(resource) {
-        return crate::convert::from_stored(resource, value);
-    }
-    if let Some(custom) = &resource.custom {
-        value["apiVersion"] = json!(resource.api_version());
-        custom.present(&resource.version, &mut value);
-    }
-    value
-}
-
-/// As [`present_value`], borrowed where the version that is asked for is the stored one.
-pub(crate) fn presented_value<'v>(resource: &Resource, value: &'v Value) -> Cow<'v, Value> {
-    if resource.custom.is_none() && !crate::convert::is_other_view(resource) {
-        return Cow::Borrowed(value);
-    }
-    Cow::Owned(present_value(resource, value.clone()))
-}
-
 /// Answers with one stored object.
 pub(crate) fn one_entry(ctx: &RequestContext, status: StatusCode, entry: &Entry) -> Result<Response<Body>> {
     if ctx.negotiated.form == Form::Whole && ctx.negotiated.format == Format::Protobuf {
-        let body = crate::protobuf::stored(&ctx.server, &ctx.resource, entry)?;
+        let body = crate::messages::stored(&ctx.server, &ctx.resource, entry)?;
         return Ok(respond::bytes(status, Format::Protobuf.media_type(), body));
     }
-    let bytes = presented(&ctx.resource, &entry.value);
+    let bytes = present::bytes(&ctx.resource, &entry.value);
     match ctx.negotiated.form {
         Form::Whole => respond::stored(status, &ctx.negotiated, &bytes),
         _ => {
@@ -106,13 +69,15 @@ pub(crate) fn one_entry(ctx: &RequestContext, status: StatusCode, entry: &Entry)
 
 /// Answers with one object that is at hand, in stored form.
 pub(crate) fn one_value(ctx: &RequestContext, status: StatusCode, value: Value) -> Result<Response<Body>> {
-    formed(ctx, status, present_value(&ctx.resource, value))
+    formed(ctx, status, present::value(&ctx.resource, value))
 }
 
 fn formed(ctx: &RequestContext, status: StatusCode, value: Value) -> Result<Response<Body>> {
     match ctx.negotiated.form {
         Form::Whole => respond::value(status, &ctx.negotiated, &value),
-        Form::Metadata(version) => respond::value(status, &ctx.negotiated, &partial(&value, version, true)),
+        Form::Metadata(version) => {
+            respond::value(status, &ctx.negotiated, &present::partial(&value, version, true))
+        }
         Form::MetadataList(_) => Err(ApiError::wrong_form("PartialObjectMetadataList", false, &ctx.resource)),
         Form::Table(version) => {
             let metadata = json!({"resourceVersion": object::meta_text(&value, "resourceVersion")});
@@ -120,16 +85,6 @@ fn formed(ctx: &RequestContext, status: StatusCode, value: Value) -> Result<Resp
             respond::value(status, &ctx.negotiated, &table)
         }
     }
-}
-
-/// An object's metadata as an object of its own.
-pub(crate) fn partial(value: &Value, version: &str, typed: bool) -> Value {
-    let mut partial = json!({"metadata": value.get("metadata").cloned().unwrap_or_else(|| json!({}))});
-    if typed {
-        partial["kind"] = json!("PartialObjectMetadata");
-        partial["apiVersion"] = json!(format!("meta.k8s.io/{version}"));
-    }
-    partial
 }
 
 /// Answers with a page.
@@ -146,7 +101,7 @@ pub(crate) async fn list(ctx: &RequestContext, listed: Listed) -> Result<Respons
         }
         Form::MetadataList(version) => {
             let items: Vec<Value> =
-                values(ctx, &listed).iter().map(|value| partial(value, version, true)).collect();
+                values(ctx, &listed).iter().map(|value| present::partial(value, version, true)).collect();
             json!({"kind": "PartialObjectMetadataList", "apiVersion": format!("meta.k8s.io/{version}"),
                 "metadata": listed.metadata(false), "items": items})
         }
@@ -190,7 +145,7 @@ async fn protobuf_list(ctx: &RequestContext, listed: &Listed) -> Result<Response
 
 fn values(ctx: &RequestContext, listed: &Listed) -> Vec<Value> {
     let decoded = listed.entries.iter().map(|entry| crate::registry::value(entry));
-    decoded.map(|value| present_value(&ctx.resource, value)).collect()
+    decoded.map(|value| present::value(&ctx.resource, value)).collect()
 }
 
 fn whole_value(ctx: &RequestContext, listed: &Listed) -> Value {
@@ -242,9 +197,9 @@ fn items_into(body: &mut Vec<u8>, resource: &Resource, entries: &[Arc<Entry>], f
 /// Items of built-in lists do not repeat their kind; those of custom ones do.
 fn list_item(resource: &Resource, stored: &Bytes) -> Vec<u8> {
     if resource.custom.is_some() {
-        return object::trimmed(&presented(resource, stored)).to_vec();
+        return object::trimmed(&present::bytes(resource, stored)).to_vec();
     }
-    let shown = presented(resource, stored);
+    let shown = present::bytes(resource, stored);
     let end = shown.len() - usize::from(shown.last() == Some(&b'\n'));
     let version = resource.api_version();
     let prefix = "{\"kind\":\"\",\"apiVersion\":\"\",".len() + resource.kind.len() + version.len();

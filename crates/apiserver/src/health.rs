@@ -2,9 +2,10 @@
 
 use http::{Response, StatusCode};
 
+use crate::body::Body;
 use crate::request::RequestInfo;
 use crate::respond;
-use crate::server::{Body, Server};
+use crate::server::Server;
 
 /// What each endpoint looks at.
 const CHECKS: [&str; 6] = [
@@ -28,7 +29,7 @@ pub(crate) fn health(server: &Server, segments: &[&str], info: &RequestInfo) -> 
     }
     if segments.len() > 1 {
         let name = segments[1..].join("/");
-        return if checks.contains(&name.as_str()) { single("ok") } else { crate::route::not_found() };
+        return if checks.contains(&name.as_str()) { single("ok") } else { crate::respond::not_found() };
     }
     let excluded: Vec<&str> = info.query.all("exclude").collect();
     let writable = server.is_writable();

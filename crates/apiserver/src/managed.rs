@@ -7,6 +7,7 @@ use setpoint_machinery::apply::{self, ResetFields, Versions, WriteContext};
 use setpoint_schema::Schema;
 
 use crate::convert::is_other_view;
+use crate::present;
 use crate::registry::Resource;
 use crate::writer::Writer;
 
@@ -78,7 +79,7 @@ pub(crate) fn updated(writer: &Writer<'_>, live: &Value, new: &mut Value) {
     if resource.is_stored_form() {
         return apply::track_update(Some(live), new, &knowledge.context(writer));
     }
-    let shown = crate::form::present_value(resource, live.clone());
+    let shown = present::value(resource, live.clone());
     in_own_version(resource, new, |new| apply::track_update(Some(&shown), new, &knowledge.context(writer)));
 }
 

@@ -1,42 +1,30 @@
-//! Protobuf messages of stored objects: made once, kept with the objects, ready before readers come.
-//!
-//! Until a client asks for protobuf nothing is made. From then on every write makes the message of what it wrote, and
-//! those of what was stored before are made beside other work, so that a reader finds them.
+//! The protobuf message of a stored object, which is kept with it, and how much may be kept.
 
-use std::cell::{Cell, OnceCell};
 use std::ops::{Deref, Range};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use setpoint_schema::Schema;
-use setpoint_schema::protobuf::{self, encode_message, transcode_into};
-use setpoint_store::{Entry, Event, KeyRange};
+use setpoint_schema::protobuf;
 
-use crate::error::{ApiError, Result};
-use crate::form;
-use crate::registry::{self, Resource};
-use crate::server::{Inner, Server};
-
-/// So many stored objects get their messages before other work has its turn.
-const SLICE: usize = 32;
+use crate::error::Result;
 
 /// What a server keeps for its readers of protobuf.
 pub(crate) struct Kept {
-    wanted: AtomicBool,
-    budget: Arc<Budget>,
+    pub(crate) wanted: AtomicBool,
+    pub(crate) budget: Arc<Budget>,
 }
 
 /// How much may be kept, and is.
 #[derive(Debug)]
-struct Budget {
+pub(crate) struct Budget {
     most: usize,
     used: AtomicUsize,
 }
 
 impl Budget {
-    fn has_room(&self, size: usize) -> bool {
+    pub(crate) fn has_room(&self, size: usize) -> bool {
         self.used.load(Relaxed) + size <= self.most
     }
 
@@ -68,8 +56,9 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    fn new(resource: &Resource, bytes: &[u8], budget: Option<&Arc<Budget>>) -> Self {
-        let sealed = Bytes::from(protobuf::seal(&resource.api_version(), &resource.kind, bytes));
+    /// Seals the message of an object of that kind.
+    pub(crate) fn new(api_version: &str, kind: &str, bytes: &[u8], budget: Option<&Arc<Budget>>) -> Self {
+        let sealed = Bytes::from(protobuf::seal(api_version, kind, bytes));
         let end = sealed.len() - protobuf::LIST_END.len();
         let budget = budget.filter(|budget| budget.take(sealed.len())).cloned();
         Message { sealed, at: end - bytes.len()..end, budget }
@@ -102,7 +91,7 @@ pub(crate) struct Slot(Mutex<Option<Arc<Message>>>);
 
 impl Slot {
     /// The message, made by the first who wants it. Who comes meanwhile waits for it rather than make it again.
-    fn get_or_make(&self, make: impl FnOnce() -> Result<Arc<Message>>) -> Result<Arc<Message>> {
+    pub(crate) fn get_or_make(&self, make: impl FnOnce() -> Result<Arc<Message>>) -> Result<Arc<Message>> {
         // A panic while it was made left nothing in it.
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(message) = &*slot {
@@ -115,123 +104,7 @@ impl Slot {
         Ok(message)
     }
 
-    fn get(&self) -> Option<Arc<Message>> {
+    pub(crate) fn get(&self) -> Option<Arc<Message>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
-
-/// The messages of a resource's stored objects.
-pub(crate) struct Messages<'r> {
-    budget: &'r Arc<Budget>,
-    resource: &'r Resource,
-    /// Looked up for the first message that has to be made.
-    schema: OnceCell<Schema>,
-    /// Where messages are written, one after the other.
-    buffer: Cell<Vec<u8>>,
-    is_stored_form: bool,
-}
-
-impl<'r> Messages<'r> {
-    pub(crate) fn new(server: &'r Server, resource: &'r Resource) -> Self {
-        Messages::within(&server.0.kept, resource)
-    }
-
-    fn within(kept: &'r Kept, resource: &'r Resource) -> Self {
-        let is_stored_form = resource.is_stored_form();
-        let (schema, buffer) = (OnceCell::new(), Cell::default());
-        Messages { budget: &kept.budget, resource, schema, buffer, is_stored_form }
-    }
-
-    /// The message of one object.
-    pub(crate) fn of(&self, entry: &Entry) -> Result<Arc<Message>> {
-        if !self.is_stored_form {
-            let shown = form::present_value(self.resource, registry::value(entry));
-            let bytes = encode_message(&shown, self.schema()).map_err(ApiError::internal)?;
-            return Ok(Arc::new(Message::new(self.resource, &bytes, None)));
-        }
-        let slot = registry::protobuf(entry);
-        if self.budget.has_room(entry.value.len()) {
-            return slot.get_or_make(|| self.make(entry));
-        }
-        // Nobody waits for a message that is not going to be shared.
-        slot.get().map_or_else(|| self.make(entry), Ok)
-    }
-
-    fn make(&self, entry: &Entry) -> Result<Arc<Message>> {
-        let mut buffer = self.buffer.take();
-        transcode_into(&mut buffer, &entry.value, self.schema()).map_err(ApiError::internal)?;
-        let message = Message::new(self.resource, &buffer, Some(self.budget));
-        self.buffer.set(buffer);
-        Ok(Arc::new(message))
-    }
-
-    fn schema(&self) -> &Schema {
-        self.schema.get_or_init(|| self.resource.schema())
-    }
-}
-
-/// A client reads protobuf. The first one makes the server ready for the others.
-pub(crate) fn wanted(server: &Server) {
-    let wanted = &server.0.kept.wanted;
-    if !wanted.load(Relaxed) && !wanted.swap(true, Relaxed) {
-        server.own(fill(Arc::downgrade(&server.0)));
-    }
-}
-
-/// Whether messages of this resource are kept: it has a protobuf form, and is stored as it is shown.
-fn is_kept(resource: &Resource) -> bool {
-    resource.custom.is_none() && resource.is_stored_form()
-}
-
-/// Makes the messages of what was written, where somebody reads protobuf.
-pub(crate) fn written(server: &Server, resource: &Resource, events: &[Arc<Event>]) {
-    if !is_kept(resource) || !server.0.kept.wanted.load(Relaxed) {
-        return;
-    }
-    let messages = Messages::new(server, resource);
-    let own = events.iter().filter(|event| event.key.starts_with(&resource.prefix));
-    for entry in own.filter_map(|event| event.new.as_ref()) {
-        ready(&messages, entry);
-    }
-}
-
-/// Sees to it that a message is there, if there is room for it.
-fn ready(messages: &Messages<'_>, entry: &Entry) {
-    if messages.budget.has_room(entry.value.len()) {
-        // A kind without messages has none to be ready; its readers are told.
-        let _ = messages.of(entry);
-    }
-}
-
-/// Makes the messages of everything that is stored, a little at a time. Ends early with the server.
-async fn fill(server: Weak<Inner>) {
-    let resources = match server.upgrade() {
-        Some(inner) => inner.registry.all(),
-        None => return,
-    };
-    for resource in resources.iter().filter(|resource| is_kept(resource)) {
-        let range = KeyRange::prefix(&resource.prefix);
-        let mut from = Some(resource.prefix.clone());
-        while let Some(next) = from {
-            let Some(inner) = server.upgrade() else { return };
-            from = fill_slice(&inner, resource, &range, &next);
-            drop(inner);
-            tokio::task::yield_now().await;
-        }
-    }
-}
-
-/// The messages of some objects; returns where the next slice begins. The state is let go in between: an index that
-/// nobody holds is written in place.
-fn fill_slice(inner: &Inner, resource: &Resource, range: &KeyRange, from: &[u8]) -> Option<Vec<u8>> {
-    let messages = Messages::within(&inner.kept, resource);
-    let snapshot = inner.options.store.snapshot();
-    let mut entries = snapshot.range(range, Some(from));
-    for entry in entries.by_ref().take(SLICE) {
-        ready(&messages, entry);
-    }
-    entries.next().map(|entry| entry.key.to_vec())
-}
-
-#[cfg(test)]
-mod tests;

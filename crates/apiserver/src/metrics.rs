@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use http::{Response, StatusCode};
 
+use crate::body::Body;
 use crate::request::RequestInfo;
 use crate::respond;
-use crate::server::{Body, Server};
+use crate::server::Server;
 
 /// Upper bounds of the duration histogram, in seconds.
 const BUCKETS: [f64; 17] =

@@ -7,11 +7,14 @@ use std::time::Duration;
 use setpoint_api::{Clock, Random};
 use setpoint_store::Store;
 
-use crate::auth::UserInfo;
-use crate::auth::jwt::{SigningKey, VerifyingKey};
-use crate::openapi::Prose;
+pub use crate::jwt::ServiceAccountKeys;
+use crate::nodes::NodesHandle;
 use crate::pki::PkiError;
-use crate::subresource::node::NodesHandle;
+use crate::user::UserInfo;
+
+/// Tells all that is said about built-in types: for each text the published name of the type
+/// (`io.k8s.api.core.v1.Container`), the field that it is about (empty for the type itself), and the text.
+pub type Prose = fn(&mut dyn FnMut(&str, &str, &str));
 
 /// The default of [`Options::kept_protobuf`].
 pub const KEPT_PROTOBUF: usize = 256 * 1024 * 1024;
@@ -147,27 +150,6 @@ pub struct StaticToken {
     pub token: String,
     /// Its bearer.
     pub user: UserInfo,
-}
-
-/// Keys of service-account tokens.
-#[derive(Clone)]
-pub struct ServiceAccountKeys {
-    /// `iss` of the tokens.
-    pub issuer: String,
-    /// Signs; none makes the token subresource answer 404 and no token volumes.
-    pub signing: Option<SigningKey>,
-    /// Also accepted, besides the signing key's own public half.
-    pub verifying: Vec<VerifyingKey>,
-}
-
-impl Default for ServiceAccountKeys {
-    fn default() -> Self {
-        ServiceAccountKeys {
-            issuer: "https://kubernetes.default.svc.cluster.local".to_owned(),
-            signing: None,
-            verifying: Vec::new(),
-        }
-    }
 }
 
 /// Admission that can be switched.

@@ -11,12 +11,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::PollSemaphore;
 
-use crate::auth::{MASTERS, UserInfo};
+use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
 use crate::negotiate::{Form, Format};
 use crate::options::Options;
 use crate::request::RequestInfo;
-use crate::server::RequestContext;
+use crate::user::{MASTERS, UserInfo};
 
 /// Bodies and objects up to this length are quick to handle on the thread that reads connections.
 const QUICK: usize = 64 * 1024;

@@ -12,10 +12,10 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use serde_json::Value;
 
-use crate::error::{ApiError, BAD_PATH, Result, TOO_MANY_IN_FLIGHT};
+use crate::body::Body;
+use crate::error::{ApiError, BAD_PATH, Result, TOO_MANY_IN_FLIGHT, UNKNOWN_PATH};
 use crate::header::first;
 use crate::negotiate::{Format, JSON, Negotiated};
-use crate::server::Body;
 
 /// Answers longer than this are compressed when the client takes gzip.
 const COMPRESS_FROM: usize = 128 * 1024;
@@ -95,6 +95,16 @@ pub fn bad_path() -> Response<Body> {
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     response
 }
+
+/// What Go's mux says about a path that nobody registered.
+pub(crate) fn not_found() -> Response<Body> {
+    let (code, said) = UNKNOWN_PATH;
+    text(code, said)
+}
+
+/// Marks the answer to a user whom the server could tell from everybody else.
+#[derive(Clone, Copy)]
+pub(crate) struct Known;
 
 /// An error as its `Status`.
 pub fn error(error: &ApiError, negotiated: Negotiated) -> Response<Body> {

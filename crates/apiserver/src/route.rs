@@ -5,15 +5,17 @@ use std::sync::Arc;
 use http::{HeaderMap, Method, Request, Response};
 
 use crate::admission::webhook::Reviews;
-use crate::auth::UserInfo;
-use crate::auth::review::review;
+use crate::body::Body;
+use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
 use crate::negotiate::{Form, Format, Offer, negotiate};
 use crate::registry::Resource;
 use crate::request::{Query, RequestInfo};
 use crate::request_limits::{Work, work};
-use crate::server::{Body, RequestContext, Server};
-use crate::{body, discovery, health, message, openapi, respond, statusz, subresource, verb, version};
+use crate::review::review;
+use crate::server::Server;
+use crate::user::UserInfo;
+use crate::{body, discovery, health, messages, openapi, respond, statusz, subresource, verb, version};
 
 /// Answers an authorized request.
 pub(crate) async fn route(
@@ -27,13 +29,13 @@ pub(crate) async fn route(
     }
     // Authorization reads past the second slash, and nothing is served there.
     if info.path.starts_with("//") {
-        return Ok(not_found());
+        return Ok(respond::not_found());
     }
     let Some(resource) = server.0.registry.find(&info.group, &info.version, &info.resource) else {
         // Built-in groups have a handler of their own, which answers with a Status.
         return match server.0.registry.is_builtin_group(&info.group) {
             true => Err(ApiError::no_such_resource()),
-            false => Ok(not_found()),
+            false => Ok(respond::not_found()),
         };
     };
     let proxied = info.subresource == "proxy" && info.group.is_empty();
@@ -48,7 +50,7 @@ pub(crate) async fn route(
         table_options(&info)?;
     }
     if (negotiated.format, negotiated.form) == (Format::Protobuf, Form::Whole) && !resource.rules.ephemeral {
-        message::wanted(server);
+        messages::wanted(server);
     }
     let (parts, request_body) = request.into_parts();
     let reviews = Reviews::begin(server, &resource, &info);
@@ -176,17 +178,11 @@ fn check_scope(ctx: &RequestContext) -> Result<()> {
     if wrong { Err(ApiError::no_such_resource()) } else { Ok(()) }
 }
 
-/// What Go's mux says about a path that nobody registered.
-pub(crate) fn not_found() -> Response<Body> {
-    let (code, text) = crate::error::UNKNOWN_PATH;
-    respond::text(code, text)
-}
-
 fn other_path(server: &Server, info: &RequestInfo, request: &Request<Body>) -> Result<Response<Body>> {
     let path = info.path.trim_end_matches('/');
     let slashed = path.len() < info.path.len() && !path.is_empty();
     if slashed && !matches!(path.split('/').nth(1), Some("api" | "apis" | "version" | "openapi")) {
-        return Ok(not_found());
+        return Ok(respond::not_found());
     }
     // The list of groups and each group answer whatever the method is.
     let discovery = path.split('/').nth(1) == Some("apis") && path.split('/').count() <= 3;
@@ -194,7 +190,7 @@ fn other_path(server: &Server, info: &RequestInfo, request: &Request<Body>) -> R
         return if path.is_empty() || known_prefix(path) {
             Err(ApiError::method_not_allowed())
         } else {
-            Ok(not_found())
+            Ok(respond::not_found())
         };
     }
     let segments: Vec<&str> = path.split('/').skip(1).collect();
@@ -219,7 +215,7 @@ fn other_path(server: &Server, info: &RequestInfo, request: &Request<Body>) -> R
         ["healthz" | "livez" | "readyz", ..] => Ok(health::health(server, &segments, info)),
         ["openid", "v1", "jwks"] => Ok(crate::auth::openid::keys(server)),
         [".well-known", "openid-configuration"] => Ok(crate::auth::openid::configuration(server)),
-        _ => Ok(not_found()),
+        _ => Ok(respond::not_found()),
     }
 }
 

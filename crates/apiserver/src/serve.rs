@@ -22,21 +22,21 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::{Caller, ClientCertificate};
+use crate::body::{Body, BoxError};
 use crate::pki::ServingTls;
 use crate::request_limits::FromSocket;
-use crate::server::{Body, BoxError, Known, Server};
+use crate::respond::Known;
+use crate::server::Server;
 
 mod descriptors;
 mod strangers;
 mod unread;
-mod unsent;
 mod stalling;
 
+use crate::unsent::{self, Unsent, room};
 pub use descriptors::raise_open_files;
 use stalling::Stalling;
 use strangers::{Seat, Strangers};
-use unsent::Unsent;
-pub(crate) use unsent::room;
 
 /// Streams that one HTTP/2 connection may have open, as kube-apiserver has it. client-go opens another connection
 /// when it needs more.

@@ -4,7 +4,7 @@ use serde_json::Value;
 use setpoint_store::Snapshot;
 
 use crate::dial::{Endpoint, Pod};
-use crate::registry::{self, key};
+use crate::{entry, key};
 
 /// What stands behind a port of a Service. No cluster IP carries traffic here, so it is one of the endpoints.
 pub(crate) fn resolve(
@@ -14,7 +14,7 @@ pub(crate) fn resolve(
     port: u16,
 ) -> Result<Endpoint, String> {
     let found = snapshot.get(&key::object("", "services", namespace, name));
-    let service = registry::value(&*found.ok_or_else(|| format!("service \"{name}\" not found"))?);
+    let service = entry::value(&*found.ok_or_else(|| format!("service \"{name}\" not found"))?);
     if service["spec"]["type"] == "ExternalName" {
         let host = service["spec"]["externalName"].as_str().unwrap_or("");
         return Ok(Endpoint { host: host.to_owned(), port, pod: None });
@@ -35,7 +35,7 @@ pub(crate) fn resolve(
 /// and a connection follows it past the address to wherever the pod runs.
 pub(crate) fn pod_behind(snapshot: &Snapshot, namespace: &str, endpoint: &Endpoint) -> Option<Pod> {
     let named = endpoint.pod.as_ref().filter(|pod| pod.namespace == namespace)?;
-    let pod = registry::value(&*snapshot.get(&key::object("", "pods", namespace, &named.name))?);
+    let pod = entry::value(&*snapshot.get(&key::object("", "pods", namespace, &named.name))?);
     let status = pod.get("status")?;
     let mut addresses = status["podIPs"].as_array().into_iter().flatten().map(|address| text(address, "ip"));
     let is_its_own = text(status, "podIP") == endpoint.host || addresses.any(|own| own == endpoint.host);
@@ -51,7 +51,7 @@ pub(crate) fn port_name(service: &Value, number: i64) -> Option<&str> {
 /// The ready endpoints of a Service behind the port of this name, as they say of themselves: see [`pod_behind`].
 pub(crate) fn ready(snapshot: &Snapshot, namespace: &str, name: &str, port: &str) -> Vec<Endpoint> {
     let endpoints = snapshot.get(&key::object("", "endpoints", namespace, name));
-    let endpoints = endpoints.map(|entry| registry::value(&entry)).unwrap_or_default();
+    let endpoints = endpoints.map(|entry| entry::value(&entry)).unwrap_or_default();
     let mut found = Vec::new();
     for subset in endpoints["subsets"].as_array().into_iter().flatten() {
         let mut ports = subset["ports"].as_array().into_iter().flatten();

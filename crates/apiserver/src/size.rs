@@ -4,10 +4,10 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
 use crate::header::first;
 use crate::object::{self, Encoded};
-use crate::server::RequestContext;
 
 /// The longest request that etcd takes unless told otherwise.
 const MAX_STORED: usize = 1536 * 1024;

@@ -3,11 +3,12 @@
 use http::{HeaderMap, Response, StatusCode};
 use serde_json::json;
 
+use crate::body::Body;
 use crate::error::{ApiError, Result};
 use crate::header::lossy;
 use crate::negotiate::{JSON, YAML, accept_clauses};
 use crate::respond;
-use crate::server::{Body, Server};
+use crate::server::Server;
 use crate::version::GIT_VERSION;
 
 const TEXT: &str = "text/plain";

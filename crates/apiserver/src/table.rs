@@ -3,9 +3,10 @@
 use serde_json::{Value, json};
 use setpoint_kinds::table::Printer;
 
+use crate::context::RequestContext;
+use crate::object;
+use crate::present;
 use crate::registry::Resource;
-use crate::server::RequestContext;
-use crate::{form, object};
 
 fn printer(resource: &Resource) -> Printer {
     match &resource.custom {
@@ -47,7 +48,7 @@ fn printed(
         let shown = match include {
             "None" => Value::Null,
             "Object" => object.clone(),
-            _ => form::partial(object, version, true),
+            _ => present::partial(object, version, true),
         };
         let mut row = json!({"cells": cells, "object": shown});
         if let Some(conditions) = printer.conditions(object) {

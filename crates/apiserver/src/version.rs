@@ -3,8 +3,8 @@
 use http::{Response, StatusCode};
 use serde_json::json;
 
+use crate::body::Body;
 use crate::respond;
-use crate::server::Body;
 
 /// The Kubernetes version whose API this is.
 pub(crate) const GIT_VERSION: &str = "v1.37.0";

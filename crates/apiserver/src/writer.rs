@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use setpoint_api::cause::{Cause, Path};
 use setpoint_kinds::prepare::Context;
 
+use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
 use crate::header::first;
-use crate::server::RequestContext;
 
 /// How unknown and doubled fields are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use kube::Client;
 use setpoint::SetupError;
 use setpoint_api::{Clock, Random};
-use setpoint_apiserver::auth::jwt::{SigningKey, VerifyingKey};
+use setpoint_apiserver::jwt::{SigningKey, VerifyingKey};
 use setpoint_apiserver::pki::{Identity, PkiError, ServingTls, kubelet_client_config};
 use setpoint_apiserver::{
     KubeletTls, Options as ServerOptions, Server, ServiceAccountKeys, StartError, UserInfo,

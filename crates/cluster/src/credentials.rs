@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use setpoint_apiserver::auth::jwt::{KeyError, SigningKey};
+use setpoint_apiserver::jwt::{KeyError, SigningKey};
 use setpoint_apiserver::pki::{Authority, Identity, PkiError};
 use setpoint_store::{FIRST_REVISION, Store, WriteError};
 

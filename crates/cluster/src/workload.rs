@@ -2,7 +2,7 @@
 
 use setpoint::{Manager, ManagerOptions, SetupError};
 use setpoint_api::{Clock, Random};
-use setpoint_apiserver::auth::jwt;
+use setpoint_apiserver::jwt;
 use setpoint_apiserver::{Server, UserInfo};
 use setpoint_controllers::TokenSigner;
 use tokio_util::sync::CancellationToken;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request};
 use http_body_util::{BodyExt, Full};
 use setpoint_api::{Clock, Random};
-use setpoint_apiserver::auth::jwt::SigningKey;
+use setpoint_apiserver::jwt::SigningKey;
 use setpoint_apiserver::{Caller, Options, Server, UserInfo};
 use setpoint_store::Store;
 use tokio::sync::Mutex;

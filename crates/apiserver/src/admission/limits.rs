@@ -4,10 +4,11 @@ use serde_json::Value;
 use setpoint_kinds::limits;
 use setpoint_store::{KeyRange, Snapshot};
 
+use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
+use crate::key;
 use crate::object;
-use crate::registry::{self, key};
-use crate::server::RequestContext;
+use crate::registry;
 
 /// The ranges that a write of this object must mind. Containers of a pod change by a resize alone, and what is to go is
 /// left alone.

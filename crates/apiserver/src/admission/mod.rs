@@ -14,9 +14,10 @@ use serde_json::Value;
 use setpoint_kinds::prepare::{self, Lookup};
 use setpoint_store::{Entry, KeyRange, Snapshot};
 
+use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
-use crate::registry::{self, key};
-use crate::server::RequestContext;
+use crate::key;
+use crate::registry;
 
 /// What admission looks up, in the state that the transaction sees.
 struct Cluster<'a> {

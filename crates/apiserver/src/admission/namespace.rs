@@ -2,9 +2,10 @@
 
 use setpoint_store::Snapshot;
 
+use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
-use crate::registry::{key, meta};
-use crate::server::RequestContext;
+use crate::key;
+use crate::registry::meta;
 
 /// Namespaces that nobody deletes.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];

@@ -9,7 +9,8 @@ use setpoint_kinds::resources;
 use setpoint_store::{Entry, KeyRange, Snapshot, Txn};
 
 use crate::error::{ApiError, Result};
-use crate::registry::{self, key};
+use crate::key;
+use crate::registry;
 use crate::writer::Writer;
 use crate::{managed, object};
 

@@ -7,9 +7,10 @@ use setpoint_kinds::allocate::{self, Claim, Ranges};
 use setpoint_store::{KeyRange, Snapshot};
 
 use crate::error::{ApiError, Result};
+use crate::key;
 use crate::object;
 use crate::options::Options;
-use crate::registry::{self, key};
+use crate::registry;
 use crate::writer::Writer;
 
 /// The ranges that the server was started with.

@@ -3,10 +3,11 @@
 use serde_json::{Value, json};
 use setpoint_store::Snapshot;
 
+use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
+use crate::key;
 use crate::object;
-use crate::registry::{self, key};
-use crate::server::RequestContext;
+use crate::registry;
 
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const MIRROR: &str = "kubernetes.io/config.mirror";

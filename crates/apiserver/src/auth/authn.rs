@@ -9,12 +9,14 @@ use http::HeaderMap;
 use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
 use setpoint_store::Snapshot;
 
+use super::Caller;
 use super::certificate::Proof;
-use super::{AUTHENTICATED, Caller, UserInfo};
-use super::{front_proxy, jwt, legacy};
+use super::{front_proxy, legacy};
 use crate::error::{ApiError, Result};
 use crate::header::{first, lossy};
+use crate::jwt;
 use crate::options::Options;
+use crate::user::{AUTHENTICATED, UserInfo};
 
 /// The protocol of a WebSocket that is a token, up to its base64.
 pub(crate) const WEBSOCKET_TOKEN: &str = "base64url.bearer.authorization.k8s.io.";

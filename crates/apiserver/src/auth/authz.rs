@@ -8,11 +8,12 @@ use setpoint_api::cause::quote;
 use setpoint_api::kind::GroupResource;
 use setpoint_store::{Entry, KeyRange, Snapshot};
 
-use super::{MASTERS, UserInfo};
 use crate::error::{ApiError, Result};
+use crate::key;
 use crate::options::{Authorization, Options};
-use crate::registry::{self, key, meta};
+use crate::registry::{self, meta};
 use crate::request::RequestInfo;
+use crate::user::{MASTERS, UserInfo};
 
 pub(super) const RBAC: &str = "rbac.authorization.k8s.io";
 

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use rustls_pki_types::CertificateDer;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::UserInfo;
 use crate::options::Options;
 use crate::pki::{ServingTls, Signer};
+use crate::user::UserInfo;
 
 /// The certificate that a client showed in its handshake. The handshake proves the key; the requests decide about the
 /// rest.

@@ -4,12 +4,12 @@
 use serde_json::{Map, Value};
 use setpoint_store::Snapshot;
 
-use super::MASTERS;
 use super::authz::{self, Attributes, RBAC, Rule};
 use super::covers;
+use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
 use crate::object;
-use crate::server::RequestContext;
+use crate::user::MASTERS;
 
 const NO_AGGREGATION: &str = "must have cluster-admin privileges to use the aggregationRule";
 

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::UserInfo;
 use crate::error::Result;
 use crate::header::exact;
 use crate::options::FrontProxy;
+use crate::user::UserInfo;
 
 /// The headers that aggregated API servers agree on. The server removes them from every request, trusted or not.
 const STANDARD: [&str; 3] = ["x-remote-user", "x-remote-uid", "x-remote-group"];

@@ -6,12 +6,12 @@ use http::HeaderMap;
 use setpoint_api::cause::quote;
 use setpoint_store::Snapshot;
 
-use super::UserInfo;
 use super::authz::Attributes;
 use crate::error::{ApiError, Result};
 use crate::header::exact;
 use crate::options::Options;
 use crate::request::{RequestInfo, is_escaped_well, percent_decode};
+use crate::user::UserInfo;
 
 /// Returns the user that the request is made for: the impersonated one, if the real one may impersonate it.
 pub(crate) fn impersonate(

@@ -7,12 +7,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use setpoint_store::{Snapshot, Txn};
 
-use super::UserInfo;
 use super::authn::same_secret;
+use crate::key;
 use crate::managed;
 use crate::object::{self, Encoded};
-use crate::registry::{self, key, meta};
+use crate::registry::{self, meta};
 use crate::server::Server;
+use crate::user::UserInfo;
 
 /// Who issues them, whatever other tokens' issuer is.
 pub(super) const ISSUER: &str = "kubernetes/serviceaccount";

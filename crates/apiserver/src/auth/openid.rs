@@ -3,15 +3,16 @@
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
+use crate::body::Body;
 use crate::respond;
-use crate::server::{Body, Server};
+use crate::server::Server;
 
 /// Answers `/openid/v1/jwks`.
 pub(crate) fn keys(server: &Server) -> Response<Body> {
     let keys = &server.options().service_accounts;
-    let own = keys.signing.as_ref().map(super::jwt::SigningKey::verifying);
+    let own = keys.signing.as_ref().map(crate::jwt::SigningKey::verifying);
     let published: Vec<Value> =
-        own.iter().chain(&keys.verifying).filter_map(super::jwt::VerifyingKey::jwk).collect();
+        own.iter().chain(&keys.verifying).filter_map(crate::jwt::VerifyingKey::jwk).collect();
     let body = serde_json::to_vec(&json!({"keys": published})).expect("a value is always JSON");
     cacheable(respond::bytes(StatusCode::OK, "application/jwk-set+json", body))
 }

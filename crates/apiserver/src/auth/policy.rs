@@ -11,8 +11,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::authz::RBAC;
+use crate::key;
 use crate::object::Encoded;
-use crate::registry::key;
 
 /// Who says that it owns their fields.
 const MANAGER: &str = "kube-apiserver";

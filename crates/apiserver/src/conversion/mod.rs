@@ -11,17 +11,17 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use setpoint_machinery::apply::Versions;
 use setpoint_schema::Schema;
 use setpoint_store::{Entry, Event};
 
-use crate::crd::Custom;
+use crate::context::RequestContext;
 use crate::decision::{Decision, Stop};
-use crate::error::{ApiError, Result};
+use crate::error::{ApiError, Result, Unreadable};
 use crate::object;
-use crate::registry::{self, kept_view};
-use crate::server::{RequestContext, Server};
+use crate::registry::{self, Custom, kept_view};
+use crate::server::Server;
 use crate::webhook::Patience;
 use review::Question;
 
@@ -33,13 +33,6 @@ const PATIENCE: Patience = Patience {
 
 /// How often a write decides again because others changed what it had converted. After that it has lost.
 const MAX_ROUNDS: usize = 32;
-
-/// An object that cannot be shown in the version of the request.
-#[derive(Debug)]
-pub(crate) struct Unreadable {
-    pub(crate) entry: Arc<Entry>,
-    pub(crate) why: String,
-}
 
 /// What one write has had converted so far.
 #[derive(Default)]
@@ -304,25 +297,4 @@ fn encoded(value: &Value) -> bytes::Bytes {
     let mut bytes = object::ordered(value);
     bytes.push(b'\n');
     bytes.into()
-}
-
-/// `spec.conversion` of a definition.
-#[derive(Debug)]
-pub(crate) struct Conversion {
-    webhook: crate::webhook::Webhook,
-    review_versions: Vec<String>,
-}
-
-impl Conversion {
-    /// None where versions differ in name only.
-    pub(crate) fn read(spec: &Value) -> Option<Conversion> {
-        let conversion =
-            spec.get("conversion").filter(|conversion| conversion["strategy"] == json!("Webhook"))?;
-        let versions = conversion["webhook"]["conversionReviewVersions"].as_array();
-        let versions = versions.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
-        Some(Conversion {
-            webhook: crate::webhook::Webhook::read(&conversion["webhook"]["clientConfig"]),
-            review_versions: versions.collect(),
-        })
-    }
 }

@@ -5,17 +5,19 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use setpoint_store::{Event, KeyRange, Snapshot, Txn};
 
-use super::{GROUP, PLURAL, set_condition};
+use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
+use crate::key;
 use crate::object;
-use crate::registry::{self, key, meta};
-use crate::server::{RequestContext, Server};
+use crate::registry::definition::{GROUP, PLURAL, is_true, set_condition};
+use crate::registry::{self, meta};
+use crate::server::Server;
 
 const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// A definition that is deleted first waits for its instances.
 pub(crate) fn on_delete(ctx: &RequestContext, new: &mut Value) {
-    if !ctx.resource.is(GROUP, PLURAL) || super::is_true(new, "Terminating") {
+    if !ctx.resource.is(GROUP, PLURAL) || is_true(new, "Terminating") {
         return;
     }
     let metadata = object::metadata_mut(new);

@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 use setpoint_machinery::apply::{self, OneVersion, ResetFields, WriteContext};
 use setpoint_store::{Event, KeyRange, Snapshot, Txn};
 
-use super::{definitions, is_true, set_condition};
 use crate::error::{ApiError, Result};
+use crate::key;
 use crate::object;
-use crate::registry::{self, key};
+use crate::registry;
+use crate::registry::definition::{GROUP, PLURAL, definitions, is_true, set_condition};
 use crate::server::Server;
 
 /// A definition that has just been written: nothing is accepted yet.
@@ -23,7 +24,7 @@ pub(crate) fn begin(definition: &mut Value) {
 /// Accepts and serves what a transaction has written, and goes on with what it has begun to delete. The writer is
 /// answered after that.
 pub(crate) async fn settle_after(server: &Server, events: &[Arc<Event>]) {
-    let prefix = key::resource(super::GROUP, super::PLURAL);
+    let prefix = key::resource(GROUP, PLURAL);
     for event in events.iter().filter(|event| event.key.starts_with(&prefix)) {
         match &event.new {
             Some(entry) => settle(server, &entry.key).await,
@@ -43,7 +44,7 @@ pub(super) async fn settle_waiting(server: &Server) {
 
 /// Definitions whose names others have.
 fn waiting(server: &Server) -> Vec<Vec<u8>> {
-    let range = KeyRange::prefix(key::resource(super::GROUP, super::PLURAL));
+    let range = KeyRange::prefix(key::resource(GROUP, PLURAL));
     let snapshot = server.store().snapshot();
     let entries = snapshot.range(&range, None);
     let conflicted = entries.filter(|entry| !is_true(&registry::value(entry), "NamesAccepted"));
@@ -71,7 +72,7 @@ async fn settle(server: &Server, key: &[u8]) {
 
 /// The status is the server's own.
 fn track(server: &Server, live: &Value, new: &mut Value, now: Timestamp) {
-    let Some(resource) = server.0.registry.find(super::GROUP, "v1", super::PLURAL) else { return };
+    let Some(resource) = server.0.registry.find(GROUP, "v1", PLURAL) else { return };
     let (schema, kind) = (resource.schema(), resource.stored_kind());
     let context = WriteContext {
         schema: &schema,

@@ -25,9 +25,7 @@ const VERSION: &str = "1.37";
 /// What a definition publishes for one version of a custom resource: `schema.openAPIV3Schema`, where it has one.
 pub type Published<'a> = &'a dyn Fn(&Resource) -> Option<Value>;
 
-/// Tells all that is said about built-in types: for each text the published name of the type
-/// (`io.k8s.api.core.v1.Container`), the field that it is about (empty for the type itself), and the text.
-pub type Prose = fn(&mut dyn FnMut(&str, &str, &str));
+pub use crate::options::Prose;
 
 /// What documents contain beside the schema table.
 #[derive(Clone, Copy)]

@@ -9,12 +9,14 @@ use serde_json::{Map, Value, json};
 use setpoint_schema::builtin;
 use setpoint_store::Snapshot;
 
+use crate::body::Body;
 use crate::header::{first, lossy};
+use crate::key;
 use crate::negotiate::{JSON, accept_clauses};
-use crate::registry::{self, Resource, key};
+use crate::registry::{self, Resource};
 use crate::request::RequestInfo;
 use crate::respond;
-use crate::server::{Body, Server};
+use crate::server::Server;
 
 /// The media type under which gnostic's form is asked for.
 const PROTOBUF: &str = "com.github.proto-openapi.spec.v2@v1.0+protobuf";
@@ -122,7 +124,7 @@ pub(crate) fn answer_v3(
     let view = View::of(server);
     let resources = view.group_version(group, version);
     if resources.is_empty() {
-        return empty(crate::route::not_found().status());
+        return empty(crate::respond::not_found().status());
     }
     if accepted(headers) != Some(Form::Json) {
         return vary(empty(StatusCode::NOT_ACCEPTABLE));

@@ -6,7 +6,8 @@ use std::sync::{Arc, OnceLock};
 use setpoint_kinds::facts::Facts;
 use setpoint_schema::builtin;
 
-use super::{Name, Resource, Rules, Subresource, key};
+use super::{Name, Resource, Rules, Subresource};
+use crate::key;
 
 /// Every built-in resource by group, version and plural. Made once a process, shared by all servers.
 pub(super) fn builtins() -> &'static BTreeMap<Name, Arc<Resource>> {

@@ -1,9 +1,13 @@
 //! What is served: built-in resources from the schema table, custom ones from their definitions.
 
-pub mod fields;
 mod kinds;
-pub mod key;
-mod meta;
+pub(crate) mod definition;
+mod custom;
+mod conversion;
+mod scale;
+mod version;
+pub mod fields;
+mod refusals;
 mod rules;
 
 use std::collections::BTreeMap;
@@ -14,10 +18,12 @@ use setpoint_kinds::facts::Facts;
 use setpoint_schema::{Schema, builtin};
 use setpoint_store::Snapshot;
 
-use crate::crd::Custom;
-pub use meta::{Meta, meta, value};
-pub(crate) use meta::{decoded, keep_view, kept_view, protobuf};
+pub use crate::entry::{Meta, meta, value};
+pub(crate) use crate::entry::{decoded, keep_view, kept_view, protobuf};
+use crate::key;
+pub use custom::Custom;
 pub use rules::Rules;
+pub(crate) use version::version_order;
 
 /// One served resource in one version.
 #[derive(Clone, Debug)]
@@ -209,7 +215,7 @@ impl Registry {
     pub fn reload(&self, snapshot: &Snapshot) {
         let mut current = self.custom.write().expect("no holder of this lock panics");
         if snapshot.revision() >= current.revision {
-            let resources = crate::crd::served(snapshot);
+            let resources = definition::served(snapshot);
             *current = Arc::new(CustomTable { resources, revision: snapshot.revision() });
         }
     }

@@ -11,8 +11,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// How long a client may leave bytes unread before its connection is closed.
-pub(super) const WRITE_STALL: Duration = Duration::from_secs(60);
+use crate::unsent::WRITE_STALL;
+
 /// How long a closing socket waits for its client to close too, after an answer to a body that nobody read.
 const LINGER: Duration = Duration::from_secs(1);
 /// Bytes of such a body that a closing socket still takes.

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::BodyExt;
 
-use crate::server::{Body, BoxError};
+use crate::body::{Body, BoxError};
 
 /// Bytes that are discarded of a body that nobody read, as Go's server does it.
 const DISCARD: usize = 256 * 1024;

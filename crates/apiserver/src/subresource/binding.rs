@@ -5,10 +5,11 @@ use serde_json::{Value, json};
 use setpoint_api::cause::{Cause, Path};
 use setpoint_api::clock;
 
+use crate::body::Body;
+use crate::context::RequestContext;
 use crate::decision::Decision;
 use crate::error::{ApiError, Result};
 use crate::respond;
-use crate::server::{Body, RequestContext};
 use crate::write::{Change, Kind, Merge, State, Write, transaction};
 use crate::writer::Writer;
 use crate::{negotiate, object};

@@ -6,12 +6,14 @@ use setpoint_api::clock;
 use setpoint_api::selector::LabelSelector;
 use setpoint_store::KeyRange;
 
+use crate::body::Body;
+use crate::context::RequestContext;
 use crate::decision::Decision;
 use crate::error::{ApiError, Result};
+use crate::key;
 use crate::object;
-use crate::registry::{self, key, meta};
+use crate::registry::{self, meta};
 use crate::respond;
-use crate::server::{Body, RequestContext};
 use crate::write::delete_options::DeleteOptions;
 use crate::write::{Change, Kind, Merge, State, Write, transaction};
 use crate::writer::{WriteOptions, Writer};

@@ -22,11 +22,12 @@ use setpoint_schema::builtin;
 use crate::admission::webhook::{self, Attributes, Operation};
 use crate::auth::authn::WEBSOCKET_TOKEN;
 use crate::body;
+use crate::body::Body;
+use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
 use crate::header::lossy;
 use crate::object;
 use crate::respond;
-use crate::server::{Body, RequestContext};
 use crate::verb;
 use crate::writer::Writer;
 

@@ -1,9 +1,6 @@
 //! The way to a node's kubelet: a pipe inside the process, or TLS to the address in its Node status.
 
-use std::future::Future;
 use std::io;
-use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Request, Response};
@@ -13,31 +10,15 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use rustls_pki_types::ServerName;
 use serde_json::Value;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
+use crate::body::BoxError;
+use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
-use crate::registry::{self, key};
-use crate::server::{BoxError, RequestContext, Server};
-
-/// A two-way stream of bytes.
-pub trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
-
-/// What a connection attempt comes to.
-pub type Dialing = Pin<Box<dyn Future<Output = io::Result<Box<dyn Io>>> + Send>>;
-
-/// Connects to the kubelet of a node, and to what runs there.
-pub trait Nodes: Send + Sync {
-    /// A stream on which the node of that name speaks HTTP/1.1; none if it is not one of these nodes.
-    fn dial(&self, node: &str) -> Option<Dialing>;
-
-    /// A stream to a port of a pod, whose address need not lead anywhere; none if it does not run on these nodes.
-    fn dial_pod(&self, namespace: &str, pod: &str, port: u16) -> Option<Dialing> {
-        let _ = (namespace, pod, port);
-        None
-    }
-}
+use crate::key;
+use crate::nodes::Io;
+use crate::registry;
+use crate::server::Server;
 
 /// How long a connection to a node may take.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -106,6 +87,3 @@ pub(super) fn endpoint(server: &Server, node: &str) -> Option<(String, u16)> {
     let port = node.pointer("/status/daemonEndpoints/kubeletEndpoint/Port").and_then(Value::as_u64)?;
     Some((address, u16::try_from(port).ok()?))
 }
-
-/// Nodes that nobody connects inside this process.
-pub type NodesHandle = Arc<dyn Nodes>;

@@ -24,13 +24,15 @@ use serde_json::json;
 
 use self::location::{Wanted, unreachable};
 use self::rewrite::{Links, join};
-use super::node::{self, Io};
+use super::node;
+use crate::body::{Body, BoxError};
+use crate::context::RequestContext;
 use crate::dial::{Endpoint, dial};
 use crate::error::{ApiError, Result};
 use crate::header::{first, lossy};
+use crate::nodes::Io;
 use crate::registry;
 use crate::respond;
-use crate::server::{Body, BoxError, RequestContext};
 
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(30);

@@ -12,12 +12,13 @@ use setpoint_machinery::strategic;
 use setpoint_schema::{Schema, builtin};
 
 use crate::admission::webhook::{self, Attributes, Operation};
+use crate::body::Body;
+use crate::context::RequestContext;
 use crate::decision::Decision;
 use crate::error::{ApiError, Result};
 use crate::negotiate::{Form, media_type};
 use crate::registry;
 use crate::respond;
-use crate::server::{Body, RequestContext};
 use crate::write::patch::{apply_refused, is_apply, judge_doubled, refused};
 use crate::write::{Change, Kind, Live, Merge, State, Write, prepare, transaction};
 use crate::writer::Writer;

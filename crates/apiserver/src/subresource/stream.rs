@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 
 use super::node;
 use crate::auth::authz;
+use crate::body::{Body, BoxError};
+use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
 use crate::registry;
-use crate::server::{Body, BoxError, RequestContext};
 
 /// The longest error that a node may answer with.
 const MAX_ERROR: usize = 64 * 1024;

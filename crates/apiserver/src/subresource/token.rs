@@ -7,12 +7,14 @@ use setpoint_api::clock;
 use setpoint_api::kind::{GroupKind, GroupResource};
 use setpoint_store::Snapshot;
 
-use crate::auth::jwt::{Bound, Claims, Ref, sign};
+use crate::body::Body;
+use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
+use crate::jwt::{Bound, Claims, Ref, sign};
+use crate::key;
 use crate::object;
-use crate::registry::{self, key};
+use crate::registry;
 use crate::respond;
-use crate::server::{Body, RequestContext};
 use crate::writer::Writer;
 
 /// How long a token lives unless the request says otherwise.
@@ -33,7 +35,7 @@ pub(crate) async fn route(ctx: &RequestContext, bytes: &[u8]) -> Result<Response
     let mut request = super::admit(&writer, request, kind).await?;
     let options = ctx.server.options();
     let Some(key) = options.service_accounts.signing.clone() else {
-        return Ok(crate::route::not_found());
+        return Ok(crate::respond::not_found());
     };
     let snapshot = ctx.server.store().snapshot();
     let account = snapshot

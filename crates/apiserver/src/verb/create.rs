@@ -3,10 +3,11 @@
 use http::Response;
 use serde_json::Value;
 
+use crate::body::Body;
+use crate::context::RequestContext;
 use crate::decision::Decision;
 use crate::error::{ApiError, Result};
 use crate::object;
-use crate::server::{Body, RequestContext};
 use crate::write::decode::{self, Decoded};
 use crate::write::identity::{Found, place, single_owners};
 use crate::write::{Change, Kind, Merge, State, Write, answer, transaction};

@@ -3,9 +3,10 @@
 use http::{Response, StatusCode};
 use setpoint_api::status::{Details, Status};
 
+use crate::body::Body;
+use crate::context::RequestContext;
 use crate::decision::Decision;
 use crate::error::{ApiError, Result};
-use crate::server::{Body, RequestContext};
 use crate::write::delete_options::DeleteOptions;
 use crate::write::transaction::Done;
 use crate::write::{Change, Kind, Merge, Outcome, State, Write, answer, transaction};

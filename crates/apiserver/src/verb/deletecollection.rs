@@ -5,12 +5,13 @@ use std::sync::Arc;
 use http::Response;
 use setpoint_store::Entry;
 
+use crate::body::Body;
+use crate::context::RequestContext;
 use crate::conversion;
 use crate::decision::Decision;
 use crate::error::{ApiError, Result};
 use crate::form::{self, Listed};
 use crate::registry::meta;
-use crate::server::{Body, RequestContext};
 use crate::verb::list::{Selection, scope};
 use crate::write::delete_options::DeleteOptions;
 use crate::write::{Change, Kind, Merge, Outcome, State, Write, transaction};
@@ -26,7 +27,7 @@ pub(crate) async fn deletecollection(ctx: &RequestContext, bytes: &[u8]) -> Resu
     drop(snapshot);
     let mut selected: Vec<Arc<Entry>> = conversion::views(ctx, found)
         .await
-        .map_err(|failed| ApiError::unreadable_list(&ctx.resource, &failed))?;
+        .map_err(|failed| ApiError::unreadable_list(&ctx.resource.group_resource(), &failed))?;
     selected.retain(|entry| selection.matches(&ctx.resource, entry));
     let writer = Writer::with(ctx, WriteOptions::of_delete(options.is_dry_run()));
     for target in &selected {

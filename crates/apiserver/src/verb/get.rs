@@ -2,10 +2,11 @@
 
 use http::{Response, StatusCode};
 
+use crate::body::Body;
+use crate::context::RequestContext;
 use crate::conversion;
 use crate::error::{ApiError, Result};
 use crate::form;
-use crate::server::{Body, RequestContext};
 use crate::verb::list::parse_version;
 
 /// Answers the newest state; a `resourceVersion` only says how new it must at least be.

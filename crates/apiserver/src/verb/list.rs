@@ -11,12 +11,13 @@ use setpoint_api::selector::{FieldSelector, LabelSelector};
 use setpoint_schema::Schema;
 use setpoint_store::{Entry, KeyRange, ReadError, Snapshot};
 
+use crate::body::Body;
+use crate::context::RequestContext;
 use crate::conversion;
 use crate::error::{ApiError, Result};
 use crate::form::{self, Listed};
 use crate::registry::{Resource, fields, meta};
 use crate::request::{Query, RequestInfo};
-use crate::server::{Body, RequestContext};
 
 /// Which objects a list or watch is about.
 #[derive(Clone, Debug)]
@@ -234,7 +235,8 @@ async fn viewed(
     let shown = if limit > 0 && selection.is_everything() { limit.min(entries.len()) } else { entries.len() };
     let rest = entries.split_off(shown);
     let viewed = conversion::views(ctx, entries).await;
-    let mut viewed = viewed.map_err(|failed| ApiError::unreadable_list(&ctx.resource, &failed))?;
+    let mut viewed =
+        viewed.map_err(|failed| ApiError::unreadable_list(&ctx.resource.group_resource(), &failed))?;
     viewed.extend(rest);
     Ok(viewed)
 }

@@ -4,9 +4,11 @@ use http::Response;
 use serde_json::Value;
 use setpoint_machinery::apply;
 
+use crate::body::Body;
+use crate::context::RequestContext;
 use crate::decision::Decision;
 use crate::error::{ApiError, Result};
-use crate::server::{Body, RequestContext};
+use crate::present;
 use crate::write::decode::{self, Decoded, PatchedForm};
 use crate::write::identity::{Found, check_name, place, single_owners};
 use crate::write::patch::{
@@ -14,7 +16,7 @@ use crate::write::patch::{
 };
 use crate::write::{Change, Kind, Merge, Outcome, State, Write, answer, transaction, unchanged};
 use crate::writer::Writer;
-use crate::{body, form, managed, object};
+use crate::{body, managed, object};
 
 /// Changes an object, or creates what is applied.
 pub(crate) async fn patch(ctx: &RequestContext, bytes: &[u8]) -> Result<Response<Body>> {
@@ -53,7 +55,7 @@ impl Merge for Patched {
         let Some(live) = change.live_object() else {
             return Err(ApiError::not_found(resource, write.name).into());
         };
-        let shown = form::present_value(resource, live.clone());
+        let shown = present::value(resource, live.clone());
         let patched = self.patch.apply(shown, &resource.schema())?;
         let decoded = decode::patched(write.writer, &self.form, patched)?;
         change.take(decoded);
@@ -79,7 +81,7 @@ impl Merge for Applied {
         if change.live.is_none() && !ctx.info.subresource.is_empty() && !resource.facts.create_on_update {
             return Err(ApiError::not_found(resource, write.name).into());
         }
-        let shown = change.live_object().map(|live| form::presented_value(resource, live));
+        let shown = change.live_object().map(|live| present::borrowed(resource, live));
         let knowledge = managed::Knowledge::new(resource, &ctx.info.subresource);
         let context = knowledge.context(write.writer);
         let applied = apply::server_side_apply(shown.as_deref(), &self.config, self.force, &context);

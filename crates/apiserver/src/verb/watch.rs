@@ -14,11 +14,12 @@ use setpoint_api::cause::{Cause, Path};
 use setpoint_store::{Entry, Event, KeyRange, ReadError, Watch, WatchError};
 use tokio::time::Instant;
 
+use crate::body::Body;
+use crate::context::RequestContext;
 use crate::conversion;
 use crate::error::{ApiError, Result};
 use crate::event::{Kind, Lines};
 use crate::request::Query;
-use crate::server::{Body, RequestContext};
 use crate::verb::list::{Selection, parse_version, scope};
 
 /// How often an idle watch tells how far it is.
@@ -172,7 +173,8 @@ impl Run {
                     self.ready = wanted.map(Ready::Added).collect();
                 }
                 Err(failed) => {
-                    let line = self.lines.error(&ApiError::unreadable_list(&resource, &failed));
+                    let line =
+                        self.lines.error(&ApiError::unreadable_list(&resource.group_resource(), &failed));
                     self.ready.push_back(Ready::Line(line));
                     return Ok(());
                 }

@@ -7,7 +7,7 @@ use http_body::Body;
 use http_body_util::BodyExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::server::BoxError;
+use crate::body::BoxError;
 
 /// Bytes that a webhook may add to twice what it was asked: a patch repeats an object at most, in base64.
 const SLACK: usize = 4 * 1024 * 1024;

@@ -3,8 +3,9 @@
 use http::{Response, StatusCode};
 
 use super::transaction::Done;
+use crate::body::Body;
+use crate::context::RequestContext;
 use crate::error::Result;
-use crate::server::{Body, RequestContext};
 use crate::{conversion, form, respond};
 
 /// The object as it is now, in the form that the client asked for, with the warnings of the write.

@@ -7,10 +7,10 @@ use setpoint_store::{Entry, Snapshot, Txn};
 
 use super::decode::Decoded;
 use super::delete_options::DeleteOptions;
+use crate::context::RequestContext;
 use crate::decision::Decision;
 use crate::object;
 use crate::registry::Resource;
-use crate::server::RequestContext;
 use crate::writer::Writer;
 
 /// The kinds of writes. A write that creates what it was to change is still of its own kind.

@@ -4,12 +4,12 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 use setpoint_api::cause::{Cause, Path};
-use setpoint_schema::{Strict, TypeMeta};
+use setpoint_schema::{Strict, TypeMeta, protobuf};
 
+use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
 use crate::negotiate::{Format, Offer, body_format};
 use crate::registry::Resource;
-use crate::server::RequestContext;
 use crate::writer::{FieldValidation, Writer};
 use crate::{body, object};
 
@@ -42,10 +42,47 @@ pub(crate) fn body(writer: &Writer<'_>, bytes: &[u8]) -> Result<Decoded> {
         }
         Format::Protobuf => {
             // It is decoded as its JSON would be read, and cannot have an empty map or an unknown field.
-            let object = stored(&ctx.resource, crate::protobuf::decode(bytes, &ctx.resource)?)?;
+            let object = stored(&ctx.resource, protobuf_body(bytes, &ctx.resource)?)?;
             Ok(Decoded { object, ..Decoded::default() })
         }
     }
+}
+
+/// A protobuf body that must be of the resource's kind.
+fn protobuf_body(bytes: &[u8], resource: &Resource) -> Result<Value> {
+    let envelope = protobuf::open(bytes).map_err(|error| {
+        ApiError::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): {error} ({})",
+            resource.kind,
+            setpoint_schema::excerpt(bytes)
+        ))
+    })?;
+    let (kind, version) = (envelope.kind, envelope.api_version);
+    let value = protobuf::decode_as(bytes, &resource.api_version(), &resource.kind).map_err(|error| {
+        let kind = if kind.is_empty() { &resource.kind } else { &kind };
+        let version = version.rsplit('/').next().filter(|version| !version.is_empty());
+        ApiError::bad_request(format!(
+            "{kind} in version \"{}\" cannot be handled as a {}: {error}",
+            version.unwrap_or(&resource.version),
+            resource.kind
+        ))
+    })?;
+    let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or("");
+    let (version, expected) = (text("apiVersion"), resource.api_version());
+    if !version.is_empty() && version != expected {
+        return Err(ApiError::bad_request(format!(
+            "the API version in the data ({version}) does not match the expected API version ({expected})"
+        )));
+    }
+    if !text("kind").is_empty() && text("kind") != resource.kind {
+        return Err(ApiError::bad_request(format!(
+            "{} in version \"{}\" cannot be handled as a {}: unknown conversion",
+            text("kind"),
+            resource.version,
+            resource.kind
+        )));
+    }
+    Ok(value)
 }
 
 struct Reader<'a> {

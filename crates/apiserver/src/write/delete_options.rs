@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use setpoint_api::cause::{Cause, Path};
 
 use crate::body;
+use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
 use crate::negotiate::{Format, Offer, body_format};
-use crate::server::RequestContext;
 use crate::writer::dry_run;
 
 /// How an object is deleted.

@@ -3,9 +3,9 @@
 use serde_json::Value;
 use setpoint_kinds::warnings;
 
+use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
 use crate::object;
-use crate::server::RequestContext;
 
 /// Metadata that a new object does not have, whoever sends it.
 pub(super) const ABSENT_AT_FIRST: [&str; 5] =

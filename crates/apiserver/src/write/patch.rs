@@ -12,9 +12,9 @@ use setpoint_schema::Schema;
 
 use super::decode::{PatchedForm, yaml_errors};
 use crate::body;
+use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
 use crate::negotiate::media_type;
-use crate::server::RequestContext;
 use crate::writer::{FieldValidation, Writer};
 
 pub(crate) const JSON_PATCH: &str = "application/json-patch+json";

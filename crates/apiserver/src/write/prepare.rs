@@ -6,7 +6,7 @@ use setpoint_kinds::prepare;
 use super::change::{Change, State, Write};
 use super::terminate;
 use crate::decision::Decision;
-use crate::form;
+use crate::present;
 use crate::registry::Resource;
 
 pub(super) fn run(write: &Write<'_>, _: &mut State<'_>, change: &mut Change) -> Decision<()> {
@@ -34,7 +34,7 @@ pub(crate) fn seen(resource: &Resource, live: &Value) -> Option<Value> {
     if resource.has_all_that_is_stored() {
         return None;
     }
-    let mut seen = form::present_value(resource, live.clone());
+    let mut seen = present::value(resource, live.clone());
     seen["apiVersion"] = Value::from(resource.storage_api_version.as_str());
     Some(seen)
 }

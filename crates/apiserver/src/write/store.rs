@@ -7,9 +7,9 @@ use setpoint_store::Txn;
 
 use super::change::{Change, Live, Outcome, State, Write};
 use super::terminate;
+use crate::context::RequestContext;
 use crate::decision::Decision;
 use crate::error::ApiError;
-use crate::server::RequestContext;
 use crate::{conversion, object, size};
 
 pub(super) fn run(write: &Write<'_>, state: &mut State<'_>, change: &mut Change) -> Decision<()> {

@@ -7,11 +7,11 @@ use setpoint_kinds::prepare;
 use super::change::{Change, Live, State, Write};
 use super::delete_options::DeleteOptions;
 use crate::admission::webhook::{Attributes, Operation};
+use crate::context::RequestContext;
 use crate::decision::Decision;
 use crate::error::{ApiError, Result};
 use crate::object::{self, begin_deletion, set_deletion};
 use crate::registry::Resource;
-use crate::server::RequestContext;
 
 /// The finalizers that the two propagation policies beside `Background` stand for.
 const ORPHAN: &str = "orphan";

@@ -7,9 +7,9 @@ use setpoint_store::{Entry, Event, Snapshot, Txn, TxnError};
 use super::change::{Change, Outcome, Write};
 use super::pipeline;
 use crate::admission::webhook;
+use crate::context::RequestContext;
 use crate::decision::{Decision, Stop};
 use crate::error::{ApiError, Result};
-use crate::server::RequestContext;
 
 /// A write that is done.
 pub(crate) struct Done {
@@ -88,7 +88,7 @@ async fn ask(ctx: &RequestContext, needs: &Stop) -> Result<()> {
 
 /// What follows a write of such objects before the writer is answered.
 async fn follow_up(ctx: &RequestContext, events: &[Arc<Event>]) {
-    crate::message::written(&ctx.server, &ctx.resource, events);
+    crate::messages::written(&ctx.server, &ctx.resource, events);
     if ctx.resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
         crate::crd::settle_after(&ctx.server, events).await;
     } else if ctx.resource.group == webhook::GROUP {

@@ -8,12 +8,12 @@ use setpoint_kinds::validate;
 
 use super::change::{Change, State, Write};
 use crate::admission::{policy, webhook};
+use crate::context::RequestContext;
 use crate::convert;
 use crate::decision::Decision;
 use crate::error::{ApiError, Result};
 use crate::object;
 use crate::registry::Resource;
-use crate::server::RequestContext;
 
 pub(super) fn run(write: &Write<'_>, _: &mut State<'_>, change: &mut Change) -> Decision<()> {
     let ctx = write.ctx();

@@ -247,7 +247,7 @@ async fn token_in_secret(cluster: &Cluster) -> (String, Value) {
         "kubernetes.io/serviceaccount/service-account.name": "builder",
         "kubernetes.io/serviceaccount/service-account.uid": account["metadata"]["uid"]});
     let key = cluster.server.options().service_accounts.signing.clone().unwrap();
-    let token = setpoint_apiserver::auth::jwt::sign(&key, &claims).unwrap();
+    let token = setpoint_apiserver::jwt::sign(&key, &claims).unwrap();
     let secret = json!({"metadata": {"name": "tok",
             "annotations": {"kubernetes.io/service-account.name": "builder"}},
         "type": "kubernetes.io/service-account-token", "stringData": {"token": token}});

@@ -9,7 +9,7 @@ use http_body_util::{BodyExt, Full};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use setpoint_api::{Clock, Random};
-use setpoint_apiserver::auth::jwt::SigningKey;
+use setpoint_apiserver::jwt::SigningKey;
 use setpoint_apiserver::{Body, Caller, Options, Server, StaticToken, UserInfo};
 use setpoint_store::Store;
 

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use http::Request;
 use serde_json::{Value, json};
 use setpoint_apiserver::Caller;
-use setpoint_apiserver::auth::jwt;
+use setpoint_apiserver::jwt;
 
 use crate::cluster::{Cluster, MERGE, body, start};
 

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use base64::Engine;
 use kube::Config;
 use setpoint::program::Program;
-use setpoint_apiserver::auth::jwt::{self, SigningKey};
+use setpoint_apiserver::jwt::{self, SigningKey};
 use setpoint_controllers::TokenSigner;
 use setpoint_node::NodeOptions;
 use setpoint_node::{API_SERVER, Serving, ServingOptions};

@@ -7,12 +7,13 @@ use setpoint_api::cause::{Cause, Path};
 use setpoint_store::Snapshot;
 
 use crate::admission::webhook::GROUP;
-use crate::auth::UserInfo;
 use crate::auth::authz::{self, Attributes};
+use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
+use crate::key;
 use crate::object;
-use crate::registry::{self, key};
-use crate::server::RequestContext;
+use crate::registry;
+use crate::user::UserInfo;
 
 /// Refuses a policy or a binding whose writer may not read its params; `live` is what it replaces.
 pub(crate) fn authorize(

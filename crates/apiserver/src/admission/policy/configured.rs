@@ -8,8 +8,9 @@ use setpoint_store::{KeyRange, Snapshot};
 
 use crate::admission::webhook::GROUP;
 use crate::admission::webhook::scope::Scope;
+use crate::key;
 use crate::object;
-use crate::registry::{self, key};
+use crate::registry;
 use setpoint_cel::{Compiler, Condition};
 
 /// A policy, compiled, with its bindings.

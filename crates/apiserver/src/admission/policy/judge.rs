@@ -8,10 +8,11 @@ use super::configured::{Action, Binding, Policy, Validation};
 use super::params;
 use crate::admission::webhook::review::{self, Seen};
 use crate::admission::webhook::{Attributes, forms};
+use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
+use crate::key;
 use crate::object;
-use crate::registry::{self, key};
-use crate::server::RequestContext;
+use crate::registry;
 use setpoint_cel::{Evaluation, Facts};
 
 /// The longest text that an expression may make of a message.

@@ -5,9 +5,10 @@ use setpoint_api::kind::GroupVersionKind;
 use setpoint_store::{KeyRange, Snapshot};
 
 use super::configured::ParamRef;
+use crate::context::RequestContext;
+use crate::conversion;
+use crate::present;
 use crate::registry::{self, Resource};
-use crate::server::RequestContext;
-use crate::{conversion, form};
 
 /// What a policy says is no kind that is served.
 pub(super) fn unknown(kind: &GroupVersionKind) -> String {
@@ -69,6 +70,6 @@ pub(super) async fn shown(ctx: &RequestContext, resource: &Resource, param: Valu
             let converted = conversion::convert(&ctx.server, custom, &wanted, &[&param]).await.pop();
             converted.unwrap_or_else(|| Err("nothing was converted".to_owned()))
         }
-        _ => Ok(form::present_value(resource, param)),
+        _ => Ok(present::value(resource, param)),
     }
 }

@@ -1,5 +1,6 @@
 //! What a webhook answered.
 
+use crate::error::Refusal;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
@@ -114,15 +115,6 @@ pub(crate) fn refusal(webhook: &str, status: &Value) -> Refusal {
         reason,
         details: details.cloned(),
     }
-}
-
-/// Why and how a webhook refused.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Refusal {
-    pub(crate) code: u16,
-    pub(crate) message: String,
-    pub(crate) reason: String,
-    pub(crate) details: Option<Value>,
 }
 
 #[cfg(test)]

@@ -5,9 +5,10 @@ use setpoint_api::kind::GroupVersionKind;
 use setpoint_store::Snapshot;
 
 use super::rules::Labels;
+use crate::context::RequestContext;
+use crate::key;
 use crate::object;
-use crate::registry::{key, meta};
-use crate::server::RequestContext;
+use crate::registry::meta;
 use crate::writer::Writer;
 
 /// What is done.

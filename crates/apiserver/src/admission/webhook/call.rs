@@ -11,8 +11,8 @@ use super::attributes::Attributes;
 use super::configured::Hook;
 use super::review::{self, Seen};
 use super::{Reviews, forms};
+use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
-use crate::server::RequestContext;
 use crate::webhook::Patience;
 use setpoint_cel as cel;
 

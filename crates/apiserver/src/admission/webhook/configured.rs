@@ -9,7 +9,8 @@ use setpoint_store::{KeyRange, Snapshot};
 
 use super::scope::Scope;
 use crate::admission::policy::Policy;
-use crate::registry::{self, key};
+use crate::key;
+use crate::registry;
 use crate::webhook::Webhook;
 use setpoint_cel::Condition;
 

@@ -7,9 +7,10 @@ use setpoint_kinds::defaults;
 
 use super::attributes::Attributes;
 use super::review::Seen;
+use crate::context::RequestContext;
+use crate::present;
 use crate::registry::Resource;
-use crate::server::RequestContext;
-use crate::{conversion, convert, form};
+use crate::{conversion, convert};
 
 /// The resource as which a webhook sees the request, where its objects are that resource's own.
 fn resource(ctx: &RequestContext, attributes: &Attributes, seen: &Seen) -> Option<Arc<Resource>> {
@@ -36,7 +37,7 @@ pub(crate) async fn shown(
         if is_converted(ctx, &resource) {
             return conversion::at(ctx, value, &resource.api_version()).await;
         }
-        return Ok(form::present_value(&resource, value.clone()));
+        return Ok(present::value(&resource, value.clone()));
     }
     let mut shown = value.clone();
     let kind = &attributes.kind;

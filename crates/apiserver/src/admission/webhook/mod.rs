@@ -27,11 +27,12 @@ pub(crate) use configured::{Configured, GROUP, reserved_name, validate as valida
 use configured::{Hook, Hooks};
 
 use crate::admission::policy;
+use crate::context::RequestContext;
 use crate::decision::{Decision, Stop};
 use crate::error::{ApiError, Result};
 use crate::registry::Resource;
 use crate::request::RequestInfo;
-use crate::server::{RequestContext, Server};
+use crate::server::Server;
 
 /// How long a request may take with all its webhooks and all its beginnings.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);

@@ -6,8 +6,8 @@ use setpoint_api::selector::LabelSelector;
 use super::attributes::Attributes;
 use super::review::Seen;
 use super::rules::{Rule, Target, in_selected_namespace, selects_object};
+use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
-use crate::server::RequestContext;
 
 /// Rules and selectors.
 #[derive(Debug)]

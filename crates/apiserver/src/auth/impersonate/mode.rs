@@ -7,9 +7,9 @@ use setpoint_api::name::{dns1123_label, dns1123_subdomain, regex_error};
 use setpoint_store::Snapshot;
 
 use crate::auth::authz::{Attributes, authorize, refusal};
-use crate::auth::{AUTHENTICATED, MASTERS, UNAUTHENTICATED, UserInfo};
 use crate::error::{ApiError, Result};
 use crate::options::Options;
+use crate::user::{AUTHENTICATED, MASTERS, UNAUTHENTICATED, UserInfo};
 
 const AUTHENTICATION: &str = "authentication.k8s.io";
 const NODES: &str = "system:nodes";

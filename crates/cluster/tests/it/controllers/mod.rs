@@ -32,7 +32,7 @@ use setpoint::clock::tokio_clock;
 use setpoint::{
     Action, Context, Controller, DeleteOptions, Error, Manager, ManagerOptions, NotFoundExt, Request,
 };
-use setpoint_apiserver::auth::jwt;
+use setpoint_apiserver::jwt;
 use setpoint_cluster::{Cluster, Controllers, Options};
 use setpoint_controllers::TokenSigner;
 use tokio::sync::watch;

@@ -74,7 +74,7 @@ pub(crate) fn keep_view(entry: &Entry, generation: i64, version: &str, view: Arc
 
 impl Meta {
     /// The text of a selectable field, read from the object on first use.
-    pub(super) fn field(&self, name: &str, read: impl FnOnce() -> String) -> String {
+    pub(crate) fn field(&self, name: &str, read: impl FnOnce() -> String) -> String {
         let mut known = self.fields.lock().expect("no holder of this lock panics");
         if let Some((_, text)) = known.iter().find(|(field, _)| field == name) {
             return text.clone();

@@ -8,6 +8,7 @@ use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::Response;
@@ -16,9 +17,10 @@ use http_body_util::BodyExt;
 use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep};
 
-use super::stalling::WRITE_STALL;
-use crate::server::{Body, BoxError};
+use crate::body::{Body, BoxError};
 
+/// How long a client may leave bytes unread before its connection is closed.
+pub(crate) const WRITE_STALL: Duration = Duration::from_secs(60);
 /// Bytes of answers that a connection may hold. While it holds more, its further requests wait to be begun.
 const MAX_UNSENT: usize = 16 * 1024 * 1024;
 /// Answers and frames up to this length are neither counted nor cut: the number of streams bounds them.
@@ -31,7 +33,7 @@ const LAST: usize = 16 * 1024;
 
 /// The answers that one connection holds.
 #[derive(Clone, Default)]
-pub(super) struct Unsent(Arc<Held>);
+pub(crate) struct Unsent(Arc<Held>);
 
 #[derive(Default)]
 struct Held {
@@ -105,7 +107,7 @@ tokio::task_local! {
 
 /// Runs the task of one HTTP/2 stream. A client that takes nothing of a piece for too long ends it, which resets the
 /// stream.
-pub(super) async fn stream(unsent: Unsent, task: impl Future<Output = ()>) {
+pub(crate) async fn stream(unsent: Unsent, task: impl Future<Output = ()>) {
     let stream = Stream { unsent, due: Arc::default() };
     let watched = stream.clone();
     let run = async move {
@@ -138,7 +140,7 @@ pub(crate) async fn room() {
 }
 
 /// Counts an answer, and hands it over piece by piece, where it goes to an HTTP/2 stream.
-pub(super) fn pace(response: Response<Body>) -> Response<Body> {
+pub(crate) fn pace(response: Response<Body>) -> Response<Body> {
     let exact = response.body().size_hint().exact().and_then(|length| usize::try_from(length).ok());
     if exact.is_some_and(|length| length <= SMALL) {
         return response;

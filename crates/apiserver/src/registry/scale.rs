@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use setpoint_api::cause::{Cause, Path};
 use setpoint_api::gostyle;
 
-use super::ScalePaths;
+use super::custom::ScalePaths;
 
 /// What is wrong with the numbers and the selector; a write to `status` is asked for those of the status alone.
 pub(super) fn check(paths: &ScalePaths, object: &Value, status: bool) -> Vec<Cause> {

@@ -13,8 +13,28 @@ use ring::signature::{
 use serde::{Deserialize, Serialize};
 use setpoint_store::Snapshot;
 
-use crate::options::ServiceAccountKeys;
-use crate::registry::key;
+use crate::key;
+
+/// Keys of service-account tokens.
+#[derive(Clone)]
+pub struct ServiceAccountKeys {
+    /// `iss` of the tokens.
+    pub issuer: String,
+    /// Signs; none makes the token subresource answer 404 and no token volumes.
+    pub signing: Option<SigningKey>,
+    /// Also accepted, besides the signing key's own public half.
+    pub verifying: Vec<VerifyingKey>,
+}
+
+impl Default for ServiceAccountKeys {
+    fn default() -> Self {
+        ServiceAccountKeys {
+            issuer: "https://kubernetes.default.svc.cluster.local".to_owned(),
+            signing: None,
+            verifying: Vec::new(),
+        }
+    }
+}
 
 /// Why a key cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -280,7 +300,7 @@ impl Claims {
         let lives = |resource: &str, namespace: &str, object: &Ref| {
             let stored = snapshot.get(&key::object("", resource, namespace, &object.name));
             stored.is_some_and(|entry| {
-                let meta = crate::registry::meta(&entry);
+                let meta = crate::entry::meta(&entry);
                 meta.uid == object.uid && !was_deleted(meta.deletion_timestamp.as_deref(), now)
             })
         };

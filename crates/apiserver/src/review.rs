@@ -3,13 +3,15 @@
 use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 
-use super::authz::{self, Attributes, Rule};
-use super::{UserInfo, authn, legacy};
+use crate::auth::authz::{self, Attributes, Rule};
+use crate::auth::{authn, legacy};
+use crate::body::Body;
+use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
 use crate::object;
 use crate::options::Authorization;
 use crate::respond;
-use crate::server::{Body, RequestContext};
+use crate::user::UserInfo;
 use crate::write::decode;
 use crate::writer::Writer;
 

@@ -1,0 +1,63 @@
+//! The start of a server, and what it does now and then.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use crate::admission::webhook::Configured;
+use crate::bootstrap::{self, StartError};
+use crate::message::Kept;
+use crate::metrics::Metrics;
+use crate::options::Options;
+use crate::registry::Registry;
+use crate::request_limits::Limits;
+use crate::server::{Inner, Server};
+
+impl Server {
+    /// Starts a server on a store: writes what every cluster has, where it is missing, and reads the custom
+    /// resource definitions.
+    pub async fn start(options: Options) -> Result<Server, StartError> {
+        bootstrap::run(&options).await?;
+        let registry = Registry::default();
+        let webhooks = Configured::default();
+        let snapshot = options.store.snapshot();
+        registry.reload(&snapshot);
+        webhooks.reload(&snapshot);
+        Ok(Server(Arc::new(Inner {
+            kept: Kept::new(options.kept_protobuf),
+            started: options.clock.now(),
+            limits: Limits::new(&options),
+            options,
+            registry,
+            webhooks,
+            webhook_room: crate::webhook::server_room(),
+            metrics: Metrics::default(),
+            discovery: crate::discovery::Cache::default(),
+            advertised: OnceLock::new(),
+            client_authority: OnceLock::new(),
+            write_failed: AtomicBool::new(false),
+            sessions: Mutex::default(),
+        })))
+    }
+
+    /// Forgets expired objects and old history, and brings back what every cluster has. Connections call it now and then; so may the owner.
+    pub async fn maintain(&self) {
+        let now = u64::try_from(self.0.options.clock.now().as_millisecond()).unwrap_or(0);
+        self.0.options.store.age(now);
+        if let Err(error) = self.0.options.store.expire(now).await {
+            tracing::warn!(%error, "expired objects stay for now");
+        }
+        if let Err(error) = bootstrap::restore(&self.0.options).await {
+            tracing::warn!(%error, "what every cluster has is not back yet");
+        }
+        if let Some(address) = self.advertised()
+            && let Err(error) = crate::advertise::keep(&self.0.options, address).await
+        {
+            tracing::warn!(%error, "the Service kubernetes does not lead here yet");
+        }
+        if let Some(authority) = self.0.client_authority.get()
+            && let Err(error) = crate::clients::keep(&self.0.options, authority).await
+        {
+            tracing::warn!(%error, "the authority of clients is not published yet");
+        }
+    }
+}
