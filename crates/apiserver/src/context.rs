@@ -2,10 +2,6 @@
 
 use std::sync::Arc;
 
-use setpoint_api::Random;
-
-use crate::admission::webhook::Reviews;
-use crate::conversion::Conversions;
 use crate::negotiate::Negotiated;
 use crate::registry::Resource;
 use crate::request::RequestInfo;
@@ -23,15 +19,4 @@ pub(crate) struct RequestContext {
     pub(crate) headers: http::HeaderMap,
     pub(crate) work: Work,
     pub(crate) negotiated: Negotiated,
-    /// What a webhook converted for this request; none where versions differ in name only.
-    pub(crate) conversions: Option<Arc<Conversions>>,
-    /// What admission webhooks said to this request; none where there is no webhook.
-    pub(crate) reviews: Option<Arc<Reviews>>,
-}
-
-impl RequestContext {
-    /// Where a decision draws from.
-    pub(crate) fn random(&self) -> Random {
-        self.reviews.as_ref().map_or_else(|| self.server.options().random.clone(), |reviews| reviews.random())
-    }
 }

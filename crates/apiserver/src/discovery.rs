@@ -1,7 +1,7 @@
 //! Discovery: what is served, aggregated (with ETag) and in the older form of one document a group-version.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::header::{ACCEPT, ETAG, IF_NONE_MATCH, VARY};
@@ -13,23 +13,13 @@ use crate::body::Body;
 use crate::error::Result;
 use crate::header::first;
 use crate::negotiate::{JSON, Offer, PROTOBUF, YAML, accept_clauses, negotiate};
+use crate::registry::discovered::Cached;
 use crate::registry::{CustomTable, Resource, version_order};
 use crate::request::Query;
 use crate::respond;
 use crate::server::Server;
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-
-/// Aggregated answers, made once per change of what is served.
-#[derive(Default)]
-pub(crate) struct Cache(Mutex<Option<Cached>>);
-
-#[derive(Clone)]
-struct Cached {
-    revision: u64,
-    core: (Bytes, String),
-    groups: (Bytes, String),
-}
 
 /// One group: its versions, best first, each with its resources.
 struct Group {

@@ -1,10 +1,11 @@
 //! A Kubernetes API server as a library: HTTP requests become store transactions.
 //!
-//! A request goes through `serve → server → auth → route → verb`. A write goes on through `write/pipeline`, which lists its
+//! A request goes through `serve → handle → auth → route → verb`. A write goes on through `write/pipeline`, which lists its
 //! stages, to the store; the answer comes back through `form → respond`.
 
 mod serve;
 mod handle;
+mod webhook_call;
 mod route;
 mod health;
 mod statusz;
@@ -16,6 +17,7 @@ mod clients;
 mod bootstrap;
 mod review;
 mod subresource;
+mod heavy;
 mod verb;
 mod event;
 mod write;
@@ -24,22 +26,25 @@ mod form;
 mod table;
 pub mod crd;
 mod messages;
-mod metrics;
 mod service;
 mod dial;
 mod discovery;
+mod tracking;
+mod writer;
+mod admission;
 pub mod auth;
 mod managed;
-mod request_limits;
-mod admission;
-mod writer;
+mod write_options;
 mod present;
 mod convert;
 mod conversion;
 mod context;
-mod webhook;
 mod server;
+mod configured;
+mod metrics;
+mod request_limits;
 pub mod registry;
+mod webhook;
 mod decision;
 mod options;
 mod respond;

@@ -6,12 +6,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use http::{Response, StatusCode};
+use http::StatusCode;
 
-use crate::body::Body;
 use crate::request::RequestInfo;
-use crate::respond;
-use crate::server::Server;
 
 /// Upper bounds of the duration histogram, in seconds.
 const BUCKETS: [f64; 17] =
@@ -125,8 +122,8 @@ impl Metrics {
         tallies.entry(series).or_default().add(status.as_u16(), took.as_secs_f64());
     }
 
-    /// Answers `/metrics`.
-    pub(crate) fn text(&self, server: &Server) -> Response<Body> {
+    /// The text of `/metrics`, with the store's revision and the bytes of protobuf messages that are kept.
+    pub(crate) fn text(&self, revision: u64, kept: usize) -> String {
         let mut out = String::new();
         let tallies = self.tallies.lock().expect("no holder of this lock panics");
         out.push_str("# HELP apiserver_request_total Requests by verb, resource, scope and HTTP status.\n# TYPE apiserver_request_total counter\n");
@@ -164,15 +161,13 @@ impl Metrics {
             let value = gauge.load(Ordering::Relaxed);
             let _ = writeln!(out, "apiserver_current_inflight_requests{{request_kind=\"{kind}\"}} {value}");
         }
-        let revision = server.store().revision();
         let _ = writeln!(out, "# TYPE setpoint_store_revision gauge\nsetpoint_store_revision {revision}");
-        let kept = server.0.kept.bytes();
         let _ = writeln!(
             out,
             "# HELP setpoint_protobuf_kept_bytes Protobuf messages kept with stored objects.\n\
              # TYPE setpoint_protobuf_kept_bytes gauge\nsetpoint_protobuf_kept_bytes {kept}"
         );
-        respond::bytes(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", out)
+        out
     }
 }
 

@@ -168,6 +168,13 @@ pub fn warn(headers: &mut HeaderMap, warnings: &[String]) {
     }
 }
 
+/// An answer or an error, with these warnings.
+pub(crate) fn warned(answered: Result<Response<Body>>, warnings: &[String]) -> Result<Response<Body>> {
+    let mut response = answered.map_err(|error| error.with_warnings(warnings))?;
+    warn(response.headers_mut(), warnings);
+    Ok(response)
+}
+
 /// Whether the client takes gzip.
 pub fn takes_gzip(headers: &HeaderMap) -> bool {
     let accepted = first(headers, ACCEPT_ENCODING);

@@ -32,7 +32,7 @@ pub(crate) async fn review(ctx: &RequestContext, bytes: &[u8]) -> Result<Respons
         _ => return Err(ApiError::method_not_supported(&ctx.resource, "create")),
     };
     if !matches!(ctx.resource.kind.as_str(), "SelfSubjectReview" | "SelfSubjectRulesReview") {
-        crate::managed::created(&writer, &mut review);
+        crate::tracking::created(&writer, &mut review);
     }
     review["status"] = status;
     if ctx.resource.kind == "SelfSubjectRulesReview" {

@@ -1,17 +1,15 @@
 //! From a path to what answers it.
 
-use std::sync::Arc;
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 
-use http::{HeaderMap, Method, Request, Response};
-
-use crate::admission::webhook::Reviews;
 use crate::body::Body;
 use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
+use crate::heavy::work;
 use crate::negotiate::{Form, Format, Offer, negotiate};
 use crate::registry::Resource;
 use crate::request::{Query, RequestInfo};
-use crate::request_limits::{Work, work};
+use crate::request_limits::Work;
 use crate::review::review;
 use crate::server::Server;
 use crate::user::UserInfo;
@@ -53,8 +51,6 @@ pub(crate) async fn route(
         messages::wanted(server);
     }
     let (parts, request_body) = request.into_parts();
-    let reviews = Reviews::begin(server, &resource, &info);
-    let converts = resource.custom.as_ref().is_some_and(|custom| custom.conversion().is_some());
     let ctx = RequestContext {
         server: server.clone(),
         info,
@@ -63,20 +59,13 @@ pub(crate) async fn route(
         headers: parts.headers.clone(),
         work: Work::of(&parts.extensions),
         negotiated,
-        conversions: converts.then(Arc::default),
-        reviews,
     };
     check_scope(&ctx)?;
-    let reviews = ctx.reviews.clone();
-    let answered = if ctx.info.subresource.is_empty() {
+    if ctx.info.subresource.is_empty() {
         main(ctx, request_body).await
     } else {
         subresource::route(ctx, Request::from_parts(parts, request_body)).await
-    };
-    let Some(reviews) = reviews else { return answered };
-    let mut response = answered.map_err(|error| error.with_warnings(&reviews.warnings()))?;
-    respond::warn(response.headers_mut(), &reviews.warnings());
-    Ok(response)
+    }
 }
 
 /// Refuses methods that nothing on such a path answers. Authorization was asked about the verb of `info` alone, so
@@ -111,10 +100,7 @@ async fn main(ctx: RequestContext, request_body: Body) -> Result<Response<Body>>
         return Err(ApiError::method_not_allowed());
     }
     let deprecation = deprecation(&ctx);
-    let dispatched = dispatch(ctx, request_body).await;
-    let mut response = dispatched.map_err(|error| error.with_warnings(&deprecation))?;
-    respond::warn(response.headers_mut(), &deprecation);
-    Ok(response)
+    respond::warned(dispatch(ctx, request_body).await, &deprecation)
 }
 
 fn deprecation(ctx: &RequestContext) -> Vec<String> {
@@ -211,7 +197,7 @@ fn other_path(server: &Server, info: &RequestInfo, request: &Request<Body>) -> R
         ["openapi", "v3", "apis", group, version] => {
             Ok(openapi::answer_v3(server, group, version, info, request.headers()))
         }
-        ["metrics"] => Ok(server.0.metrics.text(server)),
+        ["metrics"] => Ok(metrics(server)),
         ["healthz" | "livez" | "readyz", ..] => Ok(health::health(server, &segments, info)),
         ["openid", "v1", "jwks"] => Ok(crate::auth::openid::keys(server)),
         [".well-known", "openid-configuration"] => Ok(crate::auth::openid::configuration(server)),
@@ -224,4 +210,9 @@ fn known_prefix(path: &str) -> bool {
         path.split('/').nth(1),
         Some("api" | "apis" | "version" | "healthz" | "livez" | "readyz" | "metrics" | "statusz")
     )
+}
+
+fn metrics(server: &Server) -> Response<Body> {
+    let text = server.0.metrics.text(server.store().revision(), server.0.kept.bytes());
+    respond::bytes(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text)
 }

@@ -9,7 +9,7 @@ use setpoint_store::{Store, WriteError};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::admission::webhook::Configured;
+use crate::configured::Configured;
 use crate::error::{ApiError, Result};
 use crate::message::Kept;
 use crate::metrics::Metrics;
@@ -32,7 +32,7 @@ pub(crate) struct Inner {
     pub(crate) webhook_room: Arc<Semaphore>,
     pub(crate) limits: Limits,
     pub(crate) metrics: Metrics,
-    pub(crate) discovery: crate::discovery::Cache,
+    pub(crate) discovery: crate::registry::discovered::Cache,
     pub(crate) kept: Kept,
     /// When it was started.
     pub(crate) started: jiff::Timestamp,

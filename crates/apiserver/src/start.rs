@@ -3,8 +3,8 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::admission::webhook::Configured;
 use crate::bootstrap::{self, StartError};
+use crate::configured::Configured;
 use crate::message::Kept;
 use crate::metrics::Metrics;
 use crate::options::Options;
@@ -31,7 +31,7 @@ impl Server {
             webhooks,
             webhook_room: crate::webhook::server_room(),
             metrics: Metrics::default(),
-            discovery: crate::discovery::Cache::default(),
+            discovery: crate::registry::discovered::Cache::default(),
             advertised: OnceLock::new(),
             client_authority: OnceLock::new(),
             write_failed: AtomicBool::new(false),

@@ -1,4 +1,4 @@
-//! Programs of others that the server asks over HTTPS.
+//! Webhooks: programs of others that the server asks over HTTPS.
 
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -6,31 +6,22 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, HOST, USER_AGENT};
-use http::{Request, StatusCode, Uri};
+use http::Uri;
 use http_body_util::Full;
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper_util::rt::TokioIo;
+use hyper::client::conn::http1::SendRequest;
 use rustls::ClientConfig;
-use rustls_pki_types::ServerName;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use crate::dial::{Endpoint, dial};
-use crate::server::Server;
-use crate::service;
+pub(crate) mod answer;
+pub(crate) mod trust;
 
-mod answer;
-mod trust;
-
+use answer::Room;
 pub(crate) use answer::server_room;
-use answer::{Answer, Room};
 
 /// Calls to one webhook at once; one more waits within its own time. Fewer than writes that may be under way, so that
 /// a webhook that hangs, or calls itself through this API, leaves places for other requests.
 const MAX_CALLS: usize = 100;
-/// Connections kept for the next call; those beyond are closed.
-const IDLE: usize = 8;
 
 /// How long one call may take from dialling to the last byte.
 #[derive(Clone, Copy, Debug)]
@@ -42,19 +33,19 @@ pub(crate) struct Patience {
 
 /// Where a webhook is, as `clientConfig` says.
 #[derive(Debug)]
-enum Place {
+pub(crate) enum Place {
     Url(Uri),
     Service { namespace: String, name: String, port: u16, path: String },
 }
 
 /// One webhook, and the connections to it.
 pub(crate) struct Webhook {
-    place: Option<Place>,
-    authority: Vec<u8>,
-    tls: OnceLock<Result<Arc<ClientConfig>, String>>,
-    idle: Mutex<Vec<SendRequest<Full<Bytes>>>>,
-    calls: Semaphore,
-    room: Room,
+    pub(crate) place: Option<Place>,
+    pub(crate) authority: Vec<u8>,
+    pub(crate) tls: OnceLock<Result<Arc<ClientConfig>, String>>,
+    pub(crate) idle: Mutex<Vec<SendRequest<Full<Bytes>>>>,
+    pub(crate) calls: Semaphore,
+    pub(crate) room: Room,
 }
 
 impl std::fmt::Debug for Webhook {
@@ -89,34 +80,8 @@ impl Webhook {
         }
     }
 
-    /// Posts JSON and reads JSON, or says why not in the words of Go's client.
-    pub(crate) async fn call(
-        &self,
-        server: &Server,
-        body: &Value,
-        patience: Patience,
-    ) -> Result<Value, String> {
-        let url = self.url(patience.time)?;
-        let failed = |error: String| format!("Post \"{url}\": {error}");
-        let asked =
-            tokio::time::timeout(patience.time, self.ask(server, &url, body.to_string().into())).await;
-        let (status, answer) = asked.map_err(|_| failed(patience.exceeded.to_owned()))?.map_err(failed)?;
-        let bytes = &answer.bytes;
-        if !status.is_success() {
-            return Err(said(bytes).unwrap_or_else(|| refusal(status)));
-        }
-        if bytes.is_empty() {
-            let code = status.as_u16();
-            return Err(format!(
-                "0-length response with status code: {code} and content type: application/json"
-            ));
-        }
-        serde_json::from_slice(bytes)
-            .map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))
-    }
-
     /// The address of a call, the patience of the caller included.
-    fn url(&self, patience: Duration) -> Result<Uri, String> {
+    pub(crate) fn url(&self, patience: Duration) -> Result<Uri, String> {
         let timeout = format!("timeout={}s", patience.as_secs());
         let text = match &self.place {
             None => return Err("the webhook has no address".to_owned()),
@@ -129,83 +94,6 @@ impl Webhook {
             }
         };
         text.parse().map_err(|_| format!("{text} is no URL"))
-    }
-
-    async fn ask(&self, server: &Server, url: &Uri, body: Bytes) -> Result<(StatusCode, Answer), String> {
-        let _call = self.calls.acquire().await.map_err(|error| error.to_string())?;
-        let limit = answer::limit(body.len());
-        let request = |body: Bytes| {
-            Request::post(url.path_and_query().map_or("/", |path| path.as_str()))
-                .header(HOST, url.authority().map_or("", |authority| authority.as_str()))
-                .header(CONTENT_TYPE, "application/json")
-                .header(ACCEPT, "application/json, */*")
-                .header(USER_AGENT, "kube-apiserver-admission")
-                .body(Full::new(body))
-                .map_err(|error| error.to_string())
-        };
-        // A kept connection may have ended while nobody looked: then the call goes out once more on a new one.
-        if let Some(mut kept) = self.kept()
-            && let Ok(response) = kept.send_request(request(body.clone())?).await
-        {
-            return self.read_answer(server, kept, response, limit).await;
-        }
-        let mut sender = self.dial(server, url).await?;
-        let response = sender.send_request(request(body)?).await.map_err(|error| error.to_string())?;
-        self.read_answer(server, sender, response, limit).await
-    }
-
-    async fn read_answer(
-        &self,
-        server: &Server,
-        sender: SendRequest<Full<Bytes>>,
-        response: http::Response<hyper::body::Incoming>,
-        limit: usize,
-    ) -> Result<(StatusCode, Answer), String> {
-        let status = response.status();
-        let rooms = [&self.room, &server.0.webhook_room];
-        let answer = answer::read(response.into_body(), limit, rooms).await?;
-        let mut idle = self.idle.lock().expect("no holder of this lock panics");
-        if idle.len() < IDLE && !sender.is_closed() {
-            idle.push(sender);
-        }
-        Ok((status, answer))
-    }
-
-    fn kept(&self) -> Option<SendRequest<Full<Bytes>>> {
-        let mut idle = self.idle.lock().expect("no holder of this lock panics");
-        while let Some(sender) = idle.pop() {
-            if sender.is_ready() {
-                return Some(sender);
-            }
-        }
-        None
-    }
-
-    async fn dial(&self, server: &Server, url: &Uri) -> Result<SendRequest<Full<Bytes>>, String> {
-        let host = url.host().unwrap_or("").trim_matches(['[', ']']).to_owned();
-        let endpoint = match &self.place {
-            Some(Place::Service { namespace, name, port, .. }) => {
-                service::resolve(&server.store().snapshot(), namespace, name, *port)?
-            }
-            _ => Endpoint { host: host.clone(), port: url.port_u16().unwrap_or(443), pod: None },
-        };
-        let socket = dial(server, &endpoint).await?;
-        let tls = self
-            .tls
-            .get_or_init(|| trust::client_config(&self.authority, &server.options().clock))
-            .clone()?;
-        let name = ServerName::try_from(host).map_err(|error| error.to_string())?;
-        let stream = tokio_rustls::TlsConnector::from(tls).connect(name, socket).await;
-        let stream =
-            stream.map_err(|error| format!("tls: failed to verify certificate: {}", distrust(&error)))?;
-        let (sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
-        server.own(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection to a webhook ended");
-            }
-        });
-        Ok(sender)
     }
 }
 
@@ -220,45 +108,6 @@ fn clean(path: &str) -> String {
         }
     }
     format!("/{}", steps.join("/"))
-}
-
-/// What a Status says that came instead of an answer.
-fn said(answer: &[u8]) -> Option<String> {
-    let status: Value = serde_json::from_slice(answer).ok()?;
-    let message = status["message"].as_str().filter(|_| status["kind"] == "Status")?;
-    Some(message.to_owned())
-}
-
-/// The words of Go's client for an answer that is no success.
-fn refusal(status: StatusCode) -> String {
-    match status {
-        StatusCode::BAD_REQUEST => "the server rejected our request for an unknown reason".to_owned(),
-        StatusCode::UNAUTHORIZED => "the server has asked for the client to provide credentials".to_owned(),
-        StatusCode::FORBIDDEN => "unknown".to_owned(),
-        StatusCode::NOT_FOUND => "the server could not find the requested resource".to_owned(),
-        StatusCode::METHOD_NOT_ALLOWED => {
-            "the server does not allow this method on the requested resource".to_owned()
-        }
-        StatusCode::SERVICE_UNAVAILABLE => "the server is currently unable to handle the request".to_owned(),
-        status if status.is_server_error() => {
-            "an error on the server (\"unknown\") has prevented the request from succeeding".to_owned()
-        }
-        status => format!(
-            "the server responded with the status code {} but did not return more information",
-            status.as_u16()
-        ),
-    }
-}
-
-/// What Go says of a certificate that is not trusted.
-fn distrust(error: &std::io::Error) -> String {
-    use rustls::{CertificateError, Error};
-    match error.get_ref().and_then(|error| error.downcast_ref::<Error>()) {
-        Some(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
-            "x509: certificate signed by unknown authority".to_owned()
-        }
-        _ => error.to_string(),
-    }
 }
 
 #[cfg(test)]

@@ -1,119 +1,17 @@
-//! The options that all writes share, read once, and who writes.
+//! A writer: who writes, when, with which options, and what webhooks have answered so far.
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
-use setpoint_api::cause::{Cause, Path};
+use serde_json::Value;
+use setpoint_api::Random;
 use setpoint_kinds::prepare::Context;
 
+use crate::admission::webhook::Reviews;
 use crate::context::RequestContext;
-use crate::error::{ApiError, Result};
+use crate::conversion::Conversions;
+use crate::decision::{Decision, Stop};
+use crate::error::Result;
 use crate::header::first;
-
-/// How unknown and doubled fields are treated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FieldValidation {
-    Ignore,
-    Warn,
-    Strict,
-}
-
-impl FieldValidation {
-    fn as_str(self) -> &'static str {
-        match self {
-            FieldValidation::Ignore => "Ignore",
-            FieldValidation::Warn => "Warn",
-            FieldValidation::Strict => "Strict",
-        }
-    }
-}
-
-/// `CreateOptions`, `UpdateOptions` or `PatchOptions`, which differ in name only.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct WriteOptions {
-    /// Each value of `dryRun` that was sent; there is none but `All`.
-    dry_run: Vec<String>,
-    field_manager: Option<String>,
-    field_validation: Option<FieldValidation>,
-}
-
-/// The longest name of a field manager.
-const MAX_MANAGER: usize = 128;
-
-impl WriteOptions {
-    /// Reads them from the query; `kind` is their kind in the error.
-    pub(crate) fn read(ctx: &RequestContext, kind: &str) -> Result<Self> {
-        let query = &ctx.info.query;
-        let mut causes = Vec::new();
-        let dry_run = dry_run(query.all("dryRun"), &mut causes);
-        let field_validation = match query.get("fieldValidation") {
-            None => None,
-            Some("Warn") => Some(FieldValidation::Warn),
-            Some("Ignore") => Some(FieldValidation::Ignore),
-            Some("Strict") => Some(FieldValidation::Strict),
-            Some(other) => {
-                let path = Path::new("fieldValidation");
-                causes.push(Cause::not_supported(&path, other, &["", "Ignore", "Strict", "Warn"]));
-                None
-            }
-        };
-        let manager = query.get("fieldManager").unwrap_or("");
-        causes.extend(manager_causes(manager));
-        if !causes.is_empty() {
-            return Err(ApiError::invalid_options(kind, causes));
-        }
-        let field_manager = Some(manager).filter(|manager| !manager.is_empty()).map(str::to_owned);
-        Ok(WriteOptions { dry_run, field_manager, field_validation })
-    }
-
-    /// The options of a deletion, whose body alone says whether it is a dry run.
-    pub(crate) fn of_delete(dry_run: bool) -> Self {
-        let dry_run = if dry_run { vec!["All".to_owned()] } else { Vec::new() };
-        WriteOptions { dry_run, ..WriteOptions::default() }
-    }
-
-    /// Whether nothing is to happen.
-    pub(crate) fn is_dry_run(&self) -> bool {
-        !self.dry_run.is_empty()
-    }
-
-    /// As webhooks see them.
-    pub(crate) fn to_value(&self, kind: &str) -> Value {
-        let mut options = json!({"kind": kind, "apiVersion": "meta.k8s.io/v1"});
-        if self.is_dry_run() {
-            options["dryRun"] = json!(self.dry_run);
-        }
-        if let Some(manager) = &self.field_manager {
-            options["fieldManager"] = json!(manager);
-        }
-        if let Some(validation) = self.field_validation {
-            options["fieldValidation"] = json!(validation.as_str());
-        }
-        options
-    }
-}
-
-/// What is wrong with the name of a field manager.
-fn manager_causes(manager: &str) -> Vec<Cause> {
-    let path = Path::new("fieldManager");
-    let mut causes = Vec::new();
-    if manager.len() > MAX_MANAGER {
-        causes.push(Cause::too_long(&path, MAX_MANAGER));
-    }
-    if let Some((at, wrong)) = manager.char_indices().find(|(_, char)| char.is_control()) {
-        let text = format!("invalid character U+{:04X} (at position {at})", u32::from(wrong));
-        causes.push(Cause::invalid(&path, manager, &text));
-    }
-    causes
-}
-
-/// The values that were sent for `dryRun`. `All` is the only one; any other becomes a cause.
-pub(crate) fn dry_run<'q>(values: impl Iterator<Item = &'q str>, causes: &mut Vec<Cause>) -> Vec<String> {
-    let values: Vec<String> = values.filter(|value| !value.is_empty()).map(str::to_owned).collect();
-    if values.iter().any(|value| *value != "All") {
-        causes.push(Cause::not_supported(&Path::new("dryRun"), &json!(values), &["All"]));
-    }
-    values
-}
+use crate::write_options::{FieldValidation, MAX_MANAGER, WriteOptions};
 
 /// Who writes, when, and with which options. It stays the same however often the write is decided.
 pub(crate) struct Writer<'a> {
@@ -122,6 +20,10 @@ pub(crate) struct Writer<'a> {
     pub(crate) now: Timestamp,
     /// The field manager.
     pub(crate) manager: String,
+    /// The conversions that webhooks made for this write; none where versions differ in name only.
+    pub(crate) conversions: Option<Conversions>,
+    /// The answers of admission webhooks to this write; none where there is no webhook.
+    pub(crate) reviews: Option<Reviews>,
     user: Value,
 }
 
@@ -133,8 +35,15 @@ impl<'a> Writer<'a> {
 
     /// A writer with these options.
     pub(crate) fn with(ctx: &'a RequestContext, options: WriteOptions) -> Self {
-        let manager = options.field_manager.clone().unwrap_or_else(|| client_name(ctx));
-        Writer { ctx, now: ctx.server.options().clock.now(), user: ctx.user.to_value(), options, manager }
+        Writer {
+            ctx,
+            now: ctx.server.options().clock.now(),
+            manager: options.field_manager.clone().unwrap_or_else(|| client_name(ctx)),
+            options,
+            conversions: Conversions::begin(&ctx.resource),
+            reviews: Reviews::begin(ctx),
+            user: ctx.user.to_value(),
+        }
     }
 
     /// Whether nothing is to happen.
@@ -150,6 +59,25 @@ impl<'a> Writer<'a> {
     /// What preparing an object needs.
     pub(crate) fn context(&self) -> Context<'_> {
         Context { now: self.now, user: &self.user }
+    }
+
+    /// The source of what a decision draws: the same numbers each time, where a webhook may see them.
+    pub(crate) fn random(&self) -> Random {
+        let random = || self.ctx.server.options().random.clone();
+        self.reviews.as_ref().map_or_else(random, Reviews::random)
+    }
+
+    /// Stops a decision that lacks a conversion: no webhook need review what it came to.
+    pub(crate) fn check_converted(&self) -> Decision<()> {
+        match &self.conversions {
+            Some(conversions) if conversions.is_missing() => Err(Stop::NeedsConversion),
+            _ => Ok(()),
+        }
+    }
+
+    /// The warnings of the webhooks that were asked.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        self.reviews.as_ref().map(Reviews::warnings).unwrap_or_default()
     }
 }
 

@@ -2,15 +2,21 @@
 
 pub(crate) mod limits;
 pub(crate) mod namespace;
-pub(crate) mod policy;
 pub(crate) mod quota;
 pub(crate) mod service;
 mod service_account;
 pub(crate) mod webhook;
+pub(crate) mod policy;
+mod scope;
+mod selected;
+mod forms;
+mod review;
+pub(crate) mod attributes;
 
 use std::sync::Arc;
 
 use serde_json::Value;
+use setpoint_api::Random;
 use setpoint_kinds::prepare::{self, Lookup};
 use setpoint_store::{Entry, KeyRange, Snapshot};
 
@@ -18,6 +24,7 @@ use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
 use crate::key;
 use crate::registry;
+pub(crate) use attributes::{Attributes, Operation};
 
 /// What admission looks up, in the state that the transaction sees.
 struct Cluster<'a> {
@@ -44,13 +51,18 @@ impl Lookup for Cluster<'_> {
 }
 
 /// Admits a new object: before webhooks see it, and again when they changed it.
-pub(crate) fn create(ctx: &RequestContext, snapshot: &Snapshot, object: &mut Value) -> Result<()> {
+pub(crate) fn create(
+    ctx: &RequestContext,
+    random: &Random,
+    snapshot: &Snapshot,
+    object: &mut Value,
+) -> Result<()> {
     if ctx.resource.custom.is_some() {
         return Ok(());
     }
     limits::fill(ctx, snapshot, object, None);
     if ctx.resource.is("", "pods") && ctx.server.options().admission.service_account {
-        service_account::admit(ctx, snapshot, object)?;
+        service_account::admit(ctx, random, snapshot, object)?;
     }
     let cluster = Cluster { snapshot };
     prepare::admit(&ctx.resource.facts, object, &cluster).map_err(ApiError::from)

@@ -3,33 +3,35 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::Value;
 use setpoint_kinds::quota::{self, Tracked, Write};
 use setpoint_kinds::resources;
 use setpoint_store::{Entry, KeyRange, Snapshot, Txn};
 
+use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
 use crate::key;
 use crate::registry;
-use crate::writer::Writer;
 use crate::{managed, object};
 
 const PLURAL: &str = "resourcequotas";
 
 /// Charges what the object uses, or refuses it.
 pub(crate) fn charge(
-    writer: &Writer<'_>,
+    ctx: &RequestContext,
+    now: Timestamp,
     snapshot: &Snapshot,
     txn: &mut Txn,
     object: &Value,
     live: Option<&Value>,
 ) -> Result<()> {
-    let (ctx, resource) = (writer.ctx, &writer.ctx.resource);
+    let resource = &ctx.resource;
     let Some(tracked) = Tracked::of(&resource.group, &resource.plural).filter(|_| resource.namespaced) else {
         return Ok(());
     };
     let subresource = ctx.info.subresource.as_str();
-    let write = Write { tracked: &tracked, subresource, object, old: live, now: writer.now };
+    let write = Write { tracked: &tracked, subresource, object, old: live, now };
     if !write.counts() {
         return Ok(());
     }
@@ -41,7 +43,7 @@ pub(crate) fn charge(
         let mut charged = quotas[place].clone();
         charged["status"]["used"] = resources::to_json(&used);
         let kind = managed::builtin_kind("", "ResourceQuota");
-        managed::by_server(&kind, (PLURAL, "status"), writer.now, Some(&quotas[place]), &mut charged);
+        managed::by_server(&kind, (PLURAL, "status"), now, Some(&quotas[place]), &mut charged);
         let encoded = object::Encoded::new(&charged);
         txn.put_with(stored[place].key.clone(), move |revision| encoded.at(revision));
     }

@@ -3,15 +3,17 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use setpoint_api::Random;
 use setpoint_kinds::allocate::{self, Claim, Ranges};
 use setpoint_store::{KeyRange, Snapshot};
 
+use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
 use crate::key;
 use crate::object;
 use crate::options::Options;
 use crate::registry;
-use crate::writer::Writer;
+use crate::write_options::WriteOptions;
 
 /// The ranges that the server was started with.
 pub(crate) fn ranges(options: &Options) -> Ranges {
@@ -28,13 +30,12 @@ pub(crate) fn ranges(options: &Options) -> Ranges {
 
 /// Gives a new or changed Service what it needs.
 pub(crate) fn allocate(
-    writer: &Writer<'_>,
+    (ctx, options, random): (&RequestContext, &WriteOptions, &Random),
     snapshot: &Snapshot,
     service: &mut Value,
     live: Option<&Value>,
 ) -> Result<()> {
-    let ctx = writer.ctx;
-    let ranges = Ranges { dry: writer.is_dry_run(), ..ranges(ctx.server.options()) };
+    let ranges = Ranges { dry: options.is_dry_run(), ..ranges(ctx.server.options()) };
     let own = ctx.resource.key(&ctx.info.namespace, object::name(service));
     let mut taken: BTreeSet<Claim> = BTreeSet::new();
     for entry in snapshot.range(&KeyRange::prefix(key::resource("", "services")), None) {
@@ -45,10 +46,9 @@ pub(crate) fn allocate(
         taken.extend(claims.iter().flat_map(|claims| claims.iter().copied()));
     }
     let is_taken = |claim: Claim| taken.contains(&claim);
-    let random = ctx.random();
     let result = match live {
-        None => allocate::create(service, &ranges, &is_taken, &random),
-        Some(live) => allocate::update(service, live, &ranges, &is_taken, &random),
+        None => allocate::create(service, &ranges, &is_taken, random),
+        Some(live) => allocate::update(service, live, &ranges, &is_taken, random),
     };
     result.map_err(ApiError::from)
 }

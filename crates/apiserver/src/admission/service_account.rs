@@ -1,6 +1,7 @@
 //! ServiceAccount: pods run as an account that exists, and find its token in a volume.
 
 use serde_json::{Value, json};
+use setpoint_api::Random;
 use setpoint_store::Snapshot;
 
 use crate::context::RequestContext;
@@ -13,7 +14,12 @@ const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// Admits a new pod.
-pub(super) fn admit(ctx: &RequestContext, snapshot: &Snapshot, pod: &mut Value) -> Result<()> {
+pub(super) fn admit(
+    ctx: &RequestContext,
+    random: &Random,
+    snapshot: &Snapshot,
+    pod: &mut Value,
+) -> Result<()> {
     if pod.pointer("/metadata/annotations").is_some_and(|annotations| annotations.get(MIRROR).is_some()) {
         return Ok(());
     }
@@ -35,7 +41,7 @@ pub(super) fn admit(ctx: &RequestContext, snapshot: &Snapshot, pod: &mut Value) 
         .and_then(Value::as_bool)
         .unwrap_or(true);
     if automount && ctx.server.options().service_accounts.signing.is_some() {
-        mount_token(ctx, pod);
+        mount_token(random, pod);
     }
     if pod.pointer("/spec/imagePullSecrets").and_then(Value::as_array).is_none_or(Vec::is_empty)
         && let Some(secrets) = account.get("imagePullSecrets").filter(|list| list.is_array())
@@ -45,12 +51,12 @@ pub(super) fn admit(ctx: &RequestContext, snapshot: &Snapshot, pod: &mut Value) 
     Ok(())
 }
 
-fn mount_token(ctx: &RequestContext, pod: &mut Value) {
+fn mount_token(random: &Random, pod: &mut Value) {
     let existing = pod.pointer("/spec/volumes").and_then(Value::as_array);
     let existing = existing.into_iter().flatten().filter_map(|volume| volume["name"].as_str());
     let existing = existing.filter(|name| name.starts_with("kube-api-access-")).map(str::to_owned).next();
     let found = existing.is_some();
-    let volume = existing.unwrap_or_else(|| format!("kube-api-access-{}", ctx.random().suffix(5)));
+    let volume = existing.unwrap_or_else(|| format!("kube-api-access-{}", random.suffix(5)));
     let mut needed = false;
     for kind in ["initContainers", "containers"] {
         let Some(containers) = pod["spec"].get_mut(kind).and_then(Value::as_array_mut) else { continue };

@@ -20,7 +20,7 @@ use crate::context::RequestContext;
 use crate::decision::{Decision, Stop};
 use crate::error::{ApiError, Result, Unreadable};
 use crate::object;
-use crate::registry::{self, Custom, kept_view};
+use crate::registry::{self, Custom, Resource, kept_view};
 use crate::server::Server;
 use crate::webhook::Patience;
 use review::Question;
@@ -35,8 +35,12 @@ const PATIENCE: Patience = Patience {
 const MAX_ROUNDS: usize = 32;
 
 /// What one write has had converted so far.
-#[derive(Default)]
-pub(crate) struct Conversions(Mutex<Memo>);
+pub(crate) struct Conversions {
+    custom: Arc<Custom>,
+    /// The version of the request.
+    version: String,
+    memo: Mutex<Memo>,
+}
 
 #[derive(Default)]
 struct Memo {
@@ -57,8 +61,14 @@ struct Wanted {
 }
 
 impl Conversions {
+    /// For a write of such objects; none where no webhook converts them.
+    pub(crate) fn begin(resource: &Resource) -> Option<Self> {
+        let custom = converted_by_webhook(resource)?.clone();
+        Some(Conversions { custom, version: resource.version.clone(), memo: Mutex::default() })
+    }
+
     fn memo(&self) -> MutexGuard<'_, Memo> {
-        self.0.lock().expect("no holder of this lock panics")
+        self.memo.lock().expect("no holder of this lock panics")
     }
 
     /// The object at another version, or why it is not; none, and a note, if that is not known yet.
@@ -87,9 +97,6 @@ impl Conversions {
             memo.rounds += 1;
             (std::mem::take(&mut memo.wanted), memo.rounds)
         };
-        let Some(custom) = ctx.resource.custom.as_ref().filter(|_| !wanted.is_empty()) else {
-            return Ok(());
-        };
         if rounds > MAX_ROUNDS {
             return Err(ApiError::modified(&ctx.resource, &ctx.info.name));
         }
@@ -98,7 +105,7 @@ impl Conversions {
             let (now, later): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|one| one.asked.to == to);
             wanted = later;
             let objects: Vec<&Value> = now.iter().map(|one| &one.object).collect();
-            let converted = convert(&ctx.server, custom, &to, &objects).await;
+            let converted = convert(&ctx.server, &self.custom, &to, &objects).await;
             for (one, converted) in now.into_iter().zip(converted) {
                 self.memo().known.insert(one.asked, converted);
             }
@@ -107,29 +114,30 @@ impl Conversions {
     }
 }
 
-/// The definition of what is asked for, where a webhook converts its versions.
-fn converting(ctx: &RequestContext) -> Option<(&Arc<Custom>, &Conversions)> {
-    Some((ctx.resource.custom.as_ref()?, ctx.conversions.as_deref()?))
+/// The definition of a kind whose versions a webhook converts.
+pub(crate) fn converted_by_webhook(resource: &Resource) -> Option<&Arc<Custom>> {
+    resource.custom.as_ref().filter(|custom| custom.conversion().is_some())
 }
 
 /// A stored object as the version of the request has it, inside a decision.
-pub(crate) fn live(ctx: &RequestContext, entry: &Arc<Entry>) -> Decision<Value> {
-    let Some((custom, conversions)) = converting(ctx) else { return Ok(registry::value(entry)) };
+pub(crate) fn live(conversions: Option<&Conversions>, entry: &Arc<Entry>) -> Decision<Value> {
+    let Some(conversions) = conversions else { return Ok(registry::value(entry)) };
+    let custom = &conversions.custom;
     let mut value = custom.decoded(registry::value(entry));
-    let to = ctx.resource.api_version();
+    let to = custom.api_version(&conversions.version);
     if value["apiVersion"] != to {
         let converted = conversions.converted(&value, &to).ok_or(Stop::NeedsConversion)?;
         value =
             converted.map_err(|why| ApiError::corrupt_object(&Unreadable { entry: entry.clone(), why }))?;
-        custom.prune(&ctx.resource.version, &mut value);
+        custom.prune(&conversions.version, &mut value);
     }
     Ok(value)
 }
 
 /// An object of the request's version as it is stored, inside a decision.
-pub(crate) fn stored<'v>(ctx: &RequestContext, object: &'v Value) -> Decision<Cow<'v, Value>> {
-    let Some((custom, conversions)) = converting(ctx) else { return Ok(Cow::Borrowed(object)) };
-    let to = custom.storage_api_version();
+pub(crate) fn stored<'v>(conversions: Option<&Conversions>, object: &'v Value) -> Decision<Cow<'v, Value>> {
+    let Some(conversions) = conversions else { return Ok(Cow::Borrowed(object)) };
+    let to = conversions.custom.storage_api_version();
     if object["apiVersion"] == to {
         return Ok(Cow::Borrowed(object));
     }
@@ -139,28 +147,31 @@ pub(crate) fn stored<'v>(ctx: &RequestContext, object: &'v Value) -> Decision<Co
     }
     let converted = conversions.converted(object, &to).ok_or(Stop::NeedsConversion)?;
     let converted = converted.map_err(ApiError::internal_plain)?;
-    Ok(Cow::Owned(custom.pruned_for_storage(converted)))
+    Ok(Cow::Owned(conversions.custom.pruned_for_storage(converted)))
 }
 
 /// Whether a decision leaves a stored object as it is; none where no webhook converts.
-pub(crate) fn is_stored_already(ctx: &RequestContext, entry: &Entry, stored: &Value) -> Option<bool> {
-    converting(ctx)?;
+pub(crate) fn is_stored_already(
+    conversions: Option<&Conversions>,
+    entry: &Entry,
+    stored: &Value,
+) -> Option<bool> {
+    conversions?;
     Some(setpoint_machinery::apply::only_timestamps_differ(&registry::value(entry), stored))
 }
 
 /// The versions in which managers wrote, converted as the object is.
-impl Versions for RequestContext {
+impl Versions for Conversions {
     fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, Schema)> {
         self.try_convert(object, api_version).ok().flatten()
     }
 
     fn try_convert(&self, object: &Value, api_version: &str) -> Result<Option<(Value, Schema)>, String> {
-        let Some((custom, conversions)) = converting(self) else { return Ok(None) };
-        let Some(schema) = custom.schema_of(api_version) else { return Ok(None) };
+        let Some(schema) = self.custom.schema_of(api_version) else { return Ok(None) };
         if object["apiVersion"] == api_version {
             return Ok(Some((object.clone(), schema)));
         }
-        let converted = conversions.converted(object, api_version).transpose()?;
+        let converted = self.converted(object, api_version).transpose()?;
         Ok(converted.map(|converted| (converted, schema)))
     }
 }
@@ -195,14 +206,14 @@ pub(crate) async fn convert(
 
 /// One object at another version, outside a decision.
 pub(crate) async fn at(ctx: &RequestContext, object: &Value, to: &str) -> Result<Value, String> {
-    let Some((custom, _)) = converting(ctx) else { return Ok(object.clone()) };
+    let Some(custom) = converted_by_webhook(&ctx.resource) else { return Ok(object.clone()) };
     let converted = convert(&ctx.server, custom, to, &[object]).await.pop();
     converted.unwrap_or_else(|| Err("nothing was converted".to_owned()))
 }
 
 /// One stored object as the version of the request has it.
 pub(crate) async fn view(ctx: &RequestContext, entry: Arc<Entry>) -> Result<Arc<Entry>> {
-    if ctx.conversions.is_none() {
+    if converted_by_webhook(&ctx.resource).is_none() {
         return Ok(entry);
     }
     let viewed = seen(ctx, std::slice::from_ref(&entry), false).await;
@@ -217,7 +228,7 @@ pub(crate) async fn views(
     ctx: &RequestContext,
     entries: Vec<Arc<Entry>>,
 ) -> Result<Vec<Arc<Entry>>, Vec<Unreadable>> {
-    if ctx.conversions.is_none() {
+    if converted_by_webhook(&ctx.resource).is_none() {
         return Ok(entries);
     }
     seen(ctx, &entries, true).await
@@ -243,7 +254,7 @@ async fn seen(
     entries: &[Arc<Entry>],
     keep: bool,
 ) -> Result<Vec<Arc<Entry>>, Vec<Unreadable>> {
-    let Some((custom, _)) = converting(ctx) else { return Ok(entries.to_vec()) };
+    let Some(custom) = converted_by_webhook(&ctx.resource) else { return Ok(entries.to_vec()) };
     let (version, to) = (&ctx.resource.version, ctx.resource.api_version());
     let slot = |entry: &Entry| kept_view(entry, custom.generation(), version);
     let mut views: Vec<Option<Arc<Entry>>> =
@@ -278,7 +289,7 @@ async fn seen(
 
 /// What a dry run would have stored, read back as the write itself would have been.
 pub(crate) async fn read_back(ctx: &RequestContext, value: Value) -> Result<Value> {
-    let Some((custom, _)) = converting(ctx) else { return Ok(value) };
+    let Some(custom) = converted_by_webhook(&ctx.resource) else { return Ok(value) };
     let (to, back) = (custom.storage_api_version(), ctx.resource.api_version());
     if to == back {
         return Ok(value);

@@ -4,6 +4,20 @@ mod cleanup;
 mod names;
 mod validate;
 
+use std::sync::Arc;
+
+use setpoint_store::Event;
+
 pub(crate) use cleanup::{cleanup_after, on_delete};
-pub(crate) use names::{begin, note_stored_version, settle_after};
+pub(crate) use names::{begin, note_stored_version};
 pub(crate) use validate::validate;
+
+use crate::server::Server;
+
+/// Accepts and serves the definitions that a transaction has written, and goes on with what it has begun to delete. The
+/// writer is answered after that.
+pub(crate) async fn settle_after(server: &Server, events: &[Arc<Event>]) {
+    names::settle_after(server, events).await;
+    server.definitions_changed();
+    cleanup_after(server, events).await;
+}

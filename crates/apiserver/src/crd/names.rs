@@ -21,9 +21,8 @@ pub(crate) fn begin(definition: &mut Value) {
     note_stored_version(definition);
 }
 
-/// Accepts and serves what a transaction has written, and goes on with what it has begun to delete. The writer is
-/// answered after that.
-pub(crate) async fn settle_after(server: &Server, events: &[Arc<Event>]) {
+/// Accepts the names of what a transaction has written.
+pub(super) async fn settle_after(server: &Server, events: &[Arc<Event>]) {
     let prefix = key::resource(GROUP, PLURAL);
     for event in events.iter().filter(|event| event.key.starts_with(&prefix)) {
         match &event.new {
@@ -31,8 +30,6 @@ pub(crate) async fn settle_after(server: &Server, events: &[Arc<Event>]) {
             None => settle_waiting(server).await,
         }
     }
-    server.definitions_changed();
-    super::cleanup_after(server, events).await;
 }
 
 /// A definition is gone and its names are free: whoever wanted them gets them now.

@@ -9,7 +9,7 @@ use setpoint_machinery::structural::Structural;
 use setpoint_schema::{Fault, Read, Schema, Strict, builtin, read_json, read_value};
 
 use super::conversion::Conversion;
-use super::scale;
+use super::scale::{self, ScalePaths};
 use super::version::version_order;
 
 /// What a definition says, shared by its versions.
@@ -41,14 +41,6 @@ pub(super) struct Version {
     pub(super) status: bool,
     pub(super) scale: Option<ScalePaths>,
     deprecation: Option<String>,
-}
-
-/// Where the scale subresource finds its numbers.
-#[derive(Clone, Debug)]
-pub(crate) struct ScalePaths {
-    pub(crate) spec_replicas: String,
-    pub(crate) status_replicas: String,
-    pub(crate) label_selector: String,
 }
 
 impl Custom {
@@ -155,6 +147,11 @@ impl Custom {
     pub(crate) fn storage_api_version(&self) -> String {
         let stored = self.versions.iter().find(|version| version.storage);
         format!("{}/{}", self.group, stored.map_or("", |version| &version.name))
+    }
+
+    /// `apiVersion` of the objects in that version.
+    pub(crate) fn api_version(&self, version: &str) -> String {
+        format!("{}/{version}", self.group)
     }
 
     fn at(&self, api_version: &str) -> Option<&Version> {

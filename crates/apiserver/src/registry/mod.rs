@@ -1,6 +1,7 @@
 //! What is served: built-in resources from the schema table, custom ones from their definitions.
 
 mod kinds;
+pub(crate) mod discovered;
 pub(crate) mod definition;
 mod custom;
 mod conversion;

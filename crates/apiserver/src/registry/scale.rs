@@ -4,7 +4,13 @@ use serde_json::{Value, json};
 use setpoint_api::cause::{Cause, Path};
 use setpoint_api::gostyle;
 
-use super::custom::ScalePaths;
+/// Where the scale subresource finds its numbers.
+#[derive(Clone, Debug)]
+pub(crate) struct ScalePaths {
+    pub(crate) spec_replicas: String,
+    pub(crate) status_replicas: String,
+    pub(crate) label_selector: String,
+}
 
 /// What is wrong with the numbers and the selector; a write to `status` is asked for those of the status alone.
 pub(super) fn check(paths: &ScalePaths, object: &Value, status: bool) -> Vec<Cause> {

@@ -27,9 +27,11 @@ pub(crate) async fn create(ctx: &RequestContext, binding: Value) -> Result<Respo
     let name = object::name(&binding).to_owned();
     let writer = Writer::new(ctx, "CreateOptions")?;
     let binding = super::admit(&writer, binding, ("", "v1", "Binding")).await?;
+    let warnings = writer.warnings();
     let pods = ctx.server.0.registry.find("", "v1", "pods").ok_or_else(ApiError::no_such_resource)?;
     let ctx = RequestContext { resource: pods, ..ctx.clone() };
-    bind(&Writer::new(&ctx, "CreateOptions")?, &name, binding).await
+    let bound = bind(&Writer::new(&ctx, "CreateOptions")?, &name, binding).await;
+    respond::warned(bound, &warnings)
 }
 
 /// A body of another kind than the resource's.
@@ -66,10 +68,11 @@ async fn bind(writer: &Writer<'_>, name: &str, binding: Value) -> Result<Respons
         return Err(ApiError::invalid(&ctx.resource, name, vec![cause]));
     }
     let merge = Bind { binding: &binding, node };
-    transaction::commit(&Write::new(writer, Kind::Bind, &merge).of(name)).await?;
+    let done = transaction::commit(&Write::new(writer, Kind::Bind, &merge).of(name)).await?;
     let status =
         json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
-    respond::value(StatusCode::CREATED, &ctx.negotiated, &status)
+    let answered = respond::value(StatusCode::CREATED, &ctx.negotiated, &status);
+    respond::warned(answered, &done.change.warnings)
 }
 
 struct Bind<'a> {

@@ -16,13 +16,19 @@ use crate::registry::{self, meta};
 use crate::respond;
 use crate::write::delete_options::DeleteOptions;
 use crate::write::{Change, Kind, Merge, State, Write, transaction};
-use crate::writer::{WriteOptions, Writer};
+use crate::write_options::WriteOptions;
+use crate::writer::Writer;
 
 /// Answers `POST …/pods/NAME/eviction`.
 pub(crate) async fn route(ctx: &RequestContext, bytes: &[u8]) -> Result<Response<Body>> {
     let eviction = super::binding::decode(ctx, bytes, "policy", "v1", "Eviction")?;
     let writer = Writer::new(ctx, "CreateOptions")?;
     let eviction = super::admit(&writer, eviction, ("policy", "v1", "Eviction")).await?;
+    respond::warned(evict(&writer, &eviction).await, &writer.warnings())
+}
+
+async fn evict(writer: &Writer<'_>, eviction: &Value) -> Result<Response<Body>> {
+    let ctx = writer.ctx;
     let options = eviction.get("deleteOptions").cloned().unwrap_or_else(|| json!({}));
     let options: DeleteOptions =
         serde_json::from_value(options).map_err(|error| ApiError::bad_request(error.to_string()))?;

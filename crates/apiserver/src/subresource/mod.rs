@@ -19,7 +19,8 @@ use setpoint_api::kind::GroupVersionKind;
 use setpoint_machinery::apply::{self, OneVersion, ResetFields, WriteContext};
 use setpoint_schema::builtin;
 
-use crate::admission::webhook::{self, Attributes, Operation};
+use crate::admission::webhook::{self, Reviews};
+use crate::admission::{Attributes, Operation};
 use crate::auth::authn::WEBSOCKET_TOKEN;
 use crate::body;
 use crate::body::Body;
@@ -57,15 +58,15 @@ pub(crate) async fn route(ctx: RequestContext, request: Request<Body>) -> Result
     }
 }
 
-/// Lets webhooks judge a connection to an object.
-async fn connect(ctx: &RequestContext, kind: &str, options: Value) -> Result<()> {
-    if ctx.reviews.is_none() {
-        return Ok(());
-    }
+/// Lets webhooks judge a connection to an object. Their warnings come back.
+async fn connect(ctx: &RequestContext, kind: &str, options: Value) -> Result<Vec<String>> {
+    let Some(reviews) = Reviews::begin(ctx) else { return Ok(Vec::new()) };
     let snapshot = ctx.server.store().snapshot();
     let attributes = Attributes::of(ctx, &snapshot, Operation::Connect).with(options, None);
     drop(snapshot);
-    webhook::admit(ctx, attributes.about("", "v1", kind)).await.map(|_| ())
+    let admitted = webhook::admit(ctx, &reviews, attributes.about("", "v1", kind)).await;
+    admitted.map_err(|error| error.with_warnings(&reviews.warnings()))?;
+    Ok(reviews.warnings())
 }
 
 /// Who asks is known here, and is nobody's business behind the server.
@@ -112,16 +113,15 @@ fn bridge(ctx: &RequestContext, client: OnUpgrade, mut agreed: Response<Incoming
 /// What webhooks make of something that is created below an object.
 async fn admit(writer: &Writer<'_>, mut sent: Value, kind: Kind) -> Result<Value> {
     let ctx = writer.ctx;
-    if ctx.reviews.is_none() {
-        return Ok(sent);
-    }
+    let Some(reviews) = &writer.reviews else { return Ok(sent) };
     object::set_meta_text(&mut sent, "namespace", &ctx.info.namespace);
     own(writer, kind, &mut sent);
     let snapshot = ctx.server.store().snapshot();
-    let attributes = Attributes::of_write(writer, &snapshot, Operation::Create).with(sent.clone(), None);
+    let attributes =
+        Attributes::of_write(ctx, &writer.options, &snapshot, Operation::Create).with(sent.clone(), None);
     drop(snapshot);
     let (group, version, kind) = kind;
-    let admitted = webhook::admit(ctx, attributes.about(group, version, kind)).await?;
+    let admitted = webhook::admit(ctx, reviews, attributes.about(group, version, kind)).await?;
     Ok(admitted.unwrap_or(sent))
 }
 
@@ -158,5 +158,5 @@ async fn whole(ctx: &RequestContext, request: Request<Body>) -> Result<Response<
             _ => Err(ApiError::method_not_allowed()),
         }
     };
-    crate::request_limits::work(ctx, bytes.len(), Box::pin(write)).await
+    crate::heavy::work(ctx, bytes.len(), Box::pin(write)).await
 }

@@ -57,7 +57,11 @@ pub(super) async fn route(ctx: &RequestContext, request: Request<Body>) -> Resul
         "services" => "ServiceProxyOptions",
         _ => "NodeProxyOptions",
     };
-    super::connect(ctx, kind, json!({ "path": path })).await?;
+    let warnings = super::connect(ctx, kind, json!({ "path": path })).await?;
+    respond::warned(pass_on(ctx, request, &path).await, &warnings)
+}
+
+async fn pass_on(ctx: &RequestContext, request: Request<Body>, path: &str) -> Result<Response<Body>> {
     let place = place(ctx)?;
     let upgrades = is_upgrade(request.headers());
     if path.is_empty() && !upgrades && matches!(*request.method(), Method::GET | Method::HEAD) {
@@ -65,13 +69,13 @@ pub(super) async fn route(ctx: &RequestContext, request: Request<Body>) -> Resul
     }
     let host = request_host(&request);
     let upstream = place.host();
-    let prefix = ctx.info.path.strip_suffix(path.as_str()).unwrap_or(&ctx.info.path).to_owned();
+    let prefix = ctx.info.path.strip_suffix(path).unwrap_or(&ctx.info.path).to_owned();
     let links = Links { prefix, hosts: [upstream, host.clone()] };
     if upgrades {
-        upgrade(ctx, &place, request, &path, &links, &host).await
+        upgrade(ctx, &place, request, path, &links, &host).await
     } else {
         let (parts, body) = request.into_parts();
-        let sent = forwarded(&parts, body, &path, &links, &host)?;
+        let sent = forwarded(&parts, body, path, &links, &host)?;
         let answer = exchange(ctx, &place, sent).await?;
         answered(answer, &links).await
     }
@@ -99,7 +103,13 @@ fn place(ctx: &RequestContext) -> Result<Place> {
         }
         "services" => {
             let wanted = Wanted::read(id, "service")?;
-            let endpoint = location::of_service(&snapshot, &ctx.resource, namespace, &wanted, &ctx.random())?;
+            let endpoint = location::of_service(
+                &snapshot,
+                &ctx.resource,
+                namespace,
+                &wanted,
+                &ctx.server.options().random,
+            )?;
             Ok(Place::At { endpoint, tls: wanted.tls })
         }
         _ => {

@@ -11,7 +11,8 @@ use setpoint_machinery::patch::{apply_json_patch, apply_merge_patch};
 use setpoint_machinery::strategic;
 use setpoint_schema::{Schema, builtin};
 
-use crate::admission::webhook::{self, Attributes, Operation};
+use crate::admission::webhook;
+use crate::admission::{Attributes, Operation};
 use crate::body::Body;
 use crate::context::RequestContext;
 use crate::decision::Decision;
@@ -177,14 +178,15 @@ impl Merge for ScaleTo {
             Sent::Patch(bytes) => patched(writer, &current, bytes)?,
         };
         let attributes = |wanted: &Value| {
-            let attributes = Attributes::of_write(writer, state.snapshot, Operation::Update);
+            let attributes = Attributes::of_write(ctx, &writer.options, state.snapshot, Operation::Update);
             attributes.with(wanted.clone(), Some(&current)).about("autoscaling", "v1", "Scale")
         };
-        let mutated = webhook::mutate(ctx, || attributes(&wanted), |_| Ok(()))?;
+        writer.check_converted()?;
+        let mutated = webhook::mutate(ctx, writer.reviews.as_ref(), || attributes(&wanted), |_| Ok(()))?;
         let wanted = mutated.unwrap_or(wanted);
         change.warnings.extend(judge_doubled(writer, &self.doubled)?);
         check(ctx, &wanted, live)?;
-        webhook::validate(ctx, || {
+        webhook::validate(ctx, writer.reviews.as_ref(), || {
             // The object's scale is judged anew, and names no owners.
             let mut judged = attributes(&wanted);
             for scale in judged.object.iter_mut().chain(&mut judged.old) {

@@ -14,6 +14,7 @@ use crate::body::{Body, BoxError};
 use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
 use crate::registry;
+use crate::respond;
 
 /// The longest error that a node may answer with.
 const MAX_ERROR: usize = 64 * 1024;
@@ -25,11 +26,16 @@ struct Target {
 }
 
 /// Answers a log, exec, attach or portforward request.
-pub(super) async fn route(ctx: &RequestContext, mut request: Request<Body>) -> Result<Response<Body>> {
+pub(super) async fn route(ctx: &RequestContext, request: Request<Body>) -> Result<Response<Body>> {
     if ctx.info.subresource == "log" {
         return log(ctx, &target(ctx)?).await;
     }
-    connect(ctx).await?;
+    let warnings = connect(ctx).await?;
+    respond::warned(relay(ctx, request).await, &warnings)
+}
+
+/// Joins the client with the node of the pod.
+async fn relay(ctx: &RequestContext, mut request: Request<Body>) -> Result<Response<Body>> {
     may_create(ctx)?;
     let target = target(ctx)?;
     let wants_upgrade = request.headers().contains_key(UPGRADE);
@@ -62,7 +68,7 @@ fn may_create(ctx: &RequestContext) -> Result<()> {
 }
 
 /// Lets webhooks judge a connection to a pod.
-async fn connect(ctx: &RequestContext) -> Result<()> {
+async fn connect(ctx: &RequestContext) -> Result<Vec<String>> {
     let kind = match ctx.info.subresource.as_str() {
         "exec" => "PodExecOptions",
         "attach" => "PodAttachOptions",

@@ -7,6 +7,7 @@ use setpoint_api::clock;
 use setpoint_api::kind::{GroupKind, GroupResource};
 use setpoint_store::Snapshot;
 
+use super::Kind;
 use crate::body::Body;
 use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
@@ -32,7 +33,13 @@ pub(crate) async fn route(ctx: &RequestContext, bytes: &[u8]) -> Result<Response
     }
     check_place(ctx, &request)?;
     let writer = Writer::new(ctx, "CreateOptions")?;
-    let mut request = super::admit(&writer, request, kind).await?;
+    let request = super::admit(&writer, request, kind).await?;
+    respond::warned(issue(&writer, request, kind), &writer.warnings())
+}
+
+/// Issues the token that an admitted request asks for.
+fn issue(writer: &Writer<'_>, mut request: Value, kind: Kind) -> Result<Response<Body>> {
+    let ctx = writer.ctx;
     let options = ctx.server.options();
     let Some(key) = options.service_accounts.signing.clone() else {
         return Ok(crate::respond::not_found());
@@ -50,7 +57,7 @@ pub(crate) async fn route(ctx: &RequestContext, bytes: &[u8]) -> Result<Response
         audiences.push(options.service_accounts.issuer.clone());
     }
     let now = options.clock.now();
-    super::own(&writer, kind, &mut request);
+    super::own(writer, kind, &mut request);
     let claims = Claims {
         exp: now.as_second() + seconds,
         iat: now.as_second(),

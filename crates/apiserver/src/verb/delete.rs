@@ -10,7 +10,8 @@ use crate::error::{ApiError, Result};
 use crate::write::delete_options::DeleteOptions;
 use crate::write::transaction::Done;
 use crate::write::{Change, Kind, Merge, Outcome, State, Write, answer, transaction};
-use crate::writer::{WriteOptions, Writer};
+use crate::write_options::WriteOptions;
+use crate::writer::Writer;
 use crate::{form, object, respond};
 
 /// Deletes an object, or begins to.
@@ -19,7 +20,10 @@ pub(crate) async fn delete(ctx: &RequestContext, bytes: &[u8]) -> Result<Respons
     let writer = Writer::with(ctx, WriteOptions::of_delete(options.is_dry_run()));
     let done = transaction::commit(&Write::deletion(&writer, Kind::Delete, &Delete, &options)).await?;
     match done.change.outcome {
-        Some(Outcome::Deleted) => gone(ctx, done),
+        Some(Outcome::Deleted) => {
+            let warnings = done.change.warnings.clone();
+            respond::warned(gone(ctx, done), &warnings)
+        }
         _ => answer::object(ctx, done).await,
     }
 }

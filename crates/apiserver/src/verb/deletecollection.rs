@@ -12,10 +12,12 @@ use crate::decision::Decision;
 use crate::error::{ApiError, Result};
 use crate::form::{self, Listed};
 use crate::registry::meta;
+use crate::respond;
 use crate::verb::list::{Selection, scope};
 use crate::write::delete_options::DeleteOptions;
 use crate::write::{Change, Kind, Merge, Outcome, State, Write, transaction};
-use crate::writer::{WriteOptions, Writer};
+use crate::write_options::WriteOptions;
+use crate::writer::Writer;
 
 /// Deletes what the selectors select, each object in its own transaction, and answers with what that was.
 pub(crate) async fn deletecollection(ctx: &RequestContext, bytes: &[u8]) -> Result<Response<Body>> {
@@ -35,7 +37,8 @@ pub(crate) async fn deletecollection(ctx: &RequestContext, bytes: &[u8]) -> Resu
         transaction::commit(&write.of(&meta(target).name)).await?;
     }
     let revision = ctx.server.store().revision();
-    form::list(ctx, Listed { revision, entries: selected, next: String::new(), remaining: None }).await
+    let listed = Listed { revision, entries: selected, next: String::new(), remaining: None };
+    respond::warned(form::list(ctx, listed).await, &writer.warnings())
 }
 
 struct DeleteOneOfMany;

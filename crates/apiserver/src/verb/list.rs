@@ -216,7 +216,7 @@ pub(crate) async fn list(ctx: &RequestContext) -> Result<Response<Body>> {
     let revision = place.snapshot.revision();
     let range = scope(&ctx.resource, &ctx.info, &selection);
     let walk = place.snapshot.range(&range, place.after.as_deref());
-    let listed = if ctx.conversions.is_some() {
+    let listed = if conversion::converted_by_webhook(&ctx.resource).is_some() {
         let viewed = viewed(ctx, walk.cloned().collect(), &selection, limit).await?;
         page(ctx, revision, viewed.iter(), &selection, limit)
     } else {

@@ -16,7 +16,7 @@ use crate::write::patch::{
 };
 use crate::write::{Change, Kind, Merge, Outcome, State, Write, answer, transaction, unchanged};
 use crate::writer::Writer;
-use crate::{body, managed, object};
+use crate::{body, object, tracking};
 
 /// Changes an object, or creates what is applied.
 pub(crate) async fn patch(ctx: &RequestContext, bytes: &[u8]) -> Result<Response<Body>> {
@@ -82,13 +82,14 @@ impl Merge for Applied {
             return Err(ApiError::not_found(resource, write.name).into());
         }
         let shown = change.live_object().map(|live| present::borrowed(resource, live));
-        let knowledge = managed::Knowledge::new(resource, &ctx.info.subresource);
+        let knowledge = tracking::Knowledge::new(resource, &ctx.info.subresource);
         let context = knowledge.context(write.writer);
         let applied = apply::server_side_apply(shown.as_deref(), &self.config, self.force, &context);
         let applied = applied.map_err(apply_refused)?;
         // Another version may not have all that is stored: then even what changes nothing is written; and webhooks are
         // asked about it.
-        let is_needed = applied.changed || !resource.has_all_that_is_stored() || ctx.reviews.is_some();
+        let is_needed =
+            applied.changed || !resource.has_all_that_is_stored() || write.writer.reviews.is_some();
         let merged = is_needed.then(|| applied.object.into_owned());
         drop(shown);
         match (merged, change.live_object().is_some()) {

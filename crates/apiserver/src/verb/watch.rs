@@ -165,7 +165,7 @@ impl Run {
         let revision = snapshot.revision();
         let watch = store.watch(range.clone(), revision).map_err(|e| ApiError::unreadable(&e, revision))?;
         let resource = self.ctx.resource.clone();
-        if self.ctx.conversions.is_some() {
+        if conversion::converted_by_webhook(&self.ctx.resource).is_some() {
             let found = snapshot.range(&range, None).cloned().collect();
             match conversion::views(&self.ctx, found).await {
                 Ok(views) => {
@@ -217,7 +217,7 @@ impl Run {
             tokio::select! {
                 biased;
                 batch = watch.next() => match batch {
-                    Ok(batch) if self.ctx.conversions.is_some() => self.unconverted = batch.events,
+                    Ok(batch) if conversion::converted_by_webhook(&self.ctx.resource).is_some() => self.unconverted = batch.events,
                     Ok(batch) => self.ready.extend(batch.events.into_iter().map(Ready::Changed)),
                     // Whoever reads slower than the history is kept starts anew.
                     Err(WatchError::Compacted { .. } | WatchError::Closed) | Err(_) => self.source = Source::Ended,

@@ -21,10 +21,10 @@ const MAX_OF_ONE: usize = 64 * 1024;
 const MAX_OF_ALL: usize = 4 * MAX_OF_ONE;
 
 /// Room for answers, in kilobytes.
-pub(super) type Room = Arc<Semaphore>;
+pub(crate) type Room = Arc<Semaphore>;
 
 /// Room for the answers of one webhook.
-pub(super) fn room() -> Room {
+pub(crate) fn room() -> Room {
     Arc::new(Semaphore::new(MAX_OF_ONE))
 }
 
@@ -34,19 +34,19 @@ pub(crate) fn server_room() -> Arc<Semaphore> {
 }
 
 /// How long the answer to a question of that length may be.
-pub(super) fn limit(asked: usize) -> usize {
+pub(crate) fn limit(asked: usize) -> usize {
     asked.saturating_mul(2).saturating_add(SLACK).min(MAX_ANSWER)
 }
 
 /// The bytes of an answer, and the room that they take until this is dropped.
-pub(super) struct Answer {
-    pub(super) bytes: Bytes,
+pub(crate) struct Answer {
+    pub(crate) bytes: Bytes,
     _room: Vec<OwnedSemaphorePermit>,
 }
 
 /// Reads an answer. A long one takes its room at once, and before it is read on: calls that each held a part and
 /// waited for more could wait for each other.
-pub(super) async fn read<B>(mut body: B, limit: usize, rooms: [&Room; 2]) -> Result<Answer, String>
+pub(crate) async fn read<B>(mut body: B, limit: usize, rooms: [&Room; 2]) -> Result<Answer, String>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<BoxError>,

@@ -15,7 +15,7 @@ use setpoint_api::Clock;
 use x509_parser::prelude::{ASN1Time, FromDer, X509Certificate};
 
 /// TLS towards a webhook. An empty authority stands for those of this host.
-pub(super) fn client_config(authority: &[u8], clock: &Clock) -> Result<Arc<ClientConfig>, String> {
+pub(crate) fn client_config(authority: &[u8], clock: &Clock) -> Result<Arc<ClientConfig>, String> {
     let mut named: Vec<CertificateDer<'static>> = Vec::new();
     for certificate in CertificateDer::pem_slice_iter(authority) {
         named.push(certificate.map_err(|error| error.to_string())?);

@@ -8,7 +8,9 @@ pub(super) fn run(write: &Write<'_>, state: &mut State<'_>, change: &mut Change)
     let Change { new, live, .. } = change;
     if write.resource().is("", "services") && write.ctx().info.subresource.is_empty() {
         let live = live.as_ref().map(|live| &live.object);
-        service::allocate(write.writer, state.snapshot, new, live)?;
+        let writer = write.writer;
+        let of_request = (writer.ctx, &writer.options, &writer.random());
+        service::allocate(of_request, state.snapshot, new, live)?;
     }
     Ok(())
 }

@@ -10,7 +10,8 @@ use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
 use crate::negotiate::{Format, Offer, body_format};
 use crate::registry::Resource;
-use crate::writer::{FieldValidation, Writer};
+use crate::write_options::FieldValidation;
+use crate::writer::Writer;
 use crate::{body, object};
 
 /// An object that was read.

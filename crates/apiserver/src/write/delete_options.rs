@@ -8,7 +8,7 @@ use crate::body;
 use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
 use crate::negotiate::{Format, Offer, body_format};
-use crate::writer::dry_run;
+use crate::write_options::dry_run;
 
 /// How an object is deleted.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]

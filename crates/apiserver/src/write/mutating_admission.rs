@@ -6,16 +6,17 @@ use setpoint_machinery::apply;
 use super::change::{Change, Live, State, Write};
 use super::identity::{ABSENT_AT_FIRST, Found, keep_system_fields, place, single_owners};
 use super::terminate;
-use crate::admission::webhook::{Attributes, Operation, mutate};
-use crate::admission::{self, namespace};
+use crate::admission::webhook::mutate;
+use crate::admission::{self, Attributes, Operation, namespace};
 use crate::decision::Decision;
 use crate::object;
 
 pub(super) fn run(write: &Write<'_>, state: &mut State<'_>, change: &mut Change) -> Decision<()> {
+    write.writer.check_converted()?;
     if let Some(options) = write.delete {
         namespace::may_delete(write.ctx())?;
         if let Some(attributes) = terminate::attributes(write, options, state, change)? {
-            mutate(write.ctx(), || attributes, |_| Ok(()))?;
+            mutate(write.ctx(), write.writer.reviews.as_ref(), || attributes, |_| Ok(()))?;
         }
         return Ok(());
     }
@@ -34,7 +35,8 @@ fn created(write: &Write<'_>, state: &State<'_>, change: &mut Change) -> Decisio
     let (ctx, writer, snapshot) = (write.ctx(), write.writer, state.snapshot);
     let object = &mut change.new;
     namespace::may_create(snapshot, ctx, object::name(object))?;
-    admission::create(ctx, snapshot, object)?;
+    let random = writer.random();
+    admission::create(ctx, &random, snapshot, object)?;
     let attributes = || {
         let mut shown = object.clone();
         let metadata = object::metadata_mut(&mut shown);
@@ -43,10 +45,10 @@ fn created(write: &Write<'_>, state: &State<'_>, change: &mut Change) -> Decisio
         if write.has_drawn(object::name(object)) {
             metadata.remove("name");
         }
-        Attributes::of_write(writer, snapshot, Operation::Create).with(shown, None)
+        Attributes::of_write(ctx, &writer.options, snapshot, Operation::Create).with(shown, None)
     };
-    let admit = |mutated: &mut Value| admission::create(ctx, snapshot, mutated);
-    let Some(mut mutated) = mutate(ctx, attributes, admit)? else { return Ok(()) };
+    let admit = |mutated: &mut Value| admission::create(ctx, &writer.random(), snapshot, mutated);
+    let Some(mut mutated) = mutate(ctx, writer.reviews.as_ref(), attributes, admit)? else { return Ok(()) };
     restore_identity(object, &mut mutated);
     change.warnings.extend(keep_managers(object, &mut mutated));
     change.warnings.extend(single_owners(&mut mutated, Found::AfterMutation));
@@ -78,13 +80,13 @@ fn changed(write: &Write<'_>, state: &State<'_>, change: &mut Change, live: &Liv
         let mut shown = new.clone();
         let metadata = object::metadata_mut(&mut shown);
         metadata.retain(|field, _| !unsent.contains(&field.as_str()));
-        Attributes::of_write(writer, state.snapshot, Operation::Update).with(shown, Some(live))
+        Attributes::of_write(ctx, &writer.options, state.snapshot, Operation::Update).with(shown, Some(live))
     };
     let admit = |mutated: &mut Value| {
         admission::update(ctx, state.snapshot, mutated, live);
         Ok(())
     };
-    let Some(mut mutated) = mutate(ctx, attributes, admit)? else { return Ok(()) };
+    let Some(mut mutated) = mutate(ctx, writer.reviews.as_ref(), attributes, admit)? else { return Ok(()) };
     change.warnings.extend(keep_managers(new, &mut mutated));
     change.warnings.extend(single_owners(&mut mutated, Found::AfterMutation));
     keep_system_fields(&mut mutated, live);

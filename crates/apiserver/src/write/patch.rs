@@ -15,7 +15,8 @@ use crate::body;
 use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
 use crate::negotiate::media_type;
-use crate::writer::{FieldValidation, Writer};
+use crate::write_options::FieldValidation;
+use crate::writer::Writer;
 
 pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
 pub(crate) const MERGE_PATCH: &str = "application/merge-patch+json";

@@ -5,6 +5,7 @@ use crate::admission::quota;
 use crate::decision::Decision;
 
 pub(super) fn run(write: &Write<'_>, state: &mut State<'_>, change: &mut Change) -> Decision<()> {
-    quota::charge(write.writer, state.snapshot, state.txn, &change.new, change.live_object())?;
+    let writer = write.writer;
+    quota::charge(writer.ctx, writer.now, state.snapshot, state.txn, &change.new, change.live_object())?;
     Ok(())
 }

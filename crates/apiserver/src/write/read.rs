@@ -8,7 +8,7 @@ pub(super) fn run(write: &Write<'_>, state: &mut State<'_>, change: &mut Change)
     let ctx = write.ctx();
     change.key = ctx.resource.key(&ctx.info.namespace, write.name);
     if let Some(entry) = state.snapshot.get(&change.key) {
-        let object = conversion::live(ctx, &entry)?;
+        let object = conversion::live(write.writer.conversions.as_ref(), &entry)?;
         change.live = Some(Live { entry, object });
     }
     Ok(())

@@ -1,15 +1,14 @@
 //! Puts the object into the transaction, or leaves what is stored, or deletes it.
 
-use jiff::Timestamp;
 use serde_json::Value;
 use setpoint_machinery::apply::only_timestamps_differ;
 use setpoint_store::Txn;
 
 use super::change::{Change, Live, Outcome, State, Write};
 use super::terminate;
-use crate::context::RequestContext;
 use crate::decision::Decision;
 use crate::error::ApiError;
+use crate::writer::Writer;
 use crate::{conversion, object, size};
 
 pub(super) fn run(write: &Write<'_>, state: &mut State<'_>, change: &mut Change) -> Decision<()> {
@@ -39,7 +38,7 @@ fn insert(write: &Write<'_>, state: &mut State<'_>, change: &mut Change) -> Deci
     if state.snapshot.get(&change.key).is_some() {
         return Err(ApiError::already_exists(resource, object::name(new)).into());
     }
-    put(writer.ctx, state.txn, change.key.clone(), new, writer.now)?;
+    put(writer, state.txn, change.key.clone(), new)?;
     if !change.sent_version.is_empty() {
         object::set_meta_text(new, "resourceVersion", &change.sent_version);
     }
@@ -54,13 +53,14 @@ fn replace(write: &Write<'_>, state: &mut State<'_>, change: &mut Change, live: 
         state.txn.delete(change.key.clone());
         return Ok(Outcome::Deleted);
     }
-    let stored = conversion::stored(ctx, new)?;
-    let unchanged = conversion::is_stored_already(ctx, &live.entry, &stored);
+    let conversions = write.writer.conversions.as_ref();
+    let stored = conversion::stored(conversions, new)?;
+    let unchanged = conversion::is_stored_already(conversions, &live.entry, &stored);
     if unchanged.unwrap_or_else(|| only_timestamps_differ(&live.object, new)) {
         new.clone_from(&live.object);
         return Ok(Outcome::Unchanged);
     }
-    put(ctx, state.txn, change.key.clone(), new, write.writer.now)?;
+    put(write.writer, state.txn, change.key.clone(), new)?;
     Ok(Outcome::Written)
 }
 
@@ -74,14 +74,15 @@ fn remove(write: &Write<'_>, state: &mut State<'_>, change: &mut Change, live: &
         return Ok(Outcome::Deleted);
     }
     if change.new != live.object {
-        put(ctx, state.txn, change.key.clone(), &change.new, write.writer.now)?;
+        put(write.writer, state.txn, change.key.clone(), &change.new)?;
     }
     Ok(Outcome::Written)
 }
 
 /// Puts an object under its key, in the version that is stored.
-fn put(ctx: &RequestContext, txn: &mut Txn, key: Vec<u8>, object: &Value, now: Timestamp) -> Decision<()> {
-    let mut stored = conversion::stored(ctx, object)?;
+fn put(writer: &Writer<'_>, txn: &mut Txn, key: Vec<u8>, object: &Value) -> Decision<()> {
+    let ctx = writer.ctx;
+    let mut stored = conversion::stored(writer.conversions.as_ref(), object)?;
     // Who owns what nests a little deeper than the object itself, and what is written must be readable.
     if object::depth(&stored) > object::MAX_DEPTH {
         object::metadata_mut(stored.to_mut()).remove("managedFields");
@@ -98,7 +99,7 @@ fn put(ctx: &RequestContext, txn: &mut Txn, key: Vec<u8>, object: &Value, now: T
         } else {
             u128::from(seconds) * 1000
         };
-        let expires = now.as_millisecond() + i64::try_from(kept).unwrap_or(i64::MAX);
+        let expires = writer.now.as_millisecond() + i64::try_from(kept).unwrap_or(i64::MAX);
         put.expires_at(u64::try_from(expires).unwrap_or(0));
     }
     Ok(())

@@ -6,7 +6,7 @@ use setpoint_kinds::prepare;
 
 use super::change::{Change, Live, State, Write};
 use super::delete_options::DeleteOptions;
-use crate::admission::webhook::{Attributes, Operation};
+use crate::admission::{Attributes, Operation};
 use crate::context::RequestContext;
 use crate::decision::Decision;
 use crate::error::{ApiError, Result};
@@ -50,7 +50,7 @@ pub(super) fn attributes(
     change: &Change,
 ) -> Result<Option<Attributes>> {
     let ctx = write.ctx();
-    let Some(live) = change.live_object().filter(|_| ctx.reviews.is_some()) else { return Ok(None) };
+    let Some(live) = change.live_object().filter(|_| write.writer.reviews.is_some()) else { return Ok(None) };
     let is_hurried = |left: i64| options.grace_period_seconds.is_some_and(|grace| grace < left);
     if ctx.resource.facts.graceful
         && object::is_terminating(live)
@@ -66,7 +66,7 @@ pub(super) fn attributes(
     Ok(Some(Attributes {
         old: Some(live.clone()),
         options: said,
-        ..Attributes::of_write(write.writer, state.snapshot, Operation::Delete)
+        ..Attributes::of_write(ctx, &write.writer.options, state.snapshot, Operation::Delete)
     }))
 }
 

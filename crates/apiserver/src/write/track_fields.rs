@@ -3,12 +3,12 @@
 use super::change::{Change, Kind, State, Write};
 use super::identity::{Found, single_owners};
 use crate::decision::Decision;
-use crate::managed;
+use crate::tracking;
 
 pub(super) fn run(write: &Write<'_>, _: &mut State<'_>, change: &mut Change) -> Decision<()> {
     match &change.live {
-        Some(live) => managed::updated(write.writer, &live.object, &mut change.new),
-        None => managed::created(write.writer, &mut change.new),
+        Some(live) => tracking::updated(write.writer, &live.object, &mut change.new),
+        None => tracking::created(write.writer, &mut change.new),
     }
     // An owner that a patch doubles is noticed after its fields are tracked; one that a body doubles, before.
     if write.kind == Kind::Patch {

@@ -6,10 +6,11 @@ use setpoint_store::{Entry, Event, Snapshot, Txn, TxnError};
 
 use super::change::{Change, Outcome, Write};
 use super::pipeline;
-use crate::admission::webhook;
+use crate::configured;
 use crate::context::RequestContext;
 use crate::decision::{Decision, Stop};
 use crate::error::{ApiError, Result};
+use crate::writer::Writer;
 
 /// A write that is done.
 pub(crate) struct Done {
@@ -36,14 +37,22 @@ impl Done {
     }
 }
 
-/// Decides a write until nothing is missing, and commits it.
+/// Decides a write until nothing is missing, and commits it. The webhooks' warnings come with the result.
 pub(crate) async fn commit(write: &Write<'_>) -> Result<Done> {
+    let done = decided(write).await;
+    let warnings = write.writer.warnings();
+    let mut done = done.map_err(|error| error.with_warnings(&warnings))?;
+    done.change.warnings.extend(warnings);
+    Ok(done)
+}
+
+async fn decided(write: &Write<'_>) -> Result<Done> {
     let ctx = write.ctx();
     let (change, events) = loop {
         match attempt(write).await? {
             Ok(decided) => break decided,
             Err(Stop::Refused(error)) => return Err(error),
-            Err(needs) => ask(ctx, &needs).await?,
+            Err(needs) => ask(write.writer, &needs).await?,
         }
     };
     let is_dry_run = write.writer.is_dry_run();
@@ -60,10 +69,8 @@ async fn attempt(write: &Write<'_>) -> Result<Decision<(Change, Vec<Arc<Event>>)
         // A write that loses races again and again ends with its request.
         ctx.work.check()?;
         let decided = pipeline::decide(write, snapshot, txn);
-        match &ctx.conversions {
-            Some(conversions) if conversions.is_missing() => Err(Stop::NeedsConversion),
-            _ => decided,
-        }
+        write.writer.check_converted()?;
+        decided
     };
     if write.writer.is_dry_run() {
         let decided = decide(&ctx.server.store().snapshot(), &mut Txn::default());
@@ -78,10 +85,10 @@ async fn attempt(write: &Write<'_>) -> Result<Decision<(Change, Vec<Arc<Event>>)
 }
 
 /// Asks webhooks for what a decision needs.
-async fn ask(ctx: &RequestContext, needs: &Stop) -> Result<()> {
-    match (needs, &ctx.conversions, &ctx.reviews) {
-        (Stop::NeedsConversion, Some(conversions), _) => conversions.fetch(ctx).await,
-        (Stop::NeedsReview, _, Some(reviews)) => reviews.fetch(ctx).await,
+async fn ask(writer: &Writer<'_>, needs: &Stop) -> Result<()> {
+    match (needs, &writer.conversions, &writer.reviews) {
+        (Stop::NeedsConversion, Some(conversions), _) => conversions.fetch(writer.ctx).await,
+        (Stop::NeedsReview, _, Some(reviews)) => reviews.fetch(writer.ctx).await,
         _ => Err(ApiError::internal("a decision needs a webhook, and there is none")),
     }
 }
@@ -91,7 +98,7 @@ async fn follow_up(ctx: &RequestContext, events: &[Arc<Event>]) {
     crate::messages::written(&ctx.server, &ctx.resource, events);
     if ctx.resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
         crate::crd::settle_after(&ctx.server, events).await;
-    } else if ctx.resource.group == webhook::GROUP {
+    } else if ctx.resource.group == configured::GROUP {
         ctx.server.webhooks_changed();
     } else if ctx.resource.custom.is_some() {
         crate::crd::cleanup_after(&ctx.server, events).await;

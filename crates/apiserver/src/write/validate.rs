@@ -7,7 +7,8 @@ use setpoint_api::cause::{Cause, CauseType, Path};
 use setpoint_kinds::validate;
 
 use super::change::{Change, State, Write};
-use crate::admission::{policy, webhook};
+use crate::admission::policy;
+use crate::configured;
 use crate::context::RequestContext;
 use crate::convert;
 use crate::decision::Decision;
@@ -54,14 +55,14 @@ fn create(ctx: &RequestContext, sent_empty: &[&str], object: &Value) -> Result<(
     if resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
         causes.extend(crate::crd::validate(object, None));
     }
-    if resource.group == webhook::GROUP {
-        causes.extend(webhook::validate_configuration(object, None));
+    if resource.group == configured::GROUP {
+        causes.extend(configured::validate(object, None));
     }
-    if resource.is(webhook::GROUP, "validatingadmissionpolicies") {
+    if resource.is(configured::GROUP, "validatingadmissionpolicies") {
         causes.extend(policy::validate(object, None));
     }
-    if resource.group == webhook::GROUP {
-        causes.extend(webhook::reserved_name(object::name(object)));
+    if resource.group == configured::GROUP {
+        causes.extend(configured::reserved_name(object::name(object)));
     }
     judge(resource, sent_empty, object, causes)
 }
@@ -123,10 +124,10 @@ pub(super) fn update(
     if resource.is("apiextensions.k8s.io", "customresourcedefinitions") && !status {
         causes.extend(crate::crd::validate(new, Some(live)));
     }
-    if resource.group == webhook::GROUP {
-        causes.extend(webhook::validate_configuration(new, Some(live)));
+    if resource.group == configured::GROUP {
+        causes.extend(configured::validate(new, Some(live)));
     }
-    if resource.is(webhook::GROUP, "validatingadmissionpolicies") && !status {
+    if resource.is(configured::GROUP, "validatingadmissionpolicies") && !status {
         causes.extend(policy::validate(new, Some(live)));
     }
     let tolerated: Vec<String> = tolerated.iter().map(ToString::to_string).collect();

@@ -2,17 +2,19 @@
 
 use super::change::{Change, Kind, State, Write};
 use super::terminate;
-use crate::admission::webhook::{self, Attributes, Operation};
+use crate::admission::webhook;
+use crate::admission::{Attributes, Operation};
 use crate::admission::{limits, policy};
 use crate::auth::authz;
 use crate::decision::Decision;
 use crate::object;
 
 pub(super) fn run(write: &Write<'_>, state: &mut State<'_>, change: &mut Change) -> Decision<()> {
-    let (ctx, snapshot) = (write.ctx(), state.snapshot);
+    write.writer.check_converted()?;
+    let (ctx, snapshot, reviews) = (write.ctx(), state.snapshot, write.writer.reviews.as_ref());
     if let Some(options) = write.delete {
         if let Some(attributes) = terminate::attributes(write, options, state, change)? {
-            webhook::validate(ctx, || attributes)?;
+            webhook::validate(ctx, reviews, || attributes)?;
         }
         return Ok(());
     }
@@ -28,5 +30,6 @@ pub(super) fn run(write: &Write<'_>, state: &mut State<'_>, change: &mut Change)
     policy::authorize(ctx, snapshot, new, live)?;
     limits::check(ctx, snapshot, new, live)?;
     let operation = if live.is_some() { Operation::Update } else { Operation::Create };
-    webhook::validate(ctx, || Attributes::of_write(write.writer, snapshot, operation).with(new.clone(), live))
+    let attributes = || Attributes::of_write(ctx, &write.writer.options, snapshot, operation);
+    webhook::validate(ctx, reviews, || attributes().with(new.clone(), live))
 }

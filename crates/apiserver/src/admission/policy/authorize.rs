@@ -6,8 +6,8 @@ use serde_json::Value;
 use setpoint_api::cause::{Cause, Path};
 use setpoint_store::Snapshot;
 
-use crate::admission::webhook::GROUP;
 use crate::auth::authz::{self, Attributes};
+use crate::configured::GROUP;
 use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
 use crate::key;

@@ -4,10 +4,10 @@ use serde_json::{Map, Value, json};
 use setpoint_api::kind::GroupResource;
 use setpoint_api::status::Reason;
 
-use super::configured::{Action, Binding, Policy, Validation};
 use super::params;
-use crate::admission::webhook::review::{self, Seen};
-use crate::admission::webhook::{Attributes, forms};
+use crate::admission::review::{self, Seen};
+use crate::admission::{Attributes, forms};
+use crate::configured::{Action, Binding, Policy, Validation};
 use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
 use crate::key;

@@ -5,7 +5,6 @@
 mod authorize;
 mod judge;
 mod params;
-mod configured;
 
 use serde_json::Value;
 use setpoint_api::cause::Cause;
@@ -14,7 +13,6 @@ use setpoint_kinds::validate::{self, Use};
 use setpoint_cel::Compiler;
 
 pub(crate) use authorize::authorize;
-pub(crate) use configured::Policy;
 pub(crate) use judge::judge;
 
 /// What is wrong with a policy that is about to be written.

@@ -4,7 +4,7 @@ use serde_json::Value;
 use setpoint_api::kind::GroupVersionKind;
 use setpoint_store::{KeyRange, Snapshot};
 
-use super::configured::ParamRef;
+use crate::configured::ParamRef;
 use crate::context::RequestContext;
 use crate::conversion;
 use crate::present;

@@ -6,11 +6,11 @@ use futures::future::join_all;
 use serde_json::Value;
 use setpoint_machinery::patch::{PatchError, apply_json_patch};
 
+use super::Reviews;
 use super::answer::{self, Answer};
-use super::attributes::Attributes;
-use super::configured::Hook;
-use super::review::{self, Seen};
-use super::{Reviews, forms};
+use crate::admission::review::{self, Seen};
+use crate::admission::{Attributes, forms};
+use crate::configured::Hook;
 use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
 use crate::webhook::Patience;

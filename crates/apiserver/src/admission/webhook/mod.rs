@@ -7,12 +7,6 @@
 
 mod call;
 pub(crate) mod answer;
-mod configured;
-pub(crate) mod forms;
-pub(crate) mod scope;
-pub(crate) mod review;
-mod attributes;
-mod rules;
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -21,18 +15,14 @@ use serde_json::Value;
 use setpoint_api::Random;
 use tokio::time::Instant;
 
-pub(crate) use attributes::{Attributes, Operation};
+use crate::admission::attributes::Attributes;
+use crate::configured::{GROUP, Hook, Hooks};
 use call::{Mutated, Reinvocation};
-pub(crate) use configured::{Configured, GROUP, reserved_name, validate as validate_configuration};
-use configured::{Hook, Hooks};
 
 use crate::admission::policy;
 use crate::context::RequestContext;
 use crate::decision::{Decision, Stop};
 use crate::error::{ApiError, Result};
-use crate::registry::Resource;
-use crate::request::RequestInfo;
-use crate::server::Server;
 
 /// How long a request may take with all its webhooks and all its beginnings.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
@@ -80,18 +70,14 @@ enum Stage {
 
 impl Reviews {
     /// For a request that may meet a webhook or a policy; none if there are none.
-    pub(crate) fn begin(server: &Server, resource: &Resource, info: &RequestInfo) -> Option<Arc<Reviews>> {
-        let hooks = server.0.webhooks.current()?;
-        // Some connections to pods begin as a read of a subresource.
-        let reads = matches!(info.verb.as_str(), "get" | "list" | "watch") && info.subresource.is_empty();
-        let exempt = resource.group == GROUP && EXEMPT.contains(&resource.plural.as_str());
-        (!reads && !exempt).then(|| {
-            Arc::new(Reviews {
-                hooks,
-                seed: server.options().random.next_u64(),
-                deadline: Instant::now() + REQUEST_TIMEOUT,
-                state: Mutex::default(),
-            })
+    pub(crate) fn begin(ctx: &RequestContext) -> Option<Reviews> {
+        let hooks = ctx.server.0.webhooks.current()?;
+        let exempt = ctx.resource.group == GROUP && EXEMPT.contains(&ctx.resource.plural.as_str());
+        (!exempt).then(|| Reviews {
+            hooks,
+            seed: ctx.server.options().random.next_u64(),
+            deadline: Instant::now() + REQUEST_TIMEOUT,
+            state: Mutex::default(),
         })
     }
 
@@ -114,11 +100,7 @@ impl Reviews {
     }
 
     /// The answer, if it is there; else it must be fetched.
-    fn answer(&self, ctx: &RequestContext, stage: Stage, attributes: Attributes) -> Decision<Mutated> {
-        // What was decided without a conversion that it needed is not worth a question.
-        if ctx.conversions.as_ref().is_some_and(|conversions| conversions.is_missing()) {
-            return Err(Stop::NeedsConversion);
-        }
+    fn answer(&self, stage: Stage, attributes: Attributes) -> Decision<Mutated> {
         let question = Question { stage, attributes };
         let mut state = self.state();
         if let Some((_, answer)) = state.answered.iter().find(|(own, _)| *own == question) {
@@ -172,17 +154,18 @@ fn is_exempt(attributes: &Attributes) -> bool {
 /// again to what they changed.
 pub(crate) fn mutate(
     ctx: &RequestContext,
+    reviews: Option<&Reviews>,
     attributes: impl FnOnce() -> Attributes,
     admit: impl FnOnce(&mut Value) -> Result<()>,
 ) -> Decision<Option<Value>> {
-    let Some(reviews) = ctx.reviews.as_ref().filter(|reviews| !reviews.hooks.mutating.is_empty()) else {
+    let Some(reviews) = reviews.filter(|reviews| !reviews.hooks.mutating.is_empty()) else {
         return Ok(None);
     };
     let attributes = attributes();
     if !concerned(ctx, &reviews.hooks.mutating, &attributes) {
         return Ok(None);
     }
-    let mutated = reviews.answer(ctx, Stage::Mutate, attributes.clone())?;
+    let mutated = reviews.answer(Stage::Mutate, attributes.clone())?;
     let Some(mut object) = mutated.object.filter(|_| mutated.changed) else { return Ok(None) };
     let before = object.clone();
     admit(&mut object)?;
@@ -194,12 +177,16 @@ pub(crate) fn mutate(
         return Ok(Some(object));
     }
     let attributes = Attributes { object: Some(object), ..attributes };
-    reviews.answer(ctx, Stage::MutateAgain(again), attributes).map(|mutated| mutated.object)
+    reviews.answer(Stage::MutateAgain(again), attributes).map(|mutated| mutated.object)
 }
 
 /// Lets the policies and the validating webhooks judge.
-pub(crate) fn validate(ctx: &RequestContext, attributes: impl FnOnce() -> Attributes) -> Decision<()> {
-    let Some(reviews) = ctx.reviews.as_ref().filter(|reviews| reviews.hooks.judge()) else {
+pub(crate) fn validate(
+    ctx: &RequestContext,
+    reviews: Option<&Reviews>,
+    attributes: impl FnOnce() -> Attributes,
+) -> Decision<()> {
+    let Some(reviews) = reviews.filter(|reviews| reviews.hooks.judge()) else {
         return Ok(());
     };
     let attributes = attributes();
@@ -209,17 +196,20 @@ pub(crate) fn validate(ctx: &RequestContext, attributes: impl FnOnce() -> Attrib
     {
         return Ok(());
     }
-    reviews.answer(ctx, Stage::Validate, attributes).map(|_| ())
+    reviews.answer(Stage::Validate, attributes).map(|_| ())
 }
 
 /// Both, for what is decided outside a transaction: what the mutating webhooks made of the object, if they changed it.
-pub(crate) async fn admit(ctx: &RequestContext, attributes: Attributes) -> Result<Option<Value>> {
-    let Some(reviews) = &ctx.reviews else { return Ok(None) };
+pub(crate) async fn admit(
+    ctx: &RequestContext,
+    reviews: &Reviews,
+    attributes: Attributes,
+) -> Result<Option<Value>> {
     loop {
-        let mutated = mutate(ctx, || attributes.clone(), |_| Ok(()));
+        let mutated = mutate(ctx, Some(reviews), || attributes.clone(), |_| Ok(()));
         let judged = mutated.and_then(|object| {
             let object = object.or_else(|| attributes.object.clone());
-            validate(ctx, || Attributes { object: object.clone(), ..attributes.clone() })?;
+            validate(ctx, Some(reviews), || Attributes { object: object.clone(), ..attributes.clone() })?;
             Ok(object)
         });
         match judged {

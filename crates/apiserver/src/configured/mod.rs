@@ -1,4 +1,9 @@
-//! The webhooks that configurations name.
+//! The webhooks and policies that configurations name.
+
+mod policy;
+pub(crate) mod scope;
+
+pub(crate) use policy::{Action, Binding, ParamRef, Policy, Validation};
 
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
@@ -7,11 +12,10 @@ use serde_json::Value;
 use setpoint_api::cause::{Cause, Path};
 use setpoint_store::{KeyRange, Snapshot};
 
-use super::scope::Scope;
-use crate::admission::policy::Policy;
+use crate::entry;
 use crate::key;
-use crate::registry;
 use crate::webhook::Webhook;
+use scope::Scope;
 use setpoint_cel::Condition;
 
 /// The group of the configurations.
@@ -106,7 +110,7 @@ impl Hooks {
         // Keys are in the order of names.
         let hooks = |plural: &str| -> Vec<Hook> {
             let range = KeyRange::prefix(key::resource(GROUP, plural));
-            let configurations = snapshot.range(&range, None).map(|entry| registry::value(entry));
+            let configurations = snapshot.range(&range, None).map(|entry| entry::value(entry));
             let hooks = configurations.flat_map(|mut configuration| match configuration["webhooks"].take() {
                 Value::Array(hooks) => hooks,
                 _ => Vec::new(),

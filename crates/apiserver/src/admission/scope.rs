@@ -1,55 +1,13 @@
 //! Which requests a webhook or a policy is for, and as what it sees them.
 
-use serde_json::Value;
-use setpoint_api::selector::LabelSelector;
-
 use super::attributes::Attributes;
 use super::review::Seen;
-use super::rules::{Rule, Target, in_selected_namespace, selects_object};
+use super::selected::{in_selected_namespace, selects_object};
+use crate::configured::scope::{Rule, Scope, Target};
 use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
 
-/// Rules and selectors.
-#[derive(Debug)]
-pub(crate) struct Scope {
-    rules: Vec<Rule>,
-    /// What is not meant, whatever the rules say.
-    excluded: Vec<Rule>,
-    /// Whether no rules mean everything.
-    open: bool,
-    /// Whether rules speak of the request's own resource only.
-    exact: bool,
-    namespaces: Result<LabelSelector, String>,
-    objects: Result<LabelSelector, String>,
-}
-
 impl Scope {
-    /// What a webhook says it is for.
-    pub(crate) fn of_hook(hook: &Value) -> Self {
-        Scope::read(hook, "rules", false)
-    }
-
-    /// `matchConstraints` of a policy, or `matchResources` of a binding.
-    pub(crate) fn of_policy(resources: &Value) -> Self {
-        Scope::read(resources, "resourceRules", true)
-    }
-
-    fn read(value: &Value, rules: &str, open: bool) -> Self {
-        let list = |field: &str| value.get(field).and_then(Value::as_array).into_iter().flatten();
-        let selector = |field: &str| match value.get(field).filter(|selector| !selector.is_null()) {
-            None => Ok(LabelSelector::everything()),
-            Some(selector) => LabelSelector::from_json(selector).map_err(|error| error.to_string()),
-        };
-        Scope {
-            rules: list(rules).map(Rule::read).collect(),
-            excluded: list("excludeResourceRules").map(Rule::read).collect(),
-            open,
-            exact: value.get("matchPolicy").is_some_and(|policy| policy == "Exact"),
-            namespaces: selector("namespaceSelector"),
-            objects: selector("objectSelector"),
-        }
-    }
-
     /// Whether such a request is meant. What is wrong with the scope is found when it is asked for.
     pub(crate) fn concerns(&self, ctx: &RequestContext, attributes: &Attributes) -> bool {
         self.seen(ctx, attributes).map_or(true, |seen| seen.is_some())

@@ -48,20 +48,20 @@ pub(crate) async fn shown(
 
 /// Whether a webhook converts between the version of the request and that of this resource.
 fn is_converted(ctx: &RequestContext, resource: &Resource) -> bool {
-    ctx.conversions.is_some() && resource.version != ctx.resource.version
+    conversion::converted_by_webhook(&ctx.resource).is_some() && resource.version != ctx.resource.version
 }
 
 /// What a webhook made of an object: as it was shown, and as it is decided on.
-pub(super) struct Read {
-    pub(super) shown: Value,
-    pub(super) object: Value,
+pub(crate) struct Read {
+    pub(crate) shown: Value,
+    pub(crate) object: Value,
 }
 
 /// Reads a patched object: what its type does not have falls away, and what is missing is filled in again.
 ///
 /// # Errors
 /// It is no object of the kind.
-pub(super) async fn read(
+pub(crate) async fn read(
     ctx: &RequestContext,
     attributes: &Attributes,
     seen: &Seen,

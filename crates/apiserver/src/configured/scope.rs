@@ -1,11 +1,49 @@
-//! Which webhooks a request is for.
-
-use std::collections::BTreeMap;
+//! The requests that a webhook or a policy is for, as it says itself.
 
 use serde_json::Value;
 use setpoint_api::selector::LabelSelector;
 
-use super::attributes::Attributes;
+/// Rules and selectors.
+#[derive(Debug)]
+pub(crate) struct Scope {
+    pub(crate) rules: Vec<Rule>,
+    /// What is not meant, whatever the rules say.
+    pub(crate) excluded: Vec<Rule>,
+    /// Whether no rules mean everything.
+    pub(crate) open: bool,
+    /// Whether rules speak of the request's own resource only.
+    pub(crate) exact: bool,
+    pub(crate) namespaces: Result<LabelSelector, String>,
+    pub(crate) objects: Result<LabelSelector, String>,
+}
+
+impl Scope {
+    /// What a webhook says it is for.
+    pub(crate) fn of_hook(hook: &Value) -> Self {
+        Scope::read(hook, "rules", false)
+    }
+
+    /// `matchConstraints` of a policy, or `matchResources` of a binding.
+    pub(crate) fn of_policy(resources: &Value) -> Self {
+        Scope::read(resources, "resourceRules", true)
+    }
+
+    fn read(value: &Value, rules: &str, open: bool) -> Self {
+        let list = |field: &str| value.get(field).and_then(Value::as_array).into_iter().flatten();
+        let selector = |field: &str| match value.get(field).filter(|selector| !selector.is_null()) {
+            None => Ok(LabelSelector::everything()),
+            Some(selector) => LabelSelector::from_json(selector).map_err(|error| error.to_string()),
+        };
+        Scope {
+            rules: list(rules).map(Rule::read).collect(),
+            excluded: list("excludeResourceRules").map(Rule::read).collect(),
+            open,
+            exact: value.get("matchPolicy").is_some_and(|policy| policy == "Exact"),
+            namespaces: selector("namespaceSelector"),
+            objects: selector("objectSelector"),
+        }
+    }
+}
 
 /// One entry of `rules`.
 #[derive(Clone, Debug, Default)]
@@ -77,50 +115,11 @@ impl Rule {
     }
 }
 
-/// Whether the namespace of a request is among the selected ones; objects that live in none always are.
-///
-/// # Errors
-/// The namespace is not there.
-pub(crate) fn in_selected_namespace(
-    selector: &LabelSelector,
-    attributes: &Attributes,
-) -> Result<bool, NamespaceMissing> {
-    let is_namespace = attributes.resource == "namespaces";
-    if (attributes.namespace.is_empty() && !is_namespace) || selector.is_everything() {
-        return Ok(true);
-    }
-    // A Namespace that is written is judged by what it will be.
-    if is_namespace && attributes.subresource.is_empty() && attributes.operation.writes() {
-        return Ok(selects(selector, attributes.object.as_ref()));
-    }
-    let labels = attributes.namespace_labels.as_ref().ok_or(NamespaceMissing)?;
-    Ok(selector.matches_by(|key| labels.get(key).map(String::as_str)))
-}
-
-/// The namespace of a request does not exist.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct NamespaceMissing;
-
-/// Labels of a stored namespace.
-pub(crate) type Labels = BTreeMap<String, String>;
-
-/// Whether the object as it was or as it will be is selected.
-pub(crate) fn selects_object(selector: &LabelSelector, attributes: &Attributes) -> bool {
-    selector.is_everything()
-        || selects(selector, attributes.object.as_ref())
-        || selects(selector, attributes.old.as_ref())
-}
-
-fn selects(selector: &LabelSelector, object: Option<&Value>) -> bool {
-    object.is_some_and(|object| selector.matches_object(object))
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::admission::webhook::attributes::Operation;
 
     fn target<'a>(resource: &'a str, subresource: &'a str, namespace: &'a str) -> Target<'a> {
         Target { group: "", version: "v1", resource, subresource, namespace, operation: "CREATE" }
@@ -167,44 +166,5 @@ mod tests {
         assert!(rule(&["*"], "Namespaced").matches(&target("pods", "", "d")));
         assert!(!rule(&["*"], "Cluster").matches(&target("pods", "", "d")));
         assert!(rule(&["*"], "Cluster").matches(&target("nodes", "", "")));
-    }
-
-    #[test]
-    fn namespaces_are_selected_by_their_labels_and_what_lives_in_none_always() {
-        let selector = LabelSelector::from_json(&json!({"matchLabels": {"a": "b"}})).unwrap();
-        let mut attributes = Attributes {
-            resource: "pods".into(),
-            namespace: "d".into(),
-            namespace_labels: Some(Labels::from([("a".into(), "b".into())])),
-            ..Attributes::new(Operation::Create)
-        };
-        assert_eq!(in_selected_namespace(&selector, &attributes), Ok(true));
-        attributes.namespace_labels = Some(Labels::new());
-        assert_eq!(in_selected_namespace(&selector, &attributes), Ok(false));
-        attributes.namespace_labels = None;
-        assert_eq!(in_selected_namespace(&selector, &attributes), Err(NamespaceMissing));
-        attributes.namespace = String::new();
-        assert_eq!(in_selected_namespace(&selector, &attributes), Ok(true));
-        attributes.resource = "namespaces".into();
-        attributes.object = Some(json!({"metadata": {"labels": {"a": "c"}}}));
-        assert_eq!(in_selected_namespace(&selector, &attributes), Ok(false));
-        attributes.object = Some(json!({"metadata": {"labels": {"a": "b"}}}));
-        assert_eq!(in_selected_namespace(&selector, &attributes), Ok(true));
-    }
-
-    #[test]
-    fn an_object_is_selected_as_it_was_or_as_it_will_be() {
-        let selector = LabelSelector::from_json(&json!({"matchLabels": {"a": "b"}})).unwrap();
-        let (with, without) = (json!({"metadata": {"labels": {"a": "b"}}}), json!({"metadata": {}}));
-        let judged = |object: Option<&Value>, old: Option<&Value>| {
-            let attributes = Attributes::new(Operation::Update);
-            let attributes = Attributes { object: object.cloned(), old: old.cloned(), ..attributes };
-            selects_object(&selector, &attributes)
-        };
-        assert!(judged(Some(&with), Some(&without)));
-        assert!(judged(Some(&without), Some(&with)));
-        assert!(judged(None, Some(&with)));
-        assert!(!judged(Some(&without), Some(&without)));
-        assert!(!judged(None, None));
     }
 }

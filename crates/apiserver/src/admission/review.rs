@@ -63,8 +63,8 @@ pub(crate) fn review(
 
 #[cfg(test)]
 mod tests {
-    use super::super::attributes::Operation;
     use super::*;
+    use crate::admission::attributes::Operation;
 
     #[test]
     fn the_first_known_version_is_spoken() {

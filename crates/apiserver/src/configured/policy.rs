@@ -6,62 +6,62 @@ use setpoint_api::selector::LabelSelector;
 use setpoint_api::status::Reason;
 use setpoint_store::{KeyRange, Snapshot};
 
-use crate::admission::webhook::GROUP;
-use crate::admission::webhook::scope::Scope;
+use super::GROUP;
+use super::scope::Scope;
+use crate::entry;
 use crate::key;
 use crate::object;
-use crate::registry;
 use setpoint_cel::{Compiler, Condition};
 
 /// A policy, compiled, with its bindings.
 #[derive(Debug)]
 pub(crate) struct Policy {
-    pub(super) name: String,
+    pub(crate) name: String,
     pub(crate) scope: Scope,
-    pub(super) ignores_failures: bool,
-    pub(super) param_kind: Option<GroupVersionKind>,
-    pub(super) conditions: Vec<Condition>,
-    pub(super) variables: Vec<(String, Condition)>,
-    pub(super) validations: Vec<Validation>,
-    pub(super) annotations: Vec<Condition>,
-    pub(super) bindings: Vec<Binding>,
+    pub(crate) ignores_failures: bool,
+    pub(crate) param_kind: Option<GroupVersionKind>,
+    pub(crate) conditions: Vec<Condition>,
+    pub(crate) variables: Vec<(String, Condition)>,
+    pub(crate) validations: Vec<Validation>,
+    pub(crate) annotations: Vec<Condition>,
+    pub(crate) bindings: Vec<Binding>,
 }
 
 /// What must be true, and what is said where it is not.
 #[derive(Debug)]
-pub(super) struct Validation {
-    pub(super) expression: Condition,
-    pub(super) text: String,
-    pub(super) message: String,
-    pub(super) message_expression: Option<Condition>,
-    pub(super) reason: Reason,
+pub(crate) struct Validation {
+    pub(crate) expression: Condition,
+    pub(crate) text: String,
+    pub(crate) message: String,
+    pub(crate) message_expression: Option<Condition>,
+    pub(crate) reason: Reason,
 }
 
 /// Where a policy counts, with which params, and what comes of it.
 #[derive(Debug)]
-pub(super) struct Binding {
-    pub(super) name: String,
+pub(crate) struct Binding {
+    pub(crate) name: String,
     /// None: wherever the policy says.
-    pub(super) scope: Option<Scope>,
-    pub(super) params: Option<ParamRef>,
-    pub(super) actions: Vec<Action>,
+    pub(crate) scope: Option<Scope>,
+    pub(crate) params: Option<ParamRef>,
+    pub(crate) actions: Vec<Action>,
 }
 
 /// What becomes of a request that a policy is against. There is no audit log: `Audit` does nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Action {
+pub(crate) enum Action {
     Deny,
     Warn,
 }
 
 /// Which params a binding means.
 #[derive(Debug)]
-pub(super) struct ParamRef {
-    pub(super) name: String,
-    pub(super) namespace: String,
-    pub(super) selector: Option<Result<LabelSelector, String>>,
+pub(crate) struct ParamRef {
+    pub(crate) name: String,
+    pub(crate) namespace: String,
+    pub(crate) selector: Option<Result<LabelSelector, String>>,
     /// Whether nothing is allowed where there are none.
-    pub(super) required: bool,
+    pub(crate) required: bool,
 }
 
 fn text<'a>(value: &'a Value, field: &str) -> &'a str {
@@ -121,7 +121,7 @@ impl Policy {
 fn stored(snapshot: &Snapshot, plural: &str) -> impl Iterator<Item = Value> {
     // Keys are in the order of names.
     let range = KeyRange::prefix(key::resource(GROUP, plural));
-    let entries: Vec<Value> = snapshot.range(&range, None).map(|entry| registry::value(entry)).collect();
+    let entries: Vec<Value> = snapshot.range(&range, None).map(|entry| entry::value(entry)).collect();
     entries.into_iter()
 }
 

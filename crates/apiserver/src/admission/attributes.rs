@@ -1,15 +1,19 @@
 //! What admission knows of a request.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 use setpoint_api::kind::GroupVersionKind;
 use setpoint_store::Snapshot;
 
-use super::rules::Labels;
 use crate::context::RequestContext;
 use crate::key;
 use crate::object;
 use crate::registry::meta;
-use crate::writer::Writer;
+use crate::write_options::WriteOptions;
+
+/// Labels of a stored namespace.
+pub(crate) type Labels = BTreeMap<String, String>;
 
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,15 +107,20 @@ impl Attributes {
     }
 
     /// Of a write, with its options.
-    pub(crate) fn of_write(writer: &Writer<'_>, snapshot: &Snapshot, operation: Operation) -> Self {
+    pub(crate) fn of_write(
+        ctx: &RequestContext,
+        options: &WriteOptions,
+        snapshot: &Snapshot,
+        operation: Operation,
+    ) -> Self {
+        let dry_run = options.is_dry_run();
         // A patch has the options of what it comes to.
         let options = match operation {
-            Operation::Create => writer.options.to_value("CreateOptions"),
-            Operation::Update => writer.options.to_value("UpdateOptions"),
+            Operation::Create => options.to_value("CreateOptions"),
+            Operation::Update => options.to_value("UpdateOptions"),
             Operation::Delete | Operation::Connect => Value::Null,
         };
-        let dry_run = writer.is_dry_run();
-        Attributes { options, dry_run, ..Attributes::of(writer.ctx, snapshot, operation) }
+        Attributes { options, dry_run, ..Attributes::of(ctx, snapshot, operation) }
     }
 
     /// About an object of another kind than the resource's.
