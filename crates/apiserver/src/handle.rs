@@ -80,8 +80,10 @@ impl Server {
         let is_known = !user.is_in(UNAUTHENTICATED);
         // A defect in one request is one request's failure.
         let routed = AssertUnwindSafe(route::route(self, user, info.clone(), request));
-        let routed =
-            routed.catch_unwind().await.unwrap_or_else(|_| Err(ApiError::panicked(&info.verb, &info.path)));
+        let routed = routed
+            .catch_unwind()
+            .await
+            .unwrap_or_else(|_| Err(ApiError::panicked(info.verb.as_str(), &info.path)));
         let mut response = routed.unwrap_or_else(|error| respond::error(&error, refusal));
         if is_known {
             response.extensions_mut().insert(Known);

@@ -8,6 +8,7 @@ use tokio_util::sync::PollSemaphore;
 
 use crate::context::RequestContext;
 use crate::negotiate::{Form, Format};
+use crate::request::Verb;
 use crate::request_limits::Limits;
 
 /// Bodies and objects up to this length are quick to handle on the thread that reads connections.
@@ -16,16 +17,16 @@ const QUICK: usize = 64 * 1024;
 /// Whether a request may keep its thread busy for long: its body is long, or what it changes is, or it goes through
 /// many objects.
 fn is_heavy(ctx: &RequestContext, sent: usize) -> bool {
-    match ctx.info.verb.as_str() {
-        "deletecollection" => true,
+    match ctx.info.verb {
+        Verb::DeleteCollection => true,
         // In these forms each object of a list is decoded; others are written as they are stored.
-        "list" => {
+        Verb::List => {
             ctx.negotiated.form != Form::Whole
                 || ctx.negotiated.pretty
                 || ctx.negotiated.format == Format::Yaml
         }
         _ if sent > QUICK => true,
-        "patch" => {
+        Verb::Patch => {
             let key = ctx.resource.key(&ctx.info.namespace, &ctx.info.name);
             ctx.server.store().snapshot().get(&key).is_some_and(|entry| entry.value.len() > QUICK)
         }

@@ -7,11 +7,67 @@ use setpoint_api::selector::FieldSelector;
 
 use crate::error::{ApiError, Result};
 
-/// What is asked, before anybody knows whether it exists.
+/// The verb of a request, as authorization and metrics name it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Verb {
+    /// One object, or a path that names no resource.
+    Get,
+    /// A collection.
+    List,
+    /// The changes of a collection.
+    Watch,
+    /// `POST` to a resource.
+    Create,
+    /// `PUT` of an object.
+    Update,
+    /// `PATCH`.
+    Patch,
+    /// `DELETE` of one object.
+    Delete,
+    /// `DELETE` of a collection.
+    DeleteCollection,
+    /// A path that begins with `proxy`.
+    Proxy,
+    /// Another method on a path that names no resource, in lower case.
+    Method(String),
+    /// A method that resources do not have.
+    #[default]
+    None,
+}
+
+impl Verb {
+    /// The word in a role.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Verb::Get => "get",
+            Verb::List => "list",
+            Verb::Watch => "watch",
+            Verb::Create => "create",
+            Verb::Update => "update",
+            Verb::Patch => "patch",
+            Verb::Delete => "delete",
+            Verb::DeleteCollection => "deletecollection",
+            Verb::Proxy => "proxy",
+            Verb::Method(method) => method,
+            Verb::None => "",
+        }
+    }
+
+    fn of_path(method: &Method) -> Self {
+        match *method {
+            Method::GET => Verb::Get,
+            Method::PATCH => Verb::Patch,
+            Method::DELETE => Verb::Delete,
+            _ => Verb::Method(method.as_str().to_ascii_lowercase()),
+        }
+    }
+}
+
+/// A request as its method and URL have it, before anybody knows whether such a thing exists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestInfo {
     /// Kubernetes' verb for resources (`get`, `list`, …), the lower-case HTTP method elsewhere.
-    pub verb: String,
+    pub verb: Verb,
     /// The path, unescaped.
     pub path: String,
     /// Whether the path names a resource.
@@ -137,8 +193,7 @@ impl RequestInfo {
         let path = percent_decode(uri.path(), false);
         // An empty segment in the middle stays: what it makes of the path is nothing that exists.
         let parts: Vec<String> = path.trim_matches('/').split('/').map(str::to_owned).collect();
-        let mut info =
-            RequestInfo { verb: method.as_str().to_ascii_lowercase(), path, query, ..RequestInfo::default() };
+        let mut info = RequestInfo { verb: Verb::of_path(method), path, query, ..RequestInfo::default() };
         let rest: &[String] = match parts.first().map(String::as_str) {
             Some("api") if parts.len() >= 3 => {
                 info.version.clone_from(&parts[1]);
@@ -159,7 +214,7 @@ impl RequestInfo {
     fn resource_path(&mut self, method: &Method, mut rest: &[String]) {
         if matches!(rest[0].as_str(), "watch" | "proxy") && rest.len() > 1 {
             self.verb_in_path = true;
-            self.verb.clone_from(&rest[0]);
+            self.verb = if rest[0] == "watch" { Verb::Watch } else { Verb::Proxy };
             rest = &rest[1..];
         }
         if rest[0] == "namespaces" && rest.len() > 1 {
@@ -172,7 +227,7 @@ impl RequestInfo {
         if let Some(name) = rest.get(1) {
             self.name.clone_from(name);
         }
-        if let Some(subresource) = rest.get(2).filter(|_| self.verb != "proxy") {
+        if let Some(subresource) = rest.get(2).filter(|_| self.verb != Verb::Proxy) {
             self.subresource.clone_from(subresource);
         }
         if rest.len() > 3 {
@@ -181,33 +236,33 @@ impl RequestInfo {
         if self.verb_in_path {
             return;
         }
-        self.verb = self.resource_verb(method).to_owned();
+        self.verb = self.resource_verb(method);
         if self.name.is_empty()
-            && matches!(self.verb.as_str(), "list" | "watch")
+            && matches!(self.verb, Verb::List | Verb::Watch)
             && let Some(name) = self.query.get("fieldSelector").and_then(selected_name)
         {
             self.name = name;
         }
     }
 
-    fn resource_verb(&self, method: &Method) -> &'static str {
+    fn resource_verb(&self, method: &Method) -> Verb {
         match *method {
-            Method::POST => "create",
-            Method::PUT => "update",
-            Method::PATCH => "patch",
-            Method::DELETE if self.name.is_empty() => "deletecollection",
-            Method::DELETE => "delete",
+            Method::POST => Verb::Create,
+            Method::PUT => Verb::Update,
+            Method::PATCH => Verb::Patch,
+            Method::DELETE if self.name.is_empty() => Verb::DeleteCollection,
+            Method::DELETE => Verb::Delete,
             // Resources have no HEAD: authorization sees a get, and the route refuses.
-            Method::GET | Method::HEAD if !self.name.is_empty() => "get",
-            Method::GET | Method::HEAD if self.query.flag("watch") => "watch",
-            Method::GET | Method::HEAD => "list",
-            _ => "",
+            Method::GET | Method::HEAD if !self.name.is_empty() => Verb::Get,
+            Method::GET | Method::HEAD if self.query.flag("watch") => Verb::Watch,
+            Method::GET | Method::HEAD => Verb::List,
+            _ => Verb::None,
         }
     }
 
     /// Whether the request changes anything.
     pub fn mutates(&self) -> bool {
-        matches!(self.verb.as_str(), "create" | "update" | "patch" | "delete" | "deletecollection")
+        matches!(self.verb, Verb::Create | Verb::Update | Verb::Patch | Verb::Delete | Verb::DeleteCollection)
     }
 }
 
@@ -240,18 +295,21 @@ mod tests {
 
     #[test]
     fn verbs_follow_method_and_watch() {
-        assert_eq!(parse(Method::GET, "/apis/apps/v1/deployments").verb, "list");
-        assert_eq!(parse(Method::GET, "/apis/apps/v1/deployments?watch=true").verb, "watch");
-        assert_eq!(parse(Method::GET, "/apis/apps/v1/deployments?watch=false").verb, "list");
-        assert_eq!(parse(Method::DELETE, "/apis/apps/v1/namespaces/a/deployments").verb, "deletecollection");
-        assert_eq!(parse(Method::GET, "/healthz").verb, "get");
+        assert_eq!(parse(Method::GET, "/apis/apps/v1/deployments").verb.as_str(), "list");
+        assert_eq!(parse(Method::GET, "/apis/apps/v1/deployments?watch=true").verb.as_str(), "watch");
+        assert_eq!(parse(Method::GET, "/apis/apps/v1/deployments?watch=false").verb.as_str(), "list");
+        assert_eq!(
+            parse(Method::DELETE, "/apis/apps/v1/namespaces/a/deployments").verb.as_str(),
+            "deletecollection"
+        );
+        assert_eq!(parse(Method::GET, "/healthz").verb.as_str(), "get");
         assert!(!parse(Method::GET, "/apis/apps/v1").is_resource);
     }
 
     #[test]
     fn a_selected_name_is_known_to_authorization() {
         let info = parse(Method::GET, "/api/v1/namespaces/a/pods?fieldSelector=metadata.name%3Dx&watch=1");
-        assert_eq!((&*info.name, &*info.verb), ("x", "watch"));
+        assert_eq!((&*info.name, info.verb.as_str()), ("x", "watch"));
         let selected = |selector: &str| selected_name(selector);
         assert_eq!(selected("metadata.name==x,spec.nodeName=n").as_deref(), Some("x"));
         // A comma inside a value begins no requirement.
@@ -260,26 +318,26 @@ mod tests {
             assert_eq!(selected(none), None, "{none}");
         }
         let info = parse(Method::DELETE, "/api/v1/namespaces/a/pods?fieldSelector=metadata.name%3Dx");
-        assert_eq!((&*info.name, &*info.verb), ("", "deletecollection"));
+        assert_eq!((&*info.name, info.verb.as_str()), ("", "deletecollection"));
     }
 
     #[test]
     fn a_verb_in_the_path_counts_whatever_the_method() {
         for method in [Method::GET, Method::POST, Method::DELETE] {
             let info = parse(method, "/api/v1/watch/namespaces/a/pods/x?fieldSelector=metadata.name=y");
-            assert_eq!((&*info.verb, &*info.resource, &*info.name), ("watch", "pods", "x"));
+            assert_eq!((info.verb.as_str(), &*info.resource, &*info.name), ("watch", "pods", "x"));
             assert!(info.verb_in_path);
         }
         let info = parse(Method::GET, "/api/v1/watch/pods?fieldSelector=metadata.name=y");
-        assert_eq!((&*info.verb, &*info.resource, &*info.name), ("watch", "pods", ""));
+        assert_eq!((info.verb.as_str(), &*info.resource, &*info.name), ("watch", "pods", ""));
         let info = parse(Method::POST, "/api/v1/proxy/namespaces/a/pods/x/log/y");
-        assert_eq!((&*info.verb, &*info.resource, &*info.name), ("proxy", "pods", "x"));
+        assert_eq!((info.verb.as_str(), &*info.resource, &*info.name), ("proxy", "pods", "x"));
         assert_eq!((&*info.namespace, &*info.subresource), ("a", ""));
     }
 
     #[test]
     fn a_head_is_authorized_as_a_get() {
-        let verb = |uri: &str| parse(Method::HEAD, uri).verb;
+        let verb = |uri: &str| parse(Method::HEAD, uri).verb.as_str().to_owned();
         assert_eq!(verb("/api/v1/namespaces/a/pods/x"), "get");
         assert_eq!(verb("/api/v1/pods"), "list");
         assert_eq!(verb("/api/v1/pods?watch=1"), "watch");

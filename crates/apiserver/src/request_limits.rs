@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::error::{ApiError, Result};
 use crate::options::Options;
-use crate::request::RequestInfo;
+use crate::request::{RequestInfo, Verb};
 use crate::user::{MASTERS, UserInfo};
 
 /// Heavy requests that are worked on at the same moment. The others wait, and nobody waits for them.
@@ -49,7 +49,7 @@ impl Limits {
             return Ok(None);
         }
         // kube-apiserver counts whatever is no read as a change, unknown verbs too.
-        let reads = matches!(info.verb.as_str(), "get" | "list" | "watch");
+        let reads = matches!(info.verb, Verb::Get | Verb::List | Verb::Watch);
         let places = if reads { &self.reading } else { &self.mutating };
         match places.clone().try_acquire_owned() {
             Ok(place) => Ok(Some(place)),
@@ -62,7 +62,7 @@ impl Limits {
 /// Whether a request may take as long as it likes, as kube-apiserver has it.
 pub(crate) fn is_long_running(info: &RequestInfo) -> bool {
     const SUBRESOURCES: [&str; 5] = ["attach", "exec", "proxy", "log", "portforward"];
-    matches!(info.verb.as_str(), "watch" | "proxy")
+    matches!(info.verb, Verb::Watch | Verb::Proxy)
         || (info.is_resource && SUBRESOURCES.contains(&info.subresource.as_str()))
 }
 

@@ -8,7 +8,7 @@ use crate::error::{ApiError, Result};
 use crate::heavy::work;
 use crate::negotiate::{Form, Format, Offer, negotiate};
 use crate::registry::Resource;
-use crate::request::{Query, RequestInfo};
+use crate::request::{Query, RequestInfo, Verb};
 use crate::request_limits::Work;
 use crate::review::review;
 use crate::server::Server;
@@ -72,17 +72,17 @@ pub(crate) async fn route(
 /// nothing else may be done.
 fn check_verb(info: &RequestInfo, method: &Method, proxied: bool) -> Result<()> {
     let named = !info.name.is_empty();
-    if info.verb == "proxy"
+    if info.verb == Verb::Proxy
         || (info.verb_in_path && !info.subresource.is_empty())
         || (!info.subresource.is_empty() && !named)
         || (!info.rest.is_empty() && !proxied)
     {
         return Err(ApiError::no_such_resource());
     }
-    if ((info.verb.is_empty() || *method == Method::HEAD) && !proxied)
+    if ((info.verb == Verb::None || *method == Method::HEAD) && !proxied)
         || (*method != Method::GET && info.verb_in_path)
-        || (matches!(info.verb.as_str(), "update" | "patch") && !named)
-        || (info.verb == "create" && named && info.subresource.is_empty())
+        || (matches!(info.verb, Verb::Update | Verb::Patch) && !named)
+        || (info.verb == Verb::Create && named && info.subresource.is_empty())
     {
         return Err(ApiError::method_not_allowed());
     }
@@ -96,7 +96,7 @@ fn check_verb(info: &RequestInfo, method: &Method, proxied: bool) -> Result<()> 
 }
 
 async fn main(ctx: RequestContext, request_body: Body) -> Result<Response<Body>> {
-    if !ctx.resource.has_verb(&ctx.info.verb) {
+    if !ctx.resource.has_verb(ctx.info.verb.as_str()) {
         return Err(ApiError::method_not_allowed());
     }
     let deprecation = deprecation(&ctx);
@@ -126,20 +126,20 @@ fn table_options(info: &RequestInfo) -> Result<()> {
 }
 
 async fn dispatch(ctx: RequestContext, request_body: Body) -> Result<Response<Body>> {
-    match ctx.info.verb.as_str() {
-        "get" => verb::get::get(&ctx).await,
-        "list" => work(&ctx, 0, Box::pin(verb::list::list(&ctx))).await,
-        "watch" => verb::watch::watch(&ctx).await,
+    match &ctx.info.verb {
+        Verb::Get => verb::get::get(&ctx).await,
+        Verb::List => work(&ctx, 0, Box::pin(verb::list::list(&ctx))).await,
+        Verb::Watch => verb::watch::watch(&ctx).await,
         verb => {
             let bytes = body::read(request_body).await?;
             let write = async {
                 match verb {
-                    "create" if ctx.resource.rules.ephemeral => review(&ctx, &bytes).await,
-                    "create" => verb::create::create(&ctx, &bytes).await,
-                    "update" => verb::update::update(&ctx, &bytes).await,
-                    "patch" => verb::patch::patch(&ctx, &bytes).await,
-                    "delete" => verb::delete::delete(&ctx, &bytes).await,
-                    "deletecollection" => verb::deletecollection::deletecollection(&ctx, &bytes).await,
+                    Verb::Create if ctx.resource.rules.ephemeral => review(&ctx, &bytes).await,
+                    Verb::Create => verb::create::create(&ctx, &bytes).await,
+                    Verb::Update => verb::update::update(&ctx, &bytes).await,
+                    Verb::Patch => verb::patch::patch(&ctx, &bytes).await,
+                    Verb::Delete => verb::delete::delete(&ctx, &bytes).await,
+                    Verb::DeleteCollection => verb::deletecollection::deletecollection(&ctx, &bytes).await,
                     _ => Err(ApiError::method_not_allowed()),
                 }
             };
@@ -154,7 +154,7 @@ fn check_scope(ctx: &RequestContext) -> Result<()> {
     let is_namespace = group.is_empty() && plural == "namespaces";
     let one = ctx.info.verb_in_path && !ctx.info.name.is_empty();
     let wrong = if *namespaced {
-        ctx.info.namespace.is_empty() && (one || !matches!(ctx.info.verb.as_str(), "list" | "watch"))
+        ctx.info.namespace.is_empty() && (one || !matches!(ctx.info.verb, Verb::List | Verb::Watch))
     } else {
         !ctx.info.namespace.is_empty() && !is_namespace
     };

@@ -8,6 +8,7 @@ use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
 use crate::header::first;
 use crate::object::{self, Encoded};
+use crate::request::Verb;
 
 /// The longest request that etcd takes unless told otherwise.
 const MAX_STORED: usize = 1536 * 1024;
@@ -41,5 +42,5 @@ fn is_too_large(ctx: &RequestContext, encoded: &Encoded, stored: &Value) -> bool
 }
 
 fn is_apply(ctx: &RequestContext) -> bool {
-    ctx.info.verb == "patch" && first(&ctx.headers, http::header::CONTENT_TYPE).contains("apply-patch")
+    ctx.info.verb == Verb::Patch && first(&ctx.headers, http::header::CONTENT_TYPE).contains("apply-patch")
 }

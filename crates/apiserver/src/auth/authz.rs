@@ -12,7 +12,7 @@ use crate::error::{ApiError, Result};
 use crate::key;
 use crate::options::{Authorization, Options};
 use crate::registry::{self, meta};
-use crate::request::RequestInfo;
+use crate::request::{RequestInfo, Verb};
 use crate::user::{MASTERS, UserInfo};
 
 pub(super) const RBAC: &str = "rbac.authorization.k8s.io";
@@ -42,7 +42,7 @@ impl<'a> Attributes<'a> {
     /// The attributes of a whole request.
     pub(super) fn of(info: &'a RequestInfo) -> Self {
         Attributes {
-            verb: &info.verb,
+            verb: info.verb.as_str(),
             is_resource: info.is_resource,
             group: &info.group,
             resource: &info.resource,
@@ -382,7 +382,7 @@ pub(crate) fn authorize_create(
     user: &UserInfo,
     info: &RequestInfo,
 ) -> Result<()> {
-    authorize_request(options, snapshot, user, &RequestInfo { verb: "create".to_owned(), ..info.clone() })
+    authorize_request(options, snapshot, user, &RequestInfo { verb: Verb::Create, ..info.clone() })
 }
 
 #[cfg(test)]

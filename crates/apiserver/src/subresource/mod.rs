@@ -28,6 +28,7 @@ use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
 use crate::header::lossy;
 use crate::object;
+use crate::request::Verb;
 use crate::respond;
 use crate::verb;
 use crate::writer::Writer;
@@ -44,7 +45,7 @@ pub(crate) async fn route(ctx: RequestContext, request: Request<Body>) -> Result
         // Rare, and large: every request would carry its room.
         return Box::pin(proxy::route(&ctx, request)).await;
     }
-    if !sub.verbs.contains(&ctx.info.verb) {
+    if !sub.verbs.iter().any(|own| own == ctx.info.verb.as_str()) {
         return Err(ApiError::method_not_allowed());
     }
     match ctx.info.subresource.as_str() {
@@ -147,14 +148,14 @@ fn own(writer: &Writer<'_>, kind: Kind, sent: &mut Value) {
 
 /// Subresources that take and give the whole object.
 async fn whole(ctx: &RequestContext, request: Request<Body>) -> Result<Response<Body>> {
-    if ctx.info.verb == "get" {
+    if ctx.info.verb == Verb::Get {
         return verb::get::get(ctx).await;
     }
     let bytes = body::read(request.into_body()).await?;
     let write = async {
-        match ctx.info.verb.as_str() {
-            "update" => verb::update::update(ctx, &bytes).await,
-            "patch" => verb::patch::patch(ctx, &bytes).await,
+        match ctx.info.verb {
+            Verb::Update => verb::update::update(ctx, &bytes).await,
+            Verb::Patch => verb::patch::patch(ctx, &bytes).await,
             _ => Err(ApiError::method_not_allowed()),
         }
     };

@@ -19,6 +19,7 @@ use crate::decision::Decision;
 use crate::error::{ApiError, Result};
 use crate::negotiate::{Form, media_type};
 use crate::registry;
+use crate::request::Verb;
 use crate::respond;
 use crate::write::patch::{apply_refused, is_apply, judge_doubled, refused};
 use crate::write::{Change, Kind, Live, Merge, State, Write, prepare, transaction};
@@ -46,7 +47,7 @@ fn paths(ctx: &RequestContext) -> Paths {
 
 /// Answers a request for `scale`.
 pub(crate) async fn route(ctx: &RequestContext, bytes: &[u8]) -> Result<Response<Body>> {
-    if ctx.info.verb == "get" {
+    if ctx.info.verb == Verb::Get {
         let key = ctx.resource.key(&ctx.info.namespace, &ctx.info.name);
         let entry = ctx.server.store().snapshot().get(&key);
         let entry = entry.ok_or_else(|| ApiError::not_found(&ctx.resource, &ctx.info.name))?;
@@ -67,7 +68,7 @@ pub(crate) async fn route(ctx: &RequestContext, bytes: &[u8]) -> Result<Response
         };
         return respond::value(StatusCode::OK, &ctx.negotiated, &shown);
     }
-    let kind = if ctx.info.verb == "patch" { "PatchOptions" } else { "UpdateOptions" };
+    let kind = if ctx.info.verb == Verb::Patch { "PatchOptions" } else { "UpdateOptions" };
     let writer = Writer::new(ctx, kind)?;
     let sent = Sent::read(ctx, bytes)?;
     let doubled = if is_apply(ctx) { crate::body::doubled_keys(bytes) } else { Vec::new() };
@@ -89,7 +90,7 @@ enum Sent {
 
 impl Sent {
     fn read(ctx: &RequestContext, bytes: &[u8]) -> Result<Sent> {
-        if ctx.info.verb != "update" {
+        if ctx.info.verb != Verb::Update {
             return Ok(Sent::Patch(bytes.to_vec()));
         }
         let decoded = subresource::binding::decode(ctx, bytes, "autoscaling", "v1", "Scale");

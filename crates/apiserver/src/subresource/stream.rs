@@ -14,6 +14,7 @@ use crate::body::{Body, BoxError};
 use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
 use crate::registry;
+use crate::request::Verb;
 use crate::respond;
 
 /// The longest error that a node may answer with.
@@ -61,7 +62,7 @@ async fn relay(ctx: &RequestContext, mut request: Request<Body>) -> Result<Respo
 fn may_create(ctx: &RequestContext) -> Result<()> {
     let (options, info) = (ctx.server.options(), &ctx.info);
     let snapshot = ctx.server.store().snapshot();
-    if info.verb == "create" || authz::allows_verb(options, &snapshot, &ctx.user, info, "create") {
+    if info.verb == Verb::Create || authz::allows_verb(options, &snapshot, &ctx.user, info, "create") {
         return Ok(());
     }
     Err(ApiError::forbidden(&ctx.resource.group_resource(), &info.name, ""))
