@@ -62,6 +62,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("foo-controller", &["setpoint"]),
     ("myresource-operator", &["setpoint"]),
     ("markdownview-operator", &["setpoint"]),
+    ("hostrecord-operator", &["setpoint"]),
+    ("pump-mirror", &["setpoint"]),
     ("xtask", &["setpoint-peers"]),
 ];
 

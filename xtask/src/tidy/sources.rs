@@ -85,7 +85,7 @@ fn line_rules(file: &str, number: usize, line: &str, found: &mut Vec<String>) {
 const EXAMPLE_LINES: usize = 300;
 
 pub fn example_sizes(files: &[String], found: &mut Vec<String>) {
-    for example in ["foo", "myresource", "markdownview"] {
+    for example in ["foo", "myresource", "markdownview", "hostrecord", "pump"] {
         let folder = format!("examples/{example}/src/");
         let sources = files.iter().filter(|file| file.starts_with(&folder));
         let texts = sources.filter_map(|file| fs::read_to_string(run::root().join(file)).ok());
