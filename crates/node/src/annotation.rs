@@ -113,6 +113,8 @@ mod tests {
             error.to_string(),
             "annotation setpoint.dev/start-delay: \"soon\" is not a duration such as 500ms, 2s or 1m"
         );
-        assert!(read(EXIT_CODE, "-1").is_err());
+        let error = read(EXIT_CODE, "-1").unwrap_err();
+        let wanted = "annotation setpoint.dev/exit-code: \"-1\" is not a whole number from 0 to 255";
+        assert_eq!(error.to_string(), wanted);
     }
 }

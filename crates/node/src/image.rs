@@ -132,7 +132,10 @@ impl Image {
         };
         let Some((name, own)) = line.split_first() else { return Err(ImageError::NoCommand) };
         let Some(program) = self.programs.get(name) else {
-            let known = self.programs.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+            let known = match self.programs.is_empty() {
+                true => "nothing".to_owned(),
+                false => self.programs.keys().map(String::as_str).collect::<Vec<_>>().join(", "),
+            };
             return Err(ImageError::Program { image: self.pattern.clone(), program: name.clone(), known });
         };
         Ok([program, own].concat())
@@ -222,7 +225,8 @@ mod tests {
         assert_eq!(with_args.command(&[], &[]).unwrap(), words("/bin/sh -i"), "the image's own arguments");
         let scratch = table.find("scratch").unwrap();
         assert_eq!(scratch.command(&[], &[]).unwrap_err(), ImageError::NoCommand);
-        assert!(scratch.command(&words("sh"), &[]).is_err());
+        let refused = scratch.command(&words("sh"), &[]).unwrap_err().to_string();
+        assert_eq!(refused, "the image table lets scratch run nothing, not \"sh\"");
     }
 
     #[test]
@@ -236,11 +240,14 @@ mod tests {
         let entry = "[[image]]\npattern = \"tools\"\nprograms.sh = [\"/bin/sh\"]\n";
         let refused = ImageTable::parse(entry).unwrap_err().to_string();
         assert!(refused.contains("\"tools\" lacks trust = \"host\""), "{refused}");
-        assert!(ImageTable::parse(&format!("{entry}trust = \"none\"")).is_err());
+        let refused = ImageTable::parse(&format!("{entry}trust = \"none\"")).unwrap_err().to_string();
+        assert!(refused.contains("unknown variant `none`"), "{refused}");
         let table = ImageTable::parse(&format!("{entry}trust = \"host\"")).unwrap();
         assert_eq!(table.images[0].trust, Trust::Host);
         let unstated = Image { trust: Trust::Unstated, ..table.images[0].clone() };
-        assert!(unstated.command(&words("sh"), &[]).is_err(), "a table that was not read from a file");
+        // A table that was not read from a file.
+        let refused = unstated.command(&words("sh"), &[]).unwrap_err();
+        assert_eq!(refused, ImageError::Untrusted { image: "tools".into() });
     }
 
     #[test]

@@ -59,6 +59,8 @@ pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use nix::errno::Errno;
+
     use super::*;
 
     #[test]
@@ -70,9 +72,15 @@ mod tests {
         std::os::unix::fs::symlink(&file, &link).unwrap();
         assert_eq!(read(&file, 3).unwrap(), b"wor");
         assert_eq!(read(&file, 10).unwrap(), b"words");
-        for wrong in [&pipe, &link, home.path()] as [&Path; 3] {
-            assert!(read(wrong, 3).is_err(), "{}", wrong.display());
-            assert!(append(wrong).is_err(), "{}", wrong.display());
+        let no_file = "is no regular file".to_owned();
+        let system = |error: Errno| io::Error::from(error).to_string();
+        for (wrong, to_read, to_append) in [
+            (&*pipe, no_file.clone(), system(Errno::ENXIO)),
+            (&*link, system(Errno::ELOOP), system(Errno::ELOOP)),
+            (home.path(), no_file, system(Errno::EISDIR)),
+        ] {
+            assert_eq!(read(wrong, 3).unwrap_err().to_string(), to_read, "{}", wrong.display());
+            assert_eq!(append(wrong).unwrap_err().to_string(), to_append, "{}", wrong.display());
         }
         replace(&link, "other").unwrap();
         replace(&pipe, "").unwrap();

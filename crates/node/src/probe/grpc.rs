@@ -89,6 +89,8 @@ mod tests {
     fn only_serving_is_healthy() {
         assert!(verdict(&[0, 0, 0, 0, 2, 8, 1]).is_ok());
         assert!(verdict(&[0, 0, 0, 0, 2, 8, 2]).unwrap_err().contains("status 2"));
-        assert!(verdict(&[0, 0, 0, 0, 0]).is_err() && verdict(b"hello").is_err());
+        let unknown = "service unhealthy (responded with UNKNOWN)".to_owned();
+        assert_eq!(verdict(&[0, 0, 0, 0, 0]), Err(unknown));
+        assert_eq!(verdict(b"hello"), Err("the answer is not a health check's".to_owned()));
     }
 }

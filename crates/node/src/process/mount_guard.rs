@@ -160,10 +160,6 @@ mod tests {
     fn programs_the_loader_and_its_configuration_stay_uncovered() {
         let guard = guard(&["/srv/app/bin/run", "/tool"]);
         for refused in [
-            "/",
-            "//",
-            ".",
-            "/..",
             "/bin",
             "/usr",
             "/usr/bin",
@@ -185,15 +181,26 @@ mod tests {
             "/data/../etc",
             "etc",
             "/.bashrc",
-            "/srv",
-            "/srv/app",
-            "/srv/app/bin",
-            "/srv/app/bin/run",
-            "/srv/app/bin/modules",
-            "/tool",
-            "/tool/x",
         ] {
-            assert!(guard.check(Path::new(refused)).is_err(), "{refused}");
+            let target = normal(Path::new(refused));
+            assert_eq!(guard.check(Path::new(refused)), Err(Covered::Tree { target }));
+        }
+        let run = "/srv/app/bin/run";
+        for (refused, program) in [
+            ("/", run),
+            ("//", run),
+            (".", run),
+            ("/..", run),
+            ("/srv", run),
+            ("/srv/app", run),
+            ("/srv/app/bin", run),
+            ("/srv/app/bin/run", run),
+            ("/srv/app/bin/modules", run),
+            ("/tool", "/tool"),
+            ("/tool/x", "/tool"),
+        ] {
+            let covered = Covered::Program { target: normal(Path::new(refused)), program: program.into() };
+            assert_eq!(guard.check(Path::new(refused)), Err(covered));
         }
         for free in [
             "/data",
@@ -219,14 +226,16 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let link = home.path().join("link");
         symlink("/etc", &link).unwrap();
-        assert!(guard(&[]).check(&link).is_err());
-        assert!(guard(&[]).check(&link.join("new/folder")).is_err());
+        for target in [link.clone(), link.join("new/folder")] {
+            assert_eq!(guard(&[]).check(&target), Err(Covered::Tree { target }));
+        }
         let program = home.path().canonicalize().unwrap().join("real/program");
         std::fs::create_dir(program.parent().unwrap()).unwrap();
         std::fs::write(&program, "").unwrap();
         symlink("real", home.path().join("other")).unwrap();
         let guard = guard(&[program.to_str().unwrap()]);
-        assert!(guard.check(&home.path().join("other/program")).is_err());
+        let target = home.path().join("other/program");
+        assert_eq!(guard.check(&target), Err(Covered::Program { target: target.clone(), program }));
         assert_eq!(guard.check(&home.path().join("data")), Ok(()));
     }
 

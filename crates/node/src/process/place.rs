@@ -198,14 +198,19 @@ mod tests {
         fs::create_dir(&outside).unwrap();
         symlink(&outside, root.join("link")).unwrap();
         let folder = open_path(&root).unwrap();
-        for path in ["link", "link/new"] {
-            for kind in [Kind::Folder, Kind::File] {
-                assert!(make_place(&folder, Path::new(path), kind).is_err(), "{path}");
-            }
+        for (path, kind, refused) in [
+            ("link", Kind::Folder, Errno::ENOTDIR),
+            ("link", Kind::File, Errno::ELOOP),
+            ("link/new", Kind::Folder, Errno::ENOTDIR),
+            ("link/new", Kind::File, Errno::ENOTDIR),
+        ] {
+            let error = make_place(&folder, Path::new(path), kind).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(refused as i32), "{path} {kind:?}");
         }
         assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
         assert_eq!(kind(&make_place(&folder, Path::new("/a/b"), Kind::File).unwrap()).unwrap(), Kind::File);
         assert!(root.join("a/b").is_file());
-        assert!(open_path(&root.join("link")).is_err());
+        let error = open_path(&root.join("link")).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(Errno::ELOOP as i32));
     }
 }

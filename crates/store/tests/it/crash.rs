@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use bytes::Bytes;
 use setpoint_store::disk::faulty::{Faults, FaultyDisk};
 use setpoint_store::{
-    FIRST_REVISION, KeyRange, OpenError, Options, ReadError, Recovery, Revision, Store, TxnError, WriteError,
+    KeyRange, OpenError, Options, ReadError, Recovery, Revision, Store, TxnError, WriteError,
 };
 use tokio::task::JoinSet;
 
@@ -272,7 +272,7 @@ fn verify(store: &Store, report: &Recovery, model: &mut Model, may_have_lost: bo
         assert_eq!(model.attempts[revision].id, *id, "revision {revision} is not what was acknowledged");
     }
     verify_state(store, &fold(&model.attempts, reached));
-    verify_history(store, model, reached);
+    verify_history(store, report, model, reached);
     model.seen = model.seen.max(revision);
     let blob = store.blob("ca.key");
     assert!(
@@ -319,9 +319,15 @@ fn verify_state(store: &Store, expected: &BTreeMap<Bytes, Expected>) {
     assert_eq!(store.next_expiry(), earliest);
 }
 
-/// From the floor on, every revision can be watched, and the state at each is as it was.
-fn verify_history(store: &Store, model: &Model, reached: Revision) {
+/// From the floor on, every revision can be watched, and the state at each is as it was. Below the floor nothing can be
+/// read, because the revisions there may be others than those that were seen.
+fn verify_history(store: &Store, report: &Recovery, model: &Model, reached: Revision) {
     let floor = store.floor();
+    let jumped = report.jumped.map(|jump| jump.to);
+    assert!(jumped.is_none_or(|to| to == floor && to == store.revision()), "{report:?}, floor {floor}");
+    let refused = Some(ReadError::Compacted { floor });
+    assert_eq!(store.snapshot_at(floor - 1).err(), refused);
+    assert_eq!(store.watch(KeyRange::all(), floor - 1).err(), refused);
     let mut watch = store.watch(KeyRange::all(), floor).unwrap();
     let mut watched = Vec::new();
     while let Some(batch) = watch.try_next().unwrap() {
@@ -342,5 +348,4 @@ fn verify_history(store: &Store, model: &Model, reached: Revision) {
         let state = fold(&model.attempts, middle);
         assert_eq!(old, state.values().map(|entry| entry.value.clone()).collect::<Vec<_>>());
     }
-    assert!(floor >= FIRST_REVISION);
 }

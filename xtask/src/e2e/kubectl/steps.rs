@@ -116,7 +116,9 @@ mod tests {
         assert_eq!(steps[0].input.as_deref(), Some("a\nb\n"));
         let words = ["get", "x", "-p", "{\"a b\":1}"].map(str::to_owned).to_vec();
         assert_eq!(steps[1].action, Action::Kubectl { words, look: Look::Sorted, editor: None });
-        assert!(read("get 'x").is_err());
-        assert!(read("get x | sideways").is_err());
+        let refused = |text: &str| format!("{:#}", read(text).unwrap_err());
+        assert_eq!(refused("get 'x"), "in the step `get 'x`: a quote is not closed");
+        let unknown = "in the step `get x | sideways`: no such way to look at it: `sideways`";
+        assert_eq!(refused("get x | sideways"), unknown);
     }
 }

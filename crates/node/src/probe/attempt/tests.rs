@@ -130,9 +130,12 @@ async fn over_tls_any_certificate_will_do_and_clear_text_will_not() {
     assert_eq!(ask(Check::Http(http(true, port, "/moved"))).await, Ok(()));
     let bad = ask(Check::Http(http(true, port, "/bad"))).await;
     assert_eq!(bad, Err("HTTP probe failed with statuscode: 500".into()));
-    assert!(ask(Check::Http(http(false, port, "/good"))).await.is_err());
+    assert_eq!(ask(Check::Http(http(false, port, "/good"))).await, Err("invalid HTTP version parsed".into()));
     let (clear, _clear) = web(false).await;
-    assert!(ask(Check::Http(http(true, clear, "/good"))).await.is_err());
+    assert_eq!(
+        ask(Check::Http(http(true, clear, "/good"))).await,
+        Err("received corrupt message of type InvalidContentType".into())
+    );
 }
 
 /// A server that knows the health of two services.
