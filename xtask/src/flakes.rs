@@ -114,6 +114,10 @@ fn soak(subjects: &[Subject], times: Option<usize>, mut state: State, folder: &P
             }
             let began = Instant::now();
             let kept = folder.join(format!("{}-{round}", subject.name.replace([' ', '/'], "-")));
+            // A run that was stopped in the middle, or that failed before another build, leaves its files.
+            if kept.is_dir() {
+                fs::remove_dir_all(&kept)?;
+            }
             fs::create_dir_all(&kept)?;
             let failure = subject.play(&kept)?.err();
             match &failure {
@@ -225,8 +229,10 @@ impl State {
         let failures: Vec<Value> = earlier.into_iter().flatten().chain(failure.map(Value::String)).collect();
         let noted = json!({ "version": subject.version, "runs": runs, "failures": failures });
         self.subjects.insert(subject.name.clone(), noted);
-        fs::write(&self.file, serde_json::to_string_pretty(&self.subjects)?)?;
-        Ok(())
+        // A write that is cut off must not cost the counts of all earlier runs.
+        let half = self.file.with_extension("half");
+        fs::write(&half, serde_json::to_string_pretty(&self.subjects)?)?;
+        fs::rename(&half, &self.file).with_context(|| self.file.display().to_string())
     }
 }
 
@@ -270,6 +276,10 @@ mod tests {
         let state = || State::load(file.clone()).unwrap();
         soak(&[subject("true", "1")], Some(2), state(), folder.path()).unwrap();
         assert_eq!(state().runs(&subject("true", "1")), 2);
+        // The run that was stopped while it wrote its state, and in the middle of the third run.
+        fs::write(file.with_extension("half"), "{").unwrap();
+        fs::create_dir(folder.path().join("store-it-3")).unwrap();
+        fs::write(folder.path().join("store-it-3/output.log"), "half").unwrap();
         soak(&[subject("true", "1")], None, state(), folder.path()).unwrap();
         assert_eq!(state().runs(&subject("true", "1")), 3);
         assert_eq!(state().runs(&subject("true", "2")), 0);
