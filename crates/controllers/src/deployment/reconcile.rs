@@ -34,7 +34,6 @@ pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
     Controller::for_kind::<Deployment>(manager)
         .watches_changes(sets.target().clone(), move |change| of_set.of_replica_set(change))
         .watches_changes(pods.target().clone(), move |change| trigger::of_pod(change, &parents, &owners))
-        .named("deployment-controller")
         .events("deployment-controller", EventApi::CoreV1)
         .field_owner(crate::FIELD_OWNER)
         .concurrency(CONCURRENCY)

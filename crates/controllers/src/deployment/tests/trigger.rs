@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 use setpoint::informer::{Delta, Lister, Scope, Store};
 use setpoint::predicate::Change;
 use setpoint::queue::Trigger;
-use setpoint::{Object, Request};
+use setpoint::{Manager, ManagerOptions, Object, Request};
 
+use super::super::register;
 use super::super::trigger::{Deployments, of_pod};
 
 fn object(value: &Value) -> Object {
@@ -147,4 +148,13 @@ fn a_deleted_pod_queues_only_a_deployment_that_recreates() {
         let change = Change { trigger: Trigger::Deleted, old: Some(&pod), new: (!gone).then_some(&pod) };
         assert_eq!(queued(of_pod(&change, &sets, &deployments())), expected, "{set} {gone}");
     }
+}
+
+#[tokio::test]
+async fn the_queue_has_the_name_that_it_has_in_go() {
+    let config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+    let manager = Manager::new(kube::Client::try_from(config).unwrap(), ManagerOptions::default());
+    register(&manager).unwrap();
+    let metrics = manager.metrics().encode();
+    assert!(metrics.contains("workqueue_adds_total{name=\"deployment\""), "{metrics}");
 }
