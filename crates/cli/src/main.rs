@@ -7,6 +7,7 @@ mod command;
 mod standin;
 mod prose;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -60,7 +61,8 @@ enum Command {
 fn main() -> ExitCode {
     let began = Instant::now();
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let colours = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours).init();
     // The program's name selects its role: see `setpoint assets`.
     let name = std::env::args_os().next().map(std::path::PathBuf::from);
     let result = match name.as_deref().and_then(|path| path.file_name()?.to_str()) {
@@ -71,7 +73,8 @@ fn main() -> ExitCode {
     match result {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("setpoint: {error:#}");
+            // Prints each cause once: many errors repeat theirs.
+            eprintln!("setpoint: {}", setpoint::Error::boxed(error));
             ExitCode::FAILURE
         }
     }

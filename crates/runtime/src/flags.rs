@@ -2,11 +2,9 @@
 //! where to serve metrics and health; `crd` and `manifests` print what the cluster needs.
 
 use std::io::Write;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
-use std::path::PathBuf;
+use std::net::{Ipv6Addr, SocketAddr, TcpListener};
 use std::str::FromStr;
 
-use clap::{ArgAction, Args, Subcommand};
 use serde_json::Value;
 
 use crate::manager::{Manager, SetupError};
@@ -29,30 +27,59 @@ use crate::program::{Program, ProgramError};
 /// ```
 ///
 /// Names and values are those of Go's operators, so that their manifests fit.
-#[derive(Args, Clone, Debug)]
-pub struct Flags {
-    /// The kubeconfig of the cluster; inside a pod, its service account is used.
-    #[arg(long, value_name = "FILE")]
-    pub kubeconfig: Option<PathBuf>,
-    /// Compete for a lease, so that of several replicas one acts.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
-        default_value_t = false, action = ArgAction::Set, value_name = "BOOL", hide_default_value = true)]
-    pub leader_elect: bool,
-    /// The lease's namespace.
-    #[arg(long, value_name = "NAMESPACE")]
-    pub leader_election_namespace: Option<String>,
-    /// Serve metrics here; `:8080` on every address of the host, `0` not at all.
-    #[arg(long, value_name = "ADDRESS", default_value = "0", hide_default_value = true)]
-    pub metrics_bind_address: BindAddress,
-    /// Serve health and readiness here; `:8081` on every address of the host, `0` not at all.
-    #[arg(long, value_name = "ADDRESS", default_value = "0", hide_default_value = true)]
-    pub health_probe_bind_address: BindAddress,
-    /// What 0.0.0.0 means for a pod that shares its host's network: the node tells it.
-    #[arg(long, value_name = "ADDRESS", env = "SETPOINT_HOST", hide = true)]
-    pub own_address: Option<IpAddr>,
-    /// Print something instead of running.
-    #[command(subcommand)]
-    pub print: Option<Print>,
+pub use self::arguments::Flags;
+
+/// The texts that a program prints instead of running.
+pub use self::arguments::Print;
+
+// clap takes the doc comments of these two for the description of the whole program. Their documentation therefore
+// stands at the re-exports.
+#[expect(missing_docs, reason = "stands at the re-exports")]
+mod arguments {
+    use std::net::IpAddr;
+    use std::path::PathBuf;
+
+    use clap::{ArgAction, Args, Subcommand};
+
+    use super::BindAddress;
+
+    #[derive(Args, Clone, Debug)]
+    pub struct Flags {
+        /// The kubeconfig of the cluster. Default: $KUBECONFIG, ~/.kube/config, then the service account of the pod.
+        #[arg(long, value_name = "FILE")]
+        pub kubeconfig: Option<PathBuf>,
+        /// Compete for a lease, so that one of several replicas acts.
+        #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+            default_value_t = false, action = ArgAction::Set, value_name = "BOOL", hide_default_value = true)]
+        pub leader_elect: bool,
+        /// The namespace of the lease. Default: the namespace of the kubeconfig or of the pod.
+        #[arg(long, value_name = "NAMESPACE")]
+        pub leader_election_namespace: Option<String>,
+        /// Serve metrics at IP:PORT, or at :PORT on all addresses. 0 serves nothing.
+        #[arg(long, value_name = "ADDRESS", default_value = "0")]
+        pub metrics_bind_address: BindAddress,
+        /// Serve /healthz and /readyz at IP:PORT, or at :PORT on all addresses. 0 serves nothing.
+        #[arg(long, value_name = "ADDRESS", default_value = "0")]
+        pub health_probe_bind_address: BindAddress,
+        /// The address that 0.0.0.0 stands for in a pod that shares its host's network. The node sets the variable.
+        #[arg(long, value_name = "ADDRESS", env = "SETPOINT_HOST", hide = true)]
+        pub own_address: Option<IpAddr>,
+        /// Print something instead of running.
+        #[command(subcommand)]
+        pub print: Option<Print>,
+    }
+
+    #[derive(Subcommand, Clone, Debug)]
+    pub enum Print {
+        /// Print the custom resource definitions and exit.
+        Crd,
+        /// Print everything that the operator needs in a cluster, and exit.
+        Manifests {
+            /// The operator's image.
+            #[arg(long)]
+            image: Option<String>,
+        },
+    }
 }
 
 /// Where to listen, in Go's words: `host:port`, `:port` for every address of the host, `0` or nothing for nowhere.
@@ -98,19 +125,6 @@ fn everywhere() -> &'static str {
 #[error("expected IP:PORT, [IPV6]:PORT, :PORT, or 0 for none")]
 pub struct BindAddressError;
 
-/// What can be printed instead of running.
-#[derive(Subcommand, Clone, Debug)]
-pub enum Print {
-    /// Print the custom resource definition and end.
-    Crd,
-    /// Print everything that it needs to run in a cluster and end.
-    Manifests {
-        /// The operator's image.
-        #[arg(long)]
-        image: Option<String>,
-    },
-}
-
 /// The operator behind a command line.
 #[derive(Clone, Copy)]
 pub struct Operator {
@@ -118,7 +132,7 @@ pub struct Operator {
     pub name: &'static str,
     /// The image in its manifests, unless another is named.
     pub image: &'static str,
-    /// Everything that it needs in a cluster, its definition first.
+    /// Everything that it needs in a cluster, its definitions first.
     pub manifests: fn(image: &str) -> Vec<Value>,
     /// Registers its controllers.
     pub register: fn(&Manager) -> Result<(), SetupError>,
@@ -131,7 +145,7 @@ impl Flags {
     /// When it cannot start, or cannot go on.
     pub async fn run(self, operator: Operator) -> Result<(), ProgramError> {
         match &self.print {
-            Some(Print::Crd) => print(&(operator.manifests)(operator.image)[..1]),
+            Some(Print::Crd) => print(&definitions((operator.manifests)(operator.image))),
             Some(Print::Manifests { image }) => {
                 print(&(operator.manifests)(image.as_deref().unwrap_or(operator.image)))
             }
@@ -153,6 +167,12 @@ impl Flags {
     }
 }
 
+/// The custom resource definitions among an operator's manifests.
+fn definitions(mut manifests: Vec<Value>) -> Vec<Value> {
+    manifests.retain(|object| object["kind"] == "CustomResourceDefinition");
+    manifests
+}
+
 /// YAML documents, as `kubectl apply -f -` reads them.
 fn print(objects: &[Value]) -> Result<(), ProgramError> {
     let mut text = String::new();
@@ -168,10 +188,12 @@ fn print(objects: &[Value]) -> Result<(), ProgramError> {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
+    use clap::{CommandFactory, Parser};
+    use serde_json::json;
 
     use super::*;
 
+    /// Serves coffee.
     #[derive(Parser)]
     struct Command {
         #[command(flatten)]
@@ -200,5 +222,27 @@ mod tests {
             let told = parse(&["--metrics-bind-address", wrong]).unwrap_err();
             assert!(told.contains("expected IP:PORT"), "{told}");
         }
+    }
+
+    #[test]
+    fn the_help_describes_the_program_that_has_the_flags() {
+        #[derive(Parser)]
+        struct Bare {
+            #[command(flatten)]
+            _flags: Flags,
+        }
+        let about = |command: clap::Command| command.get_about().map(ToString::to_string);
+        assert_eq!(about(Command::command()).as_deref(), Some("Serves coffee"));
+        assert_eq!(about(Bare::command()), None);
+        assert!(Command::command().render_long_help().to_string().starts_with("Serves coffee\n\nUsage: "));
+    }
+
+    #[test]
+    fn every_definition_is_printed_and_nothing_else() {
+        let object = |kind: &str, name: &str| json!({"kind": kind, "metadata": {"name": name}});
+        let crd = |name: &str| object("CustomResourceDefinition", name);
+        let manifests =
+            vec![crd("cafes"), object("Namespace", "cafe"), crd("teas"), object("Deployment", "cafe")];
+        assert_eq!(definitions(manifests), [crd("cafes"), crd("teas")]);
     }
 }

@@ -8,14 +8,14 @@ use foo_controller::{NAME, manifests, register};
 
 /// The sample-controller.
 #[derive(Parser, Debug)]
-#[command(version, about)]
+#[command(version)]
 struct Command {
     #[command(flatten)]
     flags: Flags,
 }
 
 #[tokio::main]
-async fn main() -> anyhow::Result<()> {
+async fn main() -> Result<(), setpoint::Error> {
     let level = EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
     tracing_subscriber::fmt().with_env_filter(level).with_ansi(false).init();
     let operator = Operator { name: NAME, image: "foo-controller:latest", manifests, register };

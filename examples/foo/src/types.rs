@@ -25,7 +25,7 @@ pub struct FooSpec {
     pub replicas: Option<i32>,
 }
 
-/// What is observed of the Deployment.
+/// The observed state of the Deployment.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FooStatus {

@@ -5,7 +5,7 @@ use setpoint::Conditions;
 
 use crate::types::{MarkdownView, MarkdownViewStatus, State};
 
-/// What was found of the children.
+/// The children that were found.
 pub struct Observed<'a> {
     pub config_map: bool,
     pub service: bool,

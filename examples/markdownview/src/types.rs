@@ -46,7 +46,7 @@ fn default_viewer_image() -> String {
     DEFAULT_VIEWER_IMAGE.into()
 }
 
-/// What is observed.
+/// The observed state of the children.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct MarkdownViewStatus {
     /// The summary that `kubectl get` shows.

@@ -47,7 +47,7 @@ async fn reconcile(ctx: Context, request: Request) -> Result<Action, Error> {
     Ok(Action::done())
 }
 
-/// What the resource asks for, as the one Deployment that it owns.
+/// The one Deployment that the resource asks for and owns.
 fn deployment(resource: &MyResource) -> Result<Deployment, Error> {
     let labels = BTreeMap::from([("myresource".to_owned(), resource.name_any())]);
     let requests = BTreeMap::from([("memory".to_owned(), resource.spec.memory.clone())]);

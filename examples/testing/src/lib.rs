@@ -1,4 +1,4 @@
-//! What the tests of the three operators share, and what a test of yours may copy: a cluster in the process with the
+//! The harness of the example operators, for a test of yours to use or copy: a cluster in the process with the
 //! operator on it ([`World`]), a record of what the operator asked the server for ([`Requests`]), and four trials that
 //! every operator should pass: [`rights`], [`crash`], [`election`], [`steady`].
 //!

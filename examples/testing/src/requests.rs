@@ -40,7 +40,7 @@ impl Sent {
     }
 }
 
-/// What goes wrong.
+/// The fault that the requests meet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing.

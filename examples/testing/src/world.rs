@@ -23,7 +23,7 @@ pub const DEADLINE: Duration = Duration::from_secs(120);
 /// How much virtual time passes between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// What there is to know about an operator.
+/// An operator as the trials see it.
 #[derive(Clone, Copy)]
 pub struct Operator {
     /// Its name: of its lease, its service account, its role.
@@ -47,13 +47,13 @@ impl Operator {
     }
 }
 
-/// A cluster, an operator, and what the operator asked for.
+/// A cluster, an operator, and the operator's requests.
 pub struct World {
     /// The cluster.
     pub cluster: Cluster,
     /// The operator.
     pub operator: Operator,
-    /// What its replicas asked for, all together.
+    /// The requests of all its replicas together.
     pub requests: Requests,
     /// The numbers of the replica that was started last.
     pub metrics: Metrics,
@@ -168,7 +168,7 @@ impl World {
     /// The same where it may be refused.
     ///
     /// # Errors
-    /// What the server says.
+    /// The server's refusal.
     pub async fn try_apply(&self, object: &Value) -> kube::Result<DynamicObject> {
         let object: DynamicObject = serde_json::from_value(object.clone()).unwrap();
         let kind = GroupVersionKind::try_from(object.types.as_ref().unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! What a Foo's life brings.
+//! The life of a Foo.
 
 use std::time::Duration;
 

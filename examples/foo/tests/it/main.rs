@@ -9,7 +9,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use operator_testing::{Operator, World, until};
 use serde_json::{Value, json};
 
-/// What the trials need to know.
+/// The operator as the trials see it.
 const OPERATOR: Operator = Operator {
     name: foo_controller::NAME,
     register: foo_controller::register,

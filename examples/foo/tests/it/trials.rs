@@ -1,4 +1,4 @@
-//! What every operator must stand.
+//! The trials that every operator must stand.
 
 use foo_controller::Foo;
 use k8s_openapi::api::apps::v1::Deployment;

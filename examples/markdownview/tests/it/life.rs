@@ -1,4 +1,4 @@
-//! What a MarkdownView's life brings.
+//! The life of a MarkdownView.
 
 use std::time::Duration;
 

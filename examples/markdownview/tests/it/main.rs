@@ -12,7 +12,7 @@ use markdownview_operator::MarkdownView;
 use operator_testing::{Operator, World, until};
 use serde_json::{Value, json};
 
-/// What the trials need to know.
+/// The operator as the trials see it.
 const OPERATOR: Operator = Operator {
     name: markdownview_operator::NAME,
     register: markdownview_operator::register,

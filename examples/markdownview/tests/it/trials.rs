@@ -1,4 +1,4 @@
-//! What every operator must stand.
+//! The trials that every operator must stand.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a MyResource's life brings.
+//! The life of a MyResource.
 
 use std::time::Duration;
 

@@ -10,7 +10,7 @@ use myresource_operator::MyResource;
 use operator_testing::{Operator, World, until};
 use serde_json::{Value, json};
 
-/// What the trials need to know.
+/// The operator as the trials see it.
 const OPERATOR: Operator = Operator {
     name: myresource_operator::NAME,
     register: myresource_operator::register,
