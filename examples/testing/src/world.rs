@@ -41,6 +41,11 @@ impl Operator {
         account["metadata"]["namespace"].as_str().unwrap().to_owned()
     }
 
+    /// The program that its Deployment runs.
+    pub fn command(&self) -> Value {
+        self.manifest("Deployment")["spec"]["template"]["spec"]["containers"][0]["command"].clone()
+    }
+
     /// The manifest of a kind.
     pub fn manifest(&self, kind: &str) -> Value {
         (self.manifests)("image").into_iter().find(|object| object["kind"] == kind).unwrap()

@@ -1,9 +1,12 @@
 //! The trials that every operator must stand.
 
+use std::path::Path;
+
 use foo_controller::Foo;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::ListParams;
 use operator_testing::{World, crash, election, rights, steady, until};
+use serde_json::json;
 
 use super::{OPERATOR, foo, foreign, until_available, until_gone};
 
@@ -80,4 +83,10 @@ async fn an_apply_that_changes_nothing_causes_no_pass() {
     assert_eq!(version().await, before, "a watch event");
     assert_eq!(world.metric("workqueue_adds_total"), adds, "a pass");
     assert_eq!(world.requests.sent().len(), sent, "a request");
+}
+
+#[test]
+fn the_manifests_run_the_program_of_this_package() {
+    let program = Path::new(env!("CARGO_BIN_EXE_foo-controller")).file_name().unwrap();
+    assert_eq!(OPERATOR.command(), json!([program.to_str().unwrap()]));
 }

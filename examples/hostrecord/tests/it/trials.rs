@@ -1,10 +1,12 @@
 //! The trials that every operator must stand.
 
+use std::path::Path;
 use std::time::Duration;
 
 use hostrecord_operator::{HostRecord, State};
 use kube::api::ListParams;
 use operator_testing::{World, crash, election, rights, steady};
+use serde_json::json;
 
 use super::{OPERATOR, file, record, service, until_file, until_gone, until_state};
 
@@ -66,4 +68,10 @@ async fn a_thousand_records_at_rest_cost_no_request() {
         all.items.iter().filter(|record| published(record)).count()
     })
     .await;
+}
+
+#[test]
+fn the_manifests_run_the_program_of_this_package() {
+    let program = Path::new(env!("CARGO_BIN_EXE_hostrecord-operator")).file_name().unwrap();
+    assert_eq!(OPERATOR.command(), json!([program.to_str().unwrap()]));
 }

@@ -1,5 +1,6 @@
 //! The trials that every operator must stand.
 
+use std::path::Path;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
@@ -92,4 +93,10 @@ async fn an_apply_that_changes_nothing_causes_no_pass() {
     assert_eq!(version().await, before, "a watch event");
     assert_eq!(world.metric("controller_runtime_reconcile_total"), passes, "a pass");
     assert_eq!(world.requests.sent().len(), sent, "a request");
+}
+
+#[test]
+fn the_manifests_run_the_program_of_this_package() {
+    let program = Path::new(env!("CARGO_BIN_EXE_markdownview-operator")).file_name().unwrap();
+    assert_eq!(OPERATOR.command(), json!([program.to_str().unwrap()]));
 }

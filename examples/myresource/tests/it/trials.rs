@@ -1,11 +1,13 @@
 //! The trials that every operator must stand.
 
+use std::path::Path;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::ListParams;
 use myresource_operator::{MyResource, State};
 use operator_testing::{World, crash, election, rights, steady};
+use serde_json::json;
 
 use super::{OPERATOR, resource, until_gone, until_image, until_state};
 
@@ -77,4 +79,10 @@ async fn an_apply_that_changes_nothing_causes_no_pass() {
     assert_eq!(version().await, before, "a watch event");
     assert_eq!(world.metric("controller_runtime_reconcile_total"), passes, "a pass");
     assert_eq!(world.requests.sent().len(), sent, "a request");
+}
+
+#[test]
+fn the_manifests_run_the_program_of_this_package() {
+    let program = Path::new(env!("CARGO_BIN_EXE_myresource-operator")).file_name().unwrap();
+    assert_eq!(OPERATOR.command(), json!([program.to_str().unwrap()]));
 }
