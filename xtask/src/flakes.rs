@@ -23,22 +23,7 @@ const PART_TIMES: usize = 5;
 const DEADLINE: Duration = Duration::from_secs(900);
 const PAUSE: Duration = Duration::from_millis(50);
 
-const HELP: &str = "\
-cargo xtask soak flakes [--times N] [--only NAME]
-
-  Runs every test program 50 times and every part of the gate 5 times while all cores are loaded. Prints each failure,
-  and keeps its output in target/flakes/. Goes on where an earlier run was stopped: target/flakes/state.json counts.
-  A program that was built anew begins at zero.
-
-  --times N    runs of each program and of each part
-  --only NAME  programs and parts whose name contains this: `store`, `store it`, `e2e kubectl`
-";
-
 pub fn run(words: &[String]) -> Result<()> {
-    if words.iter().any(|word| word == "--help") {
-        print!("{HELP}");
-        return Ok(());
-    }
     flags::check(words, &["--times=", "--only="])?;
     let value = |flag: &str| words.iter().position(|word| word == flag).and_then(|at| words.get(at + 1));
     let times = value("--times").map(|word| word.parse::<usize>()).transpose().context("--times")?;

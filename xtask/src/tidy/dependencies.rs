@@ -136,7 +136,21 @@ pub fn check(found: &mut Vec<String>) -> Result<()> {
     }
     pulled_in(&metadata, found);
     versions(&metadata, found);
+    publishing(&metadata, found);
     dependency_rows(&all, found)
+}
+
+/// Every crate that is published says what a registry shows of it.
+fn publishing(metadata: &Value, found: &mut Vec<String>) {
+    // `publish = false` is an empty list of registries.
+    for package in members(metadata).filter(|package| package["publish"].is_null()) {
+        for field in ["description", "readme", "license", "repository", "keywords", "categories"] {
+            let value = &package[field];
+            if value.as_str().is_none_or(str::is_empty) && value.as_array().is_none_or(Vec::is_empty) {
+                found.push(format!("{}: has no {field}", package["name"].as_str().unwrap_or_default()));
+            }
+        }
+    }
 }
 
 /// No crate compiles, by whichever way, what it must not.
@@ -221,6 +235,22 @@ mod tests {
     fn versions_compare_by_number() {
         assert!(version("1.100") > version("1.89.0"));
         assert_eq!(version("1.89"), version("1.89.0"));
+    }
+
+    #[test]
+    fn a_crate_without_a_readme_is_found() {
+        let mut package = json!({
+            "name": "a", "source": null, "publish": null, "description": "d", "license": "l", "repository": "r",
+            "keywords": ["k"], "categories": ["c"],
+        });
+        let found = |package: &Value| {
+            let mut found = Vec::new();
+            publishing(&json!({"packages": [package]}), &mut found);
+            found
+        };
+        assert_eq!(found(&package), ["a: has no readme"]);
+        package["publish"] = json!([]);
+        assert_eq!(found(&package), [""; 0]);
     }
 
     #[test]
