@@ -1,4 +1,4 @@
-//! A cache and its handlers by hand: Reflector → DeltaQueue → [`Mirror::handle_deltas`] → [`Processor::distribute`] →
+//! A cache and its handlers by hand: Reflector → DeltaQueue → `Mirror::handle_deltas` → `Processor::distribute` →
 //! handlers. It is the path of client-go's `cache.Controller`, with the names of client-go.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Of two replicas one acts; when it goes the other goes on.
+//! Two replicas: one acts, and when it goes the other goes on.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ pub async fn of_two_replicas_one_acts(operator: Operator, work: impl AsyncFn(&Wo
     assert_eq!(holder(&world).await.as_deref(), Some("third"));
 }
 
-/// Who holds the lease.
+/// The holder of the lease.
 pub async fn holder(world: &World) -> Option<String> {
     let leases: Api<Lease> = Api::namespaced(world.cluster.client(), &world.operator.namespace());
     leases.get_opt(world.operator.name).await.unwrap()?.spec?.holder_identity
