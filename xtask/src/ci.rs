@@ -170,17 +170,22 @@ pub fn advisories(words: &[String]) -> Result<()> {
     ensure!(run::found("cargo-deny").is_some(), "cargo-deny is missing; `.ci/run` installs it");
     let own = tempfile::tempdir()?;
     let config = own.path().join("deny.toml");
-    std::fs::write(&config, advisory_config(&folder, own.path()))?;
-    // Nothing is asked of any host: cargo-deny clones the folder, and cargo resolves from what is here.
-    let mut command = cargo(&["deny", "--log-level", "error", "check", "--config"]);
-    run::check(command.arg(&config).arg("advisories").env("CARGO_NET_OFFLINE", "true"))
+    std::fs::write(&config, advisory_config(own.path()))?;
+    let mut command = cargo(&["deny", "--log-level", "error", "--config"]);
+    command.arg(&config).args(["check", "advisories"]);
+    // Nothing is asked of any host: git clones the folder in place of the address, and cargo resolves from what is here.
+    command.env("GIT_CONFIG_COUNT", "1").env("GIT_CONFIG_VALUE_0", DATABASE);
+    command.env("GIT_CONFIG_KEY_0", format!("url.{}.insteadOf", folder.display()));
+    run::check(command.env("CARGO_NET_OFFLINE", "true"))
 }
 
+/// cargo-deny takes no folder for a database, only an address with a host. This one exists nowhere.
+const DATABASE: &str = "https://database.invalid/advisories";
+
 /// Whether a version was yanked stands in the index of the registry, and that would need the network.
-fn advisory_config(database: &Path, own: &Path) -> String {
+fn advisory_config(own: &Path) -> String {
     format!(
-        "[advisories]\ndb-urls = [\"file://{}\"]\ndb-path = {:?}\ngit-fetch-with-cli = true\nyanked = \"allow\"\n",
-        database.display(),
+        "[advisories]\ndb-urls = [{DATABASE:?}]\ndb-path = {:?}\ngit-fetch-with-cli = true\nyanked = \"allow\"\n",
         own.join("databases")
     )
 }
