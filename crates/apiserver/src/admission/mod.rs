@@ -57,9 +57,6 @@ pub(crate) fn create(
     snapshot: &Snapshot,
     object: &mut Value,
 ) -> Result<()> {
-    if ctx.resource.custom.is_some() {
-        return Ok(());
-    }
     limits::fill(ctx, snapshot, object, None);
     if ctx.resource.is("", "pods") && ctx.server.options().admission.service_account {
         service_account::admit(ctx, random, snapshot, object)?;

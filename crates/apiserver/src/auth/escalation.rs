@@ -20,7 +20,7 @@ pub(crate) fn check(
     new: &Value,
     live: Option<&Value>,
 ) -> Result<()> {
-    if ctx.resource.group != RBAC || ctx.user.is_in(MASTERS) {
+    if ctx.resource.group != RBAC || ctx.resource.custom.is_some() || ctx.user.is_in(MASTERS) {
         return Ok(());
     }
     match ctx.resource.plural.as_str() {

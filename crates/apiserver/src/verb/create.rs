@@ -10,14 +10,13 @@ use crate::error::{ApiError, Result};
 use crate::object;
 use crate::write::decode::{self, Decoded};
 use crate::write::identity::{Found, place, single_owners};
-use crate::write::{Change, Kind, Merge, State, Write, answer, transaction};
+use crate::write::{Change, Kind, Merge, State, Write, answer, strategy, transaction};
 use crate::writer::Writer;
 
 /// Creates an object.
 pub(crate) async fn create(ctx: &RequestContext, bytes: &[u8]) -> Result<Response<Body>> {
-    if ctx.resource.custom.as_ref().is_some_and(|custom| custom.terminating) {
+    if let Some(text) = strategy::of(&ctx.resource).refuses_creates() {
         let name = serde_json::from_slice::<Value>(bytes).unwrap_or_default();
-        let text = "create not allowed while custom resource definition is terminating";
         return Err(ApiError::forbidden(&ctx.resource.group_resource(), object::name(&name), text));
     }
     let writer = Writer::new(ctx, "CreateOptions")?;

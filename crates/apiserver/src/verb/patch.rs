@@ -9,11 +9,12 @@ use crate::context::RequestContext;
 use crate::decision::Decision;
 use crate::error::{ApiError, Result};
 use crate::present;
-use crate::write::decode::{self, Decoded, PatchedForm};
+use crate::write::decode::{self, Decoded};
 use crate::write::identity::{Found, check_name, place, single_owners};
 use crate::write::patch::{
     Configuration, Patch, apply_refused, check_media_type, check_options, is_apply, judge_doubled,
 };
+use crate::write::patched_form::PatchedForm;
 use crate::write::{Change, Kind, Merge, Outcome, State, Write, answer, transaction, unchanged};
 use crate::writer::Writer;
 use crate::{body, object, tracking};

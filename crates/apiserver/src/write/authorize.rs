@@ -6,7 +6,7 @@ use crate::decision::Decision;
 
 pub(super) fn run(write: &Write<'_>, state: &mut State<'_>, change: &mut Change) -> Decision<()> {
     let ctx = write.ctx();
-    if ctx.resource.custom.is_none() && (change.live.is_none() || ctx.info.subresource.is_empty()) {
+    if change.live.is_none() || ctx.info.subresource.is_empty() {
         escalation::check(ctx, state.snapshot, &change.new, change.live_object())?;
     }
     Ok(())

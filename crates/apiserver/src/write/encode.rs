@@ -1,9 +1,9 @@
 //! Brings the object into the form in which it is stored.
 
-use serde_json::Value;
 use setpoint_kinds::prepare;
 
 use super::change::{Change, State, Write};
+use super::strategy;
 use crate::decision::Decision;
 
 pub(super) fn run(write: &Write<'_>, _: &mut State<'_>, change: &mut Change) -> Decision<()> {
@@ -12,12 +12,7 @@ pub(super) fn run(write: &Write<'_>, _: &mut State<'_>, change: &mut Change) -> 
     if write.delete.is_none() {
         prepare::stored(&resource.stored_kind(), new);
     }
-    if let Some(custom) = &resource.custom {
-        custom.to_storage(&resource.version, new);
-        if subresource == "status" && new.get("status").is_some_and(Value::is_null) {
-            new.as_object_mut().map(|fields| fields.remove("status"));
-        }
-    }
+    strategy::of(resource).encode(resource, subresource, new);
     if write.delete.is_none() && resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
         match change.live {
             None => crate::crd::begin(new),

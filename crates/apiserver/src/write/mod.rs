@@ -26,6 +26,9 @@ mod terminate;
 pub(crate) mod change;
 pub(crate) mod identity;
 pub(crate) mod decode;
+pub(crate) mod strategy;
+pub(crate) mod patched_form;
+pub(crate) mod patch_type;
 pub(crate) mod delete_options;
 
 pub(crate) use change::{Change, Kind, Live, Merge, Outcome, State, Write};

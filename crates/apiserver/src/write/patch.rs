@@ -10,18 +10,16 @@ use setpoint_machinery::patch::{MAX_OPERATIONS, PatchError, apply_json_patch, ap
 use setpoint_machinery::strategic;
 use setpoint_schema::Schema;
 
-use super::decode::{PatchedForm, yaml_errors};
+use super::decode::yaml_errors;
+use super::patch_type::{APPLY_PATCH, JSON_PATCH, MERGE_PATCH};
+use super::patched_form::PatchedForm;
+use super::strategy;
 use crate::body;
 use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
 use crate::negotiate::media_type;
 use crate::write_options::FieldValidation;
 use crate::writer::Writer;
-
-pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
-pub(crate) const MERGE_PATCH: &str = "application/merge-patch+json";
-pub(crate) const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
-pub(crate) const APPLY_PATCH: &str = "application/apply-patch+yaml";
 
 /// A patch that changes the object it is given.
 pub(crate) enum Patch {
@@ -44,18 +42,11 @@ pub(crate) fn is_apply(ctx: &RequestContext) -> bool {
 
 /// Refuses a content type that patches of the resource do not have.
 pub(crate) fn check_media_type(ctx: &RequestContext) -> Result<()> {
-    let accepted: &[&str] = if ctx.resource.custom.is_some() {
-        &[JSON_PATCH, MERGE_PATCH, APPLY_PATCH]
-    } else {
-        &[JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH]
-    };
-    if accepted.contains(&&*media_type(&ctx.headers)) {
-        return Ok(());
+    let strategy = strategy::of(&ctx.resource);
+    match strategy.patch_types().contains(&&*media_type(&ctx.headers)) {
+        true => Ok(()),
+        false => Err(strategy.unsupported_patch()),
     }
-    Err(match ctx.resource.custom {
-        Some(_) => ApiError::unsupported_media_type(accepted),
-        None => ApiError::unsupported_patch(),
-    })
 }
 
 impl Patch {

@@ -100,7 +100,8 @@ async fn follow_up(ctx: &RequestContext, events: &[Arc<Event>]) {
         crate::crd::settle_after(&ctx.server, events).await;
     } else if ctx.resource.group == configured::GROUP {
         ctx.server.webhooks_changed();
-    } else if ctx.resource.custom.is_some() {
+    } else {
+        // The last object of a kind that is on its way out takes the definition with it.
         crate::crd::cleanup_after(&ctx.server, events).await;
     }
 }

@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 
 use serde_json::Value;
-use setpoint_api::cause::{Cause, CauseType, Path};
+use setpoint_api::cause::{Cause, Path};
 use setpoint_kinds::validate;
 
 use super::change::{Change, State, Write};
+use super::strategy;
 use crate::admission::policy;
 use crate::configured;
 use crate::context::RequestContext;
@@ -49,9 +50,7 @@ fn judged<'a>(resource: &Resource, object: &'a Value) -> Cow<'a, Value> {
 fn create(ctx: &RequestContext, sent_empty: &[&str], object: &Value) -> Result<()> {
     let resource = &*ctx.resource;
     let mut causes = validate::create(&resource.facts, &judged(resource, object));
-    if let Some(custom) = &resource.custom {
-        causes.extend(custom.validate(&resource.version, object, None, false, &causes).0);
-    }
+    strategy::of(resource).validate_create(resource, object, &mut causes);
     if resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
         causes.extend(crate::crd::validate(object, None));
     }
@@ -65,21 +64,6 @@ fn create(ctx: &RequestContext, sent_empty: &[&str], object: &Value) -> Result<(
         causes.extend(configured::reserved_name(object::name(object)));
     }
     judge(resource, sent_empty, object, causes)
-}
-
-/// kube-apiserver looks at the metadata of a changed custom object three times, and tells each time; at what may not
-/// change, twice.
-fn said_again(causes: &[Cause]) -> Vec<Cause> {
-    let thrice = |cause: &Cause| {
-        let fields = ["metadata.labels", "metadata.annotations", "metadata.ownerReferences"];
-        fields.iter().any(|field| cause.field.starts_with(field))
-    };
-    let twice = |cause: &Cause| {
-        cause.field == "metadata.uid"
-            || cause.field == "metadata.finalizers" && cause.reason == CauseType::FieldValueForbidden
-    };
-    let second = causes.iter().filter(|cause| thrice(cause) || twice(cause));
-    second.chain(causes.iter().filter(|cause| thrice(cause))).cloned().collect()
 }
 
 /// Where the causes end that are about the change of an immutable object. What is wrong with its data comes after them.
@@ -112,15 +96,7 @@ pub(super) fn update(
         let place = behind_what_is_frozen(&causes);
         causes.splice(place..place, empty);
     }
-    let mut tolerated = Vec::new();
-    if resource.custom.is_some() {
-        causes.extend(said_again(&causes));
-    }
-    if let Some(custom) = &resource.custom {
-        let found = custom.validate(&resource.version, new, Some(live), status, &causes);
-        causes.extend(found.0);
-        tolerated = found.1;
-    }
+    let tolerated = strategy::of(resource).validate_update(resource, subresource, new, live, &mut causes);
     if resource.is("apiextensions.k8s.io", "customresourcedefinitions") && !status {
         causes.extend(crate::crd::validate(new, Some(live)));
     }

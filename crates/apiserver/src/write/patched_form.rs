@@ -1,0 +1,14 @@
+//! How the result of a patch is read.
+
+/// How the result of a patch is read, and how a refusal speaks of it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PatchedForm {
+    /// The patch is a server-side apply: what it made is shaped a little differently.
+    pub(crate) applied: bool,
+    /// The namespace that an applied configuration names.
+    pub(crate) namespace: String,
+    /// What a strict reader has against the patch itself.
+    pub(crate) faults: Vec<String>,
+    /// A strategic merge as Go prints it, which refusals quote instead of the object.
+    pub(crate) merge: Option<String>,
+}

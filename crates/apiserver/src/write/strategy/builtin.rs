@@ -1,0 +1,169 @@
+//! Built-in kinds: typed, with the schemas of the table.
+
+use serde_json::{Value, json};
+use setpoint_api::cause::Cause;
+use setpoint_kinds::warnings;
+use setpoint_schema::{Read, TypeMeta};
+
+use super::{Sent, Strategy};
+use crate::error::ApiError;
+use crate::object;
+use crate::registry::Resource;
+use crate::write::patch_type::{APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH};
+use crate::write::patched_form::PatchedForm;
+use crate::write_options::FieldValidation;
+
+pub(super) struct Builtin;
+
+impl Strategy for Builtin {
+    fn refuses_creates(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn has_protobuf(&self) -> bool {
+        true
+    }
+
+    fn patch_types(&self) -> &'static [&'static str] {
+        &[JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH]
+    }
+
+    fn unsupported_patch(&self) -> ApiError {
+        ApiError::unsupported_patch()
+    }
+
+    fn check_kind(
+        &self,
+        resource: &Resource,
+        _: FieldValidation,
+        meta: &TypeMeta,
+        _: &[u8],
+    ) -> Result<(), ApiError> {
+        let expected = resource.api_version();
+        let kind = if meta.kind.is_empty() { &resource.kind } else { &meta.kind };
+        let version = if meta.api_version.is_empty() { &expected } else { &meta.api_version };
+        match *kind == resource.kind && *version == expected {
+            true => Ok(()),
+            false => Err(other_kind(resource, version, kind)),
+        }
+    }
+
+    fn read(&self, resource: &Resource, bytes: &[u8]) -> Result<Read, String> {
+        setpoint_schema::read_json(bytes, &resource.schema()).map_err(|error| error.to_string())
+    }
+
+    fn read_patched(&self, resource: &Resource, form: &PatchedForm, value: &Value) -> Result<Read, String> {
+        let schema = resource.schema();
+        setpoint_schema::read_value(value.clone(), &schema).map_err(|error| {
+            let unstructured = form.applied || form.merge.is_some();
+            let own = unstructured.then(|| setpoint_schema::conversion_error(value, &schema)).flatten();
+            own.unwrap_or_else(|| error.to_string())
+        })
+    }
+
+    fn unconvertible(
+        &self,
+        resource: &Resource,
+        form: &PatchedForm,
+        name: &str,
+        value: &Value,
+        error: &str,
+    ) -> ApiError {
+        if !form.applied {
+            return patched_into_nothing(form, value, error);
+        }
+        let (group, version, kind) = (&resource.group, &resource.version, &resource.kind);
+        ApiError::internal_plain(format!(
+            "failed to convert new object ({}/{name}; {group}/{version}, Kind={kind}) to proper version: unable to \
+             convert unstructured object to {group}/{version}, Kind={kind}: {error}",
+            form.namespace,
+        ))
+    }
+
+    fn note_dropped(&self, resource: &Resource, sent: &Sent<'_>, read: &mut Value) -> Vec<&'static str> {
+        let bare = |template: &Value| template.pointer("/metadata/labels").is_none();
+        let may_be_empty = resource.is("", "configmaps")
+            || resource.is("", "secrets")
+            || read.pointer("/spec/template").is_some_and(bare);
+        let may_reset = sent.may_have_managers && read.pointer("/metadata/managedFields").is_none();
+        if !may_be_empty && !may_reset {
+            return Vec::new();
+        }
+        let sent = (sent.object)();
+        if may_reset {
+            keep_reset(&sent, read);
+        }
+        if may_be_empty { empty_maps(resource, &sent) } else { Vec::new() }
+    }
+
+    fn validate_create(&self, _: &Resource, _: &Value, _: &mut Vec<Cause>) {}
+
+    fn validate_update(&self, _: &Resource, _: &str, _: &Value, _: &Value, _: &mut Vec<Cause>) -> Vec<Cause> {
+        Vec::new()
+    }
+
+    fn warns_of_unchanged(&self, _: &Resource) -> bool {
+        false
+    }
+
+    fn warnings(
+        &self,
+        resource: &Resource,
+        subresource: &str,
+        new: &Value,
+        old: Option<&Value>,
+    ) -> Vec<String> {
+        if old.is_some() && !matches!(subresource, "" | "scale") {
+            return Vec::new();
+        }
+        warnings::of(&resource.group_kind(), false, new, old)
+    }
+
+    fn encode(&self, _: &Resource, _: &str, _: &mut Value) {}
+}
+
+/// A body of another built-in kind or version than the resource's, in the words of Go's decoder.
+fn other_kind(resource: &Resource, version: &str, kind: &str) -> ApiError {
+    let (group, version_only) = version.split_once('/').unwrap_or(("", version));
+    let known = setpoint_schema::builtin().schema(group, version_only, kind).is_some();
+    let package = if resource.group.is_empty() { "core" } else { &resource.group };
+    let package = package.split('.').next().unwrap_or(package);
+    let why = if known {
+        format!("converting ({version_only}.{kind}) to ({package}.{}): unknown conversion", resource.kind)
+    } else {
+        format!(
+            "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:111\""
+        )
+    };
+    ApiError::bad_request(format!(
+        "{kind} in version \"{version_only}\" cannot be handled as a {}: {why}",
+        resource.kind
+    ))
+}
+
+/// The result of a patch that is no apply is no object of the kind.
+pub(super) fn patched_into_nothing(form: &PatchedForm, value: &Value, error: &str) -> ApiError {
+    match &form.merge {
+        Some(merge) => ApiError::invalid_patch_shown(merge, error),
+        None => ApiError::invalid_patch(value, error),
+    }
+}
+
+const TEMPLATE_LABELS: &str = "spec.template.metadata.labels";
+
+/// The maps that validation tells apart from absent ones when they are sent empty.
+fn empty_maps(resource: &Resource, sent: &Value) -> Vec<&'static str> {
+    let field = if resource.plural == "secrets" { "data" } else { "binaryData" };
+    let is_empty = |pointer: &str| sent.pointer(pointer).is_some_and(|value| value == &json!({}));
+    let own = is_empty(&format!("/{field}")).then_some(field);
+    let labels = is_empty("/spec/template/metadata/labels").then_some(TEMPLATE_LABELS);
+    own.into_iter().chain(labels).collect()
+}
+
+/// An empty list of managers that was sent means to forget them, so it must survive reading.
+fn keep_reset(sent: &Value, read: &mut Value) {
+    let list = sent.pointer("/metadata/managedFields").and_then(Value::as_array);
+    if list.is_some_and(Vec::is_empty) {
+        object::metadata_mut(read).insert("managedFields".to_owned(), json!([]));
+    }
+}
