@@ -31,14 +31,18 @@ pub(crate) async fn deletecollection(ctx: &RequestContext, bytes: &[u8]) -> Resu
         .await
         .map_err(|failed| ApiError::unreadable_list(&ctx.resource.group_resource(), &failed))?;
     selected.retain(|entry| selection.matches(&ctx.resource, entry));
-    let writer = Writer::with(ctx, WriteOptions::of_delete(options.is_dry_run()));
+    let mut warnings = Vec::new();
     for target in &selected {
+        // The answers of webhooks about one object are of no use to the next.
+        let writer = Writer::with(ctx, WriteOptions::of_delete(options.is_dry_run()));
         let write = Write::deletion(&writer, Kind::Delete, &DeleteOneOfMany, &options);
-        transaction::commit(&write.of(&meta(target).name)).await?;
+        let done = transaction::commit(&write.of(&meta(target).name)).await;
+        let done = done.map_err(|error| error.with_warnings(&warnings))?;
+        warnings.extend(done.change.warnings);
     }
     let revision = ctx.server.store().revision();
     let listed = Listed { revision, entries: selected, next: String::new(), remaining: None };
-    respond::warned(form::list(ctx, listed).await, &writer.warnings())
+    respond::warned(form::list(ctx, listed).await, &warnings)
 }
 
 struct DeleteOneOfMany;
