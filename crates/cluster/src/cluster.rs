@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kube::Client;
 use setpoint::SetupError;
 use setpoint_api::{Clock, Random};
@@ -203,8 +204,17 @@ impl Cluster {
     /// authority and keys. Its clock shows the same time, and its random numbers continue this one's sequence. Its
     /// controllers start with empty caches.
     pub async fn fork(&self) -> Result<Cluster, ClusterError> {
-        let options = Options { backend: Backend::Memory, ..self.options.clone() };
-        Cluster::on(self.store.fork(), None, self.clock.clone(), self.random.fork(), options).await
+        self.checkpoint().start_with(self.clock.clone()).await
+    }
+
+    /// Keeps the present state, from which [`Checkpoint::start`] makes clusters later, also on another runtime.
+    pub fn checkpoint(&self) -> Checkpoint {
+        Checkpoint {
+            store: self.store.fork(),
+            time: self.clock.now(),
+            random: self.random.fork(),
+            options: Options { backend: Backend::Memory, clock: None, ..self.options.clone() },
+        }
     }
 
     /// Stops in order: first controllers and nodes, then connections, then the store.
@@ -219,6 +229,37 @@ impl Cluster {
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.tasks.lock().expect("no holder of this lock panics").spawn(task);
+    }
+}
+
+/// The state of a cluster at one moment, independent of the runtime that the cluster ran on.
+#[derive(Clone)]
+pub struct Checkpoint {
+    store: Store,
+    time: Timestamp,
+    random: Random,
+    options: Options,
+}
+
+impl Checkpoint {
+    /// Returns the state of the objects.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Returns the time on the cluster's clock.
+    pub fn time(&self) -> Timestamp {
+        self.time
+    }
+
+    /// Starts a cluster in memory on a copy of the state. Its clock begins at the checkpoint's time and follows the
+    /// present runtime. Two clusters of one checkpoint draw the same random numbers.
+    pub async fn start(&self) -> Result<Cluster, ClusterError> {
+        self.start_with(setpoint::clock::tokio_clock(self.time)).await
+    }
+
+    async fn start_with(&self, clock: Clock) -> Result<Cluster, ClusterError> {
+        Cluster::on(self.store.fork(), None, clock, self.random.fork(), self.options.clone()).await
     }
 }
 

@@ -43,7 +43,7 @@ mod nodes;
 mod options;
 mod transport;
 
-pub use cluster::{Cluster, ClusterError, bind, reachable};
+pub use cluster::{Checkpoint, Cluster, ClusterError, bind, reachable};
 pub use history::{Change, ChangeKind, changes};
 pub use install::InstallError;
 pub use options::{Backend, Controllers, Options, Serving};

@@ -118,6 +118,26 @@ async fn a_fork_has_the_same_objects_and_goes_its_own_way() {
     assert!(maps(cluster.client()).get_opt("a").await.unwrap().is_some());
 }
 
+#[test]
+fn a_checkpoint_starts_equal_clusters_on_other_runtimes() {
+    let simulate = || tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    let checkpoint = simulate().unwrap().block_on(async {
+        let cluster = bare().await;
+        make(&maps(cluster.client()), json!({"metadata": {"name": "a"}})).await;
+        cluster.advance(Duration::from_secs(60)).await;
+        cluster.checkpoint()
+    });
+    let go_on = || {
+        simulate().unwrap().block_on(async {
+            let cluster = checkpoint.start().await.unwrap();
+            assert_eq!(cluster.clock().now(), checkpoint.time());
+            assert!(maps(cluster.client()).get_opt("a").await.unwrap().is_some());
+            make(&maps(cluster.client()), json!({"metadata": {"name": "b"}})).await.metadata
+        })
+    };
+    assert_eq!(go_on(), go_on());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_fork_goes_on_in_time_randomness_and_history() {
     let nodes = NodeOptions { count: 0, ..NodeOptions::default() };
