@@ -94,7 +94,8 @@ pub fn changes(store: &Store, range: KeyRange) -> Vec<Change> {
     changes
 }
 
-fn change(event: &Event) -> Change {
+/// Describes one event of a store.
+pub fn change(event: &Event) -> Change {
     let kind = match (&event.old, &event.new) {
         (None, _) => ChangeKind::Created,
         (_, None) => ChangeKind::Deleted,

@@ -44,7 +44,7 @@ mod options;
 mod transport;
 
 pub use cluster::{Checkpoint, Cluster, ClusterError, bind, reachable};
-pub use history::{Change, ChangeKind, changes};
+pub use history::{Change, ChangeKind, change, changes};
 pub use install::InstallError;
 pub use options::{Backend, Controllers, Options, Serving};
 pub use setpoint_apiserver::{Authorization, FrontProxy};
