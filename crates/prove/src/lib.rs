@@ -1,0 +1,38 @@
+//! Finds convergence bugs of an operator, without a cluster and in virtual time.
+//!
+//! [`prove`] takes an operator and a life: objects that are applied, patched and deleted. It runs the life undisturbed,
+//! then runs its steps again with one fault each: a crash at each write, a lost answer, a refused write, a concurrent
+//! writer, a late or interrupted watch. Each run must end as the undisturbed one did.
+//!
+//! `docs/prove.md` in the repository lists the faults and the oracles, and says what they do not cover.
+#![deny(missing_docs)]
+
+mod builder;
+mod report;
+mod shrink;
+mod campaign;
+mod trace;
+mod judge;
+mod reference;
+mod segment;
+mod rest;
+mod service;
+mod feed;
+mod wire;
+mod traffic;
+mod plan;
+mod life;
+mod state;
+mod resource;
+mod subject;
+mod settings;
+
+pub use builder::{Prove, prove};
+pub use campaign::{ProveError, Visited};
+pub use judge::{Finding, Oracle};
+pub use life::Step;
+pub use plan::{Anchor, Fault, Plan, PlanFile};
+pub use report::Report;
+pub use settings::Settings;
+pub use state::View;
+pub use subject::{Operator, Program, Running, Start, Subject, program};

@@ -1,0 +1,216 @@
+//! Plans: one fault, at one place of one step.
+
+use serde::{Deserialize, Serialize};
+
+use crate::life::Step;
+
+/// One write of the operator, counted from the beginning of a step.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Anchor {
+    /// POST, PUT, PATCH or DELETE.
+    pub verb: String,
+    /// The resource with its group and subresource: `stores.example.org/status`.
+    pub resource: String,
+    /// The name of the object. A generated name is its prefix and `*`.
+    pub name: String,
+    /// The number of the write among equal ones, from 1.
+    pub nth: usize,
+}
+
+impl std::fmt::Display for Anchor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {} {} (number {})", self.verb, self.resource, self.name, self.nth)
+    }
+}
+
+/// A fault. Each of them can happen to a client of a correct kube-apiserver.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "kebab-case")]
+pub enum Fault {
+    /// The operator restarts while everything is at rest, before the step.
+    Restart,
+    /// The operator dies before the server gets a write, and starts again.
+    CrashBefore {
+        /// The write.
+        write: Anchor,
+    },
+    /// The operator dies after the server committed a write, and starts again.
+    CrashAfter {
+        /// The write.
+        write: Anchor,
+    },
+    /// The server commits a write, and the connection breaks before its answer.
+    LostAnswer {
+        /// The write.
+        write: Anchor,
+    },
+    /// The connection breaks before the server gets a write.
+    Reset {
+        /// The write.
+        write: Anchor,
+    },
+    /// The server refuses a write and does not commit it.
+    Refuse {
+        /// The write.
+        write: Anchor,
+        /// The HTTP status: 429 or 500.
+        status: u16,
+    },
+    /// Another client annotates the object just before a write.
+    Bystander {
+        /// The write.
+        write: Anchor,
+    },
+    /// The next step of the life comes right after a write.
+    NextStep {
+        /// The write.
+        write: Anchor,
+    },
+    /// All watches of a resource deliver an event, and everything after it, late.
+    Hold {
+        /// The resource with its group.
+        resource: String,
+        /// The number of the event among those of the resource in the step, from 1.
+        event: usize,
+        /// The delay in seconds.
+        seconds: u64,
+    },
+    /// A watch ends before an event.
+    Cut {
+        /// The resource with its group.
+        resource: String,
+        /// The number of the event among those of the resource in the step, from 1.
+        event: usize,
+    },
+    /// No watch of a resource delivers anything during the step and the beginning of the next one. Then the watches
+    /// end with 410, so that the operator lists again and misses what was in between.
+    Unseen {
+        /// The resource with its group.
+        resource: String,
+    },
+}
+
+impl Fault {
+    /// Returns the write at which the fault happens, if it happens at one.
+    pub fn write(&self) -> Option<&Anchor> {
+        match self {
+            Fault::CrashBefore { write }
+            | Fault::CrashAfter { write }
+            | Fault::LostAnswer { write }
+            | Fault::Reset { write }
+            | Fault::Refuse { write, .. }
+            | Fault::Bystander { write }
+            | Fault::NextStep { write } => Some(write),
+            Fault::Restart | Fault::Hold { .. } | Fault::Cut { .. } | Fault::Unseen { .. } => None,
+        }
+    }
+
+    /// Returns the kind of the fault, as the report counts it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Fault::Restart => "restart at rest",
+            Fault::CrashBefore { .. } => "crash before a write",
+            Fault::CrashAfter { .. } => "crash after a write",
+            Fault::LostAnswer { .. } => "lost answer",
+            Fault::Reset { .. } => "connection reset",
+            Fault::Refuse { .. } => "refused write",
+            Fault::Bystander { .. } => "concurrent writer",
+            Fault::NextStep { .. } => "early next step",
+            Fault::Hold { .. } => "held watch",
+            Fault::Cut { .. } => "cut watch",
+            Fault::Unseen { .. } => "unseen step",
+        }
+    }
+
+    /// Returns whether the next step of the life is a part of the run.
+    pub(crate) fn spans_two_steps(&self) -> bool {
+        matches!(self, Fault::NextStep { .. } | Fault::Unseen { .. })
+    }
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Fault::Restart => write!(f, "the operator restarts at rest"),
+            Fault::CrashBefore { write } => write!(f, "the operator dies before {write}"),
+            Fault::CrashAfter { write } => write!(f, "the operator dies after {write}"),
+            Fault::LostAnswer { write } => write!(f, "the answer to {write} is lost"),
+            Fault::Reset { write } => write!(f, "the connection breaks before {write}"),
+            Fault::Refuse { write, status } => write!(f, "the server answers {status} to {write}"),
+            Fault::Bystander { write } => write!(f, "another client annotates the object before {write}"),
+            Fault::NextStep { write } => write!(f, "the next step comes right after {write}"),
+            Fault::Hold { resource, event, seconds } => {
+                write!(f, "watches of {resource} are {seconds} s late from event {event} on")
+            }
+            Fault::Cut { resource, event } => write!(f, "a watch of {resource} ends before event {event}"),
+            Fault::Unseen { resource } => write!(f, "no watch of {resource} shows this step"),
+        }
+    }
+}
+
+/// A fault in a step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The number of the step, from 1.
+    pub step: usize,
+    /// The fault.
+    pub at: Fault,
+}
+
+impl std::fmt::Display for Plan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "step {}: {}", self.step, self.at)
+    }
+}
+
+/// Everything that a replay needs besides the operator.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanFile {
+    /// The name of the operator.
+    pub subject: String,
+    /// The seed.
+    pub seed: u64,
+    /// The life.
+    pub life: Vec<Step>,
+    /// The plan. Without one the undisturbed life is the finding.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Plan>,
+}
+
+impl PlanFile {
+    /// Writes the file as YAML.
+    pub fn to_yaml(&self) -> String {
+        serde_saphyr::to_string(self).expect("texts, numbers, lists and objects have a YAML form")
+    }
+
+    /// Reads a file that [`PlanFile::to_yaml`] wrote.
+    ///
+    /// # Errors
+    /// If the text is no plan file. The error names the line.
+    pub fn from_yaml(text: &str) -> Result<PlanFile, String> {
+        serde_saphyr::from_str(text).map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_plan_file_reads_back() {
+        let write =
+            Anchor { verb: "PUT".into(), resource: "statefulsets.apps".into(), name: "a".into(), nth: 1 };
+        let steps = vec![
+            Step::Apply(json!({"kind": "Store", "metadata": {"name": "a"}, "spec": {"size": 3}})),
+            Step::Patch { name: "a".into(), patch: json!({"spec": {"size": null}}) },
+            Step::Delete { name: "a".into() },
+        ];
+        let plan = Plan { step: 2, at: Fault::CrashAfter { write } };
+        let file = PlanFile { subject: "store".into(), seed: 7, life: steps, plan: Some(plan) };
+        let text = file.to_yaml();
+        assert_eq!(PlanFile::from_yaml(&text).as_ref(), Ok(&file), "{text}");
+        assert!(text.contains("do: crash-after"), "{text}");
+    }
+}

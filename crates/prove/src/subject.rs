@@ -1,0 +1,119 @@
+//! The program under test.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use serde_json::Value;
+use setpoint::{Clock, Manager, ManagerOptions, Random, SetupError};
+
+/// An operator on `setpoint`, as its `main` knows it.
+#[derive(Clone, Copy)]
+pub struct Operator {
+    /// The name of the operator, its service account and its field manager.
+    pub name: &'static str,
+    /// Registers the controllers with a manager.
+    pub register: fn(&Manager) -> Result<(), SetupError>,
+    /// Returns all objects that the operator needs in a cluster for an image. Its Deployment is left out.
+    pub manifests: fn(image: &str) -> Vec<Value>,
+}
+
+/// The program under test: anything that works on a [`kube::Client`].
+#[derive(Clone)]
+pub struct Subject {
+    pub(crate) name: String,
+    pub(crate) manifests: Vec<Value>,
+    pub(crate) start: Arc<dyn Fn(Start) -> Running + Send + Sync>,
+}
+
+/// The surroundings of one incarnation of a program.
+#[derive(Clone)]
+pub struct Start {
+    /// The program's only connection to the cluster.
+    pub client: kube::Client,
+    /// The cluster's clock.
+    pub clock: Clock,
+    /// A source of random numbers that the run's seed determines.
+    pub random: Random,
+}
+
+/// One incarnation of a program. Dropping `program` is a crash.
+pub struct Running {
+    /// The program. It should run until it is dropped.
+    pub program: Program,
+    /// Returns the number of panics that the program caught so far.
+    pub panics: Box<dyn Fn() -> u64 + Send>,
+}
+
+/// A running program. Its error says why it ended.
+pub type Program = BoxFuture<'static, Result<(), String>>;
+
+/// Makes a subject of a function that works on a [`kube::Client`], such as an operator on kube-rs. `manifests` are the
+/// objects that it needs, its definitions first.
+pub fn program<F, E>(
+    name: &str,
+    manifests: Vec<Value>,
+    main: impl Fn(kube::Client) -> F + Send + Sync + 'static,
+) -> Subject
+where
+    F: Future<Output = Result<(), E>> + Send + 'static,
+    E: std::fmt::Display,
+{
+    let start = move |start: Start| {
+        let running = main(start.client).map(|ended| ended.map_err(|error| error.to_string()));
+        Running { program: running.boxed(), panics: Box::new(|| 0) }
+    };
+    Subject { name: name.to_owned(), manifests, start: Arc::new(start) }
+}
+
+impl From<Operator> for Subject {
+    fn from(operator: Operator) -> Self {
+        let manifests = (operator.manifests)("image");
+        Subject::manager(operator.name, manifests, operator.register)
+    }
+}
+
+impl Subject {
+    /// Makes a subject of controllers that `register` adds to a manager.
+    pub fn manager(
+        name: &str,
+        manifests: Vec<Value>,
+        register: impl Fn(&Manager) -> Result<(), SetupError> + Send + Sync + 'static,
+    ) -> Subject {
+        let manager_name = name.to_owned();
+        let start = move |start: Start| {
+            let options = ManagerOptions {
+                name: manager_name.clone(),
+                clock: start.clock,
+                random: start.random,
+                ..ManagerOptions::default()
+            };
+            let manager = Manager::new(start.client, options);
+            let metrics = manager.metrics().clone();
+            let program = match register(&manager) {
+                Ok(()) => async move {
+                    manager.run(std::future::pending()).await.map_err(|error| error.to_string())
+                }
+                .boxed(),
+                Err(error) => futures::future::ready(Err(error.to_string())).boxed(),
+            };
+            Running { program, panics: Box::new(move || panics(&metrics.encode())) }
+        };
+        Subject { name: name.to_owned(), manifests, start: Arc::new(start) }
+    }
+
+    /// Returns the user of its service account, if the manifests have one.
+    pub(crate) fn service_account(&self) -> Option<(String, String)> {
+        let account = self.manifests.iter().find(|object| object["kind"] == "ServiceAccount")?;
+        let text = |field: &str| account["metadata"][field].as_str().map(str::to_owned);
+        Some((text("namespace")?, text("name")?))
+    }
+}
+
+/// Adds up the panics of all reconcilers.
+fn panics(metrics: &str) -> u64 {
+    let counted =
+        metrics.lines().filter(|line| line.starts_with("controller_runtime_reconcile_panics_total"));
+    counted.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum::<f64>() as u64
+}

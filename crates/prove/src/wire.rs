@@ -1,0 +1,358 @@
+//! The state of the wire between the operator and the server: the record, the faults, the holds.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use setpoint::Random;
+use setpoint_store::{Event, KeyRange, Store};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::plan::{Anchor, Fault};
+use crate::resource::of_key;
+use crate::traffic::{Call, Delivered, Sent};
+
+/// The longest delay of a message in a run with benign delays.
+const JITTER_MILLIS: u64 = 40;
+/// Writes after which a held watch goes on before its time. An operator that cannot see the owner's end makes a child
+/// again each time the garbage collector deletes it: that is no defect, and would go on until the hold ends.
+const HELD_WRITES: usize = 50;
+
+/// A request of the run: do something to the operator or the life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// The operator dies.
+    Crash,
+    /// The next step comes now.
+    NextStep,
+}
+
+/// A stop of all watches of one resource.
+struct Hold {
+    /// The end. `None`: until [`Wire::release`].
+    until: Option<Instant>,
+    /// Writes since the beginning.
+    writes: usize,
+}
+
+struct State {
+    began: Instant,
+    fault: Option<Fault>,
+    struck: bool,
+    signal: Option<Signal>,
+    incarnation: u32,
+    in_flight: usize,
+    /// Watches whose client does not read on.
+    unread: usize,
+    last_work: Instant,
+    sent: Vec<Sent>,
+    delivered: Vec<Delivered>,
+    writes: BTreeMap<(String, String, String), usize>,
+    events: BTreeMap<String, usize>,
+    held: BTreeMap<String, Hold>,
+    /// Watches of these resources that began before this moment end with 410.
+    expired: BTreeMap<String, Instant>,
+    jitter: Option<Random>,
+}
+
+impl State {
+    /// Ends holds during which the operator wrote too often.
+    fn count_while_held(&mut self) {
+        for hold in self.held.values_mut() {
+            hold.writes += 1;
+        }
+        self.held.retain(|_, hold| hold.until.is_none() || hold.writes < HELD_WRITES);
+    }
+}
+
+/// The wire of one run. Clones are handles to the same one.
+#[derive(Clone)]
+pub struct Wire {
+    state: Arc<Mutex<State>>,
+    changed: Arc<Notify>,
+    store: Store,
+}
+
+/// Counts a request as in flight until it is dropped.
+pub struct Flight(Wire, u32);
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        if state.incarnation == self.1 {
+            state.in_flight = state.in_flight.saturating_sub(1);
+        }
+    }
+}
+
+impl Wire {
+    /// A wire without faults. With `jitter`, messages are late by random times.
+    pub fn new(store: Store, jitter: Option<Random>) -> Wire {
+        let now = Instant::now();
+        let state = State {
+            began: now,
+            fault: None,
+            struck: false,
+            signal: None,
+            incarnation: 0,
+            in_flight: 0,
+            unread: 0,
+            last_work: now,
+            sent: Vec::new(),
+            delivered: Vec::new(),
+            writes: BTreeMap::new(),
+            events: BTreeMap::new(),
+            held: BTreeMap::new(),
+            expired: BTreeMap::new(),
+            jitter,
+        };
+        Wire { state: Arc::new(Mutex::new(state)), changed: Arc::new(Notify::new()), store }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins the next incarnation of the operator. Requests of earlier ones get no answer any more.
+    pub fn next_incarnation(&self) -> u32 {
+        let mut state = self.state();
+        state.incarnation += 1;
+        state.in_flight = 0;
+        state.unread = 0;
+        state.incarnation
+    }
+
+    /// Counts a request as in flight until the answer is dropped.
+    pub fn take_off(&self, incarnation: u32) -> Flight {
+        self.state().in_flight += 1;
+        Flight(self.clone(), incarnation)
+    }
+
+    /// Begins a step: counts start over, and `fault` may strike.
+    pub fn arm(&self, fault: Option<Fault>) {
+        let mut state = self.state();
+        state.began = Instant::now();
+        state.last_work = state.began;
+        state.fault = fault;
+        state.struck = false;
+        state.signal = None;
+        state.sent.clear();
+        state.delivered.clear();
+        state.writes.clear();
+        state.events.clear();
+    }
+
+    /// Stops all watches of a resource until [`Wire::release`].
+    pub fn hold(&self, resource: &str) {
+        let mut state = self.state();
+        state.struck = true;
+        state.held.insert(resource.to_owned(), Hold { until: None, writes: 0 });
+    }
+
+    /// Ends a hold. The watches that were held end with 410.
+    pub fn release(&self, resource: &str) {
+        let mut state = self.state();
+        state.held.remove(resource);
+        state.expired.insert(resource.to_owned(), Instant::now());
+        state.last_work = Instant::now();
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    /// Returns whether the fault has struck.
+    pub fn struck(&self) -> bool {
+        self.state().struck
+    }
+
+    /// Waits for a signal.
+    pub async fn signal(&self) -> Signal {
+        loop {
+            let changed = self.changed.notified();
+            if let Some(signal) = self.state().signal.take() {
+                return signal;
+            }
+            changed.await;
+        }
+    }
+
+    /// Returns when the operator last wrote, and whether all its requests are answered, no watch is held, and all
+    /// events are read.
+    pub fn quiet(&self) -> (Instant, bool) {
+        let state = self.state();
+        (state.last_work, state.in_flight == 0 && state.held.is_empty() && state.unread == 0)
+    }
+
+    /// Returns the number of writes in this step.
+    pub fn writes(&self) -> usize {
+        self.state().writes.values().sum()
+    }
+
+    /// Returns the record of this step.
+    pub fn record(&self) -> (Vec<Sent>, Vec<Delivered>) {
+        let state = self.state();
+        (state.sent.clone(), state.delivered.clone())
+    }
+
+    /// Waits for ever if the process that sent a request is dead.
+    pub async fn alive(&self, incarnation: u32) {
+        if self.state().incarnation != incarnation {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Waits for a benign delay, in runs that have some.
+    pub async fn delay(&self) {
+        let delay = self.state().jitter.as_ref().map(|random| random.below(JITTER_MILLIS));
+        if let Some(millis) = delay {
+            tokio::time::sleep(Duration::from_millis(millis)).await;
+        }
+    }
+
+    /// Waits until the watches of a resource may go on.
+    pub async fn released(&self, resource: &str) {
+        loop {
+            let changed = self.changed.notified();
+            let until = match self.state().held.get(resource) {
+                None => return,
+                Some(hold) => hold.until,
+            };
+            match until {
+                None => changed.await,
+                Some(until) => {
+                    tokio::select! {
+                        biased;
+                        () = changed => continue,
+                        () = tokio::time::sleep_until(until) => {}
+                    }
+                    let mut state = self.state();
+                    if state.held.remove(resource).is_some() {
+                        state.last_work = Instant::now();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns whether watches of a resource that began at `began` have expired.
+    pub fn expired(&self, resource: &str, began: Instant) -> bool {
+        self.state().expired.get(resource).is_some_and(|moment| began < *moment)
+    }
+
+    /// Counts an event that is about to be delivered. Returns whether the watch ends before it.
+    pub fn about_to_deliver(&self, resource: &str) -> bool {
+        let mut state = self.state();
+        let count = state.events.entry(resource.to_owned()).or_default();
+        *count += 1;
+        let count = *count;
+        if state.struck {
+            return false;
+        }
+        match state.fault.clone() {
+            Some(Fault::Hold { resource: held, event, seconds }) if held == resource && event == count => {
+                state.struck = true;
+                let until = Some(Instant::now() + Duration::from_secs(seconds));
+                state.held.insert(held, Hold { until, writes: 0 });
+                false
+            }
+            Some(Fault::Cut { resource: cut, event }) if cut == resource && event == count => {
+                state.struck = true;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Writes down a delivered event.
+    pub fn deliver(&self, incarnation: u32, mut delivered: Delivered) {
+        let mut state = self.state();
+        delivered.at = state.began.elapsed();
+        delivered.incarnation = incarnation;
+        state.delivered.push(delivered);
+    }
+
+    /// Counts watches whose last event was handed over and whose client has not asked for more.
+    pub fn unread(&self, incarnation: u32, unread: bool) {
+        let mut state = self.state();
+        if state.incarnation == incarnation {
+            state.unread = if unread { state.unread + 1 } else { state.unread.saturating_sub(1) };
+        }
+    }
+
+    /// Returns whether a process still runs.
+    pub fn runs(&self, incarnation: u32) -> bool {
+        self.state().incarnation == incarnation
+    }
+
+    /// Writes a request down. Returns its place in the record, and the fault that happens to it.
+    pub fn note(&self, incarnation: u32, call: &Call, body: Bytes) -> (usize, Option<Fault>) {
+        let mut state = self.state();
+        let work = call.is_work();
+        let nth = if work {
+            let key = (call.verb.clone(), call.target(), call.object.name.clone());
+            let count = state.writes.entry(key).or_default();
+            *count += 1;
+            let count = *count;
+            state.last_work = Instant::now();
+            state.count_while_held();
+            count
+        } else {
+            0
+        };
+        let anchor =
+            Anchor { verb: call.verb.clone(), resource: call.target(), name: call.object.name.clone(), nth };
+        let strikes = work && !state.struck && state.fault.as_ref().and_then(Fault::write) == Some(&anchor);
+        let fault = if strikes { state.fault.clone() } else { None };
+        state.struck |= strikes;
+        let sent = Sent {
+            at: state.began.elapsed(),
+            incarnation,
+            call: call.clone(),
+            body: if work { body } else { Bytes::new() },
+            nth,
+            status: None,
+            before: self.store.revision(),
+            revision: None,
+            fault: fault.as_ref().map(|fault| fault.kind().to_owned()),
+        };
+        state.sent.push(sent);
+        let place = state.sent.len() - 1;
+        drop(state);
+        if work {
+            self.changed.notify_waiters();
+        }
+        (place, fault)
+    }
+
+    /// Writes an answer down.
+    pub fn answered(&self, place: usize, status: u16) {
+        let mut state = self.state();
+        let now = Instant::now();
+        // The record begins anew with each step.
+        let Some(sent) = state.sent.get_mut(place) else { return };
+        sent.status = Some(status);
+        if sent.call.is_work() {
+            sent.revision = change(&self.store, &sent.call, sent.before);
+            state.last_work = now;
+        }
+    }
+
+    /// Gives a signal to the run.
+    pub fn give(&self, signal: Signal) {
+        self.state().signal = Some(signal);
+        self.changed.notify_waiters();
+    }
+}
+
+/// Returns the first revision after `before` that changed the object of a call.
+fn change(store: &Store, call: &Call, before: u64) -> Option<u64> {
+    let mut watch = store.watch(KeyRange::all(), before).ok()?;
+    while let Ok(Some(batch)) = watch.try_next() {
+        let of_call = |event: &Arc<Event>| of_key(&event.key).is_some_and(|name| call.is_about(&name));
+        if let Some(event) = batch.events.iter().find(|event| of_call(event)) {
+            return Some(event.revision);
+        }
+    }
+    None
+}

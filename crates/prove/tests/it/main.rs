@@ -1,0 +1,5 @@
+//! Proofs of the example operators.
+#![allow(clippy::unwrap_used)]
+
+mod examples;
+mod mistakes;
