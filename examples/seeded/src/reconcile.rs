@@ -1,0 +1,61 @@
+//! One pass: deletion or finalizer, children, status.
+
+use std::time::Duration;
+
+use kube::ResourceExt;
+use setpoint::{Action, Context, Error, Request};
+
+use crate::bug::Bug;
+use crate::children;
+use crate::deletion;
+use crate::mistakes;
+use crate::pass::{Memory, Pass};
+use crate::status;
+use crate::types::{Store, StoreStatus};
+
+/// Does one pass.
+///
+/// # Errors
+/// When the server refuses a write.
+pub async fn reconcile(
+    ctx: &Context,
+    request: &Request,
+    bug: Option<Bug>,
+    memory: &Memory,
+) -> Result<Action, Error> {
+    let Some(store) = ctx.client().get::<Store>(request).await? else { return Ok(Action::done()) };
+    let pass = Pass { ctx, store: &store, bug, memory };
+    if pass.has(Bug::OwnEventFiltered) && memory.recall("own") == store.resource_version() {
+        return Ok(Action::done());
+    }
+    if pass.has(Bug::ChildrenBeforeDeletion) {
+        children::ensure(&pass).await?;
+    }
+    if store.metadata.deletion_timestamp.is_some() {
+        return deletion::clean_up(&pass).await;
+    }
+    if pass.has(Bug::LateFinalizer) {
+        children::ensure(&pass).await?;
+        deletion::ensure_finalizer(&pass).await?;
+    } else {
+        deletion::ensure_finalizer(&pass).await?;
+        children::ensure(&pass).await?;
+    }
+    conclude(&pass).await
+}
+
+async fn conclude(pass: &Pass<'_>) -> Result<Action, Error> {
+    let wanted = StoreStatus {
+        observed_generation: pass.store.metadata.generation,
+        phase: Some("Running".into()),
+        replicas: Some(pass.store.spec.replicas),
+        note: pass.store.status.as_ref().and_then(|status| status.note.clone()),
+    };
+    if let Some(action) = mistakes::status(pass, &wanted).await? {
+        return Ok(action);
+    }
+    if pass.store.status.as_ref() != Some(&wanted) {
+        status::write(pass, &wanted).await?;
+    }
+    Ok(Action::requeue_after(Duration::from_secs(3600)))
+}
