@@ -4,12 +4,12 @@
 //! use k8s_openapi::api::core::v1::ConfigMap;
 //! use kube::Api;
 //! use serde_json::json;
-//! use setpoint::{Action, Context, Controller, Error, Manager, ManagerOptions, Request};
+//! use setpoint::{Action, Context, Controller, Error, Key, Manager, ManagerOptions};
 //! use setpoint_cluster::{Cluster, Options};
 //!
-//! async fn label(ctx: Context, request: Request) -> Result<Action, Error> {
-//!     if ctx.client().get::<ConfigMap>(&request).await?.is_some() {
-//!         let metadata = json!({"name": request.name(), "namespace": request.namespace(), "labels": {"seen": "yes"}});
+//! async fn label(ctx: Context, key: Key) -> Result<Action, Error> {
+//!     if ctx.client().get::<ConfigMap>(&key).await?.is_some() {
+//!         let metadata = json!({"name": key.name(), "namespace": key.namespace(), "labels": {"seen": "yes"}});
 //!         ctx.client().apply_partial::<ConfigMap>(&json!({"metadata": metadata})).await?;
 //!     }
 //!     Ok(Action::done())
@@ -20,7 +20,7 @@
 //! let cluster = Cluster::start(Options::default()).await?;
 //! // `cluster.install::<MyKind>().await?` serves a derived type.
 //! let manager = Manager::new(cluster.client(), ManagerOptions::default());
-//! Controller::for_kind::<ConfigMap>(&manager).run(label)?;
+//! Controller::for_kind::<ConfigMap>(&manager).register(label)?;
 //! tokio::spawn(async move { manager.run(std::future::pending()).await });
 //! let maps: Api<ConfigMap> = Api::default_namespaced(cluster.client());
 //! let labelled = || async { maps.get_opt("kube-root-ca.crt").await.ok()??.metadata.labels?.remove("seen") };

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
 use setpoint::informer::SharedInformer;
-use setpoint::{Action, Context, Controller, Error, Key, Manager, Patch, Reconciler, Request, SetupError};
+use setpoint::{Action, Context, Controller, Error, Key, Manager, Patch, Reconciler, SetupError, Watch};
 
 use crate::serviceaccount::is_active;
 
@@ -23,10 +23,12 @@ pub(crate) fn register(manager: &Manager, bundle: &str) -> Result<(), SetupError
     let target = manager.target::<ConfigMap>().fields(&format!("metadata.name={NAME}"));
     let published = manager.informer_of(target.clone());
     Controller::for_kind::<Namespace>(manager)
-        .watches_target(target, |object| object.namespace().map(Request::cluster).into_iter().collect())
+        .watches(
+            Watch::of_target(target).map(|object| object.namespace().map(Key::cluster).into_iter().collect()),
+        )
         .named("root-ca-certificate-publisher")
         .field_owner(crate::FIELD_OWNER)
-        .run(Publisher { bundle: bundle.into(), published })?;
+        .register(Publisher { bundle: bundle.into(), published })?;
     Ok(())
 }
 
@@ -36,28 +38,28 @@ struct Publisher {
 }
 
 impl Reconciler for Publisher {
-    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
+    async fn reconcile(&self, ctx: &Context, key: Key) -> Result<Action, Error> {
         let client = ctx.client();
-        let namespace = client.get::<Namespace>(&request).await?;
+        let namespace = client.get::<Namespace>(&key).await?;
         if !namespace.is_some_and(|namespace| is_active(&namespace)) {
             return Ok(Action::done());
         }
-        let key = Key::new(Some(request.name()), NAME);
+        let bundle_key = Key::new(Some(key.name()), NAME);
         let present = self
             .published
             .store()
-            .get(key.as_str())
+            .get(bundle_key.as_str())
             .map(|object| object.decode::<ConfigMap>())
             .transpose()?;
         let written = match present {
-            None => client.create(&config_map(request.name(), &self.bundle)).await,
+            None => client.create(&config_map(key.name(), &self.bundle)).await,
             Some(present) if is_right(&present, &self.bundle) => return Ok(Action::done()),
             Some(_) => {
                 let patch = json!([
                     { "op": "add", "path": "/data", "value": { "ca.crt": &*self.bundle } },
                     { "op": "add", "path": "/metadata/annotations", "value": { DESCRIPTION: DESCRIPTION_TEXT } },
                 ]);
-                client.patch::<ConfigMap>(&key, &Patch::Json(patch)).await
+                client.patch::<ConfigMap>(&bundle_key, &Patch::Json(patch)).await
             }
         };
         match written {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::Job;
 use setpoint::{
-    Action, Context, Controller, DeleteOptions, Error, Manager, NotFoundExt, Reconciler, Request, SetupError,
+    Action, Context, Controller, DeleteOptions, Error, Key, Manager, NotFoundExt, Reconciler, SetupError,
 };
 
 use crate::job;
@@ -15,27 +15,27 @@ pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
     Controller::for_kind::<Job>(manager)
         .named("ttl-after-finished-controller")
         .field_owner(crate::FIELD_OWNER)
-        .run(TtlAfterFinished)?;
+        .register(TtlAfterFinished)?;
     Ok(())
 }
 
 struct TtlAfterFinished;
 
 impl Reconciler for TtlAfterFinished {
-    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
+    async fn reconcile(&self, ctx: &Context, key: Key) -> Result<Action, Error> {
         let client = ctx.client();
-        let seen = client.get::<Job>(&request).await?;
+        let seen = client.get::<Job>(&key).await?;
         match seen.and_then(|job| left(&job, ctx.now())) {
             None => return Ok(Action::done()),
             Some(left) if !left.is_zero() => return Ok(Action::requeue_after(left)),
             Some(_) => {}
         }
         // The time to live may have been changed meanwhile: asked of the server before anything is lost.
-        let Some(job) = client.live().get::<Job>(&request).await? else { return Ok(Action::done()) };
+        let Some(job) = client.live().get::<Job>(&key).await? else { return Ok(Action::done()) };
         match left(&job, ctx.now()) {
             Some(left) if left.is_zero() => {
                 let options = DeleteOptions::foreground().uid(job.metadata.uid.clone().unwrap_or_default());
-                client.delete_with::<Job>(&request, &options).await.ignore_not_found()?;
+                client.delete_with::<Job>(&key, &options).await.ignore_not_found()?;
                 Ok(Action::done())
             }
             left => Ok(left.map_or(Action::done(), Action::requeue_after)),

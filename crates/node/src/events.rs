@@ -1,8 +1,9 @@
 //! Events about pods, with the words and the form of a kubelet's events.
 
 use k8s_openapi::api::core::v1::{ContainerStatus, ObjectReference, Pod, PodStatus};
+use setpoint::recorder::EventType;
 use setpoint::recorder::{EventApi, reference};
-use setpoint::{EventType, Manager, Recorder};
+use setpoint::{Manager, Recorder};
 
 /// Returns a recorder like a kubelet's: each event has the pod's node as its host.
 pub(crate) fn recorder(manager: &Manager) -> Recorder {

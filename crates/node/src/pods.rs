@@ -8,8 +8,9 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
+use setpoint::clock::Clock;
 use setpoint::informer::SharedInformer;
-use setpoint::{Action, Clock, Context, DeleteOptions, Error, Key, Reconciler, Request};
+use setpoint::{Action, Context, DeleteOptions, Error, Key, Reconciler};
 
 use crate::address::{PodAddresses, PodPorts};
 use crate::annotation::Script;
@@ -171,11 +172,11 @@ fn key_of(pod: &Pod) -> Key {
 }
 
 impl Reconciler for Pods {
-    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
-        let pod = ctx.client().get::<Pod>(&request).await?;
+    async fn reconcile(&self, ctx: &Context, key: Key) -> Result<Action, Error> {
+        let pod = ctx.client().get::<Pod>(&key).await?;
         let place = pod.as_ref().and_then(|pod| self.node_of(pod));
         let (Some(pod), Some(node)) = (pod, place) else {
-            self.forget(request.key());
+            self.forget(&key);
             return Ok(Action::done());
         };
         let now = self.0.clock.now();
@@ -186,15 +187,15 @@ impl Reconciler for Pods {
                 self.0.options.script
             }
         };
-        let Some(addresses) = self.addresses(request.key(), &pod, node) else {
+        let Some(addresses) = self.addresses(&key, &pod, node) else {
             return Err(Error::msg(format!("node {} has no address left", node_name::name(node))));
         };
         let plan = match &self.0.processes {
             // A pod that had a program stays a process pod when its image changes: that program must end.
-            Some(processes) if is_process(&pod, &self.0.options.images) || processes.knows(request.key()) => {
+            Some(processes) if is_process(&pod, &self.0.options.images) || processes.knows(&key) => {
                 let options = &self.0.options;
                 let reconcile = PodReconcile { pods: processes, options, addresses: &addresses, script, now };
-                reconcile.run(ctx, request.key(), &pod).await?
+                reconcile.run(ctx, &key, &pod).await?
             }
             _ => {
                 let plan = simulated::plan(&pod, &script, &addresses, now);

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use setpoint::informer::SharedInformer;
 use setpoint::recorder::EventApi;
 use setpoint::{
-    Client, ClientError, Controller, Error, Manager, Patch, Predicate, Recorder, Request, SetupError,
+    Client, ClientError, Controller, Error, Key, Manager, Patch, Predicate, Recorder, SetupError, Watch,
 };
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -80,7 +80,7 @@ fn add(manager: &Manager, options: NodeOptions, ports: &[u16]) -> Result<Pods, S
         .with_predicate(ours)
         .named("kubelet")
         .events("kubelet", EventApi::CoreV1)
-        .leader_elected(false)
+        .without_leader_election()
         .concurrency(CONCURRENCY)
         .channel("container", woken);
     if let Some(processes) = processes {
@@ -96,38 +96,34 @@ fn add(manager: &Manager, options: NodeOptions, ports: &[u16]) -> Result<Pods, S
         let (configs, secrets, claims) = (processes.clone(), processes.clone(), processes.clone());
         controller = controller
             .reads::<Service>()
-            .watches::<PersistentVolumeClaim>(move |claim| {
+            .watches(Watch::of::<PersistentVolumeClaim>().map(move |claim| {
                 let name = claim.name().to_owned();
                 claims.readers(claim.namespace().unwrap_or_default(), |names| names.claims.contains(&name))
-            })
-            .watches::<PersistentVolume>(move |volume| {
+            }))
+            .watches(Watch::of::<PersistentVolume>().map(move |volume| {
                 let claim = |field: &str| volume.path(&format!("spec.claimRef.{field}"));
                 let (Some(namespace), Some(name)) = (claim("namespace"), claim("name")) else {
                     return Vec::new();
                 };
                 processes.readers(&namespace, |names| names.claims.contains(&*name))
-            })
-            .watches::<ConfigMap>(move |config| {
+            }))
+            .watches(Watch::of::<ConfigMap>().map(move |config| {
                 let name = config.name().to_owned();
                 configs.readers(config.namespace().unwrap_or_default(), |names| {
                     names.config_maps.contains(&name)
                 })
-            })
-            .watches::<Secret>(move |secret| {
+            }))
+            .watches(Watch::of::<Secret>().map(move |secret| {
                 let name = secret.name().to_owned();
                 secrets.readers(secret.namespace().unwrap_or_default(), |names| names.secrets.contains(&name))
-            });
+            }));
     }
-    controller.run(pods.clone())?;
+    controller.register(pods.clone())?;
     Ok(pods)
 }
 
 /// The process pods, where the options name images, a helper and a folder for them.
-fn process_pods(
-    manager: &Manager,
-    options: &NodeOptions,
-    wake: mpsc::Sender<Request>,
-) -> Option<ProcessPods> {
+fn process_pods(manager: &Manager, options: &NodeOptions, wake: mpsc::Sender<Key>) -> Option<ProcessPods> {
     let folder = options.folder.clone()?;
     // Whatever a node that was killed left behind: its processes died with it, and its pods start afresh.
     let _ = std::fs::remove_dir_all(folder.join("pods"));

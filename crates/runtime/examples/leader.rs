@@ -12,7 +12,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 use setpoint::leader_election::LeaderElection;
-use setpoint::{Action, Context, Controller, Manager, ManagerOptions, Request};
+use setpoint::{Action, Context, Controller, Key, Manager, ManagerOptions};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -37,13 +37,13 @@ async fn main() -> Result<(), BoxError> {
     let manager = Manager::new(setpoint::connect().await?, options);
     let (ticks, received) = tokio::sync::mpsc::channel(1);
     let beats = Arc::new(AtomicU64::new(0));
-    Controller::new(&manager, "heartbeat").channel("ticks", received).run(
-        move |ctx: Context, request: Request| {
+    Controller::new(&manager, "heartbeat").channel("ticks", received).register(
+        move |ctx: Context, key: Key| {
             let (beats, name) = (Arc::clone(&beats), name.clone());
             async move {
                 let beat = beats.fetch_add(1, Ordering::Relaxed);
                 println!("{name} reconciles {beat}");
-                let config = json!({"metadata": {"name": request.name(), "namespace": request.namespace()},
+                let config = json!({"metadata": {"name": key.name(), "namespace": key.namespace()},
                     "data": {"beat": beat.to_string()}});
                 match ctx.client().apply_partial::<ConfigMap>(&config).await {
                     Ok(_) => println!("{name} wrote {beat}"),
@@ -53,11 +53,11 @@ async fn main() -> Result<(), BoxError> {
             }
         },
     )?;
-    let request = Request::namespaced("default", &format!("heartbeat-{}", words[0]));
+    let key = Key::namespaced("default", &format!("heartbeat-{}", words[0]));
     manager.add_always("ticks", |stopping| async move {
         while !stopping.is_cancelled() {
             // A full channel means that a tick waits already.
-            let _ = ticks.try_send(request.clone());
+            let _ = ticks.try_send(key.clone());
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         Ok(())

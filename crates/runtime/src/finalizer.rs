@@ -7,7 +7,7 @@ use setpoint_api::status::Reason;
 
 use crate::client::{Client, Kind, Patch};
 use crate::error::{ClientError, Error, NotFoundExt};
-use crate::key::Key;
+use crate::key::{Key, KeyFor};
 
 /// What kube-apiserver says where a test within a JSON patch fails.
 const TEST_FAILED: &str = "the server rejected our request due to an error in our request";
@@ -50,12 +50,12 @@ impl Client {
     /// runs `on_delete` and then removes it. `on_delete` may run more than once.
     ///
     /// ```no_run
-    /// # use setpoint::{Action, Context, Error, Lifecycle, Request};
+    /// # use setpoint::{Action, Context, Error, Key, Lifecycle};
     /// # use k8s_openapi::api::core::v1::ConfigMap;
-    /// # async fn reconcile(ctx: &Context, request: Request) -> Result<Action, Error> {
+    /// # async fn reconcile(ctx: &Context, key: Key) -> Result<Action, Error> {
     /// let lifecycle = ctx
     ///     .client()
-    ///     .lifecycle::<ConfigMap>(&request, "example.org/bucket", async |config| {
+    ///     .lifecycle::<ConfigMap>(&key, "example.org/bucket", async |config| {
     ///         tracing::info!(name = ?config.metadata.name, "removing the bucket");
     ///         Ok(())
     ///     })
@@ -70,11 +70,11 @@ impl Client {
     /// What `on_delete` or the server says; after an error of `on_delete` the finalizer stays.
     pub async fn lifecycle<K: Kind>(
         &self,
-        key: impl Into<Key>,
+        key: impl KeyFor<K::Scope>,
         finalizer: &str,
         on_delete: impl AsyncFnOnce(Arc<K>) -> Result<(), Error>,
     ) -> Result<Lifecycle<K>, Error> {
-        let key = key.into();
+        let key = key.into_key();
         let Some(object) = self.get::<K>(&key).await? else { return Ok(Lifecycle::Gone) };
         let present = has_finalizer(&*object, finalizer);
         if object.meta().deletion_timestamp.is_none() {

@@ -1,25 +1,39 @@
-//! Names of objects inside one kind: `namespace/name`, or `name` for what lives outside namespaces.
+//! Names of objects inside one kind: `namespace/name`, or `name` if the kind has no namespaces.
 
 use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
-/// The cache key of an object: `namespace/name`, or `name` when it has no namespace.
+use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
+use kube::core::DynamicResourceScope;
+
+/// Names one object of a kind: `namespace/name`, or `name` if the kind has no namespaces.
 ///
-/// Cloning shares the text. Keys sort by their text, so all keys of a namespace lie side by side.
+/// Caches, queues, reconcilers and the client all use this type. Cloning shares the text. Keys sort by their text, so
+/// all keys of a namespace lie side by side.
 ///
 /// ```
 /// use setpoint::Key;
-/// let key = Key::new(Some("default"), "web-0");
+/// let key = Key::namespaced("default", "web-0");
 /// assert_eq!(key.as_str(), "default/web-0");
 /// assert_eq!((key.namespace(), key.name()), (Some("default"), "web-0"));
-/// assert_eq!(Key::new(None, "node-1").namespace(), None);
+/// assert_eq!(Key::cluster("node-1").namespace(), None);
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(Arc<str>);
 
 impl Key {
-    /// Joins a namespace and a name; an empty namespace counts as none.
+    /// The key of `name` in `namespace`.
+    pub fn namespaced(namespace: &str, name: &str) -> Self {
+        Key::new(Some(namespace), name)
+    }
+
+    /// The key of an object whose kind has no namespaces.
+    pub fn cluster(name: &str) -> Self {
+        Key::new(None, name)
+    }
+
+    /// Joins a namespace and a name. An empty namespace counts as none.
     pub fn new(namespace: Option<&str>, name: &str) -> Self {
         Key(join_key(namespace, name).into())
     }
@@ -78,6 +92,78 @@ impl fmt::Display for Key {
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl From<&Key> for Key {
+    fn from(key: &Key) -> Self {
+        key.clone()
+    }
+}
+
+/// Names an object of a kind with this scope: `(namespace, name)` for a kind in namespaces, `name` for a kind without
+/// them, and a [`Key`] for both. Of a kind that is known only at run time both forms are accepted. A mistake does not
+/// compile:
+///
+/// ```compile_fail
+/// # use k8s_openapi::api::core::v1::Pod;
+/// # async fn example(client: &setpoint::Client) {
+/// client.get::<Pod>("web-0").await;
+/// # }
+/// ```
+///
+/// ```no_run
+/// # use k8s_openapi::api::core::v1::{Node, Pod};
+/// # async fn example(client: &setpoint::Client) -> Result<(), setpoint::ClientError> {
+/// client.get::<Pod>(("default", "web-0")).await?;
+/// client.get::<Node>("node-1").await?;
+/// # Ok(())
+/// # }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not name an object of this kind",
+    label = "use `(namespace, name)` for a kind in namespaces, `name` for a kind without them, or a `Key`"
+)]
+pub trait KeyFor<Scope> {
+    /// The key that it stands for.
+    fn into_key(self) -> Key;
+}
+
+impl<Scope> KeyFor<Scope> for Key {
+    fn into_key(self) -> Key {
+        self
+    }
+}
+
+impl<Scope> KeyFor<Scope> for &Key {
+    fn into_key(self) -> Key {
+        self.clone()
+    }
+}
+
+impl KeyFor<NamespaceResourceScope> for (&str, &str) {
+    fn into_key(self) -> Key {
+        let (namespace, name) = self;
+        Key::namespaced(namespace, name)
+    }
+}
+
+impl KeyFor<ClusterResourceScope> for &str {
+    fn into_key(self) -> Key {
+        Key::cluster(self)
+    }
+}
+
+impl KeyFor<DynamicResourceScope> for (&str, &str) {
+    fn into_key(self) -> Key {
+        let (namespace, name) = self;
+        Key::namespaced(namespace, name)
+    }
+}
+
+impl KeyFor<DynamicResourceScope> for &str {
+    fn into_key(self) -> Key {
+        Key::cluster(self)
     }
 }
 

@@ -19,7 +19,7 @@
 //! use serde::{Deserialize, Serialize};
 //! use serde_json::json;
 //! use setpoint::client::controller_reference;
-//! use setpoint::{Action, Context, Controller, Error, Manager, ManagerOptions, Reconciler, Request};
+//! use setpoint::{Action, Context, Controller, Error, Key, Manager, ManagerOptions, Reconciler};
 //!
 //! #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 //! #[kube(group = "example.org", version = "v1", kind = "Website", namespaced, status = "WebsiteStatus")]
@@ -35,15 +35,15 @@
 //! struct Publisher;
 //!
 //! impl Reconciler for Publisher {
-//!     async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
+//!     async fn reconcile(&self, ctx: &Context, key: Key) -> Result<Action, Error> {
 //!         let client = ctx.client();
 //!         // From the cache. A deleted object is no error: there is nothing left to do.
-//!         let Some(site) = client.get::<Website>(&request).await? else { return Ok(Action::done()) };
+//!         let Some(site) = client.get::<Website>(&key).await? else { return Ok(Action::done()) };
 //!
 //!         // Only the fields named here are ours. Sent only if the cache shows that it would change something.
 //!         client
 //!             .apply_partial::<ConfigMap>(&json!({
-//!                 "metadata": {"name": request.name(), "namespace": request.namespace(),
+//!                 "metadata": {"name": key.name(), "namespace": key.namespace(),
 //!                     "ownerReferences": [controller_reference(&*site)?]},
 //!                 "data": {"index.html": site.spec.page},
 //!             }))
@@ -61,7 +61,7 @@
 //! #[tokio::main]
 //! async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
 //!     let manager = Manager::new(setpoint::connect().await?, ManagerOptions::default());
-//!     Controller::for_kind::<Website>(&manager).owns::<ConfigMap>().run(Publisher)?;
+//!     Controller::for_kind::<Website>(&manager).owns::<ConfigMap>().register(Publisher)?;
 //!     manager.run_until_signal().await?;
 //!     Ok(())
 //! }
@@ -72,10 +72,10 @@
 //! 1. [`Manager::run`] starts servers, then caches: one [`SharedInformer`] for each kind that a controller declared,
 //!    shared by all. It waits until they have synced, then starts the controllers (those that need the lease once
 //!    this process is elected).
-//! 2. An event passes the [predicates](predicate), is mapped to [`Request`]s (the object itself, its owner, or what
+//! 2. An event passes the [predicates](predicate), is mapped to [`Key`]s (the object itself, its owner, or what
 //!    a function says) and queued with the reason. The [queue] keeps one entry per object, initial and resync work
 //!    below live events, and lets namespaces take turns.
-//! 3. A worker takes a request, waits until the caches show what the last reconcile of this object wrote, and calls
+//! 3. A worker takes a key, waits until the caches show what the last reconcile of this object wrote, and calls
 //!    the [`Reconciler`]. What it answers ([`Action`], or an [`Error`]) decides when the object is queued again.
 //! 4. Reads come from the caches and are repeatable within one reconcile; writes go to the server under the
 //!    controller's field owner. Reading a kind that was not declared is an error that says what to declare.
@@ -144,16 +144,15 @@ mod redact;
 mod request_path;
 mod hash;
 mod revision;
-mod key;
+pub mod key;
 
 pub use client::{Client, DeleteOptions, Kind, Patch, Query, connect};
-pub use clock::{Clock, Random};
 pub use conditions::Conditions;
-pub use controller::{Action, Context, Controller, ControllerHandle, Reconciler, Request};
+pub use controller::{Action, Context, Controller, ControllerHandle, Reconciler, Watch};
 pub use error::{ClientError, Error, NotFoundExt};
 pub use finalizer::Lifecycle;
 pub use informer::{Namespaces, Object, Target};
-pub use key::{Key, KeyError};
-pub use manager::{Manager, ManagerError, ManagerOptions, SetupError};
+pub use key::Key;
+pub use manager::{Manager, ManagerOptions, SetupError};
 pub use predicate::Predicate;
-pub use recorder::{EventType, Recorder};
+pub use recorder::Recorder;

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-/// Describes an operator; [`Operator::manifests`] gives the objects to apply.
+/// Describes how an operator is installed in a cluster; [`Installation::manifests`] returns the objects to apply.
 ///
 /// ```
-/// use setpoint::manifests::{Operator, Rule};
+/// use setpoint::manifests::{Installation, Rule};
 ///
-/// let operator = Operator {
+/// let installation = Installation {
 ///     name: "cafe".into(),
 ///     namespace: "cafe-system".into(),
 ///     image: "example.com/cafe:1".into(),
@@ -15,12 +15,12 @@ use serde_json::{Value, json};
 ///     args: vec!["--leader-elect".into()],
 ///     rules: vec![Rule::new("example.com", &["cafes"], &["get", "list", "watch"])],
 /// };
-/// let kinds: Vec<_> = operator.manifests().iter().map(|object| object["kind"].clone()).collect();
+/// let kinds: Vec<_> = installation.manifests().iter().map(|object| object["kind"].clone()).collect();
 /// assert_eq!(kinds.first().unwrap(), "Namespace");
 /// assert_eq!(kinds.last().unwrap(), "Deployment");
 /// ```
 #[derive(Clone, Debug)]
-pub struct Operator {
+pub struct Installation {
     /// The name of everything that is made.
     pub name: String,
     /// Where it runs; made too.
@@ -59,10 +59,10 @@ impl Rule {
     }
 }
 
-/// The port of the health endpoint in [`Operator::manifests`]' Deployment.
+/// The port of the health endpoint in [`Installation::manifests`]' Deployment.
 pub const HEALTH_PORT: u16 = 8081;
 
-impl Operator {
+impl Installation {
     /// Namespace, ServiceAccount, ClusterRole and Role with their bindings, Deployment, in an order that can be
     /// applied.
     pub fn manifests(&self) -> Vec<Value> {

@@ -232,7 +232,8 @@ fn new_deployment(foo: &Foo, name: &str) -> Result<Deployment, Error> {
 mod tests {
     use kube::Api;
     use kube::api::{ObjectMeta, PostParams};
-    use setpoint::{ManagerError, ManagerOptions};
+    use setpoint::ManagerOptions;
+    use setpoint::manager::ManagerError;
     use setpoint_cluster::{Cluster, Controllers, NodeOptions, Options};
 
     use super::*;

@@ -6,7 +6,7 @@ pub mod types;
 
 use kube::CustomResourceExt;
 use serde_json::Value;
-use setpoint::manifests::{Operator, Rule};
+use setpoint::manifests::{Installation, Rule};
 use setpoint::{Manager, SetupError};
 
 pub use types::{Foo, FooSpec, FooStatus};
@@ -30,7 +30,7 @@ pub fn definition() -> Value {
 /// Everything that it needs to run in a cluster, with the rights that it uses and no other.
 pub fn manifests(image: &str) -> Vec<Value> {
     let group = "samplecontroller.k8s.io";
-    let operator = Operator {
+    let installation = Installation {
         name: NAME.into(),
         namespace: "sample-system".into(),
         image: image.into(),
@@ -44,5 +44,5 @@ pub fn manifests(image: &str) -> Vec<Value> {
             Rule::new("events.k8s.io", &["events"], &["create", "patch"]),
         ],
     };
-    std::iter::once(definition()).chain(operator.manifests()).collect()
+    std::iter::once(definition()).chain(installation.manifests()).collect()
 }

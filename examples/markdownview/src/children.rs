@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use setpoint::client::{controller_reference, set_controller_reference};
-use setpoint::{Context, Error, Request};
+use setpoint::{Context, Error, Key};
 
 use crate::NAME;
 use crate::types::MarkdownView;
@@ -21,7 +21,7 @@ pub fn viewer_name(view: &MarkdownView) -> String {
 }
 
 /// Brings all three to what the view asks for.
-pub async fn reconcile(ctx: &Context, request: &Request, view: &MarkdownView) -> Result<(), Error> {
+pub async fn reconcile(ctx: &Context, key: &Key, view: &MarkdownView) -> Result<(), Error> {
     let mut named = ConfigMap::default();
     named.metadata.name = Some(config_map_name(view));
     named.metadata.namespace = view.namespace();
@@ -31,11 +31,11 @@ pub async fn reconcile(ctx: &Context, request: &Request, view: &MarkdownView) ->
         Ok(set_controller_reference(view, config)?)
     };
     let operation = ctx.client().create_or_update(named, files).await?.1;
-    tracing::info!(object = %request, ?operation, "reconciled the config map");
+    tracing::info!(object = %key, ?operation, "reconciled the config map");
     ctx.client().apply_partial::<Deployment>(&deployment(view)?).await?;
-    tracing::info!(object = %request, "reconciled the deployment");
+    tracing::info!(object = %key, "reconciled the deployment");
     ctx.client().apply_partial::<Service>(&service(view)?).await?;
-    tracing::info!(object = %request, "reconciled the service");
+    tracing::info!(object = %key, "reconciled the service");
     Ok(())
 }
 

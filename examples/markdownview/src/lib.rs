@@ -11,8 +11,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use kube::{CustomResourceExt, ResourceExt};
 use serde_json::{Value, json};
 use setpoint::conditions::is_true;
-use setpoint::manifests::{Operator, Rule};
-use setpoint::{Action, Context, Controller, Error, Manager, Reconciler, Request, SetupError};
+use setpoint::manifests::{Installation, Rule};
+use setpoint::{Action, Context, Controller, Error, Key, Manager, Reconciler, SetupError};
 
 pub use metrics::Metrics;
 pub use types::{MarkdownView, MarkdownViewSpec, MarkdownViewStatus, State};
@@ -29,33 +29,33 @@ pub fn register(manager: &Manager) -> Result<(), SetupError> {
         .owns::<Deployment>()
         .owns::<Service>()
         .field_owner(NAME)
-        .run(Views(metrics))?;
+        .register(Views(metrics))?;
     Ok(())
 }
 
 struct Views(Metrics);
 
 impl Reconciler for Views {
-    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
-        let Some(view) = ctx.client().get::<MarkdownView>(&request).await? else {
-            tracing::info!(object = %request, "the view is not found; removing its metrics");
-            self.0.remove(&request);
+    async fn reconcile(&self, ctx: &Context, key: Key) -> Result<Action, Error> {
+        let Some(view) = ctx.client().get::<MarkdownView>(&key).await? else {
+            tracing::info!(object = %key, "the view is not found; removing its metrics");
+            self.0.remove(&key);
             return Ok(Action::done());
         };
         if view.metadata.deletion_timestamp.is_some() {
             // What it owns goes by owner reference.
-            tracing::info!(object = %request, "the view is being deleted");
+            tracing::info!(object = %key, "the view is being deleted");
             return Ok(Action::done());
         }
-        let children = children::reconcile(ctx, &request, &view).await;
+        let children = children::reconcile(ctx, &key, &view).await;
         // A child that could not be written is no reason to leave the status as it was.
-        self.update_status(ctx, &request, &view).await?;
+        self.update_status(ctx, &key, &view).await?;
         children.map(|()| Action::done())
     }
 }
 
 impl Views {
-    async fn update_status(&self, ctx: &Context, key: &Request, view: &MarkdownView) -> Result<(), Error> {
+    async fn update_status(&self, ctx: &Context, key: &Key, view: &MarkdownView) -> Result<(), Error> {
         let client = ctx.client();
         let namespace = view.namespace().unwrap_or_default();
         let (viewer, files) = (children::viewer_name(view), children::config_map_name(view));
@@ -96,7 +96,7 @@ pub fn definition() -> Value {
 /// Everything that it needs to run in a cluster, with the rights that it uses and no other.
 pub fn manifests(image: &str) -> Vec<Value> {
     let group = "view.zoetrope.github.io";
-    let operator = Operator {
+    let installation = Installation {
         name: NAME.into(),
         namespace: "markdown-view-system".into(),
         image: image.into(),
@@ -112,5 +112,5 @@ pub fn manifests(image: &str) -> Vec<Value> {
             Rule::new("events.k8s.io", &["events"], &["create", "patch"]),
         ],
     };
-    std::iter::once(definition()).chain(operator.manifests()).collect()
+    std::iter::once(definition()).chain(installation.manifests()).collect()
 }

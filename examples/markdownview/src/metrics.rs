@@ -1,7 +1,7 @@
 //! One gauge a view and state, which goes when the view goes.
 
 use setpoint::metrics::prometheus_client::metrics::{family::Family, gauge::Gauge};
-use setpoint::{Manager, Request};
+use setpoint::{Key, Manager};
 
 use crate::types::State;
 
@@ -17,20 +17,20 @@ impl Metrics {
         manager.metrics().register("markdownview_state", "Which state each view is in", self.0.clone());
     }
 
-    pub fn set(&self, request: &Request, state: State) {
+    pub fn set(&self, key: &Key, state: State) {
         for other in STATES {
-            self.0.get_or_create(&labels(request, other)).set(i64::from(other == state));
+            self.0.get_or_create(&labels(key, other)).set(i64::from(other == state));
         }
     }
 
-    pub fn remove(&self, request: &Request) {
+    pub fn remove(&self, key: &Key) {
         for state in STATES {
-            self.0.remove(&labels(request, state));
+            self.0.remove(&labels(key, state));
         }
     }
 }
 
-fn labels(request: &Request, state: State) -> Vec<(&'static str, String)> {
-    let namespace = request.namespace().unwrap_or_default().to_owned();
-    vec![("namespace", namespace), ("name", request.name().to_owned()), ("state", format!("{state:?}"))]
+fn labels(key: &Key, state: State) -> Vec<(&'static str, String)> {
+    let namespace = key.namespace().unwrap_or_default().to_owned();
+    vec![("namespace", namespace), ("name", key.name().to_owned()), ("state", format!("{state:?}"))]
 }

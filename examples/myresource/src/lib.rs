@@ -11,8 +11,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use kube::{CustomResourceExt, ResourceExt};
 use serde_json::{Value, json};
 use setpoint::client::controller_reference;
-use setpoint::manifests::{Operator, Rule};
-use setpoint::{Action, Context, Controller, Error, Manager, Query, Request, SetupError};
+use setpoint::manifests::{Installation, Rule};
+use setpoint::{Action, Context, Controller, Error, Key, Manager, Query, SetupError};
 use tracing::info;
 
 pub use types::{MyResource, MyResourceSpec, MyResourceStatus, State};
@@ -22,25 +22,25 @@ pub const NAME: &str = "myresource-operator";
 
 /// Registers the controller.
 pub fn register(manager: &Manager) -> Result<(), SetupError> {
-    Controller::for_kind::<MyResource>(manager).owns::<Deployment>().field_owner(NAME).run(reconcile)?;
+    Controller::for_kind::<MyResource>(manager).owns::<Deployment>().field_owner(NAME).register(reconcile)?;
     Ok(())
 }
 
-async fn reconcile(ctx: Context, request: Request) -> Result<Action, Error> {
-    info!(object = %request, "getting myresource instance");
-    let Some(resource) = ctx.client().get::<MyResource>(&request).await? else {
+async fn reconcile(ctx: Context, key: Key) -> Result<Action, Error> {
+    info!(object = %key, "getting myresource instance");
+    let Some(resource) = ctx.client().get::<MyResource>(&key).await? else {
         // Deleted: what it owned goes by owner reference.
-        info!(object = %request, "resource is not found");
+        info!(object = %key, "resource is not found");
         return Ok(Action::done());
     };
     if resource.metadata.deletion_timestamp.is_some() {
-        info!(object = %request, "resource is being deleted");
+        info!(object = %key, "resource is being deleted");
         return Ok(Action::done());
     }
     ctx.client().apply(&deployment(&resource)?).await?;
-    let status = observe(&ctx, &request, &resource).await?;
+    let status = observe(&ctx, &key, &resource).await?;
     if resource.status.as_ref() != Some(&status) {
-        info!(object = %request, state = ?status.state, "updating status");
+        info!(object = %key, state = ?status.state, "updating status");
         let metadata = json!({"name": resource.name_any(), "namespace": resource.namespace()});
         ctx.client().apply_status::<MyResource>(&json!({"metadata": metadata, "status": status})).await?;
     }
@@ -78,22 +78,22 @@ fn deployment(resource: &MyResource) -> Result<Deployment, Error> {
 }
 
 /// The state, from the Deployment found by its label.
-async fn observe(ctx: &Context, request: &Request, resource: &MyResource) -> Result<MyResourceStatus, Error> {
+async fn observe(ctx: &Context, key: &Key, resource: &MyResource) -> Result<MyResourceStatus, Error> {
     let selector = format!("myresource={}", resource.name_any());
     let namespace = resource.namespace().unwrap_or_default();
     let found = ctx.client().list::<Deployment>(Query::namespace(namespace).labels(&selector)?).await?;
     let state = match found.as_slice() {
         [] => {
-            info!(object = %request, "no deployment found");
+            info!(object = %key, "no deployment found");
             State::Building
         }
         [one] => {
             let ready_replicas = one.status.as_ref().and_then(|status| status.ready_replicas).unwrap_or(0);
-            info!(object = %request, ready_replicas, "got deployment status");
+            info!(object = %key, ready_replicas, "got deployment status");
             if ready_replicas == 1 { State::Ready } else { State::Building }
         }
         many => {
-            info!(object = %request, count = many.len(), "too many deployments found");
+            info!(object = %key, count = many.len(), "too many deployments found");
             return Err(Error::msg(format!("{} deployments found, expected 1", many.len())));
         }
     };
@@ -107,7 +107,7 @@ pub fn definition() -> Value {
 
 /// Everything that it needs to run in a cluster, with the rights that it uses and no other.
 pub fn manifests(image: &str) -> Vec<Value> {
-    let operator = Operator {
+    let installation = Installation {
         name: NAME.into(),
         namespace: "myresource-system".into(),
         image: image.into(),
@@ -120,5 +120,5 @@ pub fn manifests(image: &str) -> Vec<Value> {
             Rule::new("apps", &["deployments"], &["list", "watch", "create", "patch"]),
         ],
     };
-    std::iter::once(definition()).chain(operator.manifests()).collect()
+    std::iter::once(definition()).chain(installation.manifests()).collect()
 }

@@ -1,7 +1,7 @@
 //! An operator that dies at any request goes on where it was.
 
 use crate::requests::Fault;
-use crate::world::{Operator, World};
+use crate::world::{TestedOperator, World};
 
 /// More writes than any of the lives here makes: a bound for the loop, not a promise.
 const MANY: usize = 200;
@@ -9,7 +9,7 @@ const MANY: usize = 200;
 /// Kills the operator at its first write, its second, and so on: once before the server got it and once after, with
 /// the answer lost. A new one is started each time, and `settle` must see the promised end.
 pub async fn at_every_write(
-    operator: Operator,
+    operator: TestedOperator,
     begin: impl AsyncFn(&World),
     settle: impl AsyncFn(&World),
 ) -> usize {

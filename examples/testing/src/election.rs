@@ -7,13 +7,13 @@ use kube::Api;
 use tokio::time::Instant;
 
 use crate::requests::{Fault, Requests};
-use crate::world::{Operator, World, until};
+use crate::world::{TestedOperator, World, until};
 
 /// How soon a lease that was given back is taken: the retry period of 2 s with its jitter of 1.2.
 const HANDED_OVER: Duration = Duration::from_secs(5);
 
 /// Runs two replicas. `work` makes one more object of the given number and waits until it is done.
-pub async fn of_two_replicas_one_acts(operator: Operator, work: impl AsyncFn(&World, u32)) {
+pub async fn of_two_replicas_one_acts(operator: TestedOperator, work: impl AsyncFn(&World, u32)) {
     let mut world = World::idle(operator).await;
     let namespace = operator.namespace();
     let object =

@@ -15,4 +15,4 @@ mod world;
 mod requests;
 
 pub use requests::{Fault, Requests, Sent};
-pub use world::{DEADLINE, Operator, World, until};
+pub use world::{DEADLINE, TestedOperator, World, until};

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use setpoint_cluster::Cluster;
 
 use crate::requests::Fault;
-use crate::world::{Operator, World};
+use crate::world::{TestedOperator, World};
 
 /// One verb on one resource in one of the operator's roles.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +24,11 @@ pub struct Right {
 ///
 /// `life` makes the operator do everything that it can do. `elsewhere` names rights that this cluster never asks for;
 /// whoever uses it says where they are shown to be needed.
-pub async fn check(operator: Operator, life: impl AsyncFn(&mut World), elsewhere: impl Fn(&Right) -> bool) {
+pub async fn check(
+    operator: TestedOperator,
+    life: impl AsyncFn(&mut World),
+    elsewhere: impl Fn(&Right) -> bool,
+) {
     let base = World::idle(operator).await;
     for object in (operator.manifests)("image").iter().filter(|object| object["kind"] != "Deployment") {
         base.apply(object).await;
@@ -51,7 +55,7 @@ pub async fn check(operator: Operator, life: impl AsyncFn(&mut World), elsewhere
 }
 
 /// A replica that the server takes for the operator's service account.
-fn under_its_account(cluster: Cluster, operator: Operator, fault: Fault) -> World {
+fn under_its_account(cluster: Cluster, operator: TestedOperator, fault: Fault) -> World {
     let mut world = World::on(cluster, operator, fault);
     let namespace = operator.namespace();
     let user = format!("system:serviceaccount:{namespace}:{}", operator.name);
@@ -63,7 +67,7 @@ fn under_its_account(cluster: Cluster, operator: Operator, fault: Fault) -> Worl
 }
 
 /// Every right of the operator's roles.
-pub fn rights(operator: Operator) -> Vec<Right> {
+pub fn rights(operator: TestedOperator) -> Vec<Right> {
     let mut rights = Vec::new();
     for role in ["ClusterRole", "Role"] {
         let object = operator.manifest(role);
@@ -80,7 +84,7 @@ pub fn rights(operator: Operator) -> Vec<Right> {
 }
 
 /// The role with one right taken away.
-fn role_without(operator: Operator, right: &Right) -> Value {
+fn role_without(operator: TestedOperator, right: &Right) -> Value {
     let mut role = operator.manifest(&right.role);
     let mut kept = Vec::new();
     for rule in list(&role["rules"]) {

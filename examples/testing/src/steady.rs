@@ -10,12 +10,12 @@ use kube::discovery::pinned_kind;
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use setpoint::{Action, Context, Controller, Error, Manager, ManagerOptions, Request};
+use setpoint::{Action, Context, Controller, Error, Key, Manager, ManagerOptions};
 use setpoint_cluster::{Cluster, Controllers, NodeOptions, Options};
 use tokio::task::JoinSet;
 
 use crate::requests::{Fault, Sent};
-use crate::world::{DEADLINE, Operator, World, until};
+use crate::world::{DEADLINE, TestedOperator, World, until};
 
 /// How long it is watched.
 const QUIET: Duration = Duration::from_secs(60);
@@ -27,7 +27,7 @@ const SETTLED: Duration = Duration::from_secs(5);
 ///
 /// Deployments become available at once and without pods: `cargo xtask e2e steady` has the pods too.
 pub async fn no_request_while_nothing_changes(
-    operator: Operator,
+    operator: TestedOperator,
     count: usize,
     object: impl Fn(usize) -> Value,
     synced: impl AsyncFn(&World) -> usize,
@@ -41,7 +41,7 @@ pub async fn no_request_while_nothing_changes(
     world.apply(&home).await;
     let mut stand_in = JoinSet::new();
     let manager = Manager::new(world.cluster.client(), ManagerOptions::default());
-    Controller::for_kind::<Deployment>(&manager).run(available_at_once).unwrap();
+    Controller::for_kind::<Deployment>(&manager).register(available_at_once).unwrap();
     stand_in.spawn(async move { manager.run(std::future::pending()).await.unwrap() });
     world.run(world.cluster.client(), Some("replica"));
     create(&world, count, object).await;
@@ -90,10 +90,10 @@ async fn create(world: &World, count: usize, object: impl Fn(usize) -> Value) {
 }
 
 /// Stands in for the Deployment controller and everything below it.
-async fn available_at_once(ctx: Context, request: Request) -> Result<Action, Error> {
-    let Some(deployment) = ctx.client().get::<Deployment>(&request).await? else { return Ok(Action::done()) };
+async fn available_at_once(ctx: Context, key: Key) -> Result<Action, Error> {
+    let Some(deployment) = ctx.client().get::<Deployment>(&key).await? else { return Ok(Action::done()) };
     let replicas = deployment.spec.replicas.unwrap_or(1);
-    let metadata = json!({"name": request.name(), "namespace": request.namespace()});
+    let metadata = json!({"name": key.name(), "namespace": key.namespace()});
     let status = json!({
         "observedGeneration": deployment.metadata.generation, "replicas": replicas, "updatedReplicas": replicas,
         "readyReplicas": replicas, "availableReplicas": replicas,

@@ -25,7 +25,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// An operator as the trials see it.
 #[derive(Clone, Copy)]
-pub struct Operator {
+pub struct TestedOperator {
     /// Its name: of its lease, its service account, its role.
     pub name: &'static str,
     /// Registers its controllers.
@@ -34,7 +34,7 @@ pub struct Operator {
     pub manifests: fn(image: &str) -> Vec<Value>,
 }
 
-impl Operator {
+impl TestedOperator {
     /// The namespace of its service account.
     pub fn namespace(&self) -> String {
         let account = self.manifest("ServiceAccount");
@@ -57,7 +57,7 @@ pub struct World {
     /// The cluster.
     pub cluster: Cluster,
     /// The operator.
-    pub operator: Operator,
+    pub operator: TestedOperator,
     /// The requests of all its replicas together.
     pub requests: Requests,
     /// The numbers of the replica that was started last.
@@ -68,14 +68,14 @@ pub struct World {
 
 impl World {
     /// A cluster with the operator's definition, and the operator running on it with every right.
-    pub async fn start(operator: Operator) -> World {
+    pub async fn start(operator: TestedOperator) -> World {
         let mut world = World::idle(operator).await;
         world.run(world.cluster.client(), None);
         world
     }
 
     /// The same without the operator.
-    pub async fn idle(operator: Operator) -> World {
+    pub async fn idle(operator: TestedOperator) -> World {
         let cluster = Cluster::start(Options { seed: Some(1), ..Options::default() }).await.unwrap();
         let world = World::on(cluster, operator, Fault::None);
         world.apply((operator.manifests)("image").first().unwrap()).await;
@@ -83,7 +83,7 @@ impl World {
     }
 
     /// On a cluster that has the definition already.
-    pub fn on(cluster: Cluster, operator: Operator, fault: Fault) -> World {
+    pub fn on(cluster: Cluster, operator: TestedOperator, fault: Fault) -> World {
         let (stop, _) = watch::channel(false);
         let requests = Requests::new(fault);
         World { cluster, operator, requests, metrics: Metrics::new(), stop, replicas: JoinSet::new() }

@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Pod;
 use setpoint::client::connect_with;
-use setpoint::{Action, Context, Controller, Error, Manager, ManagerOptions, Request};
+use setpoint::{Action, Context, Controller, Error, Key, Manager, ManagerOptions};
 use tokio::sync::Notify;
 
 use crate::Arguments;
@@ -19,20 +19,20 @@ struct Seen {
     objects: u64,
     count: AtomicU64,
     idle: Notify,
-    starts: Mutex<Vec<(Request, u128, u128)>>,
+    starts: Mutex<Vec<(Key, u128, u128)>>,
 }
 
 impl Seen {
-    async fn reconcile(&self, ctx: Context, request: Request) -> Result<Action, Error> {
+    async fn reconcile(&self, ctx: Context, key: Key) -> Result<Action, Error> {
         let begun = now();
-        let pod = ctx.client().get::<Pod>(&request).await?;
+        let pod = ctx.client().get::<Pod>(&key).await?;
         let read = now();
         black_box(pod);
         let count = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         if count == self.objects {
             self.idle.notify_one();
         } else if count > self.objects {
-            self.starts.lock().expect("no holder of this lock panics").push((request, begun, read));
+            self.starts.lock().expect("no holder of this lock panics").push((key, begun, read));
         }
         Ok(Action::done())
     }
@@ -48,9 +48,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         let seen = Arc::new(Seen { objects, ..Seen::default() });
         let reconciler = Arc::clone(&seen);
         // One at a time, as controller-runtime's default is.
-        Controller::for_kind::<Pod>(&manager).concurrency(1).run(move |ctx: Context, request: Request| {
+        Controller::for_kind::<Pod>(&manager).concurrency(1).register(move |ctx: Context, key: Key| {
             let reconciler = Arc::clone(&reconciler);
-            async move { reconciler.reconcile(ctx, request).await }
+            async move { reconciler.reconcile(ctx, key).await }
         })?;
         let stop = tokio_util::sync::CancellationToken::new();
         let mut tasks = tokio::task::JoinSet::new();
@@ -59,8 +59,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         seen.idle.notified().await;
         say("idle")?;
         wait_for_go()?;
-        for (request, begun, read) in seen.starts.lock().expect("no holder of this lock panics").iter() {
-            say(&format!("start {request} {begun} {read}"))?;
+        for (key, begun, read) in seen.starts.lock().expect("no holder of this lock panics").iter() {
+            say(&format!("start {key} {begun} {read}"))?;
         }
         say("end")?;
         stop.cancel();

@@ -8,9 +8,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use setpoint::client::connect_with;
 use setpoint::client::set_controller_reference;
-use setpoint::{
-    Action, Context, Controller, Error, Manager, ManagerOptions, Patch, Reconciler, Request, Target,
-};
+use setpoint::{Action, Context, Controller, Error, Key, Manager, ManagerOptions, Patch, Reconciler, Target};
 use tokio::sync::Notify;
 
 use crate::Arguments;
@@ -25,9 +23,9 @@ struct Small {
 }
 
 impl Reconciler for Small {
-    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
+    async fn reconcile(&self, ctx: &Context, key: Key) -> Result<Action, Error> {
         let client = ctx.client();
-        let Some(parent) = client.get::<ConfigMap>(request.key().clone()).await? else {
+        let Some(parent) = client.get::<ConfigMap>(key.clone()).await? else {
             return Ok(Action::done());
         };
         let annotations = parent.metadata.annotations.as_ref();
@@ -36,7 +34,7 @@ impl Reconciler for Small {
         }
         let mut child = ConfigMap { data: parent.data.clone(), ..ConfigMap::default() };
         child.metadata.namespace = parent.metadata.namespace.clone();
-        child.metadata.name = Some(format!("{}-child", request.name()));
+        child.metadata.name = Some(format!("{}-child", key.name()));
         set_controller_reference(&*parent, &mut child)?;
         match client.create(&child).await {
             Ok(_) => {}
@@ -45,7 +43,7 @@ impl Reconciler for Small {
         }
         let mut patched = (*parent).clone();
         patched.metadata.annotations.get_or_insert_default().insert(DONE.to_owned(), "true".to_owned());
-        client.patch::<ConfigMap>(request.key().clone(), &Patch::merge_from(&*parent, &patched)?).await?;
+        client.patch::<ConfigMap>(key.clone(), &Patch::merge_from(&*parent, &patched)?).await?;
         if self.converged.fetch_add(1, Ordering::Relaxed) + 1 == self.objects {
             self.finished.notify_one();
         }
@@ -63,7 +61,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         let finished = Arc::new(Notify::new());
         let small = Small { objects, converged: AtomicU64::new(0), finished: Arc::clone(&finished) };
         let parents = Target::of::<ConfigMap>().labels("bench=parent");
-        Controller::for_target(&manager, parents).concurrency(usize::try_from(workers)?).run(small)?;
+        Controller::for_target(&manager, parents).concurrency(usize::try_from(workers)?).register(small)?;
         say("ready")?;
         wait_for_go()?;
         let watch = Stopwatch::start()?;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use setpoint::Request;
+use setpoint::Key;
 use setpoint::metrics::Metrics;
 use setpoint::queue::{KeyId, Queue, QueueOptions, Reason, WorkQueue};
 use tokio::sync::Notify;
@@ -18,8 +18,8 @@ const WORKERS: usize = 4;
 pub fn run(arguments: &Arguments) -> Result<()> {
     let (keys, items) = (arguments.number("--keys")?, arguments.number("--items")?);
     let rounds = (items / keys).max(1);
-    let requests: Vec<Request> = (0..keys)
-        .map(|number| Request::namespaced(&format!("team-{}", number % 50), &format!("object-{number}")))
+    let requests: Vec<Key> = (0..keys)
+        .map(|number| Key::namespaced(&format!("team-{}", number % 50), &format!("object-{number}")))
         .collect();
     for (name, metrics) in [("shell", None), ("measured", Some(Metrics::new()))] {
         let time = shell(Arc::new(requests.clone()), rounds, metrics.as_ref())?;
@@ -39,22 +39,22 @@ fn rate(name: &str, items: u64, time: Duration) -> Result<()> {
     say(&format!("{name} per_second={:.0} nanos={each:.1}", items as f64 / time.as_secs_f64()))
 }
 
-fn options(fair: bool) -> QueueOptions<Request> {
+fn options(fair: bool) -> QueueOptions<Key> {
     QueueOptions {
-        fairness: fair.then_some(namespace as fn(&Request) -> u64),
+        fairness: fair.then_some(namespace as fn(&Key) -> u64),
         idle_keys: 2_000_000,
         ..QueueOptions::default()
     }
 }
 
-fn namespace(request: &Request) -> u64 {
-    let name = request.namespace().unwrap_or_default();
+fn namespace(key: &Key) -> u64 {
+    let name = key.namespace().unwrap_or_default();
     name.bytes().fold(0, |sum, byte| sum * 31 + u64::from(byte))
 }
 
 /// One producer adds every key, four workers take and finish them; a round ends when all are done. Without metrics, as the
 /// peer's queue has none; or with.
-fn shell(requests: Arc<Vec<Request>>, rounds: u64, metrics: Option<&Metrics>) -> Result<Duration> {
+fn shell(requests: Arc<Vec<Key>>, rounds: u64, metrics: Option<&Metrics>) -> Result<Duration> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let keys = requests.len() as u64;
     Ok(runtime.block_on(async {
@@ -82,8 +82,8 @@ fn shell(requests: Arc<Vec<Request>>, rounds: u64, metrics: Option<&Metrics>) ->
         for _ in 0..rounds {
             let (producer, requests) = (queue.clone(), Arc::clone(&requests));
             tasks.spawn(async move {
-                for request in requests.iter() {
-                    producer.add_with(request, setpoint::queue::Priority::DEFAULT, Reason::MANUAL);
+                for key in requests.iter() {
+                    producer.add_with(key, setpoint::queue::Priority::DEFAULT, Reason::MANUAL);
                     // Yield as the sources of a controller do: no task keeps its thread for itself.
                     tokio::task::coop::consume_budget().await;
                 }
@@ -98,11 +98,11 @@ fn shell(requests: Arc<Vec<Request>>, rounds: u64, metrics: Option<&Metrics>) ->
 }
 
 /// The pure queue on this thread: all keys are added, then taken and finished. By number and by text.
-fn core(requests: &[Request], rounds: u64, fair: bool) -> (Duration, Duration) {
+fn core(requests: &[Key], rounds: u64, fair: bool) -> (Duration, Duration) {
     let mut queue = Queue::new(options(fair));
-    let ids: Vec<KeyId> = requests.iter().map(|request| queue.intern(request)).collect();
+    let ids: Vec<KeyId> = requests.iter().map(|key| queue.intern(key)).collect();
     let mut now = Duration::from_secs(1);
-    let mut drain = |queue: &mut Queue<Request>| {
+    let mut drain = |queue: &mut Queue<Key>| {
         now += Duration::from_micros(1);
         while let Some(run) = queue.get(now) {
             queue.done(run.id, now);
@@ -118,8 +118,8 @@ fn core(requests: &[Request], rounds: u64, fair: bool) -> (Duration, Duration) {
     let by_number = begun.elapsed();
     let begun = Instant::now();
     for _ in 0..rounds {
-        for request in requests {
-            queue.add(request, 0, Reason::MANUAL, Duration::from_secs(1));
+        for key in requests {
+            queue.add(key, 0, Reason::MANUAL, Duration::from_secs(1));
         }
         drain(&mut queue);
     }

@@ -9,7 +9,7 @@ use kube::{Api, CustomResource, ResourceExt};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use setpoint::client::controller_reference;
-use setpoint::{Action, Context, Controller, Error, Manager, ManagerOptions, Request, SetupError};
+use setpoint::{Action, Context, Controller, Error, Key, Manager, ManagerOptions, SetupError};
 
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[kube(group = "example.org", version = "v1", kind = "Website", namespaced)]
@@ -18,14 +18,14 @@ struct WebsiteSpec {
 }
 
 fn register(manager: &Manager) -> Result<(), SetupError> {
-    Controller::for_kind::<Website>(manager).owns::<ConfigMap>().run(publish)?;
+    Controller::for_kind::<Website>(manager).owns::<ConfigMap>().register(publish)?;
     Ok(())
 }
 
 /// Keeps a ConfigMap with the page of each Website.
-async fn publish(ctx: Context, request: Request) -> Result<Action, Error> {
+async fn publish(ctx: Context, key: Key) -> Result<Action, Error> {
     // Reads come from the cache. A Website that is gone needs nothing: its ConfigMap is garbage collected.
-    let Some(site) = ctx.client().get::<Website>(&request).await? else { return Ok(Action::done()) };
+    let Some(site) = ctx.client().get::<Website>(&key).await? else { return Ok(Action::done()) };
     let page = ConfigMap {
         metadata: ObjectMeta {
             name: Some(site.name_any()),

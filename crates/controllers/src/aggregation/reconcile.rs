@@ -7,7 +7,7 @@ use serde_json::json;
 use setpoint::informer::{Index, Lister};
 use setpoint::predicate::Change;
 use setpoint::{
-    Action, Context, Controller, Error, Kind, Manager, Object, Query, Reconciler, Request, SetupError,
+    Action, Context, Controller, Error, Key, Kind, Manager, Object, Query, Reconciler, SetupError, Watch,
 };
 
 use super::plan::{plan, selects};
@@ -27,10 +27,10 @@ pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
     let roles = informer.lister::<ClusterRole>();
     Controller::new(manager, NAME)
         .cluster_scoped()
-        .watches_changes(manager.target::<ClusterRole>(), move |change| concerned(change, &roles))
+        .watches(Watch::of::<ClusterRole>().map_changes(move |change| concerned(change, &roles)))
         .reads::<ClusterRole>()
         .field_owner(NAME)
-        .run(Aggregation)?;
+        .register(Aggregation)?;
     Ok(())
 }
 
@@ -44,7 +44,7 @@ fn is_aggregated(role: &Object) -> bool {
 }
 
 /// Returns the aggregated roles that a change concerns: the changed role, and the roles that select it or did.
-fn concerned(change: &Change<'_>, roles: &Lister<ClusterRole>) -> Vec<Request> {
+fn concerned(change: &Change<'_>, roles: &Lister<ClusterRole>) -> Vec<Key> {
     let own = change.object().map(Object::name);
     let labels: Vec<_> = change.objects().map(labels_of).collect();
     let aggregated = roles.by_index(AGGREGATED, "").unwrap_or_default();
@@ -52,15 +52,15 @@ fn concerned(change: &Change<'_>, roles: &Lister<ClusterRole>) -> Vec<Request> {
         let name = role.metadata.name.as_deref()?;
         (own == Some(name) || labels.iter().any(|labels| selects(role, labels))).then_some(name)
     });
-    names.map(Request::cluster).collect()
+    names.map(Key::cluster).collect()
 }
 
 struct Aggregation;
 
 impl Reconciler for Aggregation {
-    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
+    async fn reconcile(&self, ctx: &Context, key: Key) -> Result<Action, Error> {
         let client = ctx.client();
-        let Some(role) = client.get::<ClusterRole>(&request).await? else { return Ok(Action::done()) };
+        let Some(role) = client.get::<ClusterRole>(&key).await? else { return Ok(Action::done()) };
         if role.aggregation_rule.is_none() {
             return Ok(Action::done());
         }

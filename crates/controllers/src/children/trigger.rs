@@ -3,7 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
 use setpoint::informer::Lister;
 use setpoint::predicate::Change;
-use setpoint::{Kind, Object, Request};
+use setpoint::{Key, Kind, Object};
 
 use crate::object::selector;
 
@@ -15,7 +15,7 @@ pub struct Owners<K: Kind> {
 
 impl<K: Kind> Owners<K> {
     /// An owned child concerns its owner; an orphan, every owner that might adopt it.
-    pub fn of_child(&self, change: &Change<'_>) -> Vec<Request> {
+    pub fn of_child(&self, change: &Change<'_>) -> Vec<Key> {
         let Some(present) = change.object() else { return Vec::new() };
         let namespace = present.namespace().unwrap_or_default();
         let owner = |object: Option<&Object>| object.and_then(Object::controller_owner).cloned();
@@ -37,7 +37,7 @@ impl<K: Kind> Owners<K> {
         requests
     }
 
-    fn selecting(&self, namespace: &str, child: &Object) -> Vec<Request> {
+    fn selecting(&self, namespace: &str, child: &Object) -> Vec<Key> {
         let labels = selector::labels_of(child);
         if labels.is_empty() {
             return Vec::new();
@@ -49,12 +49,12 @@ impl<K: Kind> Owners<K> {
             })
         });
         let name = |owner: &std::sync::Arc<K>| owner.meta().name.clone();
-        selecting.filter_map(name).map(|name| Request::namespaced(namespace, &name)).collect()
+        selecting.filter_map(name).map(|name| Key::namespaced(namespace, &name)).collect()
     }
 }
 
-fn request<K: Kind>(namespace: &str, owner: &OwnerReference) -> Option<Request> {
-    is_of_kind::<K>(owner).then(|| Request::namespaced(namespace, &owner.name))
+fn request<K: Kind>(namespace: &str, owner: &OwnerReference) -> Option<Key> {
+    is_of_kind::<K>(owner).then(|| Key::namespaced(namespace, &owner.name))
 }
 
 /// Whether this names an object of the kind, in whatever version.

@@ -10,7 +10,7 @@ use k8s_openapi::api::batch::v1::{CronJob, CronJobStatus, Job};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use setpoint::{
     Action, ClientError, Context, Controller, DeleteOptions, Error, Key, Manager, NotFoundExt, Reconciler,
-    Request, SetupError,
+    SetupError, Watch,
 };
 use setpoint_kinds::cron::Schedule;
 
@@ -25,10 +25,10 @@ use crate::children::adopt::{self, children};
 pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
     let jobs = adopt::children_informer::<Job>(manager);
     Controller::for_kind::<CronJob>(manager)
-        .owns_target(jobs.target().clone(), false)
+        .watches(Watch::of_target(jobs.target().clone()).by_owner())
         .named("cronjob-controller")
         .field_owner(crate::FIELD_OWNER)
-        .run(CronJobController::default())?;
+        .register(CronJobController::default())?;
     Ok(())
 }
 
@@ -39,17 +39,17 @@ struct CronJobController {
 }
 
 impl Reconciler for CronJobController {
-    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
+    async fn reconcile(&self, ctx: &Context, key: Key) -> Result<Action, Error> {
         let client = ctx.client();
-        let Some(cron) = client.get::<CronJob>(&request).await? else {
-            self.seen.lock().unwrap_or_else(PoisonError::into_inner).remove(request.key());
+        let Some(cron) = client.get::<CronJob>(&key).await? else {
+            self.seen.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
             return Ok(Action::done());
         };
         let uid = cron.metadata.uid.as_deref().unwrap_or_default();
-        let jobs = children::<Job>(client, request.namespace().unwrap_or_default(), uid).await?;
+        let jobs = children::<Job>(client, key.namespace().unwrap_or_default(), uid).await?;
         let mut sync =
             Sync { ctx, cron: &cron, status: cron.status.clone().unwrap_or_default(), changed: false };
-        let outcome = sync.run(&jobs, self.is_new(request.key(), &cron)).await;
+        let outcome = sync.run(&jobs, self.is_new(&key, &cron)).await;
         if sync.changed {
             let changed = CronJob { status: Some(sync.status), ..(*cron).clone() };
             client.update_status(&changed).await.ignore_not_found()?;

@@ -6,7 +6,7 @@ use futures::future::join_all;
 use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use setpoint::{
-    Action, ClientError, Context, Controller, Error, Manager, Query, Reconciler, Request, SetupError,
+    Action, ClientError, Context, Controller, Error, Key, Manager, Query, Reconciler, SetupError, Watch,
 };
 
 use super::backoff::Backoff;
@@ -35,13 +35,16 @@ pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
         || Owners { lister: sets.lister(), selector: |set: &DaemonSet| Some(&daemon_set_spec(set).selector) };
     let (of_pods, of_revisions, all) = (owners(), owners(), sets.lister());
     Controller::for_kind::<DaemonSet>(manager)
-        .watches_changes(pods.target().clone(), move |change| of_pods.of_child(change))
-        .watches_changes(revisions.target().clone(), move |change| of_revisions.of_child(change))
-        .watches_changes(manager.target::<Node>(), move |change| trigger::of_node(change, &all))
+        .watches(Watch::of_target(pods.target().clone()).map_changes(move |change| of_pods.of_child(change)))
+        .watches(
+            Watch::of_target(revisions.target().clone())
+                .map_changes(move |change| of_revisions.of_child(change)),
+        )
+        .watches(Watch::of::<Node>().map_changes(move |change| trigger::of_node(change, &all)))
         .named("daemonset-controller")
         .field_owner(crate::FIELD_OWNER)
         .concurrency(CONCURRENCY)
-        .run(DaemonSetController::default())?;
+        .register(DaemonSetController::default())?;
     Ok(())
 }
 
@@ -51,9 +54,9 @@ struct DaemonSetController {
 }
 
 impl Reconciler for DaemonSetController {
-    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
+    async fn reconcile(&self, ctx: &Context, key: Key) -> Result<Action, Error> {
         let client = ctx.client();
-        let Some(set) = client.get::<DaemonSet>(&request).await? else { return Ok(Action::done()) };
+        let Some(set) = client.get::<DaemonSet>(&key).await? else { return Ok(Action::done()) };
         let spec = daemon_set_spec(&set);
         if selector::is_empty(&spec.selector) {
             let message = "This daemon set is selecting all pods. A non-empty selector is required.";
@@ -66,11 +69,11 @@ impl Reconciler for DaemonSetController {
         }
         let uid = set.metadata.uid.as_deref().unwrap_or_default();
         let owner = Owner {
-            key: request.key().clone(),
+            key: key.clone(),
             claimant: Claimant { uid, deleting: false, selector: &spec.selector },
             reference: controller_reference("apps/v1", "DaemonSet", &set.metadata),
         };
-        let pods = children_and_orphans::<Pod>(client, request.namespace().unwrap_or_default(), uid).await?;
+        let pods = children_and_orphans::<Pod>(client, key.namespace().unwrap_or_default(), uid).await?;
         let pods = adopt::claim::<DaemonSet, Pod>(client, &owner, pods).await?;
         self.keep(ctx, &set, &owner, pods).await
     }

@@ -4,12 +4,12 @@ use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Node, Taint};
 use setpoint::informer::Lister;
 use setpoint::predicate::Change;
-use setpoint::{Object, Request};
+use setpoint::{Key, Object};
 
 use super::placement::{Placement, Verdict};
 
 /// Returns the DaemonSets whose verdict on the node changed. Heartbeats change none.
-pub fn of_node(change: &Change<'_>, sets: &Lister<DaemonSet>) -> Vec<Request> {
+pub fn of_node(change: &Change<'_>, sets: &Lister<DaemonSet>) -> Vec<Key> {
     let same = |(old, new): (&Object, &Object)| old.labels() == new.labels() && taints(old) == taints(new);
     if change.update().is_some_and(same) {
         return Vec::new();
@@ -26,7 +26,7 @@ pub fn of_node(change: &Change<'_>, sets: &Lister<DaemonSet>) -> Vec<Request> {
     let concerned = all.iter().filter(|set| concerned(set));
     let key = |set: &std::sync::Arc<DaemonSet>| {
         let meta = &set.metadata;
-        Some(Request::namespaced(meta.namespace.as_deref()?, meta.name.as_deref()?))
+        Some(Key::namespaced(meta.namespace.as_deref()?, meta.name.as_deref()?))
     };
     concerned.filter_map(key).collect()
 }

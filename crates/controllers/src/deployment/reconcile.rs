@@ -9,7 +9,7 @@ use serde_json::json;
 use setpoint::recorder::EventApi;
 use setpoint::{
     Action, Client, ClientError, Context, Controller, DeleteOptions, Error, Key, Manager, NotFoundExt, Patch,
-    Reconciler, Request, SetupError,
+    Reconciler, SetupError, Watch,
 };
 
 use super::decision::{Change, Event, Plan, Rollback};
@@ -32,22 +32,27 @@ pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
     let (owners, parents) = (deployments.lister(), sets.lister());
     let of_set = trigger::Deployments(deployments.lister());
     Controller::for_kind::<Deployment>(manager)
-        .watches_changes(sets.target().clone(), move |change| of_set.of_replica_set(change))
-        .watches_changes(pods.target().clone(), move |change| trigger::of_pod(change, &parents, &owners))
+        .watches(
+            Watch::of_target(sets.target().clone()).map_changes(move |change| of_set.of_replica_set(change)),
+        )
+        .watches(
+            Watch::of_target(pods.target().clone())
+                .map_changes(move |change| trigger::of_pod(change, &parents, &owners)),
+        )
         .events("deployment-controller", EventApi::CoreV1)
         .field_owner(crate::FIELD_OWNER)
         .concurrency(CONCURRENCY)
-        .run(DeploymentController)?;
+        .register(DeploymentController)?;
     Ok(())
 }
 
 struct DeploymentController;
 
 impl Reconciler for DeploymentController {
-    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
+    async fn reconcile(&self, ctx: &Context, key: Key) -> Result<Action, Error> {
         let client = ctx.client();
-        let Some(deployment) = client.get::<Deployment>(&request).await? else { return Ok(Action::done()) };
-        let sets = claimed_sets(client, request.key(), &deployment).await?;
+        let Some(deployment) = client.get::<Deployment>(&key).await? else { return Ok(Action::done()) };
+        let sets = claimed_sets(client, &key, &deployment).await?;
         let running = running_sets(client, &deployment, &sets).await?;
         let observed = Observed {
             deployment: &deployment,
@@ -56,7 +61,7 @@ impl Reconciler for DeploymentController {
         };
         let plan = plan(&observed, ctx.now());
         let requeue = plan.requeue;
-        carry_out(ctx, request.key(), &deployment, plan).await?;
+        carry_out(ctx, &key, &deployment, plan).await?;
         Ok(requeue.map_or(Action::done(), Action::requeue_after))
     }
 }

@@ -6,7 +6,7 @@ use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use setpoint::informer::Lister;
 use setpoint::predicate::Change;
-use setpoint::{Object, Request};
+use setpoint::{Key, Object};
 
 use crate::object::field::deployment_spec;
 use crate::object::selector;
@@ -22,7 +22,7 @@ pub struct Deployments(pub Lister<Deployment>);
 
 impl Deployments {
     /// An owned ReplicaSet concerns its owner; an orphan, every Deployment that might adopt it.
-    pub fn of_replica_set(&self, change: &Change<'_>) -> Vec<Request> {
+    pub fn of_replica_set(&self, change: &Change<'_>) -> Vec<Key> {
         let (old, new) = (change.old, change.new);
         let Some(present) = change.object() else { return Vec::new() };
         let namespace = present.namespace().unwrap_or_default();
@@ -47,17 +47,17 @@ impl Deployments {
         requests
     }
 
-    fn owner(&self, namespace: &str, owner: &OwnerReference) -> Option<Request> {
+    fn owner(&self, namespace: &str, owner: &OwnerReference) -> Option<Key> {
         if owner.kind != "Deployment" || !owner.api_version.starts_with("apps/") {
             return None;
         }
         let known = self.0.get(Some(namespace), &owner.name).ok().flatten();
         // A namesake with another uid is another Deployment. An unknown one is asked for: the cache may be behind.
         let same = known.is_none_or(|known| known.metadata.uid.as_ref() == Some(&owner.uid));
-        same.then(|| Request::namespaced(namespace, &owner.name))
+        same.then(|| Key::namespaced(namespace, &owner.name))
     }
 
-    fn matching(&self, namespace: &str, set: &Object) -> Vec<Request> {
+    fn matching(&self, namespace: &str, set: &Object) -> Vec<Key> {
         let labels = selector::labels_of(set);
         if labels.is_empty() {
             return Vec::new();
@@ -68,20 +68,12 @@ impl Deployments {
             !selector::is_empty(selector) && selector::matches(selector, Some(&labels))
         };
         let name = |deployment: &Arc<Deployment>| deployment.metadata.name.clone();
-        all.iter()
-            .filter(selects)
-            .filter_map(name)
-            .map(|name| Request::namespaced(namespace, &name))
-            .collect()
+        all.iter().filter(selects).filter_map(name).map(|name| Key::namespaced(namespace, &name)).collect()
     }
 }
 
 /// The last pod to go lets a Recreate rollout move on.
-pub fn of_pod(
-    change: &Change<'_>,
-    sets: &Lister<ReplicaSet>,
-    deployments: &Lister<Deployment>,
-) -> Vec<Request> {
+pub fn of_pod(change: &Change<'_>, sets: &Lister<ReplicaSet>, deployments: &Lister<Deployment>) -> Vec<Key> {
     let (Some(pod), None) = (change.old, change.new) else { return Vec::new() };
     let namespace = pod.namespace().unwrap_or_default();
     let request = || {
@@ -89,7 +81,7 @@ pub fn of_pod(
         let set = sets.get(Some(namespace), &set.name).ok()??;
         let owner = crate::children::claim::controller_of(&set.metadata)?;
         let deployment = deployments.get(Some(namespace), &owner.name).ok()??;
-        is_recreate(&deployment).then(|| Request::namespaced(namespace, &owner.name))
+        is_recreate(&deployment).then(|| Key::namespaced(namespace, &owner.name))
     };
     request().into_iter().collect()
 }

@@ -7,9 +7,9 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use setpoint::predicate::Change;
 use setpoint::recorder::EventApi;
+use setpoint::recorder::EventType;
 use setpoint::{
-    Action, Context, Controller, Error, EventType, Manager, NotFoundExt, Query, Reconciler, Request,
-    SetupError,
+    Action, Context, Controller, Error, Key, Manager, NotFoundExt, Query, Reconciler, SetupError, Watch,
 };
 
 use super::plan::{is_relative, plan, selects};
@@ -31,25 +31,25 @@ pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
         concerned.budgets
     };
     Controller::for_kind::<PodDisruptionBudget>(manager)
-        .watches_changes(manager.target::<Pod>(), of_pod)
+        .watches(Watch::of::<Pod>().map_changes(of_pod))
         .reads::<ReplicaSet>()
         .reads::<Deployment>()
         .named("disruption-controller")
         .events(SOURCE, EventApi::CoreV1)
         .field_owner(crate::FIELD_OWNER)
-        .run(Disruption)?;
+        .register(Disruption)?;
     stale::register(manager)
 }
 
 struct Disruption;
 
 impl Reconciler for Disruption {
-    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
+    async fn reconcile(&self, ctx: &Context, key: Key) -> Result<Action, Error> {
         let client = ctx.client();
-        let Some(budget) = client.get::<PodDisruptionBudget>(&request).await? else {
+        let Some(budget) = client.get::<PodDisruptionBudget>(&key).await? else {
             return Ok(Action::done());
         };
-        let near = Query::namespace(request.namespace().unwrap_or_default());
+        let near = Query::namespace(key.namespace().unwrap_or_default());
         let all: Vec<Arc<Pod>> = client.list::<Pod>(near).await?;
         let selected = all.iter().map(|pod| &**pod);
         let pods: Vec<&Pod> = selected.filter(|pod| selects(&budget, pod.metadata.labels.as_ref())).collect();
@@ -60,7 +60,7 @@ impl Reconciler for Disruption {
         let plan = plan(&budget, &pods, expected, ctx.now());
         for pod in pods.iter().filter(|pod| pod.metadata.name.iter().any(|name| plan.overdue.contains(name)))
         {
-            let message = format!("Pod was expected by PDB {request} to be deleted but it wasn't");
+            let message = format!("Pod was expected by PDB {key} to be deleted but it wasn't");
             ctx.recorder().warning(*pod, "NotDeleted", message);
         }
         if let Some(status) = plan.status {

@@ -5,7 +5,9 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use setpoint::predicate::Change;
-use setpoint::{Action, Context, Controller, Error, Manager, NotFoundExt, Reconciler, Request, SetupError};
+use setpoint::{
+    Action, Context, Controller, Error, Key, Manager, NotFoundExt, Reconciler, SetupError, Watch,
+};
 
 use crate::object::pod::{DISRUPTION_TARGET, condition, is_active};
 use crate::object::time::whole_seconds;
@@ -18,17 +20,17 @@ const BY_KUBELET: &str = "TerminationByKubelet";
 /// Registers the controller.
 pub(super) fn register(manager: &Manager) -> Result<(), SetupError> {
     Controller::new(manager, "stale-pod-disruption")
-        .watches_changes(manager.target::<Pod>(), of_pod)
+        .watches(Watch::of::<Pod>().map_changes(of_pod))
         .field_owner(crate::FIELD_OWNER)
-        .run(Stale)?;
+        .register(Stale)?;
     Ok(())
 }
 
 struct Stale;
 
 impl Reconciler for Stale {
-    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
-        let Some(pod) = ctx.client().get::<Pod>(&request).await? else { return Ok(Action::done()) };
+    async fn reconcile(&self, ctx: &Context, key: Key) -> Result<Action, Error> {
+        let Some(pod) = ctx.client().get::<Pod>(&key).await? else { return Ok(Action::done()) };
         let now = ctx.now();
         let Some(left) = left(&pod, now) else { return Ok(Action::done()) };
         if left.is_positive() {
@@ -41,10 +43,10 @@ impl Reconciler for Stale {
 }
 
 /// Pods that say so; the others, nearly all, are not decoded.
-fn of_pod(change: &Change<'_>) -> Vec<Request> {
+fn of_pod(change: &Change<'_>) -> Vec<Key> {
     let said = |json: &[u8]| std::str::from_utf8(json).is_ok_and(|text| text.contains(DISRUPTION_TARGET));
     let pod = change.new.filter(|pod| !pod.is_terminating() && said(&pod.json()));
-    pod.map(|pod| Request::from(pod.key().clone())).into_iter().collect()
+    pod.map(|pod| pod.key().clone()).into_iter().collect()
 }
 
 /// Returns the time for which the condition still holds, or `None` if there is no condition to remove.

@@ -172,7 +172,7 @@ fn a_pod_queues_the_budgets_that_select_it_or_did() {
     ] {
         let change = Change { trigger: Trigger::Updated, old: old.as_ref(), new: new.as_ref() };
         let concerned = of_pod(&change, &budgets);
-        let names: Vec<&str> = concerned.budgets.iter().map(setpoint::Request::name).collect();
+        let names: Vec<&str> = concerned.budgets.iter().map(setpoint::Key::name).collect();
         assert_eq!((names, concerned.ambiguous), (expected, None));
     }
 }

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use setpoint::informer::Lister;
 use setpoint::predicate::Change;
-use setpoint::{Object, Request};
+use setpoint::{Key, Object};
 
 use super::plan::selects;
 use crate::object::selector::labels_of;
@@ -15,7 +15,7 @@ use crate::object::selector::labels_of;
 #[derive(Default)]
 pub struct Concerned {
     /// The budgets that select the pod, or selected it before its labels changed.
-    pub budgets: Vec<Request>,
+    pub budgets: Vec<Key>,
     /// The pod and what to say of it, where more than one budget selects it: it cannot be evicted.
     pub ambiguous: Option<(ObjectReference, String)>,
 }
@@ -44,7 +44,7 @@ pub fn of_pod(change: &Change<'_>, budgets: &Lister<PodDisruptionBudget>) -> Con
         );
         (reference(pod), message)
     });
-    Concerned { budgets: names.iter().map(|name| Request::namespaced(namespace, name)).collect(), ambiguous }
+    Concerned { budgets: names.iter().map(|name| Key::namespaced(namespace, name)).collect(), ambiguous }
 }
 
 fn reference(pod: &Object) -> ObjectReference {

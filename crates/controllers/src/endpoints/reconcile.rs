@@ -2,7 +2,8 @@
 
 use k8s_openapi::api::core::v1::{Endpoints, Pod, Service};
 use setpoint::{
-    Action, Context, Controller, DeleteOptions, Error, Manager, NotFoundExt, Reconciler, Request, SetupError,
+    Action, Context, Controller, DeleteOptions, Error, Key, Manager, NotFoundExt, Reconciler, SetupError,
+    Watch,
 };
 
 use super::{CONTROLLER, MANAGED_BY, Plan, plan};
@@ -16,12 +17,12 @@ const CONCURRENCY: usize = 5;
 pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
     let services = manager.informer::<Service>().lister::<Service>();
     Controller::for_kind::<Service>(manager)
-        .watches_changes(manager.target::<Pod>(), move |change| service::of_pod(change, &services))
-        .watches::<Endpoints>(|endpoints| vec![Request::from(endpoints.key().clone())])
+        .watches(Watch::of::<Pod>().map_changes(move |change| service::of_pod(change, &services)))
+        .watches(Watch::of::<Endpoints>().map(|endpoints| vec![endpoints.key().clone()]))
         .named("endpoint-controller")
         .field_owner(crate::FIELD_OWNER)
         .concurrency(CONCURRENCY)
-        .run(EndpointsController::default())?;
+        .register(EndpointsController::default())?;
     Ok(())
 }
 
@@ -31,22 +32,22 @@ struct EndpointsController {
 }
 
 impl Reconciler for EndpointsController {
-    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
+    async fn reconcile(&self, ctx: &Context, key: Key) -> Result<Action, Error> {
         let client = ctx.client();
-        let present = client.get::<Endpoints>(&request).await?;
-        let Some(service) = client.get::<Service>(&request).await? else {
-            self.times.forget(request.key());
+        let present = client.get::<Endpoints>(&key).await?;
+        let Some(service) = client.get::<Service>(&key).await? else {
+            self.times.forget(&key);
             // Endpoints have no owner. Those of this controller are deleted with their Service.
             if let Some(present) = present.filter(|present| is_ours(present)) {
                 let options = DeleteOptions::default().uid(present.metadata.uid.clone().unwrap_or_default());
-                client.delete_with::<Endpoints>(&request, &options).await.ignore_not_found()?;
+                client.delete_with::<Endpoints>(&key, &options).await.ignore_not_found()?;
             }
             return Ok(Action::done());
         };
         let Some(selector) = managed_selector(&service) else { return Ok(Action::done()) };
-        let pods = service::pods(client, request.namespace().unwrap_or_default(), selector).await?;
+        let pods = service::pods(client, key.namespace().unwrap_or_default(), selector).await?;
         let pods: Vec<&Pod> = pods.iter().map(|pod| &**pod).collect();
-        let trigger = self.times.look(request.key(), &service, &pods);
+        let trigger = self.times.look(&key, &service, &pods);
         let mut plan = plan(&service, &pods, present.as_deref());
         if let Plan::Create(endpoints) | Plan::Update(endpoints) = &mut plan {
             trigger_time::annotate(&mut endpoints.metadata.annotations, trigger);

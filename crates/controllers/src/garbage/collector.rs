@@ -7,8 +7,9 @@ use futures::stream::{self, StreamExt};
 use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::Value;
 use setpoint::queue::{Priority, Reason, Trigger};
-use setpoint::queue::{QueueOptions, Source, WorkQueue};
-use setpoint::{Client, ClientError, EventType, Key, Recorder};
+use setpoint::queue::{QueueOptions, SourceName, WorkQueue};
+use setpoint::recorder::EventType;
+use setpoint::{Client, ClientError, Key, Recorder};
 
 use super::write;
 use super::{
@@ -107,7 +108,7 @@ impl Collector {
                 Ok(()) => self.queue.forget(item.key()),
                 Err(error) => {
                     tracing::debug!(work = ?item.key(), %error, "could not process the object; retrying");
-                    let reason = Reason::new(Source::named("garbage"), Trigger::Error);
+                    let reason = Reason::new(SourceName::named("garbage"), Trigger::Error);
                     self.queue.add_rate_limited(item.key(), Priority::DEFAULT, reason);
                 }
             }

@@ -9,7 +9,7 @@ use k8s_openapi::api::batch::v1::{Job, JobCondition, JobStatus};
 use k8s_openapi::api::core::v1::Pod;
 use setpoint::{
     Action, Client, ClientError, Context, Controller, DeleteOptions, Error, Key, Manager, NotFoundExt,
-    Reconciler, Request, SetupError,
+    Reconciler, SetupError, Watch,
 };
 
 use super::backoff::Record;
@@ -36,11 +36,11 @@ pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
     let lister = adopt::children_informer::<Job>(manager).lister();
     let jobs = Owners { lister, selector: |job| spec(job).selector.as_ref() };
     Controller::for_kind::<Job>(manager)
-        .watches_changes(pods.target().clone(), move |change| jobs.of_child(change))
+        .watches(Watch::of_target(pods.target().clone()).map_changes(move |change| jobs.of_child(change)))
         .named("job-controller")
         .field_owner(crate::FIELD_OWNER)
         .concurrency(CONCURRENCY)
-        .run(JobController::default())?;
+        .register(JobController::default())?;
     orphan::register(manager)
 }
 
@@ -51,11 +51,11 @@ struct JobController {
 }
 
 impl Reconciler for JobController {
-    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
+    async fn reconcile(&self, ctx: &Context, key: Key) -> Result<Action, Error> {
         let client = ctx.client();
-        let job = client.get::<Job>(&request).await?;
+        let job = client.get::<Job>(&key).await?;
         let Some(job) = job.filter(|job| condition::finished(job).is_none() && !is_foreign(job)) else {
-            self.records.lock().unwrap_or_else(PoisonError::into_inner).remove(request.key());
+            self.records.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
             return Ok(Action::done());
         };
         let mode = spec(&job).completion_mode.as_deref().unwrap_or("NonIndexed");
@@ -64,9 +64,9 @@ impl Reconciler for JobController {
             ctx.recorder().warning(&*job, "UnknownCompletionMode", message);
             return Ok(Action::done());
         }
-        let pods = claimed(client, request.key(), &job).await?;
+        let pods = claimed(client, &key, &job).await?;
         let pods: Vec<&Pod> = pods.iter().map(|pod| &**pod).collect();
-        let record = self.record(request.key(), job_uid(&job));
+        let record = self.record(&key, job_uid(&job));
         let view = View { job: &job, pods: &pods, record, now: ctx.now() };
         let mut evaluation = evaluate(&view);
         let managed = Managed::of(ctx, &view, &mut evaluation).await;

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{Namespace, Pod};
 use serde_json::{Value, json};
 use setpoint::{
     Action, Client, ClientError, Context, Controller, DeleteOptions, Error, Key, Manager, NotFoundExt, Patch,
-    Query, Reconciler, Request, SetupError,
+    Query, Reconciler, SetupError, Watch,
 };
 
 use super::{Content, KUBERNETES, Remaining, Step, conditions, step};
@@ -25,17 +25,17 @@ const FIRST_WAIT: Duration = Duration::from_millis(20);
 pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
     let namespaces = manager.informer::<Namespace>();
     Controller::for_kind::<Namespace>(manager)
-        .watches_changes(manager.target::<Pod>(), move |change| {
+        .watches(Watch::of::<Pod>().map_changes(move |change| {
             // A pod that ends lets its namespace go on at once.
             let gone = change.old.filter(|_| change.new.is_none()).and_then(|pod| pod.namespace());
             let namespace = gone.and_then(|name| namespaces.store().get(name));
             let waiting = namespace.filter(|namespace| namespace.is_terminating());
-            waiting.map(|namespace| Request::cluster(namespace.name())).into_iter().collect()
-        })
+            waiting.map(|namespace| Key::cluster(namespace.name())).into_iter().collect()
+        }))
         .named("namespace-controller")
         .field_owner(crate::FIELD_OWNER)
         .concurrency(CONCURRENCY)
-        .run(Namespaces::default())?;
+        .register(Namespaces::default())?;
     Ok(())
 }
 
@@ -46,11 +46,10 @@ struct Namespaces {
 }
 
 impl Reconciler for Namespaces {
-    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
+    async fn reconcile(&self, ctx: &Context, key: Key) -> Result<Action, Error> {
         let client = ctx.client();
-        let Some(mut namespace) = client.get::<Namespace>(&request).await?.map(|found| (*found).clone())
-        else {
-            self.forget(request.key());
+        let Some(mut namespace) = client.get::<Namespace>(&key).await?.map(|found| (*found).clone()) else {
+            self.forget(&key);
             return Ok(Action::done());
         };
         match step(&namespace) {
@@ -58,20 +57,20 @@ impl Reconciler for Namespaces {
             Step::Empty => {}
             Step::MarkTerminating => {
                 let patch = json!({ "metadata": { "uid": namespace.metadata.uid }, "status": { "phase": "Terminating" } });
-                namespace = client.patch_status::<Namespace>(&request, &Patch::Merge(patch)).await?;
+                namespace = client.patch_status::<Namespace>(&key, &Patch::Merge(patch)).await?;
             }
         }
-        let (content, remaining) = empty(client, request.name(), &namespace, ctx.now()).await?;
-        say(client, &request, &namespace, &content, ctx.now()).await?;
+        let (content, remaining) = empty(client, key.name(), &namespace, ctx.now()).await?;
+        say(client, &key, &namespace, &content, ctx.now()).await?;
         match remaining {
             Remaining::Nothing
                 if content.delete_failures.is_empty() && content.discovery_failure.is_none() =>
             {
-                self.forget(request.key());
-                finalize(client, &request, namespace).await
+                self.forget(&key);
+                finalize(client, &key, namespace).await
             }
             Remaining::Nothing => Err(Error::msg(content.delete_failures.join("; "))),
-            remaining => Ok(Action::requeue_after(self.next_wait(request.key(), remaining))),
+            remaining => Ok(Action::requeue_after(self.next_wait(&key, remaining))),
         }
     }
 }
@@ -196,7 +195,7 @@ fn grace_left(pods: &[Value], namespace: &Namespace, now: Timestamp) -> i64 {
 
 async fn say(
     client: &Client,
-    request: &Request,
+    key: &Key,
     namespace: &Namespace,
     content: &Content,
     now: Timestamp,
@@ -209,17 +208,17 @@ async fn say(
     }
     let patch =
         json!({ "metadata": { "uid": namespace.metadata.uid }, "status": { "conditions": conditions } });
-    client.patch_status::<Namespace>(request, &Patch::Merge(patch)).await.ignore_not_found()?;
+    client.patch_status::<Namespace>(key, &Patch::Merge(patch)).await.ignore_not_found()?;
     Ok(())
 }
 
-async fn finalize(client: &Client, request: &Request, mut namespace: Namespace) -> Result<Action, Error> {
+async fn finalize(client: &Client, key: &Key, mut namespace: Namespace) -> Result<Action, Error> {
     if let Some(finalizers) = namespace.spec.as_mut().and_then(|spec| spec.finalizers.as_mut()) {
         finalizers.retain(|finalizer| finalizer != KUBERNETES);
     }
     // The status was written in between; the uid suffices to be sure which namespace this is.
     namespace.metadata.resource_version = None;
-    let done = client.update_subresource::<Namespace, Value>(request, "finalize", &namespace).await;
+    let done = client.update_subresource::<Namespace, Value>(key, "finalize", &namespace).await;
     done.ignore_not_found()?;
     Ok(Action::done())
 }

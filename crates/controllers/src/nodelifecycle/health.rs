@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
+use setpoint::clock::Clock;
 use setpoint::informer::Store;
 use setpoint::predicate::Change;
-use setpoint::{Clock, Object, Request};
+use setpoint::{Key, Object};
 
 use super::zone::Pace;
 use crate::object::node;
@@ -57,27 +58,27 @@ impl State {
     }
 
     /// Records a lease. Queues its node only if the node counted as silent.
-    pub fn lease_changed(&self, change: &Change<'_>) -> Vec<Request> {
+    pub fn lease_changed(&self, change: &Change<'_>) -> Vec<Key> {
         let Some(lease) = change.new else { return Vec::new() };
         let mut known = self.lock();
         let Some(health) = known.nodes.get_mut(lease.name()) else { return Vec::new() };
         let now = self.clock.now();
         let was_silent = health.silent_at(GRACE) <= now;
         health.hear_lease(renewal(lease), now);
-        was_silent.then(|| Request::cluster(lease.name())).into_iter().collect()
+        was_silent.then(|| Key::cluster(lease.name())).into_iter().collect()
     }
 
     /// Returns the node. If a node becomes or ceases to be ready, returns all nodes, because their number decides the
     /// pace.
-    pub fn node_changed(&self, change: &Change<'_>) -> Vec<Request> {
+    pub fn node_changed(&self, change: &Change<'_>) -> Vec<Key> {
         let is_ready = |object: Option<&Object>| {
             object.and_then(|object| object.decode::<Node>().ok()).is_some_and(|node| node::is_ready(&node))
         };
         if is_ready(change.old) == is_ready(change.new) {
-            return change.object().map(|node| Request::cluster(node.name())).into_iter().collect();
+            return change.object().map(|node| Key::cluster(node.name())).into_iter().collect();
         }
         let nodes = self.nodes.snapshot();
-        let all = nodes.iter().chain(change.old).map(|node| Request::cluster(node.name()));
+        let all = nodes.iter().chain(change.old).map(|node| Key::cluster(node.name()));
         all.collect()
     }
 }

@@ -7,9 +7,10 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod};
 use serde_json::json;
 use setpoint::recorder::EventApi;
+use setpoint::recorder::EventType;
 use setpoint::{
-    Action, Context, Controller, Error, EventType, Key, Manager, NotFoundExt, Patch, Query, Reconciler,
-    Request, SetupError, Target,
+    Action, Context, Controller, Error, Key, Manager, NotFoundExt, Patch, Query, Reconciler, SetupError,
+    Target, Watch,
 };
 
 use super::health::State;
@@ -29,12 +30,12 @@ pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
     let (of_nodes, of_leases) = (state.clone(), state.clone());
     let leases = Target::of::<Lease>().in_namespace(LEASES);
     Controller::new(manager, "node-lifecycle-controller")
-        .watches_changes(manager.target::<Node>(), move |change| of_nodes.node_changed(change))
-        .watches_changes(leases, move |change| of_leases.lease_changed(change))
+        .watches(Watch::of::<Node>().map_changes(move |change| of_nodes.node_changed(change)))
+        .watches(Watch::of_target(leases).map_changes(move |change| of_leases.lease_changed(change)))
         .reads::<Pod>()
         .events("node-controller", EventApi::CoreV1)
         .field_owner(crate::FIELD_OWNER)
-        .run(NodeLifecycle { state })?;
+        .register(NodeLifecycle { state })?;
     Ok(())
 }
 
@@ -43,10 +44,10 @@ struct NodeLifecycle {
 }
 
 impl Reconciler for NodeLifecycle {
-    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
+    async fn reconcile(&self, ctx: &Context, key: Key) -> Result<Action, Error> {
         let client = ctx.client();
-        let name = request.name();
-        let Some(node) = client.get::<Node>(&request).await? else {
+        let name = key.name();
+        let Some(node) = client.get::<Node>(&key).await? else {
             let uid = self.state.lock().forget(name);
             if uid.is_some() {
                 let message = format!("Node {name} event: Removing Node {name} from Controller");

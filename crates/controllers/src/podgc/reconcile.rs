@@ -5,8 +5,8 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use setpoint::{
-    Action, Context, Controller, DeleteOptions, Error, Key, Manager, NotFoundExt, Patch, Reconciler, Request,
-    SetupError,
+    Action, Context, Controller, DeleteOptions, Error, Key, Manager, NotFoundExt, Patch, Reconciler,
+    SetupError, Watch,
 };
 
 use super::plan::{Cause, cause, failed, is_settled};
@@ -22,10 +22,10 @@ pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
     let state = State::new(pods.store().clone(), nodes.store().clone(), TERMINATED_PODS);
     let (of_pods, of_nodes) = (state.clone(), state.clone());
     Controller::new(manager, "pod-garbage-collector-controller")
-        .watches_changes(manager.target::<Pod>(), move |change| of_pods.pod_changed(change))
-        .watches_changes(manager.target::<Node>(), move |change| of_nodes.node_changed(change))
+        .watches(Watch::of::<Pod>().map_changes(move |change| of_pods.pod_changed(change)))
+        .watches(Watch::of::<Node>().map_changes(move |change| of_nodes.node_changed(change)))
         .field_owner(crate::FIELD_OWNER)
-        .run(Collector { state })?;
+        .register(Collector { state })?;
     Ok(())
 }
 
@@ -34,12 +34,12 @@ struct Collector {
 }
 
 impl Reconciler for Collector {
-    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
-        if request.namespace().is_none() {
+    async fn reconcile(&self, ctx: &Context, key: Key) -> Result<Action, Error> {
+        if key.namespace().is_none() {
             return self.thin_out(ctx).await;
         }
         let client = ctx.client();
-        let Some(pod) = client.get::<Pod>(&request).await? else { return Ok(Action::done()) };
+        let Some(pod) = client.get::<Pod>(&key).await? else { return Ok(Action::done()) };
         if is_settled(&pod) {
             return Ok(Action::done());
         }

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 use setpoint::informer::Store;
 use setpoint::predicate::Change;
-use setpoint::{Key, Object, Request};
+use setpoint::{Key, Object};
 
 use super::plan::is_out_of_service;
 
@@ -71,7 +71,7 @@ impl State {
     }
 
     /// Records a change of a pod. Returns the requests that it queues.
-    pub fn pod_changed(&self, change: &Change<'_>) -> Vec<Request> {
+    pub fn pod_changed(&self, change: &Change<'_>) -> Vec<Key> {
         let Some(pod) = change.new else {
             if let Some(old) = change.old {
                 self.pod_gone(old);
@@ -80,7 +80,7 @@ impl State {
         };
         let mut requests = Vec::new();
         if self.is_candidate(pod) {
-            requests.push(Request::from(pod.key().clone()));
+            requests.push(pod.key().clone());
         }
         let mut shared = self.lock();
         match rank(pod) {
@@ -88,7 +88,7 @@ impl State {
             None => shared.ended.remove(pod.key()),
         };
         if shared.ended.len() > self.threshold {
-            requests.push(Request::cluster(ENDED));
+            requests.push(Key::cluster(ENDED));
         }
         requests
     }
@@ -112,7 +112,7 @@ impl State {
     }
 
     /// The pods that a change to a node concerns.
-    pub fn node_changed(&self, change: &Change<'_>) -> Vec<Request> {
+    pub fn node_changed(&self, change: &Change<'_>) -> Vec<Key> {
         let out = |node: Option<&Object>| {
             node.is_some_and(|node| node.decode::<Node>().is_ok_and(|node| is_out_of_service(&node)))
         };
@@ -126,10 +126,10 @@ impl State {
         self.on(node.name(), Object::is_terminating)
     }
 
-    fn on(&self, node: &str, wanted: impl Fn(&Object) -> bool) -> Vec<Request> {
+    fn on(&self, node: &str, wanted: impl Fn(&Object) -> bool) -> Vec<Key> {
         let pods = self.pods.snapshot();
         let bound = pods.iter().filter(|pod| wanted(pod) && node_of(pod).as_deref() == Some(node));
-        bound.map(|pod| Request::from(pod.key().clone())).collect()
+        bound.map(|pod| pod.key().clone()).collect()
     }
 }
 

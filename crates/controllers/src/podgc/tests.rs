@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use setpoint::informer::{Delta, Scope, Store};
 use setpoint::predicate::Change;
 use setpoint::queue::Trigger;
-use setpoint::{Object, Request};
+use setpoint::{Key, Object};
 
 use super::plan::{Cause, cause, failed, is_settled};
 use super::state::{QUARANTINE, State};
@@ -84,11 +84,11 @@ fn store(objects: &[Value]) -> Store {
     store
 }
 
-fn names(requests: &[Request]) -> Vec<&str> {
-    requests.iter().map(Request::name).collect()
+fn names(requests: &[Key]) -> Vec<&str> {
+    requests.iter().map(Key::name).collect()
 }
 
-fn changed(state: &State, old: Option<&Value>, new: Option<&Value>) -> Vec<Request> {
+fn changed(state: &State, old: Option<&Value>, new: Option<&Value>) -> Vec<Key> {
     let (old, new) = (old.map(object), new.map(object));
     state.pod_changed(&Change { trigger: Trigger::Updated, old: old.as_ref(), new: new.as_ref() })
 }

@@ -5,7 +5,7 @@ use setpoint::informer::Store;
 use setpoint::predicate::Change;
 use setpoint::{
     Action, Client, ClientError, Context, Controller, Error, Key, Kind, Manager, Object, Query, Reconciler,
-    Request, SetupError,
+    SetupError, Watch,
 };
 
 use super::{Protected, Stage, stage, unsettled};
@@ -19,19 +19,19 @@ pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
     let known = manager.informer::<PersistentVolumeClaim>();
     Controller::for_kind::<PersistentVolumeClaim>(manager)
         .with_predicate(unsettled(FINALIZER))
-        .watches_changes(manager.target::<Pod>(), move |change| of_pod(change, known.store()))
+        .watches(Watch::of::<Pod>().map_changes(move |change| of_pod(change, known.store())))
         .named("persistentvolumeclaim-protection-controller")
         .field_owner(crate::FIELD_OWNER)
-        .run(Claims(claims))?;
+        .register(Claims(claims))?;
     super::unused::register(manager)
 }
 
 struct Claims(Protected);
 
 impl Reconciler for Claims {
-    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
+    async fn reconcile(&self, ctx: &Context, key: Key) -> Result<Action, Error> {
         let client = ctx.client();
-        self.0.reconcile(client, &request, |claim| is_used(client, claim)).await
+        self.0.reconcile(client, &key, |claim| is_used(client, claim)).await
     }
 }
 
@@ -64,7 +64,7 @@ fn owns(pod: &Pod, claim: &Object) -> bool {
 }
 
 /// The claims that may have waited for a pod which goes, is gone or was replaced by another of its name.
-fn of_pod(change: &Change<'_>, claims: &Store) -> Vec<Request> {
+fn of_pod(change: &Change<'_>, claims: &Store) -> Vec<Key> {
     let replaced = change.update().is_some_and(|(old, new)| old.uid() != new.uid());
     let gone = change.old.filter(|_| replaced || change.new.is_none());
     let going = change.new.filter(|new| new.is_terminating());
@@ -72,7 +72,7 @@ fn of_pod(change: &Change<'_>, claims: &Store) -> Vec<Request> {
 }
 
 /// The claims of a pod that are being deleted.
-fn leaving_with(pod: &Object, claims: &Store) -> Vec<Request> {
+fn leaving_with(pod: &Object, claims: &Store) -> Vec<Key> {
     // Most clusters have no claim: their pods are not decoded.
     if claims.is_empty() {
         return Vec::new();
@@ -83,9 +83,7 @@ fn leaving_with(pod: &Object, claims: &Store) -> Vec<Request> {
     let names = volumes(&pod).filter_map(|volume| claim_name(&pod, volume));
     let keys = names.map(|name| Key::new(pod.metadata.namespace.as_deref(), &name));
     let is_leaving = |claim: &Object| stage(claim, FINALIZER) == Stage::Leaving;
-    keys.filter(|key| claims.get(key.as_str()).is_some_and(|claim| is_leaving(&claim)))
-        .map(Request::from)
-        .collect()
+    keys.filter(|key| claims.get(key.as_str()).is_some_and(|claim| is_leaving(&claim))).collect()
 }
 
 #[cfg(test)]
@@ -180,7 +178,7 @@ mod tests {
             let (old, new) = (old.as_ref().map(object), new.as_ref().map(object));
             let change = Change { trigger: Trigger::Updated, old: old.as_ref(), new: new.as_ref() };
             let requests = of_pod(&change, &store);
-            let names: Vec<&str> = requests.iter().map(Request::name).collect();
+            let names: Vec<&str> = requests.iter().map(Key::name).collect();
             assert_eq!(names, expected, "{what}");
         }
     }

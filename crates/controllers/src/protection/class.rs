@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use kube::core::{ApiResource, GroupVersionKind};
 use setpoint::predicate::Change;
 use setpoint::{
-    Action, Client, ClientError, Context, Controller, Error, Kind, Manager, Object, Query, Reconciler,
-    Request, SetupError, Target,
+    Action, Client, ClientError, Context, Controller, Error, Key, Kind, Manager, Object, Query, Reconciler,
+    SetupError, Target, Watch,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -56,20 +56,20 @@ async fn begin(manager: Manager, stopping: CancellationToken) -> Result<(), Erro
     Controller::for_target(&manager, Target::resource(classes.resource.clone()))
         .cluster_scoped()
         .with_predicate(unsettled(FINALIZER))
-        .watches_changes(manager.target::<PersistentVolume>(), let_go)
-        .watches_changes(manager.target::<PersistentVolumeClaim>(), let_go)
+        .watches(Watch::of::<PersistentVolume>().map_changes(let_go))
+        .watches(Watch::of::<PersistentVolumeClaim>().map_changes(let_go))
         .named(NAME)
         .field_owner(crate::FIELD_OWNER)
-        .run(Classes(classes))?;
+        .register(Classes(classes))?;
     Ok(())
 }
 
 struct Classes(Protected);
 
 impl Reconciler for Classes {
-    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
+    async fn reconcile(&self, ctx: &Context, key: Key) -> Result<Action, Error> {
         let client = ctx.client();
-        self.0.reconcile(client, &request, |class| is_named(client, class)).await
+        self.0.reconcile(client, &key, |class| is_named(client, class)).await
     }
 }
 
@@ -89,9 +89,9 @@ fn class_names(user: &Object) -> BTreeSet<String> {
 }
 
 /// Returns the classes that a volume or claim no longer names.
-fn let_go(change: &Change<'_>) -> Vec<Request> {
+fn let_go(change: &Change<'_>) -> Vec<Key> {
     let names = |user: Option<&Object>| user.map(class_names).unwrap_or_default();
-    names(change.old).difference(&names(change.new)).map(|name| Request::cluster(name)).collect()
+    names(change.old).difference(&names(change.new)).map(|name| Key::cluster(name)).collect()
 }
 
 #[cfg(test)]
@@ -120,7 +120,7 @@ mod tests {
         ] {
             let change = Change { trigger: Trigger::Updated, old: old.as_ref(), new: new.as_ref() };
             let requests = let_go(&change);
-            assert_eq!(requests.iter().map(Request::name).collect::<Vec<_>>(), expected);
+            assert_eq!(requests.iter().map(Key::name).collect::<Vec<_>>(), expected);
         }
     }
 }

@@ -10,7 +10,7 @@ mod volume;
 
 use kube::core::ApiResource;
 use serde_json::json;
-use setpoint::{Action, Client, ClientError, Error, NotFoundExt, Object, Patch, Predicate, Request};
+use setpoint::{Action, Client, ClientError, Error, Key, NotFoundExt, Object, Patch, Predicate};
 
 pub(crate) use claim::register as register_claims;
 pub(crate) use class::register as register_classes;
@@ -52,13 +52,13 @@ impl Protected {
     async fn reconcile<R>(
         &self,
         client: &Client,
-        request: &Request,
+        key: &Key,
         in_use: impl FnOnce(Object) -> R,
     ) -> Result<Action, Error>
     where
         R: Future<Output = Result<bool, ClientError>>,
     {
-        let Some(object) = client.get_object(&self.resource, request).await? else {
+        let Some(object) = client.get_object(&self.resource, key).await? else {
             return Ok(Action::done());
         };
         let mut finalizers = object.finalizers().to_vec();

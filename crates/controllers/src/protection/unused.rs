@@ -8,7 +8,7 @@ use setpoint::informer::Store;
 use setpoint::predicate::Change;
 use setpoint::{
     Action, Context, Controller, Error, Key, Manager, NotFoundExt, Object, Patch, Predicate, Query,
-    Reconciler, Request, SetupError,
+    Reconciler, SetupError, Watch,
 };
 
 use crate::object::pod::{claim_name, is_terminal, volumes};
@@ -19,10 +19,10 @@ pub(super) fn register(manager: &Manager) -> Result<(), SetupError> {
     let known = manager.informer::<PersistentVolumeClaim>();
     Controller::for_kind::<PersistentVolumeClaim>(manager)
         .with_predicate(Predicate::new(|change| change.new.is_some_and(is_bound)))
-        .watches_changes(manager.target::<Pod>(), move |change| of_pod(change, known.store()))
+        .watches(Watch::of::<Pod>().map_changes(move |change| of_pod(change, known.store())))
         .named("persistentvolumeclaim-unused")
         .field_owner(crate::FIELD_OWNER)
-        .run(Unused)?;
+        .register(Unused)?;
     Ok(())
 }
 
@@ -31,7 +31,7 @@ fn is_bound(claim: &Object) -> bool {
 }
 
 /// The claims of a pod that comes, ends or is gone.
-fn of_pod(change: &Change<'_>, claims: &Store) -> Vec<Request> {
+fn of_pod(change: &Change<'_>, claims: &Store) -> Vec<Key> {
     let phase = |pod: &Object| pod.path("status.phase");
     let stays = |(old, new): (&Object, &Object)| {
         old.uid() == new.uid() && phase(old) == phase(new) && !new.is_terminating()
@@ -46,24 +46,24 @@ fn of_pod(change: &Change<'_>, claims: &Store) -> Vec<Request> {
         let names = volumes(pod).filter_map(|volume| claim_name(pod, volume));
         names.map(|name| Key::new(pod.metadata.namespace.as_deref(), &name))
     });
-    keys.filter(|key| claims.get(key.as_str()).is_some()).map(Request::from).collect()
+    keys.filter(|key| claims.get(key.as_str()).is_some()).collect()
 }
 
 struct Unused;
 
 impl Reconciler for Unused {
-    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
+    async fn reconcile(&self, ctx: &Context, key: Key) -> Result<Action, Error> {
         let client = ctx.client();
-        let Some(claim) = client.get::<PersistentVolumeClaim>(&request).await? else {
+        let Some(claim) = client.get::<PersistentVolumeClaim>(&key).await? else {
             return Ok(Action::done());
         };
-        let near = Query::namespace(request.namespace().unwrap_or_default());
+        let near = Query::namespace(key.namespace().unwrap_or_default());
         let is_used = client.list::<Pod>(near).await?.iter().any(|pod| uses(pod, &claim));
         let Some(condition) = condition(&claim, is_used, ctx.now()) else { return Ok(Action::done()) };
         let patch =
             json!({ "metadata": { "uid": claim.metadata.uid }, "status": { "conditions": [condition] } });
         let patch = Patch::Strategic(patch);
-        client.patch_status::<PersistentVolumeClaim>(&request, &patch).await.ignore_not_found()?;
+        client.patch_status::<PersistentVolumeClaim>(&key, &patch).await.ignore_not_found()?;
         Ok(Action::done())
     }
 }

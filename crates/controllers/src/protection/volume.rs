@@ -1,7 +1,7 @@
 //! PersistentVolumes: one that is bound to a claim stays.
 
 use k8s_openapi::api::core::v1::PersistentVolume;
-use setpoint::{Action, Context, Controller, Error, Kind, Manager, Object, Reconciler, Request, SetupError};
+use setpoint::{Action, Context, Controller, Error, Key, Kind, Manager, Object, Reconciler, SetupError};
 
 use super::{Protected, unsettled};
 
@@ -14,15 +14,15 @@ pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
         .with_predicate(unsettled(FINALIZER))
         .named("persistentvolume-protection-controller")
         .field_owner(crate::FIELD_OWNER)
-        .run(Volumes(volumes))?;
+        .register(Volumes(volumes))?;
     Ok(())
 }
 
 struct Volumes(Protected);
 
 impl Reconciler for Volumes {
-    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
-        self.0.reconcile(ctx.client(), &request, |volume| async move { Ok(is_bound(&volume)) }).await
+    async fn reconcile(&self, ctx: &Context, key: Key) -> Result<Action, Error> {
+        self.0.reconcile(ctx.client(), &key, |volume| async move { Ok(is_bound(&volume)) }).await
     }
 }
 

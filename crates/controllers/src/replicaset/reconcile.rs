@@ -7,7 +7,7 @@ use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
 use setpoint::recorder::EventApi;
 use setpoint::{
-    Action, Client, ClientError, Context, Controller, Error, Manager, Reconciler, Request, SetupError,
+    Action, Client, ClientError, Context, Controller, Error, Key, Manager, Reconciler, SetupError, Watch,
 };
 
 use super::{Failure, outlook, plan, pod_from_template, slow_start};
@@ -28,32 +28,32 @@ pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
     let pods = adopt::children_informer::<Pod>(manager);
     let owners = Owners { lister: sets.lister(), selector: |set| Some(&replica_set_spec(set).selector) };
     Controller::for_kind::<ReplicaSet>(manager)
-        .watches_changes(pods.target().clone(), move |change| owners.of_child(change))
+        .watches(Watch::of_target(pods.target().clone()).map_changes(move |change| owners.of_child(change)))
         .named("replicaset-controller")
         .events("replicaset-controller", EventApi::CoreV1)
         .field_owner(crate::FIELD_OWNER)
         .concurrency(CONCURRENCY)
-        .run(ReplicaSetController)?;
+        .register(ReplicaSetController)?;
     Ok(())
 }
 
 struct ReplicaSetController;
 
 impl Reconciler for ReplicaSetController {
-    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
+    async fn reconcile(&self, ctx: &Context, key: Key) -> Result<Action, Error> {
         let client = ctx.client();
-        let Some(set) = client.get::<ReplicaSet>(&request).await? else { return Ok(Action::done()) };
+        let Some(set) = client.get::<ReplicaSet>(&key).await? else { return Ok(Action::done()) };
         let spec = replica_set_spec(&set);
         if selector::check(&spec.selector).is_err() {
             return Ok(Action::done());
         }
-        let namespace = request.namespace().unwrap_or_default();
+        let namespace = key.namespace().unwrap_or_default();
         let uid = set.metadata.uid.as_deref().unwrap_or_default();
         let pods = children_and_orphans::<Pod>(client, namespace, uid).await?;
         let terminating = pods.iter().filter(|pod| is_terminating(pod) && is_claimed(&set, pod)).count();
         let active: Vec<Arc<Pod>> = pods.into_iter().filter(|pod| is_active(pod)).collect();
         let owner = Owner {
-            key: request.key().clone(),
+            key: key.clone(),
             claimant: Claimant {
                 uid,
                 deleting: set.metadata.deletion_timestamp.is_some(),
@@ -71,7 +71,7 @@ impl Reconciler for ReplicaSetController {
         let failure = managed.as_ref().err().map(|error| Failure { message: error.to_string() });
         let outlook = outlook(&set, &active, terminating, failure.as_ref(), ctx.now());
         if let Some(status) = &outlook.status {
-            write::status(client, request.key(), &*set, set.status.as_ref(), status).await?;
+            write::status(client, &key, &*set, set.status.as_ref(), status).await?;
         }
         managed?;
         Ok(outlook.requeue.map_or(Action::done(), Action::requeue_after))

@@ -6,8 +6,8 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use serde_json::Value;
 use setpoint::{
-    Action, Client, Context, Controller, Error, Kind, Manager, NotFoundExt, Predicate, Query, Reconciler,
-    Request, SetupError,
+    Action, Client, Context, Controller, Error, Key, Kind, Manager, NotFoundExt, Predicate, Query,
+    Reconciler, SetupError,
 };
 use setpoint_kinds::quota::{self, Tracked};
 use setpoint_kinds::resources::Amounts;
@@ -30,7 +30,7 @@ pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
         .with_predicate(Predicate::new(trigger::is_asked_anew))
         .named("resourcequota-controller")
         .field_owner(crate::FIELD_OWNER)
-        .run(Quotas(Arc::clone(&watches)))?;
+        .register(Quotas(Arc::clone(&watches)))?;
     watches.handle.set(handle).expect("it is set here alone");
     Ok(())
 }
@@ -38,13 +38,13 @@ pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
 struct Quotas(Arc<Watches>);
 
 impl Reconciler for Quotas {
-    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
+    async fn reconcile(&self, ctx: &Context, key: Key) -> Result<Action, Error> {
         let begun = self.0.refresh(ctx.now()).await?;
         let resource = ResourceQuota::api_resource();
         let quotas = ctx.client().dynamic(&resource);
         // Read the quota before the objects. An object that is created later is charged to a newer version of the
         // quota, and this measurement cannot overwrite that version.
-        let Some(mut quota) = quotas.get_live(&request).await? else { return Ok(Action::done()) };
+        let Some(mut quota) = quotas.get_live(&key).await? else { return Ok(Action::done()) };
         let mut measured = Amounts::new();
         let (mut unknown, mut failed) = (false, None);
         for tracked in quota::tracked(&quota) {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use setpoint::informer::Lister;
 use setpoint::predicate::Change;
 use setpoint::queue::Trigger;
-use setpoint::{Object, Request};
+use setpoint::{Key, Object};
 use setpoint_kinds::quota::Tracked;
 
 /// Whether a change of a quota asks for something else. The server writes the status with every object that it
@@ -25,14 +25,14 @@ pub(super) fn of_object(
     change: &Change<'_>,
     quotas: &Lister<ResourceQuota>,
     now: Timestamp,
-) -> Vec<Request> {
+) -> Vec<Key> {
     let Some(namespace) = change.object().and_then(Object::namespace) else { return Vec::new() };
     let quotas = quotas.list_namespace(namespace).unwrap_or_default();
     let names = quotas
         .iter()
         .filter(|quota| counts(quota, tracked))
         .filter_map(|quota| quota.metadata.name.as_deref());
-    let requests: Vec<Request> = names.map(|name| Request::namespaced(namespace, name)).collect();
+    let requests: Vec<Key> = names.map(|name| Key::namespaced(namespace, name)).collect();
     // Most namespaces have no quota: their objects are not decoded.
     if requests.is_empty() || !frees(tracked, change, now) {
         return Vec::new();

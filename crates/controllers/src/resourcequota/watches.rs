@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, ResourceQuota, Serv
 use kube::core::ApiResource;
 use setpoint::controller::AddedWatch;
 use setpoint::informer::Lister;
-use setpoint::{ControllerHandle, Error, Manager, Target};
+use setpoint::{ControllerHandle, Error, Manager, Target, Watch};
 use setpoint_api::kind::GroupResource;
 use setpoint_kinds::quota::Tracked;
 
@@ -113,7 +113,7 @@ impl Watches {
         let map = move |change: &setpoint::predicate::Change<'_>| {
             trigger::of_object(&of, change, &quotas, clock.now())
         };
-        let watch = handle.watch_changes(target, map).map_err(Error::boxed)?;
+        let watch = handle.watch(Watch::of_target(target).map_changes(map)).map_err(Error::boxed)?;
         self.state().kinds.insert(tracked, Watched { resource: resource.clone(), _watch: watch });
         Ok(())
     }

@@ -12,9 +12,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 use setpoint::predicate::Change;
 use setpoint::recorder::EventApi;
+use setpoint::recorder::EventType;
 use setpoint::{
-    Action, ClientError, Context, Controller, Error, EventType, Key, Manager, Object, Patch, Reconciler,
-    Request, SetupError,
+    Action, ClientError, Context, Controller, Error, Key, Manager, Object, Patch, Reconciler, SetupError,
+    Watch,
 };
 
 use setpoint::recorder::reference;
@@ -36,19 +37,17 @@ pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
     let (of_pods, of_nodes, of_claims) = (state.clone(), state.clone(), state.clone());
     let (of_volumes, of_classes) = (state.clone(), state.clone());
     Controller::new(manager, NAME)
-        .watches_changes(manager.target::<Pod>(), move |change| of_pods.pod_changed(change))
-        .watches_changes(manager.target::<Node>(), move |change| of_nodes.node_changed(change))
-        .watches_changes(manager.target::<PersistentVolumeClaim>(), move |change| {
-            of_claims.claim_changed(change)
-        })
-        .watches_changes(manager.target::<PersistentVolume>(), move |change| {
-            of_volumes.volume_changed(change)
-        })
-        .watches_changes(manager.target::<StorageClass>(), move |_| of_classes.classes_changed())
+        .watches(Watch::of::<Pod>().map_changes(move |change| of_pods.pod_changed(change)))
+        .watches(Watch::of::<Node>().map_changes(move |change| of_nodes.node_changed(change)))
+        .watches(
+            Watch::of::<PersistentVolumeClaim>().map_changes(move |change| of_claims.claim_changed(change)),
+        )
+        .watches(Watch::of::<PersistentVolume>().map_changes(move |change| of_volumes.volume_changed(change)))
+        .watches(Watch::of::<StorageClass>().map_changes(move |_| of_classes.classes_changed()))
         .events(NAME, EventApi::EventsV1)
         .field_owner("kube-scheduler")
         .concurrency(CONCURRENCY)
-        .run(Scheduler { state })?;
+        .register(Scheduler { state })?;
     Ok(())
 }
 
@@ -81,7 +80,7 @@ impl State {
         self.0.lock().expect("no holder of this lock panics")
     }
 
-    fn pod_changed(&self, change: &Change<'_>) -> Vec<Request> {
+    fn pod_changed(&self, change: &Change<'_>) -> Vec<Key> {
         let mut shared = self.lock();
         let replaced = change.update().is_some_and(|(old, new)| old.uid() != new.uid());
         let mut freed = false;
@@ -106,18 +105,18 @@ impl State {
         let mut requests = shared.retry_if(freed);
         let ours = new.path("spec.schedulerName").is_none_or(|name| name == NAME);
         if ours && !new.is_terminating() && !shared.said_nothing_new(change) {
-            requests.push(Request::from(new.key().clone()));
+            requests.push(new.key().clone());
         }
         requests
     }
 
-    fn node_changed(&self, change: &Change<'_>) -> Vec<Request> {
+    fn node_changed(&self, change: &Change<'_>) -> Vec<Key> {
         let mut shared = self.lock();
         let Some(new) = change.new else {
             if let Some(old) = change.old {
                 shared.ledger.node_gone(old.name());
             }
-            return shared.reserved.iter().cloned().map(Request::from).collect();
+            return shared.reserved.iter().cloned().collect();
         };
         let Ok(node) = new.decode::<Node>() else { return Vec::new() };
         let changed = shared.ledger.node(&node);
@@ -125,13 +124,13 @@ impl State {
     }
 
     /// Pods that wait with this claim.
-    fn claim_changed(&self, change: &Change<'_>) -> Vec<Request> {
+    fn claim_changed(&self, change: &Change<'_>) -> Vec<Key> {
         let claim = change.object().map(|claim| claim.key().clone());
         self.lock().with_claims(&claim.into_iter().collect::<Vec<_>>())
     }
 
     /// Returns the pods that wait with the claim of the volume, and those that were refused if the volume is free.
-    fn volume_changed(&self, change: &Change<'_>) -> Vec<Request> {
+    fn volume_changed(&self, change: &Change<'_>) -> Vec<Key> {
         let claims: Vec<Key> = change.old.into_iter().chain(change.new).filter_map(claimed).collect();
         let shared = self.lock();
         let mut requests = shared.with_claims(&claims);
@@ -141,7 +140,7 @@ impl State {
         requests
     }
 
-    fn classes_changed(&self) -> Vec<Request> {
+    fn classes_changed(&self) -> Vec<Key> {
         self.lock().open_with_claims()
     }
 }
@@ -166,26 +165,26 @@ impl Shared {
         }
     }
 
-    fn with_claims(&self, claims: &[Key]) -> Vec<Request> {
+    fn with_claims(&self, claims: &[Key]) -> Vec<Key> {
         let has = |pod: &Key, with: &Claiming| {
             claims
                 .iter()
                 .any(|claim| claim.namespace() == pod.namespace() && with.claims.contains(claim.name()))
         };
         let pods = self.claiming.iter().filter(|(pod, with)| has(pod, with));
-        pods.map(|(pod, _)| Request::from(pod.clone())).collect()
+        pods.map(|(pod, _)| pod.clone()).collect()
     }
 
-    fn open_with_claims(&self) -> Vec<Request> {
+    fn open_with_claims(&self) -> Vec<Key> {
         let pods = self.claiming.iter().filter(|(_, with)| with.open);
-        pods.map(|(pod, _)| Request::from(pod.clone())).collect()
+        pods.map(|(pod, _)| pod.clone()).collect()
     }
 
-    fn retry_if(&self, something: bool) -> Vec<Request> {
+    fn retry_if(&self, something: bool) -> Vec<Key> {
         if !something {
             return Vec::new();
         }
-        self.waiting.iter().cloned().map(Request::from).collect()
+        self.waiting.iter().cloned().collect()
     }
 
     /// Our own words about a waiting pod are no reason to try it again.
@@ -202,22 +201,22 @@ struct Scheduler {
 }
 
 impl Reconciler for Scheduler {
-    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
-        let (client, key) = (ctx.client(), request.key());
-        let pod = client.get::<Pod>(&request).await?;
+    async fn reconcile(&self, ctx: &Context, key: Key) -> Result<Action, Error> {
+        let client = ctx.client();
+        let pod = client.get::<Pod>(&key).await?;
         let Some(pod) = pod.filter(|pod| is_schedulable(pod)) else {
             let mut shared = self.state.lock();
-            shared.unreserve(key);
-            shared.stop_waiting(key);
+            shared.unreserve(&key);
+            shared.stop_waiting(&key);
             return Ok(Action::done());
         };
         let Some(spec) = &pod.spec else { return Ok(Action::done()) };
-        let volumes = self.volumes(ctx, key, &pod).await?;
-        match self.choose(key, spec, &volumes) {
+        let volumes = self.volumes(ctx, &key, &pod).await?;
+        match self.choose(&key, spec, &volumes) {
             None => Ok(Action::done()),
-            Some(Ok(chosen)) if chosen.steps.is_empty() => self.bind(ctx, key, &pod, &chosen.node).await,
-            Some(Ok(chosen)) => self.reserve(ctx, key, &chosen).await,
-            Some(Err(why)) => refuse(ctx, key, &pod, why).await,
+            Some(Ok(chosen)) if chosen.steps.is_empty() => self.bind(ctx, &key, &pod, &chosen.node).await,
+            Some(Ok(chosen)) => self.reserve(ctx, &key, &chosen).await,
+            Some(Err(why)) => refuse(ctx, &key, &pod, why).await,
         }
     }
 }

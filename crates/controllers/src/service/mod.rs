@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{Pod, Service, ServicePort, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use setpoint::informer::Lister;
 use setpoint::predicate::Change;
-use setpoint::{Client, ClientError, Object, Query, Request};
+use setpoint::{Client, ClientError, Key, Object, Query};
 
 use crate::object::pod::is_terminal;
 use crate::object::selector::Labels;
@@ -93,7 +93,7 @@ pub async fn pods(client: &Client, namespace: &str, selector: &Labels) -> Result
 }
 
 /// The Services that select a pod, or selected it before its labels changed.
-pub fn of_pod(change: &Change<'_>, services: &Lister<Service>) -> Vec<Request> {
+pub fn of_pod(change: &Change<'_>, services: &Lister<Service>) -> Vec<Key> {
     let Some(pod) = change.object() else { return Vec::new() };
     let namespace = pod.namespace().unwrap_or_default();
     let all = services.list_namespace(namespace).unwrap_or_default();
@@ -102,7 +102,7 @@ pub fn of_pod(change: &Change<'_>, services: &Lister<Service>) -> Vec<Request> {
         let selecting = all.iter().filter(|service| selects_object(service, object));
         names.extend(selecting.filter_map(|service| service.metadata.name.clone()));
     }
-    names.iter().map(|name| Request::namespaced(namespace, name)).collect()
+    names.iter().map(|name| Key::namespaced(namespace, name)).collect()
 }
 
 fn selects_object(service: &Service, pod: &Object) -> bool {

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use setpoint::recorder::EventApi;
 use setpoint::{
     Action, Client, ClientError, Context, Controller, DeleteOptions, Error, Key, Manager, NotFoundExt,
-    Reconciler, Request, SetupError,
+    Reconciler, SetupError, Watch,
 };
 
 use super::identity::{is_member, name_of, revision};
@@ -37,28 +37,28 @@ pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
     let lister = manager.informer::<StatefulSet>().lister();
     let owners = Owners { lister, selector: |set| Some(&stateful_set_spec(set).selector) };
     Controller::for_kind::<StatefulSet>(manager)
-        .watches_changes(pods.target().clone(), move |change| owners.of_child(change))
+        .watches(Watch::of_target(pods.target().clone()).map_changes(move |change| owners.of_child(change)))
         .reads::<PersistentVolumeClaim>()
         .named("statefulset-controller")
         .events("statefulset-controller", EventApi::CoreV1)
         .field_owner(crate::FIELD_OWNER)
         .concurrency(CONCURRENCY)
-        .run(StatefulSetController)?;
+        .register(StatefulSetController)?;
     Ok(())
 }
 
 struct StatefulSetController;
 
 impl Reconciler for StatefulSetController {
-    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
+    async fn reconcile(&self, ctx: &Context, key: Key) -> Result<Action, Error> {
         let client = ctx.client();
-        let Some(set) = client.get::<StatefulSet>(&request).await? else { return Ok(Action::done()) };
+        let Some(set) = client.get::<StatefulSet>(&key).await? else { return Ok(Action::done()) };
         let spec = stateful_set_spec(&set);
         if selector::check(&spec.selector).is_err() {
             return Ok(Action::done());
         }
         let owner = Owner {
-            key: request.key().clone(),
+            key: key.clone(),
             claimant: Claimant {
                 uid: set.metadata.uid.as_deref().unwrap_or_default(),
                 deleting: set.metadata.deletion_timestamp.is_some(),
@@ -84,7 +84,7 @@ impl Reconciler for StatefulSetController {
         let carried_out = carry_out(ctx, &set, &plan).await;
         let status = status::status(&view, &plan, versions.collision_count);
         if set.status.as_ref() != Some(&status) {
-            write::status(client, request.key(), &*set, set.status.as_ref(), &status).await?;
+            write::status(client, &key, &*set, set.status.as_ref(), &status).await?;
         }
         let live = |name: &str| {
             name == versions.current.name

@@ -6,9 +6,10 @@ use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod};
 use serde_json::json;
 use setpoint::informer::Uid;
 use setpoint::recorder::EventApi;
+use setpoint::recorder::EventType;
 use setpoint::{
-    Action, Context, Controller, DeleteOptions, Error, EventType, Key, Manager, NotFoundExt, Patch,
-    Reconciler, Request, SetupError,
+    Action, Context, Controller, DeleteOptions, Error, Key, Manager, NotFoundExt, Patch, Reconciler,
+    SetupError, Watch,
 };
 
 use super::plan::{Fate, fate, no_execute};
@@ -23,10 +24,10 @@ pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
     let (of_pods, of_nodes) = (state.clone(), state.clone());
     Controller::new(manager, NAME)
         .events(NAME, EventApi::CoreV1)
-        .watches_changes(manager.target::<Pod>(), move |change| of_pods.pod_changed(change))
-        .watches_changes(manager.target::<Node>(), move |change| of_nodes.node_changed(change))
+        .watches(Watch::of::<Pod>().map_changes(move |change| of_pods.pod_changed(change)))
+        .watches(Watch::of::<Node>().map_changes(move |change| of_nodes.node_changed(change)))
         .field_owner(crate::FIELD_OWNER)
-        .run(TaintEviction { state })?;
+        .register(TaintEviction { state })?;
     Ok(())
 }
 
@@ -35,18 +36,18 @@ struct TaintEviction {
 }
 
 impl Reconciler for TaintEviction {
-    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
+    async fn reconcile(&self, ctx: &Context, key: Key) -> Result<Action, Error> {
         let client = ctx.client();
-        let Some(pod) = client.get::<Pod>(&request).await? else {
-            self.stays(ctx, request.key());
+        let Some(pod) = client.get::<Pod>(&key).await? else {
+            self.stays(ctx, &key);
             return Ok(Action::done());
         };
         if pod.metadata.deletion_timestamp.is_some() || node_name(&pod).is_empty() {
-            self.state.clear_deletion_time(request.key());
+            self.state.clear_deletion_time(&key);
             return Ok(Action::done());
         }
         let uid = Uid::new(pod.metadata.uid.as_deref().unwrap_or_default());
-        let deletion_time = self.state.deletion_time(request.key(), &uid);
+        let deletion_time = self.state.deletion_time(&key, &uid);
         let now = ctx.now();
         let fate = match client.get::<Node>(Key::new(None, node_name(&pod))).await? {
             Some(node) => {
@@ -58,15 +59,15 @@ impl Reconciler for TaintEviction {
             None => deletion_time.map_or(Fate::Stay, |at| if at > now { Fate::GoAt(at) } else { Fate::Go }),
         };
         match fate {
-            Fate::Stay => self.stays(ctx, request.key()),
+            Fate::Stay => self.stays(ctx, &key),
             Fate::GoAt(at) => {
-                self.state.set_deletion_time(request.key(), &uid, at);
+                self.state.set_deletion_time(&key, &uid, at);
                 let left = Duration::try_from(at.duration_since(now)).unwrap_or_default();
                 return Ok(Action::requeue_after(left));
             }
             Fate::Go => {
-                evict(ctx, request.key(), &pod).await?;
-                self.state.clear_deletion_time(request.key());
+                evict(ctx, &key, &pod).await?;
+                self.state.clear_deletion_time(&key);
             }
         }
         Ok(Action::done())

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use setpoint::informer::{Store, Uid};
 use setpoint::predicate::Change;
-use setpoint::{Key, Object, Request};
+use setpoint::{Key, Object};
 
 use super::plan::no_execute;
 
@@ -51,7 +51,7 @@ impl State {
     }
 
     /// The pod, where its node is tainted or it waits to go.
-    pub fn pod_changed(&self, change: &Change<'_>) -> Vec<Request> {
+    pub fn pod_changed(&self, change: &Change<'_>) -> Vec<Key> {
         let Some(pod) = change.object() else { return Vec::new() };
         let shared = self.lock();
         // Most clusters have no such taint: their pods are not read.
@@ -60,12 +60,12 @@ impl State {
         }
         let concerned = shared.deletion_times.contains_key(pod.key())
             || pod.path("spec.nodeName").is_some_and(|node| shared.tainted.contains(&node));
-        concerned.then(|| Request::from(pod.key().clone())).into_iter().collect()
+        concerned.then(|| pod.key().clone()).into_iter().collect()
     }
 
     /// Returns the pods of a node whose NoExecute taints changed. A deleted node affects no pods here: podgc collects
     /// them.
-    pub fn node_changed(&self, change: &Change<'_>) -> Vec<Request> {
+    pub fn node_changed(&self, change: &Change<'_>) -> Vec<Key> {
         let taints = |node: Option<&Object>| {
             node.and_then(|node| node.decode::<Node>().ok()).map(|node| no_execute(&node)).unwrap_or_default()
         };
@@ -86,6 +86,6 @@ impl State {
         };
         let pods = self.pods.snapshot();
         let bound = pods.iter().filter(|pod| pod.path("spec.nodeName").as_deref() == Some(node.name()));
-        bound.map(|pod| Request::from(pod.key().clone())).collect()
+        bound.map(|pod| pod.key().clone()).collect()
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use setpoint::informer::{Delta, Scope, Store, Uid};
 use setpoint::predicate::Change;
 use setpoint::queue::Trigger;
-use setpoint::{Object, Request};
+use setpoint::{Key, Object};
 
 use super::plan::{Fate, fate};
 use super::state::State;
@@ -72,8 +72,8 @@ fn node(effect: &str) -> Object {
     )
 }
 
-fn names(requests: &[Request]) -> Vec<&str> {
-    requests.iter().map(Request::name).collect()
+fn names(requests: &[Key]) -> Vec<&str> {
+    requests.iter().map(Key::name).collect()
 }
 
 fn change<'a>(old: Option<&'a Object>, new: Option<&'a Object>) -> Change<'a> {

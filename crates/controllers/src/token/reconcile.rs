@@ -8,7 +8,7 @@ use setpoint::informer::{Index, Lister};
 use setpoint::predicate::Change;
 use setpoint::{
     Action, Client, Context, Controller, DeleteOptions, Error, Key, Manager, NotFoundExt, Object, Patch,
-    Reconciler, Request, SetupError,
+    Reconciler, SetupError, Watch,
 };
 
 use super::TokenSigner;
@@ -31,14 +31,14 @@ pub(crate) fn register(
     let _ = informer.add_index(index);
     let secrets = informer.lister::<Secret>();
     Controller::for_target(manager, target.clone())
-        .watches_changes(manager.target::<ServiceAccount>(), move |change| orphaned(change, &secrets))
+        .watches(Watch::of::<ServiceAccount>().map_changes(move |change| orphaned(change, &secrets)))
         .named("serviceaccount-token-controller")
         .field_owner(crate::FIELD_OWNER)
-        .run(Tokens { signer: signer.clone(), root_ca: root_ca.map(Into::into) })?;
+        .register(Tokens { signer: signer.clone(), root_ca: root_ca.map(Into::into) })?;
     Controller::new(manager, "serviceaccount-token-reference-controller")
-        .watches_changes(target, listed)
+        .watches(Watch::of_target(target).map_changes(listed))
         .field_owner(crate::FIELD_OWNER)
-        .run(References)?;
+        .register(References)?;
     Ok(())
 }
 
@@ -51,14 +51,14 @@ fn account_key(namespace: Option<&str>, name: &str) -> String {
 }
 
 /// The Secrets of an account that is gone, or that another took the place of.
-fn orphaned(change: &Change<'_>, secrets: &Lister<Secret>) -> Vec<Request> {
+fn orphaned(change: &Change<'_>, secrets: &Lister<Secret>) -> Vec<Key> {
     let Some(old) = change.old else { return Vec::new() };
     if change.new.is_some_and(|new| new.uid() == old.uid()) {
         return Vec::new();
     }
     let found = secrets.by_index(BY_ACCOUNT, &account_key(old.namespace(), old.name())).unwrap_or_default();
     let names = found.iter().filter_map(|secret| secret.metadata.name.as_deref());
-    names.map(|name| Request::namespaced(old.namespace().unwrap_or_default(), name)).collect()
+    names.map(|name| Key::namespaced(old.namespace().unwrap_or_default(), name)).collect()
 }
 
 struct Tokens {
@@ -67,12 +67,12 @@ struct Tokens {
 }
 
 impl Reconciler for Tokens {
-    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
+    async fn reconcile(&self, ctx: &Context, key: Key) -> Result<Action, Error> {
         let client = ctx.client();
-        let Some(secret) = client.get::<Secret>(&request).await? else { return Ok(Action::done()) };
+        let Some(secret) = client.get::<Secret>(&key).await? else { return Ok(Action::done()) };
         let Some(account) = account(client, &secret).await? else {
             let options = DeleteOptions::default().uid(secret.metadata.uid.as_deref().unwrap_or_default());
-            return match client.delete_with::<Secret>(&request, &options).await.ignore_not_found() {
+            return match client.delete_with::<Secret>(&key, &options).await.ignore_not_found() {
                 // Another came in its place: there is an event for that.
                 Err(error) if error.is_conflict() => Ok(Action::done()),
                 other => other.map(|_| Action::done()).map_err(Error::from),
@@ -99,21 +99,21 @@ async fn account(client: &Client, secret: &Secret) -> Result<Option<ServiceAccou
 }
 
 /// The account that a deleted Secret named, and the Secret: neither name has a colon.
-fn listed(change: &Change<'_>) -> Vec<Request> {
+fn listed(change: &Change<'_>) -> Vec<Key> {
     let (Some(old), None) = (change.old, change.new) else { return Vec::new() };
     let name = format!("{}:{}", named(old), old.name());
-    vec![Request::namespaced(old.namespace().unwrap_or_default(), &name)]
+    vec![Key::namespaced(old.namespace().unwrap_or_default(), &name)]
 }
 
 /// Removes deleted token Secrets from the lists of their accounts.
 struct References;
 
 impl Reconciler for References {
-    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
-        let Some((account, secret)) = request.name().split_once(':') else { return Ok(Action::done()) };
+    async fn reconcile(&self, ctx: &Context, key: Key) -> Result<Action, Error> {
+        let Some((account, secret)) = key.name().split_once(':') else { return Ok(Action::done()) };
         let client = ctx.client();
-        let key = Key::new(request.namespace(), account);
-        let Some(account) = client.live().get::<ServiceAccount>(&key).await? else {
+        let account_key = Key::new(key.namespace(), account);
+        let Some(account) = client.live().get::<ServiceAccount>(&account_key).await? else {
             return Ok(Action::done());
         };
         let listed = account.secrets.unwrap_or_default();
@@ -126,7 +126,7 @@ impl Reconciler for References {
         // Others write the list too: it is replaced only as it was seen.
         let version = account.metadata.resource_version.unwrap_or_default();
         let patch = Patch::Merge(json!({ "secrets": kept })).locked(&version);
-        client.patch::<ServiceAccount>(&key, &patch).await.ignore_not_found()?;
+        client.patch::<ServiceAccount>(&account_key, &patch).await.ignore_not_found()?;
         Ok(Action::done())
     }
 }

@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use setpoint::client::is_controlled_by;
 use setpoint::predicate::Change;
 use setpoint::recorder::EventApi;
-use setpoint::{Action, Context, Controller, Error, Key, Manager, Reconciler, Request, SetupError};
+use setpoint::{Action, Context, Controller, Error, Key, Manager, Reconciler, SetupError, Watch};
 
 use crate::children::claim::controller_reference;
 use crate::object::pod::{claim_name, is_active, volumes};
@@ -16,36 +16,36 @@ const SOURCE: &str = "ephemeral_volume";
 /// Registers the controller.
 pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
     Controller::new(manager, "ephemeral-volume-controller")
-        .watches_changes(manager.target::<Pod>(), of_pod)
-        .watches_changes(manager.target::<PersistentVolumeClaim>(), of_claim)
+        .watches(Watch::of::<Pod>().map_changes(of_pod))
+        .watches(Watch::of::<PersistentVolumeClaim>().map_changes(of_claim))
         .events(SOURCE, EventApi::CoreV1)
         .field_owner(crate::FIELD_OWNER)
-        .run(Ephemeral)?;
+        .register(Ephemeral)?;
     Ok(())
 }
 
 /// New pods that describe claims; the others, nearly all, are not decoded.
-fn of_pod(change: &Change<'_>) -> Vec<Request> {
+fn of_pod(change: &Change<'_>) -> Vec<Key> {
     let says = |json: &[u8]| std::str::from_utf8(json).is_ok_and(|text| text.contains("\"ephemeral\":"));
     let is_new = change.update().is_none_or(|(old, new)| old.uid() != new.uid());
     let pod = change.new.filter(|pod| is_new && !pod.is_terminating() && says(&pod.json()));
-    pod.map(|pod| Request::from(pod.key().clone())).into_iter().collect()
+    pod.map(|pod| pod.key().clone()).into_iter().collect()
 }
 
 /// The pod whose claim was deleted.
-fn of_claim(change: &Change<'_>) -> Vec<Request> {
+fn of_claim(change: &Change<'_>) -> Vec<Key> {
     let (Some(old), None) = (change.old, change.new) else { return Vec::new() };
     let owner = old.controller_owner().filter(|owner| owner.kind == "Pod");
-    let request = |name: &str| Request::namespaced(old.namespace().unwrap_or_default(), name);
+    let request = |name: &str| Key::namespaced(old.namespace().unwrap_or_default(), name);
     owner.map(|owner| request(&owner.name)).into_iter().collect()
 }
 
 struct Ephemeral;
 
 impl Reconciler for Ephemeral {
-    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
+    async fn reconcile(&self, ctx: &Context, key: Key) -> Result<Action, Error> {
         let client = ctx.client();
-        let Some(pod) = client.get::<Pod>(&request).await?.filter(|pod| is_active(pod)) else {
+        let Some(pod) = client.get::<Pod>(&key).await?.filter(|pod| is_active(pod)) else {
             return Ok(Action::done());
         };
         for volume in volumes(&pod) {

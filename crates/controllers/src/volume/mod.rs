@@ -16,7 +16,7 @@ mod class;
 mod tests;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use setpoint::EventType;
+use setpoint::recorder::EventType;
 
 pub(crate) use bind::claim_ref;
 pub(crate) use class::{delays_binding, find as find_class, of_claim as class_of_claim};

@@ -8,7 +8,7 @@ use serde_json::json;
 use setpoint::recorder::EventApi;
 use setpoint::{
     Action, Context, Controller, DeleteOptions, Error, Key, Manager, NotFoundExt, Object, Predicate,
-    Reconciler, Request, SetupError,
+    Reconciler, SetupError,
 };
 
 use super::class::{is_delayed, of_claim};
@@ -30,13 +30,13 @@ pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
         .named("persistentvolume-provisioner")
         .events(PROVISIONER, EventApi::CoreV1)
         .field_owner(crate::FIELD_OWNER)
-        .run(Claims)?;
+        .register(Claims)?;
     Controller::for_kind::<PersistentVolume>(manager)
         .with_predicate(Predicate::new(|change| change.new.is_some_and(is_released)))
         .named("persistentvolume-provisioner-volumes")
         .events(PROVISIONER, EventApi::CoreV1)
         .field_owner(crate::FIELD_OWNER)
-        .run(Volumes)?;
+        .register(Volumes)?;
     Ok(())
 }
 
@@ -52,9 +52,9 @@ fn is_released(volume: &Object) -> bool {
 struct Claims;
 
 impl Reconciler for Claims {
-    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
+    async fn reconcile(&self, ctx: &Context, key: Key) -> Result<Action, Error> {
         let client = ctx.client();
-        let Some(claim) = client.get::<PersistentVolumeClaim>(&request).await? else {
+        let Some(claim) = client.get::<PersistentVolumeClaim>(&key).await? else {
             return Ok(Action::done());
         };
         let class = client.get::<StorageClass>(&Key::new(None, of_claim(&claim))).await?;
@@ -117,15 +117,15 @@ fn volume(claim: &PersistentVolumeClaim, class: &StorageClass) -> Option<Persist
 struct Volumes;
 
 impl Reconciler for Volumes {
-    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
+    async fn reconcile(&self, ctx: &Context, key: Key) -> Result<Action, Error> {
         let client = ctx.client();
-        let Some(volume) = client.get::<PersistentVolume>(&request).await? else {
+        let Some(volume) = client.get::<PersistentVolume>(&key).await? else {
             return Ok(Action::done());
         };
         if policy(&volume) == "Delete" && volume.metadata.deletion_timestamp.is_none() {
             let seen = volume.metadata.resource_version.clone().unwrap_or_default();
             let options = DeleteOptions::default().resource_version(seen);
-            client.delete_with::<PersistentVolume>(&request, &options).await.ignore_not_found()?;
+            client.delete_with::<PersistentVolume>(&key, &options).await.ignore_not_found()?;
         }
         Ok(Action::done())
     }

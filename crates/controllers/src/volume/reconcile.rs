@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use setpoint::recorder::{EventApi, reference};
 use setpoint::{
     Action, Client, ClientError, Context, Controller, Error, Key, Kind, Manager, Patch, Query, Reconciler,
-    Request, SetupError,
+    SetupError, Watch,
 };
 
 use super::{Notice, bind, claim, release, trigger};
@@ -20,32 +20,33 @@ pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
     let (claims, volumes) = (trigger::claims(manager), trigger::volumes(manager));
     let waiting = claims.clone();
     Controller::for_kind::<PersistentVolumeClaim>(manager)
-        .watches_changes(manager.target::<PersistentVolume>(), move |change| {
-            trigger::of_volume(change, &claims)
-        })
-        .watches_changes(manager.target::<StorageClass>(), move |change| trigger::of_class(change, &waiting))
+        .watches(
+            Watch::of::<PersistentVolume>().map_changes(move |change| trigger::of_volume(change, &claims)),
+        )
+        .watches(Watch::of::<StorageClass>().map_changes(move |change| trigger::of_class(change, &waiting)))
         .reads::<Pod>()
         .named("persistentvolume-binder")
         .events(SOURCE, EventApi::CoreV1)
         .field_owner(crate::FIELD_OWNER)
-        .run(Claims)?;
+        .register(Claims)?;
     Controller::for_kind::<PersistentVolume>(manager)
-        .watches_changes(manager.target::<PersistentVolumeClaim>(), move |change| {
-            trigger::of_claim(change, &volumes)
-        })
+        .watches(
+            Watch::of::<PersistentVolumeClaim>()
+                .map_changes(move |change| trigger::of_claim(change, &volumes)),
+        )
         .named("persistentvolume-binder-volumes")
         .events(SOURCE, EventApi::CoreV1)
         .field_owner(crate::FIELD_OWNER)
-        .run(Volumes)?;
+        .register(Volumes)?;
     Ok(())
 }
 
 struct Claims;
 
 impl Reconciler for Claims {
-    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
+    async fn reconcile(&self, ctx: &Context, key: Key) -> Result<Action, Error> {
         let client = ctx.client();
-        let Some(claim) = client.get::<PersistentVolumeClaim>(&request).await? else {
+        let Some(claim) = client.get::<PersistentVolumeClaim>(&key).await? else {
             return Ok(Action::done());
         };
         let volumes = client.list::<PersistentVolume>(Query::all()).await?;
@@ -118,9 +119,9 @@ async fn consumers(client: &Client, claim: &PersistentVolumeClaim) -> Result<Vec
 struct Volumes;
 
 impl Reconciler for Volumes {
-    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
+    async fn reconcile(&self, ctx: &Context, key: Key) -> Result<Action, Error> {
         let client = ctx.client();
-        let Some(volume) = client.get::<PersistentVolume>(&request).await? else {
+        let Some(volume) = client.get::<PersistentVolume>(&key).await? else {
             return Ok(Action::done());
         };
         let claim = claim_of(client, &volume).await?;

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use setpoint::informer::{Index, Lister};
 use setpoint::predicate::Change;
-use setpoint::{Key, Manager, Object, Request};
+use setpoint::{Key, Manager, Object};
 
 use super::class::named_by;
 use super::fit::could_have;
@@ -38,10 +38,10 @@ pub(crate) fn claimed(volume: &Object) -> Option<Key> {
 }
 
 /// Returns the claims that a volume names or named, the claims that name it, and the claims that could have it.
-pub(super) fn of_volume(change: &Change<'_>, claims: &Lister<PersistentVolumeClaim>) -> Vec<Request> {
+pub(super) fn of_volume(change: &Change<'_>, claims: &Lister<PersistentVolumeClaim>) -> Vec<Key> {
     let Some(volume) = change.object() else { return Vec::new() };
     let both = change.old.into_iter().chain(change.new);
-    let mut requests: Vec<Request> = both.filter_map(claimed).map(Request::from).collect();
+    let mut requests: Vec<Key> = both.filter_map(claimed).collect();
     let naming = claims.by_index(BY_VOLUME, volume.name()).unwrap_or_default();
     requests.extend(naming.iter().map(|claim| request(claim)));
     let is_open = change.new.is_some_and(|new| {
@@ -55,7 +55,7 @@ pub(super) fn of_volume(change: &Change<'_>, claims: &Lister<PersistentVolumeCla
 }
 
 /// The claims that wait for a class of this name, or for a default one.
-pub(super) fn of_class(change: &Change<'_>, claims: &Lister<PersistentVolumeClaim>) -> Vec<Request> {
+pub(super) fn of_class(change: &Change<'_>, claims: &Lister<PersistentVolumeClaim>) -> Vec<Key> {
     let Some(class) = change.new else { return Vec::new() };
     waiting(claims, |claim| named_by(claim).is_none_or(|named| named == class.name()))
 }
@@ -63,7 +63,7 @@ pub(super) fn of_class(change: &Change<'_>, claims: &Lister<PersistentVolumeClai
 fn waiting(
     claims: &Lister<PersistentVolumeClaim>,
     concerned: impl Fn(&PersistentVolumeClaim) -> bool,
-) -> Vec<Request> {
+) -> Vec<Key> {
     let is_free = |claim: &PersistentVolumeClaim| {
         claim.spec.as_ref().and_then(|spec| spec.volume_name.as_ref()).is_none_or(String::is_empty)
     };
@@ -71,16 +71,13 @@ fn waiting(
     all.iter().filter(|claim| is_free(claim) && concerned(claim)).map(|claim| request(claim)).collect()
 }
 
-fn request(claim: &PersistentVolumeClaim) -> Request {
+fn request(claim: &PersistentVolumeClaim) -> Key {
     let meta = &claim.metadata;
-    Request::namespaced(
-        meta.namespace.as_deref().unwrap_or_default(),
-        meta.name.as_deref().unwrap_or_default(),
-    )
+    Key::namespaced(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
 }
 
 /// The volumes that name a claim or that it names, when it comes, goes or changes its volume.
-pub(super) fn of_claim(change: &Change<'_>, volumes: &Lister<PersistentVolume>) -> Vec<Request> {
+pub(super) fn of_claim(change: &Change<'_>, volumes: &Lister<PersistentVolume>) -> Vec<Key> {
     let named = |claim: &Object| claim.path("spec.volumeName").filter(|name| !name.is_empty());
     if change.update().is_some_and(|(old, new)| old.uid() == new.uid() && named(old) == named(new)) {
         return Vec::new();
@@ -90,5 +87,5 @@ pub(super) fn of_claim(change: &Change<'_>, volumes: &Lister<PersistentVolume>) 
     let mut names: Vec<String> = both.filter_map(named).collect();
     let naming = volumes.by_index(BY_CLAIM, claim.key().as_str()).unwrap_or_default();
     names.extend(naming.iter().filter_map(|volume| volume.metadata.name.clone()));
-    names.iter().map(|name| Request::cluster(name)).collect()
+    names.iter().map(|name| Key::cluster(name)).collect()
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod, Volume};
 use kube::ResourceExt;
-use setpoint::{Action, Context, Controller, Error, Manager, Predicate, Reconciler, Request, SetupError};
+use setpoint::{Action, Context, Controller, Error, Key, Manager, Predicate, Reconciler, SetupError};
 
 use super::own_folder;
 
@@ -119,11 +119,11 @@ pub fn register(manager: &Manager, node: &Path) -> Result<(), SetupError> {
     let handle = Controller::for_kind::<PersistentVolume>(manager)
         .with_predicate(Predicate::new(|change| change.new.is_none()))
         .named("volume-folders")
-        .leader_elected(false)
-        .run(Folders { node: node.to_path_buf() })?;
+        .without_leader_election()
+        .register(Folders { node: node.to_path_buf() })?;
     let left = fs::read_dir(home(node)).into_iter().flatten().flatten();
     for entry in left {
-        handle.enqueue(&Request::cluster(&entry.file_name().to_string_lossy()));
+        handle.enqueue(&Key::cluster(&entry.file_name().to_string_lossy()));
     }
     Ok(())
 }
@@ -133,9 +133,9 @@ struct Folders {
 }
 
 impl Reconciler for Folders {
-    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
-        let Some(folder) = folder(&self.node, request.name()) else { return Ok(Action::done()) };
-        if ctx.client().get::<PersistentVolume>(&request).await?.is_none() {
+    async fn reconcile(&self, ctx: &Context, key: Key) -> Result<Action, Error> {
+        let Some(folder) = folder(&self.node, key.name()) else { return Ok(Action::done()) };
+        if ctx.client().get::<PersistentVolume>(&key).await?.is_none() {
             match fs::remove_dir_all(folder) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Error::boxed(error)),
                 _ => {}

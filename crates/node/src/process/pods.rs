@@ -10,7 +10,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
 use kube::ResourceExt;
-use setpoint::{Clock, EventType, Key, Recorder, Request};
+use setpoint::{Key, Recorder, clock::Clock, recorder::EventType};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -52,7 +52,7 @@ struct Shared {
     helper: PathBuf,
     clock: Clock,
     recorder: Recorder,
-    wake: mpsc::Sender<Request>,
+    wake: mpsc::Sender<Key>,
     pods: Mutex<BTreeMap<Key, Entry>>,
     /// Set when the node stops: no container starts any more.
     stopping: AtomicBool,
@@ -116,7 +116,7 @@ impl ProcessPods {
         (folder, helper): (PathBuf, PathBuf),
         clock: Clock,
         recorder: Recorder,
-        wake: mpsc::Sender<Request>,
+        wake: mpsc::Sender<Key>,
     ) -> Self {
         ProcessPods(Arc::new(Shared {
             folder,
@@ -194,12 +194,12 @@ impl ProcessPods {
     }
 
     /// Returns the pods that read a ConfigMap, Secret or claim of that name, to reconcile them again.
-    pub fn readers(&self, namespace: &str, is_reader: impl Fn(&Names) -> bool) -> Vec<Request> {
+    pub fn readers(&self, namespace: &str, is_reader: impl Fn(&Names) -> bool) -> Vec<Key> {
         let pods = self.pods();
         let readers = pods
             .iter()
             .filter(|(key, entry)| key.namespace() == Some(namespace) && is_reader(&entry.references));
-        readers.map(|(key, _)| Request::from(key.clone())).collect()
+        readers.map(|(key, _)| key.clone()).collect()
     }
 
     /// Records that a container cannot be started now.
@@ -427,7 +427,7 @@ impl ProcessPods {
     }
 
     fn wake(&self, key: &Key) {
-        let _ = self.0.wake.try_send(Request::from(key.clone()));
+        let _ = self.0.wake.try_send(key.clone());
     }
 }
 

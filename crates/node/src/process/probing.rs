@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use setpoint::EventType;
+use setpoint::recorder::EventType;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 

@@ -11,7 +11,8 @@ use k8s_openapi::api::core::v1::{
 };
 use kube::ResourceExt;
 use serde_json::{Value, json};
-use setpoint::{Client, Context, Error, EventType, Key, Query};
+use setpoint::recorder::EventType;
+use setpoint::{Client, Context, Error, Key, Query};
 
 use super::container::Input;
 use super::environment::{References, environment, expand};

@@ -16,7 +16,7 @@ use super::write::{APPLY, Write, decode, encode};
 use super::{Client, Kind};
 use crate::error::ClientError;
 use crate::informer::{ManagedFields, Object};
-use crate::key::Key;
+use crate::key::{Key, KeyFor};
 
 /// Parts of `metadata` that name the object and that no field manager owns.
 const IDENTITY: [&str; 5] = ["name", "namespace", "uid", "resourceVersion", "managedFields"];
@@ -156,7 +156,7 @@ impl Client {
     ///
     /// # Errors
     /// When no informer keeps the kind, the object does not decode, or what the server says.
-    pub async fn extract<K: Kind>(&self, key: impl Into<Key>) -> Result<Option<Value>, ClientError> {
+    pub async fn extract<K: Kind>(&self, key: impl KeyFor<K::Scope>) -> Result<Option<Value>, ClientError> {
         self.extract_at::<K>(self.key_for::<K>(key)?, None).await
     }
 
@@ -164,7 +164,10 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::extract`].
-    pub async fn extract_status<K: Kind>(&self, key: impl Into<Key>) -> Result<Option<Value>, ClientError> {
+    pub async fn extract_status<K: Kind>(
+        &self,
+        key: impl KeyFor<K::Scope>,
+    ) -> Result<Option<Value>, ClientError> {
         self.extract_at::<K>(self.key_for::<K>(key)?, Some("status")).await
     }
 

@@ -11,7 +11,7 @@ use super::transport::Call;
 use super::write::{JSON, Write, encode, key_of};
 use super::{Client, Kind, Query};
 use crate::error::ClientError;
-use crate::key::Key;
+use crate::key::{Key, KeyFor};
 use crate::request_path::{Parameters, path};
 
 /// What happens to the objects that a deleted object owns.
@@ -97,7 +97,7 @@ impl Client {
     ///
     /// # Errors
     /// What the server says; a missing object is [`ClientError::is_not_found`].
-    pub async fn delete<K: Kind>(&self, key: impl Into<Key>) -> Result<(), ClientError> {
+    pub async fn delete<K: Kind>(&self, key: impl KeyFor<K::Scope>) -> Result<(), ClientError> {
         self.delete_with::<K>(key, &DeleteOptions::default()).await
     }
 
@@ -107,7 +107,7 @@ impl Client {
     /// What the server says.
     pub async fn delete_with<K: Kind>(
         &self,
-        key: impl Into<Key>,
+        key: impl KeyFor<K::Scope>,
         options: &DeleteOptions,
     ) -> Result<(), ClientError> {
         self.delete_at(&K::api_resource(), &self.key_for::<K>(key)?, options).await

@@ -1,6 +1,6 @@
 //! Kinds that are known only at run time.
 
-use kube::core::ApiResource;
+use kube::core::{ApiResource, DynamicResourceScope};
 use serde_json::Value;
 
 use super::intercept::Verb;
@@ -9,7 +9,7 @@ use super::write::{JSON, Write, decode, encode};
 use super::{Client, DeleteOptions, Query};
 use crate::error::ClientError;
 use crate::informer::Object;
-use crate::key::Key;
+use crate::key::KeyFor;
 
 /// A client for one kind that is known only at run time: objects are JSON values, or cached [`Object`]s.
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ impl DynamicClient<'_> {
     ///
     /// # Errors
     /// When no informer keeps the kind.
-    pub async fn get(&self, key: impl Into<Key>) -> Result<Option<Object>, ClientError> {
+    pub async fn get(&self, key: impl KeyFor<DynamicResourceScope>) -> Result<Option<Object>, ClientError> {
         self.client.get_object(self.resource, key).await
     }
 
@@ -46,8 +46,11 @@ impl DynamicClient<'_> {
     ///
     /// # Errors
     /// What the server says.
-    pub async fn get_live(&self, key: impl Into<Key>) -> Result<Option<Value>, ClientError> {
-        self.client.live_get(self.resource, &key.into(), None).await
+    pub async fn get_live(
+        &self,
+        key: impl KeyFor<DynamicResourceScope>,
+    ) -> Result<Option<Value>, ClientError> {
+        self.client.live_get(self.resource, &key.into_key(), None).await
     }
 
     /// Objects from the server.
@@ -111,8 +114,12 @@ impl DynamicClient<'_> {
     ///
     /// # Errors
     /// What the server says.
-    pub async fn patch(&self, key: impl Into<Key>, patch: &Patch) -> Result<Value, ClientError> {
-        self.client.patch_at(self.resource, &key.into(), None, patch).await
+    pub async fn patch(
+        &self,
+        key: impl KeyFor<DynamicResourceScope>,
+        patch: &Patch,
+    ) -> Result<Value, ClientError> {
+        self.client.patch_at(self.resource, &key.into_key(), None, patch).await
     }
 
     /// Applies a configuration.
@@ -127,8 +134,12 @@ impl DynamicClient<'_> {
     ///
     /// # Errors
     /// What the server says.
-    pub async fn delete(&self, key: impl Into<Key>, options: &DeleteOptions) -> Result<(), ClientError> {
-        self.client.delete_at(self.resource, &key.into(), options).await
+    pub async fn delete(
+        &self,
+        key: impl KeyFor<DynamicResourceScope>,
+        options: &DeleteOptions,
+    ) -> Result<(), ClientError> {
+        self.client.delete_at(self.resource, &key.into_key(), options).await
     }
 
     /// Deletes all objects of one namespace (or of a kind without namespaces) that the query selects.

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::Method;
-use kube::core::ApiResource;
+use kube::core::{ApiResource, DynamicResourceScope};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -11,7 +11,7 @@ use super::transport::Call;
 use super::write::decode;
 use super::{Client, Kind, Query};
 use crate::error::{ClientError, NotFoundExt};
-use crate::key::Key;
+use crate::key::{Key, KeyFor};
 use crate::request_path::{Parameters, path};
 
 /// How many objects one page of a live list has.
@@ -122,7 +122,7 @@ impl Live<'_> {
     ///
     /// # Errors
     /// What the server says.
-    pub async fn get<K: Kind>(&self, key: impl Into<Key>) -> Result<Option<K>, ClientError> {
+    pub async fn get<K: Kind>(&self, key: impl KeyFor<K::Scope>) -> Result<Option<K>, ClientError> {
         self.0.live_get(&K::api_resource(), &self.0.key_for::<K>(key)?, None).await
     }
 
@@ -141,9 +141,9 @@ impl Live<'_> {
     pub async fn get_value(
         &self,
         resource: &ApiResource,
-        key: impl Into<Key>,
+        key: impl KeyFor<DynamicResourceScope>,
     ) -> Result<Option<serde_json::Value>, ClientError> {
-        self.0.live_get(resource, &key.into(), None).await
+        self.0.live_get(resource, &key.into_key(), None).await
     }
 
     /// Objects of a kind that is known at run time.

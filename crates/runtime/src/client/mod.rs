@@ -34,7 +34,7 @@ use prometheus_client::metrics::counter::Counter;
 
 use crate::error::ClientError;
 use crate::informer::FieldOwners;
-use crate::key::Key;
+use crate::key::{Key, KeyFor};
 use crate::leader_clock::LeaderClock;
 
 pub use connect::{ConnectError, connect, connect_with};
@@ -185,8 +185,8 @@ impl Client {
 
     /// The key as this client means it: a restricted one supplies its namespace. A key that cannot be one of this kind
     /// would only ever look as if the object did not exist.
-    fn key_for<K: Kind>(&self, key: impl Into<Key>) -> Result<Key, ClientError> {
-        let key = key.into();
+    fn key_for<K: Kind>(&self, key: impl KeyFor<K::Scope>) -> Result<Key, ClientError> {
+        let key = key.into_key();
         match (K::namespaced(), key.namespace(), &self.namespace) {
             (true, None, Some(namespace)) => Ok(Key::new(Some(namespace), key.name())),
             (true, None, None) => Err(ClientError::Incomplete { kind: K::kind_name(), field: "namespace" }),

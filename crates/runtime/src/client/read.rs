@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::core::{ApiResource, Selector};
+use kube::core::{ApiResource, DynamicResourceScope, Selector};
 
 use super::caches::{Declared, Where};
 use super::intercept::{Intercepted, Verb};
@@ -11,7 +11,7 @@ use super::pins::Pin;
 use super::{Client, Kind, Pending};
 use crate::error::ClientError;
 use crate::informer::{LabelMatcher, Lister, Object, Snapshot};
-use crate::key::Key;
+use crate::key::{Key, KeyFor};
 use crate::revision::Revision;
 
 /// How long a read waits for a cache that has not synced yet.
@@ -103,7 +103,7 @@ impl Client {
     /// # Errors
     /// When no informer keeps the kind, or the object is no `K`; [`ClientError::Stale`] when the cache does not show in
     /// time what this process wrote under the key.
-    pub async fn get<K: Kind>(&self, key: impl Into<Key>) -> Result<Option<Arc<K>>, ClientError> {
+    pub async fn get<K: Kind>(&self, key: impl KeyFor<K::Scope>) -> Result<Option<Arc<K>>, ClientError> {
         let key = self.key_for::<K>(key)?;
         self.check_read(Verb::Get, &K::kind(&()), key.namespace(), Some(key.name()))?;
         let declared = self.typed_informer_for::<K>(Where::of(key.namespace()))?;
@@ -135,9 +135,9 @@ impl Client {
     pub async fn get_object(
         &self,
         resource: &ApiResource,
-        key: impl Into<Key>,
+        key: impl KeyFor<DynamicResourceScope>,
     ) -> Result<Option<Object>, ClientError> {
-        let key = key.into();
+        let key = key.into_key();
         self.check_read(Verb::Get, &resource.kind, key.namespace(), Some(key.name()))?;
         let declared = self.informer_for(resource, Where::of(key.namespace()), true)?;
         Ok(self.state_for(&declared, Some(&key), None).await?.get(key.as_str()))

@@ -8,7 +8,7 @@ use super::patch::Patch;
 use super::write::{JSON, Write, decode, encode};
 use super::{Client, Kind};
 use crate::error::ClientError;
-use crate::key::Key;
+use crate::key::{Key, KeyFor};
 
 impl Client {
     /// Reads a subresource from the server; `None` if the object does not exist.
@@ -17,7 +17,7 @@ impl Client {
     /// What the server says.
     pub async fn get_subresource<K: Kind, T: DeserializeOwned>(
         &self,
-        key: impl Into<Key>,
+        key: impl KeyFor<K::Scope>,
         subresource: &str,
     ) -> Result<Option<T>, ClientError> {
         self.live_get(&K::api_resource(), &self.key_for::<K>(key)?, Some(subresource)).await
@@ -29,7 +29,7 @@ impl Client {
     /// What the server says.
     pub async fn create_subresource<K: Kind, T: DeserializeOwned>(
         &self,
-        key: impl Into<Key>,
+        key: impl KeyFor<K::Scope>,
         subresource: &str,
         body: &impl Serialize,
     ) -> Result<T, ClientError> {
@@ -42,7 +42,7 @@ impl Client {
     /// What the server says.
     pub async fn update_subresource<K: Kind, T: DeserializeOwned>(
         &self,
-        key: impl Into<Key>,
+        key: impl KeyFor<K::Scope>,
         subresource: &str,
         body: &impl Serialize,
     ) -> Result<T, ClientError> {
@@ -55,7 +55,7 @@ impl Client {
     /// What the server says.
     pub async fn patch_subresource<K: Kind, T: DeserializeOwned>(
         &self,
-        key: impl Into<Key>,
+        key: impl KeyFor<K::Scope>,
         subresource: &str,
         patch: &Patch,
     ) -> Result<T, ClientError> {

@@ -15,7 +15,7 @@ use super::patch::Patch;
 use super::transport::Call;
 use super::{Client, Kind, Pending};
 use crate::error::ClientError;
-use crate::key::Key;
+use crate::key::{Key, KeyFor};
 use crate::redact::redact;
 use crate::request_path::{Parameters, path};
 
@@ -204,7 +204,7 @@ impl Client {
     ///
     /// # Errors
     /// What the server says.
-    pub async fn patch<K: Kind>(&self, key: impl Into<Key>, patch: &Patch) -> Result<K, ClientError> {
+    pub async fn patch<K: Kind>(&self, key: impl KeyFor<K::Scope>, patch: &Patch) -> Result<K, ClientError> {
         self.patch_at(&K::api_resource(), &self.key_for::<K>(key)?, None, patch).await
     }
 
@@ -212,7 +212,11 @@ impl Client {
     ///
     /// # Errors
     /// What the server says.
-    pub async fn patch_status<K: Kind>(&self, key: impl Into<Key>, patch: &Patch) -> Result<K, ClientError> {
+    pub async fn patch_status<K: Kind>(
+        &self,
+        key: impl KeyFor<K::Scope>,
+        patch: &Patch,
+    ) -> Result<K, ClientError> {
         self.patch_at(&K::api_resource(), &self.key_for::<K>(key)?, Some("status"), patch).await
     }
 

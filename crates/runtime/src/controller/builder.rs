@@ -9,59 +9,57 @@ use tokio_util::sync::CancellationToken;
 
 use super::arrivals::Arrivals;
 use super::handle::ControllerHandle;
-use super::reconcile::{Reconciler, Request};
-use super::source::{Map, Origin, Source, map_changes, map_objects, map_owner, map_self};
+use super::mapping::OwnKind;
+use super::reconcile::Reconciler;
+use super::source::{Origin, Source};
+use super::watch::Watch;
 use super::worker::Work;
 use crate::client::{HeldInformer, Identity, Kind};
-use crate::informer::Object;
 use crate::informer::SharedInformer;
 use crate::informer::Target;
+use crate::key::Key;
 use crate::manager::{Group, Manager, SetupError, SyncDeadline};
-use crate::predicate::{Change, Predicate};
-use crate::queue::Source as Reporter;
-use crate::queue::{QueueOptions, RateLimiter, WorkQueue};
+use crate::predicate::Predicate;
+use crate::queue::{QueueOptions, RateLimiter, SourceName, WorkQueue};
 use crate::recorder::EventApi;
 
-/// How many objects a controller works on at a time, unless it says otherwise. One object is never worked on
-/// twice at a time, whatever the number.
+/// The default number of objects that a controller reconciles at a time. It never reconciles one object twice at a
+/// time, whatever the number.
 pub const DEFAULT_CONCURRENCY: usize = 4;
 
-/// Declares a controller, step by step; [`Controller::run`] registers it.
+/// Declares a controller step by step. [`Controller::register`] ends the declaration.
 ///
 /// ```no_run
 /// use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 /// use k8s_openapi::api::core::v1::Pod;
-/// use setpoint::{Action, Context, Controller, Manager, Request, predicate};
+/// use setpoint::{Action, Context, Controller, Key, Manager, Watch, predicate};
 ///
 /// fn register(manager: &Manager) -> Result<(), setpoint::SetupError> {
 ///     Controller::for_kind::<Deployment>(manager)
 ///         .with_predicate(predicate::generation_changed())
 ///         .owns::<ReplicaSet>()
-///         .watches::<Pod>(|pod| {
+///         .watches(Watch::of::<Pod>().map(|pod| {
 ///             let app = pod.labels().get("app");
-///             app.map(|app| Request::namespaced(pod.namespace().unwrap_or_default(), app)).into_iter().collect()
-///         })
+///             app.map(|app| Key::namespaced(pod.namespace().unwrap_or_default(), app)).into_iter().collect()
+///         }))
 ///         .concurrency(5)
-///         .run(|_ctx: Context, request: Request| async move {
-///             tracing::info!(%request, "reconciling");
+///         .register(|_ctx: Context, key: Key| async move {
+///             tracing::info!(%key, "reconciling");
 ///             Ok(Action::done())
 ///         })?;
 ///     Ok(())
 /// }
 /// ```
-#[must_use = "nothing happens before `run`"]
+#[must_use = "nothing happens before `register`"]
 pub struct Controller {
     manager: Manager,
     name: String,
     primary: Option<Target>,
     primary_namespaced: bool,
-    sources: Vec<Source>,
+    sources: Vec<Declared>,
     reads: Vec<HeldInformer>,
+    own_predicates: Vec<Predicate>,
     predicates: Vec<Predicate>,
-    owns_without_kind: bool,
-    /// What was declared last has events that a predicate can filter.
-    filterable: bool,
-    misplaced_predicate: bool,
     concurrency: usize,
     limiter: RateLimiter,
     fair: bool,
@@ -74,6 +72,12 @@ pub struct Controller {
     read_your_writes: bool,
 }
 
+/// A source as it was declared.
+enum Declared {
+    Watch(HeldInformer, Watch),
+    Channel(Source),
+}
+
 impl Controller {
     /// A controller for the objects of one kind. Its name is the kind in lower case.
     pub fn for_kind<K: Kind>(manager: &Manager) -> Self {
@@ -84,11 +88,8 @@ impl Controller {
     /// A controller for a part of the objects of one kind, or a kind that is known only at run time.
     pub fn for_target(manager: &Manager, target: Target) -> Self {
         let mut controller = Controller::new(manager, &target.resource.kind.to_lowercase());
-        let name = Reporter::named(&target.resource.kind);
-        let informer = manager.hold(target.clone());
-        controller.push(name, informer, map_self());
-        controller.primary = Some(target);
-        controller
+        controller.primary = Some(target.clone());
+        controller.watches(Watch::of_target(target).by_self())
     }
 
     /// A controller without a kind of its own.
@@ -101,10 +102,8 @@ impl Controller {
             primary_namespaced: true,
             sources: Vec::new(),
             reads: Vec::new(),
+            own_predicates: Vec::new(),
             predicates: Vec::new(),
-            owns_without_kind: false,
-            filterable: false,
-            misplaced_predicate: false,
             concurrency: DEFAULT_CONCURRENCY,
             limiter: RateLimiter::default(),
             fair: true,
@@ -117,87 +116,35 @@ impl Controller {
         }
     }
 
-    fn push(&mut self, name: Reporter, informer: HeldInformer, map: Map) {
-        self.sources.push(Source {
-            origin: Origin::Informer { informer, map },
-            name,
-            predicates: Vec::new(),
-        });
-        self.filterable = true;
-    }
-
-    /// Queues the controller's object when an object changes that it controls (`controller: true`).
-    pub fn owns<K: Kind>(self) -> Self {
-        let target = self.manager.target::<K>();
-        self.owns_target(target, false)
-    }
-
-    /// Queues the controller's object when an object changes that it owns, as controller or not.
-    pub fn owns_any<K: Kind>(self) -> Self {
-        let target = self.manager.target::<K>();
-        self.owns_target(target, true)
-    }
-
-    /// As [`Controller::owns`] or [`Controller::owns_any`], for a part of a kind or one known at run time.
-    pub fn owns_target(mut self, target: Target, any_owner: bool) -> Self {
-        let Some(primary) = &self.primary else {
-            self.owns_without_kind = true;
-            return self;
-        };
-        let (group, kind) = (primary.resource.group.clone(), primary.resource.kind.clone());
-        let map = map_owner(group, kind, self.primary_namespaced, any_owner);
-        let name = Reporter::named(&target.resource.kind);
-        let informer = self.manager.hold(target);
-        self.push(name, informer, map);
-        self
-    }
-
-    /// Declares that a kind given by [`Controller::for_target`] lives in no namespace: owned objects then queue it
-    /// by name alone. Call it before the `owns` methods.
+    /// Declares that a kind given by [`Controller::for_target`] lives in no namespace: the names of owners are then
+    /// their keys.
     pub fn cluster_scoped(mut self) -> Self {
         self.primary_namespaced = false;
         self
     }
 
-    /// Queues what `map` makes of an object when it changes; of an update, the old and the new one are mapped.
-    pub fn watches<K: Kind>(self, map: impl Fn(&Object) -> Vec<Request> + Send + Sync + 'static) -> Self {
-        let target = self.manager.target::<K>();
-        self.watches_target(target, map)
+    /// Queues the controller's object when an object changes that it controls (`controller: true`). Short for
+    /// `watches(Watch::of::<K>().by_owner())`.
+    pub fn owns<K: Kind>(self) -> Self {
+        self.watches(Watch::of::<K>().by_owner())
     }
 
-    /// As [`Controller::watches`], for a part of a kind or one known at run time.
-    pub fn watches_target(
-        mut self,
-        target: Target,
-        map: impl Fn(&Object) -> Vec<Request> + Send + Sync + 'static,
-    ) -> Self {
-        let name = Reporter::named(&target.resource.kind);
-        let informer = self.manager.hold(target);
-        self.push(name, informer, map_objects(map));
+    /// Queues keys when objects change, as the description says.
+    pub fn watches(mut self, watch: Watch) -> Self {
+        let informer = self.manager.hold(watch.target(&self.manager));
+        self.sources.push(Declared::Watch(informer, watch));
         self
     }
 
-    /// As [`Controller::watches_target`], with old and new together.
-    pub fn watches_changes(
-        mut self,
-        target: Target,
-        map: impl Fn(&Change<'_>) -> Vec<Request> + Send + Sync + 'static,
-    ) -> Self {
-        let name = Reporter::named(&target.resource.kind);
-        let informer = self.manager.hold(target);
-        self.push(name, informer, map_changes(map));
-        self
-    }
-
-    /// Queues what arrives on a channel. The channel's own bound is the bound: a full one makes its sender wait.
-    pub fn channel(mut self, name: &str, receiver: mpsc::Receiver<Request>) -> Self {
+    /// Queues the keys that arrive on a channel. The channel's own bound is the bound: a full one makes its sender wait.
+    pub fn channel(mut self, name: &str, receiver: mpsc::Receiver<Key>) -> Self {
         let origin = Origin::Channel { receiver: Mutex::new(Some(receiver)) };
-        self.sources.push(Source { origin, name: Reporter::named(name), predicates: Vec::new() });
-        self.filterable = false;
+        let source = Source { origin, name: SourceName::named(name), predicates: Vec::new() };
+        self.sources.push(Declared::Channel(source));
         self
     }
 
-    /// Keeps a kind in the cache for reads; its events queue nothing.
+    /// Keeps a kind in the cache for reads. Its events queue nothing.
     pub fn reads<K: Kind>(self) -> Self {
         let target = self.manager.target::<K>();
         self.reads_target(target)
@@ -206,20 +153,16 @@ impl Controller {
     /// As [`Controller::reads`], for a part of a kind or one known at run time.
     pub fn reads_target(mut self, target: Target) -> Self {
         self.reads.push(self.manager.hold(target));
-        self.filterable = false;
         self
     }
 
-    /// Filters the events of the source that was declared last: the kind itself, or one that is owned or watched.
+    /// Filters the events of the controller's own kind. [`Watch::with_predicate`] filters those of another watch.
     pub fn with_predicate(mut self, predicate: Predicate) -> Self {
-        match self.sources.last_mut().filter(|_| self.filterable) {
-            Some(source) => source.predicates.push(predicate),
-            None => self.misplaced_predicate = true,
-        }
+        self.own_predicates.push(predicate);
         self
     }
 
-    /// Filters the events of all sources except channels.
+    /// Filters the events of the controller's own kind and of all watches. Channels have no events to filter.
     pub fn with_predicate_for_all(mut self, predicate: Predicate) -> Self {
         self.predicates.push(predicate);
         self
@@ -247,9 +190,10 @@ impl Controller {
         self
     }
 
-    /// Whether namespaces take turns (default) or the queue is strictly first in, first out.
-    pub fn fair(mut self, fair: bool) -> Self {
-        self.fair = fair;
+    /// Makes the queue strictly first in, first out. By default namespaces take turns, so that one with many changes
+    /// does not delay the others.
+    pub fn first_in_first_out(mut self) -> Self {
+        self.fair = false;
         self
     }
 
@@ -286,24 +230,31 @@ impl Controller {
         self
     }
 
-    /// Whether only the leader runs it (default).
-    pub fn leader_elected(mut self, leader_elected: bool) -> Self {
-        self.leader_elected = leader_elected;
+    /// Runs the controller in every replica. By default only the leader runs it.
+    pub fn without_leader_election(mut self) -> Self {
+        self.leader_elected = false;
         self
     }
 
-    /// Whether reads and reconciles wait until the cache shows this process's own writes (default).
-    pub fn read_your_writes(mut self, read_your_writes: bool) -> Self {
-        self.read_your_writes = read_your_writes;
+    /// Lets reads and reconciles act on a cache that does not show this process's own writes yet. By default they wait
+    /// for them.
+    pub fn without_read_your_writes(mut self) -> Self {
+        self.read_your_writes = false;
         self
     }
 
-    /// Registers the controller; the manager runs it.
+    /// Registers the controller with its manager. The manager runs it: after its own start, or at once if it runs.
     ///
     /// # Errors
-    /// When the declaration does not make sense; see [`SetupError`].
-    pub fn run(mut self, reconciler: impl Reconciler) -> Result<ControllerHandle, SetupError> {
+    /// A [`SetupError`] if the declaration does not make sense.
+    pub fn register(mut self, reconciler: impl Reconciler) -> Result<ControllerHandle, SetupError> {
         self.validate()?;
+        let (numbers, informers): (Vec<usize>, Vec<SharedInformer>) =
+            self.held().map(|informer| (informer.number(), (**informer).clone())).unzip();
+        let own_kind = self.own_kind();
+        // The first source is the controller's own kind; its informer may be of more than was asked for.
+        let own = own_kind.as_ref().and(numbers.first().copied());
+        let sources = self.resolve_sources(own_kind.as_ref())?;
         let taken = self.manager.take_name(&self.name)?;
         let options = self.queue_options();
         let queue = WorkQueue::new(&self.name, options);
@@ -316,19 +267,15 @@ impl Controller {
             leader: leader.clone(),
             applies_skipped: metrics.applies_skipped(&self.name),
             consistent: self.read_your_writes,
-            informers: self.held().map(HeldInformer::number).collect(),
+            informers: numbers,
         };
         let client = self.manager.client_for(identity);
-        let informers: Vec<SharedInformer> = self.held().map(|informer| (**informer).clone()).collect();
         let arrivals = Arc::new(Arrivals::default());
         let stop = CancellationToken::new();
-        // The first source: its informer may be of more than was asked for.
-        let own = self.primary.as_ref().and(self.held().next()).map(HeldInformer::number);
-        let primary = self.primary.map(|target| (target.resource, self.primary_namespaced));
         let work = Work {
             name: self.name.as_str().into(),
             queue: queue.clone(),
-            sources: self.sources,
+            sources,
             predicates: self.predicates,
             informers,
             reads: self.reads,
@@ -361,39 +308,70 @@ impl Controller {
         let caches = SyncDeadline { informers, timeout, stop: stop.clone() };
         self.manager
             .register(&self.name, group, Some(caches), move |stopping| Box::pin(work.run(stopping)))?;
-        Ok(ControllerHandle { queue, manager: self.manager, primary, arrivals, stop })
+        Ok(ControllerHandle { queue, manager: self.manager, own_kind, arrivals, stop })
     }
 
     fn validate(&self) -> Result<(), SetupError> {
-        if self.owns_without_kind {
+        if self.primary.is_none() && !self.own_predicates.is_empty() {
             return Err(SetupError::NoKind(self.name.clone()));
         }
         if self.sources.is_empty() {
             return Err(SetupError::NoSource(self.name.clone()));
         }
-        if self.misplaced_predicate {
-            return Err(SetupError::MisplacedPredicate(self.name.clone()));
-        }
         let selector = |error| SetupError::Selector { controller: self.name.clone(), error };
         self.held().try_for_each(|informer| informer.target().validate()).map_err(selector)
     }
 
-    fn held(&self) -> impl Iterator<Item = &HeldInformer> {
-        self.sources.iter().filter_map(Source::informer).chain(&self.reads)
+    fn resolve_sources(&mut self, own_kind: Option<&OwnKind>) -> Result<Vec<Source>, SetupError> {
+        let declared = std::mem::take(&mut self.sources).into_iter();
+        let sources: Option<Vec<Source>> = declared.map(|source| source.resolve(own_kind)).collect();
+        let mut sources = sources.ok_or_else(|| SetupError::NoKind(self.name.clone()))?;
+        if let Some(own) = sources.first_mut() {
+            own.predicates.append(&mut self.own_predicates);
+        }
+        Ok(sources)
     }
 
-    fn queue_options(&mut self) -> QueueOptions<Request> {
+    fn own_kind(&self) -> Option<OwnKind> {
+        let resource = &self.primary.as_ref()?.resource;
+        let (group, kind) = (resource.group.clone(), resource.kind.clone());
+        Some(OwnKind { group, kind, namespaced: self.primary_namespaced })
+    }
+
+    fn held(&self) -> impl Iterator<Item = &HeldInformer> {
+        self.sources.iter().filter_map(Declared::informer).chain(&self.reads)
+    }
+
+    fn queue_options(&mut self) -> QueueOptions<Key> {
         QueueOptions {
             limiter: std::mem::take(&mut self.limiter),
-            fairness: self.fair.then_some(namespace_flow as fn(&Request) -> u64),
+            fairness: self.fair.then_some(namespace_flow as fn(&Key) -> u64),
             seed: self.manager.random().next_u64(),
             ..QueueOptions::default()
         }
     }
 }
 
-/// Requests of one namespace share a flow.
-fn namespace_flow(request: &Request) -> u64 {
+impl Declared {
+    /// The informer that it listens to, unless it is a channel.
+    fn informer(&self) -> Option<&HeldInformer> {
+        match self {
+            Declared::Watch(informer, _) => Some(informer),
+            Declared::Channel(_) => None,
+        }
+    }
+
+    /// The source, or `None` if it queues owners and the controller has no kind of its own.
+    fn resolve(self, own: Option<&OwnKind>) -> Option<Source> {
+        match self {
+            Declared::Watch(informer, watch) => Source::of_watch(informer, watch, own),
+            Declared::Channel(source) => Some(source),
+        }
+    }
+}
+
+/// Keys of one namespace share a flow.
+fn namespace_flow(key: &Key) -> u64 {
     use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
-    BuildHasherDefault::<DefaultHasher>::default().hash_one(request.namespace().unwrap_or_default())
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(key.namespace().unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! What a reconcile is given beside its request.
+//! The surroundings of a reconcile: client, recorder, clock, and why it runs.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Controllers: what queues which object, and who works on it.
+//! Controllers: the watches that queue keys, and the workers that reconcile them.
 
 mod builder;
 mod handle;
@@ -6,10 +6,13 @@ mod worker;
 mod arrivals;
 mod outcome;
 mod source;
+mod watch;
+mod mapping;
 mod reconcile;
 mod context;
 
 pub use builder::{Controller, DEFAULT_CONCURRENCY};
 pub use context::Context;
 pub use handle::{AddedWatch, ControllerHandle};
-pub use reconcile::{Action, Reconciler, Request};
+pub use reconcile::{Action, Reconciler};
+pub use watch::Watch;

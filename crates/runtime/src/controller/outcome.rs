@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use super::reconcile::{Action, Again, Request};
+use super::reconcile::{Action, Again};
 use crate::error::Error;
-use crate::queue::{Item, Priority, Reason, Source, Trigger};
+use crate::key::Key;
+use crate::queue::{Item, Priority, Reason, SourceName, Trigger};
 
 /// When to try again what waits for the election: no failure of its own, so it does not wait longer each time.
 const ELECTION: Duration = Duration::from_secs(5);
@@ -53,15 +54,15 @@ pub(super) fn judge(outcome: &Outcome, priority: Priority, lease_over: bool) -> 
 }
 
 /// Carries the verdict out. The key must still be with its worker.
-pub(super) fn settle(item: &Item<Request>, verdict: &Verdict) {
+pub(super) fn settle(item: &Item<Key>, verdict: &Verdict) {
     match verdict {
         Verdict::Done => item.forget(),
         Verdict::After(delay, priority) => {
             item.forget();
-            item.add_after(*delay, *priority, Reason::new(Source::NONE, Trigger::RequeueAfter));
+            item.add_after(*delay, *priority, Reason::new(SourceName::NONE, Trigger::RequeueAfter));
         }
         Verdict::BackOff(trigger, priority) => {
-            item.add_rate_limited(*priority, Reason::new(Source::NONE, *trigger));
+            item.add_rate_limited(*priority, Reason::new(SourceName::NONE, *trigger));
         }
         Verdict::GiveUp => {}
     }

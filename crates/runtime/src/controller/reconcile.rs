@@ -1,6 +1,5 @@
-//! What an author writes: a [`Reconciler`] that is given a [`Request`] and answers with an [`Action`].
+//! The part that an author writes: a [`Reconciler`] is given a [`Key`] and returns an [`Action`].
 
-use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
@@ -10,82 +9,6 @@ use super::context::Context;
 use crate::error::Error;
 use crate::key::Key;
 use crate::queue::Priority;
-
-/// Which object to reconcile. It names the object and says nothing of its state: the reconciler reads that.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Request {
-    key: Key,
-}
-
-impl Request {
-    /// A request for `name` in `namespace`.
-    pub fn namespaced(namespace: &str, name: &str) -> Self {
-        Request { key: Key::new(Some(namespace), name) }
-    }
-
-    /// A request for an object that lives in no namespace.
-    pub fn cluster(name: &str) -> Self {
-        Request { key: Key::new(None, name) }
-    }
-
-    /// The namespace, if the object has one.
-    pub fn namespace(&self) -> Option<&str> {
-        self.key.namespace()
-    }
-
-    /// The name.
-    pub fn name(&self) -> &str {
-        self.key.name()
-    }
-
-    /// `namespace/name`.
-    pub fn key(&self) -> &Key {
-        &self.key
-    }
-}
-
-impl fmt::Display for Request {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.key.fmt(f)
-    }
-}
-
-impl From<Key> for Request {
-    fn from(key: Key) -> Self {
-        Request { key }
-    }
-}
-
-impl From<Request> for Key {
-    fn from(request: Request) -> Self {
-        request.key
-    }
-}
-
-impl From<&Request> for Key {
-    fn from(request: &Request) -> Self {
-        request.key.clone()
-    }
-}
-
-impl From<&Key> for Key {
-    fn from(key: &Key) -> Self {
-        key.clone()
-    }
-}
-
-impl From<(&str, &str)> for Key {
-    fn from((namespace, name): (&str, &str)) -> Self {
-        Key::new(Some(namespace), name)
-    }
-}
-
-impl From<&str> for Key {
-    /// The name of an object that lives in no namespace.
-    fn from(name: &str) -> Self {
-        Key::new(None, name)
-    }
-}
 
 /// What to do with the key after a successful reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,14 +54,14 @@ impl Action {
 /// Drives one object toward what it asks for. Called with one key at a time per object.
 ///
 /// ```
-/// use setpoint::{Action, Context, Error, Reconciler, Request};
+/// use setpoint::{Action, Context, Error, Key, Reconciler};
 /// use k8s_openapi::api::core::v1::ConfigMap;
 ///
 /// struct Labeller;
 ///
 /// impl Reconciler for Labeller {
-///     async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
-///         let Some(config) = ctx.client().get::<ConfigMap>(&request).await? else {
+///     async fn reconcile(&self, ctx: &Context, key: Key) -> Result<Action, Error> {
+///         let Some(config) = ctx.client().get::<ConfigMap>(&key).await? else {
 ///             return Ok(Action::done()); // deleted
 ///         };
 ///         tracing::info!(keys = config.data.as_ref().map_or(0, |data| data.len()), "seen");
@@ -147,44 +70,32 @@ impl Action {
 /// }
 /// ```
 ///
-/// A function or closure `Fn(Context, Request) -> impl Future` is a reconciler too.
+/// A function or closure `Fn(Context, Key) -> impl Future` is a reconciler too.
 ///
 /// Its future is dropped at an `.await` when its timeout is over, when the grace period of a stop is, and when this process
 /// loses its lease: what must not be cut in two there belongs into a task of its own.
 pub trait Reconciler: Send + Sync + 'static {
-    /// Brings the object named by `request` closer to its spec.
-    fn reconcile(
-        &self,
-        ctx: &Context,
-        request: Request,
-    ) -> impl Future<Output = Result<Action, Error>> + Send;
+    /// Brings the object named by `key` closer to its spec.
+    fn reconcile(&self, ctx: &Context, key: Key) -> impl Future<Output = Result<Action, Error>> + Send;
 }
 
 impl<F, R> Reconciler for F
 where
-    F: Fn(Context, Request) -> R + Send + Sync + 'static,
+    F: Fn(Context, Key) -> R + Send + Sync + 'static,
     R: Future<Output = Result<Action, Error>> + Send,
 {
-    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
-        self(ctx.clone(), request).await
+    async fn reconcile(&self, ctx: &Context, key: Key) -> Result<Action, Error> {
+        self(ctx.clone(), key).await
     }
 }
 
 /// [`Reconciler`] behind a pointer.
 pub(crate) trait DynReconciler: Send + Sync + 'static {
-    fn reconcile_boxed<'a>(
-        &'a self,
-        ctx: &'a Context,
-        request: Request,
-    ) -> BoxFuture<'a, Result<Action, Error>>;
+    fn reconcile_boxed<'a>(&'a self, ctx: &'a Context, key: Key) -> BoxFuture<'a, Result<Action, Error>>;
 }
 
 impl<R: Reconciler> DynReconciler for R {
-    fn reconcile_boxed<'a>(
-        &'a self,
-        ctx: &'a Context,
-        request: Request,
-    ) -> BoxFuture<'a, Result<Action, Error>> {
-        Box::pin(self.reconcile(ctx, request))
+    fn reconcile_boxed<'a>(&'a self, ctx: &'a Context, key: Key) -> BoxFuture<'a, Result<Action, Error>> {
+        Box::pin(self.reconcile(ctx, key))
     }
 }

@@ -6,41 +6,25 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use super::reconcile::Request;
+use super::mapping::{Map, OwnKind};
+use super::watch::Watch;
 use crate::client::HeldInformer;
-use crate::informer::Object;
 use crate::informer::{Event, InformerMetrics, SubscribeOptions, SyncHandle};
+use crate::key::Key;
 use crate::predicate::{Change, Predicate};
-use crate::queue::{Priority, Reason, Trigger, WorkQueue};
-
-/// Appends the requests that a change asks for.
-type Requests = dyn Fn(&Change<'_>, &mut Vec<Request>) + Send + Sync;
-
-/// From an event to the requests that it queues.
-#[derive(Clone)]
-pub(super) struct Map {
-    requests: Arc<Requests>,
-    /// Takes less time than to wake a task that does it.
-    quick: bool,
-}
-
-impl Map {
-    fn quick(requests: impl Fn(&Change<'_>, &mut Vec<Request>) + Send + Sync + 'static) -> Self {
-        Map { requests: Arc::new(requests), quick: true }
-    }
-}
+use crate::queue::{Priority, Reason, SourceName, Trigger, WorkQueue};
 
 /// Where events come from.
 pub(super) enum Origin {
     Informer { informer: HeldInformer, map: Map },
-    Channel { receiver: Mutex<Option<mpsc::Receiver<Request>>> },
+    Channel { receiver: Mutex<Option<mpsc::Receiver<Key>>> },
 }
 
 /// One source of a controller.
 pub(super) struct Source {
     pub(super) origin: Origin,
     /// The kind, or the channel's name.
-    pub(super) name: crate::queue::Source,
+    pub(super) name: SourceName,
     pub(super) predicates: Vec<Predicate>,
 }
 
@@ -51,21 +35,15 @@ pub(super) struct Begun {
 }
 
 impl Source {
-    /// The informer it listens to, unless it is a channel.
-    pub(super) fn informer(&self) -> Option<&HeldInformer> {
-        match &self.origin {
-            Origin::Informer { informer, .. } => Some(informer),
-            Origin::Channel { .. } => None,
-        }
+    /// The source of a watch, or `None` if it queues owners and the controller has no kind of its own.
+    pub(super) fn of_watch(informer: HeldInformer, watch: Watch, own: Option<&OwnKind>) -> Option<Self> {
+        let name = SourceName::named(&informer.target().resource.kind);
+        let (map, predicates) = watch.resolve(own)?;
+        Some(Source { origin: Origin::Informer { informer, map }, name, predicates })
     }
 
     /// Begins to listen; nothing is delivered before the task is polled.
-    pub(super) fn begin(
-        &self,
-        queue: &WorkQueue<Request>,
-        all: &[Predicate],
-        resync: Option<Duration>,
-    ) -> Begun {
+    pub(super) fn begin(&self, queue: &WorkQueue<Key>, all: &[Predicate], resync: Option<Duration>) -> Begun {
         let queue = queue.clone();
         let name = self.name;
         match &self.origin {
@@ -93,8 +71,8 @@ impl Source {
                 let receiver = receiver.lock().expect("no holder of this lock panics").take();
                 let task = Box::pin(async move {
                     let Some(mut receiver) = receiver else { return };
-                    while let Some(request) = receiver.recv().await {
-                        queue.add_with(&request, Priority::DEFAULT, Reason::new(name, Trigger::External));
+                    while let Some(key) = receiver.recv().await {
+                        queue.add_with(&key, Priority::DEFAULT, Reason::new(name, Trigger::External));
                     }
                 });
                 Begun { task, synced: None }
@@ -105,10 +83,10 @@ impl Source {
 
 /// The way from an informer to the queue.
 struct Way {
-    name: crate::queue::Source,
+    name: SourceName,
     predicates: Vec<Predicate>,
     map: Map,
-    queue: WorkQueue<Request>,
+    queue: WorkQueue<Key>,
     metrics: Arc<InformerMetrics>,
 }
 
@@ -140,12 +118,12 @@ impl Way {
             Trigger::Initial | Trigger::Resync => Priority::LOW,
             _ => Priority::DEFAULT,
         };
-        let mut requests = Vec::new();
-        (self.map.requests)(&change, &mut requests);
-        requests.sort_unstable();
-        requests.dedup();
-        for request in requests {
-            self.queue.add_with(&request, priority, Reason::new(self.name, change.trigger));
+        let mut keys = Vec::new();
+        (self.map.keys)(&change, &mut keys);
+        keys.sort_unstable();
+        keys.dedup();
+        for key in keys {
+            self.queue.add_with(&key, priority, Reason::new(self.name, change.trigger));
         }
     }
 }
@@ -162,47 +140,4 @@ fn change(event: &Event) -> Change<'_> {
         }
         Event::Delete { object, .. } => Change { trigger: Trigger::Deleted, old: Some(object), new: None },
     }
-}
-
-/// The object itself.
-pub(super) fn map_self() -> Map {
-    Map::quick(|change, requests| {
-        if let Some(object) = change.object() {
-            requests.push(Request::from(object.key().clone()));
-        }
-    })
-}
-
-/// The owners of a kind, of the old and the new object: the controller only, or all.
-pub(super) fn map_owner(group: String, kind: String, namespaced: bool, every: bool) -> Map {
-    Map::quick(move |change, requests| {
-        let mut old_owners: Option<&[k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference]> = None;
-        for object in change.objects() {
-            let owners = object.owner_references();
-            // Most updates leave the owners as they are.
-            if old_owners.is_some_and(|old| std::ptr::eq(old, owners) || old == owners) {
-                continue;
-            }
-            old_owners = Some(owners);
-            for owner in owners.iter().filter(|owner| every || owner.controller == Some(true)) {
-                let owner_group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
-                if owner.kind == kind && owner_group == group {
-                    requests.push(match object.key().namespace().filter(|_| namespaced) {
-                        Some(namespace) => Request::namespaced(namespace, &owner.name),
-                        None => Request::cluster(&owner.name),
-                    });
-                }
-            }
-        }
-    })
-}
-
-/// What a function of one object says, for the old and the new one.
-pub(super) fn map_objects(map: impl Fn(&Object) -> Vec<Request> + Send + Sync + 'static) -> Map {
-    map_changes(move |change| change.objects().flat_map(&map).collect())
-}
-
-/// What a function of an author says: it may take its time, on a task of its own.
-pub(super) fn map_changes(map: impl Fn(&Change<'_>) -> Vec<Request> + Send + Sync + 'static) -> Map {
-    Map { requests: Arc::new(move |change, requests| requests.extend(map(change))), quick: false }
 }

@@ -18,11 +18,12 @@ use tracing::Instrument;
 use super::arrivals::{Added, Arrivals};
 use super::context::{Context, Inner};
 use super::outcome::{Outcome, Verdict, judge, settle};
-use super::reconcile::{DynReconciler, Request};
+use super::reconcile::DynReconciler;
 use super::source::Source;
 use crate::client::{Client, HeldInformer, Pending, Pins};
 use crate::error::{ClientError, Error};
 use crate::informer::{SharedInformer, missing};
+use crate::key::Key;
 use crate::leader_clock::LeaderClock;
 use crate::manager::TakenName;
 use crate::metrics::{ControllerMetrics, Metrics};
@@ -37,7 +38,7 @@ const UNSEEN_SWEEP: usize = 4096;
 /// A controller, ready to run.
 pub(crate) struct Work {
     pub(super) name: Arc<str>,
-    pub(super) queue: WorkQueue<Request>,
+    pub(super) queue: WorkQueue<Key>,
     pub(super) sources: Vec<Source>,
     pub(super) predicates: Vec<Predicate>,
     pub(super) informers: Vec<SharedInformer>,
@@ -72,7 +73,7 @@ pub(crate) struct Work {
     pub(super) read_your_writes: bool,
     /// The number of the informer of its own kind.
     pub(super) primary: Option<usize>,
-    pub(super) unseen: Mutex<HashMap<Request, Vec<Pending>>>,
+    pub(super) unseen: Mutex<HashMap<Key, Vec<Pending>>>,
 }
 
 /// The workers of a controller. One stands by at first, and another is started when none does, up to the concurrency:
@@ -222,14 +223,14 @@ impl Work {
         self.leader.as_ref().is_none_or(LeaderClock::holds)
     }
 
-    async fn process(&self, item: &Item<Request>, stopping: &CancellationToken) {
-        let request = item.key();
+    async fn process(&self, item: &Item<Key>, stopping: &CancellationToken) {
+        let key = item.key();
         let reconcile_id: Arc<str> = self.random.uid().into();
         let attempt = item.failures().saturating_add(1);
-        let span = tracing::info_span!("reconcile", controller = %self.name, object = %request,
+        let span = tracing::info_span!("reconcile", controller = %self.name, object = %key,
             reconcile_id = %reconcile_id, attempt, reasons = %item.reasons());
         async {
-            let consistent = self.wait_for_own_writes(request).await;
+            let consistent = self.wait_for_own_writes(key).await;
             // The wait may have outlasted the lease.
             if !self.may_act() {
                 return;
@@ -252,26 +253,26 @@ impl Work {
                 priority: item.priority(),
             }));
             let began = Instant::now();
-            let outcome = self.reconcile(&context, request.clone()).await;
+            let outcome = self.reconcile(&context, key.clone()).await;
             let took = began.elapsed();
             self.metrics.time.observe(took.as_secs_f64());
-            self.remember_unseen(request, pins.unseen());
+            self.remember_unseen(key, pins.unseen());
             self.end_run(item, &outcome, &reconcile_id, took);
         }
         .instrument(span)
         .await;
     }
 
-    fn end_run(&self, item: &Item<Request>, outcome: &Outcome, reconcile_id: &str, took: Duration) {
+    fn end_run(&self, item: &Item<Key>, outcome: &Outcome, reconcile_id: &str, took: Duration) {
         let lease_over = self.lease.as_ref().is_some_and(LeaderClock::is_over);
         let verdict = judge(outcome, item.priority(), lease_over);
         self.report(item, outcome, &verdict, reconcile_id, took);
         settle(item, &verdict);
     }
 
-    async fn reconcile(&self, context: &Context, request: Request) -> Outcome {
+    async fn reconcile(&self, context: &Context, key: Key) -> Outcome {
         let running = async {
-            let running = AssertUnwindSafe(self.reconciler.reconcile_boxed(context, request)).catch_unwind();
+            let running = AssertUnwindSafe(self.reconciler.reconcile_boxed(context, key)).catch_unwind();
             let finished = match self.reconcile_timeout {
                 None => running.await,
                 Some(timeout) => match tokio::time::timeout(timeout, running).await {
@@ -292,26 +293,26 @@ impl Work {
 
     /// Does not begin before the caches show what the last reconcile of this object wrote, and what anybody in this
     /// process wrote to the object itself.
-    async fn wait_for_own_writes(&self, request: &Request) -> Result<(), ClientError> {
+    async fn wait_for_own_writes(&self, key: &Key) -> Result<(), ClientError> {
         if !self.read_your_writes {
             return Ok(());
         }
         let unseen = {
             let mut unseen = self.unseen.lock().expect("no holder of this lock panics");
-            // Most reconciles wrote nothing: their requests need not be hashed.
-            if unseen.is_empty() { None } else { unseen.remove(request) }
+            // Most reconciles wrote nothing: their keys need not be hashed.
+            if unseen.is_empty() { None } else { unseen.remove(key) }
         };
         let writes = &self.client.core.writes;
-        let own = self.primary.and_then(|primary| writes.of_key(primary, &request.into()));
+        let own = self.primary.and_then(|primary| writes.of_key(primary, &key.into()));
         let waited = writes.wait(unseen.iter().flatten().cloned().chain(own)).await;
         if waited.is_err() {
             // The next run waits for them again.
-            self.remember_unseen(request, unseen.unwrap_or_default());
+            self.remember_unseen(key, unseen.unwrap_or_default());
         }
         waited
     }
 
-    fn remember_unseen(&self, request: &Request, writes: Vec<Pending>) {
+    fn remember_unseen(&self, key: &Key, writes: Vec<Pending>) {
         if writes.is_empty() {
             return;
         }
@@ -319,12 +320,12 @@ impl Work {
         if unseen.len() >= UNSEEN_SWEEP && unseen.len().is_power_of_two() {
             unseen.retain(|_, writes| writes.iter().any(|write| !write.fulfilled()));
         }
-        unseen.insert(request.clone(), writes);
+        unseen.insert(key.clone(), writes);
     }
 
     fn report(
         &self,
-        item: &Item<Request>,
+        item: &Item<Key>,
         outcome: &Outcome,
         verdict: &Verdict,
         reconcile_id: &str,

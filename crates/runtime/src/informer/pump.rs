@@ -17,7 +17,7 @@ const RESYNC_JITTER: f64 = 0.1;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use setpoint::Random;
+/// use setpoint::clock::Random;
 /// use setpoint::informer::{Delta, ListerWatcher, Pump, Reflector, ReflectorOptions, Scope, Store};
 /// async fn mirror(pods: Arc<dyn ListerWatcher>, random: Random) {
 ///     let store = Store::default();

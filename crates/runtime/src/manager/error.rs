@@ -2,24 +2,21 @@
 
 use crate::informer::SelectorError;
 
-/// What cannot be registered.
+/// The reasons why a controller cannot be registered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SetupError {
     /// Metrics and logs would not tell them apart.
     #[error("a controller named {0:?} exists already: choose another name with `.named(..)`")]
     NameTaken(String),
-    /// `owns` needs the kind that owns.
-    #[error("controller {0:?} owns something but has no kind of its own: begin with `Controller::for_kind`")]
+    /// A watch by owner and a predicate of the controller's own kind need that kind.
+    #[error(
+        "controller {0:?} has no kind of its own, so it owns and filters nothing: begin with `Controller::for_kind`"
+    )]
     NoKind(String),
-    /// Nothing would ever queue a request.
+    /// Nothing would ever queue a key.
     #[error("controller {0:?} watches nothing")]
     NoSource(String),
-    /// `with_predicate` does not follow a source whose events it could filter.
-    #[error(
-        "controller {0:?} has a predicate that filters nothing: `with_predicate` follows `for_kind`, `owns` or \
-         `watches`; `with_predicate_for_all` filters all of them"
-    )]
-    MisplacedPredicate(String),
     /// The server would refuse what the controller asks for, again and again.
     #[error("controller {controller:?}: {error}")]
     Selector {

@@ -77,14 +77,14 @@ pub(crate) struct SyncDeadline {
 /// One client, shared caches, controllers and other work. Cheap to clone; clones are one manager.
 ///
 /// ```no_run
-/// use setpoint::{Action, Context, Controller, Manager, ManagerOptions, Request};
+/// use setpoint::{Action, Context, Controller, Key, Manager, ManagerOptions};
 /// use k8s_openapi::api::core::v1::ConfigMap;
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
 /// let manager = Manager::new(setpoint::connect().await?, ManagerOptions::default());
-/// Controller::for_kind::<ConfigMap>(&manager).run(|ctx: Context, request: Request| async move {
-///     let found = ctx.client().get::<ConfigMap>(&request).await?;
-///     tracing::info!(%request, exists = found.is_some(), "reconciled");
+/// Controller::for_kind::<ConfigMap>(&manager).register(|ctx: Context, key: Key| async move {
+///     let found = ctx.client().get::<ConfigMap>(&key).await?;
+///     tracing::info!(%key, exists = found.is_some(), "reconciled");
 ///     Ok(Action::done())
 /// })?;
 /// manager.run_until_signal().await?;

@@ -57,7 +57,7 @@ pub use self::core::{AGEING, Queue, QueueOptions, Run};
 pub use item::Item;
 pub use limiter::{BASE_DELAY, MAX_DELAY, RateLimiter, TokenBucket};
 pub use ready::{AGED_SHARE, MAX_LEVELS};
-pub use reason::{REASONS_PER_KEY, Reason, Reasons, Source, Trigger};
+pub use reason::{REASONS_PER_KEY, Reason, Reasons, SourceName, Trigger};
 pub use shell::WorkQueue;
 pub use slots::KeyId;
 pub use stats::{BUCKETS, Histogram, Stats};

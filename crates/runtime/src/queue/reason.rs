@@ -60,27 +60,27 @@ impl fmt::Display for Trigger {
 
 /// Who gave a reason: a kind, or the name of a channel. Two bytes; the name lives as long as the program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Source(u16);
+pub struct SourceName(u16);
 
 /// Names of sources. There are as many as kinds and channels.
 static NAMES: RwLock<Vec<&'static str>> = RwLock::new(Vec::new());
 
-impl Source {
+impl SourceName {
     /// Nobody in particular.
-    pub const NONE: Source = Source(0);
+    pub const NONE: SourceName = SourceName(0);
 
     /// The source with this name. Beyond 65,535 different names they are no longer told apart.
     pub fn named(name: &str) -> Self {
         if name.is_empty() {
-            return Source::NONE;
+            return SourceName::NONE;
         }
         let mut names = NAMES.write().expect("no holder of this lock panics");
         let place = names.iter().position(|known| *known == name);
-        let Ok(next) = u16::try_from(place.unwrap_or(names.len()) + 1) else { return Source::NONE };
+        let Ok(next) = u16::try_from(place.unwrap_or(names.len()) + 1) else { return SourceName::NONE };
         if place.is_none() {
             names.push(Box::leak(name.to_owned().into_boxed_str()));
         }
-        Source(next)
+        SourceName(next)
     }
 
     /// Its name; empty for nobody.
@@ -90,9 +90,9 @@ impl Source {
     }
 }
 
-impl From<&str> for Source {
+impl From<&str> for SourceName {
     fn from(name: &str) -> Self {
-        Source::named(name)
+        SourceName::named(name)
     }
 }
 
@@ -100,19 +100,19 @@ impl From<&str> for Source {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reason {
     /// Who gave it.
-    pub source: Source,
+    pub source: SourceName,
     /// What happened.
     pub trigger: Trigger,
 }
 
 impl Reason {
-    /// A reason. Who gives it often keeps the [`Source`] instead of naming it each time.
-    pub fn new(source: impl Into<Source>, trigger: Trigger) -> Self {
+    /// A reason. Who gives it often keeps the [`SourceName`] instead of naming it each time.
+    pub fn new(source: impl Into<SourceName>, trigger: Trigger) -> Self {
         Reason { source: source.into(), trigger }
     }
 
     /// Somebody called `add` without saying why.
-    pub const MANUAL: Reason = Reason { source: Source::NONE, trigger: Trigger::Manual };
+    pub const MANUAL: Reason = Reason { source: SourceName::NONE, trigger: Trigger::Manual };
 }
 
 impl fmt::Display for Reason {
@@ -204,10 +204,10 @@ mod tests {
     fn equal_reasons_are_counted_and_the_bound_holds() {
         let mut reasons = Reasons::default();
         for _ in 0..3 {
-            reasons.note(Reason::new(Source::named("Pod"), Trigger::Updated));
+            reasons.note(Reason::new(SourceName::named("Pod"), Trigger::Updated));
         }
         for source in ["a", "b", "c", "d", "e"] {
-            reasons.note(Reason::new(Source::named(source), Trigger::Added));
+            reasons.note(Reason::new(SourceName::named(source), Trigger::Added));
         }
         assert_eq!(reasons.to_string(), "Pod updated x3, a added, b added, c added, and 2 more");
     }

@@ -26,7 +26,7 @@ use crate::hash::FoldState;
 
 /// A work queue that any number of producers and workers share. Cheap to clone.
 ///
-/// Take a key whose clone is cheap, as [`Request`](crate::Request) and [`Key`](crate::Key) are: it is cloned by who adds
+/// Take a key whose clone is cheap, as [`Key`](crate::Key) is: it is cloned by who adds
 /// it by reference, since whether the queue knows it is found out later, and by who takes it. Then the add of a known key
 /// allocates nothing; with a `String` each add does.
 ///

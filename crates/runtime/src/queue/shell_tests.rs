@@ -398,7 +398,7 @@ async fn no_add_is_lost_between_threads_and_no_key_runs_twice() {
 /// A process may have a hundred controllers with nothing to do.
 #[test]
 fn an_idle_queue_holds_less_than_a_kilobyte() {
-    let size = size_of::<shell::Shared<crate::controller::Request>>();
+    let size = size_of::<shell::Shared<crate::key::Key>>();
     assert!(size < 1024, "{size}");
 }
 

@@ -12,7 +12,7 @@ use setpoint::informer::{
 };
 use setpoint::queue::{Priority, Reason, Trigger};
 use setpoint::queue::{QueueOptions, WorkQueue};
-use setpoint::{Request, Target};
+use setpoint::{Key, Target};
 
 /// What one informer of metadata may take that has synced, has a handler and holds nothing. A cluster in one's own
 /// process has one for each kind.
@@ -21,8 +21,8 @@ const IDLE_INFORMER: i64 = 4000;
 /// With paused time: keys whose delay is over come back in between, and how many depends on the machine.
 #[tokio::test(start_paused = true)]
 async fn adding_a_known_key_allocates_nothing() {
-    let requests: Vec<Request> =
-        (0..100).map(|number| Request::namespaced("default", &format!("object-{number}"))).collect();
+    let requests: Vec<Key> =
+        (0..100).map(|number| Key::namespaced("default", &format!("object-{number}"))).collect();
     let queue = WorkQueue::new("test", QueueOptions::default());
     let reason = Reason::new("ConfigMap", Trigger::Updated);
     let round = || {

@@ -7,7 +7,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use setpoint::{Action, Client, Context, Controller, Manager, ManagerOptions, Request};
+use setpoint::{Action, Client, Context, Controller, Key, Manager, ManagerOptions};
 
 use crate::controllers::{CONFIG_MAPS, beside, until};
 use crate::fake::Fake;
@@ -155,9 +155,10 @@ async fn an_apply_is_not_skipped_by_a_cache_that_lacks_an_own_write() {
         let fake = Fake::new();
         let manager = Manager::new(fake.client(), ManagerOptions::default());
         let server = fake.clone();
-        Controller::for_kind::<ConfigMap>(&manager)
-            .read_your_writes(consistent)
-            .run(move |ctx: Context, _: Request| {
+        let controller = Controller::for_kind::<ConfigMap>(&manager);
+        let controller = if consistent { controller } else { controller.without_read_your_writes() };
+        controller
+            .register(move |ctx: Context, _: Key| {
                 let server = server.clone();
                 async move {
                     if server.writes().len() == 1 {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
 use serde_json::json;
 use setpoint::{
-    Action, Client, ClientError, Context, Controller, Manager, ManagerOptions, Patch, Query, Request, Target,
+    Action, Client, ClientError, Context, Controller, Key, Manager, ManagerOptions, Patch, Query, Target,
 };
 use tokio::time::Instant;
 
@@ -269,7 +269,7 @@ async fn reads_of_one_reconcile_are_repeatable_and_move_past_its_own_writes() {
     let cached = manager.informer::<ConfigMap>().store().clone();
     Controller::for_kind::<ConfigMap>(&manager)
         .with_predicate(setpoint::Predicate::new(|change| change.object().unwrap().name() == "a"))
-        .run(move |ctx: Context, request: Request| {
+        .register(move |ctx: Context, request: Key| {
             let (seen, server, cached) = (Arc::clone(&seen), server.clone(), cached.clone());
             async move {
                 let client = ctx.client();
@@ -306,16 +306,16 @@ async fn a_reconcile_begins_only_when_the_caches_show_what_the_last_one_wrote() 
         let manager = Manager::new(fake.client(), ManagerOptions::default());
         let runs = Arc::new(AtomicUsize::new(0));
         let (counted, server) = (Arc::clone(&runs), fake.clone());
-        let handle = Controller::for_kind::<ConfigMap>(&manager)
-            .reads::<Secret>()
-            .read_your_writes(consistent)
-            .run(move |ctx: Context, request: Request| {
+        let controller = Controller::for_kind::<ConfigMap>(&manager).reads::<Secret>();
+        let controller = if consistent { controller } else { controller.without_read_your_writes() };
+        let handle = controller
+            .register(move |ctx: Context, key: Key| {
                 let (counted, server) = (Arc::clone(&counted), server.clone());
                 async move {
                     // Naive on purpose: creates a child whenever it sees none.
                     if ctx.client().list::<Secret>(Query::all()).await?.is_empty() {
                         server.hold_watches(true);
-                        let name = format!("{}-{}", request.name(), counted.load(Ordering::SeqCst));
+                        let name = format!("{}-{}", key.name(), counted.load(Ordering::SeqCst));
                         let metadata = kube::api::ObjectMeta {
                             name: Some(name),
                             namespace: Some("default".into()),
@@ -330,7 +330,7 @@ async fn a_reconcile_begins_only_when_the_caches_show_what_the_last_one_wrote() 
             .unwrap();
         beside(&manager, async {
             until("the first run", || runs.load(Ordering::SeqCst) == 1).await;
-            handle.enqueue(&Request::namespaced("default", "a"));
+            handle.enqueue(&Key::namespaced("default", "a"));
             tokio::time::sleep(Duration::from_secs(1)).await;
             fake.hold_watches(false);
             until("the second run", || runs.load(Ordering::SeqCst) >= 2).await;
@@ -364,12 +364,12 @@ async fn a_key_that_cannot_be_one_of_the_kind_is_refused() {
     fake.put(CONFIG_MAPS, config_map("a", "1"));
     with_client(&fake, async |client, manager| {
         manager.informer::<Node>();
-        let error = client.get::<ConfigMap>("a").await.unwrap_err();
+        let error = client.get::<ConfigMap>(Key::new(None, "a")).await.unwrap_err();
         assert_eq!(error.to_string(), "the ConfigMap has no namespace");
-        assert!(client.live().get::<ConfigMap>("a").await.is_err());
+        assert!(client.live().get::<ConfigMap>(Key::new(None, "a")).await.is_err());
         let within = client.in_namespace("default");
-        assert!(within.get::<ConfigMap>("a").await.unwrap().is_some());
-        let error = client.get::<Node>(("default", "a")).await.unwrap_err();
+        assert!(within.get::<ConfigMap>(Key::new(None, "a")).await.unwrap().is_some());
+        let error = client.get::<Node>(Key::namespaced("default", "a")).await.unwrap_err();
         assert!(matches!(error, ClientError::ClusterScoped { .. }), "{error}");
         assert!(client.get::<Node>("a").await.unwrap().is_none());
     })

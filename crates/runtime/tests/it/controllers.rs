@@ -8,10 +8,11 @@ use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
 use kube::api::ObjectMeta;
 use serde_json::json;
 use setpoint::client::set_controller_reference;
+use setpoint::manager::ManagerError;
 use setpoint::metrics::Metrics;
 use setpoint::{
-    Action, Context, Controller, Error, Lifecycle, Manager, ManagerError, ManagerOptions, Patch, Request,
-    SetupError, Target, predicate,
+    Action, Context, Controller, Error, Key, Lifecycle, Manager, ManagerOptions, Patch, SetupError, Target,
+    Watch, predicate,
 };
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -83,9 +84,9 @@ fn child_of(owner: &ConfigMap) -> Result<Secret, Error> {
     Ok(child)
 }
 
-async fn copy(ctx: Context, request: Request) -> Result<Action, Error> {
-    let Some(owner) = ctx.client().get::<ConfigMap>(&request).await? else { return Ok(Action::done()) };
-    if ctx.client().get::<Secret>(&request).await?.is_none() {
+async fn copy(ctx: Context, key: Key) -> Result<Action, Error> {
+    let Some(owner) = ctx.client().get::<ConfigMap>(&key).await? else { return Ok(Action::done()) };
+    if ctx.client().get::<Secret>(&key).await?.is_none() {
         ctx.client().create(&child_of(&owner)?).await?;
     }
     Ok(Action::done())
@@ -96,7 +97,7 @@ async fn an_object_gets_its_child_and_gets_it_back_when_it_is_deleted() {
     let fake = Fake::new();
     fake.put(CONFIG_MAPS, config_map("before", "1"));
     let manager = Manager::new(fake.client(), ManagerOptions::default());
-    Controller::for_kind::<ConfigMap>(&manager).owns::<Secret>().run(copy).unwrap();
+    Controller::for_kind::<ConfigMap>(&manager).owns::<Secret>().register(copy).unwrap();
     beside(&manager, async {
         until("the child of the object that was there", || fake.get(SECRETS, "default", "before").is_some())
             .await;
@@ -122,7 +123,7 @@ async fn failures_back_off_and_success_forgets_them() {
     let attempts: Arc<Mutex<Vec<(u32, String)>>> = Arc::default();
     let seen = Arc::clone(&attempts);
     Controller::for_kind::<ConfigMap>(&manager)
-        .run(move |ctx: Context, _: Request| {
+        .register(move |ctx: Context, _: Key| {
             let seen = Arc::clone(&seen);
             async move {
                 let run = {
@@ -168,7 +169,7 @@ async fn a_terminal_error_is_not_retried_until_the_object_changes() {
     let runs = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&runs);
     Controller::for_kind::<ConfigMap>(&manager)
-        .run(move |_: Context, _: Request| {
+        .register(move |_: Context, _: Key| {
             counted.fetch_add(1, Ordering::SeqCst);
             async { Err(Error::terminal("impossible")) }
         })
@@ -192,7 +193,7 @@ async fn a_running_reconcile_is_finished_when_the_manager_stops() {
     let finished = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&finished);
     Controller::for_kind::<ConfigMap>(&manager)
-        .run(move |_: Context, _: Request| {
+        .register(move |_: Context, _: Key| {
             let (started, counted) = (started.clone(), Arc::clone(&counted));
             async move {
                 started.send(()).await.unwrap();
@@ -215,7 +216,7 @@ async fn a_reconcile_that_ignores_the_grace_period_is_named() {
     let manager = Manager::new(fake.client(), options);
     let (started, mut begun) = mpsc::channel(1);
     Controller::for_kind::<ConfigMap>(&manager)
-        .run(move |_: Context, _: Request| {
+        .register(move |_: Context, _: Key| {
             let started = started.clone();
             async move {
                 started.send(()).await.unwrap();
@@ -236,7 +237,7 @@ async fn a_slow_reconcile_times_out_and_is_tried_again() {
     let counted = Arc::clone(&runs);
     Controller::for_kind::<ConfigMap>(&manager)
         .reconcile_timeout(Duration::from_secs(7))
-        .run(move |_: Context, _: Request| {
+        .register(move |_: Context, _: Key| {
             let run = counted.fetch_add(1, Ordering::SeqCst);
             async move {
                 if run == 0 {
@@ -263,7 +264,7 @@ async fn the_finalizer_guards_the_life_of_an_object() {
     let cleaned = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&cleaned);
     Controller::for_kind::<ConfigMap>(&manager)
-        .run(move |ctx: Context, request: Request| {
+        .register(move |ctx: Context, key: Key| {
             let counted = Arc::clone(&counted);
             async move {
                 let client = ctx.client().clone();
@@ -274,7 +275,7 @@ async fn the_finalizer_guards_the_life_of_an_object() {
                     client.patch::<ConfigMap>(("default", "a"), &told).await?;
                     Ok(())
                 };
-                let life = ctx.client().lifecycle::<ConfigMap>(&request, "example.org/x", on_delete).await?;
+                let life = ctx.client().lifecycle::<ConfigMap>(&key, "example.org/x", on_delete).await?;
                 if let Lifecycle::Alive(object) = life {
                     assert!(setpoint::finalizer::has_finalizer(&*object, "example.org/x"));
                 }
@@ -299,28 +300,25 @@ async fn the_finalizer_guards_the_life_of_an_object() {
 #[tokio::test(start_paused = true)]
 async fn what_makes_no_sense_is_refused_with_words() {
     let manager = Manager::new(Fake::new().client(), ManagerOptions::default());
-    let nothing = |_: Context, _: Request| async { Ok(Action::done()) };
-    Controller::for_kind::<ConfigMap>(&manager).run(nothing).unwrap();
-    let error = Controller::for_kind::<ConfigMap>(&manager).run(nothing).unwrap_err();
+    let nothing = |_: Context, _: Key| async { Ok(Action::done()) };
+    Controller::for_kind::<ConfigMap>(&manager).register(nothing).unwrap();
+    let error = Controller::for_kind::<ConfigMap>(&manager).register(nothing).unwrap_err();
     assert_eq!(error, SetupError::NameTaken("configmap".into()));
-    let error = Controller::new(&manager, "x").owns::<Secret>().run(nothing).unwrap_err();
+    let error = Controller::new(&manager, "x").owns::<Secret>().register(nothing).unwrap_err();
     assert_eq!(error, SetupError::NoKind("x".into()));
-    let error = Controller::new(&manager, "y").run(nothing).unwrap_err();
+    let error = Controller::new(&manager, "y").register(nothing).unwrap_err();
     assert_eq!(error, SetupError::NoSource("y".into()));
-    let (_sender, receiver) = mpsc::channel(1);
-    for (name, declared) in [
-        ("new", Controller::new(&manager, "new")),
-        ("reads", Controller::for_kind::<Secret>(&manager).named("reads").reads::<ConfigMap>()),
-        ("channel", Controller::new(&manager, "channel").channel("ticks", receiver)),
-    ] {
-        let filtered = declared.with_predicate(predicate::labels_changed()).watches::<Secret>(|_| Vec::new());
-        assert_eq!(filtered.run(nothing).unwrap_err(), SetupError::MisplacedPredicate(name.into()));
-    }
+    let watch = || Watch::of::<Secret>().map(|_| Vec::new());
+    let filtered =
+        Controller::new(&manager, "z").with_predicate(predicate::labels_changed()).watches(watch());
+    assert_eq!(filtered.register(nothing).unwrap_err(), SetupError::NoKind("z".into()));
+    // What was refused took no name.
+    Controller::new(&manager, "z").watches(watch()).register(nothing).unwrap();
     for target in
         [Target::of::<Secret>().labels("app in (web"), Target::of::<Secret>().in_namespaces_labelled("a=b=c")]
     {
         let declared = Controller::for_kind::<Node>(&manager).reads_target(target);
-        let error = declared.run(nothing).unwrap_err();
+        let error = declared.register(nothing).unwrap_err();
         assert!(matches!(&error, SetupError::Selector { controller, .. } if controller == "node"), "{error}");
     }
 }
@@ -364,7 +362,7 @@ async fn a_conflict_that_is_given_up_is_counted_as_an_error() {
     fake.refuse(|method, _| (*method == http::Method::POST).then_some((409, "Conflict")));
     let manager = Manager::new(fake.client(), ManagerOptions::default());
     Controller::for_kind::<ConfigMap>(&manager)
-        .run(async |ctx: Context, _: Request| {
+        .register(async |ctx: Context, _: Key| {
             let secret = Secret {
                 metadata: ObjectMeta {
                     name: Some("s".into()),
@@ -398,7 +396,7 @@ async fn a_lost_conflict_is_retried_quietly() {
         refuse.then_some((409, "Conflict"))
     });
     let manager = Manager::new(fake.client(), ManagerOptions::default());
-    Controller::for_kind::<ConfigMap>(&manager).owns::<Secret>().run(copy).unwrap();
+    Controller::for_kind::<ConfigMap>(&manager).owns::<Secret>().register(copy).unwrap();
     beside(&manager, until("the child", || fake.get(SECRETS, "default", "a").is_some())).await;
     let metrics = manager.metrics().encode();
     assert!(
@@ -413,7 +411,7 @@ async fn metrics_carry_the_names_of_go_and_the_missing_ones() {
     let fake = Fake::new();
     fake.put(CONFIG_MAPS, config_map("a", "1"));
     let manager = Manager::new(fake.client(), ManagerOptions::default());
-    Controller::for_kind::<ConfigMap>(&manager).owns::<Secret>().run(copy).unwrap();
+    Controller::for_kind::<ConfigMap>(&manager).owns::<Secret>().register(copy).unwrap();
     let text = beside(&manager, async {
         until("the child", || fake.get(SECRETS, "default", "a").is_some()).await;
         manager.metrics().encode()

@@ -8,8 +8,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde_json::json;
 use setpoint::leader_election::LeaderElection;
 use setpoint::{
-    Action, ClientError, Context, Controller, ControllerHandle, Manager, ManagerOptions, Query, Request,
-    SetupError, Target,
+    Action, ClientError, Context, Controller, ControllerHandle, Key, Manager, ManagerOptions, Query,
+    SetupError, Target, Watch,
 };
 
 use crate::controllers::{CONFIG_MAPS, SECRETS, beside, config_map, until};
@@ -22,8 +22,8 @@ fn counting(manager: &Manager) -> (ControllerHandle, Runs) {
     let seen = Arc::clone(&runs);
     let target = Target::of::<ConfigMap>().in_namespace("default");
     let handle = Controller::for_target(manager, target)
-        .run(move |_: Context, request: Request| {
-            *seen.lock().unwrap().entry(request.to_string()).or_default() += 1;
+        .register(move |_: Context, key: Key| {
+            *seen.lock().unwrap().entry(key.to_string()).or_default() += 1;
             async { Ok(Action::done()) }
         })
         .unwrap();
@@ -55,10 +55,13 @@ async fn a_watch_is_added_to_a_running_controller_and_ends_with_its_guard() {
     let client = manager.client();
     beside(&manager, async {
         // Another kind, mapped; the same kind by any owner; another namespace of the controller's own kind.
-        let mapped =
-            handle.watch(Target::of::<Secret>(), |secret| vec![Request::cluster(secret.name())]).unwrap();
-        let owned = handle.watch_owned(Target::of::<Secret>(), true).unwrap();
-        let more = handle.watch_more(Target::of::<ConfigMap>().in_namespace("elsewhere")).unwrap();
+        let mapped = handle
+            .watch(Watch::of_target(Target::of::<Secret>()).map(|secret| vec![Key::cluster(secret.name())]))
+            .unwrap();
+        let owned = handle.watch(Watch::of_target(Target::of::<Secret>()).by_any_owner()).unwrap();
+        let more = handle
+            .watch(Watch::of_target(Target::of::<ConfigMap>().in_namespace("elsewhere")).by_self())
+            .unwrap();
         until("the secret is mapped", || count(&runs, "s") == 1).await;
         until("its owner is queued", || count(&runs, "default/owner") == 1).await;
         until("the other namespace", || count(&runs, "elsewhere/far") == 1).await;
@@ -93,12 +96,15 @@ async fn a_controller_is_stopped_alone_and_its_name_is_free_again() {
         until("the first run", || count(&runs, "default/a") == 1).await;
         first.stop();
         for _ in 0..1000 {
-            if first.watch_more(Target::of::<ConfigMap>()).is_err() {
+            if first.watch(Watch::of_target(Target::of::<ConfigMap>()).by_self()).is_err() {
                 break;
             }
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        assert_eq!(first.watch_more(Target::of::<ConfigMap>()).unwrap_err(), SetupError::Stopped);
+        assert_eq!(
+            first.watch(Watch::of_target(Target::of::<ConfigMap>()).by_self()).unwrap_err(),
+            SetupError::Stopped
+        );
         assert!(manager.client().list::<ConfigMap>(Query::all()).await.is_err(), "nobody holds its informer");
         fake.put(CONFIG_MAPS, config_map("a", "2"));
         let (_second, again) = counting(&manager);
@@ -125,7 +131,7 @@ async fn a_controller_is_stopped_though_another_process_leads() {
     let manager = standby(&fake);
     let (before, _) = counting(&manager);
     before.stop();
-    before.enqueue(&Request::namespaced("default", "a"));
+    before.enqueue(&Key::namespaced("default", "a"));
     assert_eq!(before.queued(), 0, "nobody would take it");
     let (first, _) = counting(&manager);
     beside(&manager, async {
@@ -135,7 +141,10 @@ async fn a_controller_is_stopped_though_another_process_leads() {
         // The manager hears of it at its next turn.
         tokio::time::sleep(Duration::from_millis(1)).await;
         assert!(!reads_config_maps(&manager).await, "nobody holds its informer");
-        assert_eq!(first.watch_more(Target::of::<ConfigMap>()).unwrap_err(), SetupError::Stopped);
+        assert_eq!(
+            first.watch(Watch::of_target(Target::of::<ConfigMap>()).by_self()).unwrap_err(),
+            SetupError::Stopped
+        );
         let (_second, _) = counting(&manager);
     })
     .await;
@@ -154,8 +163,8 @@ async fn a_controller_that_is_stopped_while_its_caches_sync_does_not_end_the_man
     let seen = Arc::clone(&runs);
     Controller::for_kind::<Secret>(&manager)
         .cache_sync_timeout(Duration::from_secs(120))
-        .run(move |_: Context, request: Request| {
-            *seen.lock().unwrap().entry(request.to_string()).or_default() += 1;
+        .register(move |_: Context, key: Key| {
+            *seen.lock().unwrap().entry(key.to_string()).or_default() += 1;
             async { Ok(Action::done()) }
         })
         .unwrap();
@@ -182,7 +191,7 @@ async fn a_watch_that_is_dropped_before_the_controller_runs_ends_its_informer() 
     let (handle, _) = counting(&manager);
     let held = async || manager.client().list::<Secret>(Query::all()).await.is_ok();
     beside(&manager, async {
-        let watch = handle.watch(Target::of::<Secret>(), |_| Vec::new()).unwrap();
+        let watch = handle.watch(Watch::of_target(Target::of::<Secret>()).map(|_| Vec::new())).unwrap();
         assert!(held().await);
         drop(watch);
         assert!(!held().await);

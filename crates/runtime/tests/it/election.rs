@@ -7,9 +7,8 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 use setpoint::leader_election::LeaderElection;
-use setpoint::{
-    Action, ClientError, Context, Controller, Manager, ManagerError, ManagerOptions, Patch, Request,
-};
+use setpoint::manager::ManagerError;
+use setpoint::{Action, ClientError, Context, Controller, Key, Manager, ManagerOptions, Patch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -26,7 +25,7 @@ fn candidate(client: kube::Client, identity: &str) -> (Manager, Arc<AtomicUsize>
     let runs = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&runs);
     Controller::for_kind::<ConfigMap>(&manager)
-        .run(move |_: Context, _: Request| {
+        .register(move |_: Context, _: Key| {
             counted.fetch_add(1, Ordering::SeqCst);
             async { Ok(Action::requeue_after(Duration::from_secs(1))) }
         })
@@ -290,8 +289,8 @@ async fn what_runs_without_the_lease_tries_again_until_its_write_may_be_sent() {
     let counted = Arc::clone(&runs);
     Controller::for_kind::<ConfigMap>(&manager)
         .named("always")
-        .leader_elected(false)
-        .run(move |_: Context, _: Request| {
+        .without_leader_election()
+        .register(move |_: Context, _: Key| {
             counted.fetch_add(1, Ordering::SeqCst);
             let writer = writer.clone();
             async move {
@@ -382,7 +381,7 @@ async fn a_new_leader_sees_what_the_one_before_wrote() {
         let seen: Arc<Mutex<Option<String>>> = Arc::default();
         let first = Arc::clone(&seen);
         Controller::for_kind::<ConfigMap>(&manager)
-            .run(move |ctx: Context, request: Request| {
+            .register(move |ctx: Context, request: Key| {
                 let first = Arc::clone(&first);
                 async move {
                     let read = ctx.client().get::<ConfigMap>(&request).await?.unwrap();

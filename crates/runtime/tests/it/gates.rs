@@ -9,8 +9,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::core::ApiResource;
 use serde_json::{Value, json};
 use setpoint::{
-    Action, Client, ClientError, Context, Controller, DeleteOptions, Manager, ManagerOptions, Patch, Query,
-    Request, Target,
+    Action, Client, ClientError, Context, Controller, DeleteOptions, Key, Manager, ManagerOptions, Patch,
+    Query, Target,
 };
 use tokio::time::Instant;
 
@@ -69,10 +69,10 @@ async fn a_reconcile_starts_when_its_predecessors_writes_and_all_writes_to_its_o
             let manager = Manager::new(fake.client(), ManagerOptions::default());
             let starts: Arc<Mutex<Vec<Instant>>> = Arc::default();
             let (seen, server) = (Arc::clone(&starts), fake.clone());
-            let handle = Controller::for_kind::<ConfigMap>(&manager)
-                .reads::<Secret>()
-                .read_your_writes(consistent)
-                .run(move |ctx: Context, _: Request| {
+            let controller = Controller::for_kind::<ConfigMap>(&manager).reads::<Secret>();
+            let controller = if consistent { controller } else { controller.without_read_your_writes() };
+            let handle = controller
+                .register(move |ctx: Context, _: Key| {
                     let (seen, server) = (Arc::clone(&seen), server.clone());
                     async move {
                         let first = seen.lock().unwrap().is_empty();
@@ -93,7 +93,7 @@ async fn a_reconcile_starts_when_its_predecessors_writes_and_all_writes_to_its_o
                     client.patch::<ConfigMap>(("default", "a"), &new_value()).await.unwrap();
                 }
                 let queued = Instant::now();
-                handle.enqueue(&Request::namespaced("default", "a"));
+                handle.enqueue(&Key::namespaced("default", "a"));
                 tokio::join!(until("the second run", || starts.lock().unwrap().len() >= 2), release(&fake));
                 let second = starts.lock().unwrap()[1];
                 assert_eq!((second - queued).as_secs(), waited, "consistent {consistent}, own {own}");
@@ -114,7 +114,7 @@ async fn what_other_workers_write_meanwhile_does_not_show_within_a_reconcile() {
     let finished = Arc::clone(&done);
     Controller::for_kind::<ConfigMap>(&manager)
         .with_predicate(setpoint::Predicate::new(|change| change.object().unwrap().name() == "a"))
-        .run(move |ctx: Context, _: Request| {
+        .register(move |ctx: Context, _: Key| {
             let (other, store, finished) = (other.clone(), store.clone(), Arc::clone(&finished));
             async move {
                 if finished.load(Ordering::SeqCst) {
@@ -154,7 +154,7 @@ async fn what_was_written_before_a_reconcile_is_seen_by_it_whenever_it_reads_it(
     let counted = Arc::clone(&runs);
     let handle = Controller::for_kind::<ConfigMap>(&manager)
         .with_predicate(setpoint::Predicate::new(|_| false))
-        .run(move |ctx: Context, _: Request| {
+        .register(move |ctx: Context, _: Key| {
             let (server, counted) = (server.clone(), Arc::clone(&counted));
             async move {
                 let client = ctx.client();
@@ -171,7 +171,7 @@ async fn what_was_written_before_a_reconcile_is_seen_by_it_whenever_it_reads_it(
         assert_eq!(value(&client, "b").await.as_deref(), Some("1"));
         fake.hold_watches(true);
         client.patch::<ConfigMap>(("default", "b"), &new_value()).await.unwrap();
-        handle.enqueue(&Request::namespaced("default", "a"));
+        handle.enqueue(&Key::namespaced("default", "a"));
         until("a run", || runs.load(Ordering::SeqCst) == 1).await;
     })
     .await;
@@ -188,7 +188,7 @@ async fn an_own_write_is_read_also_where_others_saw_it_first() {
     let counted = Arc::clone(&runs);
     let handle = Controller::for_kind::<ConfigMap>(&manager)
         .with_predicate(setpoint::Predicate::new(|_| false))
-        .run(move |ctx: Context, _: Request| {
+        .register(move |ctx: Context, _: Key| {
             let (server, other, counted) = (server.clone(), other.clone(), Arc::clone(&counted));
             async move {
                 let client = ctx.client();
@@ -204,7 +204,7 @@ async fn an_own_write_is_read_also_where_others_saw_it_first() {
         })
         .unwrap();
     beside(&manager, async {
-        handle.enqueue(&Request::namespaced("default", "a"));
+        handle.enqueue(&Key::namespaced("default", "a"));
         until("a run", || runs.load(Ordering::SeqCst) == 1).await;
     })
     .await;

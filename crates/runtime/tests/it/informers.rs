@@ -6,11 +6,12 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::{DynamicObject, PartialObjectMeta};
 use serde_json::json;
+use setpoint::Target;
+use setpoint::clock::Random;
 use setpoint::informer::{
     ClientListerWatcher, Connect, Event, FactoryOptions, Index, InformerFactory, InformerOptions,
     LabelMatcher, ReflectorOptions, SharedInformer, SubscribeOptions, Subscription, Waited, remove_paths,
 };
-use setpoint::{Random, Target};
 
 use crate::misdeed::Misdeed;
 use crate::world::World;

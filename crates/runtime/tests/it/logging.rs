@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, Once};
 
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::json;
-use setpoint::{Action, Context, Controller, Error, Manager, ManagerOptions, Patch, Request};
+use setpoint::{Action, Context, Controller, Error, Key, Manager, ManagerOptions, Patch};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::DefaultGuard;
@@ -143,15 +143,14 @@ async fn play() {
     let runs = Arc::new(Mutex::new(0));
     let counted = Arc::clone(&runs);
     Controller::for_kind::<Secret>(&manager)
-        .run(move |ctx: Context, request: Request| {
+        .register(move |ctx: Context, key: Key| {
             let counted = Arc::clone(&counted);
             async move {
-                let secret = ctx.client().get::<Secret>(&request).await?.unwrap();
+                let secret = ctx.client().get::<Secret>(&key).await?.unwrap();
                 let patch = json!({"stringData": {"password": "marzipan and more"}});
-                ctx.client().patch::<Secret>(&request, &Patch::Merge(patch)).await?;
+                ctx.client().patch::<Secret>(&key, &Patch::Merge(patch)).await?;
                 // Not this type: the error must not say what the object holds.
-                let odd =
-                    ctx.client().patch::<Wrong>(&request, &Patch::Merge(json!({"x": "marzipan"}))).await;
+                let odd = ctx.client().patch::<Wrong>(&key, &Patch::Merge(json!({"x": "marzipan"}))).await;
                 let error = Error::from(odd.unwrap_err());
                 ctx.recorder().normal(&*secret, "Seen", "a secret");
                 *counted.lock().unwrap() += 1;

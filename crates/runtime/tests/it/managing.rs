@@ -7,9 +7,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde_json::json;
 use setpoint::informer::{InformerOptions, remove_paths};
 use setpoint::leader_election::LeaderElection;
-use setpoint::{
-    Action, Context, Controller, Error, Manager, ManagerError, ManagerOptions, Request, SetupError,
-};
+use setpoint::manager::ManagerError;
+use setpoint::{Action, Context, Controller, Error, Key, Manager, ManagerOptions, SetupError};
 use tokio_util::sync::CancellationToken;
 
 use crate::controllers::{CONFIG_MAPS, beside, config_map, until};
@@ -108,7 +107,7 @@ async fn a_resync_without_an_end_is_none() {
         let log = Log::default();
         let told = Arc::clone(&log);
         Controller::for_kind::<ConfigMap>(&manager)
-            .run(move |_: Context, _: Request| {
+            .register(move |_: Context, _: Key| {
                 note(&told, "run");
                 async { Ok(Action::done()) }
             })
@@ -219,7 +218,7 @@ async fn a_controller_that_comes_later_has_its_own_deadline_for_its_caches() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         Controller::for_kind::<ConfigMap>(&late)
             .cache_sync_timeout(Duration::from_secs(20))
-            .run(|_: Context, _: Request| async { Ok(Action::done()) })
+            .register(|_: Context, _: Key| async { Ok(Action::done()) })
             .unwrap();
         std::future::pending::<()>().await;
     };
@@ -244,7 +243,7 @@ async fn gives_up_after(timeout: Option<Duration>) -> Duration {
         Some(timeout) => controller.cache_sync_timeout(timeout),
         None => controller,
     };
-    controller.run(|_: Context, _: Request| async { Ok(Action::done()) }).unwrap();
+    controller.register(|_: Context, _: Key| async { Ok(Action::done()) }).unwrap();
     let began = tokio::time::Instant::now();
     let ended = manager.run(std::future::pending()).await.unwrap_err();
     let ManagerError::CacheSync { kinds, after } = &ended else { panic!("{ended}") };
@@ -271,7 +270,7 @@ async fn every_object_is_queued_again_within_ten_percent_of_ten_hours() {
     let log: Arc<Mutex<Vec<(f64, String)>>> = Arc::default();
     let seen = Arc::clone(&log);
     Controller::for_kind::<ConfigMap>(&manager)
-        .run(move |ctx: Context, _: Request| {
+        .register(move |ctx: Context, _: Key| {
             let hours = began.elapsed().as_secs_f64() / 3600.0;
             seen.lock().unwrap().push((hours, ctx.reasons().to_string()));
             async { Ok(Action::done()) }
@@ -295,10 +294,10 @@ async fn controllers_share_what_a_transform_left() {
     let seen: Arc<Mutex<Vec<bool>>> = Arc::default();
     let noted = Arc::clone(&seen);
     Controller::for_kind::<ConfigMap>(&manager)
-        .run(move |ctx: Context, request: Request| {
+        .register(move |ctx: Context, key: Key| {
             let noted = Arc::clone(&noted);
             async move {
-                let object = ctx.client().get::<ConfigMap>(&request).await?;
+                let object = ctx.client().get::<ConfigMap>(&key).await?;
                 noted.lock().unwrap().push(object.unwrap().data.is_some());
                 Ok(Action::done())
             }

@@ -9,8 +9,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kube::core::ApiResource;
 use serde_json::{Value, json};
 use setpoint::{
-    Action, Client, Context, Controller, DeleteOptions, Manager, ManagerOptions, Patch, Query, Request,
-    Target,
+    Action, Client, Context, Controller, DeleteOptions, Key, Manager, ManagerOptions, Patch, Query, Target,
 };
 use tokio::time::Instant;
 
@@ -370,17 +369,17 @@ async fn pins_move_past_own_writes_also_without_waiting() {
     let done = Arc::new(AtomicUsize::new(0));
     let seen = Arc::clone(&done);
     Controller::for_kind::<ConfigMap>(&manager)
-        .read_your_writes(false)
-        .run(move |ctx: Context, request: Request| {
+        .without_read_your_writes()
+        .register(move |ctx: Context, key: Key| {
             let (store, seen) = (store.clone(), Arc::clone(&seen));
             async move {
                 let client = ctx.client();
-                client.get::<ConfigMap>(&request).await?.unwrap();
+                client.get::<ConfigMap>(&key).await?.unwrap();
                 let first = client.pinned_revision::<ConfigMap>().unwrap();
-                let written = client.patch::<ConfigMap>(&request, &merge()).await?;
+                let written = client.patch::<ConfigMap>(&key, &merge()).await?;
                 let revision = written.metadata.resource_version.unwrap().parse().unwrap();
                 store.wait_until(Some("default"), revision).await;
-                client.get::<ConfigMap>(&request).await?.unwrap();
+                client.get::<ConfigMap>(&key).await?.unwrap();
                 let second = client.pinned_revision::<ConfigMap>().unwrap();
                 assert!(second >= revision && (first < revision || first == second), "{first} {second}");
                 seen.fetch_add(1, Ordering::SeqCst);

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
+use setpoint::Target;
+use setpoint::clock::Random;
 use setpoint::informer::{
     CacheSync, ClientListerWatcher, Delta, DeltaQueue, FieldOwners, ObjectOptions, Pump, Reflector,
     ReflectorOptions, Scope, Store, SubscribeOptions, remove_paths, wait_for_cache_sync,
 };
-use setpoint::{Random, Target};
 use tokio::time::Instant;
 
 use crate::misdeed::Misdeed;

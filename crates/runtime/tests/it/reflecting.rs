@@ -7,13 +7,14 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
+use setpoint::Target;
 use setpoint::client::connect_with;
+use setpoint::clock::Random;
 use setpoint::informer::{
     ClientListerWatcher, Connect, DeltaQueue, FactoryOptions, InformerFactory, ListRequest, ListerWatcher,
     Reflector, ReflectorOptions, Scope, SharedInformer, Store, SubscribeOptions, WatchFailure, WatchRequest,
     WatchStream,
 };
-use setpoint::{Random, Target};
 use tokio::time::Instant;
 
 use crate::logging::Listener;

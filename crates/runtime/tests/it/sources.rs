@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde_json::json;
-use setpoint::{Action, Context, Controller, Manager, ManagerOptions, Object, Request, Target, predicate};
+use setpoint::{Action, Context, Controller, Key, Manager, ManagerOptions, Object, Target, Watch, predicate};
 use tokio::sync::mpsc;
 
 use crate::controllers::{CONFIG_MAPS, SECRETS, beside, config_map, until};
@@ -21,10 +21,13 @@ async fn predicates_maps_and_channels_decide_what_is_queued() {
     let (sender, receiver) = mpsc::channel(4);
     Controller::for_kind::<ConfigMap>(&manager)
         .with_predicate(predicate::labels_changed())
-        .watches::<Secret>(|secret| vec![Request::namespaced("default", &format!("of-{}", secret.name()))])
+        .watches(
+            Watch::of::<Secret>()
+                .map(|secret| vec![Key::namespaced("default", &format!("of-{}", secret.name()))]),
+        )
         .channel("ticks", receiver)
-        .run(move |_: Context, request: Request| {
-            *seen.lock().unwrap().entry(request.to_string()).or_default() += 1;
+        .register(move |_: Context, key: Key| {
+            *seen.lock().unwrap().entry(key.to_string()).or_default() += 1;
             async { Ok(Action::done()) }
         })
         .unwrap();
@@ -37,7 +40,7 @@ async fn predicates_maps_and_channels_decide_what_is_queued() {
             "metadata": {"name": "s", "namespace": "default"}});
         fake.put(SECRETS, secret);
         until("the secret is mapped", || count("default/of-s") == 1).await;
-        sender.send(Request::namespaced("default", "ticked")).await.unwrap();
+        sender.send(Key::namespaced("default", "ticked")).await.unwrap();
         until("the channel", || count("default/ticked") == 1).await;
         assert_eq!(count("default/a"), 1, "a change of data is filtered");
         let mut labelled = config_map("a", "2");
@@ -54,15 +57,15 @@ async fn a_map_sees_the_object_before_and_after() {
     let manager = Manager::new(fake.client(), ManagerOptions::default());
     let runs: Arc<Mutex<Vec<String>>> = Arc::default();
     let seen = Arc::clone(&runs);
-    let app = |object: &setpoint::Object| Request::cluster(object.labels().get("app").unwrap_or("none"));
+    let app = |object: &setpoint::Object| Key::cluster(object.labels().get("app").unwrap_or("none"));
     Controller::new(&manager, "apps")
-        .watches::<Secret>(move |secret| vec![app(secret)])
-        .watches_changes(Target::of::<ConfigMap>(), |change| {
+        .watches(Watch::of::<Secret>().map(move |secret| vec![app(secret)]))
+        .watches(Watch::of_target(Target::of::<ConfigMap>()).map_changes(|change| {
             let (Some(old), Some(new)) = (change.old, change.new) else { return Vec::new() };
-            vec![Request::cluster(&format!("from-{}-to-{}", old.revision(), new.revision()))]
-        })
-        .run(move |_: Context, request: Request| {
-            seen.lock().unwrap().push(request.to_string());
+            vec![Key::cluster(&format!("from-{}-to-{}", old.revision(), new.revision()))]
+        }))
+        .register(move |_: Context, key: Key| {
+            seen.lock().unwrap().push(key.to_string());
             async { Ok(Action::done()) }
         })
         .unwrap();
@@ -96,10 +99,13 @@ async fn a_predicate_for_all_filters_every_source_but_channels() {
     Controller::for_kind::<ConfigMap>(&manager)
         .with_predicate_for_all(predicate::Predicate::new(move |change| change.objects().any(wanted)))
         // Declared after it, and filtered all the same.
-        .watches::<Secret>(|secret| vec![Request::namespaced("default", &format!("of-{}", secret.name()))])
+        .watches(
+            Watch::of::<Secret>()
+                .map(|secret| vec![Key::namespaced("default", &format!("of-{}", secret.name()))]),
+        )
         .channel("ticks", receiver)
-        .run(move |_: Context, request: Request| {
-            seen.lock().unwrap().push(request.name().to_owned());
+        .register(move |_: Context, key: Key| {
+            seen.lock().unwrap().push(key.name().to_owned());
             async { Ok(Action::done()) }
         })
         .unwrap();
@@ -113,7 +119,7 @@ async fn a_predicate_for_all_filters_every_source_but_channels() {
         fake.put(CONFIG_MAPS, object("ConfigMap", "yes", json!({"watched": ""})));
         fake.put(SECRETS, object("Secret", "yes", json!({"watched": ""})));
         until("both that pass", || runs.lock().unwrap().len() == 2).await;
-        sender.send(Request::namespaced("default", "ticked")).await.unwrap();
+        sender.send(Key::namespaced("default", "ticked")).await.unwrap();
         until("the channel", || runs.lock().unwrap().len() == 3).await;
     })
     .await;
@@ -138,12 +144,12 @@ async fn what_panics_on_an_event_is_counted_and_a_predicate_lets_it_pass() {
     let (predicate, map) = (fails_on("odd"), fails_on("unmapped"));
     Controller::for_kind::<ConfigMap>(&manager)
         .with_predicate(predicate::Predicate::new(move |change| change.objects().any(&predicate)))
-        .watches::<Secret>(move |secret| {
+        .watches(Watch::of::<Secret>().map(move |secret| {
             map(secret);
-            vec![Request::namespaced("default", secret.name())]
-        })
-        .run(move |_: Context, request: Request| {
-            seen.lock().unwrap().push(request.name().to_owned());
+            vec![Key::namespaced("default", secret.name())]
+        }))
+        .register(move |_: Context, key: Key| {
+            seen.lock().unwrap().push(key.name().to_owned());
             async { Ok(Action::done()) }
         })
         .unwrap();

@@ -9,9 +9,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use setpoint::controller::DEFAULT_CONCURRENCY;
-use setpoint::{
-    Action, Context, Controller, Error, Manager, ManagerError, ManagerOptions, Reconciler, Request,
-};
+use setpoint::manager::ManagerError;
+use setpoint::{Action, Context, Controller, Error, Key, Manager, ManagerOptions, Reconciler};
 use tokio::time::Instant;
 
 use crate::controllers::{CONFIG_MAPS, beside, beside_panics, config_map, until};
@@ -44,7 +43,7 @@ struct Clumsy {
 }
 
 impl Reconciler for Clumsy {
-    fn reconcile(&self, ctx: &Context, _: Request) -> impl Future<Output = Result<Action, Error>> + Send {
+    fn reconcile(&self, ctx: &Context, _: Key) -> impl Future<Output = Result<Action, Error>> + Send {
         let run = {
             let mut reasons = self.reasons.lock().unwrap();
             reasons.push(ctx.reasons().to_string());
@@ -70,7 +69,7 @@ async fn a_panic_is_caught_wherever_the_code_of_an_author_runs() {
     Controller::for_kind::<ConfigMap>(&manager)
         .concurrency(1)
         .reconcile_timeout(Duration::from_secs(7))
-        .run(clumsy)
+        .register(clumsy)
         .unwrap();
     beside_panics(&manager, until("the fourth run", || reasons.lock().unwrap().len() == 4)).await;
     assert_eq!(*reasons.lock().unwrap(), ["ConfigMap initial", "panic", "panic", "panic"]);
@@ -111,10 +110,10 @@ async fn a_controller_whose_worker_died_ends_the_manager_and_is_named() {
     let counted = Arc::clone(&finished);
     Controller::for_kind::<ConfigMap>(&manager)
         .concurrency(2)
-        .run(move |_: Context, request: Request| {
+        .register(move |_: Context, key: Key| {
             let counted = Arc::clone(&counted);
             async move {
-                if request.name() == "a" {
+                if key.name() == "a" {
                     tokio::time::sleep(Duration::from_secs(1)).await;
                     return Err(Untouchable.into());
                 }
@@ -145,8 +144,8 @@ async fn namespaces_take_turns_and_failures_wait_each_for_itself() {
     let seen = Arc::clone(&runs);
     Controller::for_kind::<ConfigMap>(&manager)
         .concurrency(1)
-        .run(move |_: Context, request: Request| {
-            seen.lock().unwrap().push((request.to_string(), Instant::now()));
+        .register(move |_: Context, key: Key| {
+            seen.lock().unwrap().push((key.to_string(), Instant::now()));
             async { Err(Error::msg("always")) }
         })
         .unwrap();
@@ -174,7 +173,7 @@ async fn most_at_a_time(concurrency: Option<usize>) -> usize {
         None => controller,
     };
     controller
-        .run(move |_: Context, _: Request| {
+        .register(move |_: Context, _: Key| {
             let (now, most, done) = counters.clone();
             async move {
                 most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
@@ -204,7 +203,7 @@ async fn one_object_is_never_worked_on_twice_at_a_time() {
     let (now, runs) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let counters = (Arc::clone(&now), Arc::clone(&runs));
     let handle = Controller::for_kind::<ConfigMap>(&manager)
-        .run(move |_: Context, _: Request| {
+        .register(move |_: Context, _: Key| {
             let (now, runs) = counters.clone();
             async move {
                 assert_eq!(now.fetch_add(1, Ordering::SeqCst), 0, "beside another run");

@@ -6,11 +6,11 @@ mod trials;
 
 use foo_controller::Foo;
 use k8s_openapi::api::apps::v1::Deployment;
-use operator_testing::{Operator, World, until};
+use operator_testing::{TestedOperator, World, until};
 use serde_json::{Value, json};
 
 /// The operator as the trials see it.
-const OPERATOR: Operator = Operator {
+const OPERATOR: TestedOperator = TestedOperator {
     name: foo_controller::NAME,
     register: foo_controller::register,
     manifests: foo_controller::manifests,

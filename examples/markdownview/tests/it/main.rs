@@ -9,11 +9,11 @@ mod wishes;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use markdownview_operator::MarkdownView;
-use operator_testing::{Operator, World, until};
+use operator_testing::{TestedOperator, World, until};
 use serde_json::{Value, json};
 
 /// The operator as the trials see it.
-const OPERATOR: Operator = Operator {
+const OPERATOR: TestedOperator = TestedOperator {
     name: markdownview_operator::NAME,
     register: markdownview_operator::register,
     manifests: markdownview_operator::manifests,

@@ -7,11 +7,11 @@ mod trials;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use myresource_operator::MyResource;
-use operator_testing::{Operator, World, until};
+use operator_testing::{TestedOperator, World, until};
 use serde_json::{Value, json};
 
 /// The operator as the trials see it.
-const OPERATOR: Operator = Operator {
+const OPERATOR: TestedOperator = TestedOperator {
     name: myresource_operator::NAME,
     register: myresource_operator::register,
     manifests: myresource_operator::manifests,

@@ -30,7 +30,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use setpoint::clock::tokio_clock;
 use setpoint::{
-    Action, Context, Controller, DeleteOptions, Error, Manager, ManagerOptions, NotFoundExt, Request,
+    Action, Context, Controller, DeleteOptions, Error, Key, Manager, ManagerOptions, NotFoundExt,
 };
 use setpoint_apiserver::jwt;
 use setpoint_cluster::{Cluster, Controllers, Options};
@@ -87,7 +87,7 @@ impl World {
             token_signer: Some(TokenSigner::new(move |claims| jwt::sign(&key, claims))),
         };
         setpoint_controllers::register(&manager, &options).unwrap();
-        Controller::for_kind::<Pod>(&manager).named("kubelet").run(kubelet).unwrap();
+        Controller::for_kind::<Pod>(&manager).named("kubelet").register(kubelet).unwrap();
         let client = self.cluster.client();
         manager.add_always("heartbeats", |_| heartbeats(client)).unwrap();
         self.running.spawn(async move { manager.run(std::future::pending()).await.unwrap() });
@@ -238,15 +238,15 @@ async fn heartbeats(client: Client) -> Result<(), Error> {
 
 /// Runs bound pods and ends deleted ones. Pods with the annotation `test/broken` never become ready. Pods with
 /// `test/failed` have failed.
-async fn kubelet(ctx: Context, request: Request) -> Result<Action, Error> {
+async fn kubelet(ctx: Context, key: Key) -> Result<Action, Error> {
     let client = ctx.client();
-    let Some(pod) = client.get::<Pod>(&request).await? else { return Ok(Action::done()) };
+    let Some(pod) = client.get::<Pod>(&key).await? else { return Ok(Action::done()) };
     if pod.spec.as_ref().is_none_or(|spec| spec.node_name.is_none()) {
         return Ok(Action::done());
     }
     if pod.metadata.deletion_timestamp.is_some() {
         let options = DeleteOptions::default().grace_period(0);
-        client.delete_with::<Pod>(&request, &options).await.ignore_not_found()?;
+        client.delete_with::<Pod>(&key, &options).await.ignore_not_found()?;
         return Ok(Action::done());
     }
     if pod.status.as_ref().is_some_and(|status| status.phase.as_deref() != Some("Pending")) {
@@ -256,7 +256,7 @@ async fn kubelet(ctx: Context, request: Request) -> Result<Action, Error> {
     let has = |name: &str| annotations.is_some_and(|annotations| annotations.contains_key(name));
     if has("test/failed") {
         let status = json!({ "status": { "phase": "Failed" } });
-        client.patch_status::<Pod>(&request, &setpoint::Patch::Merge(status)).await.ignore_not_found()?;
+        client.patch_status::<Pod>(&key, &setpoint::Patch::Merge(status)).await.ignore_not_found()?;
         return Ok(Action::done());
     }
     let broken = has("test/broken");
@@ -265,6 +265,6 @@ async fn kubelet(ctx: Context, request: Request) -> Result<Action, Error> {
     let ready = json!({ "type": "Ready", "status": if broken { "False" } else { "True" },
         "lastTransitionTime": ctx.clock().now_rfc3339() });
     let status = json!({ "status": { "phase": "Running", "podIP": ip, "podIPs": [{ "ip": ip }], "conditions": [ready] } });
-    client.patch_status::<Pod>(&request, &setpoint::Patch::Strategic(status)).await.ignore_not_found()?;
+    client.patch_status::<Pod>(&key, &setpoint::Patch::Strategic(status)).await.ignore_not_found()?;
     Ok(Action::done())
 }

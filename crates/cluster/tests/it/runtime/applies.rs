@@ -21,7 +21,7 @@ async fn an_apply_is_skipped_until_somebody_takes_or_changes_a_field() {
     manager.informer::<Deployment>();
     let client = manager.client().in_namespace(&place.namespace);
     let version = async || {
-        let live = client.live().get::<Deployment>("web").await.unwrap().unwrap();
+        let live = client.live().get::<Deployment>(place.key("web")).await.unwrap().unwrap();
         live.metadata.resource_version.unwrap()
     };
     let skipped = || {
@@ -42,19 +42,19 @@ async fn an_apply_is_skipped_until_somebody_takes_or_changes_a_field() {
         // Another manager takes a field: the next apply is sent and takes the field back.
         let foreign = client.with_field_owner("foreign");
         let theirs = json!({"spec": {"replicas": 7}});
-        foreign.patch::<Deployment>("web", &Patch::Merge(theirs)).await.unwrap();
+        foreign.patch::<Deployment>(place.key("web"), &Patch::Merge(theirs)).await.unwrap();
         client.apply_partial::<Deployment>(&wanted("example.org/web:2")).await.unwrap();
         assert_eq!(skipped(), 3);
-        let live = client.live().get::<Deployment>("web").await.unwrap().unwrap();
+        let live = client.live().get::<Deployment>(place.key("web")).await.unwrap().unwrap();
         assert_eq!(live.spec.replicas, Some(2));
 
         // A field of their own is no business of ours.
         let theirs = json!({"metadata": {"annotations": {"note": "theirs"}}});
-        foreign.patch::<Deployment>("web", &Patch::Merge(theirs)).await.unwrap();
+        foreign.patch::<Deployment>(place.key("web"), &Patch::Merge(theirs)).await.unwrap();
         client.apply_partial::<Deployment>(&wanted("example.org/web:2")).await.unwrap();
         assert_eq!(skipped(), 4);
 
-        let extracted = client.extract::<Deployment>("web").await.unwrap().unwrap();
+        let extracted = client.extract::<Deployment>(place.key("web")).await.unwrap().unwrap();
         let mut expected = wanted("example.org/web:2");
         expected["metadata"]["namespace"] = place.namespace.clone().into();
         expected["apiVersion"] = "apps/v1".into();
@@ -67,7 +67,7 @@ async fn an_apply_is_skipped_until_somebody_takes_or_changes_a_field() {
         client.apply_partial::<Deployment>(&fewer).await.unwrap();
         assert_eq!(skipped(), 4);
         until("the variable is gone", async || {
-            let live = client.live().get::<Deployment>("web").await.unwrap()?;
+            let live = client.live().get::<Deployment>(place.key("web")).await.unwrap()?;
             let spec = live.spec.template.spec?;
             spec.containers[0].env.as_ref().is_none_or(Vec::is_empty).then_some(())
         })
@@ -89,7 +89,7 @@ async fn an_owner_whom_the_cache_does_not_know_learns_from_the_answer() {
     let client = manager.client().in_namespace(&place.namespace).with_field_owner("late");
     beside(&manager, async {
         informer.wait_synced().await;
-        let extracted = client.extract::<Deployment>("web").await.unwrap().unwrap();
+        let extracted = client.extract::<Deployment>(place.key("web")).await.unwrap().unwrap();
         assert_eq!(extracted["spec"]["replicas"], 2);
         for _ in 0..3 {
             client.apply_partial::<Deployment>(&wanted("example.org/web:1")).await.unwrap();

@@ -7,14 +7,14 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::{DeleteParams, ObjectMeta, PostParams};
 use serde_json::json;
 use setpoint::client::{owner_reference, set_controller_reference};
-use setpoint::{Action, ClientError, Context, Controller, Error, Lifecycle, Request, Target, predicate};
+use setpoint::{Action, ClientError, Context, Controller, Error, Key, Lifecycle, Target, Watch, predicate};
 
 use super::{Place, beside, until, until_true};
 
 const FINALIZER: &str = "example.org/cleanup";
 
-async fn copy(ctx: Context, request: Request) -> Result<Action, Error> {
-    let Some(owner) = ctx.client().get::<ConfigMap>(&request).await? else { return Ok(Action::done()) };
+async fn copy(ctx: Context, key: Key) -> Result<Action, Error> {
+    let Some(owner) = ctx.client().get::<ConfigMap>(&key).await? else { return Ok(Action::done()) };
     if owner.data.as_ref().is_none_or(|data| !data.contains_key("key")) {
         return Ok(Action::done());
     }
@@ -33,7 +33,7 @@ async fn copy(ctx: Context, request: Request) -> Result<Action, Error> {
 async fn a_child_follows_its_owner_and_comes_back_when_it_is_deleted() {
     let place = Place::new().await;
     let manager = place.manager();
-    Controller::for_kind::<ConfigMap>(&manager).owns::<Secret>().run(copy).unwrap();
+    Controller::for_kind::<ConfigMap>(&manager).owns::<Secret>().register(copy).unwrap();
     place.put("before", "1").await;
     let secrets = place.api::<Secret>();
     let value = async |name: &str| {
@@ -64,7 +64,7 @@ async fn the_finalizer_holds_an_object_until_it_was_cleaned_up() {
         .with_predicate(setpoint::Predicate::new(|change| {
             change.object().is_some_and(|object| object.name() == "guarded")
         }))
-        .run(move |ctx: Context, request: Request| {
+        .register(move |ctx: Context, key: Key| {
             let (counted, failures) = (Arc::clone(&counted), Arc::clone(&failures));
             async move {
                 let on_delete = |_: Arc<ConfigMap>| async move {
@@ -75,7 +75,7 @@ async fn the_finalizer_holds_an_object_until_it_was_cleaned_up() {
                     counted.fetch_add(1, Ordering::SeqCst);
                     Ok(())
                 };
-                let life = ctx.client().lifecycle::<ConfigMap>(&request, FINALIZER, on_delete).await?;
+                let life = ctx.client().lifecycle::<ConfigMap>(&key, FINALIZER, on_delete).await?;
                 if let Lifecycle::Alive(object) = life {
                     assert!(setpoint::finalizer::has_finalizer(&*object, FINALIZER));
                 }
@@ -126,11 +126,11 @@ async fn controllers_of_parts_of_a_kind_read_their_own_part() {
         let sender = sender.clone();
         Controller::for_target(&manager, target)
             .named(team)
-            .run(move |ctx: Context, request: Request| {
+            .register(move |ctx: Context, key: Key| {
                 let sender = sender.clone();
                 async move {
-                    let object = ctx.client().get::<ConfigMap>(&request).await?;
-                    let _ = sender.send((team, request.name().to_owned(), object.is_some()));
+                    let object = ctx.client().get::<ConfigMap>(&key).await?;
+                    let _ = sender.send((team, key.name().to_owned(), object.is_some()));
                     Ok(Action::done())
                 }
             })
@@ -161,14 +161,14 @@ async fn any_owner_queues_and_lost_conflicts_are_retried_quietly() {
     let other = api.clone();
     Controller::for_kind::<ConfigMap>(&manager)
         .with_predicate(predicate::labels_changed())
-        .owns_any::<Secret>()
-        .run(move |ctx: Context, request: Request| {
+        .watches(Watch::of::<Secret>().by_any_owner())
+        .register(move |ctx: Context, key: Key| {
             let (counted, lost, other) = (Arc::clone(&counted), Arc::clone(&lost), other.clone());
             async move {
-                if request.name() != "owner" {
+                if key.name() != "owner" {
                     return Ok(Action::done());
                 }
-                let mut object = (*ctx.client().get::<ConfigMap>(&request).await?.unwrap()).clone();
+                let mut object = (*ctx.client().get::<ConfigMap>(&key).await?.unwrap()).clone();
                 if counted.fetch_add(1, Ordering::SeqCst) == 0 {
                     // Another client writes in between.
                     let patch = kube::api::Patch::Merge(json!({"data": {"other": "1"}}));

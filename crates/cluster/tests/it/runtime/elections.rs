@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use setpoint::leader_election::LeaderElection;
-use setpoint::{Action, Context, Controller, Manager, ManagerOptions, Request};
+use setpoint::{Action, Context, Controller, Key, Manager, ManagerOptions};
 use tokio_util::sync::CancellationToken;
 
 use super::{Place, until, until_true};
@@ -24,7 +24,7 @@ fn candidate(place: &Place, identity: &str) -> (Manager, Arc<AtomicUsize>) {
     let runs = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&runs);
     Controller::for_kind::<ConfigMap>(&manager)
-        .run(move |_: Context, _: Request| {
+        .register(move |_: Context, _: Key| {
             counted.fetch_add(1, Ordering::SeqCst);
             async { Ok(Action::requeue_after(Duration::from_millis(100))) }
         })

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use setpoint::client::Upserted;
 use setpoint::client::set_controller_reference;
 use setpoint::{
-    Action, ClientError, Context, Controller, DeleteOptions, NotFoundExt, Patch, Query, Request, Target,
+    Action, ClientError, Context, Controller, DeleteOptions, Key, NotFoundExt, Patch, Query, Target,
 };
 
 use super::{Place, beside, until, until_true};
@@ -71,20 +71,20 @@ async fn a_naive_reconciler_makes_one_child_each() {
     let handle = Controller::for_kind::<ConfigMap>(&manager)
         .owns::<Secret>()
         .concurrency(8)
-        .run(move |ctx: Context, request: Request| {
+        .register(move |ctx: Context, key: Key| {
             let (counted, namespace) = (Arc::clone(&counted), namespace.clone());
             async move {
-                let Some(owner) = ctx.client().get::<ConfigMap>(&request).await? else {
+                let Some(owner) = ctx.client().get::<ConfigMap>(&key).await? else {
                     return Ok(Action::done());
                 };
-                if request.name() == "kube-root-ca.crt" {
+                if key.name() == "kube-root-ca.crt" {
                     return Ok(Action::done());
                 }
                 let children = ctx.client().list::<Secret>(Query::namespace(namespace.as_str())).await?;
                 let mine = |secret: &&Arc<Secret>| setpoint::client::is_controlled_by(&***secret, &*owner);
                 if !children.iter().any(|secret| mine(&secret)) {
                     let metadata = ObjectMeta {
-                        generate_name: Some(format!("{}-", request.name())),
+                        generate_name: Some(format!("{}-", key.name())),
                         namespace: Some(namespace),
                         ..ObjectMeta::default()
                     };
@@ -92,7 +92,7 @@ async fn a_naive_reconciler_makes_one_child_each() {
                     set_controller_reference(&*owner, &mut child)?;
                     ctx.client().create(&child).await?;
                     let touched = json!({"metadata": {"annotations": {"child": "yes"}}});
-                    ctx.client().patch::<ConfigMap>(&request, &Patch::Merge(touched)).await?;
+                    ctx.client().patch::<ConfigMap>(&key, &Patch::Merge(touched)).await?;
                 }
                 counted.fetch_add(1, Ordering::SeqCst);
                 Ok(Action::done())
@@ -135,8 +135,8 @@ async fn errors_preconditions_and_upserts() {
         stale.metadata.resource_version = Some("1".into());
         assert!(client.update(&stale).await.unwrap_err().is_conflict());
         let wrong = DeleteOptions::default().uid("00000000-0000-4000-8000-000000000000");
-        assert!(client.delete_with::<ConfigMap>("a", &wrong).await.unwrap_err().is_conflict());
-        assert!(client.delete::<ConfigMap>("missing").await.ignore_not_found().unwrap().is_none());
+        assert!(client.delete_with::<ConfigMap>(place.key("a"), &wrong).await.unwrap_err().is_conflict());
+        assert!(client.delete::<ConfigMap>(place.key("missing")).await.ignore_not_found().unwrap().is_none());
         assert!(client.create(&place.config_map("Not_A_Name", "1")).await.unwrap_err().is_invalid());
         let error = client.list::<Secret>(Query::all()).await.unwrap_err();
         assert!(matches!(error, ClientError::NoInformer { .. }), "{error}");
@@ -161,13 +161,13 @@ async fn errors_preconditions_and_upserts() {
                 .count(),
             2
         );
-        let old = client.get::<ConfigMap>("b").await.unwrap().unwrap();
+        let old = client.get::<ConfigMap>(place.key("b")).await.unwrap().unwrap();
         let mut new = (*old).clone();
         assert!(client.patch_from(&*old, &new).await.unwrap().is_none(), "nothing differs");
         new.data.get_or_insert_default().insert("more".into(), "1".into());
         client.patch_from(&*old, &new).await.unwrap().unwrap();
         client.delete_object(&created).await.unwrap();
-        assert!(client.live().get::<ConfigMap>("a").await.unwrap().is_none());
+        assert!(client.live().get::<ConfigMap>(place.key("a")).await.unwrap().is_none());
     })
     .await;
 }
@@ -182,12 +182,18 @@ async fn a_name_may_hold_whatever_its_kind_allows() {
     let role: Role = serde_json::from_value(json!({"metadata": {"name": name}, "rules": []})).unwrap();
     beside(&manager, async {
         client.create(&role).await.unwrap();
-        client.patch::<Role>(name, &Patch::Merge(json!({"metadata": {"labels": {"a": "b"}}}))).await.unwrap();
-        let live = client.live().get::<Role>(name).await.unwrap().unwrap();
+        client
+            .patch::<Role>(place.key(name), &Patch::Merge(json!({"metadata": {"labels": {"a": "b"}}})))
+            .await
+            .unwrap();
+        let live = client.live().get::<Role>(place.key(name)).await.unwrap().unwrap();
         assert_eq!(live.metadata.labels.unwrap()["a"], "b");
-        assert_eq!(client.get::<Role>(name).await.unwrap().unwrap().metadata.name.as_deref(), Some(name));
-        client.delete::<Role>(name).await.unwrap();
-        assert!(client.get::<Role>(name).await.unwrap().is_none());
+        assert_eq!(
+            client.get::<Role>(place.key(name)).await.unwrap().unwrap().metadata.name.as_deref(),
+            Some(name)
+        );
+        client.delete::<Role>(place.key(name)).await.unwrap();
+        assert!(client.get::<Role>(place.key(name)).await.unwrap().is_none());
     })
     .await;
 }
@@ -205,13 +211,15 @@ async fn status_and_other_subresources() {
     // Deployments are large, and so is a future that holds several.
     let script = Box::pin(async {
         let created = client.create(&deployment).await.unwrap();
-        let scale = client.get_subresource::<Deployment, Scale>("web", "scale").await.unwrap().unwrap();
+        let scale =
+            client.get_subresource::<Deployment, Scale>(place.key("web"), "scale").await.unwrap().unwrap();
         assert_eq!(scale.spec.unwrap().replicas, Some(2));
         let three = Patch::Merge(json!({"spec": {"replicas": 3}}));
-        client.patch_subresource::<Deployment, Scale>("web", "scale", &three).await.unwrap();
-        let cached = client.get::<Deployment>("web").await.unwrap().unwrap();
+        client.patch_subresource::<Deployment, Scale>(place.key("web"), "scale", &three).await.unwrap();
+        let cached = client.get::<Deployment>(place.key("web")).await.unwrap().unwrap();
         assert_eq!(cached.spec.replicas, Some(3), "a read waits for what a scale changed");
-        let replicas = async || client.live().get::<Deployment>("web").await.unwrap().unwrap().spec.replicas;
+        let replicas =
+            async || client.live().get::<Deployment>(place.key("web")).await.unwrap().unwrap().spec.replicas;
         assert_eq!(replicas().await, Some(3));
 
         let mut updated = created.clone();
@@ -221,20 +229,22 @@ async fn status_and_other_subresources() {
         let mut newer = updated.clone();
         newer.status.get_or_insert_default().replicas = Some(3);
         client.patch_status_from(&updated, &newer).await.unwrap().unwrap();
-        let read = client.get::<Deployment>("web").await.unwrap().unwrap();
+        let read = client.get::<Deployment>(place.key("web")).await.unwrap().unwrap();
         let status = read.status.as_ref().unwrap();
         assert_eq!((status.observed_generation, status.replicas), (Some(1), Some(3)));
         let config = json!({"metadata": {"name": "web"}, "status": {"readyReplicas": 1}});
         client.apply_status::<Deployment>(&config).await.unwrap();
-        let read = client.get::<Deployment>("web").await.unwrap().unwrap();
+        let read = client.get::<Deployment>(place.key("web")).await.unwrap().unwrap();
         assert_eq!(read.status.as_ref().unwrap().ready_replicas, Some(1));
         assert_eq!(replicas().await, Some(3), "a status never changes the spec");
 
         let metadata = ObjectMeta { name: Some("robot".into()), ..ObjectMeta::default() };
         client.create(&ServiceAccount { metadata, ..ServiceAccount::default() }).await.unwrap();
         let asked = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": []}});
-        let token =
-            client.create_subresource::<ServiceAccount, Value>("robot", "token", &asked).await.unwrap();
+        let token = client
+            .create_subresource::<ServiceAccount, Value>(place.key("robot"), "token", &asked)
+            .await
+            .unwrap();
         assert!(token["status"]["token"].as_str().is_some_and(|token| !token.is_empty()));
     });
     beside(&manager, script).await;
@@ -252,10 +262,10 @@ async fn an_object_that_loses_its_label_is_seen_to_leave() {
             let mut object = place.config_map(&name, "1");
             object.metadata.labels = Some([("app".to_owned(), "web".to_owned())].into());
             client.create(&object).await.unwrap();
-            assert!(client.get::<ConfigMap>(name.as_str()).await.unwrap().is_some());
+            assert!(client.get::<ConfigMap>(place.key(&name)).await.unwrap().is_some());
             let unlabelled = Patch::Merge(json!({"metadata": {"labels": {"app": null}}}));
-            client.patch::<ConfigMap>(name.as_str(), &unlabelled).await.unwrap();
-            assert!(client.get::<ConfigMap>(name.as_str()).await.unwrap().is_none(), "round {round}");
+            client.patch::<ConfigMap>(place.key(&name), &unlabelled).await.unwrap();
+            assert!(client.get::<ConfigMap>(place.key(&name)).await.unwrap().is_none(), "round {round}");
         }
         let metrics = manager.metrics().encode();
         assert!(!metrics.contains("setpoint_read_your_writes_timeouts_total{"), "{metrics}");
@@ -275,8 +285,11 @@ async fn what_a_cache_with_a_field_selector_has_is_seen_to_change() {
         informer.wait_synced().await;
         for round in 1..6 {
             let value = round.to_string();
-            client.patch::<ConfigMap>("a", &Patch::Merge(json!({"data": {"key": value}}))).await.unwrap();
-            let read = client.get::<ConfigMap>("a").await.unwrap().unwrap();
+            client
+                .patch::<ConfigMap>(place.key("a"), &Patch::Merge(json!({"data": {"key": value}})))
+                .await
+                .unwrap();
+            let read = client.get::<ConfigMap>(place.key("a")).await.unwrap().unwrap();
             assert_eq!(read.data.as_ref().unwrap()["key"], value);
             // One that it will never have is not waited for.
             client.create(&place.config_map(&format!("b-{round}"), "1")).await.unwrap();

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use setpoint::informer::{Delta, Lister, Scope, Store};
 use setpoint::predicate::Change;
 use setpoint::queue::Trigger;
-use setpoint::{Manager, ManagerOptions, Object, Request};
+use setpoint::{Key, Manager, ManagerOptions, Object};
 
 use super::super::register;
 use super::super::trigger::{Deployments, of_pod};
@@ -54,7 +54,7 @@ fn set(app: &str, owners: Value, going: bool) -> Value {
     set
 }
 
-fn queued(requests: Vec<Request>) -> Vec<String> {
+fn queued(requests: Vec<Key>) -> Vec<String> {
     let mut names: Vec<String> = requests.iter().map(|request| request.name().to_owned()).collect();
     names.sort_unstable();
     names.dedup();
