@@ -3,14 +3,15 @@
 //! ```
 //! use k8s_openapi::api::core::v1::ConfigMap;
 //! use kube::Api;
-//! use serde_json::json;
+//! use kube::api::ObjectMeta;
 //! use setpoint::{Action, Context, Controller, Error, Key, Manager, ManagerOptions};
 //! use setpoint_cluster::{Cluster, Options};
 //!
 //! async fn label(ctx: Context, key: Key) -> Result<Action, Error> {
 //!     if ctx.client().get::<ConfigMap>(&key).await?.is_some() {
-//!         let metadata = json!({"name": key.name(), "namespace": key.namespace(), "labels": {"seen": "yes"}});
-//!         ctx.client().apply_partial::<ConfigMap>(&json!({"metadata": metadata})).await?;
+//!         let labels = Some([("seen".to_owned(), "yes".to_owned())].into());
+//!         let metadata = ObjectMeta { labels, ..key.metadata() };
+//!         ctx.client().apply(&ConfigMap { metadata, ..ConfigMap::default() }).await?;
 //!     }
 //!     Ok(Action::done())
 //! }

@@ -25,12 +25,11 @@ pub fn manager(
     let client = transport::client(server, UserInfo::admin("system:kube-controller-manager"));
     let manager = Manager::new(
         client,
-        ManagerOptions {
-            name: "kube-controller-manager".into(),
-            clock: clock.clone(),
-            random: random.clone(),
-            ..ManagerOptions::default()
-        },
+        ManagerOptions::with(|options| {
+            options.name = "kube-controller-manager".into();
+            options.clock = clock.clone();
+            options.random = random.clone();
+        }),
     );
     let only = match &options.controllers {
         Controllers::All => None,

@@ -32,8 +32,10 @@ async fn main() -> Result<(), BoxError> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let election = election(&words)?;
     let name = election.identity.clone();
-    let options =
-        ManagerOptions { name: name.clone(), leader_election: Some(election), ..ManagerOptions::default() };
+    let options = ManagerOptions::with(|options| {
+        options.name = name.clone();
+        options.leader_election = Some(election);
+    });
     let manager = Manager::new(setpoint::connect().await?, options);
     let (ticks, received) = tokio::sync::mpsc::channel(1);
     let beats = Arc::new(AtomicU64::new(0));

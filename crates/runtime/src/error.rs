@@ -1,6 +1,7 @@
 //! The two errors of this crate's high layer: what the client says ([`ClientError`]) and what a reconcile
 //! ends with ([`Error`]).
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
@@ -243,11 +244,11 @@ impl<T> NotFoundExt<T> for Result<T, ClientError> {
     }
 }
 
-/// How a reconcile fails. Any `std::error::Error` becomes one with `?`; what is boxed already, or an `anyhow::Error`,
-/// with [`Error::boxed`].
+/// The failure of a reconcile. `?` makes one of every `std::error::Error`, of a boxed one, of an `anyhow::Error`, and of
+/// a text.
 ///
-/// The key is tried again after its back-off, unless the error is [terminal](Error::terminal). A lost write
-/// conflict is no failure to worry about: it is retried quietly.
+/// The key is tried again after its back-off, unless the error is [terminal](Error::terminal). A lost write conflict is no
+/// failure to worry about: the key is requeued quietly.
 ///
 /// ```
 /// use setpoint::Error;
@@ -269,14 +270,8 @@ impl Error {
     }
 
     /// An error that another try does not mend: counted and logged, not retried until the object changes.
-    pub fn terminal(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        Error { source: source.into(), terminal: true }
-    }
-
-    /// From a boxed error, or from an `anyhow::Error`. The latter hides what it was made of from everyone but itself:
-    /// box it with `reallocate_into_boxed_dyn_error_without_backtrace`, or a lost write conflict is not seen as one.
-    pub fn boxed(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        Error { source: source.into(), terminal: false }
+    pub fn terminal(source: impl Into<Box<dyn std::error::Error + Send + Sync>> + 'static) -> Self {
+        Error { source: boxed(source), terminal: true }
     }
 
     /// Whether it is not retried.
@@ -320,10 +315,23 @@ impl Error {
     }
 }
 
-impl<E: std::error::Error + Send + Sync + 'static> From<E> for Error {
+impl<E: Into<Box<dyn std::error::Error + Send + Sync>> + 'static> From<E> for Error {
     fn from(source: E) -> Self {
-        Error { source: Box::new(source), terminal: false }
+        Error { source: boxed(source), terminal: false }
     }
+}
+
+/// Boxes an error. The box that an `anyhow::Error` makes of itself hides the error inside it, and with it a lost write
+/// conflict: this one does not.
+fn boxed<E: Into<Box<dyn std::error::Error + Send + Sync>> + 'static>(
+    source: E,
+) -> Box<dyn std::error::Error + Send + Sync> {
+    let mut source = Some(source);
+    let any: &mut dyn Any = &mut source;
+    if let Some(error) = any.downcast_mut::<Option<anyhow::Error>>().and_then(Option::take) {
+        return error.reallocate_into_boxed_dyn_error_without_backtrace();
+    }
+    source.expect("only an anyhow::Error was taken").into()
 }
 
 impl fmt::Display for Error {
@@ -385,5 +393,18 @@ mod tests {
         let own = ClientError::Api(Box::new(Status::failure(409, Reason::Conflict, "no")));
         assert!(Error::from(Own::from(own)).is_conflict());
         assert!(!Error::msg("no").is_conflict());
+    }
+
+    #[test]
+    fn a_conflict_is_found_within_an_anyhow_error() {
+        let conflict = || ClientError::Api(Box::new(Status::failure(409, Reason::Conflict, "no")));
+        let reconcile = |error: anyhow::Error| -> Result<(), Error> { Err(error)? };
+        assert!(reconcile(conflict().into()).unwrap_err().is_conflict());
+        let context = anyhow::Error::from(conflict()).context("writing the status");
+        let error = reconcile(context).unwrap_err();
+        assert!(error.is_conflict());
+        assert_eq!(error.to_string(), "writing the status: no");
+        assert!(Error::terminal(anyhow::Error::from(conflict())).is_conflict());
+        assert_eq!(Error::from("the bucket is busy").to_string(), "the bucket is busy");
     }
 }

@@ -4,6 +4,7 @@ use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
 use kube::core::DynamicResourceScope;
 
@@ -73,6 +74,17 @@ impl Key {
         match memchr::memchr(b'/', self.0.as_bytes()) {
             Some(slash) => &self.0[slash + 1..],
             None => &self.0,
+        }
+    }
+}
+
+impl Key {
+    /// Metadata with this name and namespace and nothing else: the beginning of an object to create or apply.
+    pub fn metadata(&self) -> ObjectMeta {
+        ObjectMeta {
+            name: Some(self.name().to_owned()),
+            namespace: self.namespace().map(str::to_owned),
+            ..ObjectMeta::default()
         }
     }
 }

@@ -8,16 +8,17 @@
 //!
 //! # An operator
 //!
-//! A `Website` asks for a page; the operator keeps a ConfigMap with it and says so in the status.
+//! A `Website` asks for a page. The operator keeps a ConfigMap with the page and says so in the status.
 //!
 //! ```no_run
+//! use std::collections::BTreeMap;
 //! use std::time::Duration;
 //!
 //! use k8s_openapi::api::core::v1::ConfigMap;
+//! use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 //! use kube::CustomResource;
 //! use schemars::JsonSchema;
 //! use serde::{Deserialize, Serialize};
-//! use serde_json::json;
 //! use setpoint::client::controller_reference;
 //! use setpoint::{Action, Context, Controller, Error, Key, Manager, ManagerOptions, Reconciler};
 //!
@@ -40,18 +41,15 @@
 //!         // From the cache. A deleted object is no error: there is nothing left to do.
 //!         let Some(site) = client.get::<Website>(&key).await? else { return Ok(Action::done()) };
 //!
-//!         // Only the fields named here are ours. Sent only if the cache shows that it would change something.
-//!         client
-//!             .apply_partial::<ConfigMap>(&json!({
-//!                 "metadata": {"name": key.name(), "namespace": key.namespace(),
-//!                     "ownerReferences": [controller_reference(&*site)?]},
-//!                 "data": {"index.html": site.spec.page},
-//!             }))
-//!             .await?;
+//!         // Only the fields that are set are ours. Sent only if the cache shows that it would change something.
+//!         let owners = Some(vec![controller_reference(&*site)?]);
+//!         let page = BTreeMap::from([("index.html".to_owned(), site.spec.page.clone())]);
+//!         let metadata = ObjectMeta { owner_references: owners, ..key.metadata() };
+//!         client.apply(&ConfigMap { metadata, data: Some(page), ..ConfigMap::default() }).await?;
 //!
-//!         let mut updated = (*site).clone();
-//!         updated.status = Some(WebsiteStatus { published: true });
-//!         if client.patch_status_from(&*site, &updated).await?.is_some() {
+//!         let status = WebsiteStatus { published: true };
+//!         if site.status.as_ref() != Some(&status) {
+//!             client.apply_status(&*site, &status).await?;
 //!             ctx.recorder().normal(&*site, "Published", "the page is up");
 //!         }
 //!         Ok(Action::requeue_after(Duration::from_secs(3600)))

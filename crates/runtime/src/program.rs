@@ -18,11 +18,15 @@ use crate::manager::{Manager, ManagerError, ManagerOptions, SetupError};
 /// # async fn example() -> Result<(), setpoint::program::ProgramError> {
 /// use setpoint::program::Program;
 ///
-/// let program = Program { name: "cafe".into(), leader_elect: true, ..Program::default() };
+/// let program = Program::with(|program| {
+///     program.name = "cafe".into();
+///     program.leader_elect = true;
+/// });
 /// program.run(|manager| { let _ = manager; Ok(()) }).await
 /// # }
 /// ```
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Program {
     /// The operator's name: of its lease, in its events, as field owner.
     pub name: String,
@@ -40,8 +44,18 @@ pub struct Program {
     pub own_address: Option<IpAddr>,
 }
 
+impl Program {
+    /// Returns the defaults after `change`. A struct literal does not compile, because fields may be added.
+    pub fn with(change: impl FnOnce(&mut Self)) -> Self {
+        let mut program = Self::default();
+        change(&mut program);
+        program
+    }
+}
+
 /// Why an operator's process ended.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ProgramError {
     /// The kubeconfig.
     #[error("kubeconfig: {0}")]

@@ -41,10 +41,10 @@ impl Controller {
         let foos = manager.informer::<Foo>();
         let deployments = manager.informer::<Deployment>();
         let limiter = RateLimiter::client_go_default();
-        let queue = WorkQueue::new("Foos", QueueOptions { limiter, ..QueueOptions::default() });
+        let queue = WorkQueue::new("Foos", QueueOptions::with(|options| options.limiter = limiter));
         manager.metrics().watch_queue(&queue);
         let lister = foos.lister::<Foo>();
-        let subscribe = SubscribeOptions { resync: Some(RESYNC), ..SubscribeOptions::default() };
+        let subscribe = SubscribeOptions::with(|options| options.resync = Some(RESYNC));
         let handlers = [
             foos.add_handler(&subscribe, {
                 let queue = queue.clone();

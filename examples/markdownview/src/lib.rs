@@ -9,7 +9,7 @@ pub mod types;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use kube::{CustomResourceExt, ResourceExt};
-use serde_json::{Value, json};
+use serde_json::Value;
 use setpoint::conditions::is_true;
 use setpoint::manifests::{Installation, Rule};
 use setpoint::{Action, Context, Controller, Error, Key, Manager, Reconciler, SetupError};
@@ -74,8 +74,7 @@ impl Views {
             return Ok(());
         }
         tracing::info!(object = %key, state = after.state.map(tracing::field::debug), "updating status");
-        let metadata = json!({"name": view.name_any(), "namespace": namespace});
-        client.apply_status::<MarkdownView>(&json!({"metadata": metadata, "status": after})).await?;
+        client.apply_status(view, &after).await?;
         let name = format!("MarkdownView({namespace}:{})", view.name_any());
         let became = |kind| !is_true(&before.conditions, kind) && is_true(&after.conditions, kind);
         if became("Degraded") {

@@ -9,7 +9,7 @@ use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
 use k8s_openapi::api::core::v1::{Container, PodSpec, PodTemplateSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use kube::{CustomResourceExt, ResourceExt};
-use serde_json::{Value, json};
+use serde_json::Value;
 use setpoint::client::controller_reference;
 use setpoint::manifests::{Installation, Rule};
 use setpoint::{Action, Context, Controller, Error, Key, Manager, Query, SetupError};
@@ -41,8 +41,7 @@ async fn reconcile(ctx: Context, key: Key) -> Result<Action, Error> {
     let status = observe(&ctx, &key, &resource).await?;
     if resource.status.as_ref() != Some(&status) {
         info!(object = %key, state = ?status.state, "updating status");
-        let metadata = json!({"name": resource.name_any(), "namespace": resource.namespace()});
-        ctx.client().apply_status::<MyResource>(&json!({"metadata": metadata, "status": status})).await?;
+        ctx.client().apply_status(&*resource, &status).await?;
     }
     Ok(Action::done())
 }

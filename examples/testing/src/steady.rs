@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus};
 use kube::api::{DynamicObject, PostParams};
 use kube::core::GroupVersionKind;
 use kube::discovery::pinned_kind;
@@ -93,11 +93,14 @@ async fn create(world: &World, count: usize, object: impl Fn(usize) -> Value) {
 async fn available_at_once(ctx: Context, key: Key) -> Result<Action, Error> {
     let Some(deployment) = ctx.client().get::<Deployment>(&key).await? else { return Ok(Action::done()) };
     let replicas = deployment.spec.replicas.unwrap_or(1);
-    let metadata = json!({"name": key.name(), "namespace": key.namespace()});
-    let status = json!({
-        "observedGeneration": deployment.metadata.generation, "replicas": replicas, "updatedReplicas": replicas,
-        "readyReplicas": replicas, "availableReplicas": replicas,
-    });
-    ctx.client().apply_status::<Deployment>(&json!({"metadata": metadata, "status": status})).await?;
+    let status = DeploymentStatus {
+        observed_generation: deployment.metadata.generation,
+        replicas: Some(replicas),
+        updated_replicas: Some(replicas),
+        ready_replicas: Some(replicas),
+        available_replicas: Some(replicas),
+        ..DeploymentStatus::default()
+    };
+    ctx.client().apply_status(&*deployment, &status).await?;
     Ok(Action::done())
 }

@@ -100,11 +100,10 @@ impl World {
         let election = |identity: &str| {
             LeaderElection::new(&self.operator.namespace(), self.operator.name).identity(identity)
         };
-        let options = ManagerOptions {
-            name: self.operator.name.into(),
-            leader_election: identity.map(election),
-            ..ManagerOptions::default()
-        };
+        let options = ManagerOptions::with(|options| {
+            options.name = self.operator.name.into();
+            options.leader_election = identity.map(election);
+        });
         let manager = Manager::new(requests.client(client), options);
         self.metrics = manager.metrics().clone();
         (self.operator.register)(&manager).unwrap();

@@ -40,11 +40,10 @@ fn rate(name: &str, items: u64, time: Duration) -> Result<()> {
 }
 
 fn options(fair: bool) -> QueueOptions<Key> {
-    QueueOptions {
-        fairness: fair.then_some(namespace as fn(&Key) -> u64),
-        idle_keys: 2_000_000,
-        ..QueueOptions::default()
-    }
+    QueueOptions::with(|options| {
+        options.fairness = fair.then_some(namespace as fn(&Key) -> u64);
+        options.idle_keys = 2_000_000;
+    })
 }
 
 fn namespace(key: &Key) -> u64 {

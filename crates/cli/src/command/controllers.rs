@@ -78,13 +78,12 @@ struct Nodes {
 pub async fn run(arguments: Arguments) -> Result<()> {
     let only =
         arguments.only.as_deref().map(|text| setpoint_controllers::parse_names(text, &[NODE])).transpose()?;
-    let program = Program {
-        name: "setpoint-controllers".into(),
-        kubeconfig: arguments.kubeconfig.clone(),
-        leader_elect: !arguments.no_leader_election,
-        leader_election_namespace: Some("kube-system".into()),
-        ..Program::default()
-    };
+    let program = Program::with(|program| {
+        program.name = "setpoint-controllers".into();
+        program.kubeconfig = arguments.kubeconfig.clone();
+        program.leader_elect = !arguments.no_leader_election;
+        program.leader_election_namespace = Some("kube-system".into());
+    });
     let config = program.config().await?;
     let root_ca = match &arguments.root_ca_file {
         Some(path) => Some(read(path)?),

@@ -66,10 +66,11 @@ pub fn images() -> Result<ImageTable> {
 /// three are healthy.
 pub async fn start(kubeconfig: &Path, operators: &mut JoinSet<()>, stop: &CancellationToken) -> Result<()> {
     let ready = Instant::now();
-    let program = |name: &str| Program {
-        name: name.into(),
-        kubeconfig: Some(kubeconfig.to_path_buf()),
-        ..Program::default()
+    let program = |name: &str| {
+        Program::with(|program| {
+            program.name = name.into();
+            program.kubeconfig = Some(kubeconfig.to_path_buf());
+        })
     };
     let client = Client::try_from(program("demo").config().await?)?;
     for definition in

@@ -31,11 +31,10 @@ async fn bare() -> Cluster {
 
 /// Runs one node with this client and gives how often it said that it starts, once it is ready, without a taint and alive.
 async fn register(cluster: &Cluster, client: Client) -> usize {
-    let options = ManagerOptions {
-        clock: tokio_clock(cluster.clock().now()),
-        random: cluster.random().clone(),
-        ..ManagerOptions::default()
-    };
+    let options = ManagerOptions::with(|options| {
+        options.clock = tokio_clock(cluster.clock().now());
+        options.random = cluster.random().clone();
+    });
     let manager = Manager::new(client, options);
     setpoint_node::register(&manager, NodeOptions { count: 1, ..NodeOptions::default() }).unwrap();
     let mut running = JoinSet::new();

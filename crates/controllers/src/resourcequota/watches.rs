@@ -63,7 +63,7 @@ impl Watches {
     /// Adapts the watches to the present quotas. Returns whether a watch was opened.
     pub(super) async fn refresh(&self, now: Timestamp) -> Result<bool, Error> {
         let Some(missing) = self.missing(now)? else { return Ok(false) };
-        let found = discover(self.manager.client().kube()).await.map_err(Error::boxed)?;
+        let found = discover(self.manager.client().kube()).await?;
         let by_name: BTreeMap<GroupResource, &ServerResource> =
             found.resources.iter().map(|found| (name_of(found), found)).collect();
         let mut begun = false;
@@ -113,7 +113,7 @@ impl Watches {
         let map = move |change: &setpoint::predicate::Change<'_>| {
             trigger::of_object(&of, change, &quotas, clock.now())
         };
-        let watch = handle.watch(Watch::of_target(target).map_changes(map)).map_err(Error::boxed)?;
+        let watch = handle.watch(Watch::of_target(target).map_changes(map))?;
         self.state().kinds.insert(tracked, Watched { resource: resource.clone(), _watch: watch });
         Ok(())
     }

@@ -137,7 +137,7 @@ impl Reconciler for Folders {
         let Some(folder) = folder(&self.node, key.name()) else { return Ok(Action::done()) };
         if ctx.client().get::<PersistentVolume>(&key).await?.is_none() {
             match fs::remove_dir_all(folder) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Error::boxed(error)),
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
                 _ => {}
             }
         }

@@ -142,9 +142,9 @@ impl PodReconcile<'_> {
         let known = self.pods.ports(key);
         let ports = match known {
             Some(ports) => ports,
-            None => self.ports(pod).map_err(Error::boxed)?,
+            None => self.ports(pod)?,
         };
-        self.pods.make_folder(&pod.uid().unwrap_or_default()).map_err(Error::boxed)?;
+        self.pods.make_folder(&pod.uid().unwrap_or_default())?;
         self.pods.admit(key, pod, ports, mounts::references(pod));
         Ok(())
     }
@@ -219,8 +219,8 @@ impl PodReconcile<'_> {
             let mut text = String::from_utf8(kept_text).unwrap_or_default();
             if renewal(&text, wanted.1).is_none_or(|renewal| renewal <= self.now) {
                 text = request_token(client, pod, wanted.0.as_deref(), wanted.1).await?;
-                std::fs::create_dir_all(&folder).map_err(Error::boxed)?;
-                plain_file::replace(&kept, &text).map_err(Error::boxed)?;
+                std::fs::create_dir_all(&folder)?;
+                plain_file::replace(&kept, &text)?;
             }
             renew_at = renew_at.into_iter().chain(renewal(&text, wanted.1)).min();
             tokens.insert(wanted, text);

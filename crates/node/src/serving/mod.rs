@@ -138,7 +138,7 @@ impl Serving {
             let Some(service) = NodePods::kubelet(&pods, &name) else { continue };
             let one =
                 OneNode { name, service, client_check: self.client_check.clone(), clock: clock.clone() };
-            let listener = TcpListener::from_std(listener).map_err(Error::boxed)?;
+            let listener = TcpListener::from_std(listener)?;
             nodes.spawn(one.accept(listener, TlsAcceptor::from(self.tls.clone()), strangers.clone()));
         }
         stop.cancelled().await;

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use kube::core::ApiResource;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::caches::Where;
 use super::extract::{Known, extract, extract_cached};
 use super::intercept::Verb;
 use super::owned;
+use super::partial::{retain_set_fields, without_nulls};
 use super::write::{APPLY, Write, decode, encode};
 use super::{Client, Kind};
 use crate::error::ClientError;
@@ -22,17 +23,31 @@ use crate::key::{Key, KeyFor};
 const IDENTITY: [&str; 5] = ["name", "namespace", "uid", "resourceVersion", "managedFields"];
 
 impl Client {
-    /// Applies a whole object of the program's type: what it leaves out (`None`, however the type writes that) is not
-    /// touched. To own a `null` of a nullable field use [`Client::apply_partial`].
+    /// Applies an object of the program's type, whole or in part. A field that is `None` is not touched, nor is a required
+    /// text, list or object of a built-in kind that is empty: `..Default::default()` stands for all fields that this
+    /// client does not want to own. Numbers and booleans that are no `Option` are always sent.
     ///
-    /// Nothing is sent if the cache shows that this client owns exactly these fields with exactly these values.
+    /// Sends nothing if the cache shows that this client owns exactly these fields with exactly these values.
+    ///
+    /// ```no_run
+    /// # use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
+    /// # use setpoint::{Client, ClientError, Key};
+    /// # async fn example(client: &Client, key: &Key) -> Result<(), ClientError> {
+    /// // Owns `spec.replicas` and nothing else.
+    /// let spec = DeploymentSpec { replicas: Some(3), ..Default::default() };
+    /// client.apply(&Deployment { metadata: key.metadata(), spec, ..Default::default() }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// [`Client::apply_partial`] takes JSON, which can also own a `null` or something empty.
     ///
     /// # Errors
     /// What the server says.
     pub async fn apply<K: Kind>(&self, object: &K) -> Result<Arc<K>, ClientError> {
         let encoded = serde_json::to_value(object);
         let mut config = encoded.map_err(|source| ClientError::Encode { kind: K::kind(&()), source })?;
-        without_nulls(&mut config);
+        retain_set_fields(&K::api_resource(), &mut config);
         self.apply_partial::<K>(&config).await
     }
 
@@ -45,12 +60,26 @@ impl Client {
         self.apply_config::<K>(config, None).await
     }
 
-    /// Applies the status of an object: only its `status` is sent.
+    /// Applies the status of this very object: another one that has taken its name is left alone. `status` is the status
+    /// type of the kind, or another type that serialises to a part of it. A field that is `None` is not touched.
     ///
     /// # Errors
     /// What the server says.
-    pub async fn apply_status<K: Kind>(&self, config: &impl Serialize) -> Result<Arc<K>, ClientError> {
-        self.apply_config::<K>(config, Some("status")).await
+    pub async fn apply_status<K: Kind>(
+        &self,
+        object: &K,
+        status: &impl Serialize,
+    ) -> Result<Arc<K>, ClientError> {
+        let encoded = serde_json::to_value(status);
+        let mut status = encoded.map_err(|source| ClientError::Encode { kind: K::kind(&()), source })?;
+        without_nulls(&mut status);
+        let mut config = json!({"metadata": {"name": object.meta().name}, "status": status});
+        for (field, value) in [("namespace", &object.meta().namespace), ("uid", &object.meta().uid)] {
+            if let Some(value) = value {
+                config["metadata"][field] = value.as_str().into();
+            }
+        }
+        self.apply_config::<K>(&config, Some("status")).await
     }
 
     async fn apply_config<K: Kind>(
@@ -238,18 +267,6 @@ fn apply<'a>(resource: &'a ApiResource, key: &'a Key, subresource: Option<&'a st
     }
 }
 
-/// Leaves out the fields that are null. Derived types write `None` like that, and an apply would own it.
-fn without_nulls(value: &mut Value) {
-    match value {
-        Value::Object(fields) => {
-            fields.retain(|_, value| !value.is_null());
-            fields.values_mut().for_each(without_nulls);
-        }
-        Value::Array(items) => items.iter_mut().for_each(without_nulls),
-        _ => {}
-    }
-}
-
 /// The configuration as it is sent, with its types; for a subresource only that part of it.
 fn configuration(
     resource: &ApiResource,
@@ -295,19 +312,4 @@ fn ownable(config: &Value) -> Value {
         }
     }
     config
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn what_is_none_is_left_out_wherever_it_stands() {
-        let mut config =
-            json!({"spec": {"size": null, "ports": [{"name": null, "port": 1}, null]}, "status": null});
-        without_nulls(&mut config);
-        assert_eq!(config, json!({"spec": {"ports": [{"port": 1}, null]}}));
-    }
 }

@@ -28,6 +28,7 @@ pub enum Propagation {
 /// How to delete.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct DeleteOptions {
     /// See [`Propagation`]; the kind's default if `None`.
     #[serde(skip_serializing_if = "Option::is_none", rename = "propagationPolicy")]

@@ -10,6 +10,7 @@ mod doomed;
 mod extract;
 mod live;
 mod owned;
+mod partial;
 mod owner;
 mod preconditions;
 mod read;

@@ -5,6 +5,7 @@ use serde::Serialize;
 /// What must be true of an object, so that it is deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Preconditions {
     /// It is this very object.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -17,6 +17,7 @@ use crate::informer::watch::{ClientListerWatcher, Connect, Namespaces, Target};
 
 /// How a factory's informers behave.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct FactoryOptions {
     /// Bytes of decoded objects that each cache keeps.
     pub decoded_bytes: usize,
@@ -29,6 +30,15 @@ pub struct FactoryOptions {
     /// Where delays and watch times are drawn from. Seeded differently in each process by default, so that those of a
     /// fleet do not come back all at once; give one of a known seed for a run that is to be repeatable.
     pub random: Random,
+}
+
+impl FactoryOptions {
+    /// Returns the defaults after `change`. A struct literal does not compile, because fields may be added.
+    pub fn with(change: impl FnOnce(&mut Self)) -> Self {
+        let mut options = Self::default();
+        change(&mut options);
+        options
+    }
 }
 
 impl Default for FactoryOptions {
@@ -46,6 +56,7 @@ impl Default for FactoryOptions {
 
 /// How one informer differs from the others of its factory.
 #[derive(Clone, Default)]
+#[non_exhaustive]
 pub struct InformerOptions {
     /// Changes objects before they are cached. Of an object that it panics on, or leaves nothing of, the metadata alone
     /// is cached: typed reads of it are an error, all others go on. It is counted
@@ -53,6 +64,15 @@ pub struct InformerOptions {
     pub transform: Option<Transform>,
     /// Bytes of decoded objects that its cache keeps.
     pub decoded_bytes: Option<usize>,
+}
+
+impl InformerOptions {
+    /// Returns the defaults after `change`. A struct literal does not compile, because fields may be added.
+    pub fn with(change: impl FnOnce(&mut Self)) -> Self {
+        let mut options = Self::default();
+        change(&mut options);
+        options
+    }
 }
 
 /// Hands out shared informers. Clones are the same factory.

@@ -22,6 +22,7 @@ const JITTER: f64 = 1.2;
 
 /// How one process takes part in an election.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct LeaderElection {
     /// The Lease's namespace.
     pub namespace: String,
@@ -84,6 +85,7 @@ impl LeaderElection {
 
 /// Durations with which no election works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum LeaderElectionError {
     /// No name or namespace.
     #[error("leader election needs the namespace and name of a Lease")]

@@ -12,8 +12,9 @@ use crate::leader_election::LeaderElection;
 use crate::metrics::Metrics;
 use crate::recorder::{CorrelatorOptions, EventApi};
 
-/// How a manager behaves. Fill in what differs: `ManagerOptions { namespaces, ..Default::default() }`.
+/// How a manager behaves. [`ManagerOptions::with`] changes what differs from the defaults.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ManagerOptions {
     /// The manager's name: field owner of [`Manager::client`](crate::Manager::client) and part of events.
     pub name: String,
@@ -50,6 +51,15 @@ pub struct ManagerOptions {
     pub clock: Clock,
     /// Where random numbers come from.
     pub random: Random,
+}
+
+impl ManagerOptions {
+    /// Returns the defaults after `change`. A struct literal does not compile, because fields may be added.
+    pub fn with(change: impl FnOnce(&mut Self)) -> Self {
+        let mut options = Self::default();
+        change(&mut options);
+        options
+    }
 }
 
 impl Default for ManagerOptions {

@@ -17,6 +17,7 @@ pub const AGEING: Duration = Duration::from_secs(10);
 
 /// How a queue behaves.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct QueueOptions<T> {
     /// How long failing keys wait.
     pub limiter: RateLimiter,
@@ -31,6 +32,15 @@ pub struct QueueOptions<T> {
     pub idle_keys: usize,
     /// Seed of the interner's hash.
     pub seed: u64,
+}
+
+impl<T> QueueOptions<T> {
+    /// Returns the defaults after `change`. A struct literal does not compile, because fields may be added.
+    pub fn with(change: impl FnOnce(&mut Self)) -> Self {
+        let mut options = Self::default();
+        change(&mut options);
+        options
+    }
 }
 
 impl<T> Default for QueueOptions<T> {

@@ -24,6 +24,7 @@ pub const MAX_TRACKED: usize = 4096;
 
 /// The bounds of correlation; the default is client-go's.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct CorrelatorOptions {
     /// See [`AGGREGATE_AFTER`].
     pub aggregate_after: usize,
@@ -33,6 +34,15 @@ pub struct CorrelatorOptions {
     pub spam_burst: u32,
     /// See [`SPAM_REFILL`].
     pub spam_refill: Duration,
+}
+
+impl CorrelatorOptions {
+    /// Returns the defaults after `change`. A struct literal does not compile, because fields may be added.
+    pub fn with(change: impl FnOnce(&mut Self)) -> Self {
+        let mut options = Self::default();
+        change(&mut options);
+        options
+    }
 }
 
 impl Default for CorrelatorOptions {

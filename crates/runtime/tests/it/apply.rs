@@ -33,7 +33,7 @@ fn applies(fake: &Fake) -> usize {
 #[tokio::test(start_paused = true)]
 async fn an_apply_is_skipped_until_somebody_takes_or_changes_a_field() {
     let fake = Fake::new();
-    let options = ManagerOptions { name: "tester".into(), ..ManagerOptions::default() };
+    let options = ManagerOptions::with(|options| options.name = "tester".into());
     let manager = Manager::new(fake.client(), options);
     let informer = manager.informer::<ConfigMap>();
     let client = manager.client();

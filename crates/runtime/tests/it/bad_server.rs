@@ -129,12 +129,14 @@ fn told<'a>(objects: impl Iterator<Item = &'a Object>) -> BTreeMap<String, (Stri
 
 /// Some inform of everything, some of two namespaces; some never stream; pages are small.
 fn informer(world: &World, seed: u64, random: &Random) -> SharedInformer {
-    let reflector = ReflectorOptions {
-        watch_list: random.below(4) > 0,
-        page_size: 1 + random.below(8) as u32,
-        ..ReflectorOptions::default()
-    };
-    let options = FactoryOptions { reflector, random: Random::from_seed(seed), ..FactoryOptions::default() };
+    let reflector = ReflectorOptions::with(|options| {
+        options.watch_list = random.below(4) > 0;
+        options.page_size = 1 + random.below(8) as u32;
+    });
+    let options = FactoryOptions::with(|options| {
+        options.reflector = reflector;
+        options.random = Random::from_seed(seed);
+    });
     let target = Target::of::<ConfigMap>();
     let target =
         if random.below(4) > 0 { target } else { target.in_namespaces(["a", "b"].map(str::to_owned)) };
@@ -164,7 +166,7 @@ async fn run(seed: u64) {
         truth
     };
     let capacity = 1 + random.below(20) as usize;
-    let mut events = informer.subscribe(&SubscribeOptions { capacity, ..SubscribeOptions::default() });
+    let mut events = informer.subscribe(&SubscribeOptions::with(|options| options.capacity = capacity));
     let mut belief = BTreeMap::new();
     informer.start();
     for _ in 0..40 {

@@ -212,7 +212,7 @@ async fn a_running_reconcile_is_finished_when_the_manager_stops() {
 async fn a_reconcile_that_ignores_the_grace_period_is_named() {
     let fake = Fake::new();
     fake.put(CONFIG_MAPS, config_map("a", "1"));
-    let options = ManagerOptions { grace_period: Duration::from_secs(5), ..ManagerOptions::default() };
+    let options = ManagerOptions::with(|options| options.grace_period = Duration::from_secs(5));
     let manager = Manager::new(fake.client(), options);
     let (started, mut begun) = mpsc::channel(1);
     Controller::for_kind::<ConfigMap>(&manager)
@@ -328,7 +328,7 @@ async fn two_managers_share_their_metrics() {
     let fake = Fake::new();
     fake.put(CONFIG_MAPS, config_map("a", "1"));
     let metrics = Metrics::new();
-    let options = || ManagerOptions { metrics: Some(metrics.clone()), ..ManagerOptions::default() };
+    let options = || ManagerOptions::with(|options| options.metrics = Some(metrics.clone()));
     let (first, second) = (Manager::new(fake.client(), options()), Manager::new(fake.client(), options()));
     for manager in [&first, &second] {
         manager.informer::<ConfigMap>();

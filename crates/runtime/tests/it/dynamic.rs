@@ -118,7 +118,7 @@ async fn a_controller_is_stopped_alone_and_its_name_is_free_again() {
 fn standby(fake: &Fake) -> Manager {
     fake.refuse(|_, path| path.contains("/leases").then_some((403, "Forbidden")));
     let election = Some(LeaderElection::new("default", "l"));
-    Manager::new(fake.client(), ManagerOptions { leader_election: election, ..ManagerOptions::default() })
+    Manager::new(fake.client(), ManagerOptions::with(|options| options.leader_election = election))
 }
 
 async fn reads_config_maps(manager: &Manager) -> bool {
@@ -156,7 +156,7 @@ async fn a_controller_that_is_stopped_while_its_caches_sync_does_not_end_the_man
     let fake = Fake::new();
     fake.put(SECRETS, secret("s", None));
     fake.refuse(|_, path| path.contains("/api/v1").then_some((403, "Forbidden")));
-    let options = ManagerOptions { cache_sync_timeout: Duration::from_secs(60), ..ManagerOptions::default() };
+    let options = ManagerOptions::with(|options| options.cache_sync_timeout = Duration::from_secs(60));
     let manager = Manager::new(fake.client(), options);
     let (handle, _) = counting(&manager);
     let runs = Runs::default();

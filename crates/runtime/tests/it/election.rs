@@ -20,7 +20,7 @@ const LEASES: &str = "apis/coordination.k8s.io/v1/leases";
 /// A candidate: counts its reconciles.
 fn candidate(client: kube::Client, identity: &str) -> (Manager, Arc<AtomicUsize>) {
     let election = LeaderElection::new("kube-system", "operator").identity(identity);
-    let options = ManagerOptions { leader_election: Some(election), ..ManagerOptions::default() };
+    let options = ManagerOptions::with(|options| options.leader_election = Some(election));
     let manager = Manager::new(client, options);
     let runs = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&runs);
@@ -318,9 +318,9 @@ async fn what_runs_without_the_lease_tries_again_until_its_write_may_be_sent() {
 async fn a_lease_that_is_not_released_is_waited_for() {
     let fake = Fake::new();
     fake.put(CONFIG_MAPS, config_map("a", "1"));
-    let election = LeaderElection::new("kube-system", "operator").identity("first");
-    let election = LeaderElection { release_on_stop: false, ..election };
-    let options = ManagerOptions { leader_election: Some(election), ..ManagerOptions::default() };
+    let mut election = LeaderElection::new("kube-system", "operator").identity("first");
+    election.release_on_stop = false;
+    let options = ManagerOptions::with(|options| options.leader_election = Some(election));
     let first = Manager::new(fake.client(), options);
     beside(&first, until("the first leads", || first.is_leader())).await;
     assert_eq!(
@@ -372,11 +372,10 @@ async fn a_new_leader_sees_what_the_one_before_wrote() {
         fake.put(CONFIG_MAPS, config_map("a", "old"));
         fake.put(LEASES, foreign_lease());
         let election = LeaderElection::new("kube-system", "operator").identity("next");
-        let options = ManagerOptions {
-            leader_election: Some(election),
-            consistent_start: consistent,
-            ..ManagerOptions::default()
-        };
+        let options = ManagerOptions::with(|options| {
+            options.leader_election = Some(election);
+            options.consistent_start = consistent;
+        });
         let manager = Manager::new(fake.client(), options);
         let seen: Arc<Mutex<Option<String>>> = Arc::default();
         let first = Arc::clone(&seen);

@@ -17,7 +17,7 @@ use crate::misdeed::Misdeed;
 use crate::world::World;
 
 pub fn factory(world: &World) -> InformerFactory {
-    let options = FactoryOptions { random: Random::from_seed(0), ..FactoryOptions::default() };
+    let options = FactoryOptions::with(|options| options.random = Random::from_seed(0));
     InformerFactory::new(world.client(), options)
 }
 
@@ -152,8 +152,7 @@ async fn each_handler_resyncs_in_its_own_time() {
     let world = World::new();
     world.put("a", "x", &json!({}));
     let informer = started(&world).await;
-    let every_minute =
-        SubscribeOptions { resync: Some(Duration::from_secs(60)), ..SubscribeOptions::default() };
+    let every_minute = SubscribeOptions::with(|options| options.resync = Some(Duration::from_secs(60)));
     let mut minutely = informer.subscribe(&every_minute);
     let mut never = informer.subscribe(&SubscribeOptions::default());
     let begun = tokio::time::Instant::now();
@@ -224,7 +223,7 @@ async fn whole_objects_that_come_too_late_have_a_watch_of_their_own() {
     assert!(!later.target().metadata_only, "from now on the whole ones serve both");
     // What one changes before it is cached is not changed behind its back.
     let target = || Target::of::<ConfigMap>().labels("app=web");
-    let transform = InformerOptions { transform: Some(remove_paths(["data"])), ..InformerOptions::default() };
+    let transform = InformerOptions::with(|options| options.transform = Some(remove_paths(["data"])));
     let own = factory.informer_with(target().metadata_only(), &transform);
     assert!(!factory.informer(target()).target().metadata_only && own.target().metadata_only);
 }
@@ -235,7 +234,10 @@ async fn whole_objects_bring_their_own_options() {
     world.put("a", "x", &json!({"value": "1"}));
     let factory = factory(&world);
     let metadata = factory.informer(Target::of::<ConfigMap>().metadata_only());
-    let options = InformerOptions { transform: Some(remove_paths(["data"])), decoded_bytes: Some(0) };
+    let options = InformerOptions::with(|options| {
+        options.transform = Some(remove_paths(["data"]));
+        options.decoded_bytes = Some(0);
+    });
     let whole = factory.informer_with(Target::of::<ConfigMap>(), &options);
     factory.start();
     factory.wait_for_cache_sync().await;
@@ -379,8 +381,8 @@ async fn an_object_that_does_not_decode_is_an_error_on_its_own_key_alone() {
     world.put("a", "bad", &json!(["no", "map"]));
     world.put("a", "good", &json!({"value": "1"}));
     for watch_list in [true, false] {
-        let reflector = ReflectorOptions { watch_list, ..ReflectorOptions::default() };
-        let options = FactoryOptions { reflector, ..FactoryOptions::default() };
+        let reflector = ReflectorOptions::with(|options| options.watch_list = watch_list);
+        let options = FactoryOptions::with(|options| options.reflector = reflector);
         let informer = InformerFactory::new(world.client(), options).informer(Target::of::<ConfigMap>());
         informer.start();
         informer.wait_synced().await;
@@ -399,8 +401,11 @@ async fn a_plain_list_comes_in_pages_and_gives_objects_their_types() {
     for number in 0..7 {
         world.put("a", &format!("x{number}"), &json!({}));
     }
-    let reflector = ReflectorOptions { watch_list: false, page_size: 3, ..ReflectorOptions::default() };
-    let options = FactoryOptions { reflector, ..FactoryOptions::default() };
+    let reflector = ReflectorOptions::with(|options| {
+        options.watch_list = false;
+        options.page_size = 3;
+    });
+    let options = FactoryOptions::with(|options| options.reflector = reflector);
     let informer = InformerFactory::new(world.client(), options).informer(Target::of::<ConfigMap>());
     informer.start();
     informer.wait_synced().await;
@@ -442,7 +447,7 @@ async fn a_handler_that_panics_loses_that_event_and_no_other() {
 async fn transforms_change_what_is_cached() {
     let world = World::new();
     world.put("a", "x", &json!({"value": "1"}));
-    let options = InformerOptions { transform: Some(remove_paths(["data"])), ..InformerOptions::default() };
+    let options = InformerOptions::with(|options| options.transform = Some(remove_paths(["data"])));
     let informer = factory(&world).informer_with(Target::of::<ConfigMap>(), &options);
     informer.start();
     informer.wait_synced().await;

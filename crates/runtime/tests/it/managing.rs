@@ -35,10 +35,9 @@ async fn work(log: Log, name: &'static str, ready: bool, stopping: CancellationT
 async fn work_starts_after_the_caches_and_stops_in_reverse_before_them() {
     let fake = Fake::new();
     fake.put(CONFIG_MAPS, config_map("a", "1"));
-    let options = ManagerOptions {
-        leader_election: Some(LeaderElection::new("default", "l").identity("me")),
-        ..ManagerOptions::default()
-    };
+    let options = ManagerOptions::with(|options| {
+        options.leader_election = Some(LeaderElection::new("default", "l").identity("me"))
+    });
     let manager = Manager::new(fake.client(), options);
     let informer = manager.informer::<ConfigMap>();
     let log = Log::default();
@@ -82,7 +81,7 @@ async fn what_comes_while_the_manager_stops_is_refused() {
 /// What hangs takes the whole grace period, and not that of the others.
 #[tokio::test(start_paused = true)]
 async fn work_beside_what_hangs_has_time_to_stop() {
-    let options = ManagerOptions { grace_period: Duration::from_secs(10), ..ManagerOptions::default() };
+    let options = ManagerOptions::with(|options| options.grace_period = Duration::from_secs(10));
     let manager = Manager::new(Fake::new().client(), options);
     let log = Log::default();
     manager.add("hangs", |_| std::future::pending()).unwrap();
@@ -102,7 +101,7 @@ async fn a_resync_without_an_end_is_none() {
     for _ in 0..20 {
         let fake = Fake::new();
         fake.put(CONFIG_MAPS, config_map("a", "1"));
-        let options = ManagerOptions { resync: Some(Duration::MAX), ..ManagerOptions::default() };
+        let options = ManagerOptions::with(|options| options.resync = Some(Duration::MAX));
         let manager = Manager::new(fake.client(), options);
         let log = Log::default();
         let told = Arc::clone(&log);
@@ -196,7 +195,7 @@ async fn caches_that_never_sync_end_the_manager_with_their_names() {
     fake.refuse(|method, path| {
         (*method == http::Method::GET && path.ends_with("configmaps")).then_some((403, "Forbidden"))
     });
-    let options = ManagerOptions { cache_sync_timeout: Duration::from_secs(60), ..ManagerOptions::default() };
+    let options = ManagerOptions::with(|options| options.cache_sync_timeout = Duration::from_secs(60));
     let manager = Manager::new(fake.client(), options);
     manager.informer::<ConfigMap>();
     let began = tokio::time::Instant::now();
@@ -234,7 +233,7 @@ async fn gives_up_after(timeout: Option<Duration>) -> Duration {
     fake.refuse(|method, path| {
         (*method == http::Method::GET && path.ends_with("configmaps")).then_some((403, "Forbidden"))
     });
-    let options = ManagerOptions { cache_sync_timeout: Duration::from_secs(60), ..ManagerOptions::default() };
+    let options = ManagerOptions::with(|options| options.cache_sync_timeout = Duration::from_secs(60));
     let manager = Manager::new(fake.client(), options);
     // Synced at once, and not to be waited for any longer.
     manager.informer::<Secret>();
@@ -289,7 +288,7 @@ async fn controllers_share_what_a_transform_left() {
     let fake = Fake::new();
     fake.put(CONFIG_MAPS, config_map("a", "1"));
     let manager = Manager::new(fake.client(), ManagerOptions::default());
-    let options = InformerOptions { transform: Some(remove_paths(["data"])), ..InformerOptions::default() };
+    let options = InformerOptions::with(|options| options.transform = Some(remove_paths(["data"])));
     manager.informer_with(manager.target::<ConfigMap>(), &options);
     let seen: Arc<Mutex<Vec<bool>>> = Arc::default();
     let noted = Arc::clone(&seen);

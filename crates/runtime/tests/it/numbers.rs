@@ -53,7 +53,7 @@ async fn the_lag_is_what_waits_for_the_slowest_handler_and_what_was_merged() {
     informer.start();
     informer.wait_synced().await;
     let mut prompt = informer.subscribe(&SubscribeOptions::default());
-    let mut slow = informer.subscribe(&SubscribeOptions { capacity: 3, ..SubscribeOptions::default() });
+    let mut slow = informer.subscribe(&SubscribeOptions::with(|options| options.capacity = 3));
     let lag = || {
         ["setpoint_informer_handler_lag", "setpoint_informer_handler_merged_total"]
             .map(|name| published(&factory, name))

@@ -30,7 +30,7 @@ async fn a_transform_that_panics_concerns_that_object_alone() {
     let listener = Listener::default();
     let _listens = listener.listen();
     let factory = factory(&world);
-    let options = InformerOptions { transform: Some(brittle()), ..InformerOptions::default() };
+    let options = InformerOptions::with(|options| options.transform = Some(brittle()));
     let informer = factory.informer_with(Target::of::<ConfigMap>(), &options);
     informer.start();
     informer.wait_synced().await;
@@ -68,8 +68,7 @@ async fn what_cannot_be_read_keeps_nothing_that_was_to_be_removed() {
     world.put("a", "bad", &nested);
     world.put("a", "good", &json!({"value": "marzipan"}));
     let factory = factory(&world);
-    let options =
-        InformerOptions { transform: Some(remove_paths(["data.value"])), ..InformerOptions::default() };
+    let options = InformerOptions::with(|options| options.transform = Some(remove_paths(["data.value"])));
     let informer = factory.informer_with(Target::of::<ConfigMap>(), &options);
     informer.start();
     informer.wait_synced().await;

@@ -60,7 +60,7 @@ const CHANGES: [(&str, Act); 17] = [
     }),
     ("apply", |client| Box::pin(async move { drop(client.apply(&typed()).await.unwrap()) })),
     ("apply status", |client| {
-        Box::pin(async move { drop(client.apply_status::<ConfigMap>(&status()).await.unwrap()) })
+        Box::pin(async move { drop(client.apply_status(&typed(), &status()).await.unwrap()) })
     }),
     ("update status", |client| Box::pin(async move { drop(client.update_status(&typed()).await.unwrap()) })),
     ("patch status", |client| {
@@ -112,7 +112,7 @@ const CHANGES: [(&str, Act); 17] = [
 ];
 
 fn status() -> Value {
-    json!({"metadata": {"name": "a", "namespace": "default"}, "status": {"key": "new"}})
+    json!({"key": "new"})
 }
 
 /// Writes after which the object is gone.

@@ -145,7 +145,7 @@ async fn objects_are_kept_as_the_options_say_however_they_come() {
     let mut kept = Vec::new();
     for watch_list in [true, false] {
         let lister_watcher = ClientListerWatcher::new(world.client(), &Target::of::<ConfigMap>(), None);
-        let options = ReflectorOptions { watch_list, ..ReflectorOptions::default() };
+        let options = ReflectorOptions::with(|options| options.watch_list = watch_list);
         let field_owners = FieldOwners::default();
         field_owners.add("mine");
         let objects = ObjectOptions { field_owners, transform: Some(remove_paths(["data"])) };

@@ -20,8 +20,7 @@ async fn equal_events_become_one_with_a_count() {
         let fake = Fake::new();
         let stored = fake.put(CONFIG_MAPS, config_map("a", "1"));
         let object: ConfigMap = serde_json::from_value(stored).unwrap();
-        let manager =
-            Manager::new(fake.client(), ManagerOptions { event_api: api, ..ManagerOptions::default() });
+        let manager = Manager::new(fake.client(), ManagerOptions::with(|options| options.event_api = api));
         let recorder = manager.recorder("tester");
         beside(&manager, async {
             for _ in 0..3 {
@@ -61,7 +60,7 @@ async fn equal_events_become_one_with_a_count() {
 async fn recording_never_waits_and_what_does_not_fit_is_counted() {
     let fake = Fake::new();
     let object: ConfigMap = serde_json::from_value(config_map("a", "1")).unwrap();
-    let options = ManagerOptions { event_api: EventApi::CoreV1, ..ManagerOptions::default() };
+    let options = ManagerOptions::with(|options| options.event_api = EventApi::CoreV1);
     let manager = Manager::new(fake.client(), options);
     let recorder = manager.recorder("tester");
     // Nobody sends before the manager runs.
@@ -152,7 +151,7 @@ async fn who_does_not_hold_the_lease_sends_no_events() {
         "spec": {"holderIdentity": "other", "leaseDurationSeconds": 15}});
     fake.put("apis/coordination.k8s.io/v1/leases", lease);
     let election = setpoint::leader_election::LeaderElection::new("default", "l").identity("me");
-    let options = ManagerOptions { leader_election: Some(election), ..ManagerOptions::default() };
+    let options = ManagerOptions::with(|options| options.leader_election = Some(election));
     let manager = Manager::new(fake.client(), options);
     let recorder = manager.recorder("tester");
     beside(&manager, async {
@@ -217,7 +216,7 @@ async fn what_is_too_long_for_the_server_is_cut_between_characters() {
     let fake = Fake::new();
     let object: ConfigMap = serde_json::from_value(config_map("a", "1")).unwrap();
     let name = format!("x{}", "ä".repeat(100));
-    let manager = Manager::new(fake.client(), ManagerOptions { name, ..ManagerOptions::default() });
+    let manager = Manager::new(fake.client(), ManagerOptions::with(|options| options.name = name));
     // Two bytes each, after an odd one: both bounds, which are even, fall within a character.
     let recorder = manager.recorder("tester-");
     beside(&manager, async {

@@ -23,8 +23,8 @@ use crate::world::{World, failure};
 
 /// An informer that has synced, by a plain list or not.
 async fn synced(world: &World, watch_list: bool) -> SharedInformer {
-    let reflector = ReflectorOptions { watch_list, ..ReflectorOptions::default() };
-    let options = FactoryOptions { reflector, ..FactoryOptions::default() };
+    let reflector = ReflectorOptions::with(|options| options.watch_list = watch_list);
+    let options = FactoryOptions::with(|options| options.reflector = reflector);
     let informer = InformerFactory::new(world.client(), options).informer(Target::of::<ConfigMap>());
     informer.start();
     informer.wait_synced().await;
@@ -104,19 +104,21 @@ async fn a_time_may_be_as_long_as_can_be() {
     for watch_list in [true, false] {
         let world = World::new();
         world.put("a", "x", &json!({}));
-        let reflector = ReflectorOptions {
-            watch_list,
-            sync_deadline: Duration::MAX,
-            request_deadline: Duration::MAX,
-            shortest_watch: Duration::MAX,
-            ..ReflectorOptions::default()
-        };
-        let options = FactoryOptions { reflector, ..FactoryOptions::default() };
+        let reflector = ReflectorOptions::with(|options| {
+            options.watch_list = watch_list;
+            options.sync_deadline = Duration::MAX;
+            options.request_deadline = Duration::MAX;
+            options.shortest_watch = Duration::MAX;
+        });
+        let options = FactoryOptions::with(|options| options.reflector = reflector);
         let informer = InformerFactory::new(world.client(), options).informer(Target::of::<ConfigMap>());
         informer.start();
         let synced = tokio::time::timeout(Duration::from_secs(1), informer.wait_synced()).await;
         assert!(synced.is_ok(), "watch_list: {watch_list}");
-        let handler = SubscribeOptions { resync: Some(Duration::MAX), capacity: usize::MAX };
+        let handler = SubscribeOptions::with(|options| {
+            options.resync = Some(Duration::MAX);
+            options.capacity = usize::MAX;
+        });
         let mut events = informer.subscribe(&handler);
         assert!(events.recv().await.is_some());
         world.put("a", "x", &json!({"value": "1"}));
@@ -277,8 +279,8 @@ async fn where_a_server_sends_whole_objects_their_metadata_is_kept_alone() {
     let world = World::new();
     world.put_labelled("a", "x", &json!({"value": "1"}), &json!({"app": "web"}));
     for watch_list in [true, false] {
-        let reflector = ReflectorOptions { watch_list, ..ReflectorOptions::default() };
-        let options = FactoryOptions { reflector, ..FactoryOptions::default() };
+        let reflector = ReflectorOptions::with(|options| options.watch_list = watch_list);
+        let options = FactoryOptions::with(|options| options.reflector = reflector);
         let target = Target::of::<ConfigMap>().metadata_only();
         let informer = InformerFactory::new(world.client(), options).informer(target);
         informer.start();

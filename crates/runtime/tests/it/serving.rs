@@ -28,8 +28,10 @@ async fn get(address: SocketAddr, path: &str) -> String {
 #[tokio::test]
 async fn health_readiness_and_metrics_are_served() {
     let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
-    let options =
-        ManagerOptions { health_address: Some(any), metrics_address: Some(any), ..ManagerOptions::default() };
+    let options = ManagerOptions::with(|options| {
+        options.health_address = Some(any);
+        options.metrics_address = Some(any);
+    });
     let manager = Manager::new(Fake::new().client(), options);
     let ready = Arc::new(AtomicBool::new(false));
     let asked = Arc::clone(&ready);
@@ -60,7 +62,7 @@ async fn health_readiness_and_metrics_are_served() {
 async fn an_address_that_is_taken_is_named() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
-    let options = ManagerOptions { health_address: Some(address), ..ManagerOptions::default() };
+    let options = ManagerOptions::with(|options| options.health_address = Some(address));
     let manager = Manager::new(Fake::new().client(), options);
     let error = manager.run(std::future::pending()).await.unwrap_err();
     assert!(matches!(error, ManagerError::Listen { address: named, .. } if named == address));
@@ -73,7 +75,7 @@ async fn the_servers_answer_before_the_caches_have_synced() {
         (*method == http::Method::GET && path.ends_with("configmaps")).then_some((403, "Forbidden"))
     });
     let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
-    let options = ManagerOptions { health_address: Some(any), ..ManagerOptions::default() };
+    let options = ManagerOptions::with(|options| options.health_address = Some(any));
     let manager = Manager::new(fake.client(), options);
     let informer = manager.informer::<ConfigMap>();
     let started = Arc::new(AtomicBool::new(false));

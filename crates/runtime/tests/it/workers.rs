@@ -104,7 +104,7 @@ async fn a_controller_whose_worker_died_ends_the_manager_and_is_named() {
     fake.put(CONFIG_MAPS, config_map("a", "1"));
     fake.put(CONFIG_MAPS, config_map("b", "1"));
     // No end of the grace period, and no clock that would not count as far.
-    let options = ManagerOptions { grace_period: Duration::MAX, ..ManagerOptions::default() };
+    let options = ManagerOptions::with(|options| options.grace_period = Duration::MAX);
     let manager = Manager::new(fake.client(), options);
     let finished = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&finished);

@@ -73,11 +73,10 @@ impl World {
 
     /// Starts the controllers, cold.
     pub fn run_controllers(&mut self) {
-        let options = ManagerOptions {
-            clock: tokio_clock(self.cluster.clock().now()),
-            random: self.cluster.random().clone(),
-            ..ManagerOptions::default()
-        };
+        let options = ManagerOptions::with(|options| {
+            options.clock = tokio_clock(self.cluster.clock().now());
+            options.random = self.cluster.random().clone();
+        });
         let client = held::holding(self.cluster.client(), self.held.subscribe());
         let manager = Manager::new(client, options);
         let key = self.cluster.server().options().service_accounts.signing.clone().unwrap();

@@ -1,6 +1,6 @@
 //! Server-side apply, sent only when it would change something.
 
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
 use serde_json::{Value, json};
 use setpoint::{ManagerOptions, Patch};
 
@@ -17,7 +17,7 @@ fn wanted(image: &str) -> Value {
 #[tokio::test]
 async fn an_apply_is_skipped_until_somebody_takes_or_changes_a_field() {
     let place = Place::new().await;
-    let manager = place.manager_with(ManagerOptions { name: "tester".into(), ..ManagerOptions::default() });
+    let manager = place.manager_with(ManagerOptions::with(|options| options.name = "tester".into()));
     manager.informer::<Deployment>();
     let client = manager.client().in_namespace(&place.namespace);
     let version = async || {
@@ -84,7 +84,7 @@ async fn an_owner_whom_the_cache_does_not_know_learns_from_the_answer() {
     let owner = before.client().in_namespace(&place.namespace).with_field_owner("late");
     owner.apply_partial::<Deployment>(&wanted("example.org/web:1")).await.unwrap();
 
-    let manager = place.manager_with(ManagerOptions { name: "tester".into(), ..ManagerOptions::default() });
+    let manager = place.manager_with(ManagerOptions::with(|options| options.name = "tester".into()));
     let informer = manager.informer::<Deployment>();
     let client = manager.client().in_namespace(&place.namespace).with_field_owner("late");
     beside(&manager, async {
@@ -96,6 +96,30 @@ async fn an_owner_whom_the_cache_does_not_know_learns_from_the_answer() {
         }
         let metrics = manager.metrics().encode();
         assert!(metrics.contains(r#"setpoint_apply_skipped_total{controller="tester"} 2"#), "{metrics}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_typed_partial_object_owns_the_fields_that_were_set_and_no_other() {
+    let place = Place::new().await;
+    let manager = place.manager();
+    manager.informer::<Deployment>();
+    let client = manager.client().in_namespace(&place.namespace);
+    beside(&manager, async {
+        client.apply_partial::<Deployment>(&wanted("example.org/web:1")).await.unwrap();
+        let scaler = client.with_field_owner("scaler");
+        let partial = Deployment {
+            metadata: place.key("web").metadata(),
+            spec: DeploymentSpec { replicas: Some(5), ..DeploymentSpec::default() },
+            ..Deployment::default()
+        };
+        let scaled = scaler.apply(&partial).await.unwrap();
+        assert_eq!(scaled.spec.replicas, Some(5));
+        let containers = &scaled.spec.template.spec.as_ref().unwrap().containers;
+        assert_eq!(containers.len(), 1, "the other owner's fields stay");
+        let extracted = scaler.extract::<Deployment>(place.key("web")).await.unwrap().unwrap();
+        assert_eq!(extracted["spec"], json!({"replicas": 5}));
     })
     .await;
 }

@@ -13,13 +13,11 @@ use tokio_util::sync::CancellationToken;
 use super::{Place, until, until_true};
 
 fn candidate(place: &Place, identity: &str) -> (Manager, Arc<AtomicUsize>) {
-    let election = LeaderElection {
-        lease_duration: Duration::from_secs(8),
-        renew_deadline: Duration::from_secs(6),
-        retry_period: Duration::from_millis(300),
-        ..LeaderElection::new(&place.namespace, "operator").identity(identity)
-    };
-    let options = ManagerOptions { leader_election: Some(election), ..ManagerOptions::default() };
+    let mut election = LeaderElection::new(&place.namespace, "operator").identity(identity);
+    election.lease_duration = Duration::from_secs(8);
+    election.renew_deadline = Duration::from_secs(6);
+    election.retry_period = Duration::from_millis(300);
+    let options = ManagerOptions::with(|options| options.leader_election = Some(election));
     let manager = place.manager_with(options);
     let runs = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&runs);

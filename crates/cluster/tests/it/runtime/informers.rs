@@ -8,10 +8,10 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
+use setpoint::Target;
 use setpoint::informer::{
     Event, FactoryOptions, Index, InformerFactory, ReflectorOptions, SharedInformer, SubscribeOptions,
 };
-use setpoint::{Namespaces, Target};
 
 use super::{Place, make_namespace, until, until_true};
 
@@ -20,7 +20,7 @@ fn target(place: &Place) -> Target {
 }
 
 fn factory(place: &Place, reflector: ReflectorOptions) -> InformerFactory {
-    InformerFactory::new(place.client.clone(), FactoryOptions { reflector, ..FactoryOptions::default() })
+    InformerFactory::new(place.client.clone(), FactoryOptions::with(|options| options.reflector = reflector))
 }
 
 /// Names and values of the cached objects. Every namespace of a real server has one more object than the test
@@ -50,7 +50,10 @@ async fn the_first_state_is_streamed_or_listed_in_pages_and_then_followed() {
         place.put(&format!("c{number:02}"), "old").await;
     }
     for watch_list in [true, false] {
-        let options = ReflectorOptions { watch_list, page_size: 10, ..ReflectorOptions::default() };
+        let options = ReflectorOptions::with(|options| {
+            options.watch_list = watch_list;
+            options.page_size = 10;
+        });
         let informer = factory(&place, options).informer(target(&place));
         informer.start();
         informer.wait_synced().await;
@@ -69,7 +72,7 @@ async fn the_first_state_is_streamed_or_listed_in_pages_and_then_followed() {
 #[tokio::test]
 async fn watches_that_the_server_ends_go_on_without_a_loss() {
     let place = Place::new().await;
-    let options = ReflectorOptions { shortest_watch: Duration::from_secs(1), ..ReflectorOptions::default() };
+    let options = ReflectorOptions::with(|options| options.shortest_watch = Duration::from_secs(1));
     let informer = factory(&place, options).informer(target(&place));
     let believed: Arc<Mutex<BTreeMap<String, String>>> = Arc::default();
     let belief = Arc::clone(&believed);
@@ -167,7 +170,7 @@ async fn namespaces_that_come_to_carry_a_label_are_watched() {
         };
         api.create(&PostParams::default(), &object).await.unwrap();
     }
-    let target = Target { namespaces: Namespaces::Labelled(label.clone()), ..Target::of::<ConfigMap>() };
+    let target = Target::of::<ConfigMap>().in_namespaces_labelled(&label);
     let informer = factory(&place, ReflectorOptions::default()).informer(target);
     informer.start();
     informer.wait_synced().await;

@@ -57,9 +57,9 @@ impl Place {
         self.manager_with(ManagerOptions::default())
     }
 
-    pub fn manager_with(&self, options: ManagerOptions) -> Manager {
-        let namespaces = Namespaces::Named([self.namespace.clone()].into());
-        Manager::new(self.client.clone(), ManagerOptions { namespaces, ..options })
+    pub fn manager_with(&self, mut options: ManagerOptions) -> Manager {
+        options.namespaces = Namespaces::Named([self.namespace.clone()].into());
+        Manager::new(self.client.clone(), options)
     }
 
     pub fn api<K>(&self) -> Api<K>

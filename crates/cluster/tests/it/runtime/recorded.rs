@@ -12,7 +12,7 @@ async fn events_are_what_kubectl_describe_shows() {
     let place = Place::new().await;
     let object: ConfigMap = place.put("a", "1").await;
     for api in [EventApi::EventsV1, EventApi::CoreV1] {
-        let manager = place.manager_with(ManagerOptions { event_api: api, ..ManagerOptions::default() });
+        let manager = place.manager_with(ManagerOptions::with(|options| options.event_api = api));
         let recorder = manager.recorder("tester");
         let reason = format!("{api:?}");
         beside(&manager, async {
@@ -43,7 +43,7 @@ async fn many_messages_of_one_reason_become_one_event_that_counts() {
     let place = Place::new().await;
     let object: ConfigMap = place.put("a", "1").await;
     for api in [EventApi::EventsV1, EventApi::CoreV1] {
-        let manager = place.manager_with(ManagerOptions { event_api: api, ..ManagerOptions::default() });
+        let manager = place.manager_with(ManagerOptions::with(|options| options.event_api = api));
         let recorder = manager.recorder("tester");
         let reason = format!("Many{api:?}");
         beside(&manager, async {

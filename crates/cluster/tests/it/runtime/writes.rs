@@ -232,8 +232,7 @@ async fn status_and_other_subresources() {
         let read = client.get::<Deployment>(place.key("web")).await.unwrap().unwrap();
         let status = read.status.as_ref().unwrap();
         assert_eq!((status.observed_generation, status.replicas), (Some(1), Some(3)));
-        let config = json!({"metadata": {"name": "web"}, "status": {"readyReplicas": 1}});
-        client.apply_status::<Deployment>(&config).await.unwrap();
+        client.apply_status(&*read, &json!({"readyReplicas": 1})).await.unwrap();
         let read = client.get::<Deployment>(place.key("web")).await.unwrap().unwrap();
         assert_eq!(read.status.as_ref().unwrap().ready_replicas, Some(1));
         assert_eq!(replicas().await, Some(3), "a status never changes the spec");

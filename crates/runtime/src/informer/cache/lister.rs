@@ -49,6 +49,7 @@ impl<K> Clone for Lister<K> {
 
 /// A read by index failed.
 #[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
 pub enum ListError {
     /// The index was not declared.
     #[error(transparent)]

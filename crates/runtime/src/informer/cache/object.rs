@@ -89,6 +89,7 @@ enum UidForm {
 
 /// A JSON text that cannot be cached at all, because it does not say which object it is.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ObjectError {
     /// No JSON object, or cut off.
     #[error("the object is no JSON: malformed at byte {at}")]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 /// How a reflector lists and watches.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct ReflectorOptions {
     /// Ask for the first state through the watch itself (WatchList), and list only if that fails.
     pub watch_list: bool,
@@ -20,6 +21,15 @@ pub struct ReflectorOptions {
     /// No answer to a list page, or to the opening of a watch, within this time is a failure. A long page may take this
     /// time for each 16 KiB.
     pub request_deadline: Duration,
+}
+
+impl ReflectorOptions {
+    /// Returns the defaults after `change`. A struct literal does not compile, because fields may be added.
+    pub fn with(change: impl FnOnce(&mut Self)) -> Self {
+        let mut options = Self::default();
+        change(&mut options);
+        options
+    }
 }
 
 impl Default for ReflectorOptions {

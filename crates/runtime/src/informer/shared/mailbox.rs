@@ -36,6 +36,7 @@ pub(super) struct Mailbox {
 
 /// How a handler wants to be told.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct SubscribeOptions {
     /// Deliver every cached object again after this time, from the cache, without asking the server. At least one
     /// second. What waits by then is delivered first; what comes later takes turns with it, so that a handler that is
@@ -43,6 +44,15 @@ pub struct SubscribeOptions {
     pub resync: Option<Duration>,
     /// Events that may wait before they are merged by object.
     pub capacity: usize,
+}
+
+impl SubscribeOptions {
+    /// Returns the defaults after `change`. A struct literal does not compile, because fields may be added.
+    pub fn with(change: impl FnOnce(&mut Self)) -> Self {
+        let mut options = Self::default();
+        change(&mut options);
+        options
+    }
 }
 
 impl Default for SubscribeOptions {

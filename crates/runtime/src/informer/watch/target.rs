@@ -30,6 +30,7 @@ pub enum Namespaces {
 /// assert_eq!(target.resource.plural, "pods");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Target {
     /// The kind.
     pub resource: ApiResource,
