@@ -87,6 +87,12 @@
 //! - Declare what you read: `.owns`, `.watches`, `.reads`. [`Client::live`] is for the rare exception.
 //! - Clean up outside the cluster with [`Client::lifecycle`]; inside it owner references do the work.
 //!
+//! # Tests
+//!
+//! [`Context::for_test`] makes a context over any [`kube::Client`], so that a test calls a reconcile as a plain function:
+//! reads go to the server, events are readable, clock and seed are the test's. The crate `setpoint-cluster` starts a
+//! whole cluster in the process of the test.
+//!
 //! # While the program runs
 //!
 //! Everything that was declared can also begin and end later. [`ControllerHandle::watch`] adds a watch to a running

@@ -43,7 +43,7 @@ impl Client {
     /// [`Client::apply_partial`] takes JSON, which can also own a `null` or something empty.
     ///
     /// # Errors
-    /// What the server says.
+    /// An error from the server.
     pub async fn apply<K: Kind>(&self, object: &K) -> Result<Arc<K>, ClientError> {
         let encoded = serde_json::to_value(object);
         let mut config = encoded.map_err(|source| ClientError::Encode { kind: K::kind(&()), source })?;
@@ -55,7 +55,7 @@ impl Client {
     /// `metadata.name` (and `namespace`).
     ///
     /// # Errors
-    /// What the server says.
+    /// An error from the server.
     pub async fn apply_partial<K: Kind>(&self, config: &impl Serialize) -> Result<Arc<K>, ClientError> {
         self.apply_config::<K>(config, None).await
     }
@@ -64,7 +64,7 @@ impl Client {
     /// type of the kind, or another type that serialises to a part of it. A field that is `None` is not touched.
     ///
     /// # Errors
-    /// What the server says.
+    /// An error from the server.
     pub async fn apply_status<K: Kind>(
         &self,
         object: &K,
@@ -206,6 +206,10 @@ impl Client {
         subresource: Option<&str>,
     ) -> Result<Option<Value>, ClientError> {
         let resource = K::api_resource();
+        if self.reads_server() {
+            let config = self.extract_live(&resource, &key, subresource).await?;
+            return Ok(config.map(|config| named(config, &resource, &key)));
+        }
         self.check_read(Verb::Get, &resource.kind, key.namespace(), Some(key.name()))?;
         let declared = self.typed_informer_for::<K>(Where::of(key.namespace()))?;
         let Some(object) = self.state_for(&declared, Some(&key), None).await?.get(key.as_str()) else {
@@ -223,14 +227,7 @@ impl Client {
             Some(config) => Some(config),
             None => self.extract_live(&resource, &key, subresource).await?,
         };
-        let Some(mut config) = config else { return Ok(None) };
-        config["apiVersion"] = resource.api_version.clone().into();
-        config["kind"] = resource.kind.clone().into();
-        config["metadata"]["name"] = key.name().into();
-        if let Some(namespace) = key.namespace() {
-            config["metadata"]["namespace"] = namespace.into();
-        }
-        Ok(Some(config))
+        Ok(config.map(|config| named(config, &resource, &key)))
     }
 
     /// As the server has it, which knows what everybody owns.
@@ -251,6 +248,17 @@ impl Client {
         let others = others.into_iter().map(|entry| &entry["fieldsV1"]).collect();
         Ok(extract(&own["fieldsV1"], &live, &Known::of(resource).with_others(others)))
     }
+}
+
+/// An extracted configuration with its types and its name, as it can be applied again.
+fn named(mut config: Value, resource: &ApiResource, key: &Key) -> Value {
+    config["apiVersion"] = resource.api_version.clone().into();
+    config["kind"] = resource.kind.clone().into();
+    config["metadata"]["name"] = key.name().into();
+    if let Some(namespace) = key.namespace() {
+        config["metadata"]["namespace"] = namespace.into();
+    }
+    config
 }
 
 /// An apply, still without its body: most are never sent.

@@ -97,7 +97,7 @@ impl Client {
     /// Deletes an object by its key.
     ///
     /// # Errors
-    /// What the server says; a missing object is [`ClientError::is_not_found`].
+    /// An error from the server; a missing object is [`ClientError::is_not_found`].
     pub async fn delete<K: Kind>(&self, key: impl KeyFor<K::Scope>) -> Result<(), ClientError> {
         self.delete_with::<K>(key, &DeleteOptions::default()).await
     }
@@ -105,7 +105,7 @@ impl Client {
     /// Deletes an object by its key.
     ///
     /// # Errors
-    /// What the server says.
+    /// An error from the server.
     pub async fn delete_with<K: Kind>(
         &self,
         key: impl KeyFor<K::Scope>,
@@ -117,7 +117,7 @@ impl Client {
     /// Deletes this very object: another one under its name stays.
     ///
     /// # Errors
-    /// What the server says.
+    /// An error from the server.
     pub async fn delete_object<K: Kind>(&self, object: &K) -> Result<(), ClientError> {
         let resource = K::api_resource();
         let key = self.key_for::<K>(key_of(object, &resource.kind)?)?;
@@ -166,7 +166,7 @@ impl Client {
     /// field.
     ///
     /// # Errors
-    /// What the server says; [`ClientError::BadQuery`] for an index, which the server does not know.
+    /// An error from the server; [`ClientError::BadQuery`] for an index, which the server does not know.
     pub async fn delete_collection<K: Kind>(
         &self,
         query: Query,

@@ -45,7 +45,7 @@ impl DynamicClient<'_> {
     /// One object from the server.
     ///
     /// # Errors
-    /// What the server says.
+    /// An error from the server.
     pub async fn get_live(
         &self,
         key: impl KeyFor<DynamicResourceScope>,
@@ -56,7 +56,7 @@ impl DynamicClient<'_> {
     /// Objects from the server.
     ///
     /// # Errors
-    /// What the server says.
+    /// An error from the server.
     pub async fn list_live(&self, query: Query) -> Result<Vec<Value>, ClientError> {
         self.client.live_list(self.resource, &self.client.query_within(query)).await
     }
@@ -64,7 +64,7 @@ impl DynamicClient<'_> {
     /// Creates an object.
     ///
     /// # Errors
-    /// What the server says.
+    /// An error from the server.
     pub async fn create(&self, object: &Value) -> Result<Value, ClientError> {
         self.write(Verb::Create, object, None).await
     }
@@ -72,7 +72,7 @@ impl DynamicClient<'_> {
     /// Replaces an object.
     ///
     /// # Errors
-    /// What the server says.
+    /// An error from the server.
     pub async fn update(&self, object: &Value) -> Result<Value, ClientError> {
         self.write(Verb::Update, object, None).await
     }
@@ -80,7 +80,7 @@ impl DynamicClient<'_> {
     /// Replaces an object's status or another part that is written on its own.
     ///
     /// # Errors
-    /// What the server says.
+    /// An error from the server.
     pub async fn update_subresource(&self, object: &Value, subresource: &str) -> Result<Value, ClientError> {
         self.write(Verb::Update, object, Some(subresource)).await
     }
@@ -113,7 +113,7 @@ impl DynamicClient<'_> {
     /// Changes an object.
     ///
     /// # Errors
-    /// What the server says.
+    /// An error from the server.
     pub async fn patch(
         &self,
         key: impl KeyFor<DynamicResourceScope>,
@@ -125,7 +125,7 @@ impl DynamicClient<'_> {
     /// Applies a configuration.
     ///
     /// # Errors
-    /// What the server says.
+    /// An error from the server.
     pub async fn apply(&self, config: &Value) -> Result<Value, ClientError> {
         self.client.apply_value(self.resource, config, None).await
     }
@@ -133,7 +133,7 @@ impl DynamicClient<'_> {
     /// Deletes an object.
     ///
     /// # Errors
-    /// What the server says.
+    /// An error from the server.
     pub async fn delete(
         &self,
         key: impl KeyFor<DynamicResourceScope>,
@@ -145,7 +145,7 @@ impl DynamicClient<'_> {
     /// Deletes all objects of one namespace (or of a kind without namespaces) that the query selects.
     ///
     /// # Errors
-    /// What the server says.
+    /// An error from the server.
     pub async fn delete_collection(&self, query: Query, options: &DeleteOptions) -> Result<(), ClientError> {
         self.client.delete_collection_at(self.resource, self.client.query_within(query), options).await
     }

@@ -121,7 +121,7 @@ impl Live<'_> {
     /// One object; `None` if there is none.
     ///
     /// # Errors
-    /// What the server says.
+    /// An error from the server.
     pub async fn get<K: Kind>(&self, key: impl KeyFor<K::Scope>) -> Result<Option<K>, ClientError> {
         self.0.live_get(&K::api_resource(), &self.0.key_for::<K>(key)?, None).await
     }
@@ -129,7 +129,7 @@ impl Live<'_> {
     /// All objects that the query selects by namespace, label or field.
     ///
     /// # Errors
-    /// What the server says.
+    /// An error from the server.
     pub async fn list<K: Kind>(&self, query: Query) -> Result<Vec<K>, ClientError> {
         self.0.live_list(&K::api_resource(), &self.0.query_for::<K>(query)).await
     }
@@ -137,7 +137,7 @@ impl Live<'_> {
     /// One object of a kind that is known at run time.
     ///
     /// # Errors
-    /// What the server says.
+    /// An error from the server.
     pub async fn get_value(
         &self,
         resource: &ApiResource,
@@ -149,7 +149,7 @@ impl Live<'_> {
     /// Objects of a kind that is known at run time.
     ///
     /// # Errors
-    /// What the server says.
+    /// An error from the server.
     pub async fn list_values(
         &self,
         resource: &ApiResource,

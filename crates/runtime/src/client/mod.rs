@@ -99,6 +99,14 @@ pub(crate) struct Core {
     pub(crate) applied: Applied,
 }
 
+/// The side that answers the reads of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reads {
+    Cache,
+    /// In tests that have no caches.
+    Server,
+}
+
 /// On whose behalf a client writes.
 pub(crate) struct Identity {
     pub(crate) field_owner: String,
@@ -109,6 +117,7 @@ pub(crate) struct Identity {
     pub(crate) consistent: bool,
     /// The informers that its controller declared, by number.
     pub(crate) informers: Vec<usize>,
+    pub(crate) reads: Reads,
 }
 
 impl fmt::Debug for Client {
@@ -147,6 +156,7 @@ impl Client {
             applies_skipped: self.identity.applies_skipped.clone(),
             consistent: self.identity.consistent,
             informers: self.identity.informers.clone(),
+            reads: self.identity.reads,
         };
         Client { identity: Arc::new(identity), ..self.clone() }
     }

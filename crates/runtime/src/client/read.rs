@@ -8,9 +8,9 @@ use kube::core::{ApiResource, DynamicResourceScope, Selector};
 use super::caches::{Declared, Where};
 use super::intercept::{Intercepted, Verb};
 use super::pins::Pin;
-use super::{Client, Kind, Pending};
+use super::{Client, Kind, Pending, Reads};
 use crate::error::ClientError;
-use crate::informer::{LabelMatcher, Lister, Object, Snapshot};
+use crate::informer::{LabelMatcher, Lister, Object, ObjectError, Snapshot};
 use crate::key::{Key, KeyFor};
 use crate::revision::Revision;
 
@@ -92,6 +92,16 @@ impl Query {
         }
     }
 
+    /// The cache knows no field selectors.
+    fn check_for_cache(&self) -> Result<(), ClientError> {
+        match &self.fields {
+            Some(fields) => Err(ClientError::BadQuery(format!(
+                "the field selector {fields:?} is one of the server, and the cache is asked: declare an index"
+            ))),
+            None => Ok(()),
+        }
+    }
+
     fn place(&self) -> Where<'_> {
         self.namespace.as_deref().map_or(Where::Everywhere, Where::Namespace)
     }
@@ -105,6 +115,9 @@ impl Client {
     /// time what this process wrote under the key.
     pub async fn get<K: Kind>(&self, key: impl KeyFor<K::Scope>) -> Result<Option<Arc<K>>, ClientError> {
         let key = self.key_for::<K>(key)?;
+        if self.reads_server() {
+            return Ok(Box::pin(self.live().get::<K>(key)).await?.map(Arc::new));
+        }
         self.check_read(Verb::Get, &K::kind(&()), key.namespace(), Some(key.name()))?;
         let declared = self.typed_informer_for::<K>(Where::of(key.namespace()))?;
         let snapshot = self.state_for(&declared, Some(&key), None).await?;
@@ -120,6 +133,10 @@ impl Client {
     /// time what this process wrote in the namespace, or anywhere if the query names none.
     pub async fn list<K: Kind>(&self, query: Query) -> Result<Vec<Arc<K>>, ClientError> {
         let (kind, query) = (K::kind(&()), self.query_for::<K>(query));
+        if self.reads_server() {
+            query.check_for_cache()?;
+            return Ok(Box::pin(self.live().list::<K>(query)).await?.into_iter().map(Arc::new).collect());
+        }
         self.check_read(Verb::List, &kind, query.namespace.as_deref(), None)?;
         let declared = self.typed_informer_for::<K>(query.place())?;
         let snapshot = self.state_for(&declared, None, query.namespace.as_deref()).await?;
@@ -138,6 +155,10 @@ impl Client {
         key: impl KeyFor<DynamicResourceScope>,
     ) -> Result<Option<Object>, ClientError> {
         let key = key.into_key();
+        if self.reads_server() {
+            let live = Box::pin(self.live().get_value(resource, key)).await?;
+            return live.map(|live| object_of(&resource.kind, &live)).transpose();
+        }
         self.check_read(Verb::Get, &resource.kind, key.namespace(), Some(key.name()))?;
         let declared = self.informer_for(resource, Where::of(key.namespace()), true)?;
         Ok(self.state_for(&declared, Some(&key), None).await?.get(key.as_str()))
@@ -153,6 +174,11 @@ impl Client {
         query: Query,
     ) -> Result<Vec<Object>, ClientError> {
         let query = self.query_within(query);
+        if self.reads_server() {
+            query.check_for_cache()?;
+            let live = Box::pin(self.live().list_values(resource, query)).await?;
+            return live.iter().map(|live| object_of(&resource.kind, live)).collect();
+        }
         self.check_read(Verb::List, &resource.kind, query.namespace.as_deref(), None)?;
         let declared = self.informer_for(resource, query.place(), true)?;
         let snapshot = self.state_for(&declared, None, query.namespace.as_deref()).await?;
@@ -228,6 +254,11 @@ impl Client {
         Ok(pins.pin(number, Pin { state, behind }, own))
     }
 
+    /// Whether reads go to the server because this client is a test's and has no caches.
+    pub(super) fn reads_server(&self) -> bool {
+        self.identity.reads == Reads::Server
+    }
+
     /// Whether a state that was read lacks what this process had written under `key`: nothing can be compared with it.
     pub(super) fn is_behind(&self, declared: &Declared, key: &Key, state: &Snapshot) -> bool {
         self.core.writes.lacking(declared.number, key, state)
@@ -235,16 +266,19 @@ impl Client {
     }
 }
 
+/// An object as a cache would have it, from what the server answered.
+fn object_of(kind: &str, live: &serde_json::Value) -> Result<Object, ClientError> {
+    let decode_error =
+        |error: ObjectError| ClientError::Decode { kind: kind.to_owned().into(), reason: error.to_string() };
+    Object::from_json(live.to_string().as_bytes()).map_err(decode_error)
+}
+
 fn lister<K: Kind>(declared: &Declared, snapshot: Snapshot) -> Lister<K> {
     Lister::pinned(declared.informer.store().clone(), snapshot)
 }
 
 fn select(snapshot: &Snapshot, query: &Query, kind: &str) -> Result<Vec<Object>, ClientError> {
-    if let Some(fields) = &query.fields {
-        return Err(ClientError::BadQuery(format!(
-            "the field selector {fields:?} is one of the server, and the cache is asked: declare an index"
-        )));
-    }
+    query.check_for_cache()?;
     let namespace = query.namespace.as_deref();
     let Some((index, value)) = &query.index else {
         return Ok(snapshot.select(namespace, &query.matcher).cloned().collect());

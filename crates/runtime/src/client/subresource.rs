@@ -14,7 +14,7 @@ impl Client {
     /// Reads a subresource from the server; `None` if the object does not exist.
     ///
     /// # Errors
-    /// What the server says.
+    /// An error from the server.
     pub async fn get_subresource<K: Kind, T: DeserializeOwned>(
         &self,
         key: impl KeyFor<K::Scope>,
@@ -26,7 +26,7 @@ impl Client {
     /// Posts to a subresource: `eviction`, `binding`, `token`.
     ///
     /// # Errors
-    /// What the server says.
+    /// An error from the server.
     pub async fn create_subresource<K: Kind, T: DeserializeOwned>(
         &self,
         key: impl KeyFor<K::Scope>,
@@ -39,7 +39,7 @@ impl Client {
     /// Replaces a subresource: `scale`, `approval`.
     ///
     /// # Errors
-    /// What the server says.
+    /// An error from the server.
     pub async fn update_subresource<K: Kind, T: DeserializeOwned>(
         &self,
         key: impl KeyFor<K::Scope>,
@@ -52,7 +52,7 @@ impl Client {
     /// Changes a subresource.
     ///
     /// # Errors
-    /// What the server says.
+    /// An error from the server.
     pub async fn patch_subresource<K: Kind, T: DeserializeOwned>(
         &self,
         key: impl KeyFor<K::Scope>,

@@ -147,7 +147,7 @@ impl Client {
     /// Creates an object and gives it as the server made it.
     ///
     /// # Errors
-    /// What the server says.
+    /// An error from the server.
     pub async fn create<K: Kind>(&self, object: &K) -> Result<K, ClientError> {
         let resource = K::api_resource();
         let own = self.namespace.as_deref().filter(|_| K::namespaced());
@@ -169,7 +169,7 @@ impl Client {
     /// Replaces an object. With its resourceVersion it fails if somebody else wrote meanwhile.
     ///
     /// # Errors
-    /// What the server says.
+    /// An error from the server.
     pub async fn update<K: Kind>(&self, object: &K) -> Result<K, ClientError> {
         self.replace(object, None).await
     }
@@ -177,7 +177,7 @@ impl Client {
     /// Replaces an object's status.
     ///
     /// # Errors
-    /// What the server says.
+    /// An error from the server.
     pub async fn update_status<K: Kind>(&self, object: &K) -> Result<K, ClientError> {
         self.replace(object, Some("status")).await
     }
@@ -203,7 +203,7 @@ impl Client {
     /// Changes an object.
     ///
     /// # Errors
-    /// What the server says.
+    /// An error from the server.
     pub async fn patch<K: Kind>(&self, key: impl KeyFor<K::Scope>, patch: &Patch) -> Result<K, ClientError> {
         self.patch_at(&K::api_resource(), &self.key_for::<K>(key)?, None, patch).await
     }
@@ -211,7 +211,7 @@ impl Client {
     /// Changes an object's status.
     ///
     /// # Errors
-    /// What the server says.
+    /// An error from the server.
     pub async fn patch_status<K: Kind>(
         &self,
         key: impl KeyFor<K::Scope>,
@@ -223,7 +223,7 @@ impl Client {
     /// Changes an object from `old` to `new` with the smallest merge patch; sends nothing if they are equal.
     ///
     /// # Errors
-    /// What the server says.
+    /// An error from the server.
     pub async fn patch_from<K: Kind>(&self, old: &K, new: &K) -> Result<Option<K>, ClientError> {
         let key = key_of(old, &K::kind(&()))?;
         let patch = Patch::merge_from(old, new)?;
@@ -236,7 +236,7 @@ impl Client {
     /// Changes an object's status from `old` to `new`; sends nothing if they are equal.
     ///
     /// # Errors
-    /// What the server says.
+    /// An error from the server.
     pub async fn patch_status_from<K: Kind>(&self, old: &K, new: &K) -> Result<Option<K>, ClientError> {
         let key = key_of(old, &K::kind(&()))?;
         let Patch::Merge(Value::Object(mut patch)) = Patch::merge_from(old, new)? else { return Ok(None) };

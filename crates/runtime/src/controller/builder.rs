@@ -14,7 +14,7 @@ use super::reconcile::Reconciler;
 use super::source::{Origin, Source};
 use super::watch::Watch;
 use super::worker::Work;
-use crate::client::{HeldInformer, Identity, Kind};
+use crate::client::{HeldInformer, Identity, Kind, Reads};
 use crate::informer::SharedInformer;
 use crate::informer::Target;
 use crate::key::Key;
@@ -268,6 +268,7 @@ impl Controller {
             applies_skipped: metrics.applies_skipped(&self.name),
             consistent: self.read_your_writes,
             informers: numbers,
+            reads: Reads::Cache,
         };
         let client = self.manager.client_for(identity);
         let arrivals = Arc::new(Arrivals::default());

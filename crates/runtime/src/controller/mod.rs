@@ -9,10 +9,12 @@ mod source;
 mod watch;
 mod mapping;
 mod reconcile;
+mod test_context;
 mod context;
 
 pub use builder::{Controller, DEFAULT_CONCURRENCY};
 pub use context::Context;
 pub use handle::{AddedWatch, ControllerHandle};
 pub use reconcile::{Action, Reconciler};
+pub use test_context::{RecordedEvent, TestContext};
 pub use watch::Watch;

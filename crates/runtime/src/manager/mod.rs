@@ -16,7 +16,7 @@ use setpoint_api::{Clock, Random};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::client::{Applied, Caches, Client, Core, HeldInformer, Identity, Kind, Transport, Writes};
+use crate::client::{Applied, Caches, Client, Core, HeldInformer, Identity, Kind, Reads, Transport, Writes};
 use crate::clock::FOR_EVER;
 use crate::error::Error;
 use crate::health::Checks;
@@ -221,6 +221,7 @@ impl Manager {
             applies_skipped: self.0.metrics.applies_skipped(field_owner),
             consistent: true,
             informers: Vec::new(),
+            reads: Reads::Cache,
         })
     }
 
@@ -298,6 +299,11 @@ impl Manager {
             self.0.options.clock.clone(),
             leader,
         )
+    }
+
+    /// Takes the queue of recorded events, so that they are not sent; `None` if somebody took it before.
+    pub(crate) fn take_recorded(&self) -> Option<mpsc::Receiver<Recorded>> {
+        self.state().recorded.take()
     }
 
     /// Checks behind `/healthz`: is this process worth keeping?

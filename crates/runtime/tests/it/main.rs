@@ -8,6 +8,7 @@ mod bad_server;
 mod calling;
 mod consistency;
 mod controllers;
+mod direct;
 mod dynamic;
 mod election;
 mod fake;
