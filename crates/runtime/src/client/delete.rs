@@ -4,8 +4,8 @@ use bytes::Bytes;
 use kube::core::ApiResource;
 use serde::Serialize;
 
-use super::doomed::Doomed;
 use super::intercept::Verb;
+use super::own_writes::DeleteTarget;
 use super::preconditions::Preconditions;
 use super::transport::Call;
 use super::write::{JSON, Write, encode, key_of};
@@ -123,9 +123,9 @@ impl Client {
         let key = self.key_for::<K>(key_of(object, &resource.kind)?)?;
         let mut options = DeleteOptions::default();
         options.preconditions.uid = object.meta().uid.clone();
-        let doomed = Doomed::required(&key, &options.preconditions);
-        let doomed = if doomed.uid.is_some() { doomed.read_as(object.meta()) } else { doomed };
-        self.delete_doomed(&resource, doomed, &options).await
+        let target = DeleteTarget::required(&key, &options.preconditions);
+        let target = if target.uid.is_some() { target.read_as(object.meta()) } else { target };
+        self.delete_target(&resource, target, &options).await
     }
 
     pub(super) async fn delete_at(
@@ -134,20 +134,20 @@ impl Client {
         key: &Key,
         options: &DeleteOptions,
     ) -> Result<(), ClientError> {
-        self.delete_doomed(resource, Doomed::required(key, &options.preconditions), options).await
+        self.delete_target(resource, DeleteTarget::required(key, &options.preconditions), options).await
     }
 
-    async fn delete_doomed(
+    async fn delete_target(
         &self,
         resource: &ApiResource,
-        mut doomed: Doomed,
+        mut target: DeleteTarget,
         options: &DeleteOptions,
     ) -> Result<(), ClientError> {
         let write = Write {
             verb: Verb::Delete,
             resource,
-            namespace: doomed.key.namespace(),
-            name: Some(doomed.key.name()),
+            namespace: target.key.namespace(),
+            name: Some(target.key.name()),
             subresource: None,
             content_type: JSON,
             body: self.encode_options(resource, options)?,
@@ -155,10 +155,10 @@ impl Client {
         };
         self.check_write(&write)?;
         let writes = &self.core.writes;
-        let before = writes.before(resource, Some(&doomed.key));
+        let before = writes.before(resource, Some(&target.key));
         let answer = self.send(&write).await?;
-        doomed.before = before;
-        self.note(resource, || writes.deleted(resource, &doomed, &answer));
+        target.before = before;
+        self.note(resource, || writes.deleted(resource, &target, &answer));
         Ok(())
     }
 

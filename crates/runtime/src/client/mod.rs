@@ -3,29 +3,24 @@
 mod applied;
 mod apply;
 mod connect;
-mod consistency;
 mod dynamic;
 mod delete;
-mod doomed;
 mod extract;
 mod live;
 mod owned;
 mod partial;
 mod owner;
-mod preconditions;
 mod read;
-mod pins;
 mod subresource;
 mod upsert;
 mod write;
 mod intercept;
 mod patch;
-mod pending;
+mod own_writes;
+mod preconditions;
 mod caches;
-mod expected;
 mod kind;
 mod transport;
-mod written;
 
 use std::fmt;
 use std::sync::Arc;
@@ -39,12 +34,12 @@ use crate::key::{Key, KeyFor};
 use crate::leader_clock::LeaderClock;
 
 pub use connect::{ConnectError, connect, connect_with};
-pub use consistency::CONSISTENCY_TIMEOUT;
 pub use delete::{DeleteOptions, Propagation};
 pub use dynamic::DynamicClient;
 pub use intercept::{Intercepted, Verb};
 pub use kind::Kind;
 pub use live::Live;
+pub use own_writes::CONSISTENCY_TIMEOUT;
 pub use owner::{
     controller_reference, is_controlled_by, owner_reference, set_controller_reference, set_owner_reference,
 };
@@ -57,9 +52,7 @@ pub use upsert::Upserted;
 pub(crate) use applied::Applied;
 pub(crate) use caches::Caches;
 pub use caches::HeldInformer;
-pub(crate) use consistency::Writes;
-pub(crate) use pending::Pending;
-pub(crate) use pins::Pins;
+pub(crate) use own_writes::{Pending, Pins, Writes};
 pub(crate) use transport::{Call, Transport};
 pub(crate) use write::{JSON, decode, encode};
 

@@ -7,7 +7,7 @@ use kube::core::{ApiResource, DynamicResourceScope, Selector};
 
 use super::caches::{Declared, Where};
 use super::intercept::{Intercepted, Verb};
-use super::pins::Pin;
+use super::own_writes::Pin;
 use super::{Client, Kind, Pending, Reads};
 use crate::error::ClientError;
 use crate::informer::{LabelMatcher, Lister, Object, ObjectError, Snapshot};

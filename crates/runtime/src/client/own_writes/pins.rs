@@ -10,11 +10,11 @@ use crate::revision::Revision;
 
 /// The state of one store.
 #[derive(Clone)]
-pub(super) struct Pin {
-    pub(super) state: Snapshot,
+pub(in crate::client) struct Pin {
+    pub(in crate::client) state: Snapshot,
     /// What this process had written when it was pinned, and the state does not show: whoever reads that moves on. Others
     /// may see it come meanwhile and forget it, so it is kept here.
-    pub(super) behind: Vec<Pending>,
+    pub(in crate::client) behind: Vec<Pending>,
 }
 
 /// What one reconcile has pinned and written.
@@ -36,7 +36,7 @@ impl Pins {
         Pins { reconcile_id, state: Mutex::default() }
     }
 
-    pub(super) fn reconcile_id(&self) -> &str {
+    pub(in crate::client) fn reconcile_id(&self) -> &str {
         &self.reconcile_id
     }
 
@@ -45,18 +45,18 @@ impl Pins {
     }
 
     /// The pinned state of an informer, if there is one.
-    pub(super) fn get(&self, informer: usize) -> Option<Pin> {
+    pub(in crate::client) fn get(&self, informer: usize) -> Option<Pin> {
         self.lock().snapshots.get(&informer).cloned()
     }
 
     /// How many writes this reconcile has done.
-    pub(super) fn writes(&self) -> u64 {
+    pub(in crate::client) fn writes(&self) -> u64 {
         self.lock().writes
     }
 
     /// Pins a state, unless the reconcile wrote since it was asked for: another of its tasks may read what it wrote. Gives
     /// what is to be read: another task may have pinned a newer one meanwhile.
-    pub(super) fn pin(&self, informer: usize, pin: Pin, writes: u64) -> Snapshot {
+    pub(in crate::client) fn pin(&self, informer: usize, pin: Pin, writes: u64) -> Snapshot {
         let mut state = self.lock();
         if state.writes != writes {
             return pin.state;
@@ -71,13 +71,13 @@ impl Pins {
     }
 
     /// Whether the pinned state lacks what this process had written under `key` before, waited for or not.
-    pub(super) fn is_behind(&self, informer: usize, key: &Key) -> bool {
+    pub(in crate::client) fn is_behind(&self, informer: usize, key: &Key) -> bool {
         let state = self.lock();
         state.snapshots.get(&informer).is_some_and(|pin| pin.behind.iter().any(|write| write.is_of(key)))
     }
 
     /// After a write: the pins of the informers of its kind are lifted, so that the next read moves forward.
-    pub(super) fn wrote(&self, informers: impl Iterator<Item = usize>, unseen: &[Pending]) {
+    pub(in crate::client) fn wrote(&self, informers: impl Iterator<Item = usize>, unseen: &[Pending]) {
         let mut state = self.lock();
         state.writes += 1;
         for informer in informers {
@@ -87,7 +87,7 @@ impl Pins {
     }
 
     /// The revision that reads of an informer see.
-    pub(super) fn revision(&self, informer: usize) -> Option<Revision> {
+    pub(in crate::client) fn revision(&self, informer: usize) -> Option<Revision> {
         self.lock().snapshots.get(&informer).map(|pin| pin.state.revision())
     }
 

@@ -1,22 +1,4 @@
-//! Read your own writes: what this process wrote and which caches have not seen it yet.
-//!
-//! After every successful write of our client the answer's resourceVersion (or, for a deletion, the uid) is noted
-//! for each informer that surely sees it. A read waits for what was written under its key (a list: for what was
-//! written of its kind in its namespace); a reconcile waits, before it starts, for what its predecessor wrote and for
-//! whatever this process wrote to its object. A wait is bounded. After one that ended in vain the write is overdue:
-//! everything that would wait for it fails at once with [`ClientError::Stale`], so that no decision is ever made from a
-//! cache without it. A reconcile that fails so is queued again with back-off.
-//!
-//! No write is forgotten before the cache shows it. Where the cache may never show it, the informer relists, and the
-//! write counts as seen once that list has been applied: a minute after the write, when the server went back to an older
-//! state, and when more writes are pending than are remembered.
-//!
-//! Never waited for: answers without a resourceVersion or with one that is no number, dry runs, and writes that an
-//! informer cannot be sure to see (other namespace, other labels, fields other than the name) to objects that it lacks.
-//! One that it has it sees change, or leave because it is not what it looks for any more. A write that changed nothing
-//! has the resourceVersion of a state that the cache has seen or is about to see. A write that takes the last
-//! finalizer off an object that is to go ends it: its uid is waited for, as after a deletion. What is deleted before a
-//! cache had it is waited for by the revision that the deletion named; if it named none, it is waited for once it comes.
+//! The writes of the process that a cache has not shown: notes them, waits for them, forgets them.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -26,11 +8,11 @@ use std::time::Duration;
 use kube::core::ApiResource;
 use tokio::time::Instant;
 
-use super::caches::{Caches, Declared};
-use super::doomed::Doomed;
+use super::delete_target::DeleteTarget;
 use super::expected::{Coming, Expected};
 use super::pending::{Before, EVERYTHING, Pending};
 use super::written::{Written, WrittenList, WrittenMeta};
+use crate::client::caches::{Caches, Declared};
 use crate::clock;
 use crate::error::ClientError;
 use crate::informer::SharedInformer;
@@ -71,7 +53,12 @@ impl Writes {
     }
 
     /// Notes a write by its answer; says what is to be waited for.
-    pub(super) fn wrote(&self, resource: &ApiResource, before: &[Before], answer: &[u8]) -> Vec<Pending> {
+    pub(in crate::client) fn wrote(
+        &self,
+        resource: &ApiResource,
+        before: &[Before],
+        answer: &[u8],
+    ) -> Vec<Pending> {
         let Some(written) = Written::read(answer) else { return Vec::new() };
         // A Scale bears the name, uid and version of the object that it is of; what another answer bears is another's.
         let scale = written.kind == "Scale";
@@ -118,7 +105,7 @@ impl Writes {
     }
 
     /// How far each cache is, and what it has under `key`, before a write is sent.
-    pub(super) fn before(&self, resource: &ApiResource, key: Option<&Key>) -> Vec<Before> {
+    pub(in crate::client) fn before(&self, resource: &ApiResource, key: Option<&Key>) -> Vec<Before> {
         let declared = self.caches.of_kind(resource).into_iter();
         let before = declared.map(|declared| {
             let state = declared.informer.store().snapshot();
@@ -130,25 +117,30 @@ impl Writes {
     }
 
     /// Notes a deletion by its answer.
-    pub(super) fn deleted(&self, resource: &ApiResource, doomed: &Doomed, answer: &[u8]) -> Vec<Pending> {
+    pub(in crate::client) fn deleted(
+        &self,
+        resource: &ApiResource,
+        target: &DeleteTarget,
+        answer: &[u8],
+    ) -> Vec<Pending> {
         let written = Written::read(answer).unwrap_or_default();
         if written.kind != "Status" && written.remains() {
-            return self.wrote(resource, &doomed.before, answer);
+            return self.wrote(resource, &target.before, answer);
         }
-        let key = &doomed.key;
-        let doomed = doomed.as_answered(written);
+        let key = &target.key;
+        let target = target.as_answered(written);
         let gone_from = self.caches.of_kind(resource).into_iter().filter_map(|declared| {
             let store = declared.informer.store();
             let epoch = declared.epoch(key.namespace())?;
             let gone = |uid, written| Expected::Gone { uid, written, epoch };
-            let expected = match (store.get(key.as_str()), &doomed.uid) {
+            let expected = match (store.get(key.as_str()), &target.uid) {
                 (Some(cached), uid) if uid.as_ref().is_none_or(|uid| cached.uid() == uid) => {
                     gone(cached.uid().clone(), 0)
                 }
-                (_, Some(uid)) => match (self.unseen_at(&declared, key), doomed.cached_in(&declared)) {
+                (_, Some(uid)) => match (self.unseen_at(&declared, key), target.cached_in(&declared)) {
                     (Some((own, written)), _) if own == *uid => gone(own, written),
                     (_, Some(cached)) if cached == uid => gone(cached.clone(), 0),
-                    (other, predecessor) if doomed.is_seen_by(&declared) => match doomed.revision {
+                    (other, predecessor) if target.is_seen_by(&declared) => match target.revision {
                         Some(revision) => gone(uid.clone(), revision),
                         None => Expected::Absent {
                             uid: uid.clone(),
@@ -178,7 +170,7 @@ impl Writes {
 
     /// Notes the deletion of several by its answer, which lists them as they were before: each will be gone, or in
     /// another state because something holds it back. `at_once`: without a grace period.
-    pub(super) fn deleted_collection(
+    pub(in crate::client) fn deleted_collection(
         &self,
         resource: &ApiResource,
         answer: &[u8],
@@ -252,14 +244,19 @@ impl Writes {
     }
 
     /// What was written in `namespace`, or anywhere, and perhaps not seen by the informer with this number.
-    pub(super) fn of_kind(&self, informer: usize, namespace: Option<&str>) -> Vec<Pending> {
+    pub(in crate::client) fn of_kind(&self, informer: usize, namespace: Option<&str>) -> Vec<Pending> {
         let mut all = self.all_of(informer);
         all.retain(|write| write.is_within(namespace));
         all
     }
 
     /// What was deleted under `key`, or in `namespace`, and may still come to the informer with this number.
-    pub(super) fn coming(&self, informer: usize, key: Option<&Key>, namespace: Option<&str>) -> Vec<Pending> {
+    pub(in crate::client) fn coming(
+        &self,
+        informer: usize,
+        key: Option<&Key>,
+        namespace: Option<&str>,
+    ) -> Vec<Pending> {
         let mut noted = match key {
             Some(key) => self.of_key(informer, key).into_iter().collect(),
             None => self.of_kind(informer, namespace),
@@ -269,14 +266,14 @@ impl Writes {
     }
 
     /// Writes that the informer with this number has perhaps not seen.
-    pub(super) fn all_of(&self, informer: usize) -> Vec<Pending> {
+    pub(in crate::client) fn all_of(&self, informer: usize) -> Vec<Pending> {
         let pending = self.lock();
         let own = pending.range(of_informer(informer));
         own.map(|(_, write)| write).cloned().collect()
     }
 
     /// Of what was noted, what the state does not show; the rest is forgotten.
-    pub(super) fn lacking_in(&self, noted: Vec<Pending>, state: &Snapshot) -> Vec<Pending> {
+    pub(in crate::client) fn lacking_in(&self, noted: Vec<Pending>, state: &Snapshot) -> Vec<Pending> {
         let (seen, lacking): (Vec<_>, Vec<_>) =
             noted.into_iter().partition(|write| write.fulfilled_in(state));
         seen.iter().for_each(|write| self.forget(write));
@@ -284,7 +281,7 @@ impl Writes {
     }
 
     /// Whether a state lacks what this process wrote under `key`.
-    pub(super) fn lacking(&self, informer: usize, key: &Key, state: &Snapshot) -> bool {
+    pub(in crate::client) fn lacking(&self, informer: usize, key: &Key, state: &Snapshot) -> bool {
         self.of_key(informer, key).is_some_and(|write| !write.fulfilled_in(state))
     }
 
@@ -353,7 +350,7 @@ impl Writes {
     }
 
     /// What `take` gives, with a state in which nothing is there of what may come and was deleted.
-    pub(super) async fn taken_without(
+    pub(in crate::client) async fn taken_without(
         &self,
         coming: Vec<Pending>,
         take: impl Fn() -> (Vec<Pending>, Snapshot),

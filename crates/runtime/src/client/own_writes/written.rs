@@ -6,14 +6,14 @@ use serde::Deserialize;
 
 /// The part of an answer that says which state was written.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Written {
+pub(in crate::client) struct Written {
     #[serde(default)]
-    pub(super) kind: String,
+    pub(in crate::client) kind: String,
     #[serde(default)]
-    pub(super) metadata: WrittenMeta,
+    pub(in crate::client) metadata: WrittenMeta,
     /// Of a Status: what another kind has under this name may be anything.
     #[serde(skip)]
-    pub(super) details: WrittenDetails,
+    pub(in crate::client) details: WrittenDetails,
     /// A namespace that finalizers of its own hold back.
     #[serde(skip)]
     namespace_held: bool,
@@ -32,30 +32,30 @@ struct NamespaceFinalizers {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct WrittenMeta {
+pub(in crate::client) struct WrittenMeta {
     #[serde(default)]
-    pub(super) name: String,
+    pub(in crate::client) name: String,
     #[serde(default)]
-    pub(super) namespace: Option<String>,
+    pub(in crate::client) namespace: Option<String>,
     #[serde(default)]
-    pub(super) uid: String,
+    pub(in crate::client) uid: String,
     #[serde(default)]
-    pub(super) resource_version: String,
+    pub(in crate::client) resource_version: String,
     #[serde(default)]
-    pub(super) labels: Option<BTreeMap<String, String>>,
+    pub(in crate::client) labels: Option<BTreeMap<String, String>>,
     #[serde(default)]
     finalizers: Option<Vec<String>>,
     #[serde(default)]
-    pub(super) deletion_timestamp: Option<String>,
+    pub(in crate::client) deletion_timestamp: Option<String>,
     #[serde(default)]
     deletion_grace_period_seconds: Option<i64>,
 }
 
 /// The objects that a deletion of several found.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct WrittenList {
+pub(in crate::client) struct WrittenList {
     #[serde(default)]
-    pub(super) items: Vec<Written>,
+    pub(in crate::client) items: Vec<Written>,
 }
 
 #[derive(Deserialize)]
@@ -65,19 +65,19 @@ struct WrittenStatus {
 }
 
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct WrittenDetails {
+pub(in crate::client) struct WrittenDetails {
     #[serde(default)]
-    pub(super) uid: String,
+    pub(in crate::client) uid: String,
 }
 
 impl WrittenMeta {
-    pub(super) fn has_finalizers(&self) -> bool {
+    pub(in crate::client) fn has_finalizers(&self) -> bool {
         self.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty())
     }
 }
 
 impl Written {
-    pub(super) fn read(answer: &[u8]) -> Option<Written> {
+    pub(in crate::client) fn read(answer: &[u8]) -> Option<Written> {
         let mut written: Written = serde_json::from_slice(answer).ok()?;
         if written.kind == "Status" {
             let status = serde_json::from_slice::<WrittenStatus>(answer);
@@ -91,7 +91,7 @@ impl Written {
     }
 
     /// Whether a deletion left the object there: it waits for finalizers or a grace period.
-    pub(super) fn remains(&self) -> bool {
+    pub(in crate::client) fn remains(&self) -> bool {
         let metadata = &self.metadata;
         metadata.deletion_timestamp.is_some()
             && (self.namespace_held
@@ -101,7 +101,7 @@ impl Written {
 
     /// Whether the write took away the last thing that the object's deletion waited for. The server answers with the
     /// state before, at its old revision: only the object's end shows that the write was seen.
-    pub(super) fn was_last(&self) -> bool {
+    pub(in crate::client) fn was_last(&self) -> bool {
         self.metadata.deletion_timestamp.is_some() && !self.remains()
     }
 }

@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use tokio::time::Instant;
 
-use super::caches::Declared;
 use super::expected::Expected;
+use crate::client::caches::Declared;
 use crate::informer::{SharedInformer, WeakInformer};
 use crate::informer::{Snapshot, Uid};
 use crate::key::Key;
@@ -14,20 +14,20 @@ use crate::revision::Revision;
 /// One write that one informer will see. It does not keep the informer: of one that has ended nothing is expected.
 #[derive(Clone)]
 pub(crate) struct Pending {
-    pub(super) number: usize,
-    pub(super) informer: WeakInformer,
-    pub(super) key: Key,
-    pub(super) expected: Expected,
+    pub(in crate::client) number: usize,
+    pub(in crate::client) informer: WeakInformer,
+    pub(in crate::client) key: Key,
+    pub(in crate::client) expected: Expected,
     /// When it was noted.
-    pub(super) since: Instant,
+    pub(in crate::client) since: Instant,
     /// Somebody waited for it in vain: it is not waited for any more, only looked for.
-    pub(super) overdue: bool,
+    pub(in crate::client) overdue: bool,
     /// Fulfilled by the relist with this number, whatever was expected: revisions say nothing of it any more.
-    pub(super) relist: Option<u64>,
+    pub(in crate::client) relist: Option<u64>,
 }
 
 impl Pending {
-    pub(super) fn new(declared: &Declared, key: &Key, expected: Expected) -> Self {
+    pub(in crate::client) fn new(declared: &Declared, key: &Key, expected: Expected) -> Self {
         let informer = declared.informer.downgrade();
         let since = Instant::now();
         Pending {
@@ -42,7 +42,7 @@ impl Pending {
     }
 
     /// All writes that one informer has not seen, as one: its next relist shows them.
-    pub(super) fn of_all(number: usize, informer: &SharedInformer) -> Self {
+    pub(in crate::client) fn of_all(number: usize, informer: &SharedInformer) -> Self {
         Pending {
             number,
             informer: informer.downgrade(),
@@ -59,7 +59,7 @@ impl Pending {
         informer.is_none_or(|informer| self.fulfilled_in(&informer.store().snapshot()))
     }
 
-    pub(super) fn fulfilled_in(&self, state: &Snapshot) -> bool {
+    pub(in crate::client) fn fulfilled_in(&self, state: &Snapshot) -> bool {
         if self.is_everything() {
             return self.relist.is_some_and(|number| state.relists() >= number);
         }
@@ -75,13 +75,13 @@ impl Pending {
     }
 
     /// Whether the server went back to an older state since: the revisions that are expected are those of another past.
-    pub(super) fn is_of_another_epoch(&self, state: &Snapshot) -> bool {
+    pub(in crate::client) fn is_of_another_epoch(&self, state: &Snapshot) -> bool {
         let progress = state.progress(self.key.namespace());
         self.relist.is_none() && progress.is_some_and(|progress| progress.epoch != self.expected.epoch())
     }
 
     /// Waits until it is fulfilled, or the server went back; without a deadline of its own.
-    pub(super) async fn seen(&self, informer: &SharedInformer) {
+    pub(in crate::client) async fn seen(&self, informer: &SharedInformer) {
         let store = informer.store();
         loop {
             let changed = store.next_change();
@@ -93,52 +93,52 @@ impl Pending {
         }
     }
 
-    pub(super) fn is_everything(&self) -> bool {
+    pub(in crate::client) fn is_everything(&self) -> bool {
         self.key == *EVERYTHING
     }
 
     /// Whether what is true now may cease to be so without another write.
-    pub(super) fn may_come(&self) -> bool {
+    pub(in crate::client) fn may_come(&self) -> bool {
         self.expected.may_come()
     }
 
     /// Whether it is the same write, and nothing was expected of it since.
-    pub(super) fn is_same(&self, other: &Pending) -> bool {
+    pub(in crate::client) fn is_same(&self, other: &Pending) -> bool {
         self.expected == other.expected && self.relist == other.relist
     }
 
     /// Whether it has not come true, or need not stay so.
-    pub(super) fn counts(&self) -> bool {
+    pub(in crate::client) fn counts(&self) -> bool {
         self.may_come() || !self.fulfilled()
     }
 
-    pub(super) fn is_of(&self, key: &Key) -> bool {
+    pub(in crate::client) fn is_of(&self, key: &Key) -> bool {
         self.key == *key || self.is_everything()
     }
 
     /// Whether it is in `namespace`, or that is none.
-    pub(super) fn is_within(&self, namespace: Option<&str>) -> bool {
+    pub(in crate::client) fn is_within(&self, namespace: Option<&str>) -> bool {
         self.is_everything() || namespace.is_none_or(|namespace| self.key.namespace() == Some(namespace))
     }
 }
 
 /// No object has this key, and it sorts before every other.
-pub(super) static EVERYTHING: LazyLock<Key> = LazyLock::new(|| Key::new(None, ""));
+pub(in crate::client) static EVERYTHING: LazyLock<Key> = LazyLock::new(|| Key::new(None, ""));
 
 /// The state of one cache before a write was sent.
 #[derive(Clone)]
-pub(super) struct Before {
-    pub(super) informer: usize,
+pub(in crate::client) struct Before {
+    pub(in crate::client) informer: usize,
     /// The revision that the cache had reached.
-    pub(super) revision: Revision,
+    pub(in crate::client) revision: Revision,
     /// The object under the key of the write.
-    pub(super) object: Option<(Uid, Revision)>,
+    pub(in crate::client) object: Option<(Uid, Revision)>,
 }
 
 impl Before {
     /// Whether an answer of this version shows that the server went back: it is older than what the cache had seen, and
     /// not the state that the cache had, which a write that changes nothing answers with.
-    pub(super) fn shows_reset(&self, uid: &Uid, revision: Revision) -> bool {
+    pub(in crate::client) fn shows_reset(&self, uid: &Uid, revision: Revision) -> bool {
         revision <= self.revision
             && self.object.as_ref().is_none_or(|(own, at)| own != uid || *at != revision)
     }

@@ -52,14 +52,14 @@ pub(crate) enum Expected {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Coming {
     /// What else must not be there under its name: what the cache had in its place, what was deleted before it.
-    pub(super) others: Vec<Uid>,
+    pub(in crate::client) others: Vec<Uid>,
     /// How long anybody would wait for it.
-    pub(super) until: Instant,
+    pub(in crate::client) until: Instant,
 }
 
 impl Expected {
     /// Whether it has come true in a state of its epoch, which has got as far as `progress` in the namespace of `key`.
-    pub(super) fn fulfilled(&self, progress: &Progress, state: &Snapshot, key: &Key) -> bool {
+    pub(in crate::client) fn fulfilled(&self, progress: &Progress, state: &Snapshot, key: &Key) -> bool {
         if !progress.synced || progress.revision < self.floor() {
             return false;
         }
@@ -81,11 +81,11 @@ impl Expected {
     }
 
     /// Whether what is true now may cease to be so without another write.
-    pub(super) fn may_come(&self) -> bool {
+    pub(in crate::client) fn may_come(&self) -> bool {
         matches!(self, Expected::Absent { coming, .. } if Instant::now() < coming.until)
     }
 
-    pub(super) fn uid(&self) -> &Uid {
+    pub(in crate::client) fn uid(&self) -> &Uid {
         match self {
             Expected::Seen { uid, .. }
             | Expected::Gone { uid, .. }
@@ -104,7 +104,7 @@ impl Expected {
         }
     }
 
-    pub(super) fn epoch(&self) -> u64 {
+    pub(in crate::client) fn epoch(&self) -> u64 {
         match self {
             Expected::Seen { epoch, .. }
             | Expected::Gone { epoch, .. }
@@ -115,7 +115,7 @@ impl Expected {
     }
 
     /// The revision at which a cache has surely seen the write.
-    pub(super) fn sufficient(&self) -> Revision {
+    pub(in crate::client) fn sufficient(&self) -> Revision {
         match self {
             Expected::Seen { revision, .. } => *revision,
             Expected::Gone { .. }
@@ -126,7 +126,7 @@ impl Expected {
     }
 
     /// The revision of the write.
-    pub(super) fn written(&self) -> Revision {
+    pub(in crate::client) fn written(&self) -> Revision {
         match self {
             Expected::Seen { revision: written, .. }
             | Expected::Gone { written, .. }
@@ -138,7 +138,7 @@ impl Expected {
 
     /// What is to be expected after this write too. Answers to two writes may come in another order than the server
     /// did them: the newer state counts, and an object that is gone stays so.
-    pub(super) fn after(self, known: &Expected) -> Expected {
+    pub(in crate::client) fn after(self, known: &Expected) -> Expected {
         if known.epoch() != self.epoch() {
             return self;
         }
