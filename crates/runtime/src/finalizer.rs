@@ -66,6 +66,9 @@ impl Client {
     /// # }
     /// ```
     ///
+    /// Dropping the future also drops `on_delete` at its `.await`. The finalizer then stays, unless the request that
+    /// removes it was sent already.
+    ///
     /// # Errors
     /// What `on_delete` or the server says; after an error of `on_delete` the finalizer stays.
     pub async fn lifecycle<K: Kind>(

@@ -141,6 +141,8 @@ pub struct Operator {
 impl Flags {
     /// Runs the operator until SIGTERM or SIGINT, or prints what was asked for.
     ///
+    /// Dropping the future stops the operator at once, as [`Manager::run`] says.
+    ///
     /// # Errors
     /// When it cannot start, or cannot go on.
     pub async fn run(self, operator: Operator) -> Result<(), ProgramError> {

@@ -43,6 +43,8 @@ impl Checks {
     }
 
     /// Runs all checks but `excluded`, or one by its name.
+    ///
+    /// Dropping the future drops the check that is running, and runs no other.
     pub async fn run(&self, only: Option<&str>, excluded: &[&str]) -> Vec<(String, Result<(), String>)> {
         let checks: Vec<(String, Check)> = {
             let checks = self.0.lock().expect("no holder of this lock panics");

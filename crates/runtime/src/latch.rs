@@ -40,6 +40,8 @@ impl Latch {
     }
 
     /// Waits until it is set, or abandoned; whether it is set.
+    ///
+    /// Dropping the future ends the wait and changes nothing.
     pub async fn wait(&self) -> bool {
         // Begun before the state is read: whoever settles it in between is heard.
         let settled = self.waiters.notified();

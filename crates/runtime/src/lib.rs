@@ -108,6 +108,23 @@
 //! a [`DeltaQueue`], from which you process it yourself, and [`Pump`] joins the two. Only informers compress what they
 //! cache.
 //!
+//! # Dependencies that are part of the API
+//!
+//! Types of these crates stand in signatures, so a new major version of one of them is a new major version of this crate:
+//!
+//! - `kube`: [`kube::Client`], [`kube::Resource`], `ApiResource`, `Selector`
+//! - `k8s-openapi`: objects, metadata, conditions, owner references. The program chooses the Kubernetes version by a feature.
+//! - `jiff`: [`jiff::Timestamp`] for every time
+//! - `serde` and `serde_json`: [`serde_json::Value`] for objects of kinds that are known only at run time
+//! - `tokio` and `tokio-util`: channels, and `CancellationToken` for work that is told to stop
+//! - `prometheus-client`: re-exported in [`metrics`], for metrics of one's own
+//! - `clap`: with the feature `flags`
+//!
+//! # Dropping a future
+//!
+//! Every async function says what happens if its future is dropped. Reads and waits can be dropped at any time. A write
+//! whose future is dropped may have reached the server: the client does not know, so no later read waits for it.
+//!
 //! People who come from client-go, controller-runtime or kube-runtime find every concept in
 //! `docs/from-client-go.md`.
 //!

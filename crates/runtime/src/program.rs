@@ -83,6 +83,8 @@ pub enum ProgramError {
 impl Program {
     /// The configuration of the client: kube's own retries off, because informers and queues back off themselves.
     ///
+    /// Dropping the future changes nothing.
+    ///
     /// # Errors
     /// When there is no cluster to be found.
     pub async fn config(&self) -> Result<Config, ProgramError> {
@@ -98,6 +100,8 @@ impl Program {
     }
 
     /// A manager for that cluster.
+    ///
+    /// Dropping the future changes nothing.
     ///
     /// # Errors
     /// When there is no cluster to be found.
@@ -126,6 +130,8 @@ impl Program {
     }
 
     /// Registers controllers and runs them until SIGTERM or SIGINT.
+    ///
+    /// Dropping the future stops the operator at once, as [`Manager::run`] says.
     ///
     /// # Errors
     /// When it cannot start, or cannot go on.

@@ -23,6 +23,8 @@ impl Signals {
     }
 
     /// The next SIGTERM or SIGINT.
+    ///
+    /// Dropping the future loses no signal: a later call returns it.
     pub async fn next(&mut self) {
         tokio::select! {
             biased;

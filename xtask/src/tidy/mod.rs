@@ -5,6 +5,7 @@ mod documents;
 mod commits;
 mod sources;
 mod prose;
+mod futures;
 mod names;
 mod layers;
 mod ratchets;
@@ -36,6 +37,7 @@ pub fn run(words: &[String]) -> Result<()> {
         if file.ends_with(".rs") {
             sources::source_rules(file, &text, &mut found);
             prose::count(file, &text, &mut ratchets);
+            futures::check(file, &text, &mut found);
         }
     }
     sources::example_sizes(&files, &mut found);

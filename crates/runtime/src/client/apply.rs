@@ -42,6 +42,8 @@ impl Client {
     ///
     /// [`Client::apply_partial`] takes JSON, which can also own a `null` or something empty.
     ///
+    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
+    ///
     /// # Errors
     /// An error from the server.
     pub async fn apply<K: Kind>(&self, object: &K) -> Result<Arc<K>, ClientError> {
@@ -54,6 +56,8 @@ impl Client {
     /// Applies a partial object: anything that serialises to the fields that this client wants to own, with
     /// `metadata.name` (and `namespace`).
     ///
+    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
+    ///
     /// # Errors
     /// An error from the server.
     pub async fn apply_partial<K: Kind>(&self, config: &impl Serialize) -> Result<Arc<K>, ClientError> {
@@ -62,6 +66,8 @@ impl Client {
 
     /// Applies the status of this very object: another one that has taken its name is left alone. `status` is the status
     /// type of the kind, or another type that serialises to a part of it. A field that is `None` is not touched.
+    ///
+    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
     ///
     /// # Errors
     /// An error from the server.
@@ -183,6 +189,8 @@ impl Client {
     /// applied empty only that is given, and not what others put into it; about those of kinds that are not built in the
     /// server is asked too.
     ///
+    /// Dropping the future ends the read and changes nothing.
+    ///
     /// # Errors
     /// When no informer keeps the kind, the object does not decode, or what the server says.
     pub async fn extract<K: Kind>(&self, key: impl KeyFor<K::Scope>) -> Result<Option<Value>, ClientError> {
@@ -190,6 +198,8 @@ impl Client {
     }
 
     /// As [`Client::extract`], of what was applied with [`Client::apply_status`].
+    ///
+    /// Dropping the future ends the read and changes nothing.
     ///
     /// # Errors
     /// As [`Client::extract`].

@@ -22,6 +22,8 @@ pub enum ConnectError {
 
 /// A client for the cluster that the environment names: kubeconfig, or the service account of the pod.
 ///
+/// Dropping the future changes nothing: no connection is open before the first request.
+///
 /// # Errors
 /// When there is none, or its configuration cannot be used.
 pub async fn connect() -> Result<kube::Client, ConnectError> {

@@ -96,6 +96,8 @@ impl Client {
 
     /// Deletes an object by its key.
     ///
+    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
+    ///
     /// # Errors
     /// An error from the server; a missing object is [`ClientError::is_not_found`].
     pub async fn delete<K: Kind>(&self, key: impl KeyFor<K::Scope>) -> Result<(), ClientError> {
@@ -103,6 +105,8 @@ impl Client {
     }
 
     /// Deletes an object by its key.
+    ///
+    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
     ///
     /// # Errors
     /// An error from the server.
@@ -115,6 +119,8 @@ impl Client {
     }
 
     /// Deletes this very object: another one under its name stays.
+    ///
+    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
     ///
     /// # Errors
     /// An error from the server.
@@ -164,6 +170,8 @@ impl Client {
 
     /// Deletes all objects of one namespace (or of a kind without namespaces) that the query selects by label or
     /// field.
+    ///
+    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
     ///
     /// # Errors
     /// An error from the server; [`ClientError::BadQuery`] for an index, which the server does not know.

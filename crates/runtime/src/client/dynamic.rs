@@ -28,6 +28,8 @@ impl Client {
 impl DynamicClient<'_> {
     /// One object from the cache.
     ///
+    /// Dropping the future ends the read and changes nothing.
+    ///
     /// # Errors
     /// When no informer keeps the kind.
     pub async fn get(&self, key: impl KeyFor<DynamicResourceScope>) -> Result<Option<Object>, ClientError> {
@@ -36,6 +38,8 @@ impl DynamicClient<'_> {
 
     /// Objects from the cache.
     ///
+    /// Dropping the future ends the read and changes nothing.
+    ///
     /// # Errors
     /// When no informer keeps the kind.
     pub async fn list(&self, query: Query) -> Result<Vec<Object>, ClientError> {
@@ -43,6 +47,8 @@ impl DynamicClient<'_> {
     }
 
     /// One object from the server.
+    ///
+    /// Dropping the future ends the read and changes nothing.
     ///
     /// # Errors
     /// An error from the server.
@@ -55,6 +61,8 @@ impl DynamicClient<'_> {
 
     /// Objects from the server.
     ///
+    /// Dropping the future ends the read and changes nothing.
+    ///
     /// # Errors
     /// An error from the server.
     pub async fn list_live(&self, query: Query) -> Result<Vec<Value>, ClientError> {
@@ -62,6 +70,8 @@ impl DynamicClient<'_> {
     }
 
     /// Creates an object.
+    ///
+    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
     ///
     /// # Errors
     /// An error from the server.
@@ -71,6 +81,8 @@ impl DynamicClient<'_> {
 
     /// Replaces an object.
     ///
+    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
+    ///
     /// # Errors
     /// An error from the server.
     pub async fn update(&self, object: &Value) -> Result<Value, ClientError> {
@@ -78,6 +90,8 @@ impl DynamicClient<'_> {
     }
 
     /// Replaces an object's status or another part that is written on its own.
+    ///
+    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
     ///
     /// # Errors
     /// An error from the server.
@@ -112,6 +126,8 @@ impl DynamicClient<'_> {
 
     /// Changes an object.
     ///
+    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
+    ///
     /// # Errors
     /// An error from the server.
     pub async fn patch(
@@ -124,6 +140,8 @@ impl DynamicClient<'_> {
 
     /// Applies a configuration.
     ///
+    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
+    ///
     /// # Errors
     /// An error from the server.
     pub async fn apply(&self, config: &Value) -> Result<Value, ClientError> {
@@ -131,6 +149,8 @@ impl DynamicClient<'_> {
     }
 
     /// Deletes an object.
+    ///
+    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
     ///
     /// # Errors
     /// An error from the server.
@@ -143,6 +163,8 @@ impl DynamicClient<'_> {
     }
 
     /// Deletes all objects of one namespace (or of a kind without namespaces) that the query selects.
+    ///
+    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
     ///
     /// # Errors
     /// An error from the server.

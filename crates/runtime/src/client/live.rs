@@ -120,6 +120,8 @@ impl Client {
 impl Live<'_> {
     /// One object; `None` if there is none.
     ///
+    /// Dropping the future ends the read and changes nothing.
+    ///
     /// # Errors
     /// An error from the server.
     pub async fn get<K: Kind>(&self, key: impl KeyFor<K::Scope>) -> Result<Option<K>, ClientError> {
@@ -128,6 +130,8 @@ impl Live<'_> {
 
     /// All objects that the query selects by namespace, label or field.
     ///
+    /// Dropping the future ends the read and changes nothing.
+    ///
     /// # Errors
     /// An error from the server.
     pub async fn list<K: Kind>(&self, query: Query) -> Result<Vec<K>, ClientError> {
@@ -135,6 +139,8 @@ impl Live<'_> {
     }
 
     /// One object of a kind that is known at run time.
+    ///
+    /// Dropping the future ends the read and changes nothing.
     ///
     /// # Errors
     /// An error from the server.
@@ -147,6 +153,8 @@ impl Live<'_> {
     }
 
     /// Objects of a kind that is known at run time.
+    ///
+    /// Dropping the future ends the read and changes nothing.
     ///
     /// # Errors
     /// An error from the server.

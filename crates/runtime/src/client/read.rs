@@ -110,6 +110,8 @@ impl Query {
 impl Client {
     /// One object from the cache; `None` if there is none.
     ///
+    /// Dropping the future ends the read and changes nothing.
+    ///
     /// # Errors
     /// When no informer keeps the kind, or the object is no `K`; [`ClientError::Stale`] when the cache does not show in
     /// time what this process wrote under the key.
@@ -127,6 +129,8 @@ impl Client {
 
     /// Objects from the cache, sorted by namespace and name. One that is no `K` is left out, as [`Lister::decode_all`]
     /// says: [`Client::get`] tells why, and [`Client::list_objects`] lists it.
+    ///
+    /// Dropping the future ends the read and changes nothing.
     ///
     /// # Errors
     /// When no informer keeps the kind, or the index is unknown; [`ClientError::Stale`] when the cache does not show in
@@ -147,6 +151,8 @@ impl Client {
 
     /// One object of a kind that is known at run time, or its metadata, from the cache.
     ///
+    /// Dropping the future ends the read and changes nothing.
+    ///
     /// # Errors
     /// As [`Client::get`].
     pub async fn get_object(
@@ -165,6 +171,8 @@ impl Client {
     }
 
     /// Objects of a kind that is known at run time, or their metadata, from the cache.
+    ///
+    /// Dropping the future ends the read and changes nothing.
     ///
     /// # Errors
     /// As [`Client::list`].

@@ -13,6 +13,8 @@ use crate::key::{Key, KeyFor};
 impl Client {
     /// Reads a subresource from the server; `None` if the object does not exist.
     ///
+    /// Dropping the future ends the read and changes nothing.
+    ///
     /// # Errors
     /// An error from the server.
     pub async fn get_subresource<K: Kind, T: DeserializeOwned>(
@@ -24,6 +26,8 @@ impl Client {
     }
 
     /// Posts to a subresource: `eviction`, `binding`, `token`.
+    ///
+    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
     ///
     /// # Errors
     /// An error from the server.
@@ -38,6 +42,8 @@ impl Client {
 
     /// Replaces a subresource: `scale`, `approval`.
     ///
+    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
+    ///
     /// # Errors
     /// An error from the server.
     pub async fn update_subresource<K: Kind, T: DeserializeOwned>(
@@ -50,6 +56,8 @@ impl Client {
     }
 
     /// Changes a subresource.
+    ///
+    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
     ///
     /// # Errors
     /// An error from the server.

@@ -23,6 +23,9 @@ impl Client {
     ///
     /// `object` names the object; when it exists `mutate` is given the existing one instead.
     ///
+    /// Dropping the future while it writes does not take the request back: the server may act on it, and no later
+    /// read waits for it.
+    ///
     /// # Errors
     /// What `mutate` or the server says; a terminal one where `mutate` gives the object another name or namespace.
     pub async fn create_or_update<K: Kind>(

@@ -146,6 +146,8 @@ impl Client {
 
     /// Creates an object and gives it as the server made it.
     ///
+    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
+    ///
     /// # Errors
     /// An error from the server.
     pub async fn create<K: Kind>(&self, object: &K) -> Result<K, ClientError> {
@@ -168,6 +170,8 @@ impl Client {
 
     /// Replaces an object. With its resourceVersion it fails if somebody else wrote meanwhile.
     ///
+    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
+    ///
     /// # Errors
     /// An error from the server.
     pub async fn update<K: Kind>(&self, object: &K) -> Result<K, ClientError> {
@@ -175,6 +179,8 @@ impl Client {
     }
 
     /// Replaces an object's status.
+    ///
+    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
     ///
     /// # Errors
     /// An error from the server.
@@ -202,6 +208,8 @@ impl Client {
 
     /// Changes an object.
     ///
+    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
+    ///
     /// # Errors
     /// An error from the server.
     pub async fn patch<K: Kind>(&self, key: impl KeyFor<K::Scope>, patch: &Patch) -> Result<K, ClientError> {
@@ -209,6 +217,8 @@ impl Client {
     }
 
     /// Changes an object's status.
+    ///
+    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
     ///
     /// # Errors
     /// An error from the server.
@@ -222,6 +232,8 @@ impl Client {
 
     /// Changes an object from `old` to `new` with the smallest merge patch; sends nothing if they are equal.
     ///
+    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
+    ///
     /// # Errors
     /// An error from the server.
     pub async fn patch_from<K: Kind>(&self, old: &K, new: &K) -> Result<Option<K>, ClientError> {
@@ -234,6 +246,8 @@ impl Client {
     }
 
     /// Changes an object's status from `old` to `new`; sends nothing if they are equal.
+    ///
+    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
     ///
     /// # Errors
     /// An error from the server.

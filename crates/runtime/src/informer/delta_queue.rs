@@ -45,6 +45,8 @@ struct Waiting {
 
 impl DeltaQueue {
     /// Appends deltas; waits while too many wait already.
+    ///
+    /// Dropping the future while it waits appends nothing.
     pub async fn push(&self, deltas: impl IntoIterator<Item = Delta>) {
         loop {
             let room = self.popped.notified();
@@ -65,6 +67,8 @@ impl DeltaQueue {
 
     /// Waits for deltas and hands some of them to `process`, in order: a replacement alone, others in batches.
     /// False once the queue is closed and empty.
+    ///
+    /// Dropping the future while it waits takes nothing.
     pub async fn pop(&self, process: impl FnOnce(&mut dyn Iterator<Item = Delta>)) -> bool {
         loop {
             let more = self.pushed.notified();
@@ -96,6 +100,8 @@ impl DeltaQueue {
     }
 
     /// Waits for it. False when the queue was closed and emptied before.
+    ///
+    /// Dropping the future ends the wait and changes nothing.
     pub async fn wait_synced(&self) -> bool {
         self.synced.wait().await
     }
@@ -124,6 +130,8 @@ impl DeltaQueue {
     }
 
     /// Waits until it is closed.
+    ///
+    /// Dropping the future ends the wait and changes nothing.
     pub async fn closed(&self) {
         loop {
             let ended = self.ended.notified();

@@ -197,6 +197,8 @@ impl InformerFactory {
     }
 
     /// Waits until every informer has synced that exists now.
+    ///
+    /// Dropping the future ends the wait and changes nothing.
     pub async fn wait_for_cache_sync(&self) {
         crate::informer::sync::wait_for_cache_sync(&self.informers()).await;
     }

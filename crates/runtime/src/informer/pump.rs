@@ -65,6 +65,8 @@ impl Pump {
 
     /// Waits for it; [`wait_for_cache_sync`](crate::informer::wait_for_cache_sync) waits for several. False when the pump was
     /// stopped before. It must be running meanwhile.
+    ///
+    /// Dropping the future ends the wait and changes nothing.
     pub async fn wait_synced(&self) -> bool {
         self.queue.wait_synced().await
     }
@@ -85,6 +87,8 @@ impl Pump {
 
     /// Lists, watches and processes until [`Pump::stop`], or until the future is dropped. A second call returns at
     /// once.
+    ///
+    /// Dropping the future ends the watch; deltas that wait are not processed.
     pub async fn run(&self, mut process: impl FnMut(&mut dyn Iterator<Item = Delta>)) {
         let Some(reflector) = self.reflector.lock().expect("no holder of this lock panics").take() else {
             return;

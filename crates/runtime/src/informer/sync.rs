@@ -62,6 +62,8 @@ impl<S: CacheSync + Send + ?Sized> CacheSync for Arc<S> {
 ///     wait_for_cache_sync(informers).await && wait_for_cache_sync(&others).await
 /// }
 /// ```
+///
+/// Dropping the future ends the wait and changes nothing.
 pub async fn wait_for_cache_sync<S: CacheSync>(caches: &[S]) -> bool {
     let all = futures::future::join_all(caches.iter().map(CacheSync::synced)).await;
     all.into_iter().all(|synced| synced)

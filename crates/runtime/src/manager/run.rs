@@ -220,6 +220,8 @@ impl Manager {
 
     /// As [`Manager::run`], until SIGTERM or SIGINT. A second signal stops everything at once.
     ///
+    /// Dropping the future stops everything at once, without order and without releasing the lease.
+    ///
     /// # Errors
     /// As [`Manager::run`]; [`ManagerError::Interrupted`] after a second signal.
     pub async fn run_until_signal(&self) -> Result<(), ManagerError> {

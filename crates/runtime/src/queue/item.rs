@@ -100,6 +100,8 @@ impl<T: Clone + Eq + Hash> Drop for Item<T> {
 
 impl<T: Clone + Eq + Hash> WorkQueue<T> {
     /// The next key, as soon as there is one; `None` once the queue is shut down and empty.
+    ///
+    /// Dropping the future takes no key.
     pub async fn get(&self) -> Option<Item<T>> {
         // A long queue of what needs no wait must not keep the thread from timers, watches and the lease.
         tokio::task::coop::consume_budget().await;
@@ -144,6 +146,8 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
     }
 
     /// Gives a key back and takes the next one: [`Item::done`] and [`WorkQueue::get`] in one step.
+    ///
+    /// Dropping the future gives the finished key back and takes no other.
     pub async fn next(mut finished: Item<T>) -> Option<Item<T>> {
         finished.advance().await.then_some(finished)
     }
@@ -180,6 +184,8 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
 impl<T: Clone + Eq + Hash> Item<T> {
     /// Gives the key back and becomes the next one, in its place: [`WorkQueue::next`] without moving anything. Says
     /// whether there is one; if not, the queue is shut down and empty.
+    ///
+    /// Dropping the future leaves the item with its key, or with none if that was given back already.
     pub async fn advance(&mut self) -> bool {
         tokio::task::coop::consume_budget().await;
         let mut attempts = 0;

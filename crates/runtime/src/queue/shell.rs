@@ -277,6 +277,8 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
 
     /// As [`WorkQueue::shut_down`], and returns when nothing is queued or running. Any number may wait for that; only a
     /// later `shut_down` ends their wait.
+    ///
+    /// Dropping the future ends the wait; the queue stays shut down.
     pub async fn shut_down_with_drain(&self) {
         let ended = {
             let mut state = self.refuse_adds();

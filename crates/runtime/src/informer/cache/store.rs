@@ -215,6 +215,8 @@ impl Store {
     }
 
     /// Waits until the scope of `namespace` has seen `revision`. It has no deadline of its own.
+    ///
+    /// Dropping the future ends the wait and changes nothing.
     pub async fn wait_until(&self, namespace: Option<&str>, revision: Revision) -> Waited {
         let first = self.progress(namespace).map(|progress| progress.epoch);
         self.wait(|state| match (state.scope_of(namespace), first) {
@@ -227,6 +229,8 @@ impl Store {
     }
 
     /// Waits until the object that had `uid` under `key` is gone from the cache.
+    ///
+    /// Dropping the future ends the wait and changes nothing.
     pub async fn wait_gone(&self, key: &Key, uid: &Uid) -> Waited {
         self.wait(|state| match state.objects.get(key) {
             Some(object) if object.uid() == uid => None,

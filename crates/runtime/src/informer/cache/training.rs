@@ -145,6 +145,8 @@ impl Training {
 
     /// Trains and compresses for as long as the informer lives. Runs on a task of its own: where there is but one
     /// thread, a training holds it for some tens of milliseconds, once for each large kind.
+    ///
+    /// Dropping the future ends the training; objects that are compressed stay so.
     pub async fn run(&self, store: &Store) {
         let mut trained_for = 0;
         loop {

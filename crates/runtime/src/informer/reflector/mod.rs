@@ -175,6 +175,8 @@ impl Reflector {
     }
 
     /// Runs until the queue is closed, or the future dropped.
+    ///
+    /// Dropping the future ends the watch. Deltas that were not appended yet are lost; a new reflector lists again.
     pub async fn run(self, queue: &DeltaQueue) {
         tokio::select! {
             biased;

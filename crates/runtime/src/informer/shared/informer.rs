@@ -89,6 +89,8 @@ impl SharedInformer {
     }
 
     /// Waits until [`SharedInformer::has_synced`].
+    ///
+    /// Dropping the future ends the wait and changes nothing.
     pub async fn wait_synced(&self) {
         self.0.core.synced.wait().await;
     }

@@ -43,6 +43,8 @@ impl SyncHandle {
     }
 
     /// Waits for it. False when the subscription ended before.
+    ///
+    /// Dropping the future ends the wait and changes nothing.
     pub async fn wait(&self) -> bool {
         self.0.wait().await
     }

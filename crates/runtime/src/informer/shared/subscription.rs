@@ -75,8 +75,10 @@ impl Subscription {
         subscription
     }
 
-    /// The next event; `None` once the informer has stopped and everything was delivered. Asking for the next one
-    /// tells that the one before is done with. Cancel safe: no event is lost when the future is dropped.
+    /// Returns the next event, or `None` once the informer has stopped and everything was delivered. Asking for the next
+    /// one tells that the one before is done with.
+    ///
+    /// Dropping the future loses no event.
     pub async fn recv(&mut self) -> Option<Event> {
         loop {
             if let Some(event) = self.try_recv() {
