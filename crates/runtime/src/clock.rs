@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 pub use setpoint_api::{Clock, Random};
 use tokio::time::Instant;
 
-/// What a time without an end comes to: clocks cannot count much further.
+/// The length of a time without an end: clocks cannot count much further.
 pub(crate) const FOR_EVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 
 /// When `time` is over, also where it is [`Duration::MAX`]: the sum of the two panics.

@@ -11,7 +11,7 @@ use setpoint_api::status::{Reason, Status};
 use crate::informer::{DecodeError, SelectorError};
 use crate::key::Key;
 
-/// What went wrong in a call of the [`Client`](crate::Client).
+/// The failure of a call of the [`Client`](crate::Client).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
@@ -25,7 +25,7 @@ pub enum ClientError {
         verb: String,
         /// The path that was asked for.
         path: String,
-        /// What the transport said.
+        /// The error of the transport.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// No answer in time.
@@ -43,7 +43,7 @@ pub enum ClientError {
     Encode {
         /// The kind of the object.
         kind: Cow<'static, str>,
-        /// What the encoder said.
+        /// The error of the encoder.
         source: serde_json::Error,
     },
     /// The answer is not what was asked for. Never holds the object's content.
@@ -51,7 +51,7 @@ pub enum ClientError {
     Decode {
         /// The kind that was expected.
         kind: Cow<'static, str>,
-        /// What the decoder said, without the values that it quotes.
+        /// The decoder's message, without the values that it quotes.
         reason: String,
     },
     /// The cache does not show yet what this process wrote, so it is not read. A reconcile that returns this is queued
@@ -77,7 +77,7 @@ pub enum ClientError {
     NoInformer {
         /// The kind that was asked for.
         kind: String,
-        /// Where it was looked for.
+        /// The place where the read looked.
         scope: String,
     },
     /// There is no cache any more.
@@ -279,7 +279,7 @@ impl Error {
         self.terminal
     }
 
-    /// What went wrong.
+    /// The error inside.
     pub fn source(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
         &*self.source
     }

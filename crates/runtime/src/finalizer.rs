@@ -9,7 +9,7 @@ use crate::client::{Client, Kind, Patch};
 use crate::error::{ClientError, Error, NotFoundExt};
 use crate::key::{Key, KeyFor};
 
-/// What kube-apiserver says where a test within a JSON patch fails.
+/// The message of kube-apiserver if a test within a JSON patch fails.
 const TEST_FAILED: &str = "the server rejected our request due to an error in our request";
 
 /// Whether an object has a finalizer.
@@ -70,7 +70,7 @@ impl Client {
     /// removes it was sent already.
     ///
     /// # Errors
-    /// What `on_delete` or the server says; after an error of `on_delete` the finalizer stays.
+    /// An error of `on_delete` or from the server. After an error of `on_delete` the finalizer stays.
     pub async fn lifecycle<K: Kind>(
         &self,
         key: impl KeyFor<K::Scope>,

@@ -82,7 +82,7 @@ mod arguments {
     }
 }
 
-/// Where to listen, in Go's words: `host:port`, `:port` for every address of the host, `0` or nothing for nowhere.
+/// The address to listen at, in Go's words: `host:port`, `:port` for every address of the host, `0` or empty for none.
 ///
 /// ```
 /// use setpoint::flags::BindAddress;

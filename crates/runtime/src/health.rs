@@ -60,7 +60,7 @@ impl Checks {
     }
 }
 
-/// What a server answers.
+/// The answers of a server.
 #[derive(Clone, Default)]
 pub(crate) struct Endpoints {
     pub(crate) healthz: Option<Checks>,
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(body(check("healthz", &checks, Some("none"), None).await).await.0, 404);
     }
 
-    /// What a client reads until the server closes the connection, and how long that took.
+    /// The bytes that a client reads until the server closes the connection, and how long that took.
     async fn until_closed(request: &str) -> (String, Duration) {
         let (mut client, server) = tokio::io::duplex(4096);
         let began = tokio::time::Instant::now();

@@ -1,4 +1,4 @@
-//! What an operator needs in a cluster to run there: its definition, its identity, its rights, its Deployment.
+//! The objects that an operator needs in a cluster: its definition, its identity, its rights, its Deployment.
 
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 pub struct Installation {
     /// The name of everything that is made.
     pub name: String,
-    /// Where it runs; made too.
+    /// The namespace that it runs in; made too.
     pub namespace: String,
     /// Its image.
     pub image: String,
@@ -31,8 +31,8 @@ pub struct Installation {
     pub command: Vec<String>,
     /// The program's arguments.
     pub args: Vec<String>,
-    /// What it may do in every namespace; events about its objects too, where it records some. What the election in
-    /// its own namespace needs is added.
+    /// Its rights in every namespace, with those for events about its objects if it records some. The rights that the
+    /// election in its own namespace needs are added.
     pub rules: Vec<Rule>,
 }
 

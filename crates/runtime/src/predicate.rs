@@ -14,7 +14,7 @@ use crate::queue::Trigger;
 /// One event on its way to the queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'a> {
-    /// What happened.
+    /// The event.
     pub trigger: Trigger,
     /// The object before, if the cache had it.
     pub old: Option<&'a Object>,

@@ -36,9 +36,9 @@ pub struct Program {
     pub leader_elect: bool,
     /// The lease's namespace; the namespace of the kubeconfig or pod when absent.
     pub leader_election_namespace: Option<String>,
-    /// Where to serve metrics.
+    /// The address of the metrics.
     pub metrics_address: Option<SocketAddr>,
-    /// Where to serve health and readiness.
+    /// The address of health and readiness.
     pub health_address: Option<SocketAddr>,
     /// The address to serve on where one of the two says `0.0.0.0`: for a pod that shares its host's network.
     pub own_address: Option<IpAddr>,
@@ -72,7 +72,7 @@ pub enum ProgramError {
     /// The manager.
     #[error(transparent)]
     Manager(#[from] ManagerError),
-    /// What it should print has no such form.
+    /// The text to print has no such form.
     #[error("cannot print: {0}")]
     Print(String),
     /// Signals cannot be handled.

@@ -8,7 +8,7 @@ pub(crate) fn is_segment(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.contains(['/', '%'])
 }
 
-/// What means something between the parts of a path and nothing within one, so that client-go does not escape it.
+/// The characters that mean something between the parts of a path and nothing within one: client-go does not escape them.
 const PLAIN_IN_PATH: &[u8] = b"$&+,:;=@";
 
 /// Adds a text, escaped but for letters, digits, `-_.~` and what is `plain`.

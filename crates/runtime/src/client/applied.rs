@@ -1,4 +1,4 @@
-//! What was applied, and the field sets that the server told of in its answers.
+//! The applied configurations, and the field sets that the server told of in its answers.
 //!
 //! The cache keeps the field sets of an owner for objects that it was told of after the owner's first apply. An apply
 //! that changes nothing brings no event, so without this the objects from before would be applied again and again. So
@@ -88,7 +88,7 @@ impl Applied {
         }
     }
 
-    /// What an owner owns of an object in this very state, if an answer told it.
+    /// The fields that an owner owns of an object in this very state, if an answer told them.
     pub(super) fn find(&self, owner: (&str, &str), object: &Object) -> Option<ManagedFields> {
         self.lock().at(owner, object).map(|told| told.fields.clone())
     }

@@ -169,7 +169,7 @@ impl Client {
         unchanged.then_some(object)
     }
 
-    /// What this client owns of an object, if that is known.
+    /// The fields that this client owns of an object, if they are known.
     fn owned_fields<'a>(
         &self,
         object: &'a Object,

@@ -136,7 +136,7 @@ pub(crate) enum Where<'a> {
 }
 
 impl<'a> Where<'a> {
-    /// Where an object is that has this namespace, or none.
+    /// The place of an object that has this namespace, or none.
     pub(super) fn of(namespace: Option<&'a str>) -> Self {
         namespace.map_or(Where::Cluster, Where::Namespace)
     }

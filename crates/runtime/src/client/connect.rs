@@ -15,7 +15,7 @@ pub enum ConnectError {
     /// Neither a kubeconfig nor a service account can be read.
     #[error("no cluster to connect to: {0}")]
     Infer(#[from] kube::config::InferConfigError),
-    /// What was read cannot be used.
+    /// The configuration that was read cannot be used.
     #[error("the configuration of the cluster cannot be used: {0}")]
     Client(#[from] kube::Error),
 }
@@ -70,7 +70,7 @@ mod tests {
         assert_eq!(*answer.extensions().get::<Host>().unwrap().0, address.to_string());
     }
 
-    /// What retries below would slip past the back-off and past the lease.
+    /// A retry below would slip past the back-off and past the lease.
     #[tokio::test]
     async fn what_fails_is_told_and_not_tried_again() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -14,7 +14,7 @@ use crate::error::ClientError;
 use crate::key::{Key, KeyFor};
 use crate::request_path::{Parameters, path};
 
-/// What happens to the objects that a deleted object owns.
+/// The fate of the objects that a deleted object owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Propagation {
     /// They stay, without this owner.
@@ -36,7 +36,7 @@ pub struct DeleteOptions {
     /// Seconds that the object is given to end; the kind's default if `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grace_period_seconds: Option<i64>,
-    /// What must be true of the object, or nothing is deleted.
+    /// The preconditions: if one is not true of the object, nothing is deleted.
     #[serde(skip_serializing_if = "Preconditions::is_empty")]
     pub preconditions: Preconditions,
 }
@@ -79,7 +79,7 @@ impl DeleteOptions {
     }
 }
 
-/// What is sent. Beside a body the server does not look at the query, so a dry run has to be told here.
+/// The body that is sent. Beside a body the server ignores the query, so the body has to say that it is a dry run.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Sent<'a> {

@@ -11,7 +11,7 @@ use setpoint_schema::{Codec, Node, Schema, Shape, Struct, builtin};
 
 use super::owned::{is, keys};
 
-/// What is known of one place of an object, beside who owns it.
+/// The knowledge of one place of an object, beside who owns it.
 #[derive(Clone, Default)]
 pub(super) struct Known<'a> {
     schema: Option<Schema>,
@@ -20,7 +20,7 @@ pub(super) struct Known<'a> {
 }
 
 impl<'a> Known<'a> {
-    /// Of any kind its metadata is known.
+    /// The metadata is known for any kind.
     pub(super) fn of(resource: &ApiResource) -> Self {
         let schema = builtin().schema(&resource.group, &resource.version, &resource.kind);
         Known { schema: schema.or_else(metadata_alone), others: None }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::error::ClientError;
 
-/// What a call does.
+/// The verb of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
     /// Read one object.
@@ -28,7 +28,7 @@ pub enum Verb {
 /// A call that is about to be made.
 #[derive(Clone, Copy, Debug)]
 pub struct Intercepted<'a> {
-    /// What it does.
+    /// The verb.
     pub verb: Verb,
     /// The kind it concerns.
     pub kind: &'a str,

@@ -68,7 +68,7 @@ use intercept::Interceptors;
 /// before that first read to an object that is read only now. What other workers write meanwhile shows in the next
 /// reconcile.
 ///
-/// Of several informers of a kind, the one without selectors answers; of several that see a part each, the one that
+/// The informer without selectors answers, if a kind has several; of several that see a part each, the one that
 /// this client's controller declared.
 ///
 /// Reading a kind that no informer keeps is an error that says what to declare; [`Client::live`] asks the server.
@@ -82,12 +82,12 @@ pub struct Client {
     interceptors: Interceptors,
 }
 
-/// What all clients of a manager share.
+/// The state that all clients of a manager share.
 pub(crate) struct Core {
     pub(crate) transport: Transport,
     pub(crate) caches: Caches,
     pub(crate) writes: Writes,
-    /// Of whom the caches keep field sets.
+    /// The field owners whose field sets the caches keep.
     pub(crate) field_owners: FieldOwners,
     pub(crate) applied: Applied,
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// What must be true of an object, so that it is deleted.
+/// The preconditions of a delete: `uid` and `resourceVersion`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

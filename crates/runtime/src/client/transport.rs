@@ -33,7 +33,7 @@ pub(crate) struct Transport {
     timeout: Duration,
 }
 
-/// What to send.
+/// The request to send.
 pub(crate) struct Call {
     pub(crate) method: Method,
     pub(crate) path: String,

@@ -6,7 +6,7 @@ use super::write::key_of;
 use super::{Client, Kind};
 use crate::error::{ClientError, Error};
 
-/// What [`Client::create_or_update`] did.
+/// The result of [`Client::create_or_update`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Upserted {
     /// Nothing: the object was as it should be.
@@ -27,7 +27,7 @@ impl Client {
     /// read waits for it.
     ///
     /// # Errors
-    /// What `mutate` or the server says; a terminal one where `mutate` gives the object another name or namespace.
+    /// An error of `mutate` or from the server; a terminal one if `mutate` gives the object another name or namespace.
     pub async fn create_or_update<K: Kind>(
         &self,
         object: K,

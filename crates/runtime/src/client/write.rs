@@ -35,7 +35,7 @@ pub(super) struct Write<'a> {
 }
 
 impl Write<'_> {
-    /// What is created is named in its body alone, and there the server judges the name.
+    /// A create names the object in its body alone, and there the server judges the name.
     fn name_in_path(&self) -> Option<&str> {
         self.name.filter(|_| self.verb != Verb::Create || self.subresource.is_some())
     }

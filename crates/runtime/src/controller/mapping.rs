@@ -75,12 +75,12 @@ pub(super) fn map_owner(own: OwnKind, owners_that_count: Owners) -> Map {
     })
 }
 
-/// What a function of one object says, for the old and the new one.
+/// The keys that a function of one object returns, for the old and the new one.
 pub(super) fn map_objects(map: impl Fn(&Object) -> Vec<Key> + Send + Sync + 'static) -> Map {
     map_changes(move |change| change.objects().flat_map(&map).collect())
 }
 
-/// What a function of an author says: it may take its time, on a task of its own.
+/// The keys that an author's function returns: it may take its time, on a task of its own.
 pub(super) fn map_changes(map: impl Fn(&Change<'_>) -> Vec<Key> + Send + Sync + 'static) -> Map {
     Map { keys: Arc::new(move |change, keys| keys.extend(map(change))), quick: false }
 }

@@ -1,4 +1,4 @@
-//! What a finished reconcile means for its key: controller-runtime's table.
+//! The consequence of a finished reconcile for its key: controller-runtime's table.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(super) enum Outcome {
     TimedOut(Duration),
 }
 
-/// What the queue does with the key.
+/// The action of the queue for the key.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Forget its failures.

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::key::Key;
 use crate::queue::Priority;
 
-/// What to do with the key after a successful reconcile.
+/// The action for the key after a successful reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Action {

@@ -14,7 +14,7 @@ use crate::key::Key;
 use crate::predicate::{Change, Predicate};
 use crate::queue::{Priority, Reason, SourceName, Trigger, WorkQueue};
 
-/// Where events come from.
+/// The origin of events.
 pub(super) enum Origin {
     Informer { informer: HeldInformer, map: Map },
     Channel { receiver: Mutex<Option<mpsc::Receiver<Key>>> },
@@ -28,7 +28,7 @@ pub(super) struct Source {
     pub(super) predicates: Vec<Predicate>,
 }
 
-/// What [`Source::begin`] gives: the task to run and what tells that the initial objects are queued.
+/// The result of [`Source::begin`]: the task to run, and a handle that tells when the initial objects are queued.
 pub(super) struct Begun {
     pub(super) task: std::pin::Pin<Box<dyn Future<Output = ()> + Send>>,
     pub(super) synced: Option<SyncHandle>,
@@ -96,7 +96,7 @@ impl Way {
         self.guarded("a mapping panicked", event, || self.queue(event));
     }
 
-    /// What an author's function says of an event, unless it panics.
+    /// The answer of an author's function to an event, unless it panics.
     fn guarded<T>(&self, what: &str, event: &Event, ask: impl FnOnce() -> T) -> Option<T> {
         let said = std::panic::catch_unwind(AssertUnwindSafe(ask)).ok();
         if said.is_none() {

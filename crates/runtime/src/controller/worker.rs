@@ -58,7 +58,7 @@ pub(crate) struct Work {
     pub(super) clock: Clock,
     pub(super) random: Random,
     pub(super) metrics: ControllerMetrics,
-    /// Where its queue is published.
+    /// The metrics in which its queue is published.
     pub(super) published: Metrics,
     /// Asked before every run, if only the leader runs it.
     pub(super) leader: Option<LeaderClock>,

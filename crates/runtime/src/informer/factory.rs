@@ -27,7 +27,7 @@ pub struct FactoryOptions {
     pub compress: bool,
     /// How the informers list and watch.
     pub reflector: ReflectorOptions,
-    /// Where delays and watch times are drawn from. Seeded differently in each process by default, so that those of a
+    /// The source of delays and watch times. Seeded differently in each process by default, so that those of a
     /// fleet do not come back all at once; give one of a known seed for a run that is to be repeatable.
     pub random: Random,
 }

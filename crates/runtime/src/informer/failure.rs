@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-/// What older servers wrote instead of the cause `ResourceVersionTooLarge`.
+/// The text that older servers wrote instead of the cause `ResourceVersionTooLarge`.
 const TOO_LARGE_TEXT: &str = "Too large resource version";
 
 #[derive(Deserialize, Default)]

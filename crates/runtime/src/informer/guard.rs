@@ -1,4 +1,4 @@
-//! What becomes of an object that its informer's transform cannot handle.
+//! The fate of an object that its informer's transform cannot handle.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::informer::cache::{Metadata, Text, Transform};
 use crate::key::join_key;
 
 /// `transform`, with a panic kept to the object that it happened on: of that one nothing is cached but its metadata.
-/// What the transform was to take out of it may be what must not be kept. So it is where the transform leaves nothing.
+/// The transform may have been meant to remove secrets. The same holds for an object of which it leaves nothing.
 pub(crate) fn guarded(transform: Transform, kind: String, metrics: Arc<InformerMetrics>) -> Transform {
     Arc::new(move |json| {
         let transformed = std::panic::catch_unwind(AssertUnwindSafe(|| transform(json)));

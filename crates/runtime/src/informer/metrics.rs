@@ -59,7 +59,7 @@ impl InformerMetrics {
         self.heard.lock().expect("no holder of this lock panics").map(|heard| heard.elapsed())
     }
 
-    /// What the last list or watch failed with, unless one has begun well since.
+    /// The failure of the last list or watch, unless one has begun well since.
     pub fn last_failure(&self) -> Option<WatchFailure> {
         self.failure.lock().expect("no holder of this lock panics").clone()
     }

@@ -28,7 +28,7 @@ pub struct LeaderElection {
     pub namespace: String,
     /// The Lease's name: the same for all that compete.
     pub name: String,
-    /// Who this process is: different for all that compete. The manager's name and a random part, if empty.
+    /// The name of this process: different for all that compete. The manager's name and a random part, if empty.
     pub identity: String,
     /// How long a lease must stand still before another takes it.
     pub lease_duration: Duration,

@@ -3,7 +3,7 @@
 //! One of several processes holds a Lease and renews it every two seconds; the others watch it and take it once
 //! it has stood still for its whole duration (15 s). A holder that could not renew for ten seconds stops at once.
 //!
-//! What that does and does not promise: after its renew deadline a process starts no reconcile and its client
+//! The promise and its limit: after its renew deadline a process starts no reconcile and its client
 //! sends nothing, also when it was stopped (SIGSTOP) and wakes up later, because the [`LeaderClock`] is asked
 //! right before every send: of the client's writes, of recorded events, and of the renewal itself. A request that
 //! was on the wire before that moment may still take effect: that is the only residue, and only a check by the

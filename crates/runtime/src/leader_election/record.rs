@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::LeaseSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
-/// What a Lease says about the election.
+/// The election record of a Lease.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) holder: String,
@@ -44,7 +44,7 @@ impl Record {
     }
 }
 
-/// What one candidate has seen.
+/// The state of the Lease as one candidate saw it.
 #[derive(Clone, Debug)]
 pub(crate) struct Observer {
     identity: String,
@@ -58,7 +58,7 @@ impl Observer {
         Observer { identity: identity.to_owned(), duration_seconds, observed: None }
     }
 
-    /// Who held the lease when it was last seen.
+    /// The holder of the lease when it was last seen.
     pub(crate) fn holder(&self) -> Option<&str> {
         self.observed.as_ref().map(|(record, _)| record.holder.as_str()).filter(|holder| !holder.is_empty())
     }

@@ -22,7 +22,7 @@ pub enum SetupError {
     Selector {
         /// The controller's name.
         controller: String,
-        /// What is wrong with a selector.
+        /// The error of the selector.
         error: SelectorError,
     },
     /// The manager has stopped.

@@ -51,14 +51,14 @@ type Start = Box<dyn FnOnce(CancellationToken) -> BoxFuture<'static, Result<(), 
 pub(crate) struct Runnable {
     name: String,
     group: Group,
-    /// What it reads, if it has a deadline of its own for that.
+    /// The caches that it reads, if it has a deadline of its own for them.
     caches: Option<SyncDeadline>,
     /// Ends it alone; it may come before it runs.
     stop: CancellationToken,
     start: Start,
 }
 
-/// What a running manager is told.
+/// The notices that a running manager gets.
 enum Told {
     /// There is more to run.
     Run(Runnable),
@@ -132,7 +132,7 @@ struct State {
     stopped: bool,
 }
 
-/// Where a manager's servers listen.
+/// The addresses of a manager's servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Addresses {
     /// Health and readiness.
@@ -316,7 +316,7 @@ impl Manager {
         &self.0.readyz
     }
 
-    /// Where the servers listen, once they do.
+    /// The addresses of the servers, once they listen.
     pub fn addresses(&self) -> watch::Receiver<Addresses> {
         self.0.addresses.subscribe()
     }
@@ -326,7 +326,7 @@ impl Manager {
         self.0.leader.as_ref().is_none_or(LeaderClock::holds)
     }
 
-    /// Who is the leader, as far as this process knows.
+    /// The leader, as far as this process knows.
     pub fn leader(&self) -> watch::Receiver<Option<String>> {
         self.0.leader_name.subscribe()
     }

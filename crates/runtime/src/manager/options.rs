@@ -1,4 +1,4 @@
-//! What can be chosen of a manager.
+//! The options of a manager.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -49,7 +49,7 @@ pub struct ManagerOptions {
     pub metrics: Option<Metrics>,
     /// The wall clock.
     pub clock: Clock,
-    /// Where random numbers come from.
+    /// The source of random numbers.
     pub random: Random,
 }
 

@@ -40,7 +40,7 @@ pub enum ManagerError {
     Listen {
         /// The address.
         address: std::net::SocketAddr,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// The options of the election do not work.
@@ -57,7 +57,7 @@ pub enum ManagerError {
     /// Something that ran failed.
     #[error("{name}: {message}")]
     Failed {
-        /// What failed.
+        /// The name of the work that failed.
         name: String,
         /// Why.
         message: String,

@@ -279,7 +279,7 @@ impl Families {
     }
 }
 
-/// What one controller counts.
+/// The counters of one controller.
 #[derive(Clone, Debug)]
 pub(crate) struct ControllerMetrics {
     pub(crate) success: Counter,
@@ -322,7 +322,7 @@ impl ControllerMetrics {
     }
 }
 
-/// What the client counts.
+/// The counters of the client.
 #[derive(Debug)]
 pub(crate) struct ClientMetrics {
     requests: Family<Labels, Counter>,
@@ -378,7 +378,7 @@ impl ClientMetrics {
     }
 }
 
-/// What leader election counts.
+/// The counters of leader election.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LeaderMetrics {
     pub(crate) status: Gauge,

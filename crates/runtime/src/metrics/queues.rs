@@ -22,8 +22,7 @@ struct Known {
 }
 
 impl Known {
-    /// What remains to be told of a queue that nobody takes from any more is what went through it, not the keys: those
-    /// would be kept for as long as the program runs.
+    /// Keeps the counters of a queue that ended, and not its keys: they would be kept for as long as the program runs.
     fn settle(&mut self) {
         let report = QueueReport { depths: Vec::new(), ..(self.report)() };
         self.has_ended = Box::new(|| true);

@@ -41,7 +41,7 @@ struct Inside<T> {
     closed: bool,
 }
 
-/// What is left to do for who has added.
+/// The work that is left for the caller that added a key.
 pub(super) enum Added {
     Nothing,
     /// Wake a worker.

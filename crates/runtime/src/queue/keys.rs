@@ -14,7 +14,7 @@ pub(super) const NEAR: usize = 4096;
 /// back so, that of load which comes again and again stays.
 const ROOM_KEPT_NANOS: u64 = 1_000_000_000;
 
-/// What [`Keys::rest`] did with the room of the keys.
+/// The result of [`Keys::rest`] for the room of the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rest {
     RoomKept,
@@ -64,7 +64,7 @@ impl<T: Clone + Eq + Hash> Keys<T> {
         }
     }
 
-    /// What time it is in nanoseconds, for what is kept for a while.
+    /// The time in nanoseconds, for keys that are kept for a while.
     pub(super) fn tick(&mut self, now: u64) {
         self.now = now;
     }

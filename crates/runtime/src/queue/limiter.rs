@@ -70,7 +70,7 @@ impl RateLimiter {
         RateLimiter(Kind::MaxWait(Box::new(self), max))
     }
 
-    /// What client-go's `DefaultControllerRateLimiter` does: the longer of 5 ms–1000 s per key and a bucket of
+    /// The limiter of client-go's `DefaultControllerRateLimiter`: the longer of 5 ms–1000 s per key and a bucket of
     /// 10 per second (burst 100) for all keys together.
     pub fn client_go_default() -> Self {
         RateLimiter::max_of([RateLimiter::default(), RateLimiter::bucket(10.0, 100)])

@@ -80,7 +80,7 @@ impl Line {
         }
     }
 
-    /// Where the next ones lie.
+    /// The place of the next ones.
     pub(super) fn places(&self) -> impl Iterator<Item = u32> + '_ {
         self.entries.iter().map(|entry| entry.place).filter(|place| *place != NONE)
     }

@@ -200,7 +200,7 @@ impl Ready {
             .map(|(_, place, id)| (place, id))
     }
 
-    /// Where about `many` of the keys lie that are next.
+    /// The places of about `many` of the keys that are next.
     pub(super) fn ahead(&self, many: usize) -> impl Iterator<Item = u32> + '_ {
         let level = self.levels.iter().find(|level| level.len > 0);
         level.into_iter().flat_map(move |level| {
@@ -238,7 +238,7 @@ mod tests {
         order
     }
 
-    /// Whoever computes priorities uses more of them over time than there are levels.
+    /// A caller that computes priorities uses more of them over time than there are levels.
     #[test]
     fn levels_that_have_no_keys_are_used_for_new_priorities() {
         let mut queue: Queue<i32> = Queue::new(QueueOptions::default());

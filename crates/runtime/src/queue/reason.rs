@@ -7,7 +7,7 @@ use std::sync::RwLock;
 /// ([`Reasons::forgotten`]).
 pub const REASONS_PER_KEY: usize = 4;
 
-/// What made somebody queue a key.
+/// The event that queued a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Trigger {
     /// The object was in the first list that the informer saw.
@@ -58,7 +58,7 @@ impl fmt::Display for Trigger {
     }
 }
 
-/// Who gave a reason: a kind, or the name of a channel. Two bytes; the name lives as long as the program.
+/// The giver of a reason: a kind, or the name of a channel. Two bytes; the name lives as long as the program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SourceName(u16);
 
@@ -99,9 +99,9 @@ impl From<&str> for SourceName {
 /// One reason: what happened, to which kind of object. Four bytes, so that remembering it costs nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reason {
-    /// Who gave it.
+    /// The kind or channel that gave it.
     pub source: SourceName,
-    /// What happened.
+    /// The event.
     pub trigger: Trigger,
 }
 

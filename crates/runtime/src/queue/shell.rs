@@ -71,7 +71,7 @@ pub(super) struct State<T> {
     pub(super) adds: Vec<Add<T>>,
 }
 
-/// What a scrape reads of a queue.
+/// The numbers that a scrape reads of a queue.
 #[derive(Clone, Debug)]
 pub(crate) struct QueueReport {
     pub(crate) depths: Vec<(i32, usize)>,

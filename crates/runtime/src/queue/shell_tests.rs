@@ -13,7 +13,7 @@ use super::*;
 
 const KEYS: u64 = 40;
 
-/// What a single thread may do with both.
+/// The steps that a single thread may take with both.
 #[derive(Clone, Debug)]
 enum Step {
     Add(u64, i32),
@@ -43,7 +43,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What may follow the first half: the queue is shut down, drained, given up, in any order.
+/// The steps that may follow the first half: the queue is shut down, drained, given up, in any order.
 fn late_step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => step(),
@@ -269,7 +269,7 @@ async fn keys_age_by_their_own_time_once_there_are_priorities() {
     assert!(!taken.contains(&0), "{taken:?}");
 }
 
-/// What is published is measured, from then on; what is not costs nothing and says nothing.
+/// A published queue is measured from then on; another one costs nothing and says nothing.
 /// On one thread: a worker whose keys need no wait lets timers, watches and the lease have their turns.
 #[tokio::test]
 async fn a_worker_that_never_waits_lets_others_run() {
@@ -333,7 +333,7 @@ async fn times_are_taken_for_who_measures() {
 struct Seen {
     /// The number of the last add.
     added: AtomicU64,
-    /// What the last run saw of it.
+    /// The state of it that the last run saw.
     worked: AtomicU64,
     running: AtomicBool,
 }

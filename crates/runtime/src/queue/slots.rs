@@ -1,4 +1,4 @@
-//! What the queue knows of each key, in places that are used again.
+//! The state of each key in the queue, in places that are used again.
 
 use super::delay::NOWHERE;
 use super::reason::Reasons;
@@ -20,7 +20,7 @@ pub struct KeyId {
     generation: u32,
 }
 
-/// What the queue knows of one key.
+/// The state of one key in the queue.
 #[derive(Debug)]
 pub(super) struct Slot<T> {
     /// Nothing while the place is free.
@@ -116,7 +116,7 @@ impl<T> Slots<T> {
         u32::try_from(place).expect("fewer keys than a process has memory for")
     }
 
-    /// Of a key that is idle: but for the key itself its place is as new.
+    /// Removes an idle key: but for the key itself its place is as new.
     pub(super) fn remove(&mut self, place: u32) {
         self[place].key = None;
         self.free.push(place);
@@ -149,7 +149,7 @@ impl<T> Slots<T> {
         KeyId { place, generation: self[place].generation }
     }
 
-    /// Where a key lies, unless it was forgotten.
+    /// The place of a key, unless it was forgotten.
     pub(super) fn place(&self, id: KeyId) -> Option<u32> {
         let slot = self.chunks.get(id.place as usize / CHUNK)?.get(id.place as usize % CHUNK)?;
         (slot.generation == id.generation && slot.key.is_some()).then_some(id.place)

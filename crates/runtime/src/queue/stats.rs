@@ -1,4 +1,4 @@
-//! What the queue counts, kept as plain numbers beside the data and read when somebody scrapes.
+//! The counters of the queue: plain numbers beside the data, which a scrape reads.
 
 use std::time::Duration;
 

@@ -4,7 +4,7 @@
 
 use super::slots::NONE;
 
-/// Where a key lies, and the part of its hash that says where its bucket would be.
+/// The place of a key, and the part of its hash that says where its bucket would be.
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
     hash: u32,
@@ -13,7 +13,7 @@ struct Bucket {
 
 const FREE: Bucket = Bucket { hash: 0, place: NONE };
 
-/// What lies at a place that a key of the same hash was put at.
+/// The content of a place at which a key of the same hash was put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lies {
     /// The key that is looked for.
@@ -24,7 +24,7 @@ pub(super) enum Lies {
     Nothing,
 }
 
-/// Where a key is to be put that is not there.
+/// The place for a key that is not there.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room(usize);
 

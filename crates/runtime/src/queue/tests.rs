@@ -45,7 +45,7 @@ struct Rank {
     turns: VecDeque<u8>,
 }
 
-/// What the contract says, written without regard to cost.
+/// The contract, written without regard to cost.
 #[derive(Debug, Default)]
 struct Reference {
     ranks: BTreeMap<std::cmp::Reverse<i32>, Rank>,
@@ -217,7 +217,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What can be seen of both at any time.
+/// The state that can be seen of both at any time.
 fn compare(queue: &Queue<u8>, reference: &Reference, idle_keys: usize) {
     let ready: usize = reference.ranks.values().map(|rank| rank.arrivals.len()).sum();
     assert_eq!((queue.len(), queue.processing()), (ready, reference.processing.len()));

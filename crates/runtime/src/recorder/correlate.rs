@@ -1,4 +1,4 @@
-//! What becomes of an event: sent as new, counted on an earlier one, or dropped. Pure, with time as an argument.
+//! The fate of an event: sent as new, counted on an earlier one, or dropped. Pure, with time as an argument.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -80,9 +80,9 @@ impl<K: Ord + Clone, V> Bounded<K, V> {
     }
 }
 
-/// Who speaks about what.
+/// The controller and the object of an event.
 type Source = [String; 6];
-/// What is limited together: a flood of what goes well must not silence what does not.
+/// The events that are limited together: a flood of normal events must not silence warnings.
 type Flow = (Source, EventType);
 type Group = (Flow, String);
 
@@ -120,7 +120,7 @@ pub(super) struct Refresh {
     pub(super) leader: Option<LeaderClock>,
 }
 
-/// What to send.
+/// The next step for an event: what is sent, if anything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// A new event, with this message.
@@ -133,7 +133,7 @@ pub(super) enum Step {
     Drop,
 }
 
-/// Where the name of a created event is kept: by its group, the part of the object, what it is related to and the message.
+/// The place of the name of a created event: its group, the part of the object, the related object, the message.
 pub(super) type Slot = (Group, String, String, String);
 
 /// Remembers events and says what becomes of new ones.

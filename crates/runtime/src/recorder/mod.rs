@@ -74,7 +74,7 @@ pub(crate) struct Recorded {
 #[derive(Clone)]
 pub struct Recorder(Arc<Desk>);
 
-/// What the clones of a recorder share.
+/// The state that the clones of a recorder share.
 #[derive(Clone)]
 struct Desk {
     controller: Arc<str>,

@@ -45,7 +45,7 @@ pub enum EventApi {
 /// The task behind all recorders of a manager.
 pub(crate) struct Sink {
     transport: Transport,
-    /// Of the two APIs, each its own: they count differently.
+    /// One for each of the two APIs: they count differently.
     series: Correlator,
     counts: Correlator,
     instance: Arc<str>,

@@ -1,4 +1,4 @@
-//! What may be allocated: nothing by a work queue for a key that it knows, little by an informer that has nothing to do.
+//! The allocations: a work queue makes none for a key that it knows, an idle informer makes few.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use setpoint::queue::{Priority, Reason, Trigger};
 use setpoint::queue::{QueueOptions, WorkQueue};
 use setpoint::{Key, Target};
 
-/// What one informer of metadata may take that has synced, has a handler and holds nothing. A cluster in one's own
+/// The memory of one informer of metadata that has synced, has a handler and holds nothing. A cluster in one's own
 /// process has one for each kind.
 const IDLE_INFORMER: i64 = 4000;
 

@@ -63,7 +63,7 @@ fn misdeed(random: &Random, asked: &Asked) -> Misdeed {
     misdeed
 }
 
-/// What a server may do for ever without keeping its clients from the truth.
+/// The misdeeds that a server may repeat for ever without keeping its clients from the truth.
 fn nuisance(random: &Random) -> Misdeed {
     let mut misdeed = Misdeed { gzip: random.below(4) == 0, ..Misdeed::default() };
     match random.below(4) {
@@ -91,7 +91,7 @@ fn mutate(world: &World, random: &Random) {
     }
 }
 
-/// What a handler believes, if it trusts every event.
+/// The state that a handler believes in, if it trusts every event.
 fn believe(belief: &mut BTreeMap<String, Object>, event: &Event) {
     let key = event.key().to_string();
     let object = event.object().clone();

@@ -442,7 +442,7 @@ impl State {
     }
 }
 
-/// What the server shows of an object as its scale: its name, uid and version, and none of its labels.
+/// The scale of an object as the server shows it: its name, uid and version, and none of its labels.
 fn scale(object: &Value) -> Value {
     let metadata = ["name", "namespace", "uid", "resourceVersion"];
     let metadata: Map<String, Value> =

@@ -1,4 +1,4 @@
-//! Who waits for a write of this process, and who must not.
+//! The readers that wait for a write of this process, and those that must not.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -345,7 +345,7 @@ async fn of_two_that_are_deleted_under_one_name_neither_is_read() {
     .await;
 }
 
-/// What this process wrote and the cache has not seen was replaced by another object, and that was deleted.
+/// An object that this process wrote and the cache has not seen was replaced by another one, and that was deleted.
 #[tokio::test(start_paused = true)]
 async fn an_unseen_write_is_not_taken_for_one_of_the_successor() {
     let fake = Fake::new();

@@ -1,4 +1,4 @@
-//! What is told to whoever listens to `tracing`, and what never is.
+//! The log lines, and the content that they never have.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -37,7 +37,7 @@ impl Listener {
         tracing::subscriber::set_default(self.clone())
     }
 
-    /// What was said at the level of a warning, or of an error.
+    /// The lines at the level of a warning, or of an error.
     pub fn warnings(&self) -> Vec<String> {
         let heard = self.0.lock().unwrap();
         heard.events.iter().filter(|(level, _)| *level <= Level::WARN).map(|(_, text)| text.clone()).collect()

@@ -78,7 +78,7 @@ async fn what_comes_while_the_manager_stops_is_refused() {
     assert_eq!(*told.lock().unwrap(), Some(Err(SetupError::Stopped)));
 }
 
-/// What hangs takes the whole grace period, and not that of the others.
+/// Work that hangs takes the whole grace period, and not that of the others.
 #[tokio::test(start_paused = true)]
 async fn work_beside_what_hangs_has_time_to_stop() {
     let options = ManagerOptions::with(|options| options.grace_period = Duration::from_secs(10));

@@ -1,4 +1,4 @@
-//! What a server may do to its clients.
+//! The misdeeds of a server to its clients.
 
 use std::io::Write;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::world::{event, one};
 
-/// What a request gets instead of, or in addition to, a proper answer.
+/// The answer to a request instead of, or in addition to, a proper one.
 #[derive(Debug, Clone, Default)]
 pub struct Misdeed {
     /// An HTTP error instead of an answer.

@@ -1,4 +1,4 @@
-//! What is published of informers.
+//! The metrics of informers.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;

@@ -22,7 +22,7 @@ const SYNCED: &str = concat!(
 /// Longer than the events of a burst are apart.
 const SILENCE: Duration = Duration::from_millis(1);
 
-/// What the pieces of a watch say, and how many objects were cached each time that it was asked for more.
+/// The pieces of a watch, and how many objects were cached each time that it was asked for more.
 #[derive(Default)]
 struct Talk {
     lines: Mutex<Option<mpsc::UnboundedReceiver<String>>>,

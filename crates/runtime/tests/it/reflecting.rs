@@ -1,4 +1,4 @@
-//! What a reflector makes of a server that is slow, silent, or has another in its place.
+//! The reflector against a server that is slow, silent, or has another in its place.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -19,7 +19,7 @@ use crate::misdeed::{Broken, Misdeed, disturb, litter, spoil};
 
 type Judge = Box<dyn FnMut(&Asked) -> Misdeed + Send>;
 
-/// What a client asked for.
+/// The request of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
     pub path: String,

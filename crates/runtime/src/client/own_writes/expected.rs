@@ -1,4 +1,4 @@
-//! What a cache shows once it has seen a write.
+//! The states that a cache shows once it has seen a write.
 
 use tokio::time::Instant;
 
@@ -6,7 +6,7 @@ use crate::informer::{Progress, Snapshot, Uid};
 use crate::key::Key;
 use crate::revision::Revision;
 
-/// What must come true in a cache.
+/// The state that a cache must show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
     Seen {
@@ -24,7 +24,7 @@ pub(crate) enum Expected {
     /// and go, so this stays noted also when it is true, as long as anybody would wait for it.
     Absent {
         uid: Uid,
-        /// Of another object that this process wrote under the same name; or 0.
+        /// The revision of another object that this process wrote under the same name; or 0.
         written: Revision,
         epoch: u64,
         /// Boxed, because this is rare and each future that waits holds several of these.
@@ -34,7 +34,7 @@ pub(crate) enum Expected {
     /// looks for.
     Left {
         uid: Uid,
-        /// What the cache has, or is about to have.
+        /// The state that the cache has, or is about to have.
         state: Revision,
         written: Revision,
         epoch: u64,
@@ -48,10 +48,11 @@ pub(crate) enum Expected {
     },
 }
 
-/// What is known of a deleted object that may still come to a cache.
+/// A deleted object that may still come to a cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Coming {
-    /// What else must not be there under its name: what the cache had in its place, what was deleted before it.
+    /// Other objects that must not be there under its name: the one that the cache had, and those that were deleted
+    /// before it.
     pub(in crate::client) others: Vec<Uid>,
     /// How long anybody would wait for it.
     pub(in crate::client) until: Instant,
@@ -136,8 +137,7 @@ impl Expected {
         }
     }
 
-    /// What is to be expected after this write too. Answers to two writes may come in another order than the server
-    /// did them: the newer state counts, and an object that is gone stays so.
+    /// The expectation after this write too. Answers to two writes may come in another order than the server acted: the newer state counts, and an object that is gone stays so.
     pub(in crate::client) fn after(self, known: &Expected) -> Expected {
         if known.epoch() != self.epoch() {
             return self;

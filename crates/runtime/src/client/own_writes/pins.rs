@@ -12,12 +12,12 @@ use crate::revision::Revision;
 #[derive(Clone)]
 pub(in crate::client) struct Pin {
     pub(in crate::client) state: Snapshot,
-    /// What this process had written when it was pinned, and the state does not show: whoever reads that moves on. Others
-    /// may see it come meanwhile and forget it, so it is kept here.
+    /// The writes of this process at the time of the pin that the state does not show: a read of one moves on. Others may
+    /// see it come meanwhile and forget it, so it is kept here.
     pub(in crate::client) behind: Vec<Pending>,
 }
 
-/// What one reconcile has pinned and written.
+/// The snapshots and the writes of one reconcile.
 pub(crate) struct Pins {
     reconcile_id: Arc<str>,
     state: Mutex<State>,
@@ -91,7 +91,7 @@ impl Pins {
         self.lock().snapshots.get(&informer).map(|pin| pin.state.revision())
     }
 
-    /// What the reconcile wrote and not every cache has seen.
+    /// The writes of the reconcile that not every cache has seen.
     pub(crate) fn unseen(&self) -> Vec<Pending> {
         let written = std::mem::take(&mut self.lock().written);
         written.into_iter().filter(|pending| !pending.fulfilled()).collect()

@@ -233,7 +233,7 @@ impl Writes {
         fresh
     }
 
-    /// What was written under `key` and perhaps not seen by the informer with this number.
+    /// The write under `key` that the informer with this number has perhaps not seen.
     pub(crate) fn of_key(&self, informer: usize, key: &Key) -> Option<Pending> {
         let pending = self.lock();
         if pending.is_empty() {
@@ -243,14 +243,14 @@ impl Writes {
         noted(&EVERYTHING).or_else(|| noted(key)).cloned()
     }
 
-    /// What was written in `namespace`, or anywhere, and perhaps not seen by the informer with this number.
+    /// The writes in `namespace`, or anywhere, that the informer with this number has perhaps not seen.
     pub(in crate::client) fn of_kind(&self, informer: usize, namespace: Option<&str>) -> Vec<Pending> {
         let mut all = self.all_of(informer);
         all.retain(|write| write.is_within(namespace));
         all
     }
 
-    /// What was deleted under `key`, or in `namespace`, and may still come to the informer with this number.
+    /// The deletions under `key`, or in `namespace`, whose objects may still come to the informer with this number.
     pub(in crate::client) fn coming(
         &self,
         informer: usize,
@@ -272,7 +272,7 @@ impl Writes {
         own.map(|(_, write)| write).cloned().collect()
     }
 
-    /// Of what was noted, what the state does not show; the rest is forgotten.
+    /// The noted writes that the state does not show. The rest is forgotten.
     pub(in crate::client) fn lacking_in(&self, noted: Vec<Pending>, state: &Snapshot) -> Vec<Pending> {
         let (seen, lacking): (Vec<_>, Vec<_>) =
             noted.into_iter().partition(|write| write.fulfilled_in(state));
@@ -349,7 +349,7 @@ impl Writes {
         noted(&EVERYTHING).or_else(|| noted(&write.key)).cloned()
     }
 
-    /// What `take` gives, with a state in which nothing is there of what may come and was deleted.
+    /// The result of `take`, with a state that has none of the deleted objects that may come.
     pub(in crate::client) async fn taken_without(
         &self,
         coming: Vec<Pending>,

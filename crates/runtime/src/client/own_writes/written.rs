@@ -11,7 +11,7 @@ pub(in crate::client) struct Written {
     pub(in crate::client) kind: String,
     #[serde(default)]
     pub(in crate::client) metadata: WrittenMeta,
-    /// Of a Status: what another kind has under this name may be anything.
+    /// The details of a Status alone: another kind may have anything under this name.
     #[serde(skip)]
     pub(in crate::client) details: WrittenDetails,
     /// A namespace that finalizers of its own hold back.

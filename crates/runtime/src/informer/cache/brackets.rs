@@ -34,7 +34,7 @@ impl Block {
     }
 }
 
-/// Where the reading of a container is, between two blocks.
+/// The position in the reading of a container, between two blocks.
 #[derive(Default)]
 struct Place {
     depth: usize,

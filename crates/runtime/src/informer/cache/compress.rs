@@ -8,7 +8,7 @@ use zstd::bulk::{Compressor, Decompressor};
 
 use super::difference::{apply, difference};
 
-/// Where zstd begins to trade speed for size; the dictionary gives most of the gain already.
+/// The level at which zstd begins to trade speed for size. The dictionary gives most of the gain already.
 const LEVEL: i32 = 1;
 /// Dictionary size, at most.
 const DICTIONARY_BYTES: usize = 32 * 1024;

@@ -30,10 +30,10 @@ pub(crate) struct DecodeCache {
 struct Inner {
     /// By the state that was decoded; its order never shows.
     objects: HashMap<StateId, Vec<Decoded>, BuildHasherDefault<DefaultHasher>>,
-    /// What was decoded, oldest first; what was read again since gets a second round.
+    /// The decoded objects, oldest first. One that was read again since gets a second round.
     order: VecDeque<(StateId, TypeId)>,
     bytes: usize,
-    /// What was left out of a list and warned of, as which type.
+    /// The objects that were left out of a list with a warning, and as which type.
     told: BTreeMap<StateId, Vec<TypeId>>,
 }
 

@@ -1,4 +1,4 @@
-//! What a handler is told.
+//! The events that a handler gets.
 
 use super::object::Object;
 use crate::key::Key;
@@ -15,9 +15,9 @@ pub enum Event {
     },
     /// An object changed, or is delivered again by a resync: then both have the same revision.
     Update {
-        /// What the handler was told before.
+        /// The state that the handler got before.
         old: Object,
-        /// What is cached now.
+        /// The state that is cached now.
         new: Object,
     },
     /// An object is gone.

@@ -44,7 +44,7 @@ impl FieldOwners {
         }
     }
 
-    /// What these managers own by `managed_fields`, as an object's JSON has it.
+    /// The fields that these managers own by `managed_fields`, as an object's JSON has them.
     fn own(&self, managed_fields: &[u8]) -> Result<Vec<ManagedFields>, Malformed> {
         let managers = self.0.read().expect("no holder of this lock panics");
         let mut own = Vec::new();
@@ -110,7 +110,7 @@ pub fn remove_paths<const N: usize>(paths: [&'static str; N]) -> Transform {
     })
 }
 
-/// What a reflector keeps of the objects that it reads.
+/// The parts that a reflector keeps of the objects that it reads.
 ///
 /// ```
 /// use setpoint::informer::{ObjectOptions, remove_paths};
@@ -125,11 +125,11 @@ pub struct ObjectOptions {
     pub transform: Option<Transform>,
 }
 
-/// What one kind's objects are read with.
+/// The reader of one kind's objects.
 #[derive(Clone, Default)]
 pub(crate) struct IngestOptions {
-    /// What objects begin with that lists give without their types: a brace, kind, apiVersion, a comma. Without it the
-    /// list's own types tell.
+    /// The beginning of objects that lists give without their types: a brace, kind, apiVersion, a comma. Without it
+    /// the list's own types tell.
     pub types: Option<Cow<'static, str>>,
     pub field_owners: FieldOwners,
     pub transform: Option<Transform>,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::hash::FoldState;
 
-/// Of the hashes here; fixed, so that a run can be repeated.
+/// The seed of the hashes here; fixed, so that a run can be repeated.
 pub(super) const SEED: u64 = 0x1b87_3593;
 /// Sweep at least after this many new values.
 pub(super) const SWEEP_FLOOR: usize = 1024;

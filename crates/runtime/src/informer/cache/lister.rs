@@ -70,7 +70,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Lister<K> {
         Lister { store, pinned: Some(snapshot), kind: PhantomData }
     }
 
-    /// What this lister reads from at the moment.
+    /// The state that this lister reads from at the moment.
     pub fn snapshot(&self) -> Snapshot {
         self.pinned.clone().unwrap_or_else(|| self.store.snapshot())
     }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::scan::{Cursor, Malformed, Text};
 
-/// Where the parts of `metadata` lie in an object's JSON.
+/// The places of the parts of `metadata` in an object's JSON.
 #[derive(Debug, Default)]
 pub(crate) struct Metadata<'a> {
     pub api_version: Option<Text<'a>>,

@@ -62,7 +62,7 @@ impl StateId {
     }
 }
 
-/// What one field manager owns of an object, without the time of its last change.
+/// The fields that one field manager owns of an object, without the time of its last change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManagedFields {
     /// The field manager.
@@ -94,7 +94,7 @@ pub enum ObjectError {
     /// No JSON object, or cut off.
     #[error("the object is no JSON: malformed at byte {at}")]
     Malformed {
-        /// Where reading stopped.
+        /// The place where reading stopped.
         at: usize,
     },
     /// `metadata.name` is missing, empty or no string.
@@ -112,7 +112,7 @@ pub struct DecodeError {
     pub revision: Revision,
     /// The Rust type that was asked for.
     pub wanted: &'static str,
-    /// What the decoder said, without the values it met: they may be secret.
+    /// The decoder's message, without the values it met: they may be secret.
     pub message: Arc<str>,
 }
 
@@ -212,7 +212,7 @@ impl Object {
         visited.ok().and(value)
     }
 
-    /// What the field managers of this process own, as far as the informer was told to keep it.
+    /// The fields that the field managers of this process own, as far as the informer was told to keep them.
     pub fn managed_fields(&self) -> &[ManagedFields] {
         self.0.managed.as_deref().unwrap_or_default()
     }

@@ -1,6 +1,6 @@
 //! Reads JSON where it lies: finds values by their bytes, without building any.
 //!
-//! What it skips it does not check: an object whose body is no JSON fails where somebody reads it, on its own key.
+//! It does not check the parts that it skips: an object whose body is no JSON fails where somebody reads it, on its own key.
 
 use std::borrow::Cow;
 
@@ -25,7 +25,7 @@ pub(crate) struct Cursor<'a> {
 /// The inside of a JSON string, still escaped.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Text<'a> {
-    /// Where the opening quote lies.
+    /// The place of the opening quote.
     pub at: usize,
     pub raw: &'a [u8],
     pub escaped: bool,

@@ -62,7 +62,7 @@ struct Writer {
 /// How a wait for the cache ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waited {
-    /// What was waited for is in the cache.
+    /// The awaited state is in the cache.
     Seen,
     /// The server went back to an older revision meanwhile: what was waited for may never come.
     Reset,

@@ -44,7 +44,7 @@ type Begin = Box<dyn FnOnce() + Send>;
 /// Every n-th object, n doubling as they become many or large, so that samples cover all namespaces evenly.
 struct Sampler {
     samples: Vec<Object>,
-    /// Of the samples, each with the text that it is a difference from.
+    /// The size of the samples, each with the text that it is a difference from.
     bytes: usize,
     stride: usize,
     seen: usize,

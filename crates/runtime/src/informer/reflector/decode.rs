@@ -73,8 +73,8 @@ fn bookmark(object: &[u8]) -> Result<WatchEvent, Malformed> {
 
 /// Reads one page. An object that does not say which one it is is counted by `unreadable` and left out.
 ///
-/// What does not say that it is a list is an error: taken for an empty one, the word of a gateway in the server's
-/// place would delete everything.
+/// An answer that does not say that it is a list is an error: taken for an empty list, the answer of a gateway in the
+/// server's place would delete everything.
 pub(super) fn list_page(
     body: &[u8],
     ingest: &mut Ingest,

@@ -12,7 +12,7 @@ use crate::revision::Revision;
 pub(super) struct FirstState {
     ordered: Vec<Object>,
     by_key: Option<BTreeMap<Key, Object>>,
-    /// What went while it streamed in, and at which revision: an older word of it may come late.
+    /// The objects that went while it streamed in, and at which revision: an older event of one may come late.
     gone: BTreeMap<Key, Revision>,
 }
 

@@ -23,13 +23,13 @@ const VERY_SHORT: Duration = Duration::from_secs(1);
 const DEAF: Duration = Duration::from_secs(150);
 /// Streamed first states that stall, one after the other, before the server is taken to be unable to stream.
 const STALLS: u32 = 2;
-/// What a watch may outlive the time that the server was asked to end it at.
+/// The time that a watch may outlive the end that the server was asked for.
 const OVERTIME: Duration = Duration::from_secs(10);
 /// A streamed list that brings no further object of the first state for this many sync deadlines is given up, whatever
 /// else it brings: a server that never marks the end goes on with changes.
 const PATIENCE: u32 = 4;
 
-/// What to do next.
+/// The next thing to do.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Command {
     List(ListRequest),

@@ -103,11 +103,11 @@ struct State {
     ingest: Ingest,
     request_deadline: Duration,
     metrics: Arc<InformerMetrics>,
-    /// What each verb failed with, until it goes well again.
+    /// The failure of each verb, until it goes well again.
     failing: Vec<(&'static str, WatchFailure)>,
-    /// What logs call the objects.
+    /// The name of the objects in logs.
     kind: Option<String>,
-    /// Where the version reached is written for others to read, if anyone asked.
+    /// The place where others read the version that was reached, if anyone asked.
     last_version: Option<Arc<Mutex<Option<String>>>>,
 }
 
@@ -142,7 +142,7 @@ impl Reflector {
         self
     }
 
-    /// What it counts.
+    /// Its counters.
     pub fn metrics(&self) -> Arc<InformerMetrics> {
         self.0.metrics.clone()
     }
@@ -169,7 +169,7 @@ impl Reflector {
         }))
     }
 
-    /// Where the version can be read that was reached last.
+    /// The place where the version can be read that was reached last.
     pub(crate) fn last_version(&mut self) -> Arc<Mutex<Option<String>>> {
         self.0.last_version.get_or_insert_default().clone()
     }

@@ -12,7 +12,7 @@ use crate::informer::metrics::InformerMetrics;
 use crate::informer::watch::Target;
 use crate::latch::Latch;
 
-/// What an informer's tasks and its handles share.
+/// The state that an informer's tasks and its handles share.
 pub(crate) struct Core {
     pub(super) target: Target,
     /// The same of whole objects: somebody asked for them before the informer of their metadata was started.
@@ -46,7 +46,7 @@ impl Core {
         }
     }
 
-    /// What is watched; of whole objects once they were asked for in time.
+    /// The objects that are watched; whole ones once they were asked for in time.
     pub fn target(&self) -> &Target {
         self.whole.get().map_or(&self.target, |whole| whole)
     }
@@ -114,7 +114,7 @@ impl Core {
         }
     }
 
-    /// What is cached, and where in `mailbox` the events end that tell of it. Between the two nothing comes.
+    /// The cached state, and the end of the events in `mailbox` that tell of it. Nothing comes between the two.
     pub(super) fn begin_resync(&self, mailbox: &SharedMailbox) -> (Snapshot, u64) {
         let _subscribers = self.subscribers.lock().expect("no holder of this lock panics");
         (self.store.snapshot(), mailbox.end())

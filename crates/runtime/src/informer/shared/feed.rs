@@ -21,7 +21,7 @@ use crate::informer::reflector::{Backoff, Reflector, ReflectorOptions, Sink};
 use crate::informer::watch::Connect;
 use crate::informer::watch::{Namespaces, Target};
 
-/// What it takes to open a watch.
+/// The parts that are needed to open a watch.
 #[derive(Clone)]
 pub(crate) struct FeedOptions {
     pub connect: Connect,
@@ -176,7 +176,7 @@ impl Sink for Apply {
     }
 }
 
-/// What an object of a target begins with; lists leave it out.
+/// The beginning of an object of a target, which lists leave out.
 pub(crate) fn types(target: &Target) -> Cow<'static, str> {
     if target.metadata_only {
         return Cow::Borrowed(r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","#);

@@ -47,7 +47,7 @@ impl SharedInformer {
         SharedInformer(Arc::new(inner))
     }
 
-    /// What is watched.
+    /// The objects that are watched.
     pub fn target(&self) -> &Target {
         self.0.core.target()
     }

@@ -1,4 +1,4 @@
-//! What one handler has still to be told: in order, bounded, with the last state never lost.
+//! The events that one handler has not got yet: in order, bounded, with the last state never lost.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, DefaultHasher};
@@ -61,7 +61,7 @@ impl Default for SubscribeOptions {
     }
 }
 
-/// What becomes of a waiting event when the next one of its object comes.
+/// The fate of a waiting event when the next one of its object comes.
 enum Merge {
     Into(Event),
     Vanish,

@@ -17,7 +17,7 @@ const AT_ONCE: usize = 16;
 /// watch waits for it, and must not panic. Not every event comes this way, so their order must not matter to it.
 pub(crate) type Direct = Box<dyn Fn(&Event) + Send + Sync>;
 
-/// Where an informer leaves events for one handler.
+/// The place where an informer leaves events for one handler.
 pub(super) struct SharedMailbox {
     pub(super) mailbox: Mutex<Mailbox>,
     pub(super) direct: Option<Direct>,
@@ -60,7 +60,7 @@ pub struct HandlerLag {
 }
 
 impl Drop for SharedMailbox {
-    /// Whoever waits for the handler need not wait any more.
+    /// Ends every wait for the handler.
     fn drop(&mut self) {
         self.synced.abandon();
     }
@@ -130,7 +130,7 @@ impl SharedMailbox {
         HandlerLag { waiting: self.lag.load(Ordering::Relaxed), merged: self.merged.load(Ordering::Relaxed) }
     }
 
-    /// Where the events end that wait.
+    /// The end of the events that wait.
     pub fn end(&self) -> u64 {
         self.mailbox.lock().expect("no holder of this lock panics").end()
     }

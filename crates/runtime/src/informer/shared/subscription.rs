@@ -17,12 +17,12 @@ use crate::key::Key;
 /// A resync more often than this is no resync but a poll.
 const SHORTEST_RESYNC: Duration = Duration::from_secs(1);
 
-/// Of so many events that a handler is told while others wait, one belongs to a resync that is due.
+/// One of so many delivered events belongs to a resync that is due, while others wait.
 const RESYNC_SHARE: u32 = 4;
 
 /// The events of one informer for one handler, in order. Dropping it ends the subscription.
 ///
-/// What waits is bounded: see [`SubscribeOptions::capacity`].
+/// The number of waiting events is bounded: see [`SubscribeOptions::capacity`].
 pub struct Subscription {
     shared: Arc<SharedMailbox>,
     core: Weak<Core>,
@@ -42,12 +42,12 @@ impl Resync {
     }
 }
 
-/// What is being delivered again.
+/// The resync that is being delivered.
 struct Running {
     snapshot: Snapshot,
     /// How far it has got.
     last: Option<Key>,
-    /// Where the events end that tell of the snapshot: nothing is delivered again before it was delivered.
+    /// The end of the events that tell of the snapshot: nothing is delivered again before it was delivered.
     behind: u64,
     /// Events since the last one that was delivered again.
     since: u32,

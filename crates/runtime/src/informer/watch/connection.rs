@@ -1,6 +1,6 @@
 //! The tasks of the HTTP connections, which let whoever reads from them finish first.
 //!
-//! Whoever takes a piece of an answer wakes the connection that it came through. tokio would run the connection next,
+//! A reader that takes a piece of an answer wakes the connection that it came through. tokio would run the connection next,
 //! before whoever the reader wakes in turn, and wake a second thread for the one that was put off. So a reader can hold
 //! those wake-ups back until what it read has been passed on.
 

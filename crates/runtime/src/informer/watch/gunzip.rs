@@ -15,7 +15,7 @@ impl Default for Gunzip {
 }
 
 impl Gunzip {
-    /// What can be unpacked now: after a flush of the server, all that it sent.
+    /// Returns the bytes that can be unpacked now: after a flush of the server, all that it sent.
     pub(super) fn unpack(&mut self, chunk: &[u8]) -> io::Result<Bytes> {
         self.0.write_all(chunk)?;
         self.0.flush()?;

@@ -1,4 +1,4 @@
-//! What an informer watches.
+//! The objects that an informer watches.
 
 use std::collections::{BTreeMap, BTreeSet};
 
