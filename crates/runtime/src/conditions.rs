@@ -9,8 +9,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 /// use setpoint::Conditions;
 /// let noon = "2026-11-15T12:00:00Z".parse().unwrap();
 /// let mut conditions = Conditions::of(None, Some(3), noon);
-/// conditions.set("Available", false, "Reconciling", "Deployment not found");
-/// conditions.set("Available", true, "OK", "");
+/// conditions.set_false("Available", "Reconciling", "Deployment not found");
+/// conditions.set_true("Available", "OK", "");
 /// let list = conditions.into_list();
 /// assert_eq!((list.len(), list[0].status.as_str(), list[0].observed_generation), (1, "True", Some(3)));
 /// ```
@@ -27,9 +27,14 @@ impl Conditions {
         Conditions { list: present.unwrap_or_default().to_vec(), generation, now }
     }
 
-    /// Sets a condition to true or false.
-    pub fn set(&mut self, kind: &str, status: bool, reason: &str, message: &str) -> &mut Self {
-        self.set_text(kind, if status { "True" } else { "False" }, reason, message)
+    /// Sets a condition to true.
+    pub fn set_true(&mut self, kind: &str, reason: &str, message: &str) -> &mut Self {
+        self.set_text(kind, "True", reason, message)
+    }
+
+    /// Sets a condition to false.
+    pub fn set_false(&mut self, kind: &str, reason: &str, message: &str) -> &mut Self {
+        self.set_text(kind, "False", reason, message)
     }
 
     /// Sets a condition to unknown.
@@ -99,14 +104,14 @@ mod tests {
         let early: Timestamp = "2026-11-15T12:00:00.7Z".parse().unwrap();
         let late: Timestamp = "2026-11-15T13:00:00Z".parse().unwrap();
         let mut conditions = Conditions::of(None, Some(1), early);
-        conditions.set("Ready", true, "OK", "");
+        conditions.set_true("Ready", "OK", "");
         let first = conditions.into_list();
         assert_eq!(first[0].last_transition_time.0.to_string(), "2026-11-15T12:00:00Z");
         let mut conditions = Conditions::of(Some(&first), Some(1), late);
-        conditions.set("Ready", true, "OK", "");
+        conditions.set_true("Ready", "OK", "");
         assert_eq!(conditions.into_list(), first);
         let mut conditions = Conditions::of(Some(&first), Some(2), late);
-        conditions.set("Ready", false, "Broken", "no");
+        conditions.set_false("Ready", "Broken", "no");
         let second = conditions.into_list();
         assert_eq!(second[0].last_transition_time.0, late);
         assert!(is_true(&first, "Ready") && !is_true(&second, "Ready"));

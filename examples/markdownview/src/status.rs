@@ -26,17 +26,17 @@ pub fn status(view: &MarkdownView, observed: &Observed<'_>, now: jiff::Timestamp
     let mut conditions = Conditions::of(before, view.metadata.generation, now);
     let state = match missing {
         Some(message) => {
-            conditions.set("Available", false, "Reconciling", &message);
-            conditions.set("Degraded", true, "Reconciling", &message);
+            conditions.set_false("Available", "Reconciling", &message);
+            conditions.set_true("Degraded", "Reconciling", &message);
             State::NotReady
         }
         None if available == 0 => {
             let message = "AvailableReplicas is 0";
-            conditions.set("Available", false, "Unavailable", message).set("Degraded", false, "OK", "");
+            conditions.set_false("Available", "Unavailable", message).set_false("Degraded", "OK", "");
             State::NotReady
         }
         None => {
-            conditions.set("Available", true, "OK", "").set("Degraded", false, "OK", "");
+            conditions.set_true("Available", "OK", "").set_false("Degraded", "OK", "");
             if available >= view.spec.replicas { State::Healthy } else { State::Available }
         }
     };

@@ -139,7 +139,10 @@ fn set_condition(
     now: Timestamp,
 ) {
     let mut conditions = Conditions::of(status.conditions.as_deref(), status.observed_generation, now);
-    conditions.set(DISRUPTION_ALLOWED, value, reason, message);
+    match value {
+        true => conditions.set_true(DISRUPTION_ALLOWED, reason, message),
+        false => conditions.set_false(DISRUPTION_ALLOWED, reason, message),
+    };
     status.conditions = Some(conditions.into_list());
 }
 
