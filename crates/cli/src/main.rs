@@ -74,7 +74,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             // Prints each cause once: many errors repeat theirs.
-            eprintln!("setpoint: {}", setpoint::Error::boxed(error));
+            eprintln!("setpoint: {}", setpoint::Error::from(error));
             ExitCode::FAILURE
         }
     }

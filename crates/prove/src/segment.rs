@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use setpoint::Random;
+use setpoint::clock::Random;
 use setpoint_cluster::{Checkpoint, Cluster, ClusterError};
 use setpoint_store::{Event, Snapshot, Store};
 use tokio::task::{JoinError, JoinSet};

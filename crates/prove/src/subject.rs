@@ -6,7 +6,8 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::Value;
-use setpoint::{Clock, Manager, ManagerOptions, Random, SetupError};
+use setpoint::clock::{Clock, Random};
+use setpoint::{Manager, ManagerOptions, SetupError};
 
 /// An operator on `setpoint`, as its `main` knows it.
 #[derive(Clone, Copy)]
@@ -83,12 +84,11 @@ impl Subject {
     ) -> Subject {
         let manager_name = name.to_owned();
         let start = move |start: Start| {
-            let options = ManagerOptions {
-                name: manager_name.clone(),
-                clock: start.clock,
-                random: start.random,
-                ..ManagerOptions::default()
-            };
+            let options = ManagerOptions::with(|options| {
+                options.name.clone_from(&manager_name);
+                options.clock = start.clock;
+                options.random = start.random;
+            });
             let manager = Manager::new(start.client, options);
             let metrics = manager.metrics().clone();
             let program = match register(&manager) {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use setpoint::Random;
+use setpoint::clock::Random;
 use setpoint_store::{Event, KeyRange, Store};
 use tokio::sync::Notify;
 use tokio::time::Instant;

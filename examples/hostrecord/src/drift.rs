@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use setpoint::informer::Lister;
-use setpoint::{Error, Key, Request};
+use setpoint::{Error, Key};
 use tokio::sync::mpsc::Sender;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
@@ -19,7 +19,7 @@ pub struct Drift {
     pub folder: Folder,
     pub records: Lister<HostRecord>,
     /// Has a bound: a full channel makes the look wait.
-    pub queue: Sender<Request>,
+    pub queue: Sender<Key>,
 }
 
 impl Drift {
@@ -31,10 +31,10 @@ impl Drift {
         let mut looks = tokio::time::interval(LOOK_EVERY);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while stop.run_until_cancelled(looks.tick()).await.is_some() {
-            for request in self.drifted()? {
-                tracing::info!(object = %request, "the file is not as it was written");
+            for key in self.drifted()? {
+                tracing::info!(object = %key, "the file is not as it was written");
                 // `None`: told to stop. An error: the controller has stopped.
-                if !matches!(stop.run_until_cancelled(self.queue.send(request)).await, Some(Ok(()))) {
+                if !matches!(stop.run_until_cancelled(self.queue.send(key)).await, Some(Ok(()))) {
                     return Ok(());
                 }
             }
@@ -43,7 +43,7 @@ impl Drift {
     }
 
     /// Returns the records whose file differs from their status.
-    fn drifted(&self) -> Result<Vec<Request>, Error> {
+    fn drifted(&self) -> Result<Vec<Key>, Error> {
         let mut drifted = Vec::new();
         for record in self.records.list()? {
             let metadata = &record.metadata;
@@ -51,7 +51,7 @@ impl Drift {
             let address = record.status.as_ref().and_then(|status| status.address.as_deref());
             let wanted = address.map(|address| record.line(address));
             if metadata.deletion_timestamp.is_none() && self.folder.read(&key)? != wanted {
-                drifted.push(key.into());
+                drifted.push(key);
             }
         }
         Ok(drifted)

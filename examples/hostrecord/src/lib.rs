@@ -12,10 +12,10 @@ use k8s_openapi::api::core::v1::Service;
 use kube::CustomResourceExt;
 use serde_json::{Value, json};
 use setpoint::informer::Index;
-use setpoint::manifests::{Operator, Rule};
+use setpoint::manifests::{Installation, Rule};
 use setpoint::{
-    Action, Client, Context, Controller, Error, Lifecycle, Manager, Object, Predicate, Reconciler, Request,
-    SetupError, predicate,
+    Action, Client, Context, Controller, Error, Key, Lifecycle, Manager, Object, Predicate, Reconciler,
+    SetupError, Watch, predicate,
 };
 use tokio::sync::mpsc;
 use tracing::info;
@@ -30,7 +30,7 @@ pub const NAME: &str = "hostrecord-operator";
 pub const FINALIZER: &str = "dns.example.com/hosts-file";
 /// The index of the records by their Service.
 const BY_SERVICE: &str = "service";
-/// Requests that wait in the channel. The task that fills it waits while it is full.
+/// Keys that wait in the channel. The task that fills it waits while it is full.
 const CHANNEL: usize = 100;
 
 /// Registers the controller, and the task that watches the folder.
@@ -52,40 +52,43 @@ pub fn register(manager: &Manager, folder: Folder) -> Result<(), SetupError> {
         // A status that this controller wrote does not queue the record again.
         .with_predicate(predicate::generation_changed())
         // A Service has no owner reference to its records: the index maps it to them.
-        .watches::<Service>(move |service| {
-            let snapshot = records.snapshot();
-            let of_service = snapshot.by_index(BY_SERVICE, service.key().as_str());
-            of_service.into_iter().flatten().map(|record| record.key().clone().into()).collect()
-        })
-        .with_predicate(Predicate::on_update(|old, new| cluster_ip(old) != cluster_ip(new)))
+        .watches(
+            Watch::of::<Service>()
+                .map(move |service| {
+                    let snapshot = records.snapshot();
+                    let of_service = snapshot.by_index(BY_SERVICE, service.key().as_str());
+                    of_service.into_iter().flatten().map(|record| record.key().clone()).collect()
+                })
+                .with_predicate(Predicate::on_update(|old, new| cluster_ip(old) != cluster_ip(new))),
+        )
         .channel("hosts-folder", drifted)
         .field_owner(NAME)
-        .run(Records(folder))?;
+        .register(Records(folder))?;
     Ok(())
 }
 
 struct Records(Folder);
 
 impl Reconciler for Records {
-    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
+    async fn reconcile(&self, ctx: &Context, key: Key) -> Result<Action, Error> {
         let client = ctx.client();
-        let lifecycle = client.lifecycle::<HostRecord>(&request, FINALIZER, async |_| {
-            info!(object = %request, "the record is being deleted; removing its file");
-            self.0.set(request.key(), None)?;
+        let lifecycle = client.lifecycle::<HostRecord>(&key, FINALIZER, async |_| {
+            info!(object = %key, "the record is being deleted; removing its file");
+            self.0.set(&key, None)?;
             Ok(())
         });
         let Lifecycle::Alive(record) = lifecycle.await? else { return Ok(Action::done()) };
         let left = time_left(&record, ctx.now());
         let status = match left {
             Some(Duration::ZERO) => HostRecordStatus { state: State::Expired, address: None },
-            _ => observe(client, &request, &record).await?,
+            _ => observe(client, &key, &record).await?,
         };
         let line = status.address.as_deref().map(|address| record.line(address));
-        if self.0.set(request.key(), line.as_deref())? {
-            info!(object = %request, state = ?status.state, "changed the file");
+        if self.0.set(&key, line.as_deref())? {
+            info!(object = %key, state = ?status.state, "changed the file");
         }
         if record.status.as_ref() != Some(&status) {
-            info!(object = %request, state = ?status.state, "updating status");
+            info!(object = %key, state = ?status.state, "updating status");
             let updated = HostRecord { status: Some(status), ..(*record).clone() };
             client.patch_status_from(&*record, &updated).await?;
         }
@@ -95,8 +98,8 @@ impl Reconciler for Records {
 }
 
 /// Reads the address of the record's Service.
-async fn observe(client: &Client, request: &Request, record: &HostRecord) -> Result<HostRecordStatus, Error> {
-    let namespace = request.namespace().unwrap_or_default();
+async fn observe(client: &Client, key: &Key, record: &HostRecord) -> Result<HostRecordStatus, Error> {
+    let namespace = key.namespace().unwrap_or_default();
     let service = client.get::<Service>((namespace, record.spec.service.as_str())).await?;
     let address = service.as_ref().and_then(|service| service.spec.as_ref()?.cluster_ip.clone());
     // A headless Service has `None`, and one of type ExternalName has nothing.
@@ -125,7 +128,7 @@ pub fn definition() -> Value {
 pub fn manifests(image: &str) -> Vec<Value> {
     let group = "dns.example.com";
     let args = ["--leader-elect", "--health-probe-bind-address=0.0.0.0:8081", "--hosts-dir=/hosts"];
-    let operator = Operator {
+    let operator = Installation {
         name: NAME.into(),
         namespace: "hostrecord-system".into(),
         image: image.into(),

@@ -4,10 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use setpoint::Target;
+use setpoint::clock::Random;
 use setpoint::informer::{
     ClientListerWatcher, Delta, Event, Pump, Reflector, ReflectorOptions, Scope, Store, wait_for_cache_sync,
 };
-use setpoint::{Random, Target};
 
 /// A function that is called with each event, in order.
 pub type Handler = Box<dyn Fn(&Event) + Send + Sync>;

@@ -30,7 +30,7 @@ async fn main() -> Result<(), setpoint::Error> {
     let level = EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
     tracing_subscriber::fmt().with_env_filter(level).with_ansi(false).init();
     let Command { kubeconfig } = Command::parse();
-    let config = Program { kubeconfig, ..Program::default() }.config().await?;
+    let config = Program::with(|program| program.kubeconfig = kubeconfig).config().await?;
     let tally = Tally::default();
     let mut processor = Processor::default();
     processor.add(print);

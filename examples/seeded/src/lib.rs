@@ -19,7 +19,7 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Secret, Service};
 use kube::CustomResourceExt;
 use serde_json::Value;
-use setpoint::{Action, Context, Controller, Error, Manager, Reconciler, Request, SetupError};
+use setpoint::{Action, Context, Controller, Error, Key, Manager, Reconciler, SetupError};
 
 pub use bug::Bug;
 pub use types::{Store, StoreSpec, StoreStatus};
@@ -35,8 +35,8 @@ struct Stores {
 }
 
 impl Reconciler for Stores {
-    async fn reconcile(&self, ctx: &Context, request: Request) -> Result<Action, Error> {
-        reconcile::reconcile(ctx, &request, self.bug, &self.memory).await
+    async fn reconcile(&self, ctx: &Context, key: Key) -> Result<Action, Error> {
+        reconcile::reconcile(ctx, &key, self.bug, &self.memory).await
     }
 }
 
@@ -53,7 +53,7 @@ pub fn register(manager: &Manager, bug: Option<Bug>) -> Result<(), SetupError> {
         .owns::<StatefulSet>()
         .reads::<PersistentVolumeClaim>()
         .field_owner(NAME)
-        .run(Stores { bug, memory })?;
+        .register(Stores { bug, memory })?;
     Ok(())
 }
 

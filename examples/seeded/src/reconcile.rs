@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kube::ResourceExt;
-use setpoint::{Action, Context, Error, Request};
+use setpoint::{Action, Context, Error, Key};
 
 use crate::bug::Bug;
 use crate::children;
@@ -17,13 +17,8 @@ use crate::types::{Store, StoreStatus};
 ///
 /// # Errors
 /// When the server refuses a write.
-pub async fn reconcile(
-    ctx: &Context,
-    request: &Request,
-    bug: Option<Bug>,
-    memory: &Memory,
-) -> Result<Action, Error> {
-    let Some(store) = ctx.client().get::<Store>(request).await? else { return Ok(Action::done()) };
+pub async fn reconcile(ctx: &Context, key: &Key, bug: Option<Bug>, memory: &Memory) -> Result<Action, Error> {
+    let Some(store) = ctx.client().get::<Store>(key).await? else { return Ok(Action::done()) };
     let pass = Pass { ctx, store: &store, bug, memory };
     if pass.has(Bug::OwnEventFiltered) && memory.recall("own") == store.resource_version() {
         return Ok(Action::done());

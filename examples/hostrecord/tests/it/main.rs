@@ -5,7 +5,7 @@ mod life;
 mod trials;
 
 use hostrecord_operator::{Folder, HostRecord};
-use operator_testing::{Operator, World, until};
+use operator_testing::{TestedOperator, World, until};
 use serde_json::{Value, json};
 use setpoint::{Key, Manager, SetupError};
 use tempfile::TempDir;
@@ -24,8 +24,8 @@ fn register(manager: &Manager) -> Result<(), SetupError> {
 }
 
 /// The operator as the trials see it.
-const OPERATOR: Operator =
-    Operator { name: hostrecord_operator::NAME, register, manifests: hostrecord_operator::manifests };
+const OPERATOR: TestedOperator =
+    TestedOperator { name: hostrecord_operator::NAME, register, manifests: hostrecord_operator::manifests };
 
 fn record(name: &str, service: &str) -> Value {
     json!({

@@ -9,8 +9,9 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use pump_mirror::{Mirror, Processor};
 use serde_json::json;
+use setpoint::Target;
+use setpoint::clock::Random;
 use setpoint::informer::{Event, Store};
-use setpoint::{Random, Target};
 use setpoint_cluster::{Cluster, Controllers, NodeOptions, Options};
 
 /// The lines that the handlers wrote down.
