@@ -1,9 +1,9 @@
-//! What an evaluation costs while it runs, in the units of kube-apiserver: 1,000,000 a rule, 10,000,000 an object.
+//! The cost of an evaluation while it runs, in the units of kube-apiserver: 1,000,000 a rule, 10,000,000 an object.
 //!
-//! The evaluator tells nobody what it does, but it asks for the values of variables: [`meter`] makes every turn of a
-//! loop ask for one that no rule can name, whose name says what the turn costs. When the budget is spent its value is
-//! false, which ends the loop and so, soon, the evaluation. The figures are lower bounds: an evaluation that
-//! kube-apiserver finishes is finished here.
+//! The evaluator has no hook for cost, but it asks for the values of variables. [`meter`] therefore makes every turn
+//! of a loop ask for a variable whose name says what the turn costs. No rule can write that name. Once the budget is
+//! spent, the variable's value is false, which ends the loop and soon the evaluation. The figures are lower bounds:
+//! an evaluation that kube-apiserver finishes also finishes here.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,14 +14,14 @@ use kube_cel::cel::{Context, ExecutionError, FunctionContext, ResolveResult, Val
 
 use super::{collect, macros};
 
-/// What one evaluation may cost.
+/// The cost limit of one evaluation.
 const CALL_LIMIT: u64 = 1_000_000;
-/// What all evaluations on one object may cost together.
+/// The cost limit of all evaluations on one object together.
 const OBJECT_LIMIT: u64 = 10_000_000;
 
-/// The beginning of the variables that stand for costs.
+/// Prefix of the variables that stand for costs.
 const SPEND: &str = "@spend:";
-/// The beginning of the variables that stand for memory.
+/// Prefix of the variables that stand for memory.
 const HOLD: &str = "@hold:";
 /// The function that takes the size of its argument from the budget.
 const SIZED: &str = "@sized";
@@ -30,14 +30,15 @@ pub(super) const CONCATENATED: &str = "@concatenated";
 /// The function that pays for the memory of what a list or a map will hold.
 const KEPT: &str = "@kept";
 
-/// How much one evaluation may copy into new values. kube-apiserver shares what is put together, and counts lists as
-/// one unit however long they are: what is made of them must have a bound here that costs alone are not.
+/// The number of bytes that one evaluation may copy into new values. kube-apiserver shares the parts of a value that
+/// it puts together, and counts a list as one unit however long it is. Copies need this bound here, because the cost
+/// limits do not bound them.
 const HOLD_LIMIT: u64 = 256 * 1024 * 1024;
 
 /// The error of an evaluation that costs too much, as cel-go words it.
 pub(super) const EXCEEDED: &str = "operation cancelled: actual cost limit exceeded";
 
-/// What may still be spent on one object, and on the evaluation that runs.
+/// The cost that remains for one object, and for the evaluation that runs.
 #[derive(Debug)]
 pub(super) struct Budget {
     object: AtomicU64,
@@ -59,7 +60,7 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// An evaluation begins, which costs this much beside its loops.
+    /// Begins an evaluation, which costs this much beside its loops.
     pub(super) fn begin(&self, cost: u64) {
         self.call.store(CALL_LIMIT, Ordering::Relaxed);
         self.held.store(HOLD_LIMIT, Ordering::Relaxed);
@@ -72,7 +73,7 @@ impl Budget {
         self.exceeded.load(Ordering::Relaxed)
     }
 
-    /// The evaluation is over: whether the object's budget held.
+    /// Ends the evaluation. Returns whether the object's budget held.
     pub(super) fn settle(&self) -> bool {
         let spent = CALL_LIMIT - self.call.load(Ordering::Relaxed);
         let left = self.object.load(Ordering::Relaxed).checked_sub(spent);
@@ -80,7 +81,7 @@ impl Budget {
         left.is_some()
     }
 
-    /// What another has spent was spent for this one too.
+    /// Takes the cost that another budget has spent from this object's budget too.
     pub(super) fn pay_for(&self, other: &Budget) {
         let spent = OBJECT_LIMIT - other.object.load(Ordering::Relaxed);
         let left = self.object.load(Ordering::Relaxed).saturating_sub(spent);
@@ -175,7 +176,7 @@ pub(super) fn hold(call: &FunctionContext<'_, '_>, size: u64) -> Result<(), Exec
 }
 
 fn take(call: &FunctionContext<'_, '_>, what: &str, amount: u64) -> Result<(), ExecutionError> {
-    // Where no budget is set nobody answers to the name.
+    // Without a budget no resolver knows the name.
     let answer = if amount > 0 { call.ptx.get_variable(format!("{what}{amount}")) } else { None };
     let within = answer.is_none_or(|answer| Value::try_from(&*answer).ok() != Some(Value::Bool(false)));
     if within { Ok(()) } else { Err(ExecutionError::function_error("cost", EXCEEDED)) }
@@ -230,7 +231,7 @@ pub(super) fn weigh(call: &mut CallExpr) {
     };
 }
 
-/// What running an expression costs at least, without the turns of its loops: of two branches the cheaper one, and
+/// The least cost of running an expression, without the turns of its loops. Counts the cheaper of two branches, and
 /// no right side of `&&` and `||`.
 pub(super) fn least(expr: &IdedExpr) -> u64 {
     let each = |all: &[IdedExpr]| all.iter().map(least).sum::<u64>();
@@ -250,14 +251,14 @@ pub(super) fn least(expr: &IdedExpr) -> u64 {
         }
         Expr::Call(call) => match (call.func_name.as_str(), call.args.as_slice()) {
             (operators::LOGICAL_AND | operators::LOGICAL_OR, [left, right]) => match &left.expr {
-                // What a loop has come to so far: the right side is its body, which runs.
+                // The left side is the accumulator of a loop: the right side is the loop's body, which runs.
                 Expr::Ident(_) => least(left) + least(right),
                 _ => least(left),
             },
             (operators::CONDITIONAL, [condition, yes, no]) => least(condition) + least(yes).min(least(no)),
             (SIZED | KEPT, [value]) => least(value),
             (CONCATENATED | macros::NAMED, args) => each(args),
-            // The list that it begins with, and the one that it gives.
+            // The cost of the list that the loop begins with, and of the list that it gives.
             (collect::COLLECT, [range, ..]) => 11 + least(range),
             (_, args) => 1 + call.target.as_deref().map_or(0, least) + each(args),
         },

@@ -12,7 +12,7 @@ use super::macros::{self, Kind, Macro};
 use super::source::{MOST_ERRORS, Source, told};
 use super::ty::{Bindings, Ty, assignable, substitute};
 
-/// What checking an expression came to.
+/// The result of checking an expression.
 pub(super) struct Checked {
     pub(super) ty: Ty,
     /// The macro calls that go over a map.
@@ -54,7 +54,7 @@ struct Checker<'s> {
     source: Source<'s>,
     scopes: Vec<(String, Ty)>,
     errors: Vec<(usize, String)>,
-    /// How many errors there are, with those that are not told.
+    /// The number of errors, including those that are not reported.
     failures: usize,
     uses_old_self: bool,
     over_maps: BTreeSet<u64>,
@@ -63,7 +63,7 @@ struct Checker<'s> {
 }
 
 impl Checker<'_> {
-    /// Notes an error; what is wrong counts as anything from there on.
+    /// Notes an error. The faulty expression counts as `Dyn` from there on.
     fn fail(&mut self, at: usize, message: String) -> Ty {
         self.failures += 1;
         if self.errors.len() < MOST_ERRORS {
@@ -124,7 +124,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The type of what a list or a map will hold.
+    /// The type of a value that a list or a map will hold.
     fn kept(&mut self, expr: &IdedExpr) -> Ty {
         let ty = self.expr(expr);
         if ty.may_be_large() && !matches!(expr.expr, Expr::Literal(_)) {
@@ -133,7 +133,7 @@ impl Checker<'_> {
         ty
     }
 
-    /// The type of elements that must all have one.
+    /// The type of elements that must all have the same one.
     fn join(&mut self, so_far: Option<Ty>, ty: Ty, at: usize) -> Ty {
         let Some(wanted) = so_far else { return ty };
         if assignable(&wanted, &ty, &mut Bindings::new()) {
@@ -277,7 +277,7 @@ impl Checker<'_> {
         let at = self.source.find("(");
         for arg in &call.args {
             let ty = match &arg.expr {
-                // What is formatted may be of several types.
+                // Arguments of `format` may be of several types.
                 Expr::List(list) if name == "format" => {
                     for element in &list.elements {
                         self.kept(element);
@@ -352,7 +352,7 @@ impl Checker<'_> {
         }
     }
 
-    /// What `transformList` and its like make of these results.
+    /// The type that `transformList` and the other transform macros make of results of this type.
     fn transformed(&mut self, kind: Kind, range: &Ty, result: Ty, at: usize) -> Ty {
         match (kind, result) {
             (Kind::TransformList, result) => Ty::list(result),
@@ -373,7 +373,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Literal patterns, times and durations must be valid.
+    /// Refuses invalid literal patterns, times and durations.
     fn check_literals(&mut self, call: &CallExpr, open: usize) {
         let Some(Expr::Literal(LiteralValue::String(text))) = call.args.last().map(|arg| &arg.expr) else {
             return;
@@ -414,7 +414,7 @@ impl Checker<'_> {
         ty
     }
 
-    /// What the macro's own arguments are, read off the loop that it became.
+    /// The type of the macro's result. The macro's own arguments are read off the loop that it became.
     fn loop_step(&mut self, comprehension: &ComprehensionExpr, item: &Ty, at: usize) -> Ty {
         let Expr::Call(step) = &comprehension.loop_step.expr else { return Ty::Dyn };
         match (step.func_name.as_str(), step.args.as_slice()) {

@@ -1,5 +1,5 @@
-//! Expressions of admission policies, which may be composed of variables: expressions that run when they are needed,
-//! and once.
+//! Expressions of admission policies. They may use variables, which are expressions of their own: each runs when it
+//! is first needed, and only once.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,9 +14,9 @@ use super::conditions::{Condition, OUT_OF_BUDGET, all_hold, fields, request};
 use super::ty::Ty;
 use super::{collect, macros, value};
 
-/// The beginning of the names that stand for variables; no expression can write them.
+/// Prefix of the names that stand for variables. No expression can write them.
 const VARIABLE: &str = "@variable:";
-/// What the evaluator says of a name that nobody knows: here, of a variable that has no value.
+/// The evaluator's error for an unknown name: here, a variable that has no value.
 const UNKNOWN: &str = "no such attribute(s): @variable:";
 
 /// Compiles the expressions of one policy.
@@ -30,7 +30,7 @@ pub struct Compiler {
 }
 
 impl Compiler {
-    /// For a policy with or without a kind of params, and with or without variables.
+    /// A compiler for a policy with or without a kind of params, and with or without variables.
     pub fn new(params: bool, composed: bool) -> Self {
         Compiler { params, variables: composed.then(Arc::default), levels: BTreeMap::new() }
     }
@@ -54,7 +54,7 @@ impl Compiler {
         words.filter_map(|word| self.levels.get(word)).max().copied().unwrap_or(0)
     }
 
-    /// The next variable, which those after it may use.
+    /// Compiles the next variable. Later expressions may use it.
     pub fn variable(&mut self, name: &str, text: &str) -> Condition {
         let compiled = self.compile(text, true, &[]);
         if let Some(variables) = &mut self.variables {
@@ -64,22 +64,22 @@ impl Compiler {
         compiled
     }
 
-    /// A condition of a match, which knows no variables.
+    /// Compiles a match condition, which knows no variables.
     pub fn condition(&self, text: &str) -> Condition {
         self.compile(text, false, &[Ty::Bool])
     }
 
-    /// What must be true.
+    /// Compiles a validation: it must be true.
     pub fn validation(&self, text: &str) -> Condition {
         self.compile(text, true, &[Ty::Bool])
     }
 
-    /// What is said where a validation is false.
+    /// Compiles a `messageExpression`: the message of a validation that is false.
     pub fn message(&self, text: &str) -> Condition {
         self.compile(text, true, &[Ty::String])
     }
 
-    /// What is noted of a request.
+    /// Compiles an audit annotation: a text, or null for none.
     pub fn annotation(&self, text: &str) -> Condition {
         self.compile(text, true, &[Ty::String, Ty::Null])
     }
@@ -100,7 +100,7 @@ fn namespace() -> Ty {
     fields(&[("metadata", fields(&metadata)), ("spec", fields(&[finalizers])), ("status", fields(&status))])
 }
 
-/// What expressions look at.
+/// The values of the variables that every expression sees.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
     pub object: &'a Value,
@@ -110,7 +110,7 @@ pub struct Facts<'a> {
     pub params: &'a Value,
 }
 
-/// One look of a policy at a request.
+/// One evaluation of a policy for a request.
 pub struct Evaluation<'p> {
     values: [(&'static str, Cel); 5],
     variables: &'p [(String, Condition)],
@@ -147,7 +147,7 @@ impl<'p> Evaluation<'p> {
         all_hold(conditions, |condition| condition.run_in(&values, &budget, &budget))
     }
 
-    /// Whether it is true.
+    /// Whether the validation is true.
     ///
     /// # Errors
     /// It could not be evaluated, in words.
@@ -155,7 +155,7 @@ impl<'p> Evaluation<'p> {
         self.run(validation, &self.budget).map(|result| result == Cel::Bool(true))
     }
 
-    /// The text that it gives; none if that is null.
+    /// The text that the expression gives, or `None` if it gives null.
     ///
     /// # Errors
     /// It could not be evaluated, in words.
@@ -176,7 +176,7 @@ impl<'p> Evaluation<'p> {
         expression.run_in(&self.values, budget, &scope).map_err(|error| self.explained(error))
     }
 
-    /// An error with the reason why a variable has no value in the place of its name.
+    /// Puts the reason why a variable has no value in the place of its name.
     fn explained(&self, error: String) -> String {
         let Some((before, name)) = error.split_once(UNKNOWN) else { return error };
         match self.known.lock().unwrap_or_else(PoisonError::into_inner).get(name) {
@@ -185,7 +185,7 @@ impl<'p> Evaluation<'p> {
         }
     }
 
-    /// The value of a variable, which is found out when it is asked for first.
+    /// The value of a variable. It is computed when an expression first asks for it.
     fn variable(&self, name: &str, budget: &Budget) -> Option<Cel> {
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known().get(name) {
@@ -207,7 +207,7 @@ impl<'p> Evaluation<'p> {
     }
 }
 
-/// Where an expression runs: it asks for variables and for what its loops cost.
+/// The resolver of one run: answers for variables, and for the cost of loops.
 struct Scope<'e> {
     evaluation: &'e Evaluation<'e>,
     budget: &'e Budget,
@@ -222,11 +222,12 @@ impl VariableResolver for Scope<'_> {
     }
 }
 
-/// What may be null, and then has no field: the evaluator would say that it cannot have any.
+/// The variables that may be null. The evaluator would say that null cannot have fields; a field of these is merely
+/// absent.
 const NULLABLE: [&str; 4] = ["object", "oldObject", "namespaceObject", "params"];
 
-/// Makes of `variables.name` a name that is resolved when it is needed, and of what is null something without fields
-/// where a field of it is asked for. It costs nothing: it comes after expressions are weighed.
+/// Replaces `variables.name` by a name that is resolved when it is needed. Replaces a null whose field is read by a
+/// value without fields. Adds no cost, because expressions are weighed before.
 pub(super) fn rewrite(expr: &mut IdedExpr) {
     let is_variables = |expr: &IdedExpr| matches!(&expr.expr, Expr::Ident(name) if name == "variables");
     match &mut expr.expr {

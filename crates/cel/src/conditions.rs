@@ -11,7 +11,7 @@ use super::program::Program;
 use super::ty::Ty;
 use super::value;
 
-/// What an evaluation says that has spent what all of them may.
+/// The error of an evaluation after the budget of the whole object is spent.
 pub(super) const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
 
@@ -19,9 +19,9 @@ pub(super) const OUT_OF_BUDGET: &str =
 #[derive(Debug)]
 pub struct Condition {
     text: String,
-    /// With what it costs at least; or what is wrong with it.
+    /// The program with its least cost, or what is wrong with the expression.
     expr: Result<(Program, u64), String>,
-    /// What it gives.
+    /// The type of the expression's value.
     pub(super) ty: Ty,
 }
 
@@ -60,7 +60,7 @@ impl Condition {
         self.expr.as_ref().map_or(0, |(expr, _)| expr.depth().levels())
     }
 
-    /// What is wrong with the expression.
+    /// The error of an expression that does not compile.
     pub fn fault(&self) -> Option<&str> {
         self.expr.as_ref().err().map(String::as_str)
     }
@@ -69,7 +69,7 @@ impl Condition {
         self.run_in(variables, budget, budget)
     }
 
-    /// Runs the expression where names that are no variables are asked of the resolver.
+    /// Runs the expression. The resolver answers for names that are no variables.
     pub(super) fn run_in(
         &self,
         variables: &[(&str, Cel)],
@@ -80,10 +80,10 @@ impl Condition {
         result.map_err(|error| format!("expression '{}' resulted in error: {error}", self.text))
     }
 
-    /// What it came to, in cel-go's own words.
+    /// Runs the expression. The inner error is in cel-go's own words.
     ///
     /// # Errors
-    /// It does not compile, or cost more than everything may.
+    /// The expression does not compile, or the budget of the whole object is spent.
     pub(super) fn result(
         &self,
         variables: &[(&str, Cel)],

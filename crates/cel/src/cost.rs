@@ -1,5 +1,5 @@
-//! What a rule may cost at most, estimated from the bounds in its schema, in the units of kube-apiserver: one is about
-//! 50 ns there. A rule whose objects have no bounds is refused when its definition is written.
+//! The highest cost of a rule, estimated from the bounds in its schema. The units are those of kube-apiserver, where
+//! one is about 50 ns. A definition is refused when it is written if a rule's objects have no bounds.
 //!
 //! The figures follow kube-apiserver's for fields, operators, comprehensions and the functions of text and lists. They
 //! are approximate where a size is known only at run time there.
@@ -95,7 +95,7 @@ fn largest(props: &Props) -> u64 {
     }
 }
 
-/// Where in the object a value stands.
+/// The place of a value in the object.
 #[derive(Clone, Copy)]
 enum Place<'p> {
     /// Nowhere: it was computed.
@@ -106,7 +106,7 @@ enum Place<'p> {
     Text,
 }
 
-/// What an expression costs and gives at most.
+/// The highest cost and size of an expression.
 #[derive(Clone, Copy)]
 struct Estimate<'p> {
     cost: u64,
@@ -136,7 +136,7 @@ impl<'p> Estimate<'p> {
         }
     }
 
-    /// What a comprehension with one variable goes over.
+    /// The items that a comprehension with one variable goes over.
     fn each(&self) -> Self {
         match self.place {
             Place::At(props) if props.items.is_none() => {
@@ -165,7 +165,7 @@ fn times(size: u64, factor: f64) -> u64 {
     product
 }
 
-/// What the expression costs at most, on values that the schema describes.
+/// The highest cost of the expression, on values that the schema describes.
 pub(super) fn estimate(expr: &IdedExpr, props: &Props) -> u64 {
     let own = Estimate::at(1, props);
     let scopes = vec![("self".to_owned(), own), ("oldSelf".to_owned(), own)];
@@ -326,7 +326,7 @@ fn literal_size(literal: &LiteralValue) -> u64 {
     }
 }
 
-/// What a call costs beside its arguments.
+/// The cost of a call beside its arguments.
 fn function<'p>(name: &str, target: Option<&Estimate<'p>>, args: &[Estimate<'p>]) -> Estimate<'p> {
     let (cost, size) = match (name, target, args) {
         ("sort" | "distinct", Some(list), _) => (squared(list.size), list.size),
@@ -392,7 +392,7 @@ fn function<'p>(name: &str, target: Option<&Estimate<'p>>, args: &[Estimate<'p>]
     Estimate::computed(cost, size)
 }
 
-/// Whether what a function gives always has one size.
+/// Whether the result of a function always has one size.
 fn gives_scalar(name: &str) -> bool {
     let scalar =
         |ty: &Ty| matches!(ty, Ty::Bool | Ty::Int | Ty::Uint | Ty::Double | Ty::Timestamp | Ty::Duration);

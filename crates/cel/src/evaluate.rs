@@ -32,13 +32,13 @@ static FUNCTIONS: LazyLock<Context<'static>> = LazyLock::new(|| {
     context
 });
 
-/// The functions that the evaluator itself has: what ours are made of.
+/// The functions that the evaluator itself has. Ours are made of them.
 static BASE: LazyLock<Context<'static>> = LazyLock::new(Context::default);
 
 /// The functions that the evaluator and its Kubernetes libraries have.
 static EXTENDED: LazyLock<Context<'static>> = LazyLock::new(|| Context::default().with_all());
 
-/// The evaluator's own knows no truth values, and takes an argument that is an error for one of a wrong type.
+/// The evaluator's own function knows no booleans, and reports an argument that is an error as one of a wrong type.
 fn to_string(value: Value) -> ResolveResult {
     static CALL: LazyLock<IdedExpr> = LazyLock::new(|| parse("string(value)").expect("it is an expression"));
     if let Value::Bool(flag) = value {
@@ -106,14 +106,14 @@ const RECURSION: u16 = 2000;
 /// Parses an expression. It recurses as deep as the expression nests.
 ///
 /// # Errors
-/// What is wrong and where.
+/// The errors with their positions.
 pub(super) fn parse(text: &str) -> Result<IdedExpr, Vec<SyntaxError>> {
     let parsed = Parser::new().enable_optional_syntax(true).max_recursion_depth(RECURSION).parse(text);
     parsed.map_err(|errors| errors.errors.into_iter().map(|error| (error.pos, error.msg)).collect())
 }
 
-/// Brings an expression into the form that the evaluator runs: macros that it does not know become loops, and
-/// optional field selection becomes optional indexing, which takes an absent field for what it is.
+/// Brings an expression into the form that the evaluator runs. Macros that the evaluator does not know become loops.
+/// Optional field selection becomes optional indexing, which treats an absent field as absent.
 pub(super) fn prepare(expr: &mut IdedExpr, checked: &Checked) {
     let (is_kept, concatenates) =
         (checked.kept.contains(&expr.id), checked.concatenations.contains(&expr.id));
@@ -136,7 +136,8 @@ pub(super) fn prepare(expr: &mut IdedExpr, checked: &Checked) {
         }
         Expr::Select(select) => {
             prepare(&mut select.operand, checked);
-            // The evaluator takes a field of what has none for false: to index it is an error.
+            // The evaluator gives false for a field of a value without fields, so a field is read by index, which is
+            // an error there.
             if !select.test {
                 let operand = std::mem::take(&mut *select.operand);
                 expr.expr = macros::field(operand, &select.field).expr;

@@ -12,9 +12,9 @@ use super::ty::Ty;
 pub(super) struct Overload {
     /// Whether it is called on a value: `value.name(…)`.
     pub(super) method: bool,
-    /// What it takes, the value it is called on first.
+    /// The types of the arguments, the receiver first.
     pub(super) args: Vec<Ty>,
-    /// What it gives.
+    /// The type of the result.
     pub(super) result: Ty,
 }
 

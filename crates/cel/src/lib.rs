@@ -1,9 +1,9 @@
-//! `x-kubernetes-validations`: rules in CEL, checked against the schema when a CRD is written and run when an object
-//! is; and the expressions of admission, over requests.
+//! `x-kubernetes-validations`: rules in CEL. They are checked against the schema when a CRD is written, and run when
+//! an object is written. The expressions of admission policies run over requests.
 //!
-//! What a rule may cost is estimated from the bounds in the schema, and a rule that may cost too much is refused. The
-//! estimate is approximate ([docs/cel.md](../../../docs/cel.md)). What an evaluation costs is
-//! counted while it runs, and ends one that costs too much.
+//! The cost of a rule is estimated from the bounds in the schema, and a rule that may cost too much is refused. The
+//! estimate is approximate ([docs/cel.md](../../../docs/cel.md)). The cost of an evaluation is counted while it runs,
+//! and an evaluation that costs too much ends.
 
 mod rules;
 mod composition;

@@ -1,5 +1,5 @@
-//! What Kubernetes' rules may call and the evaluator does not know, as plain functions under names that no rule can
-//! write. [`rename`] turns the calls into them before a rule runs.
+//! Functions that Kubernetes' rules may call and the evaluator does not know. They are plain functions under names
+//! that no rule can write. [`rename`] turns the calls into them before a rule runs.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ const PARTS: [&str; 10] = [
     "getMilliseconds",
 ];
 
-/// Brings a method call that only we know into the form of a function of ours.
+/// Turns a method call that only Kubernetes knows into a call of a function of ours.
 pub(super) fn rename(call: &mut CallExpr) {
     let name = match (call.func_name.as_str(), call.args.len()) {
         (part, 1) if PARTS.contains(&part) => TIME_IN,
@@ -147,7 +147,7 @@ fn time_in(time: &Value, zone: &Value, part: &Value) -> ResolveResult {
     }))
 }
 
-/// Where the system keeps the zone database.
+/// The directory of the system's zone database.
 const ZONES: &str = "/usr/share/zoneinfo";
 
 /// `UTC`, `-08:00`, or a name of the zone database.
@@ -160,7 +160,7 @@ fn zone_of(text: &str) -> Option<TimeZone> {
     Offset::from_seconds(hours_value * 3600 + sign * minutes * 60).ok().map(TimeZone::fixed)
 }
 
-/// A zone that the system knows. Rules come from users: their names must not lead out of the database.
+/// A zone that the system knows. Rules come from users, so a name must not lead out of the database.
 fn named_zone(name: &str) -> Option<TimeZone> {
     let inside = name.split('/').all(|part| !matches!(part, "" | "." | "..")) && !name.contains('\\');
     let data = inside.then(|| std::fs::read(std::path::Path::new(ZONES).join(name)).ok()).flatten()?;

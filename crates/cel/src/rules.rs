@@ -38,7 +38,7 @@ struct Node {
 struct Compiled {
     rule: Rule,
     expr: Program,
-    /// What it costs to run at least, beside its loops.
+    /// The least cost of a run, beside its loops.
     cost: u64,
     message: Option<Program>,
     uses_old_self: bool,
@@ -55,7 +55,7 @@ impl Rules {
         if compiler.causes.is_empty() { Ok(Rules { root }) } else { Err(compiler.causes) }
     }
 
-    /// Everything that is wrong with the rules of a schema that is about to be written, what they may cost included.
+    /// All errors in the rules of a schema that is about to be written, including costs over the limit.
     pub fn check(structural: &Structural, path: &Path) -> Vec<Cause> {
         let mut compiler = Compiler { counts: true, cardinality: Some(1), ..Compiler::default() };
         compiler.node(structural.props(), path, true, None);
@@ -63,8 +63,8 @@ impl Rules {
         compiler.causes
     }
 
-    /// What the rules have against an object. On an update, `old` is the stored object: what they have against what
-    /// did not change is tolerated, and comes second.
+    /// The violations of the rules by an object: refused ones first, tolerated ones second. On an update, `old` is
+    /// the stored object, and violations by values that did not change are tolerated.
     pub fn validate(&self, object: &Value, old: Option<&Value>) -> (Vec<Cause>, Vec<Cause>) {
         let mut causes = Found::default();
         if let Some(root) = &self.root {
@@ -73,7 +73,7 @@ impl Rules {
         (causes.refused, causes.tolerated)
     }
 
-    /// What the rules have against the defaults of the schema, which stands at `path`.
+    /// The violations of the rules by the defaults of the schema, which stands at `path`.
     pub fn validate_defaults(&self, path: &Path) -> Vec<Cause> {
         let mut causes = Found::default();
         if let Some(root) = &self.root {
@@ -82,19 +82,19 @@ impl Rules {
         causes.refused
     }
 
-    /// Whether there is none.
+    /// Whether the schema has no rules.
     pub fn is_empty(&self) -> bool {
         self.root.is_none()
     }
 }
 
-/// What rules have against an object.
+/// The violations found in an object.
 #[derive(Default)]
 struct Found {
     refused: Vec<Cause>,
     tolerated: Vec<Cause>,
     budget: Budget,
-    /// Too much was spent: no further rule is run.
+    /// Whether the budget is spent. No further rule runs then.
     is_over: bool,
 }
 
@@ -105,7 +105,7 @@ struct Compiler {
     counts: bool,
     /// How often the place can be in one object; none where nothing bounds it.
     cardinality: Option<u64>,
-    /// What each rule may cost.
+    /// The highest cost of each rule.
     costs: Vec<(Path, u64)>,
 }
 
@@ -150,7 +150,8 @@ impl Compiler {
         self.causes.push(Cause::forbidden(path, &cost::exceeds(what, total, cost::SCHEMA_LIMIT)));
     }
 
-    /// The node, if it or anything below it has rules. `uncorrelated` is where old and new items stop being matched.
+    /// The node, or `None` if neither it nor anything below it has rules. `uncorrelated` is where old and new items
+    /// stop being matched.
     fn node(
         &mut self,
         props: &Props,
@@ -286,7 +287,7 @@ fn rule_json(rule: &Rule) -> String {
     )
 }
 
-/// The old value here, and the nearest one above where there is none here.
+/// The old value here, and the nearest one above if there is none here.
 #[derive(Clone, Copy)]
 struct Ratchet<'v> {
     current: Option<&'v Value>,
@@ -466,7 +467,7 @@ fn computed_message(message: &Program, own: &Cel, old: Option<&Cel>) -> Option<S
     usable.then(|| text.to_owned())
 }
 
-/// Runs an expression on a value and, for transition rules, the old one. What it costs is taken from the budget.
+/// Runs an expression on a value and, for transition rules, the old one. Takes the cost from the budget.
 fn run(expr: &Program, own: &Cel, old: Option<&Cel>, budget: &Budget) -> Result<Cel, String> {
     let mut variables = vec![("self", own.clone())];
     variables.extend(old.map(|old| ("oldSelf", old.clone())));

@@ -1,12 +1,12 @@
-//! Where things stand in an expression's text. The parser forgets it; walking the tree in the text's order finds it
-//! again.
+//! Positions in the text of an expression. The parser does not keep them, so a walk over the tree in the text's order
+//! finds them again.
 
-/// How many errors are told, as in cel-go; of the others only how many they are.
+/// The number of errors that are reported, as in cel-go. For the others only their number is reported.
 pub(super) const MOST_ERRORS: usize = 100;
 /// The longest line that an error shows, as in cel-go.
 const MAX_SNIPPET: usize = 16384;
 
-/// Errors as cel-go tells them, of which there were so many.
+/// The errors as cel-go reports them. `count` is the number of all errors.
 pub(super) fn told(mut lines: Vec<String>, count: usize) -> String {
     lines.truncate(MOST_ERRORS);
     if count > MOST_ERRORS {
@@ -111,7 +111,7 @@ impl<'s> Source<'s> {
 }
 
 impl Source<'_> {
-    /// As [`Source::describe`], for a line and column that count from one.
+    /// Like [`Source::describe`], for a line and column that count from one.
     pub(super) fn describe_at(&self, line: isize, column: isize, message: &str) -> String {
         let skipped = usize::try_from(line - 1).unwrap_or(0);
         let start: usize = self.text.split_inclusive('\n').take(skipped).map(str::len).sum();

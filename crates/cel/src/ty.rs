@@ -35,7 +35,7 @@ impl Ty {
         Ty::List(Arc::new(item))
     }
 
-    /// Whether a value of the type may be of any size.
+    /// Whether a value of the type has no bound on its size.
     pub(super) fn may_be_large(&self) -> bool {
         let is_small = matches!(
             self,
@@ -44,7 +44,7 @@ impl Ty {
         !is_small
     }
 
-    /// The type of what a schema describes; none where there is no schema to go by.
+    /// The type of a value that a schema describes, or `None` if there is no schema to go by.
     pub(super) fn of(props: &Props, is_resource: bool) -> Option<Ty> {
         if props.int_or_string {
             return Some(Ty::Dyn);
@@ -91,7 +91,7 @@ fn object_fields(props: &Props, is_resource: bool) -> BTreeMap<String, Ty> {
     fields
 }
 
-/// The name by which expressions reach a field; none for names that they cannot write.
+/// The name by which expressions reach a field, or `None` for names that they cannot write.
 pub(super) fn escape(name: &str) -> Option<String> {
     const RESERVED: [&str; 21] = [
         "true",
@@ -155,10 +155,10 @@ impl fmt::Display for Ty {
     }
 }
 
-/// What the letters of a signature stand for in one call.
+/// The types that the letters of a signature stand for in one call.
 pub(super) type Bindings = BTreeMap<char, Ty>;
 
-/// Whether a value of type `given` may stand where `wanted` is asked for.
+/// Whether a value of type `given` is acceptable as `wanted`.
 pub(super) fn assignable(wanted: &Ty, given: &Ty, bindings: &mut Bindings) -> bool {
     match (wanted, given) {
         (Ty::Param(letter), given) => match bindings.get(letter).cloned() {
