@@ -1,6 +1,8 @@
-//! What the same requests cost in JSON and in protobuf, in the server alone: `cargo run --release -p
-//! setpoint-apiserver --example encodings`: written and read in JSON on a server that nobody has asked for protobuf, the
-//! same on one that somebody has, written and read in protobuf, and written in JSON and read in protobuf.
+//! Measures the same requests in JSON and in protobuf, in the server alone: `cargo run --release -p
+//! setpoint-apiserver --example encodings`.
+//!
+//! The four cases: written and read in JSON on a server that no client has asked for protobuf; the same on a server
+//! that a client has asked for protobuf; written and read in protobuf; written in JSON and read in protobuf.
 
 #![allow(clippy::disallowed_methods, reason = "a measurement reads the real clock")]
 #![allow(clippy::unwrap_used, reason = "a program that measures ends when it cannot")]
@@ -58,12 +60,12 @@ fn pod(name: &str, note: &str) -> Value {
             "tolerations": [{"key": "dedicated", "operator": "Equal", "value": "web", "effect": "NoSchedule"}]}})
 }
 
-/// Who comes to a server.
+/// The clients of one measured server.
 struct Clients {
     name: &'static str,
     writes: Encoding,
     reads: Encoding,
-    /// Whether somebody has asked for protobuf before.
+    /// Whether a client has asked for protobuf before.
     asked: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What admission knows of a request.
+//! Admission attributes: the request as admission sees it.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::write_options::WriteOptions;
 /// Labels of a stored namespace.
 pub(crate) type Labels = BTreeMap<String, String>;
 
-/// What is done.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Create,
@@ -83,7 +83,7 @@ impl Attributes {
         }
     }
 
-    /// Of a request for a resource, about objects of its kind.
+    /// The attributes of a request for a resource, about objects of the resource's own kind.
     pub(crate) fn of(ctx: &RequestContext, snapshot: &Snapshot, operation: Operation) -> Self {
         let resource = &ctx.resource;
         let is_namespace = resource.is("", "namespaces");
@@ -106,7 +106,7 @@ impl Attributes {
         }
     }
 
-    /// Of a write, with its options.
+    /// The attributes of a write, with its options.
     pub(crate) fn of_write(
         ctx: &RequestContext,
         options: &WriteOptions,
@@ -114,7 +114,7 @@ impl Attributes {
         operation: Operation,
     ) -> Self {
         let dry_run = options.is_dry_run();
-        // A patch has the options of what it comes to.
+        // A patch has the options of the create or update that it becomes.
         let options = match operation {
             Operation::Create => options.to_value("CreateOptions"),
             Operation::Update => options.to_value("UpdateOptions"),
@@ -123,16 +123,16 @@ impl Attributes {
         Attributes { options, dry_run, ..Attributes::of(ctx, snapshot, operation) }
     }
 
-    /// About an object of another kind than the resource's.
+    /// Sets another kind for the object than the resource's own.
     pub(crate) fn about(mut self, group: &str, version: &str, kind: &str) -> Self {
         self.kind = GroupVersionKind { group: group.into(), version: version.into(), kind: kind.into() };
         self.is_own_kind = false;
         self
     }
 
-    /// With what is written, and what was there.
+    /// Adds the object that is written, and the object that was stored.
     pub(crate) fn with(mut self, object: Value, old: Option<&Value>) -> Self {
-        // A name is known before the request says it where it is the object's own.
+        // The request may lack a name, which the object itself has.
         if self.name.is_empty() {
             object::name(&object).clone_into(&mut self.name);
         }

@@ -1,4 +1,4 @@
-//! Objects as webhooks see them, and back.
+//! Conversion of objects to the version that a webhook asks for, and back.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::present;
 use crate::registry::Resource;
 use crate::{conversion, convert};
 
-/// The resource as which a webhook sees the request, where its objects are that resource's own.
+/// The resource that the webhook's rules name for the request, if the objects are of that resource's own kind.
 fn resource(ctx: &RequestContext, attributes: &Attributes, seen: &Seen) -> Option<Arc<Resource>> {
     if !attributes.is_own_kind {
         return None;
@@ -51,16 +51,16 @@ fn is_converted(ctx: &RequestContext, resource: &Resource) -> bool {
     conversion::converted_by_webhook(&ctx.resource).is_some() && resource.version != ctx.resource.version
 }
 
-/// What a webhook made of an object: as it was shown, and as it is decided on.
+/// The object that a webhook patched: in the webhook's version, and as the server decides on it.
 pub(crate) struct Read {
     pub(crate) shown: Value,
     pub(crate) object: Value,
 }
 
-/// Reads a patched object: what its type does not have falls away, and what is missing is filled in again.
+/// Reads a patched object. Fields that its type does not have are dropped, and defaults are filled in again.
 ///
 /// # Errors
-/// It is no object of the kind.
+/// The patched object is not an object of the kind.
 pub(crate) async fn read(
     ctx: &RequestContext,
     attributes: &Attributes,

@@ -1,4 +1,4 @@
-//! What is filled in and refused before a write, in kube-apiserver's order.
+//! Built-in admission: fills in fields and refuses writes, in kube-apiserver's order.
 
 pub(crate) mod limits;
 pub(crate) mod namespace;
@@ -26,12 +26,12 @@ use crate::key;
 use crate::registry;
 pub(crate) use attributes::{Attributes, Operation};
 
-/// What admission looks up, in the state that the transaction sees.
+/// The state of the cluster that admission looks up: the snapshot of the transaction.
 struct Cluster<'a> {
     snapshot: &'a Snapshot,
 }
 
-/// The plural of the kinds that admission asks for: classes, and what needs no more than an `s`.
+/// The plural of the kinds that admission looks up: classes, and kinds that only need an `s`.
 fn plural(kind: &str) -> String {
     let kind = kind.to_lowercase();
     if kind.ends_with('s') { kind + "es" } else { kind + "s" }
@@ -50,7 +50,7 @@ impl Lookup for Cluster<'_> {
     }
 }
 
-/// Admits a new object: before webhooks see it, and again when they changed it.
+/// Admits a new object. Runs before webhooks see the object, and again after they changed it.
 pub(crate) fn create(
     ctx: &RequestContext,
     random: &Random,

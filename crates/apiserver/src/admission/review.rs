@@ -1,11 +1,11 @@
-//! What a webhook is asked.
+//! The `AdmissionReview` that a webhook gets.
 
 use serde_json::{Value, json};
 use setpoint_api::kind::GroupVersionKind;
 
 use super::attributes::Attributes;
 
-/// As what a webhook sees the request: its own resource and kind, or those that the webhook's rules name for it.
+/// The resource and kind that a webhook sees: those of the request, or those that the webhook's rules name for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) group: String,

@@ -1,4 +1,4 @@
-//! What policies have against a request.
+//! Evaluation of admission policies for a request.
 
 use serde_json::{Map, Value, json};
 use setpoint_api::kind::GroupResource;
@@ -15,10 +15,10 @@ use crate::object;
 use crate::registry;
 use setpoint_cel::{Evaluation, Facts};
 
-/// The longest text that an expression may make of a message.
+/// The longest message that a `messageExpression` may compute.
 const LONGEST_MESSAGE: usize = 5 * 1024;
 
-/// What one policy has against a request.
+/// The denial of a request by one policy.
 #[derive(Clone, Debug, PartialEq)]
 struct Denial {
     message: String,
@@ -31,7 +31,7 @@ impl Denial {
     }
 }
 
-/// What the policies came to: what the writer is told, and the first denial.
+/// The result of all policies: warnings for the client, and the first denial.
 #[derive(Default)]
 struct Verdict {
     warnings: Vec<String>,
@@ -46,7 +46,8 @@ impl Verdict {
         self.denial.get_or_insert(Denial { message, reason });
     }
 
-    /// A policy or a binding that makes no sense for the request.
+    /// Denies the request because the policy or its binding cannot be evaluated for it. `failurePolicy: Ignore`
+    /// passes over it.
     fn misconfigured(&mut self, policy: &Policy, binding: Option<&Binding>, error: &str) {
         if policy.ignores_failures {
             return;
@@ -73,7 +74,7 @@ impl Verdict {
     }
 }
 
-/// Lets the policies judge a request. What they warn of comes back beside the refusal.
+/// Evaluates the policies for a request. The warnings come back beside the refusal.
 ///
 /// # Errors
 /// A policy refuses the request.
@@ -101,7 +102,7 @@ pub(crate) async fn judge(
     (verdict.warnings, judged)
 }
 
-/// The name that a refusal has.
+/// The object's name in a refusal.
 fn name(attributes: &Attributes) -> &str {
     let object = attributes.object.as_ref();
     let names = [
@@ -188,7 +189,7 @@ async fn in_version(
     Ok(all)
 }
 
-/// The request as a policy sees it.
+/// The request in the version that a policy asks for.
 struct Shown {
     object: Value,
     old: Value,
@@ -211,7 +212,7 @@ impl Shown {
     }
 }
 
-/// The namespace of the request as expressions see it; null for what lives in none.
+/// The namespace of the request as expressions see it; null for cluster-scoped objects.
 fn namespace(ctx: &RequestContext, attributes: &Attributes) -> Result<Value> {
     let kind = &attributes.kind;
     let is_namespace = (&*kind.group, &*kind.version, &*kind.kind) == ("", "v1", "Namespace");
@@ -229,11 +230,11 @@ fn namespace(ctx: &RequestContext, attributes: &Attributes) -> Result<Value> {
     Ok(json!({"metadata": metadata.collect::<Map<_, _>>(), "spec": part("spec"), "status": part("status")}))
 }
 
-/// What a policy has against a request with one of its params.
+/// The violations of a policy by a request, with one of the policy's params.
 #[derive(Debug, Default, PartialEq)]
 struct Found {
     denials: Vec<Denial>,
-    /// What went wrong with annotations; it denies whatever the binding's actions are.
+    /// The errors of annotations. They deny the request whatever the actions of the binding are.
     annotations: Vec<String>,
 }
 
@@ -261,7 +262,7 @@ fn found(policy: &Policy, facts: &Facts<'_>) -> Found {
             Err(error) => found.denials.push(Denial::because(error)),
         }
     }
-    // Nothing keeps what they say, but what is wrong with them counts.
+    // The server keeps no audit annotations, but an error in them denies the request.
     if !policy.annotations.is_empty() && !policy.ignores_failures {
         let evaluation = Evaluation::new(&policy.variables, facts);
         let errors = policy.annotations.iter().filter_map(|annotation| evaluation.text(annotation).err());
@@ -270,7 +271,7 @@ fn found(policy: &Policy, facts: &Facts<'_>) -> Found {
     found
 }
 
-/// What is said where a validation is false.
+/// The message of a validation that is false.
 fn message(validation: &Validation, evaluation: &Evaluation<'_>) -> String {
     let made = validation.message_expression.as_ref().and_then(|expression| {
         let text = evaluation.text(expression).ok().flatten()?;

@@ -1,6 +1,7 @@
-//! Admission policies: expressions that judge what is about to be written, without a webhook.
+//! Admission policies: expressions that decide on a write without a webhook.
 //!
-//! They are compiled when they are written, and judge where webhooks do, before them: with no lock held.
+//! The server compiles a policy when the policy is written. Policies run where webhooks run, before them, with no
+//! lock held.
 
 mod authorize;
 mod judge;
@@ -15,7 +16,7 @@ use setpoint_cel::Compiler;
 pub(crate) use authorize::authorize;
 pub(crate) use judge::judge;
 
-/// What is wrong with a policy that is about to be written.
+/// The errors of a policy that is about to be written.
 pub(crate) fn validate(policy: &Value, old: Option<&Value>) -> Vec<Cause> {
     let spec = &policy["spec"];
     let composed = spec["variables"].as_array().is_some_and(|variables| !variables.is_empty());

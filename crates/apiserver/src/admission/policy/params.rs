@@ -10,17 +10,17 @@ use crate::conversion;
 use crate::present;
 use crate::registry::{self, Resource};
 
-/// What a policy says is no kind that is served.
+/// The error of a policy whose `paramKind` is not served.
 pub(super) fn unknown(kind: &GroupVersionKind) -> String {
     let GroupVersionKind { group, version, kind } = kind;
     format!("failed to find resource referenced by paramKind: '{group}/{version}, Kind={kind}'")
 }
 
-/// The params that a binding means for a request in this namespace, as they are stored. None of them and no error
-/// means that the policy does not count.
+/// The params that a binding selects for a request in this namespace, as they are stored. An empty list without an
+/// error means that the policy is skipped.
 ///
 /// # Errors
-/// The binding cannot mean any, or must have some and there are none.
+/// The binding cannot select params, or requires some and there are none.
 pub(super) fn collect(
     snapshot: &Snapshot,
     resource: &Resource,

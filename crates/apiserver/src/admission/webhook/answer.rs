@@ -1,15 +1,15 @@
-//! What a webhook answered.
+//! The answer of an admission webhook.
 
 use crate::error::Refusal;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-/// An answer that keeps to the rules.
+/// A valid answer.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) allowed: bool,
-    /// Why not, as a Status.
+    /// The reason of a refusal, as a Status.
     pub(crate) status: Value,
     /// Operations of a JSON patch.
     pub(crate) patch: Option<Value>,
@@ -19,7 +19,7 @@ pub(crate) struct Answer {
 /// Reads the answer to the review with this uid in this version.
 ///
 /// # Errors
-/// What is wrong with it, in kube-apiserver's words.
+/// The answer is invalid. The text is kube-apiserver's.
 pub(crate) fn read(review: &Value, version: &str, uid: &str, mutating: bool) -> Result<Answer, String> {
     let text = |value: &Value, field: &str| value.get(field).and_then(Value::as_str).unwrap_or("").to_owned();
     let (kind, api_version) = (text(review, "kind"), text(review, "apiVersion"));
@@ -59,7 +59,7 @@ pub(crate) fn read(review: &Value, version: &str, uid: &str, mutating: bool) -> 
     })
 }
 
-/// A patch and its type come together, and only from those who may change something.
+/// Refuses a patch without a patch type, a type without a patch, and a patch of a validating webhook.
 fn check_patch(response: &Value, mutating: bool) -> Result<(), String> {
     let has_patch = response.get("patch").and_then(Value::as_str).is_some_and(|patch| !patch.is_empty());
     let patch_type = response.get("patchType").and_then(Value::as_str);
@@ -98,7 +98,7 @@ fn decode(patch: &str, response: &Value) -> Result<Value, String> {
     }
 }
 
-/// The Status of a refusal: what the webhook said, made a failure that names it.
+/// The Status of a refusal: the webhook's own Status, made a failure that names the webhook.
 pub(crate) fn refusal(webhook: &str, status: &Value) -> Refusal {
     let text = |field: &str| status.get(field).and_then(Value::as_str).unwrap_or("").to_owned();
     let denied = format!("admission webhook \"{webhook}\" denied the request");

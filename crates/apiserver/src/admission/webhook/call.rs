@@ -1,4 +1,4 @@
-//! Asking webhooks: those that change in turn, those that only judge all at once.
+//! Calls of admission webhooks: mutating webhooks in turn, validating webhooks all at once.
 
 use std::collections::BTreeSet;
 
@@ -16,20 +16,20 @@ use crate::error::{ApiError, Result};
 use crate::webhook::Patience;
 use setpoint_cel as cel;
 
-/// What Go says of a call that took longer than its context.
+/// Go's error for a call that took longer than its context.
 const EXCEEDED: &str = "context deadline exceeded";
 
-/// Who is asked again, because others changed the object after they saw it. By place in the list.
+/// The webhooks to reinvoke, because others changed the object after they saw it. By place in the list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Reinvocation {
-    /// Those who will be asked again.
+    /// Webhooks that will be called again.
     again: BTreeSet<usize>,
-    /// Those who were asked since the last change, and would be.
+    /// Webhooks that were called since the last change, and that a change would call again.
     seen: BTreeSet<usize>,
 }
 
 impl Reinvocation {
-    /// Something changed: whoever has seen the object before it is asked again.
+    /// Marks every webhook that has seen the object to be called again.
     pub(crate) fn changed(&mut self) {
         self.again.append(&mut self.seen);
     }
@@ -39,7 +39,7 @@ impl Reinvocation {
     }
 }
 
-/// What the mutating webhooks made of an object.
+/// The object after the mutating webhooks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Mutated {
     pub(crate) object: Option<Value>,
@@ -47,15 +47,15 @@ pub(crate) struct Mutated {
     pub(crate) reinvocation: Reinvocation,
 }
 
-/// Why a webhook's answer does not count, or counts as no.
+/// The reason why a call failed, or refuses the request.
 enum Failed {
-    /// There is no answer that keeps to the rules: `failurePolicy` decides.
+    /// The webhook gave no valid answer: `failurePolicy` decides.
     Call(String),
-    /// The request is refused whatever the policy is.
+    /// The request is refused whatever `failurePolicy` is.
     Refused(ApiError),
 }
 
-/// One webhook that is to be asked, with what it is shown.
+/// One call of a webhook, with the request as that webhook sees it.
 struct Invocation<'h> {
     hook: &'h Hook,
     seen: Seen,
@@ -94,7 +94,7 @@ async fn invocation<'h>(
     }
 }
 
-/// Asks the mutating webhooks in turn; a second time, only those who are to be asked again.
+/// Calls the mutating webhooks in turn. A second round calls only those to be reinvoked.
 pub(super) async fn mutate(
     ctx: &RequestContext,
     hooks: &[Hook],
@@ -133,7 +133,7 @@ pub(super) async fn mutate(
     Ok(mutated)
 }
 
-/// Asks the validating webhooks all at once.
+/// Calls the validating webhooks all at once.
 pub(super) async fn validate(
     ctx: &RequestContext,
     hooks: &[Hook],
@@ -186,7 +186,7 @@ async fn ask_one(
     Err(Failed::Refused(ApiError::refused_by_webhook(&refusal)))
 }
 
-/// The object with the patch in it, and whether that changed it; none where there is no patch.
+/// The object after the patch, and whether the patch changed it. `None` if the answer has no patch.
 async fn patch(
     ctx: &RequestContext,
     invocation: &Invocation<'_>,
@@ -213,7 +213,7 @@ async fn patch(
     Ok(Some((read.object, changed)))
 }
 
-/// What a failed call means for the request.
+/// The result of a failed call for the request, by `failurePolicy`.
 fn judge(hook: &Hook, failed: Failed) -> Result<()> {
     match failed {
         Failed::Refused(error) => Err(error),

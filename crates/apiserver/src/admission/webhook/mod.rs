@@ -1,9 +1,9 @@
-//! Admission webhooks: programs of others that change and judge what is about to be written.
+//! Admission webhooks: HTTPS servers that change and review an object before it is written.
 //!
-//! A decision is a function of a snapshot, and a webhook is far away. So a decision that needs an answer which is not
-//! there stops ([`Stop::NeedsReview`]); the answer is fetched, with no lock held, and the decision is made again. An
-//! answer counts for the very question that was asked: if somebody else wrote in between, the question is another one,
-//! and is asked anew.
+//! A decision is a function of a snapshot, and a webhook is far away. A decision that needs a missing answer
+//! therefore stops ([`Stop::NeedsReview`]). The server fetches the answer with no lock held and decides again. An
+//! answer is valid only for the exact question that the webhook reviewed: if another client wrote in between, the
+//! question differs and the webhook is called again.
 
 mod call;
 pub(crate) mod answer;
@@ -24,10 +24,10 @@ use crate::context::RequestContext;
 use crate::decision::{Decision, Stop};
 use crate::error::{ApiError, Result};
 
-/// How long a request may take with all its webhooks and all its beginnings.
+/// The time limit of a request, with all its webhooks and repetitions.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Kinds that neither a webhook nor a policy sees: one that refused them could not be taken away again.
+/// Kinds that neither a webhook nor a policy sees. One that refused them could never be deleted.
 const EXEMPT: [&str; 4] = [
     "mutatingadmissionpolicies",
     "mutatingadmissionpolicybindings",
@@ -35,13 +35,13 @@ const EXEMPT: [&str; 4] = [
     "validatingadmissionpolicybindings",
 ];
 
-/// Kinds that no webhook sees, and policies do.
+/// Kinds that policies see and webhooks do not.
 const EXEMPT_FROM_WEBHOOKS: [&str; 2] = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"];
 
-/// What webhooks were asked during one request, and what they answered.
+/// The webhook calls of one request, with their answers.
 pub(crate) struct Reviews {
     hooks: Arc<Hooks>,
-    /// What is drawn while deciding is drawn from here, so that deciding again asks the same.
+    /// The seed of all random values in a decision, so that deciding again asks the same question.
     seed: u64,
     deadline: Instant,
     state: Mutex<State>,
@@ -63,13 +63,13 @@ struct Question {
 #[derive(Clone, Debug, PartialEq)]
 enum Stage {
     Mutate,
-    /// Once more, for those who missed what others changed.
+    /// The second round, for webhooks that have not seen the changes of others.
     MutateAgain(Reinvocation),
     Validate,
 }
 
 impl Reviews {
-    /// For a request that may meet a webhook or a policy; none if there are none.
+    /// Begins the reviews of a request, or returns `None` if no webhook or policy can apply to it.
     pub(crate) fn begin(ctx: &RequestContext) -> Option<Reviews> {
         let hooks = ctx.server.0.webhooks.current()?;
         let exempt = ctx.resource.group == GROUP && EXEMPT.contains(&ctx.resource.plural.as_str());
@@ -85,12 +85,12 @@ impl Reviews {
         self.state.lock().expect("no holder of this lock panics")
     }
 
-    /// Numbers that are the same each time that something is decided.
+    /// A source of random values that gives the same ones in each repetition of the decision.
     pub(crate) fn random(&self) -> Random {
         Random::from_seed(self.seed)
     }
 
-    /// What the webhooks warned of.
+    /// The warnings of the webhooks.
     pub(crate) fn warnings(&self) -> Vec<String> {
         self.state().warnings.clone()
     }
@@ -99,7 +99,7 @@ impl Reviews {
         self.state().warnings.extend(warnings);
     }
 
-    /// The answer, if it is there; else it must be fetched.
+    /// The answer, or a stop that fetches the answer if it is missing.
     fn answer(&self, stage: Stage, attributes: Attributes) -> Decision<Mutated> {
         let question = Question { stage, attributes };
         let mut state = self.state();
@@ -110,7 +110,7 @@ impl Reviews {
         Err(Stop::NeedsReview)
     }
 
-    /// Fetches the answer that a decision missed.
+    /// Fetches the answer that stopped a decision.
     ///
     /// # Errors
     /// The request has taken too long.
@@ -141,7 +141,8 @@ impl Reviews {
     }
 }
 
-/// Whether one of the webhooks is for such a request. What is wrong with it is found when it is asked.
+/// Whether one of the webhooks may match the request. Errors of a webhook's rules are found when the webhook is
+/// called.
 fn concerned(ctx: &RequestContext, hooks: &[Hook], attributes: &Attributes) -> bool {
     !is_exempt(attributes) && hooks.iter().any(|hook| hook.scope.concerns(ctx, attributes))
 }
@@ -150,8 +151,8 @@ fn is_exempt(attributes: &Attributes) -> bool {
     attributes.group == GROUP && EXEMPT_FROM_WEBHOOKS.contains(&attributes.resource.as_str())
 }
 
-/// What the mutating webhooks make of the object; none if they leave it. What admission here does to objects is done
-/// again to what they changed.
+/// The object after the mutating webhooks, or `None` if they leave it unchanged. Built-in admission runs again on an
+/// object that they changed.
 pub(crate) fn mutate(
     ctx: &RequestContext,
     reviews: Option<&Reviews>,
@@ -180,7 +181,7 @@ pub(crate) fn mutate(
     reviews.answer(Stage::MutateAgain(again), attributes).map(|mutated| mutated.object)
 }
 
-/// Lets the policies and the validating webhooks judge.
+/// Runs the policies and the validating webhooks.
 pub(crate) fn validate(
     ctx: &RequestContext,
     reviews: Option<&Reviews>,
@@ -199,7 +200,8 @@ pub(crate) fn validate(
     reviews.answer(Stage::Validate, attributes).map(|_| ())
 }
 
-/// Both, for what is decided outside a transaction: what the mutating webhooks made of the object, if they changed it.
+/// Runs mutating and validating webhooks for a decision outside a transaction. Returns the object if the mutating
+/// webhooks changed it.
 pub(crate) async fn admit(
     ctx: &RequestContext,
     reviews: &Reviews,
