@@ -18,13 +18,13 @@ use crate::jwt;
 use crate::options::Options;
 use crate::user::{AUTHENTICATED, UserInfo};
 
-/// The protocol of a WebSocket that is a token, up to its base64.
+/// Prefix of the WebSocket subprotocol that carries a token: base64 follows.
 pub(crate) const WEBSOCKET_TOKEN: &str = "base64url.bearer.authorization.k8s.io.";
 
-/// Who is asking.
+/// The authenticated user of a request.
 pub(crate) struct Identity {
     pub(crate) user: UserInfo,
-    /// The Secret whose token they showed, by its key.
+    /// The key of the Secret whose token the client presented.
     pub(crate) secret: Option<Vec<u8>>,
 }
 
@@ -34,7 +34,7 @@ impl From<UserInfo> for Identity {
     }
 }
 
-/// Finds out who is asking.
+/// Authenticates the sender of a request.
 pub(crate) fn authenticate(
     options: &Options,
     snapshot: &Snapshot,
@@ -72,13 +72,13 @@ pub(crate) fn authenticate(
     }
 }
 
-/// Removes the credentials that have served their purpose, so that no backend of the server gets to see them.
+/// Removes the credentials after authentication, so that no backend of the server sees them.
 pub(crate) fn remove_credentials(options: &Options, headers: &mut HeaderMap) {
     headers.remove(AUTHORIZATION);
     front_proxy::remove_headers(options.front_proxy.as_ref(), headers);
 }
 
-/// The token that a request shows, in a header or among the protocols of a WebSocket.
+/// The bearer token of a request, from a header or from the subprotocols of a WebSocket.
 fn bearer_token(headers: &HeaderMap) -> Result<Option<Cow<'_, str>>> {
     let Some(value) = headers.get(AUTHORIZATION) else { return websocket_token(headers) };
     // Bytes outside UTF-8 are in no token, so the token is wrong, not absent.
@@ -91,7 +91,7 @@ fn bearer_token(headers: &HeaderMap) -> Result<Option<Cow<'_, str>>> {
     }
 }
 
-/// Browsers cannot set a header on a WebSocket, so the token stands among the protocols that they offer.
+/// Reads the token from the subprotocols that a WebSocket offers: browsers cannot set a header on a WebSocket.
 fn websocket_token(headers: &HeaderMap) -> Result<Option<Cow<'_, str>>> {
     if !first(headers, UPGRADE).eq_ignore_ascii_case("websocket") {
         return Ok(None);
@@ -107,24 +107,24 @@ fn websocket_token(headers: &HeaderMap) -> Result<Option<Cow<'_, str>>> {
         decoded.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(ApiError::unauthorized)?;
     match decoded.as_str() {
         "" => Ok(None),
-        // The token is not handed on, so another protocol must be there to agree on.
+        // The token is not handed on, so the client must offer another protocol to agree on.
         _ if others.is_empty() => Err(ApiError::unauthorized()),
         _ => Ok(Some(decoded.into())),
     }
 }
 
-/// A token's bearer and the audiences that it is good for.
+/// The user of a token, and the audiences that the token is valid for.
 #[derive(Clone, Debug)]
 pub struct Verified {
-    /// Whom it stands for.
+    /// The user that the token stands for.
     pub user: UserInfo,
-    /// For whom it was made, of those asked for.
+    /// The requested audiences for which the token was made.
     pub audiences: Vec<String>,
-    /// The Secret that it stands in, by its key.
+    /// The key of the Secret that holds the token.
     pub secret: Option<Vec<u8>>,
 }
 
-/// Whom a bearer token stands for. Without `audiences`, the server's own is meant.
+/// The user that a bearer token stands for. Without `audiences`, the token must be for the server's own.
 pub fn token_user(
     options: &Options,
     snapshot: &Snapshot,
@@ -149,7 +149,7 @@ pub fn token_user(
         (!shared.is_empty()).then_some(shared)
     };
     if let Some(claims) = legacy::Claims::read(&payload) {
-        // They name no audience: the server itself is meant.
+        // These tokens name no audience: they are for the server itself.
         let audiences = shared(own)?;
         let (user, secret) = claims.bearer(snapshot, token)?;
         return Some(Verified { user, audiences, secret: Some(secret) });

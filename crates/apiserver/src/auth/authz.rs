@@ -17,12 +17,12 @@ use crate::user::{MASTERS, UserInfo};
 
 pub(super) const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// What somebody wants to do.
+/// The attributes of a request that authorization decides on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Attributes<'a> {
     /// The verb.
     pub verb: &'a str,
-    /// Whether a resource is meant, not a path.
+    /// Whether the request is for a resource, not for a path.
     pub is_resource: bool,
     /// API group.
     pub group: &'a str,
@@ -34,7 +34,7 @@ pub struct Attributes<'a> {
     pub namespace: &'a str,
     /// Name, or empty.
     pub name: &'a str,
-    /// The path, where no resource is meant.
+    /// The path of a non-resource request.
     pub path: &'a str,
 }
 
@@ -82,8 +82,8 @@ impl Rule {
     }
 }
 
-/// Whether a rule's path means this one. Escalation asks the same of a path with a star: were it laxer there than here,
-/// a rule could grant what its holder has not.
+/// Whether a rule's path matches this one. The escalation check calls this for paths with a star too: a laxer match
+/// there than here would let a rule grant what its author does not hold.
 pub(super) fn names_path(own: &str, path: &str) -> bool {
     own == path || own.ends_with('*') && path.starts_with(own.trim_end_matches('*'))
 }
@@ -189,7 +189,7 @@ pub(super) fn role_ref_of(binding: &Value) -> Result<RoleRef, serde_json::Error>
 /// A binding that applies to a user.
 struct Bound<'a> {
     entry: &'a Entry,
-    /// Where it applies; empty for everywhere.
+    /// The namespace in which the binding applies; empty for all.
     namespace: &'a str,
     binding: &'a Binding,
     subject: &'a Subject,
@@ -216,7 +216,7 @@ impl Bound<'_> {
     }
 }
 
-/// Calls `each` with the bindings that apply to a user in a namespace (and everywhere) until it says stop.
+/// Calls `each` with the bindings that apply to a user in a namespace (and everywhere) until `each` says stop.
 fn visit_bindings(
     snapshot: &Snapshot,
     user: &UserInfo,
@@ -242,7 +242,7 @@ fn visit_bindings(
     }
 }
 
-/// Calls `each` with the rules that apply to a user in a namespace (and everywhere) until it says stop.
+/// Calls `each` with the rules that apply to a user in a namespace (and everywhere) until `each` says stop.
 pub(crate) fn visit_rules(
     snapshot: &Snapshot,
     user: &UserInfo,
@@ -255,7 +255,7 @@ pub(crate) fn visit_rules(
     });
 }
 
-/// What a user holds in a namespace (and everywhere).
+/// The rules that a user holds in a namespace (and everywhere).
 pub(super) struct Held {
     pub(super) rules: Vec<Rule>,
     /// Roles that bindings name and that do not exist.
@@ -282,7 +282,7 @@ pub fn allowed(options: &Options, snapshot: &Snapshot, user: &UserInfo, wanted: 
     reason(options, snapshot, user, wanted).is_some()
 }
 
-/// Why a user may do something; none if they may not.
+/// The reason why a user may do something, or `None` if they may not.
 pub(crate) fn reason(
     options: &Options,
     snapshot: &Snapshot,
@@ -311,13 +311,13 @@ fn granted(snapshot: &Snapshot, user: &UserInfo, wanted: &Attributes<'_>) -> Opt
     found
 }
 
-/// The reason that the authorizers give for a request which none of them allowed; empty if none gives one.
+/// The reason of the authorizers for a request that none of them allowed; empty if none gives a reason.
 pub(crate) fn opinion(options: &Options) -> &'static str {
     let denies = options.authorization.contains(&Authorization::AlwaysDeny);
     if denies { "alwaysdeny: Everything is forbidden." } else { "" }
 }
 
-/// Refuses what the user may not do, in kube-apiserver's words.
+/// Refuses a request that the user may not make, in kube-apiserver's words.
 pub(crate) fn authorize(
     options: &Options,
     snapshot: &Snapshot,
@@ -364,7 +364,7 @@ pub(crate) fn authorize_request(
     authorize(options, snapshot, user, &Attributes::of(info))
 }
 
-/// Whether the user may do with the request's object something else than the request says.
+/// Whether the user may use another verb on the request's object.
 pub(crate) fn allows_verb(
     options: &Options,
     snapshot: &Snapshot,
@@ -375,7 +375,7 @@ pub(crate) fn allows_verb(
     allowed(options, snapshot, user, &Attributes { verb, ..Attributes::of(info) })
 }
 
-/// Whether somebody who replaces or applies an object that is not there may also create it.
+/// Whether a user who replaces or applies an object that does not exist may also create it.
 pub(crate) fn authorize_create(
     options: &Options,
     snapshot: &Snapshot,

@@ -1,4 +1,4 @@
-//! Whether rules cover other rules: what somebody may pass on, decided as kube-apiserver does.
+//! Whether rules cover other rules: decides which permissions a user may pass on, as kube-apiserver does.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,10 +7,10 @@ use setpoint_api::cause::quote;
 
 use super::authz::{Rule, names_path};
 
-/// How long all single permissions may be, written out one by one. A role of a few kilobytes can stand for billions,
-/// and they are looked at while nobody else writes: rules that come to more than this are not covered.
+/// The longest list of single permissions that is compared. A role of a few kilobytes can stand for billions of them,
+/// and the comparison blocks all other writes. Rules that come to more than this are not covered.
 const MAX_LENGTH: usize = 8 << 20;
-/// What a single permission counts beside its texts.
+/// The length that a single permission counts beside its texts.
 const SINGLE_LENGTH: usize = 64;
 
 /// One verb on one resource or path: covered by one rule, or not at all.
@@ -22,7 +22,7 @@ pub(super) struct Single<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Target<'a> {
-    /// Without a name, every object.
+    /// Without a name, all objects of the resource.
     Resource {
         group: &'a str,
         resource: &'a str,
@@ -32,7 +32,7 @@ enum Target<'a> {
 }
 
 impl Single<'_> {
-    /// As a rule of its own.
+    /// The permission as a rule of its own.
     pub(super) fn to_rule(self) -> Value {
         match self.on {
             Target::Resource { group, resource, name } => {
@@ -47,12 +47,13 @@ impl Single<'_> {
     }
 }
 
-/// The rules come to more than is looked at.
+/// The rules come to more permissions than are compared.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the rules stand for more permissions than can be compared with those currently held")]
 pub(super) struct TooMany;
 
-/// What of `wanted` no rule of `owned` covers. What several rules cover only together is missing.
+/// The permissions of `wanted` that no rule of `owned` covers. A permission that several rules cover only together is
+/// missing.
 pub(super) fn missing<'a>(owned: &[Rule], wanted: &'a [Rule]) -> Result<Vec<Single<'a>>, TooMany> {
     if wanted.iter().map(length).fold(0, usize::saturating_add) > MAX_LENGTH {
         return Err(TooMany);
@@ -68,7 +69,7 @@ pub(super) fn missing<'a>(owned: &[Rule], wanted: &'a [Rule]) -> Result<Vec<Sing
     Ok(missing)
 }
 
-/// How long a rule is when it is broken down.
+/// The length of a rule when it is broken down.
 fn length(rule: &Rule) -> usize {
     let product = |lists: &[&[String]]| {
         let count = |list: &[String]| list.len();
@@ -130,7 +131,7 @@ fn covers_resource(own: &str, resource: &str) -> bool {
     own == "*" || own == resource || own.strip_prefix("*/").is_some_and(|own| subresource == Some(own))
 }
 
-/// A star among names is a name.
+/// A star among names is an ordinary name.
 fn covers_name(own: &[String], name: Option<&str>) -> bool {
     own.is_empty() || name.is_some_and(|name| own.iter().any(|own| own == name))
 }
@@ -274,7 +275,7 @@ mod tests {
         proptest::collection::vec(any_rule(), 0..4)
     }
 
-    /// Anything that somebody could ask for, beyond what the rules name too.
+    /// Any request, also for values that the rules do not name.
     fn any_request() -> impl Strategy<Value = Attributes<'static>> {
         let resource = (
             select(&["get", "list", "bind", "other"][..]),
@@ -310,7 +311,7 @@ mod tests {
         fn covered_rules_allow_nothing_new(
             own in any_rules(), wanted in any_rules(), requests in proptest::collection::vec(any_request(), 20)
         ) {
-            // Only what is covered of them, so that every case has something to say.
+            // Only the covered rules, so that every case checks something.
             let covered = wanted.into_iter().filter(|rule| {
                 missing(&own, std::slice::from_ref(rule)).unwrap().is_empty()
             });
@@ -320,7 +321,7 @@ mod tests {
             }
         }
 
-        /// What is missing is all that is missing: together with it everything is held.
+        /// The missing permissions are complete: together with them everything is held.
         #[test]
         fn with_what_is_missing_everything_is_held(own in any_rules(), wanted in any_rules()) {
             let lacking = missing(&own, &wanted).unwrap();
@@ -339,7 +340,7 @@ mod tests {
             prop_assert_eq!(missing(&wanted, &wanted), Ok(Vec::new()));
         }
 
-        /// Where no rule has a star, covering is no stricter than the authorizer either.
+        /// Without stars in the rules, covering is no stricter than the authorizer either.
         #[test]
         fn without_stars_what_is_missing_is_not_allowed(own in any_rules(), wanted in any_rules()) {
             let plain = |rules: Vec<Rule>| -> Vec<Rule> {

@@ -1,4 +1,4 @@
-//! Tokens that stand in Secrets: they never expire, and hold for as long as their Secret and their account do.
+//! Tokens in Secrets. They never expire: they are valid as long as their Secret and their account exist.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -14,14 +14,14 @@ use crate::registry::{self, meta};
 use crate::server::Server;
 use crate::user::UserInfo;
 
-/// Who issues them, whatever other tokens' issuer is.
+/// The issuer of tokens in Secrets, whatever the issuer of other tokens is.
 pub(super) const ISSUER: &str = "kubernetes/serviceaccount";
-/// On a Secret whose token somebody took for unused: it is refused.
+/// A label of a Secret whose token was marked as unused. The server refuses the token.
 const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
-/// On a Secret: the last day on which its token was used.
+/// A label of a Secret: the last day on which its token was used.
 const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
 
-/// What such a token says.
+/// The claims of such a token.
 #[derive(Deserialize)]
 pub(super) struct Claims {
     iss: String,
@@ -37,13 +37,13 @@ pub(super) struct Claims {
 }
 
 impl Claims {
-    /// Of a payload that is such a token's.
+    /// Reads a payload. `None` if the payload is no token of a Secret.
     pub(super) fn read(payload: &[u8]) -> Option<Claims> {
         let claims: Claims = serde_json::from_slice(payload).ok()?;
         (claims.iss == ISSUER).then_some(claims)
     }
 
-    /// The bearer, and the key of the Secret: none once either is gone or another.
+    /// The user, and the key of the Secret. `None` if the Secret or the account is gone or was replaced.
     pub(super) fn bearer(&self, snapshot: &Snapshot, token: &str) -> Option<(UserInfo, Vec<u8>)> {
         let Claims { namespace, secret, account, uid, .. } = self;
         let mut user = UserInfo::service_account(namespace, account);
@@ -69,7 +69,7 @@ impl Claims {
     }
 }
 
-/// Notes on a Secret that its token was used today. Nobody's request fails because it cannot be noted.
+/// Notes on a Secret that its token was used today. No request fails because the note cannot be written.
 pub(crate) async fn note_use(server: &Server, secret: &[u8]) {
     let options = server.options();
     let now = options.clock.now();
@@ -102,17 +102,17 @@ pub(crate) async fn note_use(server: &Server, secret: &[u8]) {
     }
 }
 
-/// The day of a moment, as labels say it.
+/// The UTC day of a moment, as the label has it.
 pub(crate) fn day(now: Timestamp) -> String {
     now.to_zoned(jiff::tz::TimeZone::UTC).date().to_string()
 }
 
-/// Whether its use is noted already. Tomorrow is today to a server whose clock is ahead.
+/// Whether today's use is noted already. A server whose clock is ahead may have noted tomorrow's date.
 fn is_noted(labels: &std::collections::BTreeMap<String, String>, now: Timestamp) -> bool {
     labels.get(LAST_USED).is_some_and(|noted| *noted == day(now) || *noted == day(now + 24.hours()))
 }
 
-/// Compares digests, so that the time tells nothing about where two secrets begin to differ.
+/// Compares digests, so that the time of the comparison does not tell where two secrets begin to differ.
 pub(super) fn same_secret(one: &str, other: &str) -> bool {
     let digest = |text: &str| ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
     digest(one).as_ref() == digest(other).as_ref()

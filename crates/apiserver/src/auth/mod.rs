@@ -1,4 +1,4 @@
-//! Who is asking, and whether they may.
+//! Authentication and authorization of requests.
 
 pub(crate) mod escalation;
 pub(crate) mod impersonate;
@@ -21,11 +21,11 @@ pub use certificate::ClientCertificate;
 /// How a request reached the server.
 #[derive(Clone, Debug)]
 pub enum Caller {
-    /// In process, by somebody the assembler vouches for; credentials in the request are ignored.
+    /// In process, as a user that the assembler vouches for. Credentials in the request are ignored.
     Trusted(UserInfo),
     /// In process, with whatever credentials the request carries.
     Anonymous,
-    /// Over a connection, with the certificate that the client showed. If no authority vouches for that, a token may
-    /// still say who asks; without one the request is refused, not anonymous.
+    /// Over a connection, with the client's certificate. If no authority has signed the certificate, a token may
+    /// still authenticate the client. Without a token the server refuses the request: it is not anonymous.
     Connection(Option<Arc<ClientCertificate>>),
 }

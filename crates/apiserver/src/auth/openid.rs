@@ -1,4 +1,4 @@
-//! Where others find the keys that service-account tokens are signed with.
+//! OpenID discovery: publishes the keys that sign service-account tokens.
 
 use http::{Response, StatusCode};
 use serde_json::{Value, json};

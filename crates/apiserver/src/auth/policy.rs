@@ -1,8 +1,8 @@
-//! Roles and bindings that every cluster begins with: those of kube-apiserver 1.37, in `policy.json`, one a line.
-//! `cargo xtask wire policy` asks a fresh kube-apiserver for them again.
+//! The bootstrap roles and bindings: those of kube-apiserver 1.37, in `policy.json`, one a line. `cargo xtask wire
+//! policy` asks a fresh kube-apiserver for them again.
 //!
-//! There are many, and a cluster is ready in a millisecond: their stored text is put together from the lines without
-//! reading the rules, and what a store has already is compared with it as text.
+//! There are many of them, and a cluster should be ready in a millisecond. Their stored text is therefore put
+//! together from the lines without parsing the rules, and compared as text with the objects in the store.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,9 @@ use super::authz::RBAC;
 use crate::key;
 use crate::object::Encoded;
 
-/// Who says that it owns their fields.
+/// The field manager of these objects.
 const MANAGER: &str = "kube-apiserver";
-/// Whether somebody's changes are undone when the server starts.
+/// The annotation that says whether the server undoes changes when it starts.
 pub(super) const AUTOUPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 
 const AGGREGATION: &str = "aggregationRule";
@@ -30,7 +30,7 @@ pub(crate) struct Row<'a> {
     name: &'a str,
     #[serde(borrow)]
     labels: BTreeMap<&'a str, &'a str>,
-    /// All but metadata.
+    /// All fields but metadata.
     #[serde(borrow)]
     fields: BTreeMap<&'a str, &'a RawValue>,
 }
@@ -41,7 +41,7 @@ pub(crate) fn rows() -> Vec<Row<'static>> {
 }
 
 impl Row<'_> {
-    /// Under what it is stored.
+    /// The key under which the object is stored.
     pub(crate) fn key(&self) -> Vec<u8> {
         key::object(RBAC, self.plural(), self.namespace, self.name)
     }
@@ -59,9 +59,9 @@ impl Row<'_> {
         }
     }
 
-    /// As it is stored when it is new: what [`Encoded::new`] would make of it.
+    /// The stored form of a new object: the same bytes as from [`Encoded::new`].
     pub(crate) fn encoded(&self, time: &str, uid: &str) -> Encoded {
-        // Room for all of it: `after` is appended when the revision is known.
+        // Capacity for all of the text: `after` is appended when the revision is known.
         let tail = self.fields.values().map(|text| text.get().len() + 32).sum::<usize>();
         let mut before = String::with_capacity(1024 + tail);
         self.head(&mut before);
@@ -97,7 +97,7 @@ impl Row<'_> {
         Encoded::from_parts(before, after)
     }
 
-    /// The same as a value, without what the server adds.
+    /// The object as a value, without the fields that the server adds.
     pub(super) fn value(&self) -> Value {
         let stored = self.encoded("", "").at(0);
         let mut value: Value = serde_json::from_slice(&stored).expect("the table's lines are JSON");
@@ -108,7 +108,7 @@ impl Row<'_> {
         value
     }
 
-    /// Whether a stored object certainly says what the table says. One that says it in other words does not pass.
+    /// Whether a stored object has the table's text. An equal object in another form does not pass.
     pub(crate) fn is_stored_as(&self, stored: &[u8]) -> bool {
         let text = |write: &dyn Fn(&mut String)| {
             let mut text = String::with_capacity(1024);
@@ -120,7 +120,7 @@ impl Row<'_> {
             && memchr::memmem::find(stored, text(&|out| self.labels(out)).as_bytes()).is_some()
     }
 
-    /// All that comes before the time of creation.
+    /// The text before the creation time.
     fn head(&self, out: &mut String) {
         extend(
             out,
@@ -145,7 +145,7 @@ impl Row<'_> {
         out.push('}');
     }
 
-    /// All that comes after the uid.
+    /// The text after the uid.
     fn tail(&self, out: &mut String) {
         out.push_str("\"}");
         for (name, text) in &self.fields {
@@ -154,10 +154,10 @@ impl Row<'_> {
         out.push_str("}\n");
     }
 
-    /// The fields that its manager owns.
+    /// The fields that the manager owns.
     fn owned(&self, out: &mut String) {
         out.push('{');
-        // The one field that is no list, and the one that comes before metadata.
+        // The one field that is no list, and the only one before metadata.
         if self.fields.contains_key(AGGREGATION) {
             out.push_str("\"f:aggregationRule\":{\".\":{},\"f:clusterRoleSelectors\":{}},");
         }

@@ -1,5 +1,5 @@
-//! What a server that starts does about roles and bindings that were changed since: it adds what is missing and leaves
-//! what somebody added, unless they say that they look after the object themselves.
+//! Reconciliation of the bootstrap roles and bindings when the server starts. The server adds missing rules and
+//! subjects, and keeps those that users added. It leaves an object alone whose annotation turns this off.
 
 use serde_json::{Map, Value, json};
 
@@ -8,18 +8,18 @@ use super::covers;
 use super::policy::{AUTOUPDATE, Row};
 use crate::object;
 
-/// What is to become of a stored object.
+/// The action for a stored object.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Outcome {
-    /// It stays.
+    /// Keep the object.
     Keep,
-    /// This is to take its place.
+    /// Replace the object by this one.
     Update(Value),
-    /// A binding leads elsewhere, which no update can change: it is to be made again.
+    /// Delete and create the binding: it names another role, which no update can change.
     Recreate,
 }
 
-/// Compares a stored object with the table's.
+/// Compares a stored object with the object of the table.
 pub(crate) fn reconcile(row: &Row<'_>, stored: &Value) -> Outcome {
     if stored.pointer("/metadata/annotations").and_then(|all| all.get(AUTOUPDATE)) == Some(&json!("false")) {
         return Outcome::Keep;
@@ -41,7 +41,7 @@ pub(crate) fn reconcile(row: &Row<'_>, stored: &Value) -> Outcome {
     if new == *stored { Outcome::Keep } else { Outcome::Update(new) }
 }
 
-/// Adds texts of a map whose names are not there; those that are stay as somebody set them.
+/// Adds the missing entries of a map. Entries that exist keep their values.
 fn add_texts(metadata: &mut Map<String, Value>, field: &str, expected: &Value) {
     let present = metadata.entry(field).or_insert_with(|| json!({}));
     let Value::Object(present) = present else { return };
@@ -94,7 +94,7 @@ mod tests {
     use super::super::policy::rows;
     use super::*;
 
-    /// The table's row of that kind and name, and what is stored of it at first.
+    /// The table's row of that kind and name, and the object that is stored for it at first.
     fn row(kind: &str, name: &str) -> (Row<'static>, Value) {
         let row =
             rows().into_iter().find(|row| row.kind() == kind && row.value()["metadata"]["name"] == name);
@@ -173,7 +173,7 @@ mod tests {
         let selectors = &stored["aggregationRule"]["clusterRoleSelectors"];
         assert_eq!(new["aggregationRule"]["clusterRoleSelectors"], json!([own, selectors[0]]));
         assert_eq!(new["rules"], changed["rules"]);
-        // A role that the table does not aggregate is none.
+        // The table does not aggregate this role.
         let (row, mut stored) = self::row("ClusterRole", "system:discovery");
         stored["aggregationRule"] = json!({"clusterRoleSelectors": [own]});
         assert_eq!(updated(&row, &stored).get("aggregationRule"), None);
