@@ -1,4 +1,4 @@
-//! The webhooks and policies that configurations name.
+//! The webhooks and policies that `admissionregistration.k8s.io` objects configure.
 
 mod policy;
 pub(crate) mod scope;
@@ -20,7 +20,7 @@ use setpoint_cel::Condition;
 
 /// The group of the configurations.
 pub(crate) const GROUP: &str = "admissionregistration.k8s.io";
-/// What a webhook without `timeoutSeconds` has.
+/// The timeout of a webhook without `timeoutSeconds`, in seconds.
 const DEFAULT_TIMEOUT: u64 = 10;
 
 /// One webhook of a configuration.
@@ -30,7 +30,7 @@ pub(crate) struct Hook {
     pub(crate) scope: Scope,
     pub(crate) conditions: Vec<Condition>,
     pub(crate) ignores_failures: bool,
-    /// Whether it is asked again about what others changed after it.
+    /// Whether the webhook is called again if another changes the object after it (`reinvocationPolicy: IfNeeded`).
     pub(crate) reinvoked: bool,
     pub(crate) takes_dry_runs: bool,
     pub(crate) timeout: Duration,
@@ -62,7 +62,8 @@ impl Hook {
     }
 }
 
-/// What is wrong with the conditions of a configuration; those that stood there before are not looked at again.
+/// The errors in the conditions of a configuration. Conditions that the stored configuration has are not checked
+/// again.
 pub(crate) fn validate(configuration: &Value, old: Option<&Value>) -> Vec<Cause> {
     let list = |value: &Value, field: &str| value[field].as_array().cloned().unwrap_or_default();
     let known: Vec<Value> = old.map(|old| list(old, "webhooks")).unwrap_or_default();
@@ -85,7 +86,8 @@ pub(crate) fn validate(configuration: &Value, old: Option<&Value>) -> Vec<Cause>
     causes
 }
 
-/// What is wrong with the name of a new configuration: some are kept for those that kube-apiserver reads from files.
+/// The error in the name of a new configuration. Some names are reserved for configurations that kube-apiserver reads
+/// from files.
 pub(crate) fn reserved_name(name: &str) -> Option<Cause> {
     const SUFFIX: &str = ".static.k8s.io";
     let detail = format!(
@@ -95,19 +97,19 @@ pub(crate) fn reserved_name(name: &str) -> Option<Cause> {
     name.ends_with(SUFFIX).then(|| Cause::invalid(&Path::new("metadata.name"), name, &detail))
 }
 
-/// The webhooks of one moment, in the order in which they are asked.
+/// The webhooks at one moment, in the order of their calls.
 #[derive(Debug, Default)]
 pub(crate) struct Hooks {
     pub(crate) mutating: Vec<Hook>,
     pub(crate) validating: Vec<Hook>,
-    /// Policies that are bound, which judge before the webhooks do.
+    /// Policies with a binding. They run before the validating webhooks.
     pub(crate) policies: Vec<Policy>,
     revision: u64,
 }
 
 impl Hooks {
     fn read(snapshot: &Snapshot) -> Self {
-        // Keys are in the order of names.
+        // Keys are in the order of names, and so are the webhooks.
         let hooks = |plural: &str| -> Vec<Hook> {
             let range = KeyRange::prefix(key::resource(GROUP, plural));
             let configurations = snapshot.range(&range, None).map(|entry| entry::value(entry));
@@ -125,7 +127,7 @@ impl Hooks {
         }
     }
 
-    /// Whether somebody judges what is written.
+    /// Whether a policy or a validating webhook is configured.
     pub(crate) fn judge(&self) -> bool {
         !self.validating.is_empty() || !self.policies.is_empty()
     }
@@ -135,7 +137,7 @@ impl Hooks {
     }
 }
 
-/// The webhooks of a server. Every write of a configuration reads them anew before it is answered.
+/// The webhooks of a server. Every write of a configuration reloads them before the server answers the write.
 #[derive(Debug, Default)]
 pub(crate) struct Configured(RwLock<Arc<Hooks>>);
 
@@ -148,7 +150,7 @@ impl Configured {
         }
     }
 
-    /// The webhooks as they are now; none if there are none.
+    /// The current webhooks and policies, or `None` if none is configured.
     pub(crate) fn current(&self) -> Option<Arc<Hooks>> {
         let current = self.0.read().expect("no holder of this lock panics");
         (!current.is_empty()).then(|| current.clone())

@@ -1,4 +1,4 @@
-//! The policies that are bound.
+//! The policies with a binding.
 
 use serde_json::Value;
 use setpoint_api::kind::GroupVersionKind;
@@ -27,7 +27,7 @@ pub(crate) struct Policy {
     pub(crate) bindings: Vec<Binding>,
 }
 
-/// What must be true, and what is said where it is not.
+/// A validation: the expression that must be true, and the message if it is false.
 #[derive(Debug)]
 pub(crate) struct Validation {
     pub(crate) expression: Condition,
@@ -37,30 +37,30 @@ pub(crate) struct Validation {
     pub(crate) reason: Reason,
 }
 
-/// Where a policy counts, with which params, and what comes of it.
+/// A binding: the requests to which the policy applies, its params and its actions.
 #[derive(Debug)]
 pub(crate) struct Binding {
     pub(crate) name: String,
-    /// None: wherever the policy says.
+    /// `None` if the binding applies to all requests of the policy.
     pub(crate) scope: Option<Scope>,
     pub(crate) params: Option<ParamRef>,
     pub(crate) actions: Vec<Action>,
 }
 
-/// What becomes of a request that a policy is against. There is no audit log: `Audit` does nothing.
+/// The action on a request that violates a policy. The server has no audit log, so `Audit` does nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Deny,
     Warn,
 }
 
-/// Which params a binding means.
+/// The params that a binding selects.
 #[derive(Debug)]
 pub(crate) struct ParamRef {
     pub(crate) name: String,
     pub(crate) namespace: String,
     pub(crate) selector: Option<Result<LabelSelector, String>>,
-    /// Whether nothing is allowed where there are none.
+    /// Whether the request is denied if there are no params.
     pub(crate) required: bool,
 }
 
@@ -73,7 +73,7 @@ fn list<'a>(value: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> {
 }
 
 impl Policy {
-    /// All policies that are bound, in the order of their names.
+    /// All policies with a binding, in the order of their names.
     pub(crate) fn all(snapshot: &Snapshot) -> Vec<Policy> {
         let bindings: Vec<Value> = stored(snapshot, "validatingadmissionpolicybindings").collect();
         if bindings.is_empty() {

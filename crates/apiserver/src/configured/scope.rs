@@ -1,4 +1,4 @@
-//! The requests that a webhook or a policy is for, as it says itself.
+//! The requests that a webhook or a policy applies to.
 
 use serde_json::Value;
 use setpoint_api::selector::LabelSelector;
@@ -7,23 +7,23 @@ use setpoint_api::selector::LabelSelector;
 #[derive(Debug)]
 pub(crate) struct Scope {
     pub(crate) rules: Vec<Rule>,
-    /// What is not meant, whatever the rules say.
+    /// The requests that are excluded, whatever the rules say.
     pub(crate) excluded: Vec<Rule>,
-    /// Whether no rules mean everything.
+    /// Whether an empty list of rules matches everything.
     pub(crate) open: bool,
-    /// Whether rules speak of the request's own resource only.
+    /// Whether rules match only the request's own resource (`matchPolicy: Exact`).
     pub(crate) exact: bool,
     pub(crate) namespaces: Result<LabelSelector, String>,
     pub(crate) objects: Result<LabelSelector, String>,
 }
 
 impl Scope {
-    /// What a webhook says it is for.
+    /// The scope of a webhook.
     pub(crate) fn of_hook(hook: &Value) -> Self {
         Scope::read(hook, "rules", false)
     }
 
-    /// `matchConstraints` of a policy, or `matchResources` of a binding.
+    /// The scope of a policy's `matchConstraints`, or of a binding's `matchResources`.
     pub(crate) fn of_policy(resources: &Value) -> Self {
         Scope::read(resources, "resourceRules", true)
     }
@@ -53,18 +53,18 @@ pub(crate) struct Rule {
     operations: Vec<String>,
     resources: Vec<String>,
     scope: String,
-    /// Only objects with these names, if there are any. Policies alone have them.
+    /// The names of the objects that the rule is for; empty for all. Only rules of policies have names.
     names: Vec<String>,
 }
 
-/// What a rule is held against: the request's resource, or another that shows the same objects.
+/// The target that a rule is matched against: the request's resource, or another that shows the same objects.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target<'a> {
     pub(crate) group: &'a str,
     pub(crate) version: &'a str,
     pub(crate) resource: &'a str,
     pub(crate) subresource: &'a str,
-    /// Of a request about a Namespace, its name.
+    /// The name of the Namespace, if the request is about one.
     pub(crate) namespace: &'a str,
     pub(crate) operation: &'a str,
 }
@@ -98,7 +98,7 @@ impl Rule {
             })
     }
 
-    /// Whether it is for the object of this name.
+    /// Whether the rule is for the object of this name.
     pub(crate) fn names(&self, name: &str) -> bool {
         self.names.is_empty() || self.names.iter().any(|own| own == name)
     }

@@ -1,8 +1,8 @@
-//! Custom resources whose versions a webhook converts.
+//! Conversion webhooks: custom resources whose versions a webhook converts.
 //!
-//! Reads convert what they found before they show it ([`views`]). A write decides in a transaction, which cannot wait:
-//! where it needs a conversion that is not known yet it stops ([`Stop::NeedsConversion`]), the webhook is asked outside
-//! ([`Conversions::fetch`]), and the write is decided again.
+//! Reads convert the stored objects before they answer ([`views`]). A write decides in a transaction, which cannot
+//! wait. If a write needs a conversion that is not known yet, the decision stops ([`Stop::NeedsConversion`]). The
+//! server then calls the webhook outside of the transaction ([`Conversions::fetch`]) and decides the write again.
 
 mod review;
 
@@ -25,16 +25,17 @@ use crate::server::Server;
 use crate::webhook::Patience;
 use review::Question;
 
-/// How long one conversion may take, and what kube-apiserver's client says of one that takes longer.
+/// The time limit of one conversion, and the error of kube-apiserver's client after it.
 const PATIENCE: Patience = Patience {
     time: Duration::from_secs(30),
     exceeded: "context deadline exceeded (Client.Timeout exceeded while awaiting headers)",
 };
 
-/// How often a write decides again because others changed what it had converted. After that it has lost.
+/// The number of times that a write decides again because others changed the object that it had converted. Then the
+/// write fails.
 const MAX_ROUNDS: usize = 32;
 
-/// What one write has had converted so far.
+/// The conversions of one write so far.
 pub(crate) struct Conversions {
     custom: Arc<Custom>,
     /// The version of the request.
@@ -61,7 +62,7 @@ struct Wanted {
 }
 
 impl Conversions {
-    /// For a write of such objects; none where no webhook converts them.
+    /// Begins the conversions of a write, or returns `None` if no webhook converts the kind.
     pub(crate) fn begin(resource: &Resource) -> Option<Self> {
         let custom = converted_by_webhook(resource)?.clone();
         Some(Conversions { custom, version: resource.version.clone(), memo: Mutex::default() })
@@ -71,7 +72,8 @@ impl Conversions {
         self.memo.lock().expect("no holder of this lock panics")
     }
 
-    /// The object at another version, or why it is not; none, and a note, if that is not known yet.
+    /// The object at another version, or the error of its conversion. `None` if neither is known yet: the conversion
+    /// is then noted for [`Conversions::fetch`].
     fn converted(&self, object: &Value, to: &str) -> Option<Result<Value, String>> {
         let asked = Asked { object: object.to_string(), to: to.to_owned() };
         let mut memo = self.memo();
@@ -82,15 +84,15 @@ impl Conversions {
         None
     }
 
-    /// Whether a decision missed a conversion: then it is not one.
+    /// Whether a decision missed a conversion. The decision is then void.
     pub(crate) fn is_missing(&self) -> bool {
         !self.memo().wanted.is_empty()
     }
 
-    /// Has converted what a decision missed.
+    /// Converts the objects that a decision missed.
     ///
     /// # Errors
-    /// Others changed again and again what was converted.
+    /// Others changed the converted objects again and again.
     pub(crate) async fn fetch(&self, ctx: &RequestContext) -> Result<()> {
         let (mut wanted, rounds) = {
             let mut memo = self.memo();
@@ -119,7 +121,7 @@ pub(crate) fn converted_by_webhook(resource: &Resource) -> Option<&Arc<Custom>> 
     resource.custom.as_ref().filter(|custom| custom.conversion().is_some())
 }
 
-/// A stored object as the version of the request has it, inside a decision.
+/// A stored object at the version of the request, inside a decision.
 pub(crate) fn live(conversions: Option<&Conversions>, entry: &Arc<Entry>) -> Decision<Value> {
     let Some(conversions) = conversions else { return Ok(registry::value(entry)) };
     let custom = &conversions.custom;
@@ -134,14 +136,14 @@ pub(crate) fn live(conversions: Option<&Conversions>, entry: &Arc<Entry>) -> Dec
     Ok(value)
 }
 
-/// An object of the request's version as it is stored, inside a decision.
+/// An object of the request's version at the storage version, inside a decision.
 pub(crate) fn stored<'v>(conversions: Option<&Conversions>, object: &'v Value) -> Decision<Cow<'v, Value>> {
     let Some(conversions) = conversions else { return Ok(Cow::Borrowed(object)) };
     let to = conversions.custom.storage_api_version();
     if object["apiVersion"] == to {
         return Ok(Cow::Borrowed(object));
     }
-    // What was decided without a conversion that it needed is not worth one.
+    // The decision already lacks a conversion and will be repeated: its result is not worth a call.
     if conversions.is_missing() {
         return Err(Stop::NeedsConversion);
     }
@@ -150,7 +152,7 @@ pub(crate) fn stored<'v>(conversions: Option<&Conversions>, object: &'v Value) -
     Ok(Cow::Owned(conversions.custom.pruned_for_storage(converted)))
 }
 
-/// Whether a decision leaves a stored object as it is; none where no webhook converts.
+/// Whether a decision leaves a stored object unchanged. `None` if no webhook converts the kind.
 pub(crate) fn is_stored_already(
     conversions: Option<&Conversions>,
     entry: &Entry,
@@ -160,7 +162,7 @@ pub(crate) fn is_stored_already(
     Some(setpoint_machinery::apply::only_timestamps_differ(&registry::value(entry), stored))
 }
 
-/// The versions in which managers wrote, converted as the object is.
+/// Converts the object to the versions in which its field managers wrote.
 impl Versions for Conversions {
     fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, Schema)> {
         self.try_convert(object, api_version).ok().flatten()
@@ -176,7 +178,7 @@ impl Versions for Conversions {
     }
 }
 
-/// Asks the webhook for objects at another version. Each comes back, or why it does not.
+/// Calls the webhook to convert objects to another version. Returns each object, or the error of its conversion.
 pub(crate) async fn convert(
     server: &Server,
     custom: &Custom,
@@ -211,7 +213,7 @@ pub(crate) async fn at(ctx: &RequestContext, object: &Value, to: &str) -> Result
     converted.unwrap_or_else(|| Err("nothing was converted".to_owned()))
 }
 
-/// One stored object as the version of the request has it.
+/// One stored object at the version of the request.
 pub(crate) async fn view(ctx: &RequestContext, entry: Arc<Entry>) -> Result<Arc<Entry>> {
     if converted_by_webhook(&ctx.resource).is_none() {
         return Ok(entry);
@@ -223,7 +225,7 @@ pub(crate) async fn view(ctx: &RequestContext, entry: Arc<Entry>) -> Result<Arc<
     Ok(viewed?.pop().unwrap_or(entry))
 }
 
-/// Stored objects as the version of the request has them. What was converted is kept with each for the next reader.
+/// Stored objects at the version of the request. The store's entry keeps the converted object for the next reader.
 pub(crate) async fn views(
     ctx: &RequestContext,
     entries: Vec<Arc<Entry>>,
@@ -234,7 +236,7 @@ pub(crate) async fn views(
     seen(ctx, &entries, true).await
 }
 
-/// Changes as the version of the request has them.
+/// Watch events with their objects at the version of the request.
 pub(crate) async fn events(
     ctx: &RequestContext,
     events: &[Arc<Event>],
@@ -287,7 +289,7 @@ async fn seen(
     if failed.is_empty() { Ok(views.into_iter().flatten().collect()) } else { Err(failed) }
 }
 
-/// What a dry run would have stored, read back as the write itself would have been.
+/// The object that a dry run would have stored, read back at the version of the request, as after a real write.
 pub(crate) async fn read_back(ctx: &RequestContext, value: Value) -> Result<Value> {
     let Some(custom) = converted_by_webhook(&ctx.resource) else { return Ok(value) };
     let (to, back) = (custom.storage_api_version(), ctx.resource.api_version());

@@ -1,4 +1,4 @@
-//! `ConversionReview`: what a conversion webhook is asked, and whether its answer will do.
+//! `ConversionReview`: the request to a conversion webhook, and the check of its answer.
 
 use serde_json::{Map, Value, json};
 use setpoint_api::cause::{Path, aggregate, quote};
@@ -7,7 +7,7 @@ use setpoint_kinds::validate;
 
 use crate::object;
 
-/// What is asked, and how the answer is to be read.
+/// One question to the webhook, with what is needed to read the answer.
 pub(super) struct Question<'q> {
     /// The version of the review that both sides know.
     review: &'static str,
@@ -18,7 +18,7 @@ pub(super) struct Question<'q> {
 }
 
 impl<'q> Question<'q> {
-    /// A question in the first version of the list that is known here.
+    /// A question in the first version of the list that the server knows.
     pub(super) fn new(
         versions: &[String],
         uid: String,
@@ -46,12 +46,12 @@ impl<'q> Question<'q> {
         })
     }
 
-    /// Why nothing was converted.
+    /// The error text of a conversion that failed as a whole.
     pub(super) fn failed(&self, why: &str) -> String {
         format!("conversion webhook for {} failed: {why}", self.from)
     }
 
-    /// The converted objects, each or what is wrong with it, in the order of the originals.
+    /// The converted objects in the order of the originals. An invalid object is replaced by its error.
     pub(super) fn read(
         &self,
         answer: Value,
@@ -130,7 +130,7 @@ impl<'q> Question<'q> {
     }
 }
 
-/// Of metadata a webhook may change labels and annotations; the rest is the original's.
+/// Restores metadata from the original. A webhook may change only labels and annotations.
 fn restore(converted: &mut Value, original: &Value) -> Result<(), String> {
     let answered = match converted.get("metadata") {
         None => return Err("missing metadata in converted object".to_owned()),
@@ -157,7 +157,8 @@ fn restore(converted: &mut Value, original: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// What did not change is not looked at: it may have been stored before it was forbidden.
+/// Checks labels or annotations. Entries that did not change are skipped: they may have been stored before a rule
+/// forbade them.
 fn check_texts(field: &str, texts: &Map<String, Value>, original: Option<&Value>) -> Result<(), String> {
     if let Some((key, other)) = texts.iter().find(|(_, value)| !value.is_string()) {
         return Err(format!(

@@ -1,4 +1,4 @@
-//! HorizontalPodAutoscaler: stored as autoscaling/v2; what autoscaling/v1 has no field for travels in annotations.
+//! HorizontalPodAutoscaler: stored as autoscaling/v2. Annotations carry the fields that autoscaling/v1 lacks.
 
 use serde_json::{Map, Value, json};
 
@@ -15,10 +15,10 @@ const CARRIED: [&str; 6] = [
     "autoscaling.alpha.kubernetes.io/scale-up-tolerance",
 ];
 
-/// A place in the second version, and the one in the first that means the same.
+/// A place in autoscaling/v2, and the field of autoscaling/v1 with the same meaning.
 type Place = (&'static str, &'static str);
 
-/// Where each kind of metric keeps its parts.
+/// The places of the parts of each kind of metric.
 const SPEC: [(&str, &[Place]); 5] = [
     (
         "object",
@@ -97,11 +97,11 @@ const RESOURCE_STATUS: &[Place] = &[
     ("/current/averageValue", "currentAverageValue"),
 ];
 
-/// Values that the first version always writes, and the second leaves out when they were not given.
+/// Values that autoscaling/v1 always writes, and autoscaling/v2 omits when the user did not set them.
 const ALWAYS: [(&str, &str); 3] =
     [("object", "targetValue"), ("object", "currentValue"), ("external", "currentValue")];
 
-/// A stored autoscaler as autoscaling/v1 shows it.
+/// A stored autoscaler as autoscaling/v1.
 pub(super) fn to_v1(mut stored: Value) -> Value {
     let mut carried: Vec<(&str, String)> = Vec::new();
     let mut percent = None;
@@ -151,7 +151,7 @@ pub(super) fn to_v1(mut stored: Value) -> Value {
     stored
 }
 
-/// An autoscaler of autoscaling/v1 as it is stored.
+/// An autoscaler of autoscaling/v1 in its stored form.
 pub(super) fn to_v2(mut shown: Value) -> Value {
     let annotation = |name: &str| -> Option<Value> {
         let text = shown.pointer("/metadata/annotations")?.get(name)?.as_str()?;
@@ -195,7 +195,7 @@ fn cpu_metric(percent: Value) -> Value {
         "target": {"type": "Utilization", "averageUtilization": percent}}})
 }
 
-/// The percentage of a metric that the first version has a field for.
+/// The percentage of a metric for which autoscaling/v1 has a field.
 fn cpu_percent(metric: &Value, place: &str) -> Option<Value> {
     let is_cpu = metric["type"] == "Resource" && metric["resource"]["name"] == "cpu";
     metric.pointer(place).filter(|percent| is_cpu && !percent.is_null()).cloned()
@@ -212,7 +212,7 @@ fn list(value: Option<Value>) -> Vec<Value> {
     }
 }
 
-/// A metric in the first version's form.
+/// A metric in the form of autoscaling/v1.
 fn older(metric: &Value, places: &[(&str, &[Place])]) -> Value {
     let mut out = json!({"type": metric["type"]});
     for (source, places) in places {
@@ -230,7 +230,7 @@ fn older(metric: &Value, places: &[(&str, &[Place])]) -> Value {
     out
 }
 
-/// A metric in the second version's form.
+/// A metric in the form of autoscaling/v2.
 fn newer(metric: &Value, places: &[(&str, &[Place])]) -> Value {
     let mut out = json!({"type": metric["type"]});
     for (source, places) in places {
@@ -239,7 +239,7 @@ fn newer(metric: &Value, places: &[(&str, &[Place])]) -> Value {
         let average = given.get("averageValue").is_some_and(|value| !value.is_null());
         for (place, name) in *places {
             let Some(value) = given.get(*name).filter(|value| !value.is_null()) else { continue };
-            // The first version cannot leave this out, and the second refuses a zero.
+            // The first version cannot leave this field out, and the second refuses a zero.
             if *name == "targetValue" && *source == "object" && average && value == "0" {
                 continue;
             }
@@ -254,7 +254,7 @@ fn newer(metric: &Value, places: &[(&str, &[Place])]) -> Value {
     out
 }
 
-/// Says which of its values a metric aims at.
+/// Sets the type of each target: the value that the metric aims at.
 fn typed(mut metric: Value) -> Value {
     for (source, _) in SPEC {
         let Some(Value::Object(target)) = metric.get_mut(source).and_then(|given| given.get_mut("target"))
@@ -283,7 +283,7 @@ fn drop_carried(object: &mut Value) {
     }
 }
 
-/// Field names as Go's own struct has them: the annotation holds that form.
+/// Renames fields as Go's own struct has them: the annotation holds that form.
 fn capitalised(value: Value) -> Value {
     renamed(value, |name| format!("{}{}", name[..1].to_uppercase(), &name[1..]))
 }

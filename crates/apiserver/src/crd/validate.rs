@@ -1,4 +1,4 @@
-//! What is wrong with a definition.
+//! Validation of a CustomResourceDefinition's schemas.
 
 use serde_json::Value;
 use setpoint_api::cause::{Cause, Path};
@@ -6,8 +6,8 @@ use setpoint_machinery::structural::Structural;
 
 use setpoint_cel as cel;
 
-/// What is wrong with the schemas of a definition; on an update, what it was. The rest of the definition is
-/// judged with the other kinds.
+/// The errors in the schemas of a definition. On an update, `old` is the stored definition. The rest of the
+/// definition is validated with the other kinds.
 pub(crate) fn validate(definition: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
     check_schemas(definition, old, &mut causes);

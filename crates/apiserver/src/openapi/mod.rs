@@ -1,5 +1,5 @@
-//! OpenAPI: what is served, described for clients. Documents are made from the schema table and the definitions
-//! when somebody asks; nothing of them is kept.
+//! OpenAPI: describes the served resources to clients. Documents are made from the schema table and the definitions
+//! on request. The server caches none of them.
 
 mod custom;
 mod serve;
@@ -22,21 +22,22 @@ pub(crate) use serve::{answer_v2, answer_v3, index};
 /// The version that documents say they describe.
 const VERSION: &str = "1.37";
 
-/// What a definition publishes for one version of a custom resource: `schema.openAPIV3Schema`, where it has one.
+/// The schema that a definition publishes for one version of a custom resource: `schema.openAPIV3Schema`, if it has
+/// one.
 pub type Published<'a> = &'a dyn Fn(&Resource) -> Option<Value>;
 
 pub use crate::options::Prose;
 
-/// What documents contain beside the schema table.
+/// The sources of documents beside the schema table.
 #[derive(Clone, Copy)]
 pub struct Sources<'a> {
     /// The schemas of custom resources.
     pub published: Published<'a>,
-    /// Descriptions of built-in types, where somebody has them.
+    /// Descriptions of built-in types, if the assembler gave them.
     pub prose: Option<Prose>,
 }
 
-/// The OpenAPI 3 document of one group-version, of its resources.
+/// The OpenAPI 3 document of the resources of one group-version.
 pub fn v3(resources: &[&Resource], sources: Sources<'_>) -> Value {
     let models = models(Flavor::V3, resources, sources);
     let mut document = v3::document(&paths::paths(resources.iter().copied()), models);
@@ -49,7 +50,7 @@ pub fn v3(resources: &[&Resource], sources: Sources<'_>) -> Value {
     document
 }
 
-/// The OpenAPI 2 document of everything: of all resources, by group-version.
+/// The OpenAPI 2 document of all resources, by group-version.
 pub fn v2(resources: &[&Resource], sources: Sources<'_>) -> Value {
     let models = models(Flavor::V2, resources, sources);
     let mut all = Vec::new();
@@ -60,7 +61,7 @@ pub fn v2(resources: &[&Resource], sources: Sources<'_>) -> Value {
     v2::document(&all, models)
 }
 
-/// The models that the paths of these resources name, with all that those contain.
+/// The models that the paths of these resources name, and the models that those contain.
 fn models(flavor: Flavor, resources: &[&Resource], sources: Sources<'_>) -> Models {
     let mut models = Models::new(flavor);
     let built_in = || resources.iter().filter(|resource| resource.custom.is_none());

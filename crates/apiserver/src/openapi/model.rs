@@ -1,4 +1,4 @@
-//! Models: the types of the schema table, and what they refer to, as OpenAPI of either version.
+//! Models: the types of the schema table and the types that they refer to, as OpenAPI 2 or 3.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use setpoint_schema::{Codec, Field, ListKind, Scalar, Schema, Shape, Struct, bui
 
 use super::Prose;
 
-/// Which OpenAPI.
+/// The version of OpenAPI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flavor {
     V2,
@@ -18,17 +18,17 @@ pub(super) enum Flavor {
 pub(super) struct Models {
     pub(super) flavor: Flavor,
     pub(super) done: BTreeMap<String, Value>,
-    /// Group, version and kind by model: kinds say which they are.
+    /// Group, version and kind by model, for models that are kinds.
     kinds: BTreeMap<&'static str, Vec<[&'static str; 3]>>,
     /// The models of custom kinds.
     pub(super) custom: Vec<String>,
-    /// Fields whose type is not atomic where they stand: model, field, type.
+    /// Fields that are not atomic although their type is: model, field, type.
     granular: Vec<[String; 3]>,
 }
 
-/// What is said of these fields is said of every kind.
+/// Fields whose descriptions are the same for every kind.
 const OF_OBJECTS: [&str; 3] = ["apiVersion", "kind", "metadata"];
-/// A kind that has them.
+/// A kind that has these fields.
 const OBJECT: &str = "io.k8s.api.core.v1.ConfigMap";
 
 const MAP_TYPE: &str = "x-kubernetes-map-type";
@@ -50,7 +50,7 @@ impl Models {
         Models { flavor, done: BTreeMap::new(), kinds, custom: Vec::new(), granular: Vec::new() }
     }
 
-    /// The type is a kind of every group-version that is served.
+    /// Registers the type as a kind of every served group-version.
     pub(super) fn in_each(&mut self, kind: &'static str, served: impl Fn(&str, &str) -> bool) {
         let name = builtin().kind("", "v1", kind).and_then(|schema| schema.name.as_deref());
         let Some(kinds) = name.and_then(|name| self.kinds.get_mut(name)) else { return };
@@ -62,7 +62,7 @@ impl Models {
         }
     }
 
-    /// Says of the models and their fields what is known about them.
+    /// Adds the known descriptions to the models and their fields.
     pub(super) fn describe(&mut self, prose: Prose) {
         let mut of_objects: Vec<(String, String)> = Vec::new();
         prose(&mut |model, field, text| {
@@ -82,7 +82,7 @@ impl Models {
         for name in &self.custom {
             for (field, text) in &of_objects {
                 let model = self.done.get_mut(name);
-                // The metadata of a list is another type, of which something else is said.
+                // The metadata of a list is another type with its own description.
                 let model =
                     model.filter(|model| field != "metadata" || model["properties"].get("items").is_none());
                 if let Some(Value::Object(property)) =
@@ -124,7 +124,7 @@ impl Models {
         builtin().kind(group, version, kind).map(|schema| self.add(schema))
     }
 
-    /// The model of a patch, which has no type.
+    /// The model of a patch, which has no type in the table.
     pub(super) fn patch(&mut self) -> Value {
         self.done.insert(meta("Patch"), json!({"type": "object"}));
         self.reference(&meta("Patch"))
@@ -170,7 +170,7 @@ impl Models {
         model
     }
 
-    /// The finished models: a field that merges by key though its type is atomic says so.
+    /// The finished models. A field that merges by key although its type is atomic is marked `granular`.
     pub(super) fn finish(mut self) -> Map<String, Value> {
         for [owner, field, target] in std::mem::take(&mut self.granular) {
             let atomic = self.done.get(&target).is_some_and(|model| model.get(MAP_TYPE).is_some());
@@ -205,7 +205,7 @@ impl Models {
         if let Some(key) = &patch.merge_key {
             property["x-kubernetes-patch-merge-key"] = json!(&**key);
         }
-        // The items of a list kind are nobody's to merge.
+        // Go marks the items of a list kind without a list type: no client merges them.
         if owner.ends_with("List")
             && &*field.name == "items"
             && property.get("x-kubernetes-list-type") == Some(&json!("atomic"))
@@ -254,7 +254,7 @@ impl Models {
     }
 }
 
-/// Whether a field that is a reference has nothing said about it where it stands, so that the reference stands alone.
+/// Whether a field with a reference has no description beside the reference, so that the reference stands alone.
 fn undescribed(owner: &str, field: &str) -> bool {
     owner.ends_with(".JSONSchemaProps") && field != "default"
 }

@@ -1,14 +1,14 @@
-//! What may be asked for, in neither version's words: paths with their operations.
+//! The served paths with their operations, for both versions of OpenAPI.
 
 use setpoint_schema::builtin;
 
 use super::parameter;
 use crate::registry::{Resource, Subresource};
 
-/// A path and what may be done with it.
+/// A path with its operations.
 pub(super) struct PathItem {
     pub(super) path: String,
-    /// Names of parameters that all its operations have.
+    /// Names of parameters that all operations of the path have.
     pub(super) parameters: Vec<&'static str>,
     pub(super) operations: Vec<Operation>,
 }
@@ -25,11 +25,11 @@ pub(super) struct Operation {
     pub(super) body: Body,
     pub(super) answers: &'static [u16],
     pub(super) answer: Answer,
-    /// Whether the kind speaks protobuf.
+    /// Whether the kind is served in protobuf.
     pub(super) builtin: bool,
 }
 
-/// What is sent.
+/// The body of a request.
 pub(super) enum Body {
     None,
     /// An object of that model.
@@ -40,7 +40,7 @@ pub(super) enum Body {
     Patch,
 }
 
-/// What comes back.
+/// The body of an answer.
 pub(super) enum Answer {
     Model(String),
     /// A list, which may be watched.
@@ -48,7 +48,7 @@ pub(super) enum Answer {
     Events,
     Status,
     Text,
-    /// What a container wrote.
+    /// The log of a container.
     Log,
 }
 
@@ -141,7 +141,7 @@ pub(super) fn paths<'a>(resources: impl Iterator<Item = &'a Resource>) -> Vec<Pa
     out
 }
 
-/// What all operations of a path take stands at the path.
+/// Moves the parameters that all operations of a path take to the path.
 fn share(item: &mut PathItem) {
     let Some((first, others)) = item.operations.split_first() else { return };
     let mut common = first.parameters.clone();
@@ -152,7 +152,7 @@ fn share(item: &mut PathItem) {
     item.parameters = with(&item.parameters, &common);
 }
 
-/// A group-version's spelling in paths, ids and models.
+/// The forms of a group-version's name in paths, ids and models.
 struct Names {
     root: String,
     id: String,
@@ -225,7 +225,7 @@ impl Names {
     }
 }
 
-/// The published name of a kind's type: the table's for built-in ones, else made of the reversed group.
+/// The published name of a kind's type: the table's for built-in ones, else made from the reversed group.
 pub(super) fn model_name(group: &str, version: &str, kind: &str, is_builtin: bool) -> String {
     let known = is_builtin.then(|| builtin().kind(group, version, kind)).flatten();
     match known.and_then(|schema| schema.name.as_deref()) {
@@ -388,7 +388,7 @@ fn subresource(resource: &Resource, sub: &Subresource, names: &Names, out: &mut 
         parameters = with(&parameters, &WRITE);
         found.push(create);
     }
-    // A custom resource's scale goes by the resource's own kind.
+    // The scale of a custom resource has the resource's own kind in Kubernetes' document.
     let of_kind = |mut operation: Operation| {
         if names.builtin {
             operation.kind = Some([group.clone(), version.clone(), sub.kind.clone()]);
@@ -413,10 +413,10 @@ fn connect_parameters(name: &str) -> &'static [&'static str] {
     }
 }
 
-/// Takes every method, also those that are no verb.
+/// The subresource that takes every method, including those that are no verb.
 const PROXY: &str = "proxy";
 
-/// Connections: one operation a method.
+/// The operations of a subresource that connects: one for each method.
 fn connect(resource: &Resource, names: &Names, sub: &Subresource, rest: &str) -> Vec<Operation> {
     let methods = [
         ("get", "get", "Get"),
@@ -442,7 +442,7 @@ fn connect(resource: &Resource, names: &Names, sub: &Subresource, rest: &str) ->
         .collect()
 }
 
-/// The paths under `/watch`, which nobody should use and some do.
+/// The paths under `/watch`, which are deprecated and still in use.
 fn watches(resource: &Resource, names: &Names, out: &mut Vec<PathItem>) {
     if !names.builtin || !resource.has_verb("watch") {
         return;

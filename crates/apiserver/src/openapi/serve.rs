@@ -18,14 +18,14 @@ use crate::request::RequestInfo;
 use crate::respond;
 use crate::server::Server;
 
-/// The media type under which gnostic's form is asked for.
+/// The media type with which clients request gnostic's form.
 const PROTOBUF: &str = "com.github.proto-openapi.spec.v2@v1.0+protobuf";
-/// The one under which it is answered: `@` is no letter of media types.
+/// The media type of the answer in gnostic's form: `@` is not allowed in media types.
 const PROTOBUF_ANSWER: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
-/// How long a document whose address contains its hash is good for.
+/// The lifetime of a document whose address contains its hash, in seconds.
 const YEAR: i64 = 365 * 24 * 60 * 60;
 
-/// What is served now, by group and version.
+/// The served resources at one moment, by group and version.
 struct View {
     snapshot: Snapshot,
     prose: Option<super::Prose>,
@@ -39,14 +39,14 @@ impl View {
         View { snapshot: server.store().snapshot(), prose: server.options().prose, resources }
     }
 
-    /// The definition's spec behind a custom resource.
+    /// The spec of a custom resource's definition.
     fn definition(&self, resource: &Resource) -> Option<Value> {
         let name = format!("{}.{}", resource.plural, resource.group);
         let key = key::object("apiextensions.k8s.io", "customresourcedefinitions", "", &name);
         self.snapshot.get(&key).map(|entry| registry::value(&entry)["spec"].take())
     }
 
-    /// What the definition publishes for the resource's version.
+    /// The schema that the definition publishes for the resource's version.
     fn published(&self, resource: &Resource) -> Option<Value> {
         let mut spec = self.definition(resource)?;
         let versions = spec["versions"].as_array_mut()?;
@@ -58,7 +58,7 @@ impl View {
         super::Sources { published, prose: self.prose }
     }
 
-    /// Changes when, and only when, what is served or the program does.
+    /// A hash that changes when, and only when, the served resources or the program change.
     fn hash(&self, resources: &[&Resource]) -> String {
         let mut context = ring::digest::Context::new(&ring::digest::SHA512);
         context.update(table_hash());
