@@ -1,4 +1,4 @@
-//! A definition of a custom kind, compiled.
+//! A compiled CustomResourceDefinition.
 
 use serde_json::{Value, json};
 use setpoint_api::cause::{Cause, Path};
@@ -12,16 +12,16 @@ use super::conversion::Conversion;
 use super::scale::{self, ScalePaths};
 use super::version::version_order;
 
-/// What a definition says, shared by its versions.
+/// The parts of a definition that its versions share.
 #[derive(Debug)]
 pub struct Custom {
     pub(super) group: String,
     pub(super) versions: Vec<Version>,
-    /// Who converts between versions; none where they differ in name only.
+    /// The conversion webhook, or `None` if versions differ in name only.
     pub(super) conversion: Option<Conversion>,
     /// `metadata.generation` of the definition.
     generation: i64,
-    /// The definition is being deleted: nothing new is created.
+    /// Whether the definition is being deleted: no new objects are created.
     pub(crate) terminating: bool,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Version {
     structural: Structural,
     /// `x-kubernetes-validations`.
     rules: cel::Rules,
-    /// Whether objects were stored by this very schema: reads need not look for what it dropped or gained since.
+    /// Whether all objects were stored by this very schema. Reads then need not prune or default them.
     as_stored: bool,
     columns: Value,
     selectable: Vec<String>,
@@ -80,22 +80,22 @@ impl Custom {
         self.version(version).map_or(&[], |version| &version.selectable)
     }
 
-    /// What prints the objects.
+    /// The printer of the objects' table rows.
     pub(crate) fn printer(&self, version: &str) -> Printer {
         Printer::custom(self.version(version).map_or(&Value::Null, |version| &version.columns))
     }
 
-    /// Where the scale subresource finds its numbers.
+    /// The paths of the scale subresource's values.
     pub(crate) fn scale(&self, version: &str) -> Option<&ScalePaths> {
         self.version(version).and_then(|version| version.scale.as_ref())
     }
 
-    /// Where each version's scale subresource finds its numbers.
+    /// The paths of the scale subresource's values, by version.
     pub(crate) fn scales(&self) -> impl Iterator<Item = (&str, &ScalePaths)> {
         self.versions.iter().filter_map(|version| Some((version.name.as_str(), version.scale.as_ref()?)))
     }
 
-    /// What to warn users of a version with.
+    /// The deprecation warning of a version.
     pub(crate) fn deprecation(&self, version: &str) -> Option<&str> {
         self.version(version).and_then(|version| version.deprecation.as_deref())
     }
@@ -105,13 +105,13 @@ impl Custom {
         self.version(version).is_some_and(|version| !version.rules.is_empty())
     }
 
-    /// Whether stored objects are in that version as they are: it has the schema that they were stored by.
+    /// Whether stored objects need no change for that version: it has the schema by which they were stored.
     pub(crate) fn is_as_stored(&self, version: &str) -> bool {
         self.version(version).is_some_and(|version| version.as_stored)
     }
 
-    /// A stored object as that version has it: without what its schema does not know, with what it fills in. What a
-    /// webhook converts has been through that.
+    /// Prunes and defaults a stored object by the schema of that version. An object that a webhook converts has been
+    /// through both.
     pub(crate) fn present(&self, version: &str, object: &mut Value) {
         if self.conversion.is_some() {
             return;
@@ -122,7 +122,7 @@ impl Custom {
         }
     }
 
-    /// An object of that version as it is stored: without what the schema of the stored version does not know.
+    /// Prunes an object of that version by the schema of the stored version.
     pub(crate) fn to_storage(&self, version: &str, object: &mut Value) {
         let stored = self.versions.iter().find(|own| own.storage && own.name != version);
         let stored = stored.filter(|_| self.conversion.is_none());
@@ -133,7 +133,7 @@ impl Custom {
         }
     }
 
-    /// Who converts between versions.
+    /// The conversion webhook.
     pub(crate) fn conversion(&self) -> Option<&Conversion> {
         self.conversion.as_ref()
     }
@@ -143,7 +143,7 @@ impl Custom {
         self.generation
     }
 
-    /// `apiVersion` of what is written now; what was written before a change may have another.
+    /// `apiVersion` of objects that are written now. Objects from before a change of the definition may have another.
     pub(crate) fn storage_api_version(&self) -> String {
         let stored = self.versions.iter().find(|version| version.storage);
         format!("{}/{}", self.group, stored.map_or("", |version| &version.name))
@@ -168,7 +168,7 @@ impl Custom {
         self.at(api_version).map(|version| version.structural.schema().clone())
     }
 
-    /// A stored object as the version that it was stored in has it now.
+    /// A stored object by the present schema of the version in which it was stored.
     pub(crate) fn decoded(&self, mut object: Value) -> Value {
         let own = object["apiVersion"].as_str().and_then(|version| self.at(version));
         if let Some(own) = own.filter(|own| !own.as_stored) {
@@ -178,14 +178,14 @@ impl Custom {
         object
     }
 
-    /// Takes away what the schema of a version does not know.
+    /// Drops the fields that the schema of a version does not know.
     pub(crate) fn prune(&self, version: &str, object: &mut Value) {
         if let Some(version) = self.version(version) {
             version.structural.prune(object);
         }
     }
 
-    /// What a webhook converted to the stored version, without what its schema does not know.
+    /// An object that a webhook converted to the stored version, without the fields that its schema does not know.
     pub(crate) fn pruned_for_storage(&self, mut object: Value) -> Value {
         if let Some(stored) = self.versions.iter().find(|version| version.storage) {
             stored.structural.prune(&mut object);
@@ -193,7 +193,8 @@ impl Custom {
         object
     }
 
-    /// What is wrong with an object besides `metadata`, and what rules have against it and did not change.
+    /// The errors of an object outside `metadata`, and the violations that are tolerated because the values did not
+    /// change.
     pub(crate) fn validate(
         &self,
         version: &str,
@@ -241,12 +242,12 @@ impl Custom {
         self.shaped(version, Read { value, strict: Vec::new() }, Structural::default)
     }
 
-    /// What an apply made as an object of that version.
+    /// The result of an apply as an object of that version.
     pub(crate) fn read_applied(&self, version: &str, value: Value) -> Result<Read, String> {
         self.shaped(version, Read { value, strict: Vec::new() }, Structural::default_applied)
     }
 
-    /// Drops unknown fields, fills in defaults; metadata has the built-in type whatever the definition says.
+    /// Drops unknown fields and fills in defaults. `metadata` has the built-in type whatever the definition says.
     fn shaped(
         &self,
         version: &str,
@@ -278,7 +279,7 @@ fn typed_metadata(value: &mut Value) -> Result<Vec<Strict>, String> {
     Ok(prefixed.collect())
 }
 
-/// A deprecation without words of its own names the best version to use instead.
+/// Gives a deprecated version without a warning of its own one that names the best version to use instead.
 fn recommend(group: &str, kind: &str, versions: &mut [Version]) {
     let order = |name: &str| version_order(name);
     let best = versions
@@ -295,7 +296,7 @@ fn recommend(group: &str, kind: &str, versions: &mut [Version]) {
 }
 
 impl Versions for Custom {
-    /// Without a conversion webhook versions differ in name only.
+    /// Changes only `apiVersion`: without a conversion webhook versions differ in name only.
     fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, Schema)> {
         let version = self.at(api_version)?;
         let mut converted = object.clone();

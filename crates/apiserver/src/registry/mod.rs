@@ -1,4 +1,4 @@
-//! What is served: built-in resources from the schema table, custom ones from their definitions.
+//! The served resources: built-in ones from the schema table, custom ones from their definitions.
 
 mod kinds;
 pub(crate) mod discovered;
@@ -43,7 +43,7 @@ pub struct Resource {
     pub singular: String,
     /// Whether objects live in namespaces.
     pub namespaced: bool,
-    /// What can be done.
+    /// The verbs that the resource supports.
     pub verbs: Vec<String>,
     /// Abbreviations.
     pub short_names: Vec<String>,
@@ -59,7 +59,7 @@ pub struct Resource {
     pub prefix: Vec<u8>,
     /// How the server treats the kind.
     pub rules: Rules,
-    /// What writes must know of the kind.
+    /// The facts about the kind that writes depend on.
     pub facts: Facts,
     /// The definition behind a custom resource.
     pub custom: Option<Arc<Custom>>,
@@ -70,11 +70,11 @@ pub struct Resource {
 pub struct Subresource {
     /// Last path segment.
     pub name: String,
-    /// Group and version of its objects where they differ from the resource's.
+    /// Group and version of its objects, if they differ from the resource's.
     pub group_version: Option<(String, String)>,
     /// Kind of its objects.
     pub kind: String,
-    /// What can be done.
+    /// The verbs that the subresource supports.
     pub verbs: Vec<String>,
 }
 
@@ -141,7 +141,7 @@ impl Resource {
         }
     }
 
-    /// Whether what is stored is all that this version has of it: of custom kinds a version may lack fields, or fill in
+    /// Whether this version shows stored objects unchanged. A version of a custom kind may lack fields, or fill in
     /// others.
     pub(crate) fn has_all_that_is_stored(&self) -> bool {
         self.custom.as_ref().is_none_or(|custom| custom.is_as_stored(&self.version))
@@ -169,23 +169,23 @@ impl Resource {
 
 type Name = (String, String, String);
 
-/// The custom resources of one moment.
+/// The custom resources at one moment.
 #[derive(Default)]
 pub struct CustomTable {
     /// By group, version and plural.
     pub resources: BTreeMap<Name, Arc<Resource>>,
-    /// The revision of the store that this shows.
+    /// The revision of the store from which the table was read.
     pub revision: u64,
 }
 
 impl CustomTable {
-    /// Everything that is served with these, built-in first.
+    /// All served resources: the built-in ones, then these.
     pub fn with_builtins(&self) -> Vec<Arc<Resource>> {
         kinds::builtins().values().chain(self.resources.values()).cloned().collect()
     }
 }
 
-/// What one server serves.
+/// The resources that one server serves.
 #[derive(Default)]
 pub struct Registry {
     custom: RwLock<Arc<CustomTable>>,
@@ -207,7 +207,7 @@ impl Registry {
         kinds::builtins().range(first..).next().is_some_and(|(name, _)| name.0 == group)
     }
 
-    /// The custom resources as they are now.
+    /// The current custom resources.
     pub fn custom(&self) -> Arc<CustomTable> {
         self.custom.read().expect("no holder of this lock panics").clone()
     }
@@ -221,7 +221,7 @@ impl Registry {
         }
     }
 
-    /// Everything that is served, built-in first.
+    /// All served resources, built-in first.
     pub fn all(&self) -> Vec<Arc<Resource>> {
         self.custom().with_builtins()
     }

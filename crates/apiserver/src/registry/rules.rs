@@ -1,17 +1,17 @@
-//! What the server itself does differently from kind to kind; the rest is in the kind's facts.
+//! The kinds that the server itself treats differently. Other differences between kinds are in their facts.
 
 /// How the server treats a kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     /// Objects are answered and never stored (reviews).
     pub ephemeral: bool,
-    /// Stored and not acted on: a create is answered with a warning.
+    /// Objects are stored, but no controller acts on them: a create is answered with a warning.
     pub inert: bool,
     /// An immediate deletion is answered with the object instead of a Status.
     pub returns_deleted: bool,
 }
 
-/// Kept and served, with nothing behind them.
+/// Kinds that are stored and served, and that no controller acts on.
 const INERT: &[(&str, &str)] = &[
     ("", "replicationcontrollers"),
     ("networking.k8s.io", "networkpolicies"),
@@ -33,7 +33,7 @@ const INERT: &[(&str, &str)] = &[
     ("storage.k8s.io", "csistoragecapacities"),
 ];
 
-/// Kinds whose immediate deletion is answered with what was deleted.
+/// Kinds whose immediate deletion is answered with the deleted object.
 const RETURNS_DELETED: &[(&str, &str)] = &[
     ("resource.k8s.io", "resourceclaimtemplates"),
     ("resource.k8s.io", "resourceslices"),

@@ -1,10 +1,10 @@
-//! What the scale subresource of a custom kind wants of its objects.
+//! Validation of the values that the scale subresource of a custom kind reads.
 
 use serde_json::{Value, json};
 use setpoint_api::cause::{Cause, Path};
 use setpoint_api::gostyle;
 
-/// Where the scale subresource finds its numbers.
+/// The paths of the scale subresource's values inside an object.
 #[derive(Clone, Debug)]
 pub(crate) struct ScalePaths {
     pub(crate) spec_replicas: String,
@@ -12,7 +12,7 @@ pub(crate) struct ScalePaths {
     pub(crate) label_selector: String,
 }
 
-/// What is wrong with the numbers and the selector; a write to `status` is asked for those of the status alone.
+/// The errors in the replicas and the selector. A write to `status` is checked only for those of the status.
 pub(super) fn check(paths: &ScalePaths, object: &Value, status: bool) -> Vec<Cause> {
     let mut causes = Vec::new();
     if !status {
@@ -42,7 +42,7 @@ fn replicas(object: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// What stands at the path; the error says what does not.
+/// The value at the path. The error says which part of the path has the wrong type.
 fn nested<'v>(
     object: &'v Value,
     path: &str,

@@ -1,4 +1,4 @@
-//! Paths below an object.
+//! Subresources: the paths below an object.
 
 mod eviction;
 mod proxy;
@@ -42,7 +42,7 @@ pub(crate) async fn route(ctx: RequestContext, request: Request<Body>) -> Result
         });
     };
     if ctx.info.subresource == "proxy" {
-        // Rare, and large: every request would carry its room.
+        // Boxed because the call is rare and its future large: every request would carry its size.
         return Box::pin(proxy::route(&ctx, request)).await;
     }
     if !sub.verbs.iter().any(|own| own == ctx.info.verb.as_str()) {
@@ -59,7 +59,7 @@ pub(crate) async fn route(ctx: RequestContext, request: Request<Body>) -> Result
     }
 }
 
-/// Lets webhooks judge a connection to an object. Their warnings come back.
+/// Runs admission for a connection to an object. Returns the warnings.
 async fn connect(ctx: &RequestContext, kind: &str, options: Value) -> Result<Vec<String>> {
     let Some(reviews) = Reviews::begin(ctx) else { return Ok(Vec::new()) };
     let snapshot = ctx.server.store().snapshot();
@@ -70,7 +70,7 @@ async fn connect(ctx: &RequestContext, kind: &str, options: Value) -> Result<Vec
     Ok(reviews.warnings())
 }
 
-/// Who asks is known here, and is nobody's business behind the server.
+/// Removes the credentials: the client is authenticated here, and servers behind this one must not see them.
 fn remove_credentials(headers: &mut HeaderMap) {
     headers.remove(AUTHORIZATION);
     let own: Vec<_> =
@@ -81,7 +81,7 @@ fn remove_credentials(headers: &mut HeaderMap) {
     remove_token_protocol(headers);
 }
 
-/// Leaves out the protocol of a WebSocket that is the client's token.
+/// Removes the subprotocol of a WebSocket that carries the client's token.
 fn remove_token_protocol(headers: &mut HeaderMap) {
     let offered = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().map(lossy).collect::<Vec<_>>().join(",");
     let offers = offered.split(',').map(str::trim);
@@ -95,13 +95,13 @@ fn remove_token_protocol(headers: &mut HeaderMap) {
     }
 }
 
-/// Joins a client that has asked for another protocol with who has agreed to it.
+/// Copies bytes between a client that asked for another protocol and the server that agreed to it.
 fn bridge(ctx: &RequestContext, client: OnUpgrade, mut agreed: Response<Incoming>) -> Response<Body> {
     let served = hyper::upgrade::on(&mut agreed);
     ctx.server.own(async move {
         let (Ok(client), Ok(served)) = (client.await, served.await) else { return };
         let (mut client, mut served) = (TokioIo::new(client), TokioIo::new(served));
-        // Either side may break off; that ends the session.
+        // Either side may break off, which ends the session.
         let _ = tokio::io::copy_bidirectional(&mut client, &mut served).await;
     });
     let mut response = Response::new(respond::full(Bytes::new()));
@@ -111,7 +111,7 @@ fn bridge(ctx: &RequestContext, client: OnUpgrade, mut agreed: Response<Incoming
     response
 }
 
-/// What webhooks make of something that is created below an object.
+/// The object after the webhooks, for an object that is created below another.
 async fn admit(writer: &Writer<'_>, mut sent: Value, kind: Kind) -> Result<Value> {
     let ctx = writer.ctx;
     let Some(reviews) = &writer.reviews else { return Ok(sent) };
@@ -129,7 +129,7 @@ async fn admit(writer: &Writer<'_>, mut sent: Value, kind: Kind) -> Result<Value
 /// Group, version and kind.
 type Kind = (&'static str, &'static str, &'static str);
 
-/// Nothing is stored, and yet it is noted who asked.
+/// Records the field manager, although the object itself is not stored.
 fn own(writer: &Writer<'_>, kind: Kind, sent: &mut Value) {
     let Some(schema) = builtin().schema(kind.0, kind.1, kind.2) else { return };
     let (group, version, kind) = kind;
@@ -146,7 +146,7 @@ fn own(writer: &Writer<'_>, kind: Kind, sent: &mut Value) {
     apply::track_update(None, sent, &context);
 }
 
-/// Subresources that take and give the whole object.
+/// Serves subresources whose requests and answers are the whole object.
 async fn whole(ctx: &RequestContext, request: Request<Body>) -> Result<Response<Body>> {
     if ctx.info.verb == Verb::Get {
         return verb::get::get(ctx).await;

@@ -1,4 +1,4 @@
-//! `proxy` of pods, services and nodes: HTTP passed on to what listens there.
+//! `proxy` of pods, services and nodes: forwards HTTP to the server that listens there.
 
 mod location;
 mod rewrite;
@@ -34,12 +34,12 @@ use crate::nodes::Io;
 use crate::registry;
 use crate::respond;
 
-/// How long a connection may take to be made.
+/// The time limit for a connection to be made.
 const CONNECT: Duration = Duration::from_secs(30);
 /// The longest page whose links are rewritten.
 const MAX_PAGE: usize = 64 * 1024 * 1024;
 
-/// What listens.
+/// The target of a proxied request.
 enum Place {
     At {
         endpoint: Endpoint,
@@ -49,7 +49,7 @@ enum Place {
     Kubelet(String),
 }
 
-/// Passes a request on and its answer back.
+/// Forwards a request, and its answer back.
 pub(super) async fn route(ctx: &RequestContext, request: Request<Body>) -> Result<Response<Body>> {
     let path = asked_path(ctx);
     let kind = match ctx.resource.plural.as_str() {
@@ -81,7 +81,7 @@ async fn pass_on(ctx: &RequestContext, request: Request<Body>, path: &str) -> Re
     }
 }
 
-/// What follows `proxy`, with a slash before it, and one behind it if there was one.
+/// The path after `proxy`. It begins with a slash, and ends with one if the request's path does.
 fn asked_path(ctx: &RequestContext) -> String {
     let mut path = if ctx.info.rest.is_empty() { String::new() } else { join("", &ctx.info.rest) };
     if ctx.info.path.ends_with('/') && !path.ends_with('/') {
@@ -166,7 +166,7 @@ fn is_upgrade(headers: &HeaderMap) -> bool {
     headers.get_all(CONNECTION).iter().map(lossy).any(upgrades)
 }
 
-/// Without the slash, the links of a page would lead elsewhere.
+/// Redirects to the path with a slash. Without it, relative links of a page would lead elsewhere.
 fn redirect(request: &Request<Body>) -> Result<Response<Body>> {
     let query = request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
     let location = HeaderValue::try_from(format!("{}/{query}", request.uri().path()));
@@ -176,7 +176,7 @@ fn redirect(request: &Request<Body>) -> Result<Response<Body>> {
     Ok(response)
 }
 
-/// The host that the client asked: HTTP/2 has it in the address.
+/// The host that the client requested. HTTP/2 has it in the address.
 fn request_host(request: &Request<Body>) -> String {
     let named = request.headers().get(HOST).map(lossy);
     let authority = || request.uri().authority().map(|authority| authority.as_str().into());
@@ -196,7 +196,7 @@ const HOP: &[&str] = &[
     "upgrade",
 ];
 
-/// Takes out what is for the next hop only: the headers that HTTP names, and those that `Connection` names.
+/// Removes headers for the next hop: those that HTTP names, and those that `Connection` names.
 fn remove_hop_headers(headers: &mut HeaderMap) {
     let named = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
     let named: Vec<String> =
@@ -206,7 +206,7 @@ fn remove_hop_headers(headers: &mut HeaderMap) {
     }
 }
 
-/// The request as it goes on.
+/// A list does not use the value, but it refuses one that is no number.
 fn forwarded<B>(
     parts: &http::request::Parts,
     body: B,
@@ -230,7 +230,7 @@ fn forwarded<B>(
     Ok(sent)
 }
 
-/// A path as it is sent: what may not stand in one is escaped.
+/// A path as it is sent, with the characters escaped that a path may not contain.
 fn escape(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     for byte in path.bytes() {
@@ -247,14 +247,14 @@ fn escape(path: &str) -> String {
 async fn answered(answer: Response<Incoming>, links: &Links) -> Result<Response<Body>> {
     let (mut parts, body) = answer.into_parts();
     remove_hop_headers(&mut parts.headers);
-    // Whom the server lets read answers, it says itself.
+    // The server sets CORS headers itself, so those of the answer are dropped.
     let cross: Vec<_> =
         parts.headers.keys().filter(|name| name.as_str().starts_with("access-control-")).cloned().collect();
     for name in cross {
         parts.headers.remove(name);
     }
     if let Some(location) = parts.headers.get(LOCATION) {
-        // A location outside UTF-8 goes on as it is: it cannot be one of ours.
+        // A location outside UTF-8 stays as it is: it cannot be one of ours.
         let led = std::str::from_utf8(location.as_bytes()).ok().and_then(|location| links.through(location));
         if let Some(led) = led.and_then(|led| HeaderValue::try_from(led).ok()) {
             parts.headers.insert(LOCATION, led);
@@ -270,7 +270,7 @@ async fn answered(answer: Response<Incoming>, links: &Links) -> Result<Response<
     Ok(Response::from_parts(parts, body.map_err(BoxError::from).boxed_unsync()))
 }
 
-/// How a page is packed.
+/// The compression of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Encoding {
     Plain,
@@ -278,7 +278,7 @@ enum Encoding {
     Deflate,
 }
 
-/// The encoding of a page of HTML; none if it is something else, or packed in a way that only the client knows.
+/// The compression of an HTML page. `None` for other content, and for a compression that the server does not know.
 fn page_encoding(headers: &HeaderMap) -> Option<Encoding> {
     let text = |name: http::HeaderName| first(headers, name);
     if text(CONTENT_TYPE).split(';').next().map(str::trim) != Some("text/html") {
@@ -293,7 +293,7 @@ fn page_encoding(headers: &HeaderMap) -> Option<Encoding> {
 }
 
 impl Encoding {
-    /// The page with other links; none if it cannot be read.
+    /// The page with rewritten links, or `None` if it cannot be decompressed.
     fn rewritten(self, page: &Bytes, links: &Links) -> Option<Bytes> {
         let mut text = Vec::new();
         let most = MAX_PAGE as u64 + 1;
@@ -321,7 +321,7 @@ impl Encoding {
     }
 }
 
-/// A WebSocket or another protocol: bytes both ways, if the other side agrees.
+/// A WebSocket or another protocol: copies bytes both ways if the target agrees.
 async fn upgrade(
     ctx: &RequestContext,
     place: &Place,

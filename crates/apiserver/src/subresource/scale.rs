@@ -1,4 +1,4 @@
-//! `scale`: replicas of whatever has them.
+//! `scale`: the replicas of every kind that has them.
 
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ use crate::write::{Change, Kind, Live, Merge, State, Write, prepare, transaction
 use crate::writer::Writer;
 use crate::{conversion, object, subresource, table};
 
-/// JSON pointers to the numbers of a scale inside its object.
+/// JSON pointers to the values of a Scale inside its object.
 struct Paths {
     spec: String,
     status: String,
@@ -53,7 +53,7 @@ pub(crate) async fn route(ctx: &RequestContext, bytes: &[u8]) -> Result<Response
         let entry = entry.ok_or_else(|| ApiError::not_found(&ctx.resource, &ctx.info.name))?;
         let entry = conversion::view(ctx, entry).await?;
         let object = registry::value(&entry);
-        // A write begins from zero; a read has nothing to show.
+        // A write of a missing value begins from zero. A read fails.
         if let Some(custom) =
             ctx.resource.custom.as_ref().and_then(|custom| custom.scale(&ctx.resource.version))
             && object.pointer(&paths(ctx).spec).is_none()
@@ -95,7 +95,7 @@ impl Sent {
         }
         let decoded = subresource::binding::decode(ctx, bytes, "autoscaling", "v1", "Scale");
         decoded.map(Sent::Whole).map_err(|error| match ctx.resource.custom {
-            // The handler of custom kinds cannot name what it failed to read.
+            // kube-apiserver's handler for custom kinds cannot name the type that it failed to read.
             Some(_) => ApiError::bad_request(
                 "no kind is registered for the type v1.Scale in scheme \"pkg/runtime/scheme.go:111\"",
             ),
@@ -130,7 +130,7 @@ fn scale_of(ctx: &RequestContext, object: &Value) -> Value {
     json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status})
 }
 
-/// A label selector as `kubectl -l` writes it.
+/// A label selector in the text form of `kubectl -l`.
 fn selector_text(object: &Value) -> String {
     let selector = &object["spec"]["selector"];
     let plain = selector.get("matchLabels").or(Some(selector)).and_then(Value::as_object);
@@ -155,10 +155,10 @@ fn selector_text(object: &Value) -> String {
     terms.join(",")
 }
 
-/// A change of the replicas. It is admitted as a Scale, before the object itself is changed.
+/// A change of the replicas. Admission sees it as a Scale, before the object itself changes.
 struct ScaleTo {
     sent: Sent,
-    /// Keys that stand twice in an applied configuration.
+    /// Keys that an applied configuration has twice.
     doubled: Vec<String>,
 }
 
@@ -188,7 +188,7 @@ impl Merge for ScaleTo {
         change.warnings.extend(judge_doubled(writer, &self.doubled)?);
         check(ctx, &wanted, live)?;
         webhook::validate(ctx, writer.reviews.as_ref(), || {
-            // The object's scale is judged anew, and names no owners.
+            // Admission gets the object's Scale once more, without owners.
             let mut judged = attributes(&wanted);
             for scale in judged.object.iter_mut().chain(&mut judged.old) {
                 object::metadata_mut(scale).remove("managedFields");
@@ -204,7 +204,7 @@ fn broken(error: setpoint_machinery::apply::ManagedFieldsError) -> ApiError {
     ApiError::internal_plain(error.to_string())
 }
 
-/// The object with the replicas and the owners of the scale.
+/// The object with the replicas and the field owners of the Scale.
 fn scaled(ctx: &RequestContext, live: &Value, wanted: &Value, paths_of: &ReplicasAt) -> Result<Value> {
     let mut new = prepare::seen(&ctx.resource, live).unwrap_or_else(|| live.clone());
     let replicas = wanted.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
@@ -230,7 +230,7 @@ fn check(ctx: &RequestContext, wanted: &Value, live: &Live) -> Result<()> {
         return Err(ApiError::conflict(&ctx.resource, &ctx.info.name, &text));
     }
     let replicas = wanted.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
-    // Custom objects are judged by their own schema.
+    // Custom objects are validated by their own schema.
     if replicas < 0 && ctx.resource.custom.is_none() {
         let text = "must be greater than or equal to 0";
         let cause = Cause::invalid(&Path::new("spec.replicas"), replicas, text);
@@ -240,7 +240,7 @@ fn check(ctx: &RequestContext, wanted: &Value, live: &Live) -> Result<()> {
     Ok(())
 }
 
-/// Where each version of the object keeps its replicas.
+/// The path of the replicas in each version of the object.
 struct ReplicasAt {
     group: String,
     versions: Vec<(String, Vec<PathElement>)>,
@@ -279,7 +279,7 @@ fn scale_kind() -> GroupVersionKind {
     GroupVersionKind { group: "autoscaling".into(), version: "v1".into(), kind: "Scale".into() }
 }
 
-/// Notes who changed the replicas.
+/// The Scale with its new field owner.
 fn tracked(writer: &Writer<'_>, current: &Value, mut wanted: Value) -> Value {
     let (schema, kind) = (schema(), scale_kind());
     apply::track_update(Some(current), &mut wanted, &context(writer, &schema, &kind));

@@ -1,4 +1,4 @@
-//! `pods/log`, `exec`, `attach` and `portforward`: relayed to the pod's node, bytes untouched.
+//! `pods/log`, `exec`, `attach` and `portforward`: relayed to the pod's node without a change of the bytes.
 
 use std::fmt::Write;
 
@@ -17,10 +17,10 @@ use crate::registry;
 use crate::request::Verb;
 use crate::respond;
 
-/// The longest error that a node may answer with.
+/// The longest error that is read from a node.
 const MAX_ERROR: usize = 64 * 1024;
 
-/// Where a request about a pod goes.
+/// The node and the path to which a request about a pod is relayed.
 struct Target {
     node: String,
     path: String,
@@ -35,7 +35,7 @@ pub(super) async fn route(ctx: &RequestContext, request: Request<Body>) -> Resul
     respond::warned(relay(ctx, request).await, &warnings)
 }
 
-/// Joins the client with the node of the pod.
+/// Connects the client with the node of the pod.
 async fn relay(ctx: &RequestContext, mut request: Request<Body>) -> Result<Response<Body>> {
     may_create(ctx)?;
     let target = target(ctx)?;
@@ -57,8 +57,8 @@ async fn relay(ctx: &RequestContext, mut request: Request<Body>) -> Result<Respo
     Ok(super::bridge(ctx, client, answer))
 }
 
-/// A WebSocket begins with a GET, and what it does in the pod is more than reading: whoever may only `get` must not.
-/// kube-apiserver gives no reason either.
+/// Requires `create` also of a WebSocket. It begins with a GET, but it does more in the pod than reading, so
+/// permission to `get` is not enough. kube-apiserver gives no reason in this refusal either.
 fn may_create(ctx: &RequestContext) -> Result<()> {
     let (options, info) = (ctx.server.options(), &ctx.info);
     let snapshot = ctx.server.store().snapshot();
@@ -68,7 +68,7 @@ fn may_create(ctx: &RequestContext) -> Result<()> {
     Err(ApiError::forbidden(&ctx.resource.group_resource(), &info.name, ""))
 }
 
-/// Lets webhooks judge a connection to a pod.
+/// Runs admission for a connection to a pod. Returns the warnings.
 async fn connect(ctx: &RequestContext) -> Result<Vec<String>> {
     let kind = match ctx.info.subresource.as_str() {
         "exec" => "PodExecOptions",
@@ -147,7 +147,7 @@ fn target(ctx: &RequestContext) -> Result<Target> {
     Ok(Target { node, path })
 }
 
-/// Parameters of the API and what the kubelet calls them.
+/// Parameters of the API, with the kubelet's names for them.
 const LOG: &[(&str, &str)] = &[
     ("follow", "follow"),
     ("previous", "previous"),
@@ -192,7 +192,7 @@ fn escape(out: &mut String, value: &str) {
     }
 }
 
-/// The container that is asked for, or the only one.
+/// The requested container, or the only one.
 fn container(ctx: &RequestContext, pod: &Value) -> Result<String> {
     let names = |field: &str| -> Vec<String> {
         let list = pod["spec"][field].as_array();

@@ -19,7 +19,7 @@ use crate::form::{self, Listed};
 use crate::registry::{Resource, fields, meta};
 use crate::request::{Query, RequestInfo};
 
-/// Which objects a list or watch is about.
+/// The objects that a list or watch selects.
 #[derive(Clone, Debug)]
 pub(crate) struct Selection {
     pub(crate) labels: LabelSelector,
@@ -27,7 +27,7 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Reads and checks the selectors of a request. The name that authorization was asked about bounds them.
+    /// Reads and checks the selectors of a request. The name that was authorized bounds them.
     pub(crate) fn parse(resource: &Resource, info: &RequestInfo) -> Result<Self> {
         let RequestInfo { query, name, .. } = info;
         let labels = match query.get("labelSelector") {
@@ -54,7 +54,7 @@ impl Selection {
         Ok(Selection { labels, fields: selected })
     }
 
-    /// Whether nothing is left out.
+    /// Whether every object is selected.
     pub(crate) fn is_everything(&self) -> bool {
         self.labels.is_everything() && self.fields.is_everything()
     }
@@ -71,7 +71,7 @@ impl Selection {
     }
 }
 
-/// A version as clients send it, or what is wrong with it.
+/// Reads the version that a client sent.
 pub(crate) fn parse_version(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| {
         let quoted = setpoint_api::cause::quote(text);
@@ -81,7 +81,7 @@ pub(crate) fn parse_version(text: &str) -> Result<u64, String> {
     })
 }
 
-/// Refuses options of a list that do not go together.
+/// Refuses list options that contradict each other.
 fn check_options(query: &Query) -> Result<()> {
     let path = Path::new("resourceVersionMatch");
     let mut causes = Vec::new();
@@ -111,7 +111,7 @@ fn check_options(query: &Query) -> Result<()> {
     if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid_options("ListOptions", causes)) }
 }
 
-/// Where the next page begins. A version of -1 continues on the newest state.
+/// The position at which the next page begins. A version of -1 continues on the newest state.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Continue {
     v: String,
@@ -152,7 +152,7 @@ impl Continue {
     }
 }
 
-/// The state that a list shows and where in the collection it begins.
+/// The state that a list shows, and the position in the collection at which it begins.
 struct Place {
     snapshot: Snapshot,
     /// The key after which the page begins, relative to the resource.
@@ -172,7 +172,7 @@ async fn place(ctx: &RequestContext) -> Result<Place> {
         .unwrap_or(0);
     let exact = match query.get("resourceVersionMatch") {
         Some(matching) => matching == "Exact",
-        // What clients before `resourceVersionMatch` got: pages at the very version.
+        // Clients before `resourceVersionMatch` get pages at the exact version.
         None => limited && version > 0,
     };
     if exact {
@@ -206,7 +206,7 @@ fn continued(ctx: &RequestContext, text: &str) -> Result<Place> {
 
 /// Answers a list.
 pub(crate) async fn list(ctx: &RequestContext) -> Result<Response<Body>> {
-    // A list has no use for it, but it must be one.
+    // A list does not use the value, but it refuses one that is no number.
     ctx.info.query.number("timeoutSeconds")?;
     check_options(&ctx.info.query)?;
     let selection = Selection::parse(&ctx.resource, &ctx.info)?;
@@ -225,7 +225,8 @@ pub(crate) async fn list(ctx: &RequestContext) -> Result<Response<Body>> {
     form::list(ctx, listed).await
 }
 
-/// Selectors are about the version of the request; without one, what comes after the page is only counted.
+/// Converts entries, because selectors apply to the version of the request. Without a selector, objects after the
+/// page are only counted.
 async fn viewed(
     ctx: &RequestContext,
     mut entries: Vec<Arc<Entry>>,
@@ -275,7 +276,7 @@ fn page<'e>(
     listed
 }
 
-/// The keys that can be meant: a selected name is one key.
+/// The keys that can match: a selected name is one key.
 pub(crate) fn scope(resource: &Resource, info: &RequestInfo, selection: &Selection) -> KeyRange {
     let namespace = match selection.fields.exact("metadata.namespace") {
         Some(namespace) if resource.namespaced && info.namespace.is_empty() => namespace,

@@ -1,4 +1,4 @@
-//! `GET` of a collection with `watch=true`: a cursor into the store's history, one line an event.
+//! `GET` of a collection with `watch=true`: a cursor into the store's history, one line for each event.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,18 +22,18 @@ use crate::event::{Kind, Lines};
 use crate::request::Query;
 use crate::verb::list::{Selection, parse_version, scope};
 
-/// How often an idle watch tells how far it is.
+/// The interval of bookmarks on an idle watch.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
-/// How long before its end a watch tells it once more.
+/// The time before a watch's end at which it sends a last bookmark.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// A watch without a timeout lasts this long and up to twice as long.
 const SHORTEST_DEFAULT: u64 = 1800;
-/// A watch that was asked for more ends after this long: about thirty years, beyond which clocks overflow.
+/// The limit of a longer timeout: about thirty years, beyond which clocks overflow.
 const LONGEST: u64 = 1_000_000_000;
-/// How long a change waits before its webhook is asked again, at first and at most.
+/// The pauses before a conversion webhook is called again, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// The most bytes of one frame: events that are ready go out together.
+/// The size of a frame, in bytes. Events that are ready go out together.
 const FRAME: usize = 64 * 1024;
 
 fn check_options(query: &Query) -> Result<()> {
@@ -71,7 +71,7 @@ pub(crate) async fn watch(ctx: &RequestContext) -> Result<Response<Body>> {
         Some(seconds) if seconds > 0 => u64::try_from(seconds).unwrap_or(SHORTEST_DEFAULT),
         _ => SHORTEST_DEFAULT + ctx.server.options().random.below(SHORTEST_DEFAULT),
     };
-    // Kept for as long as the watch lasts: once, and without the headers, which are answered by now.
+    // The watch keeps one context as long as it lasts, without the headers: they are no longer needed.
     let ctx = Arc::new(RequestContext { headers: http::HeaderMap::new(), ..ctx.clone() });
     let lines = Lines::new(&ctx)?;
     let content_type = lines.content_type();
@@ -107,17 +107,17 @@ struct Run {
     bookmarks: bool,
     lines: Lines,
     ready: VecDeque<Ready>,
-    /// Changes that are still in the version that is stored: one batch of the store's.
+    /// Events in the stored version: one batch of the store's.
     unconverted: Vec<Arc<Event>>,
     source: Source,
-    /// Events up to here are not wanted (the client asked for a version that is still to come).
+    /// Events up to here are skipped: the client asked for a version in the future.
     skip_until: u64,
     ends: Instant,
     next_bookmark: Instant,
     last_bookmark_sent: bool,
 }
 
-/// What goes out next.
+/// The next thing to send.
 enum Ready {
     Added(Arc<Entry>),
     Changed(Arc<Event>),
@@ -158,7 +158,7 @@ impl Run {
         Ok(())
     }
 
-    /// Everything that is there, then everything that happens.
+    /// Begins with the current state, followed by events.
     async fn begin_with_state(&mut self, range: KeyRange, announce_end: bool) -> Result<()> {
         let store = self.ctx.server.store();
         let snapshot = store.snapshot();
@@ -191,7 +191,7 @@ impl Run {
         Ok(())
     }
 
-    /// Clients expect the news that a version is forgotten inside the stream.
+    /// Ends the watch. Clients expect the error for a compacted version inside the stream.
     fn expire(&mut self, version: u64, floor: u64) {
         let text = format!("too old resource version: {version} ({})", floor.saturating_sub(1));
         let line = self.lines.error(&ApiError::expired(text));
@@ -199,7 +199,7 @@ impl Run {
         self.source = Source::Ended;
     }
 
-    /// The next bytes; none at the end.
+    /// The next frame, or `None` at the end.
     async fn frame(&mut self) -> Option<Bytes> {
         loop {
             if let Some(frame) = self.drain() {
@@ -219,7 +219,7 @@ impl Run {
                 batch = watch.next() => match batch {
                     Ok(batch) if conversion::converted_by_webhook(&self.ctx.resource).is_some() => self.unconverted = batch.events,
                     Ok(batch) => self.ready.extend(batch.events.into_iter().map(Ready::Changed)),
-                    // Whoever reads slower than the history is kept starts anew.
+                    // A client that reads slower than the history is compacted must relist.
                     Err(WatchError::Compacted { .. } | WatchError::Closed) | Err(_) => self.source = Source::Ended,
                 },
                 () = tokio::time::sleep_until(say_so), if bookmarks => self.bookmark(before_end),
@@ -228,8 +228,8 @@ impl Run {
         }
     }
 
-    /// Changes wait for their webhook, as they do in kube-apiserver: it is asked again until it answers or the watch
-    /// ends.
+    /// Converts the next events. They wait for their webhook, as in kube-apiserver: the server calls it again until
+    /// it answers or the watch ends.
     async fn convert(&mut self) {
         let mut pause = FIRST_PAUSE;
         let converted = async {
@@ -267,7 +267,7 @@ impl Run {
         }
     }
 
-    /// What is ready, together; one event alone is not copied.
+    /// Joins the events that are ready into one frame. A single event is not copied.
     fn drain(&mut self) -> Option<Bytes> {
         let mut first: Option<Bytes> = None;
         let mut joined: Vec<u8> = Vec::new();

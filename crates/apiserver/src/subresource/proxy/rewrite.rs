@@ -1,16 +1,16 @@
-//! Links that lead past the proxy are led through it: in `Location`, and in HTML.
+//! Rewrites links in `Location` and in HTML, so that they lead through the proxy.
 
 /// How links change.
 #[derive(Clone, Debug)]
 pub struct Links {
     /// The path of the proxy.
     pub prefix: String,
-    /// Hosts that mean the server behind it.
+    /// Hosts that mean the proxied server.
     pub hosts: [String; 2],
 }
 
 impl Links {
-    /// The link as it must be; none if it may stay.
+    /// The rewritten link, or `None` if the link may stay.
     pub fn through(&self, link: &str) -> Option<String> {
         let (host, rest) = split(link);
         let elsewhere = !host.is_empty() && !self.hosts.iter().any(|own| own == host);
@@ -38,7 +38,7 @@ fn split(link: &str) -> (&str, &str) {
     rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()))
 }
 
-/// Joins paths: no step is empty or leads back; a slash at the end stays.
+/// Joins paths and removes empty, `.` and `..` segments. A slash at the end stays.
 pub fn join(prefix: &str, path: &str) -> String {
     let mut steps: Vec<&str> = Vec::new();
     for step in prefix.split('/').chain(path.split('/')) {
@@ -95,7 +95,7 @@ const TEXT: &[&str] = &[
     "xmp",
 ];
 
-/// A page whose links go through the proxy. All but the values of links stays as it is.
+/// A page whose links go through the proxy. Only the values of links change.
 pub fn html(page: &str, links: &Links) -> String {
     let mut out = String::with_capacity(page.len() + 256);
     let mut rest = page;
@@ -113,7 +113,7 @@ pub fn html(page: &str, links: &Links) -> String {
     out
 }
 
-/// Writes a start tag with its links; gives what is to be copied as it stands, and what follows.
+/// Writes a start tag with its links. Returns the text to copy unchanged, and the text after that.
 fn element<'a>(tag: &'a str, links: &Links, out: &mut String) -> (&'a str, &'a str) {
     let name = tag[1..].split(|letter: char| !letter.is_ascii_alphanumeric()).next().unwrap_or_default();
     if !name.starts_with(|letter: char| letter.is_ascii_alphabetic()) {
@@ -125,7 +125,7 @@ fn element<'a>(tag: &'a str, links: &Links, out: &mut String) -> (&'a str, &'a s
     content.split_at(if TEXT.contains(&name.as_str()) { text_length(content, &name) } else { 0 })
 }
 
-/// Where a tag ends: at a `>` outside of quotes.
+/// The length of a tag: up to a `>` outside of quotes.
 fn tag_length(tag: &str) -> usize {
     let mut quote = None;
     for (at, letter) in tag.char_indices() {
@@ -139,7 +139,7 @@ fn tag_length(tag: &str) -> usize {
     tag.len()
 }
 
-/// How much text there is before the element's end.
+/// The length of the text before the element's end tag.
 fn text_length(text: &str, name: &str) -> usize {
     let mut from = 0;
     while let Some(at) = text[from..].find("</") {
@@ -178,7 +178,7 @@ fn start_tag(tag: &str, name: &str, links: &Links) -> String {
         out.push_str(&after[..spaces + open]);
         let led = attributes.contains(&own.as_str()).then(|| links.through(link)).flatten();
         out.push_str(led.as_deref().unwrap_or(link));
-        // Whoever forgot the second quote has none to copy.
+        // A tag without its second quote has no quote to copy.
         let (close, more) = behind.split_at(open.min(behind.len()));
         out.push_str(close);
         rest = more;
