@@ -1,4 +1,5 @@
-//! Where the Service `kubernetes` leads: its Endpoints and EndpointSlice name the address that this server listens on.
+//! The backend of the Service `kubernetes`: its Endpoints and EndpointSlice name the address that this server listens
+//! on.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -14,26 +15,26 @@ use crate::options::Options;
 use crate::server::Server;
 
 impl Server {
-    /// Makes the Service `kubernetes` lead to `address`. The first address told counts.
+    /// Makes the Service `kubernetes` lead to `address`. Later calls keep the first address.
     pub async fn advertise(&self, address: SocketAddr) -> Result<(), StartError> {
         let address = *self.0.advertised.get_or_init(|| address);
         keep(self.options(), address).await
     }
 
-    /// Where clients inside the cluster reach this server, once that is known.
+    /// The address at which clients inside the cluster reach this server, once it is known.
     pub(crate) fn advertised(&self) -> Option<SocketAddr> {
         self.options().advertise.or_else(|| self.0.advertised.get().copied())
     }
 }
 
-/// One object as it should be; of one that is there, only these fields are looked at.
+/// One object as it should be. In a stored object only these fields are compared.
 struct Wanted {
     key: Vec<u8>,
     object: Value,
     fields: &'static [&'static str],
 }
 
-/// Writes what is missing or says something else.
+/// Writes the objects that are missing or differ.
 pub(crate) async fn keep(options: &Options, address: SocketAddr) -> Result<(), StartError> {
     let wanted = wanted(address);
     let snapshot = options.store.snapshot();

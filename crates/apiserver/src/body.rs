@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use crate::error::ApiError;
 use crate::object::READABLE;
 
-/// What goes wrong inside a body while it is read or written.
+/// The error of a body while it is read or written.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The body of requests and answers.
@@ -21,7 +21,7 @@ pub type Body = UnsyncBoxBody<Bytes, BoxError>;
 /// The longest request body.
 pub const MAX_BODY: usize = 3 * 1024 * 1024;
 
-/// Reads a body; longer than [`MAX_BODY`] is refused. One that takes too long ends with its request's deadline.
+/// Reads a body. Refuses one longer than [`MAX_BODY`]. A body that takes too long ends with its request's deadline.
 pub async fn read(mut body: Body) -> Result<Bytes, ApiError> {
     let mut first: Option<Bytes> = None;
     let mut rest: Option<BytesMut> = None;
@@ -47,11 +47,11 @@ pub async fn read(mut body: Body) -> Result<Bytes, ApiError> {
     Ok(rest.map(BytesMut::freeze).or(first).unwrap_or_default())
 }
 
-/// What that many levels of the YAML reader need, with its frames as large as a build without optimisation makes them.
+/// The stack for the deepest YAML document, with frames as large as in a build without optimisation.
 const YAML_STACK: usize = 64 * 1024 * 1024;
 
-/// Reads YAML as Go's reader does: of a key that stands twice the last value counts. The reader recurses with large frames,
-/// so it has a stack of its own: whoever sends a deep document is not to end the process.
+/// Reads YAML as Go's reader does: the last value of a doubled key counts. The reader recurses with large frames, so
+/// it runs on a stack of its own: a deep document must not end the process.
 fn read_yaml<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
     let mut budget = serde_saphyr::Budget::default();
     budget.max_depth = READABLE;
@@ -64,7 +64,7 @@ fn read_yaml<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
     stacker::grow(YAML_STACK, read)
 }
 
-/// JSON text as a value, and whether a key stands twice in one of its objects.
+/// Reads JSON text. The flag says whether an object in it has a doubled key.
 pub fn json_with_doubled(bytes: &[u8]) -> serde_json::Result<(Value, bool)> {
     let doubled = Cell::new(false);
     let mut text = serde_json::Deserializer::from_slice(bytes);
@@ -73,7 +73,7 @@ pub fn json_with_doubled(bytes: &[u8]) -> serde_json::Result<(Value, bool)> {
     Ok((value, doubled.get()))
 }
 
-/// Builds the value that serde_json builds, and notes a key that stands twice.
+/// Builds the value that serde_json builds, and notes doubled keys.
 struct Noting<'n>(&'n Cell<bool>);
 
 impl<'de> DeserializeSeed<'de> for Noting<'_> {
@@ -137,8 +137,8 @@ impl<'de> Visitor<'de> for Noting<'_> {
     }
 }
 
-/// What Go's strict reader says of each key that stands twice in a map of a YAML text: what is below a value comes
-/// first, and the line is that of the value.
+/// The errors of Go's strict reader for doubled keys in a YAML text. Errors below a value come first, and the line is
+/// that of the value.
 pub fn doubled_keys(bytes: &[u8]) -> Vec<String> {
     let Ok(text) = std::str::from_utf8(bytes) else { return Vec::new() };
     read_yaml::<Doubled>(text).map(|doubled| doubled.0).unwrap_or_default()
@@ -211,7 +211,7 @@ impl<'de> Visitor<'de> for Below {
     }
 }
 
-/// YAML as JSON text. A body that begins with `{` is taken for JSON as it is.
+/// YAML as JSON text. A body that begins with `{` counts as JSON.
 pub fn yaml_to_json(bytes: &[u8]) -> Result<Cow<'_, [u8]>, String> {
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{') {
         return Ok(Cow::Borrowed(bytes));

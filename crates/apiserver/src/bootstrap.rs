@@ -1,4 +1,4 @@
-//! What every cluster has from its first moment: namespaces, the Service `kubernetes`, roles.
+//! The objects that every new cluster has: namespaces, the Service `kubernetes`, roles.
 
 use std::convert::Infallible;
 
@@ -15,7 +15,7 @@ use crate::managed;
 use crate::object::{self, Encoded};
 use crate::options::Options;
 
-/// Why a server did not start.
+/// The reason why a server did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The objects that every cluster has could not be written.
@@ -25,7 +25,7 @@ pub enum StartError {
 
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
-/// Writes what is missing, in one transaction.
+/// Writes the missing objects in one transaction.
 pub(crate) async fn run(options: &Options) -> Result<(), StartError> {
     let mut objects = places(options);
     objects.extend(priorities(options));
@@ -33,20 +33,20 @@ pub(crate) async fn run(options: &Options) -> Result<(), StartError> {
     let class = storage_class(options);
     let rows = policy::rows();
     let decide = |snapshot: &Snapshot, txn: &mut Txn| -> Result<bool, Infallible> {
-        // Only once: who deletes the class does not want it back.
+        // Only once: a user who deletes the class does not want it back.
         if snapshot.get(&key::object("", "namespaces", "", "kube-system")).is_none() {
             put_missing(snapshot, txn, class.as_slice());
         }
         put_missing(snapshot, txn, &objects);
-        // Not a fold that stops: every row is looked at.
+        // `count`, not `any`: every row must be put, also after the first that was deleted.
         Ok(rows.iter().filter(|row| put_row(options, snapshot, txn, row)).count() > 0)
     };
-    // What was deleted to be made again is missing the second time.
+    // A binding that this transaction deletes is created by the next one.
     while commit(options, decide).await? {}
     Ok(())
 }
 
-/// Brings back the namespaces and the Service if somebody deleted them.
+/// Restores the namespaces and the Service if they were deleted.
 pub(crate) async fn restore(options: &Options) -> Result<(), StartError> {
     let keys = NAMESPACES.map(|name| key::object("", "namespaces", "", name));
     let service = key::object("", "services", "default", "kubernetes");
@@ -79,7 +79,8 @@ fn put_missing(snapshot: &Snapshot, txn: &mut Txn, objects: &[(Vec<u8>, Value)])
     }
 }
 
-/// Makes a role or binding of the table, or adds what it lacks; whether it was deleted, to be made again.
+/// Creates a role or binding of the table, or adds its missing parts. Returns whether the object was deleted so that
+/// the next transaction creates it again.
 fn put_row(options: &Options, snapshot: &Snapshot, txn: &mut Txn, row: &Row<'_>) -> bool {
     let key = row.key();
     let now = options.clock.now();
@@ -131,7 +132,7 @@ fn priorities(options: &Options) -> Vec<(Vec<u8>, Value)> {
     objects
 }
 
-/// What claims get that name no class, as in a cluster that kind makes.
+/// The default StorageClass, as in a cluster that kind creates.
 fn storage_class(options: &Options) -> Option<(Vec<u8>, Value)> {
     let name = "standard";
     let mut class = json!({"kind": "StorageClass", "apiVersion": "storage.k8s.io/v1",
@@ -142,8 +143,8 @@ fn storage_class(options: &Options) -> Option<(Vec<u8>, Value)> {
     Some((key::object("storage.k8s.io", "storageclasses", "", name), class))
 }
 
-/// What the server says about itself: the addresses that it gives to Services, and since when it notes on Secrets when
-/// their tokens were last used.
+/// Objects about the server itself: the ServiceCIDR, and the ConfigMap with the day since which the use of tokens in
+/// Secrets is tracked.
 fn notes(options: &Options) -> [(Vec<u8>, Value); 2] {
     let now = options.clock.now();
     let ranges = crate::admission::service::ranges(options);

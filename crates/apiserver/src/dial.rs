@@ -1,4 +1,4 @@
-//! The way to what listens inside the cluster.
+//! Connections to endpoints inside the cluster.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 use crate::nodes::Io;
 use crate::server::Server;
 
-/// Where somebody listens.
+/// The address of a listener, and its pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Endpoint {
     pub(crate) host: String,
@@ -23,8 +23,8 @@ pub(crate) struct Pod {
     pub(crate) name: String,
 }
 
-/// A stream to it, or why there is none in the words of Go's dialer. Addresses of pods inside this process carry no
-/// traffic: their nodes know the way.
+/// Connects to an endpoint. The error is that of Go's dialer. Addresses of pods inside this process carry no traffic,
+/// so their nodes make the connection.
 pub(crate) async fn dial(server: &Server, endpoint: &Endpoint) -> Result<Box<dyn Io>, String> {
     let connected = connect(server, endpoint).await;
     let address =
@@ -39,7 +39,7 @@ async fn connect(server: &Server, endpoint: &Endpoint) -> io::Result<Box<dyn Io>
         return dialing.await;
     }
     let stream = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await?;
-    // A question is small and somebody waits for its answer.
+    // Requests are small and a caller waits for the answer.
     stream.set_nodelay(true)?;
     Ok(Box::new(stream))
 }

@@ -10,7 +10,7 @@ use setpoint_store::Entry;
 
 use crate::message::Slot;
 
-/// What selectors and authorization need of an object.
+/// The metadata of an object that selectors and authorization use.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Meta {
@@ -28,12 +28,12 @@ pub struct Meta {
     /// Values of fields that a selector has asked for: at most the kind's few selectable ones.
     #[serde(skip)]
     fields: Mutex<Vec<(String, String)>>,
-    /// What a reader of this kind computed: rules of a role, claims of a Service.
+    /// The value that a reader of this kind computed: rules of a role, claims of a Service.
     #[serde(skip)]
     decoded: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
-/// What is kept with a stored object once somebody asked for it.
+/// Values derived from a stored object. They are computed on first use and kept with the object.
 #[derive(Debug, Default)]
 struct Memo {
     meta: OnceLock<Meta>,
@@ -41,7 +41,7 @@ struct Memo {
     views: Mutex<Vec<View>>,
 }
 
-/// What a conversion webhook made of an object: at most one a version of its definition.
+/// An object that a conversion webhook converted: at most one for each version of its definition.
 #[derive(Debug)]
 struct View {
     generation: i64,
@@ -53,19 +53,19 @@ fn memo(entry: &Entry) -> &Memo {
     entry.memo(|_| Memo::default())
 }
 
-/// Where the object's protobuf message is kept.
+/// The slot that keeps the object's protobuf message.
 pub(crate) fn protobuf(entry: &Entry) -> &Slot {
     &memo(entry).protobuf
 }
 
-/// The object at a version, as a webhook converted it for that generation of its definition.
+/// The object at a version, if a webhook converted it for that generation of its definition.
 pub(crate) fn kept_view(entry: &Entry, generation: i64, version: &str) -> Option<Arc<Entry>> {
     let views = memo(entry).views.lock().expect("no holder of this lock panics");
     let view = views.iter().find(|view| view.generation == generation && view.version == version);
     view.map(|view| view.entry.clone())
 }
 
-/// Keeps the object at a version for as long as the object itself. Those of older generations go.
+/// Keeps the object at a version for as long as the object itself, and drops views of older generations.
 pub(crate) fn keep_view(entry: &Entry, generation: i64, version: &str, view: Arc<Entry>) {
     let mut views = memo(entry).views.lock().expect("no holder of this lock panics");
     views.retain(|view| view.generation == generation && view.version != version);
@@ -104,7 +104,7 @@ pub fn meta(entry: &Entry) -> &Meta {
     memo(entry).meta.get_or_init(read)
 }
 
-/// Of an object that begins as ours do, whose rest need not be looked at.
+/// Reads metadata without the rest of the object. `None` if the object does not begin as the server writes objects.
 fn early(stored: &[u8]) -> Option<Meta> {
     const FIELD: &[u8] = b"\"metadata\":";
     if !stored.starts_with(b"{\"kind\":\"") {
@@ -123,7 +123,8 @@ pub fn value(entry: &Entry) -> Value {
     serde_json::from_slice(&entry.value).unwrap_or_default()
 }
 
-/// What a user of a kind computes from each stored object: made once, kept with it. One type a kind.
+/// The value that a user of a kind computes from each stored object. It is computed once and kept with the object;
+/// each kind has one such type.
 pub(crate) fn decoded<T: Send + Sync + 'static>(entry: &Entry, make: impl FnOnce(&Entry) -> T) -> Option<&T> {
     meta(entry).decoded.get_or_init(|| Box::new(make(entry))).downcast_ref()
 }

@@ -10,7 +10,7 @@ use setpoint_api::status::{Details, Reason, Status, StatusCause};
 use setpoint_machinery::strategic;
 use setpoint_store::{Entry, ReadError, TxnError, WriteError};
 
-/// What a request failed with, as clients see it.
+/// The failure of a request, as clients see it.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct ApiError(Box<Status>, Vec<String>, Option<Box<str>>);
@@ -18,7 +18,7 @@ pub struct ApiError(Box<Status>, Vec<String>, Option<Box<str>>);
 /// The result of handling a request.
 pub type Result<T, E = ApiError> = std::result::Result<T, E>;
 
-/// For a path that is not escaped as it should be: the one error that is no `Status`, because Go's server says it.
+/// The status for a badly escaped path. This error alone has no `Status`, because Go's HTTP server answers it.
 pub(crate) const BAD_PATH: StatusCode = StatusCode::BAD_REQUEST;
 
 impl From<Status> for ApiError {
@@ -52,7 +52,7 @@ impl ApiError {
         StatusCode::from_u16(self.0.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
-    /// Whether the caller may not do that.
+    /// Whether the failure is a 403.
     pub fn is_forbidden(&self) -> bool {
         self.code() == StatusCode::FORBIDDEN
     }
@@ -76,46 +76,46 @@ impl ApiError {
         self.0.details.as_ref().map(|details| details.retry_after_seconds).filter(|&seconds| seconds > 0)
     }
 
-    /// What the request was warned of before it failed.
+    /// The warnings from before the request failed.
     pub fn warnings(&self) -> &[String] {
         &self.1
     }
 
-    /// With what the request was warned of before whatever the error knows already.
+    /// Adds warnings before those that the error has.
     #[must_use]
     pub fn with_warnings(mut self, warnings: &[String]) -> Self {
         self.1.splice(..0, warnings.iter().cloned());
         self
     }
 
-    /// With one cause more.
+    /// Adds a cause.
     #[must_use]
     pub fn with_cause(self, reason: &str, message: impl Into<String>, field: &str) -> Self {
         ApiError::from((*self.0).with_cause(StatusCause::new(reason, message, field)))
     }
 
-    /// A namespace that is not there.
+    /// The namespace does not exist.
     pub fn namespace_not_found(name: &str) -> Self {
         Status::not_found(&GroupResource::new("", "namespaces"), name).into()
     }
 
-    /// A group, version or resource that nobody serves.
+    /// The group, version or resource is not served.
     pub fn no_such_resource() -> Self {
         Status::no_such_path().into()
     }
 
-    /// Fields that other appliers own.
+    /// Other field managers own the applied fields.
     pub fn apply_conflict(message: String, causes: Vec<StatusCause>) -> Self {
         let details = Details { causes, ..Details::default() };
         Status::failure(409, Reason::Conflict, message).with_details(details).into()
     }
 
-    /// The caller may not do that, or admission refused.
+    /// The user may not make the request, or admission refused it.
     pub fn forbidden(resource: &GroupResource, name: &str, text: &str) -> Self {
         Status::forbidden(resource, name, text).into()
     }
 
-    /// Options of a request that do not go together.
+    /// Options of a request contradict each other.
     pub fn invalid_options(kind: &str, causes: Vec<Cause>) -> Self {
         Status::invalid(&GroupKind::new("meta.k8s.io", kind), "", causes).into()
     }
@@ -125,7 +125,7 @@ impl ApiError {
         Status::bad_request(message).into()
     }
 
-    /// Nobody knows who is asking.
+    /// The client could not be authenticated.
     pub fn unauthorized() -> Self {
         Status::unauthorized().into()
     }
@@ -147,7 +147,7 @@ impl ApiError {
         Status::request_entity_too_large(&text).into()
     }
 
-    /// The body's content type is not spoken here.
+    /// The server does not read the body's content type.
     pub fn unsupported_media_type(accepted: &[&str]) -> Self {
         let message = format!(
             "the body of the request was in an unknown format - accepted media types include: {}",
@@ -156,30 +156,30 @@ impl ApiError {
         Status::unsupported_media_type(message).into()
     }
 
-    /// A patch of a type that is not spoken here.
+    /// The server does not support this type of patch.
     pub fn unsupported_patch() -> Self {
         let status = Status::unsupported_media_type("415: Unsupported Media Type");
         status.with_details(Details::default()).into()
     }
 
-    /// No media type of the client's is one of ours.
+    /// The server offers none of the media types that the client accepts.
     pub fn no_representation(available: &[&str]) -> Self {
         let message = format!("406: Not Acceptable\n\nAvailable representations: {}", available.join(", "));
         Status::not_acceptable(message).with_details(Details::default()).into()
     }
 
-    /// None of the accepted content types can be made.
+    /// The server cannot produce any of the accepted content types.
     pub fn not_acceptable(accepted: &[&str]) -> Self {
         let message = format!("only the following media types are accepted: {}", accepted.join(", "));
         Status::not_acceptable(message).into()
     }
 
-    /// A version that is not there yet.
+    /// A version that the store has not reached yet.
     pub fn future_version(wanted: u64, current: u64) -> Self {
         Status::too_large_resource_version(wanted, current).into()
     }
 
-    /// A watch or an exact list at a version that is forgotten.
+    /// A watch or an exact list at a version that is compacted.
     pub fn expired(message: impl Into<String>) -> Self {
         Status::expired(message).into()
     }
@@ -211,7 +211,7 @@ impl ApiError {
         Status::service_unavailable(message).into()
     }
 
-    /// A strategic merge that does not apply.
+    /// A strategic merge patch that does not apply.
     pub fn strategic(error: strategic::Error) -> Self {
         match error.class() {
             strategic::ErrorClass::BadRequest => ApiError::bad_request(error.to_string()),
@@ -251,7 +251,7 @@ impl ApiError {
         Status::failure(500, Reason::Unknown, message).into()
     }
 
-    /// A defect of ours; the panic's own text is in the log.
+    /// A defect of ours. The panic's own text is in the log.
     pub(crate) fn panicked(verb: &str, path: &str) -> Self {
         tracing::error!(verb, path, "a request made the server panic");
         ApiError::internal_plain(format!("the server panicked on {verb} {path}"))
@@ -262,13 +262,13 @@ impl ApiError {
         Status::internal(error).into()
     }
 
-    /// A request that took longer than it may.
+    /// A request that exceeded its deadline.
     pub(crate) fn timed_out() -> Self {
         Status::timeout("request did not complete within requested timeout - context deadline exceeded", 0)
             .into()
     }
 
-    /// A webhook said no, in words of its own.
+    /// A webhook denied the request, with its own Status.
     pub(crate) fn refused_by_webhook(refusal: &Refusal) -> Self {
         let mut status = Status::failure(refusal.code, Reason::Unknown, &*refusal.message);
         let details = refusal.details.clone().map(serde_json::from_value).and_then(Result::ok);
@@ -277,7 +277,7 @@ impl ApiError {
         ApiError(Box::new(status), Vec::new(), reason.map(Into::into))
     }
 
-    /// A policy said no.
+    /// A policy denied the request.
     pub(crate) fn refused_by_policy(
         resource: &GroupResource,
         name: &str,
@@ -322,7 +322,7 @@ impl ApiError {
         Status::failure(500, Reason::StoreReadError, message).with_details(details).into()
     }
 
-    /// The store cannot show that version.
+    /// The store does not have that version: it is in the future or compacted.
     pub fn unreadable(error: &ReadError, wanted: u64) -> Self {
         match error {
             ReadError::Future { current } => ApiError::future_version(wanted, *current),
@@ -331,7 +331,7 @@ impl ApiError {
     }
 }
 
-/// Why and how a webhook refused.
+/// The Status of a webhook's refusal.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Refusal {
     pub(crate) code: u16,
@@ -347,7 +347,7 @@ pub(crate) struct Unreadable {
     pub(crate) why: String,
 }
 
-/// The most objects that a list says it cannot read.
+/// The number of unreadable objects that the error of a list names.
 const MAX_UNREADABLE: usize = 100;
 
 fn corrupt(failed: &Unreadable, key: &str) -> String {
@@ -358,9 +358,9 @@ fn corrupt(failed: &Unreadable, key: &str) -> String {
     )
 }
 
-/// The words of kube-apiserver, as plain text, when it handles as many requests as it may.
+/// kube-apiserver's plain-text answer when too many requests are in flight.
 pub(crate) const TOO_MANY_IN_FLIGHT: (StatusCode, &str) =
     (StatusCode::TOO_MANY_REQUESTS, "Too many requests, please try again later.\n");
 
-/// What Go's mux says about a path that nobody registered.
+/// The answer of Go's mux for a path without a handler.
 pub(crate) const UNKNOWN_PATH: (StatusCode, &str) = (StatusCode::NOT_FOUND, "404 page not found\n");

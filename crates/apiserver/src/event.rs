@@ -1,4 +1,4 @@
-//! Watch events as bytes. The common form is made once per event and shared by all its watchers.
+//! Watch events as bytes. The common form is made once for each event, and all its watchers share it.
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,7 +13,7 @@ use crate::present;
 use crate::registry::Resource;
 use crate::{object, table};
 
-/// What happened, as the watcher sees it.
+/// The type of a watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Added,
@@ -42,16 +42,16 @@ struct Shared {
     deleted: OnceLock<Bytes>,
 }
 
-/// Writes events in the form that one watcher asked for.
+/// Writes events in the form that one watcher requested.
 pub(crate) struct Lines {
     ctx: Arc<RequestContext>,
     resource: Arc<Resource>,
     negotiated: Negotiated,
-    /// Whether the bytes of the store are the bytes of the answer.
+    /// Whether the stored bytes are the bytes of the answer.
     plain: bool,
     /// Whether the frame of an event is the same for every watcher of this kind.
     plain_protobuf: bool,
-    /// Tables carry their columns once.
+    /// Whether the columns were sent: only the first Table of a watch has them.
     columns_sent: bool,
 }
 
@@ -83,7 +83,7 @@ impl Lines {
         }
     }
 
-    /// An object that is there.
+    /// The event for a stored object of the initial state.
     pub(crate) fn entry(&mut self, kind: Kind, entry: &Entry) -> Option<Bytes> {
         if self.plain {
             return Some(stored_line(kind, &entry.value));
@@ -94,7 +94,7 @@ impl Lines {
         self.value(kind.name(), crate::registry::value(entry))
     }
 
-    /// A change.
+    /// The event for a change.
     pub(crate) fn event(&mut self, kind: Kind, event: &Event) -> Option<Bytes> {
         if self.plain_protobuf {
             let shared: &Shared = event.memo(|_| Shared::default());
@@ -154,7 +154,7 @@ impl Lines {
         }
     }
 
-    /// How far the watch is.
+    /// A bookmark.
     pub(crate) fn bookmark(&mut self, revision: u64, ends_initial: bool) -> Bytes {
         let mut metadata = json!({"resourceVersion": revision.to_string()});
         if ends_initial {
@@ -185,7 +185,7 @@ impl Lines {
         self.framed("BOOKMARK", &shown).unwrap_or_default()
     }
 
-    /// What ends the watch.
+    /// The `ERROR` event that ends the watch.
     pub(crate) fn error(&self, error: &ApiError) -> Bytes {
         self.framed("ERROR", &error.to_value()).unwrap_or_default()
     }
@@ -214,7 +214,7 @@ fn gone_line(event: &Event) -> Bytes {
     stored_line(Kind::Deleted, &object::Encoded::new(&value).at(event.revision))
 }
 
-/// What went away, at the version at which it did.
+/// The deleted object, with the resource version of its deletion.
 fn gone(event: &Event) -> Option<Value> {
     let mut value = crate::registry::value(event.old.as_ref()?);
     object::set_meta_text(&mut value, "resourceVersion", &event.revision.to_string());

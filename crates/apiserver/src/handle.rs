@@ -1,4 +1,4 @@
-//! The way of one request: who asks, may they, and what answers.
+//! The path of one request: authentication, authorization, and the handler that answers.
 
 use std::panic::AssertUnwindSafe;
 
@@ -42,7 +42,7 @@ impl Server {
         response
     }
 
-    /// Answers a request, or says after the deadline that it took too long. What it had begun is dropped then.
+    /// Answers a request, or answers a timeout after the deadline. The unfinished work is then dropped.
     async fn answer_by(
         &self,
         deadline: Option<Instant>,
@@ -78,7 +78,7 @@ impl Server {
         }
         authn::remove_credentials(options, request.headers_mut());
         let is_known = !user.is_in(UNAUTHENTICATED);
-        // A defect in one request is one request's failure.
+        // A panic in one request fails only that request.
         let routed = AssertUnwindSafe(route::route(self, user, info.clone(), request));
         let routed = routed
             .catch_unwind()
@@ -91,7 +91,7 @@ impl Server {
         response
     }
 
-    /// Whether metrics may name the request's resource: strangers must not make rows without end.
+    /// Whether metrics may name the request's resource. Otherwise any client could create rows without end.
     fn is_served(&self, info: &RequestInfo) -> bool {
         let resource = self.0.registry.find(&info.group, &info.version, &info.resource);
         resource.is_some_and(|resource| {
@@ -99,7 +99,7 @@ impl Server {
         })
     }
 
-    /// Who asks, or on whose behalf.
+    /// The user of the request: the authenticated one, or the one whom that user impersonates.
     async fn identify(&self, caller: &Caller, info: &RequestInfo, headers: &HeaderMap) -> Result<UserInfo> {
         let options = &self.0.options;
         let snapshot = options.store.snapshot();
@@ -119,7 +119,7 @@ fn audit_id(request: &Request<Body>, options: &Options) -> HeaderValue {
         .unwrap_or(HeaderValue::from_static(""))
 }
 
-/// Errors are answered in the client's encoding too, where it is one of ours, and indented for people.
+/// The format of an error: the client's encoding if the server has it, and indented if the client wants that.
 fn error_format(headers: &http::HeaderMap, query: &Query) -> Negotiated {
     let offer = Offer { protobuf: true, forms: true };
     negotiate(headers, query, offer).unwrap_or_else(|_| Negotiated {

@@ -7,7 +7,7 @@ use crate::request::RequestInfo;
 use crate::respond;
 use crate::server::Server;
 
-/// What each endpoint looks at.
+/// The checks of each health endpoint.
 const CHECKS: [&str; 6] = [
     "ping",
     "log",
@@ -17,7 +17,7 @@ const CHECKS: [&str; 6] = [
     "poststarthook/rbac/bootstrap-roles",
 ];
 
-/// Only `/readyz` looks at these.
+/// Further checks of `/readyz`.
 const READY_CHECKS: [&str; 2] = ["informer-sync", "shutdown"];
 
 /// Answers a health check: `ok`, or each check with `?verbose`, or one check by its path.

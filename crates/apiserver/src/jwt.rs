@@ -1,4 +1,4 @@
-//! Service-account tokens: made with ES256, checked with ES256 and RS256.
+//! Service-account tokens: signed with ES256, verified with ES256 and RS256.
 
 use std::sync::Arc;
 
@@ -20,9 +20,9 @@ use crate::key;
 pub struct ServiceAccountKeys {
     /// `iss` of the tokens.
     pub issuer: String,
-    /// Signs; none makes the token subresource answer 404 and no token volumes.
+    /// The key that signs. Without one the token subresource answers 404 and pods get no token volumes.
     pub signing: Option<SigningKey>,
-    /// Also accepted, besides the signing key's own public half.
+    /// Keys that also verify, besides the public half of the signing key.
     pub verifying: Vec<VerifyingKey>,
 }
 
@@ -36,7 +36,7 @@ impl Default for ServiceAccountKeys {
     }
 }
 
-/// Why a key cannot be used.
+/// The reason why a key cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// Not a P-256 private key in PKCS#8 or SEC 1.
@@ -218,7 +218,7 @@ impl VerifyingKey {
         }
     }
 
-    /// As `/openid/v1/jwks` shows it; RSA keys of others are not published.
+    /// The key as `/openid/v1/jwks` publishes it. RSA keys are not published.
     pub fn jwk(&self) -> Option<serde_json::Value> {
         (self.algorithm == Algorithm::Es256 && self.bytes.len() == 65).then(|| {
             serde_json::json!({"use": "sig", "kty": "EC", "kid": &*self.id, "crv": "P-256", "alg": "ES256",
@@ -228,7 +228,7 @@ impl VerifyingKey {
     }
 }
 
-/// How far clocks may be apart, in seconds: every time that a token depends on gets this leeway.
+/// The tolerated difference between clocks, in seconds. Every time that a token depends on gets this leeway.
 const LEEWAY: i64 = 60;
 
 /// A name and uid inside the claims.
@@ -245,7 +245,7 @@ pub struct Ref {
 /// The `kubernetes.io` claim.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Bound {
-    /// Of the account.
+    /// The namespace of the account.
     #[serde(default)]
     pub namespace: String,
     /// The node of the pod. Without a pod, the token dies with this node.
@@ -260,15 +260,15 @@ pub struct Bound {
     /// The account.
     #[serde(default)]
     pub serviceaccount: Ref,
-    /// The token was made for this webhook, which no token of this server is.
+    /// The webhook configuration for which the token was made. Tokens of this server have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub validatingwebhookconfiguration: Option<Ref>,
-    /// Likewise.
+    /// Likewise, for a mutating webhook.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mutatingwebhookconfiguration: Option<Ref>,
 }
 
-/// What a token says.
+/// The claims of a token.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Claims {
     /// Audiences.
@@ -282,7 +282,7 @@ pub struct Claims {
     /// The token's own id.
     #[serde(default)]
     pub jti: String,
-    /// What it is bound to.
+    /// The objects to which the token is bound.
     #[serde(rename = "kubernetes.io", default)]
     pub kubernetes: Bound,
     /// Not valid before, seconds.
@@ -293,8 +293,8 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// Whether the account, and the pod, Secret or node that the token is bound to, are still the ones it names, and
-    /// were not deleted more than a leeway ago.
+    /// Whether the account, and the pod, Secret or node of the token, are still the same objects, and were not
+    /// deleted longer ago than the leeway.
     pub fn still_bound(&self, snapshot: &Snapshot, now: Timestamp) -> bool {
         let bound = &self.kubernetes;
         let lives = |resource: &str, namespace: &str, object: &Ref| {
@@ -315,7 +315,7 @@ impl Claims {
     }
 }
 
-/// Whether a deletion is more than a leeway ago. A time that cannot be read counts as long ago.
+/// Whether a deletion is longer ago than the leeway. A time that cannot be read counts as long ago.
 fn was_deleted(at: Option<&str>, now: Timestamp) -> bool {
     let Some(at) = at else { return false };
     let at = at.parse::<Timestamp>().map(Timestamp::as_millisecond).unwrap_or(i64::MIN);
@@ -328,7 +328,7 @@ struct Header {
     kid: Option<String>,
 }
 
-/// Makes a token; none if the key library fails.
+/// Makes a token. `None` if the key library fails.
 pub fn sign(key: &SigningKey, claims: &impl Serialize) -> Option<String> {
     let header = Header { alg: "ES256".to_owned(), kid: Some(key.id.to_string()) };
     let header = URL_SAFE_NO_PAD.encode(serde_json::to_vec(&header).ok()?);
@@ -338,7 +338,7 @@ pub fn sign(key: &SigningKey, claims: &impl Serialize) -> Option<String> {
     Some(format!("{text}.{signature}"))
 }
 
-/// What a token says that one of our keys signed.
+/// The payload of a token that one of our keys signed.
 pub(super) fn payload(keys: &ServiceAccountKeys, token: &str) -> Option<Vec<u8>> {
     let (text, signature) = token.rsplit_once('.')?;
     let (header, claims) = text.split_once('.')?;
@@ -351,7 +351,7 @@ pub(super) fn payload(keys: &ServiceAccountKeys, token: &str) -> Option<Vec<u8>>
     URL_SAFE_NO_PAD.decode(claims).ok()
 }
 
-/// The claims of a signed payload that we issued and whose times hold, give or take the leeway.
+/// The claims of a signed payload, if this server issued it and its times are valid within the leeway.
 pub(super) fn valid(keys: &ServiceAccountKeys, payload: &[u8], now: Timestamp) -> Option<Claims> {
     let claims: Claims = serde_json::from_slice(payload).ok()?;
     let (now, leeway) = (now.as_millisecond(), LEEWAY * 1000);
@@ -405,7 +405,7 @@ mod tests {
         assert!(verify(&keys, "garbage", now).is_none());
     }
 
-    /// envtest names its accounts' key by a certificate.
+    /// envtest passes the accounts' key as a certificate.
     #[test]
     fn a_certificate_stands_for_its_public_key() {
         let now = Timestamp::from_second(150).unwrap();

@@ -1,4 +1,4 @@
-//! Where objects live in the store: `/registry/GROUP/RESOURCE/[NAMESPACE/]NAME`.
+//! The keys of objects in the store: `/registry/GROUP/RESOURCE/[NAMESPACE/]NAME`.
 
 use setpoint_schema::builtin;
 
@@ -11,11 +11,12 @@ pub fn resource(group: &str, plural: &str) -> Vec<u8> {
     format!("/registry/{group}/{plural}/").into_bytes()
 }
 
-/// The suffix of the plural of a definition whose name a built-in resource has. No plural can have it.
+/// Suffix of the plural of a definition that has a built-in resource's name. No plural can end with it.
 const APART: &str = ":custom";
 
-/// The prefix of all objects of a definition. Where a built-in resource has its name, in whatever version, they stand
-/// apart: what reads the built-in objects would take them for such.
+/// The prefix of all objects of a definition. A definition may have the name of a built-in resource, in whatever
+/// version. Its objects then get a prefix of their own, because readers of the built-in objects would take them for
+/// such.
 pub fn custom(group: &str, plural: &str) -> Vec<u8> {
     let shared = builtin().resources().iter().any(|own| own.group == group && own.plural == plural);
     if shared { resource(group, &format!("{plural}{APART}")) } else { resource(group, plural) }

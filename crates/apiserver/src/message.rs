@@ -1,4 +1,4 @@
-//! The protobuf message of a stored object, which is kept with it, and how much may be kept.
+//! The protobuf message of a stored object, kept with the object, and the budget for all kept messages.
 
 use std::ops::{Deref, Range};
 use std::sync::atomic::Ordering::Relaxed;
@@ -10,13 +10,13 @@ use setpoint_schema::protobuf;
 
 use crate::error::Result;
 
-/// What a server keeps for its readers of protobuf.
+/// The state of a server for its readers of protobuf.
 pub(crate) struct Kept {
     pub(crate) wanted: AtomicBool,
     pub(crate) budget: Arc<Budget>,
 }
 
-/// How much may be kept, and is.
+/// The bytes of messages that may be kept, and that are kept.
 #[derive(Debug)]
 pub(crate) struct Budget {
     most: usize,
@@ -39,19 +39,19 @@ impl Kept {
         Kept { wanted: AtomicBool::new(false), budget: Arc::new(Budget { most, used: AtomicUsize::new(0) }) }
     }
 
-    /// How many bytes of messages there are.
+    /// The bytes of all kept messages.
     pub(crate) fn bytes(&self) -> usize {
         self.budget.used.load(Relaxed)
     }
 }
 
-/// An object's message, in the envelope in which a single object is answered.
+/// An object's message, in the envelope of a single object's answer.
 #[derive(Debug)]
 pub(crate) struct Message {
     sealed: Bytes,
-    /// Where in the envelope it stands.
+    /// The place of the message in the envelope.
     at: Range<usize>,
-    /// Whose room it takes; none for one that is made for a single reader.
+    /// The budget that the message takes from; `None` if it is made for a single reader.
     budget: Option<Arc<Budget>>,
 }
 
@@ -64,7 +64,7 @@ impl Message {
         Message { sealed, at: end - bytes.len()..end, budget }
     }
 
-    /// With its envelope, which is not copied.
+    /// The message with its envelope, which is not copied.
     pub(crate) fn sealed(&self) -> Bytes {
         self.sealed.clone()
     }
@@ -85,14 +85,14 @@ impl Drop for Message {
     }
 }
 
-/// Where an object's message is kept. An object never changes, so neither does its message.
+/// The slot that keeps an object's message. An object never changes, so neither does its message.
 #[derive(Debug, Default)]
 pub(crate) struct Slot(Mutex<Option<Arc<Message>>>);
 
 impl Slot {
-    /// The message, made by the first who wants it. Who comes meanwhile waits for it rather than make it again.
+    /// The message. The first caller makes it, and callers that come meanwhile wait for it rather than make it again.
     pub(crate) fn get_or_make(&self, make: impl FnOnce() -> Result<Arc<Message>>) -> Result<Arc<Message>> {
-        // A panic while it was made left nothing in it.
+        // A panic in `make` leaves the slot as it was.
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(message) = &*slot {
             return Ok(message.clone());

@@ -1,7 +1,8 @@
-//! Protobuf messages of stored objects: made once, kept with the objects, ready before readers come.
+//! Protobuf messages of stored objects: made once, kept with the objects, and ready before readers come.
 //!
-//! Until a client asks for protobuf nothing is made. From then on every write makes the message of what it wrote, and
-//! those of what was stored before are made beside other work, so that a reader finds them.
+//! The server makes none until a client asks for protobuf. From then on every write makes the message of the object
+//! that it wrote. A background task makes the messages of objects that were stored before, so that a reader finds
+//! them.
 
 use std::cell::{Cell, OnceCell};
 use std::sync::atomic::Ordering::Relaxed;
@@ -18,16 +19,16 @@ use crate::present;
 use crate::registry::{self, Resource};
 use crate::server::{Inner, Server};
 
-/// So many stored objects get their messages before other work has its turn.
+/// The number of objects that get their messages before other work has its turn.
 const SLICE: usize = 32;
 
 /// The messages of a resource's stored objects.
 pub(crate) struct Messages<'r> {
     budget: &'r Arc<Budget>,
     resource: &'r Resource,
-    /// Looked up for the first message that has to be made.
+    /// The schema, looked up for the first message.
     schema: OnceCell<Schema>,
-    /// Where messages are written, one after the other.
+    /// The buffer in which messages are written, one after the other.
     buffer: Cell<Vec<u8>>,
     is_stored_form: bool,
 }
@@ -54,7 +55,7 @@ impl<'r> Messages<'r> {
         if self.budget.has_room(entry.value.len()) {
             return slot.get_or_make(|| self.make(entry));
         }
-        // Nobody waits for a message that is not going to be shared.
+        // A message that will not be shared is not worth waiting for.
         slot.get().map_or_else(|| self.make(entry), Ok)
     }
 
@@ -86,7 +87,7 @@ pub(crate) fn stored_frame(server: &Server, resource: &Resource, kind: &str, ent
     Some(protobuf::watch_frame(kind, &sealed).into())
 }
 
-/// A client reads protobuf. The first one makes the server ready for the others.
+/// Notes that a client reads protobuf. The first call starts the background task.
 pub(crate) fn wanted(server: &Server) {
     let wanted = &server.0.kept.wanted;
     if !wanted.load(Relaxed) && !wanted.swap(true, Relaxed) {
@@ -94,12 +95,13 @@ pub(crate) fn wanted(server: &Server) {
     }
 }
 
-/// Whether messages of this resource are kept: it has a protobuf form, and is stored as it is shown.
+/// Whether messages of this resource are kept. It needs a protobuf form, and its stored version must be the one that
+/// is served.
 fn is_kept(resource: &Resource) -> bool {
     resource.custom.is_none() && resource.is_stored_form()
 }
 
-/// Makes the messages of what was written, where somebody reads protobuf.
+/// Makes the messages of written objects, if a client reads protobuf.
 pub(crate) fn written(server: &Server, resource: &Resource, events: &[Arc<Event>]) {
     if !is_kept(resource) || !server.0.kept.wanted.load(Relaxed) {
         return;
@@ -111,15 +113,15 @@ pub(crate) fn written(server: &Server, resource: &Resource, events: &[Arc<Event>
     }
 }
 
-/// Sees to it that a message is there, if there is room for it.
+/// Makes the message of an object if there is room for it.
 fn ready(messages: &Messages<'_>, entry: &Entry) {
     if messages.budget.has_room(entry.value.len()) {
-        // A kind without messages has none to be ready; its readers are told.
+        // A kind may have no protobuf form. Its readers get the error.
         let _ = messages.of(entry);
     }
 }
 
-/// Makes the messages of everything that is stored, a little at a time. Ends early with the server.
+/// Makes the messages of all stored objects, one slice at a time. Ends early with the server.
 async fn fill(server: Weak<Inner>) {
     let resources = match server.upgrade() {
         Some(inner) => inner.registry.all(),
@@ -137,8 +139,8 @@ async fn fill(server: Weak<Inner>) {
     }
 }
 
-/// The messages of some objects; returns where the next slice begins. The state is let go in between: an index that
-/// nobody holds is written in place.
+/// Makes the messages of one slice of objects, and returns where the next one begins. The snapshot is dropped between
+/// slices: the store changes an index in place only if no snapshot holds it.
 fn fill_slice(inner: &Inner, resource: &Resource, range: &KeyRange, from: &[u8]) -> Option<Vec<u8>> {
     let messages = Messages::within(&inner.kept, resource);
     let snapshot = inner.options.store.snapshot();

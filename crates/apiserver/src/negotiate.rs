@@ -1,4 +1,4 @@
-//! Content negotiation: which encoding a body has and which form an answer takes.
+//! Content negotiation: the encoding of a body and the form of an answer.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use crate::error::{ApiError, Result};
 use crate::header::first;
 use crate::request::Query;
 
-/// How bytes on the wire encode an object.
+/// The encoding of an object on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Format {
     /// `application/json`.
@@ -20,7 +20,7 @@ pub enum Format {
     Protobuf,
 }
 
-/// What an answer is turned into.
+/// The form of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// The object itself.
@@ -33,14 +33,14 @@ pub enum Form {
     MetadataList(&'static str),
 }
 
-/// What the client accepts, settled.
+/// The result of content negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Negotiated {
     /// The encoding.
     pub format: Format,
     /// The form.
     pub form: Form,
-    /// Indented for people.
+    /// Whether JSON is indented for people.
     pub pretty: bool,
 }
 
@@ -96,12 +96,12 @@ pub(crate) fn accept_clauses(accept: &str) -> Vec<MediaType<'_>> {
     clauses
 }
 
-/// Which formats a resource speaks, and which forms it can take.
+/// The formats and forms in which a resource is available.
 #[derive(Clone, Copy, Debug)]
 pub struct Offer {
-    /// Built-in kinds speak protobuf, custom ones do not.
+    /// Whether protobuf is available: for built-in kinds, not for custom ones.
     pub protobuf: bool,
-    /// Whether a Table or PartialObjectMetadata can be made.
+    /// Whether Table and PartialObjectMetadata are available.
     pub forms: bool,
 }
 
@@ -111,7 +111,7 @@ impl Offer {
     }
 }
 
-/// Settles on an answer's form.
+/// Chooses the encoding and the form of an answer.
 pub fn negotiate(headers: &HeaderMap, query: &Query, offer: Offer) -> Result<Negotiated> {
     let pretty = wants_pretty(headers, query);
     let accept = first(headers, ACCEPT);
@@ -170,7 +170,7 @@ pub(crate) fn wants_pretty(headers: &HeaderMap, query: &Query) -> bool {
     ["curl", "Wget", "Mozilla/5.0"].iter().any(|prefix| agent.starts_with(prefix))
 }
 
-/// The encoding of a request's body; `application/json` when it does not say.
+/// The encoding of a request's body: `application/json` if the request names none.
 pub fn body_format(headers: &HeaderMap, offer: Offer) -> Result<Format> {
     let Some(text) = content_type(headers) else { return Ok(Format::Json) };
     let refused = || ApiError::unsupported_media_type(offer.media_types());
@@ -183,7 +183,7 @@ pub fn body_format(headers: &HeaderMap, offer: Offer) -> Result<Format> {
     }
 }
 
-/// The Content-Type header, where there is a non-empty one.
+/// The Content-Type header, if it is not empty.
 pub(crate) fn content_type(headers: &HeaderMap) -> Option<Cow<'_, str>> {
     Some(first(headers, CONTENT_TYPE)).filter(|value| !value.is_empty())
 }

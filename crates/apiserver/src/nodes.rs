@@ -1,4 +1,4 @@
-//! How the server reaches nodes inside the process.
+//! Connections to nodes inside the process.
 
 use std::io;
 use std::pin::Pin;
@@ -10,15 +10,16 @@ use tokio::io::{AsyncRead, AsyncWrite};
 pub trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
-/// What a connection attempt comes to.
+/// The future of a connection attempt.
 pub type Dialing = Pin<Box<dyn Future<Output = io::Result<Box<dyn Io>>> + Send>>;
 
-/// Connects to the kubelet of a node, and to what runs there.
+/// Connects to the kubelet of a node, and to the pods on the node.
 pub trait Nodes: Send + Sync {
-    /// A stream on which the node of that name speaks HTTP/1.1; none if it is not one of these nodes.
+    /// A stream on which the node speaks HTTP/1.1. `None` if the node is not one of these.
     fn dial(&self, node: &str) -> Option<Dialing>;
 
-    /// A stream to a port of a pod, whose address need not lead anywhere; none if it does not run on these nodes.
+    /// A stream to a port of a pod, whose address need not lead anywhere. `None` if the pod does not run on these
+    /// nodes.
     fn dial_pod(&self, namespace: &str, pod: &str, port: u16) -> Option<Dialing> {
         let _ = (namespace, pod, port);
         None

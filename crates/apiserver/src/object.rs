@@ -1,10 +1,10 @@
-//! Objects as JSON values, and the bytes that are stored for them.
+//! Objects as JSON values, and their stored bytes.
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use setpoint_api::clock;
 
-/// `metadata` of an object, made if it is not there.
+/// `metadata` of an object, created if it is missing.
 pub fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
     if !object.is_object() {
         *object = json!({});
@@ -59,20 +59,20 @@ pub fn begin_deletion(object: &mut Value, grace: i64, now: jiff::Timestamp) {
 
 /// Sets when a deletion ends.
 pub fn set_deletion(object: &mut Value, grace: i64, now: jiff::Timestamp) {
-    // Any number of seconds is a grace period, also one that no calendar reaches.
+    // Any number of seconds is a grace period, even one beyond the calendar.
     let ends = now.checked_add(jiff::SignedDuration::from_secs(grace)).unwrap_or(jiff::Timestamp::MAX);
     let metadata = metadata_mut(object);
     metadata.insert("deletionTimestamp".into(), json!(clock::rfc3339_seconds(ends)));
     metadata.insert("deletionGracePeriodSeconds".into(), json!(grace));
 }
 
-/// The deepest nesting that serde_json, and with it every client in Rust, reads.
+/// The deepest nesting that serde_json reads, and with it every client in Rust.
 pub const READABLE: usize = 127;
 
-/// The deepest nesting of an object: in a list it stands two levels deeper.
+/// The deepest nesting of an object. A list nests its objects two levels deeper.
 pub const MAX_DEPTH: usize = READABLE - 2;
 
-/// How many lists and maps stand inside each other.
+/// The number of lists and maps that are nested in each other.
 pub fn depth(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
@@ -81,7 +81,7 @@ pub fn depth(value: &Value) -> usize {
     }
 }
 
-/// An object as stored, but for its own revision.
+/// An object as it is stored, except for its own revision.
 #[derive(Clone, Debug)]
 pub struct Encoded {
     before: Vec<u8>,
@@ -89,8 +89,8 @@ pub struct Encoded {
 }
 
 impl Encoded {
-    /// Stored and answered JSON begins with kind, apiVersion and metadata and ends with a newline, as Go's encoder
-    /// has it, so that readers find metadata early and answers need no copy.
+    /// Encodes an object. Stored and answered JSON begins with kind, apiVersion and metadata and ends with a newline,
+    /// as Go's encoder writes it. Readers find metadata early, and answers need no copy.
     pub fn new(object: &Value) -> Self {
         let mut before = Vec::with_capacity(512);
         before.push(b'{');
@@ -124,7 +124,7 @@ impl Encoded {
         Encoded { before, after }
     }
 
-    /// Of text that stands before and after the revision: what [`Encoded::new`] would have made.
+    /// An encoded object from its text before and after the revision: the same bytes as from [`Encoded::new`].
     pub(crate) fn from_parts(before: String, after: String) -> Self {
         Encoded { before: before.into_bytes(), after: after.into_bytes() }
     }
@@ -137,7 +137,7 @@ impl Encoded {
     /// The bytes with their revision in place.
     pub fn at(mut self, revision: u64) -> Bytes {
         let revision = revision.to_string();
-        // Exactly: what is stored stays, and growing by doubling would leave room behind it for as long.
+        // Reserves exactly: the stored bytes live long, and so would the spare room from growing by doubling.
         self.before.reserve_exact(revision.len() + self.after.len());
         self.before.extend_from_slice(revision.as_bytes());
         self.before.extend_from_slice(&self.after);
@@ -175,7 +175,7 @@ pub fn ordered(object: &Value) -> Vec<u8> {
     out
 }
 
-/// Compact JSON with two spaces of indentation a level, for people.
+/// Compact JSON, indented by two spaces a level for people.
 pub fn indented(compact: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(compact.len() * 2);
     let (mut depth, mut in_text, mut escaped) = (0usize, false, false);
@@ -230,7 +230,8 @@ pub fn trimmed(bytes: &Bytes) -> Bytes {
     }
 }
 
-/// Stored bytes of one version of a custom resource as another version; none when the bytes do not begin as ours.
+/// Stored bytes of one version of a custom resource as another version. `None` if the bytes do not begin as the
+/// server writes objects.
 pub fn with_api_version(bytes: &Bytes, from: &str, to: &str) -> Option<Bytes> {
     const FIELD: &[u8] = b"\"apiVersion\":\"";
     let at = memchr::memmem::find(bytes.get(..512.min(bytes.len()))?, FIELD)? + FIELD.len();

@@ -1,4 +1,4 @@
-//! What a server is started with.
+//! The options of a server.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
@@ -12,21 +12,21 @@ use crate::nodes::NodesHandle;
 use crate::pki::PkiError;
 use crate::user::UserInfo;
 
-/// Tells all that is said about built-in types: for each text the published name of the type
-/// (`io.k8s.api.core.v1.Container`), the field that it is about (empty for the type itself), and the text.
+/// Passes on all descriptions of built-in types. Each has the published name of the type
+/// (`io.k8s.api.core.v1.Container`), the field that it describes (empty for the type itself), and the text.
 pub type Prose = fn(&mut dyn FnMut(&str, &str, &str));
 
 /// The default of [`Options::kept_protobuf`].
 pub const KEPT_PROTOBUF: usize = 256 * 1024 * 1024;
 
-/// What a server is started with. [`Options::new`] fills in kube-apiserver's defaults.
+/// The options of a server. [`Options::new`] fills in kube-apiserver's defaults.
 #[derive(Clone)]
 pub struct Options {
-    /// Where objects live.
+    /// The store of all objects.
     pub store: Store,
     /// Wall-clock time.
     pub clock: Clock,
-    /// Uids and name suffixes.
+    /// The source of uids and name suffixes.
     pub random: Random,
     /// The authorizers, in the order in which the server asks them. The first one that allows a request decides; a
     /// request that none allows is refused. Members of `system:masters` are allowed before any is asked.
@@ -34,49 +34,49 @@ pub struct Options {
     /// Whether requests without credentials are `system:anonymous` (else 401). `AlwaysAllow` among the authorizers
     /// turns it off: see [`Options::admits_anonymous`].
     pub anonymous: bool,
-    /// The proxy whose headers say who asks. Without one the headers count for nothing.
+    /// The proxy whose headers name the user. Without one the server ignores the headers.
     pub front_proxy: Option<FrontProxy>,
     /// Bearer tokens that never expire.
     pub tokens: Vec<StaticToken>,
-    /// How service-account tokens are made and checked.
+    /// The keys that sign and verify service-account tokens.
     pub service_accounts: ServiceAccountKeys,
-    /// Cluster IPs come from here.
+    /// The range of cluster IPs.
     pub service_cidr: String,
-    /// Node ports come from here (first, last).
+    /// The range of node ports (first, last).
     pub node_ports: (u16, u16),
-    /// What is filled in and refused before a write.
+    /// The admission plugins that can be switched off.
     pub admission: Admission,
-    /// Where the Service `kubernetes` leads.
+    /// The address to which the Service `kubernetes` leads.
     pub advertise: Option<SocketAddr>,
-    /// How long Events are kept.
+    /// The time for which Events are kept.
     pub event_ttl: Duration,
-    /// The most bytes of protobuf messages that are kept with the objects they were made of. While there is no room they
-    /// are made for each reader.
+    /// The most bytes of protobuf messages that are kept with their objects. If there is no room, each reader's
+    /// message is made anew.
     pub kept_protobuf: usize,
     /// Nodes inside this process; others are reached at the address in their Node status.
     pub nodes: Option<NodesHandle>,
-    /// TLS towards nodes at an address: our client certificate and whom we trust.
+    /// TLS towards nodes at an address: the client certificate and the trusted authorities.
     pub kubelet_tls: Option<KubeletTls>,
     /// The PEM of the authority that signed the serving certificate, for `kube-root-ca.crt` and its like.
     pub ca_certificate: Option<String>,
-    /// Descriptions of built-in types, for `kubectl explain`. They are asked for when a document is made.
+    /// Descriptions of built-in types, for `kubectl explain`. The server calls this when it makes a document.
     pub prose: Option<Prose>,
-    /// How long a request may take that is not a long-running one.
+    /// The time limit of a request that is not long-running.
     pub request_timeout: Duration,
-    /// The most reads that are under way at once; further ones are answered 429.
+    /// The most reads in flight. Further ones are answered 429.
     pub max_requests_in_flight: usize,
-    /// The most changes that are under way at once; further ones are answered 429.
+    /// The most mutating requests in flight. Further ones are answered 429.
     pub max_mutating_requests_in_flight: usize,
-    /// A new cluster begins with a default StorageClass `standard` of this provisioner.
+    /// The provisioner of the default StorageClass `standard`, which a new cluster then begins with.
     pub storage_provisioner: Option<String>,
 }
 
-/// Made when the first node at an address is reached: most servers reach none.
+/// The TLS configuration, made when the server first connects to a node at an address: most servers never do.
 pub type KubeletTls = Arc<LazyLock<Result<Arc<rustls::ClientConfig>, PkiError>, MakeKubeletTls>>;
 type MakeKubeletTls = Box<dyn FnOnce() -> Result<Arc<rustls::ClientConfig>, PkiError> + Send>;
 
 impl Options {
-    /// kube-apiserver's defaults on that store.
+    /// kube-apiserver's defaults, on this store.
     pub fn new(store: Store, clock: Clock, random: Random) -> Self {
         Options {
             store,
@@ -104,8 +104,8 @@ impl Options {
         }
     }
 
-    /// Whether a request without credentials counts as `system:anonymous`. Where everything is allowed nobody stays
-    /// anonymous, as in kube-apiserver: otherwise whoever reaches the port would own the cluster.
+    /// Whether a request without credentials is `system:anonymous`. With `AlwaysAllow` it is refused, as in
+    /// kube-apiserver: otherwise anyone who reaches the port would own the cluster.
     pub fn admits_anonymous(&self) -> bool {
         self.anonymous && !self.authorization.contains(&Authorization::AlwaysAllow)
     }
@@ -139,20 +139,20 @@ pub struct FrontProxy {
     pub uid_headers: Vec<String>,
     /// The headers with the user's groups. Each value is one group.
     pub group_headers: Vec<String>,
-    /// How headers begin whose names go on with the key of extra information about the user.
+    /// Prefixes of the headers with extra information about the user. The rest of a header's name is the key.
     pub extra_header_prefixes: Vec<String>,
 }
 
-/// A bearer token and whom it stands for.
+/// A bearer token and its user.
 #[derive(Clone)]
 pub struct StaticToken {
     /// The secret.
     pub token: String,
-    /// Its bearer.
+    /// The user that the token stands for.
     pub user: UserInfo,
 }
 
-/// Admission that can be switched.
+/// The admission plugins that can be switched off.
 #[derive(Clone, Copy, Debug)]
 pub struct Admission {
     /// Pods get a service account and a token volume, and need the account to exist.

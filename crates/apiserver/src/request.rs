@@ -1,4 +1,4 @@
-//! What a request asks for: verb, resource, namespace, name and options, read off its method and URL.
+//! The request's verb, resource, namespace, name and options, read from its method and URL.
 
 use std::num::{IntErrorKind, ParseIntError};
 
@@ -63,7 +63,7 @@ impl Verb {
     }
 }
 
-/// A request as its method and URL have it, before anybody knows whether such a thing exists.
+/// A request as its method and URL describe it, before the server knows whether the resource exists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestInfo {
     /// Kubernetes' verb for resources (`get`, `list`, …), the lower-case HTTP method elsewhere.
@@ -84,9 +84,9 @@ pub struct RequestInfo {
     pub namespace: String,
     /// Object name, or empty.
     pub name: String,
-    /// What follows the subresource (`proxy` paths).
+    /// The path after the subresource (`proxy` paths).
     pub rest: String,
-    /// Whether the path says the verb (`watch/…`, `proxy/…`), whatever the method is.
+    /// Whether the path names the verb (`watch/…`, `proxy/…`), whatever the method is.
     pub verb_in_path: bool,
     /// Decoded query parameters, in order.
     pub query: Query,
@@ -99,7 +99,7 @@ pub struct Query(Vec<(String, String)>);
 impl Query {
     /// Parses `a=b&c=d`.
     pub fn parse(text: &str) -> Self {
-        // As Go's reader has it: what is not escaped as it should be is not there.
+        // Go's reader drops pairs that are not well escaped.
         let readable = |pair: &&str| !pair.is_empty() && !pair.contains(';') && is_escaped_well(pair);
         let pairs = text.split('&').filter(readable).map(|pair| {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -128,7 +128,7 @@ impl Query {
         self.optional_flag(key).unwrap_or(false)
     }
 
-    /// Like [`Query::flag`], telling absence apart.
+    /// Like [`Query::flag`], but `None` if `key` is absent.
     pub fn optional_flag(&self, key: &str) -> Option<bool> {
         let value = self.0.iter().find(|(k, _)| k == key)?.1.to_ascii_lowercase();
         Some(value != "false" && value != "0")
@@ -182,7 +182,7 @@ pub(crate) fn percent_decode(text: &str, plus_is_space: bool) -> String {
     String::from_utf8_lossy(&decoded).into_owned()
 }
 
-/// Subresources of Namespace itself; anything else after a namespace's name is a resource inside it.
+/// Subresources of Namespace itself. Any other segment after a namespace's name is a resource inside it.
 const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
 
 impl RequestInfo {
@@ -191,7 +191,7 @@ impl RequestInfo {
         let query = Query::parse(uri.query().unwrap_or(""));
         // An escaped slash is a slash: no name has one.
         let path = percent_decode(uri.path(), false);
-        // An empty segment in the middle stays: what it makes of the path is nothing that exists.
+        // An empty segment in the middle stays: such a path leads nowhere.
         let parts: Vec<String> = path.trim_matches('/').split('/').map(str::to_owned).collect();
         let mut info = RequestInfo { verb: Verb::of_path(method), path, query, ..RequestInfo::default() };
         let rest: &[String] = match parts.first().map(String::as_str) {
@@ -266,8 +266,8 @@ impl RequestInfo {
     }
 }
 
-/// The name that `metadata.name=X` asks for: authorization treats such a list like a get of X. The list reads the
-/// selector with the same parser, so that both mean the same object.
+/// The name in the field selector `metadata.name=X`. Authorization treats such a list like a get of X. The list reads
+/// the selector with the same parser, so that both mean the same object.
 fn selected_name(selector: &str) -> Option<String> {
     let selector = FieldSelector::parse(selector).ok()?;
     let name = selector.exact("metadata.name")?;

@@ -1,4 +1,4 @@
-//! How long a request may take, how many may be under way, and on which thread a heavy one is answered.
+//! Limits of requests: their deadline, their number in flight, and the thread for heavy ones.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,17 +12,17 @@ use crate::options::Options;
 use crate::request::{RequestInfo, Verb};
 use crate::user::{MASTERS, UserInfo};
 
-/// Heavy requests that are worked on at the same moment. The others wait, and nobody waits for them.
+/// The number of heavy requests that run at the same time. The others wait without blocking light requests.
 pub(crate) const MAX_HEAVY: usize = 4;
 
-/// Requests under way.
+/// The limits of requests in flight.
 pub(crate) struct Limits {
     pub(crate) reading: Arc<Semaphore>,
     pub(crate) mutating: Arc<Semaphore>,
     pub(crate) heavy: Arc<Semaphore>,
 }
 
-/// All places for such requests are taken.
+/// All permits for such requests are taken.
 #[derive(Debug)]
 pub(crate) struct TooMany;
 
@@ -35,11 +35,11 @@ impl Limits {
         }
     }
 
-    /// A place among the requests under way, or `None` where the request needs none: it is a long-running one, or an
-    /// administrator's for whom there is no place left.
+    /// A permit for the request. `None` if the request needs none: it is long-running, or it is an administrator's
+    /// and no permit is left.
     ///
     /// # Errors
-    /// All places are taken.
+    /// All permits are taken.
     pub(crate) fn enter(
         &self,
         info: &RequestInfo,
@@ -48,7 +48,7 @@ impl Limits {
         if is_long_running(info) {
             return Ok(None);
         }
-        // kube-apiserver counts whatever is no read as a change, unknown verbs too.
+        // kube-apiserver counts every request that is no read as mutating, also unknown verbs.
         let reads = matches!(info.verb, Verb::Get | Verb::List | Verb::Watch);
         let places = if reads { &self.reading } else { &self.mutating };
         match places.clone().try_acquire_owned() {
@@ -59,14 +59,14 @@ impl Limits {
     }
 }
 
-/// Whether a request may take as long as it likes, as kube-apiserver has it.
+/// Whether a request has no time limit, as in kube-apiserver.
 pub(crate) fn is_long_running(info: &RequestInfo) -> bool {
     const SUBRESOURCES: [&str; 5] = ["attach", "exec", "proxy", "log", "portforward"];
     matches!(info.verb, Verb::Watch | Verb::Proxy)
         || (info.is_resource && SUBRESOURCES.contains(&info.subresource.as_str()))
 }
 
-/// How long a request may take; none for a long-running one. A client may ask for less than `most`.
+/// The time limit of a request, or `None` for a long-running one. A client may ask for less than `most`.
 pub(crate) fn timeout(info: &RequestInfo, most: Duration) -> Result<Option<Duration>> {
     if is_long_running(info) {
         return Ok(None);
@@ -78,7 +78,7 @@ pub(crate) fn timeout(info: &RequestInfo, most: Duration) -> Result<Option<Durat
     Ok(Some(wanted.filter(|wanted| !wanted.is_zero() && *wanted < most).unwrap_or(most)))
 }
 
-/// A duration as Go reads it; none if it is negative. The error is Go's.
+/// A duration as Go reads it, or `None` if it is negative. The error is Go's.
 fn go_duration(text: &str) -> std::result::Result<Option<Duration>, String> {
     let quoted = || setpoint_api::cause::quote(text);
     let invalid = || format!("time: invalid duration {}", quoted());
@@ -129,22 +129,22 @@ fn go_duration(text: &str) -> std::result::Result<Option<Duration>, String> {
 #[derive(Clone, Copy)]
 pub(crate) struct FromSocket;
 
-/// When a request must be answered.
+/// The time by which a request must be answered.
 #[derive(Clone, Copy)]
 pub(crate) struct Deadline(pub(crate) Instant);
 
-/// How a request is worked on.
+/// The circumstances of a request's computation.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Work {
-    /// When it is worth no more; never for a long-running one.
+    /// The deadline after which no client waits for the answer; `None` for a long-running request.
     deadline: Option<Instant>,
-    /// A long computation would keep a thread from its connections.
+    /// Whether a long computation would keep a thread from its connections.
     pub(crate) shares_thread: bool,
 }
 
 impl Work {
     pub(crate) fn of(extensions: &http::Extensions) -> Self {
-        // A runtime of one thread has no other: there, what is heavy delays what is not.
+        // A runtime with one thread has no other: a heavy request delays light ones there.
         let flavor = Handle::try_current().map(|handle| handle.runtime_flavor());
         let has_others = matches!(flavor, Ok(RuntimeFlavor::MultiThread));
         Work {
@@ -153,10 +153,10 @@ impl Work {
         }
     }
 
-    /// Whether nobody waits for the answer any more.
+    /// Fails if no client waits for the answer any more.
     ///
     /// # Errors
-    /// When the deadline has passed.
+    /// The deadline has passed.
     pub(crate) fn check(&self) -> Result<()> {
         match self.deadline {
             Some(deadline) if deadline <= Instant::now() => Err(ApiError::timeout()),
@@ -169,7 +169,7 @@ impl Work {
 mod tests {
     use super::*;
 
-    /// What Go 1.26's `time.ParseDuration` says.
+    /// The expected values are those of Go 1.26's `time.ParseDuration`.
     #[test]
     fn durations_are_read_as_go_reads_them() {
         let ms = |ms| Ok(Some(Duration::from_millis(ms)));

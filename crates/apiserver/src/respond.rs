@@ -54,7 +54,7 @@ fn json_line(value: &Value) -> Vec<u8> {
     out
 }
 
-/// An object or list in the encoding that was settled.
+/// An object or list in the negotiated encoding.
 pub fn value(status: StatusCode, negotiated: &Negotiated, value: &Value) -> Result<Response<Body>> {
     let encoded = match negotiated.format {
         Format::Json if negotiated.pretty => pretty(value),
@@ -65,7 +65,7 @@ pub fn value(status: StatusCode, negotiated: &Negotiated, value: &Value) -> Resu
     Ok(bytes(status, negotiated.format.media_type(), encoded))
 }
 
-/// A stored object: its bytes as they are where JSON was asked for.
+/// A stored object. If the client asked for JSON, the stored bytes are the answer.
 pub fn stored(status: StatusCode, negotiated: &Negotiated, object: &Bytes) -> Result<Response<Body>> {
     if negotiated.format == Format::Json && !negotiated.pretty {
         return Ok(bytes(status, JSON, object.clone()));
@@ -88,7 +88,7 @@ pub fn protobuf(value: &Value) -> Result<Vec<u8>> {
     crate::protobuf::encode(value)
 }
 
-/// What Go's server says to a path that is not escaped as it should be, before anybody looks who asks.
+/// The answer of Go's HTTP server to a badly escaped path, before authentication.
 pub fn bad_path() -> Response<Body> {
     let mut response = bytes(BAD_PATH, "text/plain; charset=utf-8", "400 Bad Request");
     response.headers_mut().remove(CACHE_CONTROL);
@@ -96,13 +96,13 @@ pub fn bad_path() -> Response<Body> {
     response
 }
 
-/// What Go's mux says about a path that nobody registered.
+/// The answer of Go's mux for a path without a handler.
 pub(crate) fn not_found() -> Response<Body> {
     let (code, said) = UNKNOWN_PATH;
     text(code, said)
 }
 
-/// Marks the answer to a user whom the server could tell from everybody else.
+/// Marks the answer to an authenticated user.
 #[derive(Clone, Copy)]
 pub(crate) struct Known;
 
@@ -123,7 +123,7 @@ pub fn error(error: &ApiError, negotiated: Negotiated) -> Response<Body> {
     response
 }
 
-/// An error that was found before anybody looked what is asked for.
+/// An error from before the request was routed.
 pub(crate) fn refusal(refused: &ApiError, negotiated: Negotiated) -> Response<Body> {
     let mut response = error(refused, negotiated);
     if refused.is_forbidden() {
@@ -132,7 +132,7 @@ pub(crate) fn refusal(refused: &ApiError, negotiated: Negotiated) -> Response<Bo
     response
 }
 
-/// The answer to a request whose time is up. kube-apiserver writes the bare `Status`, without kind and whatever the
+/// The answer to a request after its deadline. kube-apiserver writes the bare `Status`, without kind and whatever the
 /// client accepts, and lets Go guess the content type.
 pub(crate) fn timed_out() -> Response<Body> {
     let error = ApiError::timeout();
@@ -145,7 +145,7 @@ pub(crate) fn timed_out() -> Response<Body> {
     bytes(code, "text/plain; charset=utf-8", body)
 }
 
-/// The answer to a request for which there is no place.
+/// The answer to a request beyond the limit of requests in flight.
 pub(crate) fn too_many() -> Response<Body> {
     let (code, said) = TOO_MANY_IN_FLIGHT;
     let mut response = text(code, said);
@@ -186,7 +186,7 @@ pub fn compressed(status: StatusCode, content_type: &str, body: Vec<u8>, gzip: b
     if !gzip || body.len() <= COMPRESS_FROM {
         return bytes(status, content_type, body);
     }
-    // Level 1 is what kube-apiserver takes: most of the gain at a tenth of the time.
+    // kube-apiserver uses level 1 too: most of the gain at a tenth of the time.
     let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 8), Compression::new(1));
     let packed = encoder.write_all(&body).and_then(|()| encoder.finish());
     let Ok(packed) = packed else { return bytes(status, content_type, body) };

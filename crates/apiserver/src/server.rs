@@ -1,4 +1,4 @@
-//! The server: what it holds, and how one request goes through it.
+//! The server: its state, and what modules of all layers do with it.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ use crate::options::Options;
 use crate::registry::Registry;
 use crate::request_limits::Limits;
 
-/// How long a read waits for a version that is not there yet.
+/// The time that a read waits for a future version.
 const FUTURE_WAIT: Duration = Duration::from_secs(3);
 
 /// An API server. Clones are handles to the same one.
@@ -28,36 +28,36 @@ pub(crate) struct Inner {
     pub(crate) options: Options,
     pub(crate) registry: Registry,
     pub(crate) webhooks: Configured,
-    /// Room for the answers of webhooks.
+    /// The memory for webhooks' answers.
     pub(crate) webhook_room: Arc<Semaphore>,
     pub(crate) limits: Limits,
     pub(crate) metrics: Metrics,
     pub(crate) discovery: crate::registry::discovered::Cache,
     pub(crate) kept: Kept,
-    /// When it was started.
+    /// The time at which the server started.
     pub(crate) started: jiff::Timestamp,
-    /// Where it listens, as the Service `kubernetes` says.
+    /// The address that the server listens on, as the Service `kubernetes` names it.
     pub(crate) advertised: OnceLock<SocketAddr>,
-    /// Who vouches for clients, as PEM.
+    /// The authority of client certificates, as PEM.
     pub(crate) client_authority: OnceLock<Arc<str>>,
-    /// Set once the store has failed to write for good.
+    /// Whether the store has failed to write for good.
     pub(crate) write_failed: AtomicBool,
-    /// Relayed streams and what is done beside requests: they end with the server.
+    /// Relayed streams and background tasks. They end with the server.
     pub(crate) sessions: Mutex<JoinSet<()>>,
 }
 
 impl Server {
-    /// The store behind it.
+    /// The store of the server.
     pub fn store(&self) -> &Store {
         &self.0.options.store
     }
 
-    /// What it was started with.
+    /// The options with which the server started.
     pub fn options(&self) -> &Options {
         &self.0.options
     }
 
-    /// Waits a little for a version that a client saw elsewhere.
+    /// Waits briefly for a version that a client saw elsewhere.
     pub(crate) async fn wait_for(&self, revision: u64) -> Result<()> {
         let store = &self.0.options.store;
         if store.revision() >= revision {
@@ -73,7 +73,7 @@ impl Server {
         }
     }
 
-    /// Runs something until it or the server ends.
+    /// Runs a future until it or the server ends.
     pub(crate) fn own(&self, session: impl Future<Output = ()> + Send + 'static) {
         let mut sessions = self.0.sessions.lock().expect("no holder of this lock panics");
         while sessions.try_join_next().is_some() {}
@@ -85,7 +85,7 @@ impl Server {
         !self.0.write_failed.load(Ordering::Relaxed)
     }
 
-    /// Remembers when writing has ended, and makes the answer.
+    /// Remembers that the store has failed for good, and makes the answer.
     pub(crate) fn write_failed(&self, error: WriteError) -> ApiError {
         if matches!(error, WriteError::Failed(_)) {
             self.0.write_failed.store(true, Ordering::Relaxed);
@@ -93,12 +93,12 @@ impl Server {
         error.into()
     }
 
-    /// A change of a definition: what is served follows before the writer is answered.
+    /// Reloads the served resources after a change of a definition, before the writer gets the answer.
     pub(crate) fn definitions_changed(&self) {
         self.0.registry.reload(&self.0.options.store.snapshot());
     }
 
-    /// A change of a webhook's configuration: who is asked follows before the writer is answered.
+    /// Reloads webhooks and policies after a change of a configuration, before the writer gets the answer.
     pub(crate) fn webhooks_changed(&self) {
         self.0.webhooks.reload(&self.0.options.store.snapshot());
     }

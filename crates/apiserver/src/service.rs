@@ -1,4 +1,4 @@
-//! Where a Service leads.
+//! Resolution of Services to endpoints.
 
 use serde_json::Value;
 use setpoint_store::Snapshot;
@@ -6,7 +6,8 @@ use setpoint_store::Snapshot;
 use crate::dial::{Endpoint, Pod};
 use crate::{entry, key};
 
-/// What stands behind a port of a Service. No cluster IP carries traffic here, so it is one of the endpoints.
+/// The endpoint behind a port of a Service. No cluster IP carries traffic here, so the server picks an endpoint
+/// itself.
 pub(crate) fn resolve(
     snapshot: &Snapshot,
     namespace: &str,
@@ -31,8 +32,8 @@ pub(crate) fn resolve(
     Ok(Endpoint { pod, ..first })
 }
 
-/// The pod that an endpoint names, if the address is really the pod's. Whoever may write endpoints writes `targetRef`,
-/// and a connection follows it past the address to wherever the pod runs.
+/// The pod that an endpoint names, if the address really is the pod's. A user who may write endpoints also writes
+/// `targetRef`, and a connection follows it past the address to the node of the pod.
 pub(crate) fn pod_behind(snapshot: &Snapshot, namespace: &str, endpoint: &Endpoint) -> Option<Pod> {
     let named = endpoint.pod.as_ref().filter(|pod| pod.namespace == namespace)?;
     let pod = entry::value(&*snapshot.get(&key::object("", "pods", namespace, &named.name))?);
@@ -48,7 +49,7 @@ pub(crate) fn port_name(service: &Value, number: i64) -> Option<&str> {
     ports.find(|port| port["port"] == number).map(|port| text(port, "name"))
 }
 
-/// The ready endpoints of a Service behind the port of this name, as they say of themselves: see [`pod_behind`].
+/// The ready endpoints of a Service behind the port of this name. Their pods are unchecked: see [`pod_behind`].
 pub(crate) fn ready(snapshot: &Snapshot, namespace: &str, name: &str, port: &str) -> Vec<Endpoint> {
     let endpoints = snapshot.get(&key::object("", "endpoints", namespace, name));
     let endpoints = endpoints.map(|entry| entry::value(&entry)).unwrap_or_default();

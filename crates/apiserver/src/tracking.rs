@@ -1,4 +1,4 @@
-//! `metadata.managedFields` of what a client writes: who owns what.
+//! `metadata.managedFields` of a client's write: records which field manager owns which fields.
 
 use serde_json::Value;
 use setpoint_api::kind::GroupVersionKind;
@@ -10,7 +10,7 @@ use crate::present;
 use crate::registry::Resource;
 use crate::writer::Writer;
 
-/// What a kind's managedFields need to know, owned for the time of a write.
+/// The facts about a kind that field tracking needs, owned for the time of a write.
 pub(crate) struct Knowledge {
     schema: Schema,
     kind: GroupVersionKind,
@@ -65,15 +65,15 @@ impl Knowledge {
     }
 }
 
-/// Notes a create.
+/// Tracks a create.
 pub(crate) fn created(writer: &Writer<'_>, object: &mut Value) {
     let resource = &writer.ctx.resource;
-    // Some kinds can be made by a write to their status.
+    // Some kinds can be created by a write to their status.
     let knowledge = Knowledge::new(resource, &writer.ctx.info.subresource);
     in_own_version(resource, object, |object| apply::track_update(None, object, &knowledge.context(writer)));
 }
 
-/// Notes an update or a patch.
+/// Tracks an update or a patch.
 pub(crate) fn updated(writer: &Writer<'_>, live: &Value, new: &mut Value) {
     let resource = &writer.ctx.resource;
     let knowledge = Knowledge::new(resource, &writer.ctx.info.subresource);
@@ -84,7 +84,7 @@ pub(crate) fn updated(writer: &Writer<'_>, live: &Value, new: &mut Value) {
     in_own_version(resource, new, |new| apply::track_update(Some(&shown), new, &knowledge.context(writer)));
 }
 
-/// Owners are noted in the version of the request; stored is another.
+/// Tracks owners in the version of the request, which is not the stored one.
 fn in_own_version(resource: &Resource, object: &mut Value, note: impl FnOnce(&mut Value)) {
     if resource.is_stored_form() {
         return note(object);

@@ -1,7 +1,8 @@
-//! Answers that an HTTP/2 client has not taken yet: how many bytes of them one connection holds, and for how long.
+//! Answers that an HTTP/2 client has not taken yet. This module limits how many of their bytes one connection holds,
+//! and for how long.
 //!
 //! A client gives each stream a window, and may give it none. Its socket stays writable then, so only the streams
-//! themselves can tell that nobody reads.
+//! themselves can tell that the client does not read.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -21,14 +22,14 @@ use crate::body::{Body, BoxError};
 
 /// How long a client may leave bytes unread before its connection is closed.
 pub(crate) const WRITE_STALL: Duration = Duration::from_secs(60);
-/// Bytes of answers that a connection may hold. While it holds more, its further requests wait to be begun.
+/// Bytes of answers that a connection may hold. Over this limit its further requests wait before they begin.
 const MAX_UNSENT: usize = 16 * 1024 * 1024;
 /// Answers and frames up to this length are neither counted nor cut: the number of streams bounds them.
 const SMALL: usize = 64 * 1024;
-/// Bytes that are handed over at once: the next piece is asked for when the client's window has room again.
+/// Bytes of one piece. The next piece is taken when the client's window has room again.
 const PIECE: usize = 256 * 1024;
-/// The last piece is a copy of this length at most: it lies in the connection after the stream's task has ended, and
-/// must not keep a whole answer in memory.
+/// The longest last piece, which is a copy. It stays in the connection after the stream's task has ended, and must
+/// not keep a whole answer in memory.
 const LAST: usize = 16 * 1024;
 
 /// The answers that one connection holds.
@@ -58,7 +59,7 @@ impl Unsent {
     }
 }
 
-/// One answer's part of what its connection holds.
+/// One answer's part of the bytes that its connection holds.
 struct Share {
     bytes: usize,
     unsent: Unsent,
@@ -71,7 +72,7 @@ impl Drop for Share {
     }
 }
 
-/// Bytes that count as long as a piece of them lives, wherever that lies.
+/// Bytes that count as long as a piece of them exists anywhere.
 struct Counted {
     bytes: Bytes,
     _share: Share,
@@ -87,7 +88,7 @@ impl AsRef<[u8]> for Counted {
 #[derive(Clone)]
 struct Stream {
     unsent: Unsent,
-    /// When the piece that was handed over last must have been taken.
+    /// The time by which the client must have taken the last piece.
     due: Arc<Mutex<Option<Instant>>>,
 }
 
@@ -105,8 +106,8 @@ tokio::task_local! {
     static STREAM: Stream;
 }
 
-/// Runs the task of one HTTP/2 stream. A client that takes nothing of a piece for too long ends it, which resets the
-/// stream.
+/// Runs the task of one HTTP/2 stream. If a client takes nothing of a piece for too long, the task ends, which resets
+/// the stream.
 pub(crate) async fn stream(unsent: Unsent, task: impl Future<Output = ()>) {
     let stream = Stream { unsent, due: Arc::default() };
     let watched = stream.clone();
@@ -132,14 +133,14 @@ pub(crate) async fn stream(unsent: Unsent, task: impl Future<Output = ()>) {
     STREAM.scope(stream, run).await;
 }
 
-/// Waits until the connection of the request under way holds few enough answers to make one more. A request that has
-/// waited for something else asks again before it answers.
+/// Waits until the connection of the current request holds few enough answers for one more. A request that has waited
+/// for another event calls this again before it answers.
 pub(crate) async fn room() {
     let Ok(stream) = STREAM.try_with(Stream::clone) else { return };
     stream.unsent.room().await;
 }
 
-/// Counts an answer, and hands it over piece by piece, where it goes to an HTTP/2 stream.
+/// Counts an answer that goes to an HTTP/2 stream, and hands it over piece by piece.
 pub(crate) fn pace(response: Response<Body>) -> Response<Body> {
     let exact = response.body().size_hint().exact().and_then(|length| usize::try_from(length).ok());
     if exact.is_some_and(|length| length <= SMALL) {
@@ -150,18 +151,18 @@ pub(crate) fn pace(response: Response<Body>) -> Response<Body> {
     response.map(|body| Paced { body, share, stream, rest: Bytes::new() }.boxed_unsync())
 }
 
-/// A body in pieces, each of which has a time by which it must be taken.
+/// A body in pieces. The client must take each piece in time.
 struct Paced {
     body: Body,
-    /// Of a body whose length is known: it is made already, and comes as one frame.
+    /// The share of a body of known length: it exists already, and comes as one frame.
     share: Option<Share>,
     stream: Stream,
-    /// What was not handed over of the last long frame.
+    /// The rest of the last long frame.
     rest: Bytes,
 }
 
 impl Paced {
-    /// A frame as it is handed over. Long ones count while a piece of them lives.
+    /// The next piece of a frame. A long frame counts while a piece of it lives.
     fn piece(&mut self, frame: Bytes) -> Bytes {
         if frame.len() <= SMALL {
             return frame;
@@ -188,7 +189,7 @@ impl http_body::Body for Paced {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let frame = if self.rest.is_empty() {
-            // What was handed over before is taken, or the next piece would not be asked for.
+            // The client has taken the last piece, or the next one would not be requested.
             self.stream.set_due(None);
             match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
                 Some(Ok(frame)) => frame.map_data(|bytes| self.piece(bytes)),

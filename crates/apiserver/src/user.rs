@@ -1,4 +1,4 @@
-//! Who asks.
+//! The user of a request.
 
 use std::collections::BTreeMap;
 
@@ -13,17 +13,17 @@ pub struct UserInfo {
     pub uid: String,
     /// The groups, in order.
     pub groups: Vec<String>,
-    /// Whatever else the authenticator knows.
+    /// Other information of the authenticator.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
-/// In every authenticated request.
+/// The group of every authenticated request.
 pub(crate) const AUTHENTICATED: &str = "system:authenticated";
-/// In every request that nobody vouched for.
+/// The group of every unauthenticated request.
 pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
-/// The name of who showed no credentials.
+/// The user of a request without credentials.
 const ANONYMOUS: &str = "system:anonymous";
-/// May do everything.
+/// The group that may do everything.
 pub(crate) const MASTERS: &str = "system:masters";
 
 impl UserInfo {
@@ -49,12 +49,12 @@ impl UserInfo {
         )
     }
 
-    /// Nobody in particular.
+    /// The anonymous user.
     pub fn anonymous() -> Self {
         UserInfo::new(ANONYMOUS, [UNAUTHENTICATED])
     }
 
-    /// Adds the group `system:authenticated`, but to who is anonymous or says of itself which of the two it is.
+    /// Adds the group `system:authenticated`, unless the user is anonymous or is in one of the two groups already.
     pub(crate) fn authenticated(mut self) -> Self {
         if self.name != ANONYMOUS && !self.is_in(AUTHENTICATED) && !self.is_in(UNAUTHENTICATED) {
             self.groups.push(AUTHENTICATED.to_owned());
@@ -67,7 +67,7 @@ impl UserInfo {
         self.groups.iter().any(|own| own == group)
     }
 
-    /// As reviews show it.
+    /// The user as reviews show it.
     pub fn to_value(&self) -> Value {
         let mut user = json!({"username": self.name, "groups": self.groups});
         if !self.uid.is_empty() {

@@ -1,4 +1,4 @@
-//! Webhooks: programs of others that the server asks over HTTPS.
+//! HTTPS client for admission and conversion webhooks.
 
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -19,19 +19,20 @@ pub(crate) mod trust;
 use answer::Room;
 pub(crate) use answer::server_room;
 
-/// Calls to one webhook at once; one more waits within its own time. Fewer than writes that may be under way, so that
-/// a webhook that hangs, or calls itself through this API, leaves places for other requests.
+/// The most concurrent calls to one webhook. Further calls wait within their own time limit. The number is below the
+/// limit of writes in flight, so that a webhook that hangs, or calls itself through this API, leaves room for other
+/// requests.
 const MAX_CALLS: usize = 100;
 
-/// How long one call may take from dialling to the last byte.
+/// The time limit of one call, from dialling to the last byte.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
     pub(crate) time: Duration,
-    /// What is said when it took longer.
+    /// The error text of a call over the limit.
     pub(crate) exceeded: &'static str,
 }
 
-/// Where a webhook is, as `clientConfig` says.
+/// The address of a webhook, from `clientConfig`.
 #[derive(Debug)]
 pub(crate) enum Place {
     Url(Uri),
@@ -80,7 +81,7 @@ impl Webhook {
         }
     }
 
-    /// The address of a call, the patience of the caller included.
+    /// The address of a call. It includes the caller's time limit.
     pub(crate) fn url(&self, patience: Duration) -> Result<Uri, String> {
         let timeout = format!("timeout={}s", patience.as_secs());
         let text = match &self.place {
@@ -97,7 +98,7 @@ impl Webhook {
     }
 }
 
-/// A path as Go's client sends it: others redirect what names a place in a roundabout way.
+/// A path as Go's client sends it. Other servers redirect paths with empty or dot segments.
 fn clean(path: &str) -> String {
     let mut steps: Vec<&str> = Vec::new();
     for step in path.split('/') {

@@ -1,4 +1,4 @@
-//! The call of a webhook, over a connection that is kept for the next one.
+//! The call of a webhook, over a connection that is kept for the next call.
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HOST, USER_AGENT};
@@ -15,11 +15,11 @@ use crate::service;
 use crate::webhook::answer::{self, Answer};
 use crate::webhook::{Patience, Place, Webhook, trust};
 
-/// Connections kept for the next call; those beyond are closed.
+/// The most connections kept for later calls. Others are closed.
 const IDLE: usize = 8;
 
 impl Webhook {
-    /// Posts JSON and reads JSON, or says why not in the words of Go's client.
+    /// Posts JSON and reads JSON. The error is in the words of Go's client.
     pub(crate) async fn call(
         &self,
         server: &Server,
@@ -57,7 +57,7 @@ impl Webhook {
                 .body(Full::new(body))
                 .map_err(|error| error.to_string())
         };
-        // A kept connection may have ended while nobody looked: then the call goes out once more on a new one.
+        // A kept connection may have ended meanwhile. The call then goes out again on a new one.
         if let Some(mut kept) = self.kept()
             && let Ok(response) = kept.send_request(request(body.clone())?).await
         {
@@ -123,14 +123,14 @@ impl Webhook {
     }
 }
 
-/// What a Status says that came instead of an answer.
+/// The message of a Status that came instead of an answer.
 fn said(answer: &[u8]) -> Option<String> {
     let status: Value = serde_json::from_slice(answer).ok()?;
     let message = status["message"].as_str().filter(|_| status["kind"] == "Status")?;
     Some(message.to_owned())
 }
 
-/// The words of Go's client for an answer that is no success.
+/// The error of Go's client for an answer that is no success.
 fn refusal(status: StatusCode) -> String {
     match status {
         StatusCode::BAD_REQUEST => "the server rejected our request for an unknown reason".to_owned(),
@@ -151,7 +151,7 @@ fn refusal(status: StatusCode) -> String {
     }
 }
 
-/// What Go says of a certificate that is not trusted.
+/// Go's error for an untrusted certificate.
 fn distrust(error: &std::io::Error) -> String {
     use rustls::{CertificateError, Error};
     match error.get_ref().and_then(|error| error.downcast_ref::<Error>()) {

@@ -6,7 +6,7 @@ use setpoint_api::cause::{Cause, Path};
 use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
 
-/// How unknown and doubled fields are treated.
+/// The treatment of unknown and doubled fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FieldValidation {
     Ignore,
@@ -27,7 +27,7 @@ impl FieldValidation {
 /// `CreateOptions`, `UpdateOptions` or `PatchOptions`, which differ in name only.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WriteOptions {
-    /// Each value of `dryRun` that was sent; there is none but `All`.
+    /// The values of `dryRun` that were sent. The only valid one is `All`.
     dry_run: Vec<String>,
     pub(crate) field_manager: Option<String>,
     pub(crate) field_validation: Option<FieldValidation>,
@@ -37,7 +37,7 @@ pub(crate) struct WriteOptions {
 pub(crate) const MAX_MANAGER: usize = 128;
 
 impl WriteOptions {
-    /// Reads them from the query; `kind` is their kind in the error.
+    /// Reads the options from the query. Errors name their kind, `kind`.
     pub(crate) fn read(ctx: &RequestContext, kind: &str) -> Result<Self> {
         let query = &ctx.info.query;
         let mut causes = Vec::new();
@@ -68,12 +68,12 @@ impl WriteOptions {
         WriteOptions { dry_run, ..WriteOptions::default() }
     }
 
-    /// Whether nothing is to happen.
+    /// Whether the write is a dry run.
     pub(crate) fn is_dry_run(&self) -> bool {
         !self.dry_run.is_empty()
     }
 
-    /// As webhooks see them.
+    /// The options as webhooks see them.
     pub(crate) fn to_value(&self, kind: &str) -> Value {
         let mut options = json!({"kind": kind, "apiVersion": "meta.k8s.io/v1"});
         if self.is_dry_run() {
@@ -89,7 +89,7 @@ impl WriteOptions {
     }
 }
 
-/// What is wrong with the name of a field manager.
+/// The errors in the name of a field manager.
 fn manager_causes(manager: &str) -> Vec<Cause> {
     let path = Path::new("fieldManager");
     let mut causes = Vec::new();
