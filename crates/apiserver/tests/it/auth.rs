@@ -1,4 +1,4 @@
-//! Who may do what.
+//! Authentication and authorization.
 
 use http::Request;
 use serde_json::{Value, json};

@@ -207,7 +207,7 @@ async fn what_is_stored_follows_the_definition_when_it_is_written() {
     assert_eq!(again["metadata"]["resourceVersion"], filled["metadata"]["resourceVersion"]);
 }
 
-/// What a get says when the webhook answers wrongly.
+/// The error of a get while the webhook answers wrongly.
 async fn refused(
     cluster: &Cluster,
     webhook: &Webhook,

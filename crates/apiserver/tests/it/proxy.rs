@@ -124,7 +124,7 @@ async fn cluster() -> Cluster {
     cluster
 }
 
-/// What the program behind the proxy was asked, and the body.
+/// The request that the proxied program got, and its body.
 fn told(answer: &crate::cluster::Answer) -> (Value, String) {
     assert_eq!(answer.code, 418, "{:?}", answer.bytes);
     let text = String::from_utf8(answer.bytes.to_vec()).unwrap();

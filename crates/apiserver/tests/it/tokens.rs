@@ -36,7 +36,7 @@ impl Cluster {
         issued["status"]["token"].as_str().unwrap().to_owned()
     }
 
-    /// What the server answers to who shows a token.
+    /// The status of an answer to a client with this token.
     async fn shown(&self, token: &str) -> u16 {
         let request = Request::get("/api").header("authorization", format!("Bearer {token}"));
         self.send_as(Caller::Anonymous, request.body(body("")).unwrap()).await.code

@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-/// What it does to an answer that would be right.
+/// A change of an answer that would be right.
 type Spoil = Box<dyn Fn(&mut Value) + Send>;
 
 #[derive(Default)]
@@ -52,7 +52,7 @@ impl Webhook {
         json!({"url": format!("https://127.0.0.1:{}/convert", self.port), "caBundle": self.ca_bundle})
     }
 
-    /// What was asked since the last time: the wanted version and the names of the objects.
+    /// The reviews since the last call: the desired version and the names of the objects.
     pub fn asked(&self) -> Vec<(String, Vec<String>)> {
         let asked = std::mem::take(&mut self.state.lock().unwrap().asked);
         let text = |value: &Value| value.as_str().unwrap().to_owned();

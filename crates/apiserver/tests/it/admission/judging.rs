@@ -29,7 +29,7 @@ async fn a_refusal_is_answered_as_the_webhook_put_it() {
     cluster.post(MAPS, &map("a", json!({}))).await.expect(418);
 }
 
-/// Whoever writes endpoints names pods; only an address of theirs leads to them.
+/// A user who writes endpoints names pods in them, but only a pod's own address leads to the pod.
 #[tokio::test]
 async fn an_endpoint_that_is_not_its_pods_address_leads_to_no_pod() {
     let hook = Hook::start().await;

@@ -1,4 +1,4 @@
-//! Who is asked about what.
+//! The requests that each webhook matches.
 
 use serde_json::{Value, json};
 

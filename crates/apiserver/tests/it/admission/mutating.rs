@@ -1,4 +1,4 @@
-//! What mutating webhooks make of objects.
+//! Changes of objects by mutating webhooks.
 
 use serde_json::json;
 
@@ -148,7 +148,7 @@ async fn patches_that_do_not_fit_are_refused() {
     assert_eq!(answer.expect(201)["metadata"]["managedFields"][0]["operation"], "Update");
 }
 
-/// What was judged is what is stored: if somebody else writes meanwhile, the webhook is asked anew.
+/// The reviewed object is the stored one: if another client writes meanwhile, the server calls the webhook again.
 #[tokio::test]
 async fn a_write_that_others_overtook_is_judged_again() {
     let (cluster, hook) = (start().await, Hook::start().await);

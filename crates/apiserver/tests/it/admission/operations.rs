@@ -14,7 +14,7 @@ async fn watched(cluster: &Cluster, hook: &Hook) {
     validating(cluster, "v", &[with(hook.at("/v"), all)]).await;
 }
 
-/// What was asked, once if both kinds were asked the same.
+/// The request that both webhooks got, once.
 fn seen(hook: &Hook) -> (String, String, String, Value, Value) {
     let [first, second] = hook.requests().try_into().unwrap();
     let short = |request: &Value| {

@@ -40,7 +40,7 @@ async fn bind(cluster: &Cluster, policy: &Value, spec: Value) {
     }
 }
 
-/// What a refusal by the policy `p` says.
+/// The message of a refusal by the policy `p`.
 fn said(refused: &Value) -> &str {
     let words = "ValidatingAdmissionPolicy 'p' with binding 'p' denied request: ";
     let message = refused["message"].as_str().unwrap();
