@@ -81,7 +81,7 @@ impl Budget {
         left.is_some()
     }
 
-    /// Takes the cost that another budget has spent from this object's budget too.
+    /// Deducts the cost that `other` has spent from this object's budget.
     pub(super) fn pay_for(&self, other: &Budget) {
         let spent = OBJECT_LIMIT - other.object.load(Ordering::Relaxed);
         let left = self.object.load(Ordering::Relaxed).saturating_sub(spent);

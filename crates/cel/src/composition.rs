@@ -226,12 +226,13 @@ impl VariableResolver for Scope<'_> {
 /// absent.
 const NULLABLE: [&str; 4] = ["object", "oldObject", "namespaceObject", "params"];
 
-/// Replaces `variables.name` by a name that is resolved when it is needed. Replaces a null whose field is read by a
-/// value without fields. Adds no cost, because expressions are weighed before.
+/// Replaces `variables.name` by a name that is resolved when it is needed. Wraps a nullable variable whose field is
+/// read, so that null counts as a map without entries. Adds no cost, because expressions are weighed before.
 pub(super) fn rewrite(expr: &mut IdedExpr) {
     let is_variables = |expr: &IdedExpr| matches!(&expr.expr, Expr::Ident(name) if name == "variables");
     match &mut expr.expr {
-        // A variable is always there. What is no such test was made an index.
+        // Only `has(variables.name)` is still a select, because other field reads became indexes. A variable always
+        // exists.
         Expr::Select(select) if is_variables(&select.operand) => expr.expr = macros::boolean(true).expr,
         Expr::Select(select) => rewrite(&mut select.operand),
         Expr::Call(call) => {
@@ -256,7 +257,7 @@ pub(super) fn rewrite(expr: &mut IdedExpr) {
                 return;
             }
             call.target.iter_mut().for_each(|target| rewrite(target));
-            // A loop's own variable of this name hides them.
+            // A loop's own variable of this name hides the policy's.
             let hides = call.func_name == collect::COLLECT && call.args.get(1).is_some_and(is_variables);
             let seen = if hides { 1 } else { call.args.len() };
             call.args[..seen].iter_mut().for_each(rewrite);
@@ -273,7 +274,7 @@ pub(super) fn rewrite(expr: &mut IdedExpr) {
         Expr::Comprehension(inner) => {
             rewrite(&mut inner.iter_range);
             rewrite(&mut inner.accu_init);
-            // A loop's own variable of this name hides them.
+            // A loop's own variable of this name hides the policy's.
             if inner.iter_var != "variables" {
                 rewrite(&mut inner.loop_cond);
                 rewrite(&mut inner.loop_step);

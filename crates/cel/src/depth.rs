@@ -90,7 +90,7 @@ fn recursion_limit() -> String {
     format!("expression recursion limit exceeded: {RECURSION}")
 }
 
-/// Follows the grammar and counts. What a rule gives is the height of its part of the tree.
+/// Follows the grammar and counts. Each rule of the grammar returns the height of its part of the tree.
 struct Reader<'t> {
     tokens: &'t [(Token, usize)],
     at: usize,

@@ -165,7 +165,7 @@ pub(super) fn field(operand: IdedExpr, name: &str) -> IdedExpr {
     call_of(operators::INDEX, vec![operand, name])
 }
 
-/// A value, or where it is null something that has no fields.
+/// The value, or an empty map if it is null.
 pub(super) fn fields_of(value: IdedExpr) -> IdedExpr {
     let null = node(Expr::Literal(LiteralValue::Null));
     let is_null = call_of(operators::EQUALS, vec![value.clone(), null]);

@@ -1,4 +1,4 @@
-//! An expression that was parsed. What recurses over it, to drop it as well, does so where there is enough stack.
+//! A parsed expression. Code that recurses over it, dropping included, runs on a stack that is large enough.
 
 use kube_cel::cel::Value;
 use kube_cel::cel::common::ast::IdedExpr;
@@ -23,8 +23,8 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Parses and checks an expression in which the variables have these types. What they are made of nests so many
-    /// levels below it: it runs within it, and so may what it makes.
+    /// Parses and checks an expression in which the variables have these types. The variables' own expressions nest
+    /// `below` levels deep: they run within this expression, and so may their values.
     ///
     /// # Errors
     /// The error, formatted as cel-go formats it.
@@ -43,7 +43,7 @@ impl Program {
                 .take(MOST_ERRORS)
                 .map(|((line, column), message)| source.describe_at(*line, *column, message))
                 .collect();
-            // cel-go stops at the first that it does not tell.
+            // cel-go stops at the first error that it does not report.
             told(lines, errors.len().min(MOST_ERRORS + 1))
         })?;
         let program = Program { expr, depth };

@@ -226,7 +226,7 @@ fn a_rule_that_may_cost_too_much_is_refused() {
     let bounds = json!({"maxItems": 10, "items": {"type": "string", "maxLength": 20}});
     assert_eq!(check(list(bounds, "self.l.all(x, self.l.exists(y, x == y))")), Vec::<String>::new());
     assert_eq!(check(list(json!({}), "self.l.size() < 5 && has(self.l)")), Vec::<String>::new());
-    // What stands below an unbounded list counts as often as it fits into a request.
+    // A value below an unbounded list counts as often as it fits into a request.
     let item = json!({"type": "string", "x-kubernetes-validations": [{"rule": "self.matches('^[a-z]+$')"}]});
     assert!(check(json!({"type": "array", "items": item}))[0].contains("estimated rule cost exceeds"));
 }
