@@ -40,7 +40,7 @@ pub(crate) async fn route(
     check_verb(&info, request.method(), proxied)?;
     let offer = Offer { protobuf: resource.custom.is_none(), forms: !resource.rules.ephemeral };
     let negotiated = match proxied {
-        // What the client accepts is a matter between it and whoever answers.
+        // The `Accept` header is for the proxied server.
         true => negotiate(&HeaderMap::new(), &Query::default(), offer)?,
         false => negotiate(request.headers(), &info.query, offer)?,
     };

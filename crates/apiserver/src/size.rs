@@ -15,7 +15,7 @@ const MAX_STORED: usize = 1536 * 1024;
 /// etcd's words for more.
 const TOO_LARGE: &str = "etcdserver: request is too large";
 
-/// The bytes that are stored for an object; without managedFields where it is too large with them.
+/// The stored bytes of an object, without `managedFields` if the object is too large with them.
 ///
 /// # Errors
 /// It is too large.
@@ -24,7 +24,7 @@ pub(crate) fn encoded(ctx: &RequestContext, stored: &mut Cow<'_, Value>) -> Resu
     if !is_too_large(ctx, &encoded, stored) {
         return Ok(encoded);
     }
-    // Who owns what can take much of the room, and is not worth an object; an applied one is nothing without.
+    // `managedFields` can take much of the room. Dropping them beats refusing the object, but an apply needs them.
     if is_apply(ctx) || object::metadata_mut(stored.to_mut()).remove("managedFields").is_none() {
         return Err(ApiError::internal_plain(TOO_LARGE));
     }
@@ -32,7 +32,7 @@ pub(crate) fn encoded(ctx: &RequestContext, stored: &mut Cow<'_, Value>) -> Resu
     if is_too_large(ctx, &encoded, stored) { Err(ApiError::internal_plain(TOO_LARGE)) } else { Ok(encoded) }
 }
 
-/// Custom objects are stored as JSON there, the others as protobuf, which is shorter.
+/// kube-apiserver stores custom objects as JSON and the others as protobuf, which is shorter.
 fn is_too_large(ctx: &RequestContext, encoded: &Encoded, stored: &Value) -> bool {
     if encoded.len() <= MAX_STORED {
         return false;

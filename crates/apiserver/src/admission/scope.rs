@@ -1,4 +1,4 @@
-//! Which requests a webhook or a policy is for, and as what it sees them.
+//! Matching of requests to webhooks and policies, and the resource as which each sees a request.
 
 use super::attributes::Attributes;
 use super::review::Seen;
@@ -8,12 +8,12 @@ use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
 
 impl Scope {
-    /// Whether such a request is meant. What is wrong with the scope is found when it is asked for.
+    /// Whether the scope may match the request. Errors in the scope are found when the webhook or policy is asked.
     pub(crate) fn concerns(&self, ctx: &RequestContext, attributes: &Attributes) -> bool {
         self.seen(ctx, attributes).map_or(true, |seen| seen.is_some())
     }
 
-    /// Whether such a request is meant, by rules and selectors; and as what it is seen.
+    /// Matches the request by rules and selectors. Returns the resource as which the webhook or policy sees it.
     pub(crate) fn seen(&self, ctx: &RequestContext, attributes: &Attributes) -> Result<Option<Seen>> {
         let broken = |error: &String| ApiError::internal(error);
         let in_namespace = self.namespaces.as_ref().map_err(broken).and_then(|selector| {
@@ -28,7 +28,7 @@ impl Scope {
         if self.by_rules(ctx, &self.excluded, attributes).is_some() {
             return Ok(None);
         }
-        // What is wrong with the selectors of one that is not concerned is nobody's trouble.
+        // Errors in the selectors count only if the rules match.
         let seen = if self.open && self.rules.is_empty() {
             Some(own(attributes))
         } else {

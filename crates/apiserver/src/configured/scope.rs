@@ -64,7 +64,7 @@ pub(crate) struct Target<'a> {
     pub(crate) version: &'a str,
     pub(crate) resource: &'a str,
     pub(crate) subresource: &'a str,
-    /// The name of the Namespace, if the request is about one.
+    /// The namespace of the request. For a request about a Namespace it is the Namespace's own name.
     pub(crate) namespace: &'a str,
     pub(crate) operation: &'a str,
 }

@@ -75,13 +75,13 @@ fn type_meta(model: &mut Value, models: &mut Models) {
     properties["metadata"] = property(reference, models.flavor);
 }
 
-/// The definition's schema as it is published. Version 2 has no word for some of it and leaves that out.
+/// The definition's schema as it is published. OpenAPI 2 lacks some of its keywords, which are left out.
 fn convert(schema: &Value, models: &mut Models) -> Value {
     let Value::Object(source) = schema else { return schema.clone() };
     let v2 = models.flavor == Flavor::V2;
     let is = |key: &str| source.get(key) == Some(&Value::Bool(true));
     let either = is("x-kubernetes-int-or-string");
-    // What may also be null, a number or anything at all has no type in version 2.
+    // A value that may also be null, a number or anything at all has no type in OpenAPI 2.
     let untyped = v2 && (is("nullable") || either || is("x-kubernetes-preserve-unknown-fields"));
     let mut out = Map::new();
     for (key, value) in source {

@@ -205,7 +205,7 @@ impl Models {
         if let Some(key) = &patch.merge_key {
             property["x-kubernetes-patch-merge-key"] = json!(&**key);
         }
-        // Go marks the items of a list kind without a list type: no client merges them.
+        // The items of a list kind have no list type: no client merges them.
         if owner.ends_with("List")
             && &*field.name == "items"
             && property.get("x-kubernetes-list-type") == Some(&json!("atomic"))

@@ -388,7 +388,7 @@ fn subresource(resource: &Resource, sub: &Subresource, names: &Names, out: &mut 
         parameters = with(&parameters, &WRITE);
         found.push(create);
     }
-    // The scale of a custom resource has the resource's own kind in Kubernetes' document.
+    // The scale of a custom resource has the resource's own kind.
     let of_kind = |mut operation: Operation| {
         if names.builtin {
             operation.kind = Some([group.clone(), version.clone(), sub.kind.clone()]);

@@ -73,7 +73,7 @@ fn operation(operation: &Operation, models: &mut Models) -> Value {
                 "application/apply-patch+yaml",
             ]
         }
-        // What a version holds is asked for in the types in which it is answered.
+        // The discovery request of a group-version is sent in the types in which it is answered.
         (_, true) if operation.kind.is_none() => produces.clone(),
         (_, true) => vec!["*/*"],
         (_, false) => JSON.to_vec(),

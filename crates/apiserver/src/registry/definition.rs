@@ -114,7 +114,8 @@ fn resource(definition: &Value, custom: &Arc<Custom>, version: &Version) -> Reso
         categories: texts("categories"),
         storage_version_hash: storage_hash(&group, &stored.name, &text("kind")),
         subresources,
-        // What a webhook converts is decided on in the version of the request, and converted on its way to the store.
+        // With a conversion webhook the server decides in the version of the request, and converts objects before it
+        // stores them.
         storage_api_version: match custom.conversion {
             Some(_) => format!("{group}/{}", version.name),
             None => format!("{group}/{}", stored.name),

@@ -101,7 +101,7 @@ mod tests {
         assert_eq!(began.elapsed(), GRACE);
         assert!(seated[0].1.is_cancelled());
         assert!(seated[1..].iter().all(|(_, leave)| !leave.is_cancelled()));
-        // Whoever is known by then makes room at once.
+        // A client that has authenticated by then makes room at once.
         drop(seated.swap_remove(5));
         let began = Instant::now();
         let another = strangers.seat().await;

@@ -37,7 +37,7 @@ impl Left {
         let left = self.0.lock().expect("no holder of this lock panics").take();
         match left {
             None => true,
-            // Whoever reads asks the client for the body, and there is no use for it.
+            // Reading the body would tell the client to send it, and the server has no use for it.
             Some(_) if is_expected => false,
             Some(body) => tokio::time::timeout(DISCARD_FOR, discard(body)).await.unwrap_or(false),
         }

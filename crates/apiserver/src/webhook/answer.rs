@@ -9,15 +9,16 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::body::BoxError;
 
-/// Bytes that a webhook may add to twice what it was asked: a patch repeats an object at most, in base64.
+/// Bytes that an answer may have beyond twice the length of the request: a patch repeats an object at most, in
+/// base64.
 const SLACK: usize = 4 * 1024 * 1024;
-/// The longest answer. Conversions of long lists are that long.
+/// The longest answer. Conversions of long lists need it.
 const MAX_ANSWER: usize = 64 * 1024 * 1024;
-/// The longest answer that nobody counts: the number of calls bounds these.
+/// The longest answer that takes no room: the number of calls bounds these.
 const SMALL: usize = 64 * 1024;
-/// Kilobytes of answers of one webhook that are held at once. What has no room waits within its call's time.
+/// The kilobytes of one webhook's answers that are held at once. An answer without room waits within its call's time.
 const MAX_OF_ONE: usize = 64 * 1024;
-/// The same of all webhooks of a server.
+/// The same limit for all webhooks of a server.
 const MAX_OF_ALL: usize = 4 * MAX_OF_ONE;
 
 /// Room for answers, in kilobytes.
@@ -33,7 +34,7 @@ pub(crate) fn server_room() -> Arc<Semaphore> {
     Arc::new(Semaphore::new(MAX_OF_ALL))
 }
 
-/// How long the answer to a question of that length may be.
+/// The longest answer to a request of that length.
 pub(crate) fn limit(asked: usize) -> usize {
     asked.saturating_mul(2).saturating_add(SLACK).min(MAX_ANSWER)
 }
@@ -44,7 +45,7 @@ pub(crate) struct Answer {
     _room: Vec<OwnedSemaphorePermit>,
 }
 
-/// Reads an answer. A long one takes its room at once, and before it is read on: calls that each held a part and
+/// Reads an answer. A long answer takes all its room before the server reads on: calls that each held a part and
 /// waited for more could wait for each other.
 pub(crate) async fn read<B>(mut body: B, limit: usize, rooms: [&Room; 2]) -> Result<Answer, String>
 where

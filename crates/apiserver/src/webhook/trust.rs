@@ -1,4 +1,4 @@
-//! Whom a caller of webhooks trusts: the authorities of a `caBundle`, or those of this host.
+//! The authorities that a caller of webhooks trusts: those of a `caBundle`, or those of this host.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub(crate) fn client_config(authority: &[u8], clock: &Clock) -> Result<Arc<Clien
     Ok(Arc::new(config.with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth()))
 }
 
-/// Whom this host trusts, read when the first webhook without an authority of its own is called.
+/// The authorities that this host trusts, read when the first webhook without a `caBundle` is called.
 static SYSTEM: LazyLock<Arc<RootCertStore>> =
     LazyLock::new(|| Arc::new(roots(&rustls_native_certs::load_native_certs().certs)));
 

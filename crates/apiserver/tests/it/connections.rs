@@ -227,7 +227,7 @@ async fn a_refused_write_that_goes_on_is_answered_within_a_second_and_its_connec
     let answer = read_answer(&mut io).await;
     assert!(answer.starts_with("HTTP/1.1 403 ") && answer.contains("connection: close"), "{answer}");
     assert_eq!(began.elapsed(), Duration::from_secs(1));
-    // Whoever asks first whether to send it is not asked for it.
+    // A client that sent `Expect: 100-continue` is not asked for the body.
     let mut io = pipe(&cluster, nobody(), &mut tasks);
     let began = Instant::now();
     let head =
@@ -326,7 +326,7 @@ async fn listening(cluster: &Cluster) -> Listening {
 async fn refused_writes_are_answered_over_a_socket_too() {
     let cluster = start().await;
     let listening = listening(&cluster).await;
-    // Of the last one the server reads 3 MiB, and discards the rest.
+    // The server reads 3 MiB of the last one, and discards the rest.
     let sent = [(MAPS, "", 100, 403), (MAPS, "", 400_000, 403), (MAPS, "alice", 3_300_000, 403)];
     for (path, token, length, code) in sent {
         for _ in 0..5 {

@@ -297,7 +297,7 @@ async fn a_webhook_that_fails_fails_the_request_and_nothing_is_written() {
     webhook.mend();
     cluster.patch(&format!("{V2}/b"), MERGE, &json!({"spec": {"replicas": 1}})).await.expect(200);
     webhook.spoil(|answer| answer["response"]["result"] = json!({"status": "Failure", "message": "no luck"}));
-    // Who owns what cannot be told, and that alone stops no update.
+    // The field owners cannot be determined, but that alone stops no update.
     let path = format!("{V1}/b");
     let before = cluster.get(&path).await.expect(200);
     let after = cluster.patch(&path, MERGE, &json!({"spec": {"replicas": 2}})).await.expect(200);

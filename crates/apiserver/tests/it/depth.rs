@@ -45,7 +45,7 @@ async fn deep_bodies_are_read_to_a_limit_and_never_end_the_process() {
         let last = format!("{}a: 1\n", " ".repeat(levels + 1));
         format!("kind: Deep\napiVersion: deep.io/v1\nmetadata: {{name: {name}}}\nspec:\n{lines}{last}")
     };
-    // Who owns what nests one level deeper than the object itself.
+    // `managedFields` nest one level deeper than the object itself.
     let deep = DEEPEST - 8;
     let post = || Request::post(DEEPS);
     assert_eq!(send(&cluster, post(), "application/json", json("json", deep)).await.code, 201);

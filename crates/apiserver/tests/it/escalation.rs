@@ -108,7 +108,7 @@ async fn the_admin_of_a_namespace_lets_others_in() {
         let path = "/namespaces/default/rolebindings";
         cluster.ask(user, "POST", path, "application/json", &binding).await.code
     };
-    // What `admin` is gathered from, where nobody gathers.
+    // The roles from which a controller would aggregate `admin`. None runs here.
     let roles = ["system:aggregate-to-admin", "system:aggregate-to-edit", "system:aggregate-to-view"];
     for role in roles {
         assert_eq!(bind("admin", role, "ann").await, 201, "{role}");

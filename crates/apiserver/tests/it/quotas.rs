@@ -59,7 +59,7 @@ async fn what_is_not_written_costs_nothing() {
     cluster.patch(&format!("{MAPS}/m"), MERGE, &json!({"data": {"k": "v"}})).await.expect(200);
     let expected = json!({"count/configmaps": "1", "count/pods": "0", "requests.cpu": "0"});
     assert_eq!(used(&cluster, "q").await, expected);
-    // What one of two quotas refuses is charged to neither.
+    // If one of two quotas refuses an object, neither is charged.
     quota(&cluster, "second", json!({"count/pods": "1", "requests.cpu": "100m"})).await;
     let refused = cluster.post(PODS, &pod("p", "200m")).await.expect(403);
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Whom a proxied request is for.
+//! The target of a proxied request.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -11,7 +11,7 @@ use crate::error::{ApiError, Result};
 use crate::registry::{self, Resource};
 use crate::service;
 
-/// A name as the path has it: `NAME`, `NAME:PORT` or `SCHEME:NAME:PORT`.
+/// The name in the path: `NAME`, `NAME:PORT` or `SCHEME:NAME:PORT`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Wanted<'a> {
     pub name: &'a str,
@@ -21,7 +21,7 @@ pub struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    /// Reads it; `kind` is for the error.
+    /// Reads a name. `kind` is for the error.
     pub fn read(id: &'a str, kind: &str) -> Result<Self> {
         let parts: Vec<&str> = id.split(':').collect();
         let (scheme, name, port) = match parts[..] {

@@ -61,7 +61,7 @@ async fn a_webhook_cannot_put_into_a_role_what_its_writer_does_not_hold() {
     let message = refused["message"].as_str().unwrap();
     assert!(message.contains("is attempting to grant RBAC permissions not currently held"), "{message}");
     cluster.get(&format!("{path}/small")).await.expect(404);
-    // Who holds everything may have it put in.
+    // A user who holds everything may write a role to which a webhook adds everything.
     let stored = cluster.post(&path, &role).await.expect(201);
     assert_eq!(stored["rules"][0]["resources"], json!(["*"]));
 }

@@ -78,7 +78,7 @@ async fn policies_judge_what_mutating_webhooks_made_before_the_others_are_asked(
     let refused = cluster.post(MAPS, &map("a", json!({}))).await.expect(422);
     assert_eq!(said(&refused), "yes");
     assert_eq!(hook.paths(), ["/label"]);
-    // What is not valid is not judged.
+    // No policy sees an invalid object.
     let invalid = cluster.post(MAPS, &map("A B", json!({}))).await.expect(422);
     assert_eq!(invalid["details"]["causes"][0]["field"], "metadata.name");
 }
