@@ -1,4 +1,4 @@
-//! A writer: who writes, when, with which options, and what webhooks have answered so far.
+//! The writer of a request: user, time, options, and the answers of webhooks so far.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::header::first;
 use crate::write_options::{FieldValidation, MAX_MANAGER, WriteOptions};
 
-/// Who writes, when, and with which options. It stays the same however often the write is decided.
+/// A writer: user, time and options. It stays the same however often the write is decided.
 pub(crate) struct Writer<'a> {
     pub(crate) ctx: &'a RequestContext,
     pub(crate) options: WriteOptions,
@@ -56,7 +56,7 @@ impl<'a> Writer<'a> {
         self.options.field_validation.unwrap_or(FieldValidation::Warn)
     }
 
-    /// What preparing an object needs.
+    /// Returns what the strategy of a kind needs of the writer.
     pub(crate) fn context(&self) -> Context<'_> {
         Context { now: self.now, user: &self.user }
     }

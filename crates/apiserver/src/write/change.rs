@@ -129,7 +129,7 @@ pub(crate) struct Live {
     pub(crate) object: Value,
 }
 
-/// What a decision is about, on its way through the stages.
+/// The change that a decision is about, on its way through the stages.
 #[derive(Default)]
 pub(crate) struct Change {
     /// The stored object; none if the write creates it.
@@ -145,21 +145,21 @@ pub(crate) struct Change {
     /// Metadata that a replacement left out, and that webhooks therefore do not see.
     pub(crate) unsent: Vec<&'static str>,
     pub(crate) warnings: Vec<String>,
-    /// Where the object is stored.
+    /// The key of the object in the store.
     pub(crate) key: Vec<u8>,
     /// Set by the stage that ends the decision.
     pub(crate) outcome: Option<Outcome>,
 }
 
-/// What became of the object.
+/// The end of a decision.
 pub(crate) enum Outcome {
-    /// It is written.
+    /// The object is written.
     Written,
-    /// It stays as it is stored.
+    /// The object stays as it is stored.
     Unchanged,
-    /// It is gone.
+    /// The object is gone.
     Deleted,
-    /// It was not there, which is well.
+    /// There was no object to delete, which is no error here.
     Absent,
 }
 

@@ -19,7 +19,7 @@ use crate::writer::Writer;
 pub(crate) struct Decoded {
     /// In stored form.
     pub(crate) object: Value,
-    /// What a strict reader has against it.
+    /// The faults that a strict reader finds in it.
     pub(crate) warnings: Vec<String>,
     /// Maps that were sent empty and are read as absent.
     pub(crate) sent_empty: Vec<&'static str>,

@@ -1,4 +1,4 @@
-//! The way of a write: every verb and subresource that changes an object goes through [`pipeline::STAGES`], inside one
+//! The way of a write: every verb and subresource that changes an object goes through `pipeline::STAGES`, inside one
 //! transaction ([`transaction`]).
 
 pub(crate) mod answer;

@@ -89,7 +89,7 @@ impl Patch {
         Ok(target)
     }
 
-    /// What a strict reader has against the patch itself, and how refusals speak of what it made.
+    /// The faults that a strict reader finds in the patch itself, and the words of refusals.
     pub(crate) fn form(&self, bytes: &[u8]) -> PatchedForm {
         let doubled = doubled_paths(bytes);
         let fault = |path: String| format!("duplicate field {}", setpoint_api::cause::quote(&path));

@@ -7,7 +7,7 @@ pub(crate) struct PatchedForm {
     pub(crate) applied: bool,
     /// The namespace that an applied configuration names.
     pub(crate) namespace: String,
-    /// What a strict reader has against the patch itself.
+    /// The faults that a strict reader finds in the patch itself.
     pub(crate) faults: Vec<String>,
     /// A strategic merge as Go prints it, which refusals quote instead of the object.
     pub(crate) merge: Option<String>,

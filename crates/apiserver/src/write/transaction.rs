@@ -15,7 +15,7 @@ use crate::writer::Writer;
 /// A write that is done.
 pub(crate) struct Done {
     pub(crate) change: Change,
-    /// What the transaction wrote; nothing in a dry run.
+    /// The events of the transaction; none in a dry run.
     pub(crate) events: Vec<Arc<Event>>,
     pub(crate) is_dry_run: bool,
 }
@@ -93,7 +93,7 @@ async fn ask(writer: &Writer<'_>, needs: &Stop) -> Result<()> {
     }
 }
 
-/// What follows a write of such objects before the writer is answered.
+/// Does what must follow a write before the writer is answered.
 async fn follow_up(ctx: &RequestContext, events: &[Arc<Event>]) {
     crate::messages::written(&ctx.server, &ctx.resource, events);
     if ctx.resource.is("apiextensions.k8s.io", "customresourcedefinitions") {

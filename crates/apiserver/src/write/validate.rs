@@ -66,7 +66,7 @@ fn create(ctx: &RequestContext, sent_empty: &[&str], object: &Value) -> Result<(
     judge(resource, sent_empty, object, causes)
 }
 
-/// Where the causes end that are about the change of an immutable object. What is wrong with its data comes after them.
+/// Returns the place behind the causes about the change of an immutable object. Causes about its data come after them.
 fn behind_what_is_frozen(causes: &[Cause]) -> usize {
     let frozen =
         causes.iter().rposition(|cause| cause.message.ends_with(validate::FROZEN)).map(|last| last + 1);
