@@ -23,6 +23,8 @@ use crate::run;
 const FILE: &str = "ARCHITECTURE.md";
 const SECTION: &str = "## The life of ";
 const BLOCK: &str = "```modules ";
+/// The list of the stages of a write, in the server and in this file.
+const PIPELINE: &str = "crates/apiserver/src/write/pipeline.rs";
 
 /// Checks the file of this repository.
 pub fn check(found: &mut Vec<String>) -> Result<()> {
@@ -34,7 +36,23 @@ pub fn check(found: &mut Vec<String>) -> Result<()> {
         let root = format!("{}/src/lib.rs", block.folder);
         block.check(&Tree::load(Path::new(&root), &read), found);
     }
+    stages(&text, &fs::read_to_string(run::root().join(PIPELINE))?, found);
     Ok(())
+}
+
+/// The stages that a block lists after `write/pipeline` are those of the pipeline, in its order.
+fn stages(text: &str, pipeline: &str, found: &mut Vec<String>) {
+    let stages: Vec<&str> =
+        pipeline.split("stage(\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    let told = blocks(text).into_iter().find_map(|block| {
+        let first = block.modules.iter().position(|module| module.join("/") == "write/pipeline")?;
+        Some(
+            block.modules[first + 1..].iter().filter_map(|module| module.last().cloned()).collect::<Vec<_>>(),
+        )
+    });
+    if told.as_deref().is_none_or(|told| told != stages) {
+        found.push(format!("{FILE}: its list of stages is not that of {PIPELINE}: {}", stages.join(", ")));
+    }
 }
 
 /// A path in a section on a life stands in the crate that the section is about, or is one from the root.
@@ -130,6 +148,19 @@ mod tests {
         let mut found = Vec::new();
         named_files(text, &|path| files.contains(&path), &mut found);
         assert_eq!(found, ["ARCHITECTURE.md: names `x/y.rs`, which is no module of crates/a"]);
+    }
+
+    #[test]
+    fn the_stages_of_a_write_are_those_of_the_pipeline() {
+        let text = "```modules crates/a\nwrite/pipeline  the list\nwrite/read  x\nwrite/store  y\n```\n";
+        let check = |pipeline: &str| {
+            let mut found = Vec::new();
+            stages(text, pipeline, &mut found);
+            found
+        };
+        assert_eq!(check("stage(\"read\", read::run), stage(\"store\", store::run)"), Vec::<String>::new());
+        let other = check("stage(\"store\", store::run), stage(\"read\", read::run)");
+        assert_eq!(other.len(), 1, "{other:?}");
     }
 
     #[test]
