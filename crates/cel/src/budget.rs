@@ -12,7 +12,7 @@ use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, I
 use kube_cel::cel::context::VariableResolver;
 use kube_cel::cel::{Context, ExecutionError, FunctionContext, ResolveResult, Value};
 
-use super::{collect, macros};
+use super::macros;
 
 /// The cost limit of one evaluation.
 const CALL_LIMIT: u64 = 1_000_000;
@@ -259,7 +259,7 @@ pub(super) fn least(expr: &IdedExpr) -> u64 {
             (SIZED | KEPT, [value]) => least(value),
             (CONCATENATED | macros::NAMED, args) => each(args),
             // The cost of the list that the loop begins with, and of the list that it gives.
-            (collect::COLLECT, [range, ..]) => 11 + least(range),
+            (macros::COLLECT, [range, ..]) => 11 + least(range),
             (_, args) => 1 + call.target.as_deref().map_or(0, least) + each(args),
         },
         Expr::Literal(_) | Expr::Struct(_) | Expr::Unspecified => 0,

@@ -9,11 +9,7 @@ use kube_cel::cel::common::ast::{
 use kube_cel::cel::{Context, ExecutionError, FunctionContext, ResolveResult, Value};
 
 use super::budget;
-use super::macros::NAMED;
-
-/// The function that runs such a loop: of a range, a variable, what a turn costs, and what becomes of an item. A fifth
-/// argument says which items count.
-pub(super) const COLLECT: &str = "@collect";
+use super::macros::{COLLECT, NAMED};
 
 /// The loop as a call, if it makes a list.
 pub(super) fn read(comprehension: &mut ComprehensionExpr) -> Option<CallExpr> {

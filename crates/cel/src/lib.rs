@@ -11,6 +11,7 @@ mod conditions;
 mod program;
 mod cost;
 mod depth;
+mod variables;
 mod tokens;
 mod value;
 mod evaluate;
@@ -19,8 +20,8 @@ mod functions;
 mod more;
 mod source;
 mod ty;
-mod budget;
 mod collect;
+mod budget;
 mod macros;
 #[cfg(test)]
 mod tests;

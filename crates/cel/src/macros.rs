@@ -113,6 +113,9 @@ fn over(range: &IdedExpr, found: &Macro<'_>, is_map: bool) -> IdedExpr {
 
 /// The beginning of the names of ranges.
 pub(super) const RANGE: &str = "@range:";
+/// The function that runs a loop that makes a list: of a range, a variable, what a turn costs, and what becomes of an item. A fifth
+/// argument says which items count.
+pub(super) const COLLECT: &str = "@collect";
 /// The function that gives a value a name: of the name, the value, and what is made of it.
 pub(super) const NAMED: &str = "@named";
 

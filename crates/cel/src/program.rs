@@ -10,7 +10,7 @@ use super::check::{Checked, check};
 use super::depth::{self, Depth};
 use super::source::{MOST_ERRORS, Source, told};
 use super::ty::Ty;
-use super::{composition, cost, evaluate};
+use super::{cost, evaluate, variables};
 
 /// The stack that the grammar's parser needs for the deepest expression that it is given.
 const PARSER_STACK: usize = 128 * 1024 * 1024;
@@ -72,7 +72,7 @@ impl Program {
 
     /// Brings it into the form that runs among the variables of a policy.
     pub(super) fn compose(&mut self) {
-        self.depth.on_stack(|| composition::rewrite(&mut self.expr));
+        self.depth.on_stack(|| variables::rewrite(&mut self.expr));
     }
 
     /// Runs it where these variables have values, and the resolver knows the others.
