@@ -51,9 +51,11 @@ impl Server {
         mut request: Request<Body>,
         refusal: Negotiated,
     ) -> Response<Body> {
-        let Some(deadline) = deadline else { return self.answer(caller, info, request, refusal).await };
-        request.extensions_mut().insert(Deadline(deadline));
+        if let Some(deadline) = deadline {
+            request.extensions_mut().insert(Deadline(deadline));
+        }
         let answer = Box::pin(self.answer(caller, info, request, refusal));
+        let Some(deadline) = deadline else { return answer.await };
         match tokio::time::timeout_at(deadline, answer).await {
             Ok(response) => response,
             Err(_) => respond::timed_out(),
