@@ -15,7 +15,7 @@ mod start;
 mod advertise;
 mod clients;
 mod bootstrap;
-mod review;
+mod access_review;
 mod subresource;
 mod heavy;
 mod verb;

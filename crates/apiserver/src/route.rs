@@ -2,6 +2,7 @@
 
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 
+use crate::access_review::review;
 use crate::body::Body;
 use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
@@ -10,7 +11,6 @@ use crate::negotiate::{Form, Format, Offer, negotiate};
 use crate::registry::Resource;
 use crate::request::{Query, RequestInfo, Verb};
 use crate::request_limits::Work;
-use crate::review::review;
 use crate::server::Server;
 use crate::user::UserInfo;
 use crate::{body, discovery, health, messages, openapi, respond, statusz, subresource, verb, version};

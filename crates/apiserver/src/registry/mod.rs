@@ -53,7 +53,7 @@ pub struct Resource {
     pub storage_version_hash: String,
     /// Paths below an object.
     pub subresources: Vec<Subresource>,
-    /// `apiVersion` of the stored bytes.
+    /// `apiVersion` in which a write is decided: the stored one, or that of the request if a webhook converts the kind.
     pub storage_api_version: String,
     /// Key prefix of the objects.
     pub prefix: Vec<u8>,
@@ -133,7 +133,8 @@ impl Resource {
         prefix
     }
 
-    /// Whether the bytes in the store are in this very version.
+    /// Whether a write of this version is decided in the version that is stored. If a webhook converts the kind, every
+    /// version counts as such: objects are converted on their way to the store.
     pub fn is_stored_form(&self) -> bool {
         match self.storage_api_version.split_once('/') {
             Some((group, version)) => group == self.group && version == self.version,

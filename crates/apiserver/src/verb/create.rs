@@ -9,7 +9,7 @@ use crate::decision::Decision;
 use crate::error::{ApiError, Result};
 use crate::object;
 use crate::write::decode::{self, Decoded};
-use crate::write::identity::{Found, place, single_owners};
+use crate::write::metadata::{Found, place, single_owners};
 use crate::write::{Change, Kind, Merge, State, Write, answer, strategy, transaction};
 use crate::writer::Writer;
 

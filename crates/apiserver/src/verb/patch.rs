@@ -10,7 +10,7 @@ use crate::decision::Decision;
 use crate::error::{ApiError, Result};
 use crate::present;
 use crate::write::decode::{self, Decoded};
-use crate::write::identity::{Found, check_name, place, single_owners};
+use crate::write::metadata::{Found, check_name, place, single_owners};
 use crate::write::patch::{
     Configuration, Patch, apply_refused, check_media_type, check_options, is_apply, judge_doubled,
 };

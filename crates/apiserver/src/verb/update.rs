@@ -9,7 +9,7 @@ use crate::decision::Decision;
 use crate::error::{ApiError, Result};
 use crate::object;
 use crate::write::decode::{self, Decoded};
-use crate::write::identity::{Found, SYSTEM_FIELDS, check_name, place, single_owners};
+use crate::write::metadata::{Found, SYSTEM_FIELDS, check_name, place, single_owners};
 use crate::write::{Change, Kind, Merge, State, Write, answer, transaction};
 use crate::writer::Writer;
 

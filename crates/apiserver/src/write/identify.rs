@@ -5,7 +5,7 @@ use setpoint_api::cause::{Cause, Path};
 use setpoint_api::{clock, name};
 
 use super::change::{Change, State, Write};
-use super::identity::{ABSENT_AT_FIRST, keep_system_fields};
+use super::metadata::{ABSENT_AT_FIRST, keep_system_fields};
 use crate::decision::Decision;
 use crate::error::{ApiError, Result};
 use crate::object;

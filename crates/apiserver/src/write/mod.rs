@@ -24,7 +24,7 @@ mod store;
 pub(crate) mod patch;
 mod terminate;
 pub(crate) mod change;
-pub(crate) mod identity;
+pub(crate) mod metadata;
 pub(crate) mod decode;
 pub(crate) mod strategy;
 pub(crate) mod patched_form;

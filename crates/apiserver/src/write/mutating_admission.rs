@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 use setpoint_machinery::apply;
 
 use super::change::{Change, Live, State, Write};
-use super::identity::{ABSENT_AT_FIRST, Found, keep_system_fields, place, single_owners};
+use super::metadata::{ABSENT_AT_FIRST, Found, keep_system_fields, place, single_owners};
 use super::terminate;
 use crate::admission::webhook::mutate;
 use crate::admission::{self, Attributes, Operation, namespace};

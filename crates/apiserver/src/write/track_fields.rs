@@ -1,7 +1,7 @@
 //! Notes in `metadata.managedFields` who owns what. An apply has done so while it merged.
 
 use super::change::{Change, Kind, State, Write};
-use super::identity::{Found, single_owners};
+use super::metadata::{Found, single_owners};
 use crate::decision::Decision;
 use crate::tracking;
 

@@ -1,4 +1,4 @@
-//! Whose name, namespace and owners an object has.
+//! Metadata that every write treats alike: name, namespace, owners, and what a client cannot change.
 
 use serde_json::Value;
 use setpoint_kinds::warnings;
