@@ -65,7 +65,8 @@ async fn bind(writer: &Writer<'_>, name: &str, binding: Value) -> Result<Respons
     let node = binding.pointer("/target/name").and_then(Value::as_str).unwrap_or("");
     if node.is_empty() {
         let cause = Cause::required(&Path::new("target.name"), "");
-        return Err(ApiError::invalid(&ctx.resource, name, vec![cause]));
+        let refused = ApiError::invalid(&ctx.resource, name, vec![cause]);
+        return Err(refused.with_warnings(&writer.warnings()));
     }
     let merge = Bind { binding: &binding, node };
     let done = transaction::commit(&Write::new(writer, Kind::Bind, &merge).of(name)).await?;

@@ -122,7 +122,8 @@ async fn admit(writer: &Writer<'_>, mut sent: Value, kind: Kind) -> Result<Value
         Attributes::of_write(ctx, &writer.options, &snapshot, Operation::Create).with(sent.clone(), None);
     drop(snapshot);
     let (group, version, kind) = kind;
-    let admitted = webhook::admit(ctx, reviews, attributes.about(group, version, kind)).await?;
+    let admitted = webhook::admit(ctx, reviews, attributes.about(group, version, kind)).await;
+    let admitted = admitted.map_err(|error| error.with_warnings(&reviews.warnings()))?;
     Ok(admitted.unwrap_or(sent))
 }
 

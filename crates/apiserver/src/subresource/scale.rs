@@ -74,13 +74,16 @@ pub(crate) async fn route(ctx: &RequestContext, bytes: &[u8]) -> Result<Response
     let doubled = if is_apply(ctx) { crate::body::doubled_keys(bytes) } else { Vec::new() };
     let merge = ScaleTo { sent, doubled };
     let done = transaction::commit(&Write::new(&writer, Kind::Scale, &merge)).await?;
+    let warnings = done.change.warnings.clone();
+    respond::warned(answer(ctx, done).await, &warnings)
+}
+
+async fn answer(ctx: &RequestContext, done: transaction::Done) -> Result<Response<Body>> {
     let stored = match done.entry() {
         Some(entry) => registry::value(&*conversion::view(ctx, entry).await?),
         None => done.change.new,
     };
-    let mut response = respond::value(StatusCode::OK, &ctx.negotiated, &scale_of(ctx, &stored))?;
-    respond::warn(response.headers_mut(), &done.change.warnings);
-    Ok(response)
+    respond::value(StatusCode::OK, &ctx.negotiated, &scale_of(ctx, &stored))
 }
 
 enum Sent {

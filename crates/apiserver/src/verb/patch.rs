@@ -105,9 +105,8 @@ impl Merge for Applied {
 impl Applied {
     fn unchanged(&self, write: &Write<'_>, change: &mut Change) -> Result<()> {
         change.warnings.extend(judge_doubled(write.writer, &self.doubled)?);
-        let live = change.live_object().cloned().unwrap_or_default();
-        change.warnings.extend(unchanged::warnings(write, &live));
-        change.new = live;
+        let warnings = change.live_object().map(|live| unchanged::warnings(write, live));
+        change.warnings.extend(warnings.unwrap_or_default());
         change.outcome = Some(Outcome::Unchanged);
         Ok(())
     }

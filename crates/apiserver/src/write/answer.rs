@@ -11,13 +11,16 @@ use crate::{conversion, form, respond};
 /// The object as it is now, in the form that the client asked for, with the warnings of the write.
 pub(crate) async fn object(ctx: &RequestContext, done: Done) -> Result<Response<Body>> {
     let status = if done.is_created() { StatusCode::CREATED } else { StatusCode::OK };
-    let mut response = match done.entry() {
-        Some(entry) => form::one_entry(ctx, status, &*conversion::view(ctx, entry).await?)?,
+    let warnings = done.change.warnings.clone();
+    respond::warned(answer(ctx, status, done).await, &warnings)
+}
+
+async fn answer(ctx: &RequestContext, status: StatusCode, done: Done) -> Result<Response<Body>> {
+    match done.entry() {
+        Some(entry) => form::one_entry(ctx, status, &*conversion::view(ctx, entry).await?),
         None if done.is_dry_run => {
-            form::one_value(ctx, status, conversion::read_back(ctx, done.change.new).await?)?
+            form::one_value(ctx, status, conversion::read_back(ctx, done.change.new).await?)
         }
-        None => form::one_value(ctx, status, done.change.new)?,
-    };
-    respond::warn(response.headers_mut(), &done.change.warnings);
-    Ok(response)
+        None => form::one_value(ctx, status, done.change.new),
+    }
 }

@@ -43,13 +43,23 @@ pub(crate) struct Write<'a> {
     pub(crate) delete: Option<&'a DeleteOptions>,
     uid: OnceLock<String>,
     drawn: Mutex<Option<String>>,
+    warned: Mutex<Vec<String>>,
 }
 
 impl<'a> Write<'a> {
     /// A write of the object that the request names.
     pub(crate) fn new(writer: &'a Writer<'a>, kind: Kind, merge: &'a (dyn Merge + Sync)) -> Self {
         let name = &writer.ctx.info.name;
-        Write { writer, kind, name, merge, delete: None, uid: OnceLock::new(), drawn: Mutex::default() }
+        Write {
+            writer,
+            kind,
+            name,
+            merge,
+            delete: None,
+            uid: OnceLock::new(),
+            drawn: Mutex::default(),
+            warned: Mutex::default(),
+        }
     }
 
     /// A deletion of the object that the request names.
@@ -60,6 +70,19 @@ impl<'a> Write<'a> {
         options: &'a DeleteOptions,
     ) -> Self {
         Write { delete: Some(options), ..Write::new(writer, kind, merge) }
+    }
+
+    /// Keeps the warnings of a decision for an error that follows it.
+    pub(super) fn note_warnings(&self, warnings: &[String]) {
+        let mut warned = self.warned.lock().expect("no holder of this lock panics");
+        if *warned != warnings {
+            *warned = warnings.to_vec();
+        }
+    }
+
+    /// The warnings of the last decision.
+    pub(super) fn warned(&self) -> Vec<String> {
+        self.warned.lock().expect("no holder of this lock panics").clone()
     }
 
     /// The same for another object.

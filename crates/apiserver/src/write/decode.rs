@@ -100,7 +100,7 @@ impl Reader<'_> {
         let read = strategy.read(resource, bytes).map_err(|error| unhandled(resource, &error))?;
         let warnings = self.judge(doubled, &read.strict)?;
         let mut object = stored(resource, read.value)?;
-        let untyped = || serde_json::from_slice::<Value>(bytes).unwrap_or_default();
+        let untyped = || Cow::Owned(serde_json::from_slice(bytes).unwrap_or_default());
         let may_have_managers = memchr::memmem::find(bytes, b"\"managedFields\"").is_some();
         let sent = Sent { object: &untyped, may_have_managers };
         let sent_empty = strategy.note_dropped(resource, &sent, &mut object);
@@ -144,7 +144,7 @@ pub(crate) fn patched(writer: &Writer<'_>, form: &PatchedForm, mut value: Value)
     };
     let mut object = stored(resource, read.value)?;
     let sent_empty = {
-        let sent = Sent { object: &|| value.clone(), may_have_managers: true };
+        let sent = Sent { object: &|| Cow::Borrowed(&value), may_have_managers: true };
         strategy.note_dropped(resource, &sent, &mut object)
     };
     Ok(Decoded { object, warnings, sent_empty })

@@ -50,8 +50,15 @@ const STAGES: [Stage; 16] = [
 pub(super) fn decide(write: &Write<'_>, snapshot: &Snapshot, txn: &mut Txn) -> Decision<Change> {
     let mut state = State { snapshot, txn };
     let mut change = Change::default();
+    let decided = run_stages(write, &mut state, &mut change);
+    // An error outside of the decision takes these with it: a full store, a webhook that takes too long.
+    write.note_warnings(&change.warnings);
+    decided.map(|()| change)
+}
+
+fn run_stages(write: &Write<'_>, state: &mut State<'_>, change: &mut Change) -> Decision<()> {
     for stage in STAGES.iter().filter(|stage| !stage.skipped_by.contains(&write.kind)) {
-        let ran = (stage.run)(write, &mut state, &mut change);
+        let ran = (stage.run)(write, state, change);
         ran.map_err(|stop| {
             tracing::trace!(stage = stage.name, %stop, "the write stops");
             stop.with_warnings(&change.warnings)
@@ -60,5 +67,5 @@ pub(super) fn decide(write: &Write<'_>, snapshot: &Snapshot, txn: &mut Txn) -> D
             break;
         }
     }
-    Ok(change)
+    Ok(())
 }

@@ -57,7 +57,6 @@ fn replace(write: &Write<'_>, state: &mut State<'_>, change: &mut Change, live: 
     let stored = conversion::stored(conversions, new)?;
     let unchanged = conversion::is_stored_already(conversions, &live.entry, &stored);
     if unchanged.unwrap_or_else(|| only_timestamps_differ(&live.object, new)) {
-        new.clone_from(&live.object);
         return Ok(Outcome::Unchanged);
     }
     put(write.writer, state.txn, change.key.clone(), new)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use setpoint_store::{Entry, Event, Snapshot, Txn, TxnError};
 
 use super::change::{Change, Outcome, Write};
-use super::pipeline;
+use super::{pipeline, strategy};
 use crate::configured;
 use crate::context::RequestContext;
 use crate::decision::{Decision, Stop};
@@ -49,10 +49,13 @@ pub(crate) async fn commit(write: &Write<'_>) -> Result<Done> {
 async fn decided(write: &Write<'_>) -> Result<Done> {
     let ctx = write.ctx();
     let (change, events) = loop {
-        match attempt(write).await? {
+        match attempt(write).await.map_err(|error| error.with_warnings(&write.warned()))? {
             Ok(decided) => break decided,
             Err(Stop::Refused(error)) => return Err(error),
-            Err(needs) => ask(write.writer, &needs).await?,
+            Err(needs) => {
+                let asked = ask(write.writer, &needs).await;
+                asked.map_err(|error| error.with_warnings(&write.warned()))?;
+            }
         }
     };
     let is_dry_run = write.writer.is_dry_run();
@@ -67,7 +70,7 @@ async fn attempt(write: &Write<'_>) -> Result<Decision<(Change, Vec<Arc<Event>>)
     let ctx = write.ctx();
     let decide = |snapshot: &Snapshot, txn: &mut Txn| {
         // A write that loses races again and again ends with its request.
-        ctx.work.check()?;
+        ctx.work.check().map_err(|error| error.with_warnings(&write.warned()))?;
         let decided = pipeline::decide(write, snapshot, txn);
         write.writer.check_converted()?;
         decided
@@ -100,7 +103,7 @@ async fn follow_up(ctx: &RequestContext, events: &[Arc<Event>]) {
         crate::crd::settle_after(&ctx.server, events).await;
     } else if ctx.resource.group == configured::GROUP {
         ctx.server.webhooks_changed();
-    } else {
+    } else if strategy::of(&ctx.resource).has_definition() {
         // The last object of a kind that is on its way out takes the definition with it.
         crate::crd::cleanup_after(&ctx.server, events).await;
     }

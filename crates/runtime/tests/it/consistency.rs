@@ -70,7 +70,10 @@ async fn a_deletion_is_seen_by_uid_also_when_the_name_is_taken_again() {
     let fake = Fake::new();
     fake.put(CONFIG_MAPS, config_map("a", "1"));
     with_client(&fake, async |client, _| {
-        client.get::<ConfigMap>(("default", "a")).await.unwrap().unwrap();
+        let uid = async || {
+            client.get::<ConfigMap>(("default", "a")).await.unwrap().and_then(|map| map.metadata.uid.clone())
+        };
+        let old = uid().await.unwrap();
         fake.hold_watches(true);
         client.delete::<ConfigMap>(("default", "a")).await.unwrap();
         let successor = fake.put(CONFIG_MAPS, config_map("a", "2"));
@@ -78,10 +81,11 @@ async fn a_deletion_is_seen_by_uid_also_when_the_name_is_taken_again() {
             tokio::time::sleep(Duration::from_secs(1)).await;
             fake.hold_watches(false);
         };
-        let (read, ()) = tokio::join!(client.get::<ConfigMap>(("default", "a")), release);
-        let read = read.unwrap();
-        let uid = read.and_then(|object| object.metadata.uid.clone());
-        assert!(uid.is_none() || uid.as_deref() == successor["metadata"]["uid"].as_str());
+        let (read, ()) = tokio::join!(uid(), release);
+        assert_ne!(read, Some(old));
+        // The read waits for the deletion alone. In a second of virtual time the new object has arrived too.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(uid().await.as_deref(), successor["metadata"]["uid"].as_str());
     })
     .await;
 }

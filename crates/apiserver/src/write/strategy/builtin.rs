@@ -20,6 +20,10 @@ impl Strategy for Builtin {
         None
     }
 
+    fn has_definition(&self) -> bool {
+        false
+    }
+
     fn has_protobuf(&self) -> bool {
         true
     }

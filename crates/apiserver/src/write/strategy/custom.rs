@@ -21,6 +21,10 @@ impl Strategy for Custom {
         self.terminating.then_some("create not allowed while custom resource definition is terminating")
     }
 
+    fn has_definition(&self) -> bool {
+        true
+    }
+
     fn has_protobuf(&self) -> bool {
         false
     }

@@ -4,6 +4,8 @@
 mod custom;
 mod builtin;
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 use setpoint_api::cause::Cause;
 use setpoint_schema::{Read, TypeMeta};
@@ -25,7 +27,7 @@ pub(crate) fn of(resource: &Resource) -> &dyn Strategy {
 /// An object as it was sent.
 pub(crate) struct Sent<'a> {
     /// Reads it without a type. It costs as much as the typed reading did.
-    pub(crate) object: &'a dyn Fn() -> Value,
+    pub(crate) object: &'a dyn Fn() -> Cow<'a, Value>,
     /// Whether it may have `managedFields`.
     pub(crate) may_have_managers: bool,
 }
@@ -33,6 +35,9 @@ pub(crate) struct Sent<'a> {
 pub(crate) trait Strategy {
     /// The reason why nothing new of the kind can be created; none if it can.
     fn refuses_creates(&self) -> Option<&'static str>;
+
+    /// Whether a definition makes the kind. It may wait for the last object.
+    fn has_definition(&self) -> bool;
 
     /// Whether the kind has a protobuf form.
     fn has_protobuf(&self) -> bool;
