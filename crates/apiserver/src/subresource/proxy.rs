@@ -206,7 +206,7 @@ fn remove_hop_headers(headers: &mut HeaderMap) {
     }
 }
 
-/// A list does not use the value, but it refuses one that is no number.
+/// Makes the request that is passed on.
 fn forwarded<B>(
     parts: &http::request::Parts,
     body: B,

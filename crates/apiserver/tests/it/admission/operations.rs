@@ -141,3 +141,27 @@ async fn a_scale_is_judged_and_changed_as_a_scale() {
     let stored = cluster.get(&format!("{deployments}/d")).await.expect(200);
     assert_eq!(stored["spec"]["replicas"], 7);
 }
+
+#[tokio::test]
+async fn a_refused_subresource_keeps_the_warnings_of_webhooks() {
+    let (cluster, hook) = (start().await, Hook::start().await);
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    cluster.post(PODS, &pod).await.expect(201);
+    let all = json!({"rules": [{"apiGroups": [""], "apiVersions": ["*"], "operations": ["*"],
+        "resources": ["pods/eviction", "pods/binding"]}]});
+    validating(&cluster, "v", &[with(hook.at("/warn"), all.clone())]).await;
+    let unbound = cluster.post(&format!("{PODS}/p/binding"), &json!({"target": {"name": ""}})).await;
+    assert_eq!((unbound.code, unbound.warnings()), (422, vec!["299 - \"careful\""]));
+    validating(&cluster, "w", &[with(hook.at("/deny"), all)]).await;
+    let denied = cluster.post(&format!("{PODS}/p/eviction"), &json!({"metadata": {"name": "p"}})).await;
+    assert_eq!((denied.code, denied.warnings()), (418, vec!["299 - \"careful\""]));
+}
+
+#[tokio::test]
+async fn preconditions_of_a_deletion_come_before_the_webhooks_that_judge_it() {
+    let (cluster, hook) = (start().await, Hook::start().await);
+    cluster.post(MAPS, &map("a", json!({}))).await.expect(201);
+    validating(&cluster, "v", &[hook.at("/deny")]).await;
+    cluster.delete(&format!("{MAPS}/a?uid=another")).await.expect(409);
+    assert_eq!(hook.requests().len(), 0);
+}
