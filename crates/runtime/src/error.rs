@@ -56,7 +56,11 @@ pub enum ClientError {
     },
     /// The cache does not show yet what this process wrote, so it is not read. A reconcile that returns this is queued
     /// again with back-off.
-    #[error("the cache of {kind} does not show this process's write to {key} after {}", seconds(lag))]
+    #[error(
+        "the cache of {kind} does not show this process's write to {} after {}",
+        written(key),
+        seconds(lag)
+    )]
     Stale {
         /// The kind whose cache is behind.
         kind: String,
@@ -219,6 +223,11 @@ impl ClientError {
         let seconds = u64::from(details.retry_after_seconds);
         (seconds > 0).then(|| Duration::from_secs(seconds))
     }
+}
+
+/// The object of a write. A write that was not answered, and several as one, have no name.
+fn written(key: &Key) -> &str {
+    if key.name().is_empty() { "some object" } else { key.as_str() }
 }
 
 fn seconds(lag: &Duration) -> String {

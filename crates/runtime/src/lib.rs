@@ -123,7 +123,7 @@
 //! # Dropping a future
 //!
 //! Every async function says what happens if its future is dropped. Reads and waits can be dropped at any time. A write
-//! whose future is dropped may have reached the server: the client does not know, so no later read waits for it.
+//! whose future is dropped may have reached the server: later reads wait until the cache has listed the kind anew.
 //!
 //! People who come from client-go, controller-runtime or kube-runtime find every concept in
 //! `docs/from-client-go.md`.

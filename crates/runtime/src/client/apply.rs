@@ -42,7 +42,8 @@ impl Client {
     ///
     /// [`Client::apply_partial`] takes JSON, which can also own a `null` or something empty.
     ///
-    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
+    /// Dropping the future does not take the request back: the server may act on it. Later
+    /// reads wait until the cache has listed the kind anew.
     ///
     /// # Errors
     /// An error from the server.
@@ -56,7 +57,8 @@ impl Client {
     /// Applies a partial object: anything that serialises to the fields that this client wants to own, with
     /// `metadata.name` (and `namespace`).
     ///
-    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
+    /// Dropping the future does not take the request back: the server may act on it. Later
+    /// reads wait until the cache has listed the kind anew.
     ///
     /// # Errors
     /// An error from the server.
@@ -67,7 +69,8 @@ impl Client {
     /// Applies the status of this very object: another one that has taken its name is left alone. `status` is the status
     /// type of the kind, or another type that serialises to a part of it. A field that is `None` is not touched.
     ///
-    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
+    /// Dropping the future does not take the request back: the server may act on it. Later
+    /// reads wait until the cache has listed the kind anew.
     ///
     /// # Errors
     /// An error from the server.

@@ -7,8 +7,8 @@ use serde::Serialize;
 use super::intercept::Verb;
 use super::own_writes::DeleteTarget;
 use super::preconditions::Preconditions;
-use super::transport::Call;
-use super::write::{JSON, Write, encode, key_of};
+use super::transport::{Call, Doubt};
+use super::write::{JSON, Unanswered, Write, encode, key_of};
 use super::{Client, Kind, Query};
 use crate::error::ClientError;
 use crate::key::{Key, KeyFor};
@@ -96,7 +96,8 @@ impl Client {
 
     /// Deletes an object by its key.
     ///
-    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
+    /// Dropping the future does not take the request back: the server may act on it. Later
+    /// reads wait until the cache has listed the kind anew.
     ///
     /// # Errors
     /// An error from the server; a missing object is [`ClientError::is_not_found`].
@@ -106,7 +107,8 @@ impl Client {
 
     /// Deletes an object by its key.
     ///
-    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
+    /// Dropping the future does not take the request back: the server may act on it. Later
+    /// reads wait until the cache has listed the kind anew.
     ///
     /// # Errors
     /// An error from the server.
@@ -120,7 +122,8 @@ impl Client {
 
     /// Deletes this very object: another one under its name stays.
     ///
-    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
+    /// Dropping the future does not take the request back: the server may act on it. Later
+    /// reads wait until the cache has listed the kind anew.
     ///
     /// # Errors
     /// An error from the server.
@@ -171,7 +174,8 @@ impl Client {
     /// Deletes all objects of one namespace (or of a kind without namespaces) that the query selects by label or
     /// field.
     ///
-    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
+    /// Dropping the future does not take the request back: the server may act on it. Later
+    /// reads wait until the cache has listed the kind anew.
     ///
     /// # Errors
     /// An error from the server; [`ClientError::BadQuery`] for an index, which the server does not know.
@@ -203,8 +207,11 @@ impl Client {
             content_type: JSON,
             body: self.encode_options(resource, options)?,
             reconcile_id: self.reconcile_id(),
+            doubt: Doubt::default(),
         };
+        let unanswered = Unanswered { client: self, resource, write: None, call: &call };
         let answer = self.core.transport.call(self.identity.leader.as_ref(), &call).await?;
+        drop(unanswered);
         let at_once = options.grace_period_seconds == Some(0);
         self.note(resource, || self.core.writes.deleted_collection(resource, &answer, at_once));
         Ok(())

@@ -71,7 +71,8 @@ impl DynamicClient<'_> {
 
     /// Creates an object.
     ///
-    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
+    /// Dropping the future does not take the request back: the server may act on it. Later
+    /// reads wait until the cache has listed the kind anew.
     ///
     /// # Errors
     /// An error from the server.
@@ -81,7 +82,8 @@ impl DynamicClient<'_> {
 
     /// Replaces an object.
     ///
-    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
+    /// Dropping the future does not take the request back: the server may act on it. Later
+    /// reads wait until the cache has listed the kind anew.
     ///
     /// # Errors
     /// An error from the server.
@@ -91,7 +93,8 @@ impl DynamicClient<'_> {
 
     /// Replaces an object's status or another part that is written on its own.
     ///
-    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
+    /// Dropping the future does not take the request back: the server may act on it. Later
+    /// reads wait until the cache has listed the kind anew.
     ///
     /// # Errors
     /// An error from the server.
@@ -126,7 +129,8 @@ impl DynamicClient<'_> {
 
     /// Changes an object.
     ///
-    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
+    /// Dropping the future does not take the request back: the server may act on it. Later
+    /// reads wait until the cache has listed the kind anew.
     ///
     /// # Errors
     /// An error from the server.
@@ -140,7 +144,8 @@ impl DynamicClient<'_> {
 
     /// Applies a configuration.
     ///
-    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
+    /// Dropping the future does not take the request back: the server may act on it. Later
+    /// reads wait until the cache has listed the kind anew.
     ///
     /// # Errors
     /// An error from the server.
@@ -150,7 +155,8 @@ impl DynamicClient<'_> {
 
     /// Deletes an object.
     ///
-    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
+    /// Dropping the future does not take the request back: the server may act on it. Later
+    /// reads wait until the cache has listed the kind anew.
     ///
     /// # Errors
     /// An error from the server.
@@ -164,7 +170,8 @@ impl DynamicClient<'_> {
 
     /// Deletes all objects of one namespace (or of a kind without namespaces) that the query selects.
     ///
-    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
+    /// Dropping the future does not take the request back: the server may act on it. Later
+    /// reads wait until the cache has listed the kind anew.
     ///
     /// # Errors
     /// An error from the server.

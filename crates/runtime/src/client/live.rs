@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::intercept::{Intercepted, Verb};
-use super::transport::Call;
+use super::transport::{Call, Doubt};
 use super::write::decode;
 use super::{Client, Kind, Query};
 use crate::error::{ClientError, NotFoundExt};
@@ -62,6 +62,7 @@ impl Client {
             content_type: "",
             body: Bytes::new(),
             reconcile_id: self.reconcile_id(),
+            doubt: Doubt::default(),
         };
         // Reading does no harm, so it needs no lease.
         self.core.transport.call(None, &call).await

@@ -53,7 +53,7 @@ pub(crate) use applied::Applied;
 pub(crate) use caches::Caches;
 pub use caches::HeldInformer;
 pub(crate) use own_writes::{Pending, Pins, Writes};
-pub(crate) use transport::{Call, Transport};
+pub(crate) use transport::{Call, Doubt, Transport};
 pub(crate) use write::{JSON, decode, encode};
 
 use crate::request_path::is_segment;

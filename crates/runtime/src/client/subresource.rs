@@ -27,7 +27,8 @@ impl Client {
 
     /// Posts to a subresource: `eviction`, `binding`, `token`.
     ///
-    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
+    /// Dropping the future does not take the request back: the server may act on it. Later
+    /// reads wait until the cache has listed the kind anew.
     ///
     /// # Errors
     /// An error from the server.
@@ -42,7 +43,8 @@ impl Client {
 
     /// Replaces a subresource: `scale`, `approval`.
     ///
-    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
+    /// Dropping the future does not take the request back: the server may act on it. Later
+    /// reads wait until the cache has listed the kind anew.
     ///
     /// # Errors
     /// An error from the server.
@@ -57,7 +59,8 @@ impl Client {
 
     /// Changes a subresource.
     ///
-    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
+    /// Dropping the future does not take the request back: the server may act on it. Later
+    /// reads wait until the cache has listed the kind anew.
     ///
     /// # Errors
     /// An error from the server.

@@ -1,6 +1,8 @@
 //! One request on its way: the check of the lease, the deadline, the server's back-pressure, the answer.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -41,6 +43,21 @@ pub(crate) struct Call {
     pub(crate) body: Bytes,
     /// Which reconcile sends it.
     pub(crate) reconcile_id: Option<String>,
+    pub(crate) doubt: Doubt,
+}
+
+/// Whether the server may have acted on a request without saying so: its answer was lost, or its future was dropped.
+#[derive(Default)]
+pub(crate) struct Doubt(AtomicBool);
+
+impl Doubt {
+    pub(crate) fn remains(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn set(&self, doubt: bool) {
+        self.0.store(doubt, Ordering::Relaxed);
+    }
 }
 
 impl Transport {
@@ -62,12 +79,22 @@ impl Transport {
             after: self.timeout,
         };
         for attempt in 0.. {
+            // An earlier attempt may have been acted on, whatever becomes of this one.
+            let doubt = call.doubt.remains();
             let sent = tokio::time::timeout(left(), self.send_once(leader, call));
-            let (status, retry_after, body) = sent.await.map_err(|_| timeout())??;
+            let (status, retry_after, body) = sent.await.map_err(|_| timeout())?.inspect_err(|error| {
+                if was_refused(error) {
+                    call.doubt.set(doubt);
+                }
+            })?;
             if status.is_success() {
+                call.doubt.set(false);
                 return Ok(body);
             }
             let error = api_error(status, &body);
+            if says_that_nothing_was_done(&error) {
+                call.doubt.set(doubt);
+            }
             let busy = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
             match retry_after.filter(|_| busy && attempt < MAX_RETRIES) {
                 Some(wait) if wait < left() => {
@@ -111,7 +138,10 @@ impl Transport {
         let mut sending = Box::pin(self.client.send(request));
         let answer = std::future::poll_fn(|context| match leader {
             Some(leader) if !leader.holds() => Poll::Ready(Err(ClientError::NotLeader)),
-            _ => sending.as_mut().poll(context).map(Ok),
+            _ => {
+                call.doubt.set(true);
+                sending.as_mut().poll(context).map(Ok)
+            }
         })
         .await?;
         self.metrics.answered(&call.method, answer.as_ref().ok());
@@ -120,6 +150,27 @@ impl Transport {
         let body = body.collect().await.map_err(|error| transport(error.into()))?.to_bytes();
         Ok((parts.status, retry_after.map(Duration::from_secs), body))
     }
+}
+
+/// Whether no server took the connection, so that none can have acted.
+fn was_refused(error: &ClientError) -> bool {
+    let ClientError::Transport { source, .. } = error else { return false };
+    let first: &(dyn std::error::Error + 'static) = source.as_ref();
+    let mut causes = std::iter::successors(Some(first), |error| error.source());
+    causes.any(|cause| {
+        let io = cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+        matches!(
+            io,
+            Some(ErrorKind::ConnectionRefused | ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable)
+        )
+    })
+}
+
+/// Whether a refusal is the server's last word. kube-apiserver may still commit a write that it calls timed out, and an
+/// error of the server without a reason comes from etcd or from a proxy that lost the connection.
+fn says_that_nothing_was_done(error: &ClientError) -> bool {
+    let ClientError::Api(status) = error else { return false };
+    status.code < 500 || !matches!(status.reason, Reason::Unknown | Reason::Timeout | Reason::ServerTimeout)
 }
 
 fn api_error(code: StatusCode, body: &[u8]) -> ClientError {
@@ -139,11 +190,9 @@ fn api_error(code: StatusCode, body: &[u8]) -> ClientError {
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
-    use std::sync::atomic::{AtomicBool, Ordering};
-
     use super::*;
     use crate::metrics::Metrics;
+    use std::convert::Infallible;
 
     /// A process that is stopped while its request waits for a connection, and goes on when its lease is over.
     #[tokio::test(start_paused = true)]
@@ -167,6 +216,7 @@ mod tests {
             content_type: "application/json",
             body: Bytes::from_static(b"{}"),
             reconcile_id: None,
+            doubt: Doubt::default(),
         };
         leader.extend(Instant::now() + Duration::from_secs(3));
         let refused = transport.call(Some(&leader), &call).await.unwrap_err();

@@ -12,7 +12,7 @@ use setpoint_api::spelling::as_go_writes;
 
 use super::intercept::{Intercepted, Verb};
 use super::patch::Patch;
-use super::transport::Call;
+use super::transport::{Call, Doubt};
 use super::{Client, Kind, Pending};
 use crate::error::ClientError;
 use crate::key::{Key, KeyFor};
@@ -40,6 +40,11 @@ impl Write<'_> {
         self.name.filter(|_| self.verb != Verb::Create || self.subresource.is_some())
     }
 
+    /// `None` if the server generates the name.
+    fn key(&self) -> Option<Key> {
+        self.name.map(|name| Key::new(self.namespace, name))
+    }
+
     fn method(&self) -> Method {
         match self.verb {
             Verb::Create => Method::POST,
@@ -47,6 +52,26 @@ impl Write<'_> {
             Verb::Patch | Verb::Apply => Method::PATCH,
             Verb::Delete | Verb::DeleteCollection => Method::DELETE,
             Verb::Get | Verb::List => Method::GET,
+        }
+    }
+}
+
+/// A write on its way. If it is dropped while the outcome is in doubt, later reads wait until the cache has listed the kind
+/// anew.
+pub(super) struct Unanswered<'a> {
+    pub(super) client: &'a Client,
+    pub(super) resource: &'a ApiResource,
+    /// `None` for a write to a collection.
+    pub(super) write: Option<&'a Write<'a>>,
+    pub(super) call: &'a Call,
+}
+
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        if self.call.doubt.remains() {
+            let key = self.write.and_then(Write::key);
+            self.client
+                .note(self.resource, || self.client.core.writes.unanswered(self.resource, key.as_ref()));
         }
     }
 }
@@ -85,10 +110,7 @@ impl Client {
     }
 
     pub(super) async fn write_unchecked(&self, write: &Write<'_>) -> Result<Bytes, ClientError> {
-        let before = {
-            let key = write.name.map(|name| Key::new(write.namespace, name));
-            self.core.writes.before(write.resource, key.as_ref())
-        };
+        let before = self.core.writes.before(write.resource, write.key().as_ref());
         let answer = self.send(write).await?;
         self.note(write.resource, || self.core.writes.wrote(write.resource, &before, &answer));
         Ok(answer)
@@ -140,13 +162,18 @@ impl Client {
             content_type: write.content_type,
             body: write.body.clone(),
             reconcile_id: self.reconcile_id(),
+            doubt: Doubt::default(),
         };
-        self.core.transport.call(self.identity.leader.as_ref(), &call).await
+        let _unanswered =
+            Unanswered { client: self, resource: write.resource, write: Some(write), call: &call };
+        // Boxed, because every future that writes would hold the space for it.
+        Box::pin(self.core.transport.call(self.identity.leader.as_ref(), &call)).await
     }
 
     /// Creates an object and gives it as the server made it.
     ///
-    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
+    /// Dropping the future does not take the request back: the server may act on it. Later
+    /// reads wait until the cache has listed the kind anew.
     ///
     /// # Errors
     /// An error from the server.
@@ -170,7 +197,8 @@ impl Client {
 
     /// Replaces an object. With its resourceVersion it fails if somebody else wrote meanwhile.
     ///
-    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
+    /// Dropping the future does not take the request back: the server may act on it. Later
+    /// reads wait until the cache has listed the kind anew.
     ///
     /// # Errors
     /// An error from the server.
@@ -180,7 +208,8 @@ impl Client {
 
     /// Replaces an object's status.
     ///
-    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
+    /// Dropping the future does not take the request back: the server may act on it. Later
+    /// reads wait until the cache has listed the kind anew.
     ///
     /// # Errors
     /// An error from the server.
@@ -208,7 +237,8 @@ impl Client {
 
     /// Changes an object.
     ///
-    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
+    /// Dropping the future does not take the request back: the server may act on it. Later
+    /// reads wait until the cache has listed the kind anew.
     ///
     /// # Errors
     /// An error from the server.
@@ -218,7 +248,8 @@ impl Client {
 
     /// Changes an object's status.
     ///
-    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
+    /// Dropping the future does not take the request back: the server may act on it. Later
+    /// reads wait until the cache has listed the kind anew.
     ///
     /// # Errors
     /// An error from the server.
@@ -232,7 +263,8 @@ impl Client {
 
     /// Changes an object from `old` to `new` with the smallest merge patch; sends nothing if they are equal.
     ///
-    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
+    /// Dropping the future does not take the request back: the server may act on it. Later
+    /// reads wait until the cache has listed the kind anew.
     ///
     /// # Errors
     /// An error from the server.
@@ -247,7 +279,8 @@ impl Client {
 
     /// Changes an object's status from `old` to `new`; sends nothing if they are equal.
     ///
-    /// Dropping the future does not take the request back: the server may act on it, and no later read waits for it.
+    /// Dropping the future does not take the request back: the server may act on it. Later
+    /// reads wait until the cache has listed the kind anew.
     ///
     /// # Errors
     /// An error from the server.

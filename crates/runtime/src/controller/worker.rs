@@ -303,8 +303,8 @@ impl Work {
             if unseen.is_empty() { None } else { unseen.remove(key) }
         };
         let writes = &self.client.core.writes;
-        let own = self.primary.and_then(|primary| writes.of_key(primary, &key.into()));
-        let waited = writes.wait(unseen.iter().flatten().cloned().chain(own)).await;
+        let own = self.primary.map(|primary| writes.of_key(primary, &key.into()));
+        let waited = writes.wait(unseen.iter().flatten().cloned().chain(own.into_iter().flatten())).await;
         if waited.is_err() {
             // The next run waits for them again.
             self.remember_unseen(key, unseen.unwrap_or_default());

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::record::{Observer, Record};
-use crate::client::{Call, JSON, Kind, Transport, decode, encode};
+use crate::client::{Call, Doubt, JSON, Kind, Transport, decode, encode};
 use crate::error::{ClientError, NotFoundExt};
 use crate::leader_clock::LeaderClock;
 use crate::metrics::LeaderMetrics;
@@ -303,6 +303,7 @@ impl Elector {
             content_type: if lease.is_some() { JSON } else { "" },
             body: lease.map_or_else(|| Ok(Bytes::new()), |lease| encode(&resource, lease))?,
             reconcile_id: None,
+            doubt: Doubt::default(),
             method,
         };
         let after = self.request_timeout();

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::correlate::{Correlator, CorrelatorOptions, Refresh, Step, namespace};
 use super::{Recorded, Unsent};
-use crate::client::{Call, Kind, Transport};
+use crate::client::{Call, Doubt, Kind, Transport};
 use crate::error::ClientError;
 use crate::leader_clock::LeaderClock;
 use crate::metrics::Metrics;
@@ -254,7 +254,14 @@ fn call(
         EventApi::CoreV1 => core::v1::Event::api_resource(),
     };
     let path = path(&resource, Some(namespace), name, None);
-    Call { method, path, content_type, body: Bytes::from(body.to_string()), reconcile_id: None }
+    Call {
+        method,
+        path,
+        content_type,
+        body: Bytes::from(body.to_string()),
+        reconcile_id: None,
+        doubt: Doubt::default(),
+    }
 }
 
 fn count_patch(event: &Recorded, count: u32, message: &str, first: jiff::Timestamp) -> Value {

@@ -16,6 +16,8 @@ use kube::client::Body;
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 
+use crate::unanswered::Lost;
+
 type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 type Refuse = Arc<dyn Fn(&Method, &str) -> Option<(u16, &'static str)> + Send + Sync>;
 
@@ -41,6 +43,7 @@ struct State {
     headers: Vec<Option<String>>,
     /// A watch ends when it moves.
     restored: u64,
+    lost: Option<Lost>,
 }
 
 struct Place {
@@ -135,6 +138,11 @@ impl Fake {
         self.lock().refuse = Some(Arc::new(refuse));
     }
 
+    /// Loses the answers to writes from now on; with `None`, no more.
+    pub fn lose_answers(&self, lost: Option<Lost>) {
+        self.lock().lost = lost;
+    }
+
     /// Writes so far, as `METHOD path`; lists and watches are left out.
     pub fn writes(&self) -> Vec<String> {
         self.lock().calls.iter().filter(|call| !call.starts_with("GET")).cloned().collect()
@@ -218,18 +226,24 @@ impl Fake {
         }
         let content = parts.headers.get("content-type").map(|value| value.to_str().unwrap().to_owned());
         let manager = query.split('&').find_map(|pair| pair.strip_prefix("fieldManager=")).unwrap_or("");
-        let mut state = self.lock();
-        let before = (state.revision, state.objects.clone(), state.history.len());
-        let answer = state.write(&parts.method, place, &json, content.as_deref().unwrap_or(""), manager);
-        if is_dry(&parts.method, &query, &json) {
-            // It is answered as if it had happened.
-            let (revision, objects, told) = before;
-            (state.revision, state.objects) = (revision, objects);
-            state.history.truncate(told);
-        }
-        drop(state);
+        let (answer, lost) = {
+            let mut state = self.lock();
+            let before = (state.revision, state.objects.clone(), state.history.len());
+            let answer = state.write(&parts.method, place, &json, content.as_deref().unwrap_or(""), manager);
+            if is_dry(&parts.method, &query, &json) {
+                // It is answered as if it had happened.
+                let (revision, objects, told) = before;
+                (state.revision, state.objects) = (revision, objects);
+                state.history.truncate(told);
+            }
+            (answer, state.lost.filter(|_| parts.method != Method::GET))
+        };
         self.0.changed.notify_waiters();
-        answer
+        match lost {
+            None => answer,
+            Some(Lost::Silence) => std::future::pending().await,
+            Some(Lost::Status(code, reason)) => failure(code, reason),
+        }
     }
 
     fn watch(&self, place: Place, query: &str) -> Answer {
@@ -342,9 +356,12 @@ impl State {
     }
 
     fn write(&mut self, method: &Method, place: Place, json: &[u8], content: &str, manager: &str) -> Answer {
-        let body: Value = serde_json::from_slice(json).unwrap_or(Value::Null);
+        let mut body: Value = serde_json::from_slice(json).unwrap_or(Value::Null);
         let Some(name) = place.name.clone() else {
             if method == Method::POST {
+                if let Some(prefix) = body["metadata"]["generateName"].as_str() {
+                    body["metadata"]["name"] = format!("{prefix}{}", self.revision).into();
+                }
                 let name = body["metadata"]["name"].as_str().unwrap_or_default().to_owned();
                 let key = (place.collection, place.namespace, name);
                 if self.objects.contains_key(&key) {

@@ -26,5 +26,6 @@ mod recording;
 mod reflecting;
 mod serving;
 mod sources;
+mod unanswered;
 mod workers;
 mod world;

@@ -27,6 +27,9 @@
 //!                 └─────────────┘ has been applied        └───────────┘
 //! ```
 //!
+//! A write that is not answered (`Writes::unanswered`) begins at *relisting*: its answer was lost, or its future was
+//! dropped. The server may have acted on it, at a revision that nobody knows.
+//!
 //! - *Noted*: a read or a reconcile waits for the write, at most `consistency_timeout` (5 s).
 //! - *Overdue*: nobody waits again. A read of it fails at once with [`ClientError::Stale`](crate::ClientError::Stale), and
 //!   the reconcile is requeued with back-off.
@@ -58,6 +61,7 @@
 //! - A write that changed nothing: its resourceVersion is that of a state that the cache has seen or is about to see.
 
 mod pins;
+mod unanswered;
 mod writes;
 mod delete_target;
 mod pending;

@@ -35,7 +35,7 @@ const SWEEP: usize = 1024;
 #[derive(Clone)]
 pub(crate) struct Writes {
     pending: Arc<Mutex<Noted>>,
-    caches: Caches,
+    pub(super) caches: Caches,
     metrics: Arc<ClientMetrics>,
     timeout: Duration,
 }
@@ -212,7 +212,7 @@ impl Writes {
     }
 
     /// Gives them back as they are to be waited for.
-    fn note(&self, mut fresh: Vec<Pending>) -> Vec<Pending> {
+    pub(super) fn note(&self, mut fresh: Vec<Pending>) -> Vec<Pending> {
         if fresh.is_empty() {
             return fresh;
         }
@@ -233,14 +233,14 @@ impl Writes {
         fresh
     }
 
-    /// The write under `key` that the informer with this number has perhaps not seen.
-    pub(crate) fn of_key(&self, informer: usize, key: &Key) -> Option<Pending> {
+    /// The write under `key`, and the one that stands for all, that the informer with this number has perhaps not seen.
+    pub(crate) fn of_key(&self, informer: usize, key: &Key) -> impl Iterator<Item = Pending> + use<> {
         let pending = self.lock();
-        if pending.is_empty() {
-            return None;
-        }
-        let noted = |key: &Key| pending.get(&(informer, key.clone()));
-        noted(&EVERYTHING).or_else(|| noted(key)).cloned()
+        let noted = |key: &Key| match pending.is_empty() {
+            true => None,
+            false => pending.get(&(informer, key.clone())).cloned(),
+        };
+        noted(&EVERYTHING).into_iter().chain(noted(key))
     }
 
     /// The writes in `namespace`, or anywhere, that the informer with this number has perhaps not seen.
@@ -258,7 +258,7 @@ impl Writes {
         namespace: Option<&str>,
     ) -> Vec<Pending> {
         let mut noted = match key {
-            Some(key) => self.of_key(informer, key).into_iter().collect(),
+            Some(key) => self.of_key(informer, key).collect(),
             None => self.of_kind(informer, namespace),
         };
         noted.retain(Pending::may_come);
@@ -282,7 +282,7 @@ impl Writes {
 
     /// Whether a state lacks what this process wrote under `key`.
     pub(in crate::client) fn lacking(&self, informer: usize, key: &Key, state: &Snapshot) -> bool {
-        self.of_key(informer, key).is_some_and(|write| !write.fulfilled_in(state))
+        self.of_key(informer, key).any(|write| !write.fulfilled_in(state))
     }
 
     /// Waits for all of them together, at most for the timeout.
@@ -346,7 +346,7 @@ impl Writes {
         }
         // Noted anew under its key, or one of all.
         let noted = |key: &Key| pending.get(&(write.number, key.clone()));
-        noted(&EVERYTHING).or_else(|| noted(&write.key)).cloned()
+        noted(&write.key).or_else(|| noted(&EVERYTHING)).cloned()
     }
 
     /// The result of `take`, with a state that has none of the deleted objects that may come.
