@@ -19,7 +19,7 @@ mod access_review;
 mod subresource;
 mod heavy;
 mod verb;
-mod event;
+mod watch_frame;
 mod write;
 mod size;
 mod form;

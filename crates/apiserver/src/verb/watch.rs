@@ -18,7 +18,7 @@ use crate::body::Body;
 use crate::context::RequestContext;
 use crate::conversion;
 use crate::error::{ApiError, Result};
-use crate::event::{Kind, Lines};
+use crate::watch_frame::{FrameWriter, Kind};
 use crate::request::Query;
 use crate::verb::list::{Selection, parse_version, scope};
 
@@ -73,12 +73,12 @@ pub(crate) async fn watch(ctx: &RequestContext) -> Result<Response<Body>> {
     };
     // The watch keeps one context as long as it lasts, without the headers: they are no longer needed.
     let ctx = Arc::new(RequestContext { headers: http::HeaderMap::new(), ..ctx.clone() });
-    let lines = Lines::new(&ctx)?;
-    let content_type = lines.content_type();
+    let frames = FrameWriter::new(&ctx)?;
+    let content_type = frames.content_type();
     let mut run = Run {
         selection,
         bookmarks: query.flag("allowWatchBookmarks"),
-        lines,
+        frames,
         ready: VecDeque::new(),
         unconverted: Vec::new(),
         source: Source::Ended,
@@ -105,7 +105,7 @@ struct Run {
     ctx: Arc<RequestContext>,
     selection: Selection,
     bookmarks: bool,
-    lines: Lines,
+    frames: FrameWriter,
     ready: VecDeque<Ready>,
     /// Events in the stored version: one batch of the store's.
     unconverted: Vec<Arc<Event>>,
@@ -174,7 +174,7 @@ impl Run {
                 }
                 Err(failed) => {
                     let line =
-                        self.lines.error(&ApiError::unreadable_list(&resource.group_resource(), &failed));
+                        self.frames.error(&ApiError::unreadable_list(&resource.group_resource(), &failed));
                     self.ready.push_back(Ready::Line(line));
                     return Ok(());
                 }
@@ -194,7 +194,7 @@ impl Run {
     /// Ends the watch. Clients expect the error for a compacted version inside the stream.
     fn expire(&mut self, version: u64, floor: u64) {
         let text = format!("too old resource version: {version} ({})", floor.saturating_sub(1));
-        let line = self.lines.error(&ApiError::expired(text));
+        let line = self.frames.error(&ApiError::expired(text));
         self.ready.push_back(Ready::Line(line));
         self.source = Source::Ended;
     }
@@ -263,7 +263,7 @@ impl Run {
         self.last_bookmark_sent |= now >= before_end;
         if let Source::Live(watch) = &self.source {
             let revision = watch.progress();
-            self.ready.push_back(Ready::Line(self.lines.bookmark(revision, false)));
+            self.ready.push_back(Ready::Line(self.frames.bookmark(revision, false)));
         }
     }
 
@@ -292,8 +292,8 @@ impl Run {
     fn line(&mut self, next: Ready) -> Option<Bytes> {
         match next {
             Ready::Line(line) => Some(line),
-            Ready::InitialEnd(revision) => Some(self.lines.bookmark(revision, true)),
-            Ready::Added(entry) => self.lines.entry(Kind::Added, &entry),
+            Ready::InitialEnd(revision) => Some(self.frames.bookmark(revision, true)),
+            Ready::Added(entry) => self.frames.entry(Kind::Added, &entry),
             Ready::Changed(event) => {
                 if event.revision <= self.skip_until {
                     return None;
@@ -308,7 +308,7 @@ impl Run {
                     (true, true) => Kind::Modified,
                     (true, false) => Kind::Deleted,
                 };
-                self.lines.event(kind, &event)
+                self.frames.event(kind, &event)
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Watch events as bytes. The common form is made once for each event, and all its watchers share it.
+//! The frames of watch events: JSON lines, or protobuf. The common form is made once for each event, and all its watchers share it.
 
 use std::sync::{Arc, OnceLock};
 
@@ -43,7 +43,7 @@ struct Shared {
 }
 
 /// Writes events in the form that one watcher requested.
-pub(crate) struct Lines {
+pub(crate) struct FrameWriter {
     ctx: Arc<RequestContext>,
     resource: Arc<Resource>,
     negotiated: Negotiated,
@@ -55,7 +55,7 @@ pub(crate) struct Lines {
     columns_sent: bool,
 }
 
-impl Lines {
+impl FrameWriter {
     pub(crate) fn new(ctx: &Arc<RequestContext>) -> Result<Self> {
         let resource = ctx.resource.clone();
         let negotiated = ctx.negotiated;
@@ -73,7 +73,7 @@ impl Lines {
             && negotiated.form == Form::Whole
             && resource.is_stored_form()
             && resource.has_all_that_is_stored();
-        Ok(Lines { ctx: ctx.clone(), resource, negotiated, plain, plain_protobuf, columns_sent: false })
+        Ok(FrameWriter { ctx: ctx.clone(), resource, negotiated, plain, plain_protobuf, columns_sent: false })
     }
 
     pub(crate) fn content_type(&self) -> &'static str {
