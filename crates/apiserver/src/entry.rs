@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use setpoint_store::Entry;
 
-use crate::message::Slot;
+use crate::protobuf_cache::Slot;
 
 /// The metadata of an object that selectors and authorization use.
 #[derive(Debug, Default, Deserialize)]

@@ -15,10 +15,10 @@ use setpoint_store::Entry;
 use crate::body::Body;
 use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
-use crate::message::Message;
-use crate::messages::Messages;
 use crate::negotiate::{Form, Format, JSON};
 use crate::present;
+use crate::protobuf_cache::Message;
+use crate::protobuf_fill::Messages;
 use crate::registry::Resource;
 use crate::{object, respond, table};
 
@@ -54,7 +54,7 @@ const TURN: usize = 256;
 /// Answers with one stored object.
 pub(crate) fn one_entry(ctx: &RequestContext, status: StatusCode, entry: &Entry) -> Result<Response<Body>> {
     if ctx.negotiated.form == Form::Whole && ctx.negotiated.format == Format::Protobuf {
-        let body = crate::messages::stored(&ctx.server, &ctx.resource, entry)?;
+        let body = crate::protobuf_fill::stored(&ctx.server, &ctx.resource, entry)?;
         return Ok(respond::bytes(status, Format::Protobuf.media_type(), body));
     }
     let bytes = present::bytes(&ctx.resource, &entry.value);

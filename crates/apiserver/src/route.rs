@@ -13,7 +13,7 @@ use crate::request::{Query, RequestInfo, Verb};
 use crate::request_limits::Work;
 use crate::server::Server;
 use crate::user::UserInfo;
-use crate::{body, discovery, health, messages, openapi, respond, statusz, subresource, verb, version};
+use crate::{body, discovery, health, openapi, protobuf_fill, respond, statusz, subresource, verb, version};
 
 /// Answers an authorized request.
 pub(crate) async fn route(
@@ -48,7 +48,7 @@ pub(crate) async fn route(
         table_options(&info)?;
     }
     if (negotiated.format, negotiated.form) == (Format::Protobuf, Form::Whole) && !resource.rules.ephemeral {
-        messages::wanted(server);
+        protobuf_fill::wanted(server);
     }
     let (parts, request_body) = request.into_parts();
     let ctx = RequestContext {
@@ -213,6 +213,6 @@ fn known_prefix(path: &str) -> bool {
 }
 
 fn metrics(server: &Server) -> Response<Body> {
-    let text = server.0.metrics.text(server.store().revision(), server.0.kept.bytes());
+    let text = server.0.metrics.text(server.store().revision(), server.0.protobuf_cache.bytes());
     respond::bytes(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text)
 }

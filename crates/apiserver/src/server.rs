@@ -11,9 +11,9 @@ use tokio::task::JoinSet;
 
 use crate::configured::Configured;
 use crate::error::{ApiError, Result};
-use crate::message::Kept;
 use crate::metrics::Metrics;
 use crate::options::Options;
+use crate::protobuf_cache::ProtobufCache;
 use crate::registry::Registry;
 use crate::request_limits::Limits;
 
@@ -33,7 +33,7 @@ pub(crate) struct Inner {
     pub(crate) limits: Limits,
     pub(crate) metrics: Metrics,
     pub(crate) discovery: crate::registry::discovered::Cache,
-    pub(crate) kept: Kept,
+    pub(crate) protobuf_cache: ProtobufCache,
     /// The time at which the server started.
     pub(crate) started: jiff::Timestamp,
     /// The address that the server listens on, as the Service `kubernetes` names it.

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::bootstrap::{self, StartError};
 use crate::configured::Configured;
-use crate::message::Kept;
 use crate::metrics::Metrics;
 use crate::options::Options;
+use crate::protobuf_cache::ProtobufCache;
 use crate::registry::Registry;
 use crate::request_limits::Limits;
 use crate::server::{Inner, Server};
@@ -23,7 +23,7 @@ impl Server {
         registry.reload(&snapshot);
         webhooks.reload(&snapshot);
         Ok(Server(Arc::new(Inner {
-            kept: Kept::new(options.kept_protobuf),
+            protobuf_cache: ProtobufCache::new(options.kept_protobuf),
             started: options.clock.now(),
             limits: Limits::new(&options),
             options,

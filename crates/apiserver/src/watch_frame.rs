@@ -89,7 +89,7 @@ impl FrameWriter {
             return Some(stored_line(kind, &entry.value));
         }
         if self.plain_protobuf {
-            return crate::messages::stored_frame(&self.ctx.server, &self.resource, kind.name(), entry);
+            return crate::protobuf_fill::stored_frame(&self.ctx.server, &self.resource, kind.name(), entry);
         }
         self.value(kind.name(), crate::registry::value(entry))
     }
@@ -100,7 +100,7 @@ impl FrameWriter {
             let shared: &Shared = event.memo(|_| Shared::default());
             let there = || {
                 let entry = event.new.as_ref()?;
-                crate::messages::stored_frame(&self.ctx.server, &self.resource, kind.name(), entry)
+                crate::protobuf_fill::stored_frame(&self.ctx.server, &self.resource, kind.name(), entry)
             };
             let frame = match kind {
                 Kind::Added => shared.added_frame.get_or_init(there),

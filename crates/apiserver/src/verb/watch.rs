@@ -18,9 +18,9 @@ use crate::body::Body;
 use crate::context::RequestContext;
 use crate::conversion;
 use crate::error::{ApiError, Result};
-use crate::watch_frame::{FrameWriter, Kind};
 use crate::request::Query;
 use crate::verb::list::{Selection, parse_version, scope};
+use crate::watch_frame::{FrameWriter, Kind};
 
 /// The interval of bookmarks on an idle watch.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);

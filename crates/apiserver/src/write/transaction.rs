@@ -98,7 +98,7 @@ async fn ask(writer: &Writer<'_>, needs: &Stop) -> Result<()> {
 
 /// Does what must follow a write before the writer is answered.
 async fn follow_up(ctx: &RequestContext, events: &[Arc<Event>]) {
-    crate::messages::written(&ctx.server, &ctx.resource, events);
+    crate::protobuf_fill::written(&ctx.server, &ctx.resource, events);
     if ctx.resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
         crate::crd::settle_after(&ctx.server, events).await;
     } else if ctx.resource.group == configured::GROUP {

@@ -1,4 +1,4 @@
-//! Protobuf messages of stored objects: made once, kept with the objects, and ready before readers come.
+//! Fills the cache of protobuf messages: each is made once, kept with its object, and ready before readers come.
 //!
 //! The server makes none until a client asks for protobuf. From then on every write makes the message of the object
 //! that it wrote. A background task makes the messages of objects that were stored before, so that a reader finds
@@ -14,8 +14,8 @@ use setpoint_schema::protobuf::{self, encode_message, transcode_into};
 use setpoint_store::{Entry, Event, KeyRange};
 
 use crate::error::{ApiError, Result};
-use crate::message::{Budget, Kept, Message};
 use crate::present;
+use crate::protobuf_cache::{Budget, Message, ProtobufCache};
 use crate::registry::{self, Resource};
 use crate::server::{Inner, Server};
 
@@ -35,13 +35,13 @@ pub(crate) struct Messages<'r> {
 
 impl<'r> Messages<'r> {
     pub(crate) fn new(server: &'r Server, resource: &'r Resource) -> Self {
-        Messages::within(&server.0.kept, resource)
+        Messages::within(&server.0.protobuf_cache, resource)
     }
 
-    fn within(kept: &'r Kept, resource: &'r Resource) -> Self {
+    fn within(cache: &'r ProtobufCache, resource: &'r Resource) -> Self {
         let is_stored_form = resource.is_stored_form();
         let (schema, buffer) = (OnceCell::new(), Cell::default());
-        Messages { budget: &kept.budget, resource, schema, buffer, is_stored_form }
+        Messages { budget: &cache.budget, resource, schema, buffer, is_stored_form }
     }
 
     /// The message of one object.
@@ -89,7 +89,7 @@ pub(crate) fn stored_frame(server: &Server, resource: &Resource, kind: &str, ent
 
 /// Notes that a client reads protobuf. The first call starts the background task.
 pub(crate) fn wanted(server: &Server) {
-    let wanted = &server.0.kept.wanted;
+    let wanted = &server.0.protobuf_cache.wanted;
     if !wanted.load(Relaxed) && !wanted.swap(true, Relaxed) {
         server.own(fill(Arc::downgrade(&server.0)));
     }
@@ -103,7 +103,7 @@ fn is_kept(resource: &Resource) -> bool {
 
 /// Makes the messages of written objects, if a client reads protobuf.
 pub(crate) fn written(server: &Server, resource: &Resource, events: &[Arc<Event>]) {
-    if !is_kept(resource) || !server.0.kept.wanted.load(Relaxed) {
+    if !is_kept(resource) || !server.0.protobuf_cache.wanted.load(Relaxed) {
         return;
     }
     let messages = Messages::new(server, resource);
@@ -142,7 +142,7 @@ async fn fill(server: Weak<Inner>) {
 /// Makes the messages of one slice of objects, and returns where the next one begins. The snapshot is dropped between
 /// slices: the store changes an index in place only if no snapshot holds it.
 fn fill_slice(inner: &Inner, resource: &Resource, range: &KeyRange, from: &[u8]) -> Option<Vec<u8>> {
-    let messages = Messages::within(&inner.kept, resource);
+    let messages = Messages::within(&inner.protobuf_cache, resource);
     let snapshot = inner.options.store.snapshot();
     let mut entries = snapshot.range(range, Some(from));
     for entry in entries.by_ref().take(SLICE) {

@@ -90,8 +90,8 @@ impl Cluster {
         self.0.store().compact(self.0.store().revision());
     }
 
-    fn kept(&self) -> usize {
-        self.0.0.kept.bytes()
+    fn cached(&self) -> usize {
+        self.0.0.protobuf_cache.bytes()
     }
 }
 
@@ -105,7 +105,7 @@ async fn nothing_is_kept_for_clients_that_read_json() {
     cluster.write(Method::POST, JSON, "a", "1").await;
     cluster.read(MAPS, JSON).await;
     tokio::task::yield_now().await;
-    assert_eq!((cluster.kept(), cluster.is_ready("a")), (0, false));
+    assert_eq!((cluster.cached(), cluster.is_ready("a")), (0, false));
 }
 
 #[tokio::test]
@@ -118,7 +118,7 @@ async fn what_was_stored_before_the_first_reader_of_protobuf_is_made_ready_unrea
     cluster.filled().await;
     let sizes = |entry: &Arc<Entry>| registry::protobuf(entry).get().unwrap().sealed().len();
     let stored: usize = cluster.0.store().snapshot().range(&KeyRange::all(), None).map(sizes).sum();
-    assert_eq!(cluster.kept(), stored);
+    assert_eq!(cluster.cached(), stored);
     assert_eq!(cluster.read(MAPS, PROTOBUF).await["items"].as_array().unwrap().len(), 3 * SLICE);
 }
 
@@ -140,13 +140,13 @@ async fn what_is_gone_takes_no_room() {
     cluster.read("/api/v1/namespaces/default", PROTOBUF).await;
     cluster.filled().await;
     cluster.forget_history();
-    let before = cluster.kept();
+    let before = cluster.cached();
     cluster.write(Method::POST, PROTOBUF, "a", "1").await;
     cluster.write(Method::PUT, JSON, "a", "2").await;
-    assert!(cluster.kept() > before);
+    assert!(cluster.cached() > before);
     cluster.remove("a").await;
     cluster.forget_history();
-    assert_eq!(cluster.kept(), before);
+    assert_eq!(cluster.cached(), before);
 }
 
 /// Whatever the order of writes, reads and the filling, with room for a few messages only: protobuf shows what JSON
@@ -158,7 +158,7 @@ async fn protobuf_shows_what_was_written_last() {
     whole.filled().await;
     for seed in 0..20 {
         let random = Random::from_seed(seed);
-        let most = whole.kept() + 700;
+        let most = whole.cached() + 700;
         let cluster = Cluster::start(most).await;
         let mut model: BTreeMap<String, String> = BTreeMap::new();
         for step in 0..150 {
@@ -176,7 +176,7 @@ async fn protobuf_shows_what_was_written_last() {
                 6 => tokio::task::yield_now().await,
                 _ => check(&cluster, &model, &format!("seed {seed}, step {step}")).await,
             }
-            assert!(cluster.kept() <= most, "seed {seed}, step {step}");
+            assert!(cluster.cached() <= most, "seed {seed}, step {step}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The protobuf message of a stored object, kept with the object, and the budget for all kept messages.
+//! The cache of protobuf messages: a slot beside each stored object, and one budget for all slots.
 
 use std::ops::{Deref, Range};
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,7 +11,7 @@ use setpoint_schema::protobuf;
 use crate::error::Result;
 
 /// The state of a server for its readers of protobuf.
-pub(crate) struct Kept {
+pub(crate) struct ProtobufCache {
     pub(crate) wanted: AtomicBool,
     pub(crate) budget: Arc<Budget>,
 }
@@ -34,9 +34,12 @@ impl Budget {
     }
 }
 
-impl Kept {
+impl ProtobufCache {
     pub(crate) fn new(most: usize) -> Self {
-        Kept { wanted: AtomicBool::new(false), budget: Arc::new(Budget { most, used: AtomicUsize::new(0) }) }
+        ProtobufCache {
+            wanted: AtomicBool::new(false),
+            budget: Arc::new(Budget { most, used: AtomicUsize::new(0) }),
+        }
     }
 
     /// The bytes of all kept messages.
