@@ -13,7 +13,7 @@ mod version;
 pub mod openapi;
 mod start;
 mod advertise;
-mod clients;
+mod client_ca;
 mod bootstrap;
 mod access_review;
 mod subresource;

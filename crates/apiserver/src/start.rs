@@ -55,7 +55,7 @@ impl Server {
             tracing::warn!(%error, "the Service kubernetes does not lead here yet");
         }
         if let Some(authority) = self.0.client_authority.get()
-            && let Err(error) = crate::clients::keep(&self.0.options, authority).await
+            && let Err(error) = crate::client_ca::keep(&self.0.options, authority).await
         {
             tracing::warn!(%error, "the authority of clients is not published yet");
         }
