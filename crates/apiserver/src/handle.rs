@@ -10,7 +10,7 @@ use crate::auth::authn::Identity;
 use crate::auth::{Caller, authn, authz, impersonate, legacy};
 use crate::body::Body;
 use crate::error::{ApiError, Result};
-use crate::negotiate::{Form, Format, Negotiated, Offer, negotiate, wants_pretty};
+use crate::negotiate::{Format, Negotiated, Offer, Representation, negotiate, wants_pretty};
 use crate::options::Options;
 use crate::request::{Query, RequestInfo, is_escaped_well};
 use crate::request_limits::Deadline;
@@ -126,7 +126,7 @@ fn error_format(headers: &http::HeaderMap, query: &Query) -> Negotiated {
     let offer = Offer { protobuf: true, forms: true };
     negotiate(headers, query, offer).unwrap_or_else(|_| Negotiated {
         format: Format::Json,
-        form: Form::Whole,
+        representation: Representation::Whole,
         pretty: wants_pretty(headers, query),
     })
 }

@@ -7,7 +7,7 @@ use std::task::ready;
 use tokio_util::sync::PollSemaphore;
 
 use crate::context::RequestContext;
-use crate::negotiate::{Form, Format};
+use crate::negotiate::{Format, Representation};
 use crate::request::Verb;
 use crate::request_limits::Limits;
 
@@ -21,7 +21,7 @@ fn is_heavy(ctx: &RequestContext, sent: usize) -> bool {
         Verb::DeleteCollection => true,
         // In these forms each object of a list is decoded; others are written as they are stored.
         Verb::List => {
-            ctx.negotiated.form != Form::Whole
+            ctx.negotiated.representation != Representation::Whole
                 || ctx.negotiated.pretty
                 || ctx.negotiated.format == Format::Yaml
         }

@@ -1,7 +1,7 @@
 //! A Kubernetes API server as a library: HTTP requests become store transactions.
 //!
 //! A request goes through `serve → handle → auth → route → verb`. A write goes on through `write/pipeline`, which lists its
-//! stages, to the store; the answer comes back through `form → respond`.
+//! stages, to the store; the answer comes back through `representation → respond`.
 
 mod serve;
 mod handle;
@@ -22,7 +22,7 @@ mod verb;
 mod watch_frame;
 mod write;
 mod size;
-mod form;
+mod representation;
 mod table;
 pub mod crd;
 mod protobuf_fill;

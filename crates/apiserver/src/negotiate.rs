@@ -20,9 +20,9 @@ pub enum Format {
     Protobuf,
 }
 
-/// The form of an answer.
+/// The representation of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum Representation {
     /// The object itself.
     Whole,
     /// `meta.k8s.io` Table; the version is `v1` or `v1beta1`.
@@ -38,8 +38,8 @@ pub enum Form {
 pub struct Negotiated {
     /// The encoding.
     pub format: Format,
-    /// The form.
-    pub form: Form,
+    /// The representation: the object itself, a table, or metadata only.
+    pub representation: Representation,
     /// Whether JSON is indented for people.
     pub pretty: bool,
 }
@@ -111,20 +111,20 @@ impl Offer {
     }
 }
 
-/// Chooses the encoding and the form of an answer.
+/// Chooses the encoding and the representation of an answer.
 pub fn negotiate(headers: &HeaderMap, query: &Query, offer: Offer) -> Result<Negotiated> {
     let pretty = wants_pretty(headers, query);
     let accept = first(headers, ACCEPT);
     if accept.trim().is_empty() {
-        return Ok(Negotiated { format: Format::Json, form: Form::Whole, pretty });
+        return Ok(Negotiated { format: Format::Json, representation: Representation::Whole, pretty });
     }
     let mut known = false;
     for clause in accept_clauses(&accept) {
         let Some(format) = clause_format(&clause, offer) else { continue };
         known = true;
-        let Some(form) = clause_form(&clause, offer) else { continue };
+        let Some(representation) = clause_representation(&clause, offer) else { continue };
         let pretty = clause.parameter("pretty").map_or(pretty, |value| value != "0" && value != "false");
-        return Ok(Negotiated { format, form, pretty });
+        return Ok(Negotiated { format, representation, pretty });
     }
     if known || !offer.protobuf {
         return Err(ApiError::not_acceptable(&[JSON, YAML, PROTOBUF]));
@@ -144,8 +144,8 @@ fn clause_format(clause: &MediaType<'_>, offer: Offer) -> Option<Format> {
     }
 }
 
-fn clause_form(clause: &MediaType<'_>, offer: Offer) -> Option<Form> {
-    let Some(kind) = clause.parameter("as") else { return Some(Form::Whole) };
+fn clause_representation(clause: &MediaType<'_>, offer: Offer) -> Option<Representation> {
+    let Some(kind) = clause.parameter("as") else { return Some(Representation::Whole) };
     if !offer.forms || clause.parameter("g") != Some("meta.k8s.io") {
         return None;
     }
@@ -155,9 +155,9 @@ fn clause_form(clause: &MediaType<'_>, offer: Offer) -> Option<Form> {
         _ => return None,
     };
     match kind {
-        "Table" => Some(Form::Table(version)),
-        "PartialObjectMetadata" => Some(Form::Metadata(version)),
-        "PartialObjectMetadataList" => Some(Form::MetadataList(version)),
+        "Table" => Some(Representation::Table(version)),
+        "PartialObjectMetadata" => Some(Representation::Metadata(version)),
+        "PartialObjectMetadataList" => Some(Representation::MetadataList(version)),
         _ => None,
     }
 }
@@ -198,7 +198,7 @@ pub(crate) fn media_type(headers: &HeaderMap) -> String {
 mod tests {
     use super::*;
 
-    fn settle(accept: &str, protobuf: bool) -> Result<Negotiated> {
+    fn negotiated(accept: &str, protobuf: bool) -> Result<Negotiated> {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, accept.parse().unwrap());
         negotiate(&headers, &Query::default(), Offer { protobuf, forms: true })
@@ -207,20 +207,26 @@ mod tests {
     #[test]
     fn kubectl_gets_a_table() {
         let accept = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
-        assert_eq!(settle(accept, true).unwrap().form, Form::Table("v1"));
+        assert_eq!(negotiated(accept, true).unwrap().representation, Representation::Table("v1"));
     }
 
     #[test]
     fn custom_kinds_fall_back_from_protobuf() {
         let accept = "application/vnd.kubernetes.protobuf,application/json";
-        assert_eq!(settle(accept, true).unwrap().format, Format::Protobuf);
-        assert_eq!(settle(accept, false).unwrap().format, Format::Json);
-        assert_eq!(settle("application/vnd.kubernetes.protobuf", false).unwrap_err().code().as_u16(), 406);
+        assert_eq!(negotiated(accept, true).unwrap().format, Format::Protobuf);
+        assert_eq!(negotiated(accept, false).unwrap().format, Format::Json);
+        assert_eq!(
+            negotiated("application/vnd.kubernetes.protobuf", false).unwrap_err().code().as_u16(),
+            406
+        );
     }
 
     #[test]
     fn quality_orders() {
-        assert_eq!(settle("application/yaml;q=0.5, application/json", true).unwrap().format, Format::Json);
-        assert_eq!(settle("text/html, */*;q=0.1", true).unwrap().format, Format::Json);
+        assert_eq!(
+            negotiated("application/yaml;q=0.5, application/json", true).unwrap().format,
+            Format::Json
+        );
+        assert_eq!(negotiated("text/html, */*;q=0.1", true).unwrap().format, Format::Json);
     }
 }

@@ -7,7 +7,7 @@ use crate::body::Body;
 use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
 use crate::heavy::work;
-use crate::negotiate::{Form, Format, Offer, negotiate};
+use crate::negotiate::{Format, Offer, Representation, negotiate};
 use crate::registry::Resource;
 use crate::request::{Query, RequestInfo, Verb};
 use crate::request_limits::Work;
@@ -44,10 +44,12 @@ pub(crate) async fn route(
         true => negotiate(&HeaderMap::new(), &Query::default(), offer)?,
         false => negotiate(request.headers(), &info.query, offer)?,
     };
-    if matches!(negotiated.form, Form::Table(_)) {
+    if matches!(negotiated.representation, Representation::Table(_)) {
         table_options(&info)?;
     }
-    if (negotiated.format, negotiated.form) == (Format::Protobuf, Form::Whole) && !resource.rules.ephemeral {
+    if (negotiated.format, negotiated.representation) == (Format::Protobuf, Representation::Whole)
+        && !resource.rules.ephemeral
+    {
         protobuf_fill::wanted(server);
     }
     let (parts, request_body) = request.into_parts();

@@ -8,7 +8,7 @@ use setpoint_store::{Entry, Event};
 
 use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
-use crate::negotiate::{Form, Format, Negotiated};
+use crate::negotiate::{Format, Negotiated, Representation};
 use crate::present;
 use crate::registry::Resource;
 use crate::{object, table};
@@ -66,11 +66,11 @@ impl FrameWriter {
             ]));
         }
         let plain_protobuf = negotiated.format == Format::Protobuf
-            && negotiated.form == Form::Whole
+            && negotiated.representation == Representation::Whole
             && resource.is_stored_form()
             && resource.custom.is_none();
         let plain = negotiated.format == Format::Json
-            && negotiated.form == Form::Whole
+            && negotiated.representation == Representation::Whole
             && resource.is_stored_form()
             && resource.has_all_that_is_stored();
         Ok(FrameWriter { ctx: ctx.clone(), resource, negotiated, plain, plain_protobuf, columns_sent: false })
@@ -130,10 +130,12 @@ impl FrameWriter {
 
     fn value(&mut self, kind: &str, value: Value) -> Option<Bytes> {
         let value = present::value(&self.resource, value);
-        let shown = match self.negotiated.form {
-            Form::Whole => value,
-            Form::Metadata(version) | Form::MetadataList(version) => present::partial(&value, version, true),
-            Form::Table(version) => {
+        let shown = match self.negotiated.representation {
+            Representation::Whole => value,
+            Representation::Metadata(version) | Representation::MetadataList(version) => {
+                present::partial(&value, version, true)
+            }
+            Representation::Table(version) => {
                 let columns = !std::mem::replace(&mut self.columns_sent, true);
                 let metadata = json!({"resourceVersion": object::meta_text(&value, "resourceVersion")});
                 table::table(&self.ctx, version, metadata, &[value], columns)
@@ -160,17 +162,17 @@ impl FrameWriter {
         if ends_initial {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
-        let shown = match self.negotiated.form {
-            Form::Metadata(version) | Form::MetadataList(version) => {
+        let shown = match self.negotiated.representation {
+            Representation::Metadata(version) | Representation::MetadataList(version) => {
                 json!({"kind": "PartialObjectMetadata", "apiVersion": format!("meta.k8s.io/{version}"), "metadata": metadata})
             }
-            Form::Table(version) => {
+            Representation::Table(version) => {
                 let columns = !std::mem::replace(&mut self.columns_sent, true);
                 let object = json!({"kind": self.resource.kind, "apiVersion": self.resource.api_version(),
                     "metadata": metadata});
                 table::table(&self.ctx, version, metadata_version(revision), &[object], columns)
             }
-            Form::Whole => {
+            Representation::Whole => {
                 let empty = setpoint_schema::read_value(json!({}), &self.resource.schema());
                 let mut zero = match (empty, self.resource.custom.is_some()) {
                     (Ok(read), false) => read.value,

@@ -126,7 +126,7 @@ pub(crate) fn answer_v3(
     if resources.is_empty() {
         return empty(crate::respond::not_found().status());
     }
-    if accepted(headers) != Some(Form::Json) {
+    if accepted(headers) != Some(Encoding::Json) {
         return vary(empty(StatusCode::NOT_ACCEPTABLE));
     }
     let hash = view.hash(&resources);
@@ -165,23 +165,25 @@ pub(crate) fn answer_v2(server: &Server, headers: &HeaderMap) -> Response<Body> 
     }
     let document = super::v2(&resources, view.sources(&|resource| view.published(resource)));
     let response = match form {
-        Form::Json => body(JSON, document.to_string().into_bytes(), headers),
-        Form::Protobuf => body(PROTOBUF_ANSWER, super::v2_protobuf(&document), headers),
+        Encoding::Json => body(JSON, document.to_string().into_bytes(), headers),
+        Encoding::Protobuf => body(PROTOBUF_ANSWER, super::v2_protobuf(&document), headers),
     };
     tagged(response, &hash)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum Encoding {
     Json,
     Protobuf,
 }
 
-fn accepted(headers: &HeaderMap) -> Option<Form> {
+fn accepted(headers: &HeaderMap) -> Option<Encoding> {
     let accept = headers.get(ACCEPT).map_or("*/*".into(), lossy);
     accept_clauses(&accept).iter().find_map(|clause| match (clause.kind, clause.subtype) {
-        ("*" | "application", "*") | ("application", "json") => Some(Form::Json),
-        ("application", PROTOBUF | "com.github.proto-openapi.spec.v2.v1.0+protobuf") => Some(Form::Protobuf),
+        ("*" | "application", "*") | ("application", "json") => Some(Encoding::Json),
+        ("application", PROTOBUF | "com.github.proto-openapi.spec.v2.v1.0+protobuf") => {
+            Some(Encoding::Protobuf)
+        }
         _ => None,
     })
 }

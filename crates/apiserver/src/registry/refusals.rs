@@ -44,8 +44,8 @@ impl ApiError {
         Status::method_not_supported(&resource.group_resource(), verb).into()
     }
 
-    /// The form of one object was asked for a list, or the other way round.
-    pub fn wrong_form(form: &str, list: bool, resource: &Resource) -> Self {
+    /// The representation of one object was asked for a list, or the other way round.
+    pub fn wrong_representation(name: &str, list: bool, resource: &Resource) -> Self {
         let package = resource.group.split('.').next().filter(|group| !group.is_empty()).unwrap_or("core");
         let text = match (list, resource.custom.is_some()) {
             (true, true) => "is a list (*unstructured.UnstructuredList)".to_owned(),
@@ -53,7 +53,7 @@ impl ApiError {
             (true, false) => format!("is a list (*{package}.{})", resource.list_kind),
             (false, false) => format!("is not a list (*{package}.{})", resource.kind),
         };
-        Status::not_acceptable(format!("you requested {form}, but the requested object {text}")).into()
+        Status::not_acceptable(format!("you requested {name}, but the requested object {text}")).into()
     }
 
     /// An object's version is not what the deletion wants.

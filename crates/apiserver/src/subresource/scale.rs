@@ -17,7 +17,7 @@ use crate::body::Body;
 use crate::context::RequestContext;
 use crate::decision::Decision;
 use crate::error::{ApiError, Result};
-use crate::negotiate::{Form, media_type};
+use crate::negotiate::{Representation, media_type};
 use crate::registry;
 use crate::request::Verb;
 use crate::respond;
@@ -62,8 +62,8 @@ pub(crate) async fn route(ctx: &RequestContext, bytes: &[u8]) -> Result<Response
             return Err(ApiError::internal(format!("the spec replicas field \"{path}\" does not exist")));
         }
         let scale = scale_of(ctx, &object);
-        let shown = match ctx.negotiated.form {
-            Form::Table(version) => table::scale(ctx, version, &scale),
+        let shown = match ctx.negotiated.representation {
+            Representation::Table(version) => table::scale(ctx, version, &scale),
             _ => scale,
         };
         return respond::value(StatusCode::OK, &ctx.negotiated, &shown);

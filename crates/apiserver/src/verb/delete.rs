@@ -12,7 +12,7 @@ use crate::write::transaction::Done;
 use crate::write::{Change, Kind, Merge, Outcome, State, Write, answer, transaction};
 use crate::write_options::WriteOptions;
 use crate::writer::Writer;
-use crate::{form, object, respond};
+use crate::{object, representation, respond};
 
 /// Deletes an object, or begins to.
 pub(crate) async fn delete(ctx: &RequestContext, bytes: &[u8]) -> Result<Response<Body>> {
@@ -46,7 +46,7 @@ fn gone(ctx: &RequestContext, done: Done) -> Result<Response<Body>> {
         if let Some(event) = done.events.iter().find(|event| event.new.is_none()) {
             object::set_meta_text(&mut object, "resourceVersion", &event.revision.to_string());
         }
-        return form::one_value(ctx, StatusCode::OK, object);
+        return representation::one_value(ctx, StatusCode::OK, object);
     }
     let details = Details {
         name: object::name(&object).to_owned(),

@@ -10,8 +10,8 @@ use crate::context::RequestContext;
 use crate::conversion;
 use crate::decision::Decision;
 use crate::error::{ApiError, Result};
-use crate::form::{self, Listed};
 use crate::registry::meta;
+use crate::representation::{self, Listed};
 use crate::respond;
 use crate::verb::list::{Selection, scope};
 use crate::write::delete_options::DeleteOptions;
@@ -42,7 +42,7 @@ pub(crate) async fn deletecollection(ctx: &RequestContext, bytes: &[u8]) -> Resu
     }
     let revision = ctx.server.store().revision();
     let listed = Listed { revision, entries: selected, next: String::new(), remaining: None };
-    respond::warned(form::list(ctx, listed).await, &warnings)
+    respond::warned(representation::list(ctx, listed).await, &warnings)
 }
 
 struct DeleteOneOfMany;

@@ -6,7 +6,7 @@ use crate::body::Body;
 use crate::context::RequestContext;
 use crate::conversion;
 use crate::error::{ApiError, Result};
-use crate::form;
+use crate::representation;
 use crate::verb::list::parse_version;
 
 /// Answers the newest state; a `resourceVersion` only says how new it must at least be.
@@ -19,5 +19,5 @@ pub(crate) async fn get(ctx: &RequestContext) -> Result<Response<Body>> {
     let key = ctx.resource.key(&ctx.info.namespace, &ctx.info.name);
     let entry = snapshot.get(&key).ok_or_else(|| ApiError::not_found(&ctx.resource, &ctx.info.name))?;
     let entry = conversion::view(ctx, entry).await?;
-    form::one_entry(ctx, StatusCode::OK, &entry)
+    representation::one_entry(ctx, StatusCode::OK, &entry)
 }

@@ -15,8 +15,8 @@ use crate::body::Body;
 use crate::context::RequestContext;
 use crate::conversion;
 use crate::error::{ApiError, Result};
-use crate::form::{self, Listed};
 use crate::registry::{Resource, fields, meta};
+use crate::representation::{self, Listed};
 use crate::request::{Query, RequestInfo};
 
 /// The objects that a list or watch selects.
@@ -222,7 +222,7 @@ pub(crate) async fn list(ctx: &RequestContext) -> Result<Response<Body>> {
     } else {
         page(ctx, revision, walk, &selection, limit)
     };
-    form::list(ctx, listed).await
+    representation::list(ctx, listed).await
 }
 
 /// Converts entries, because selectors apply to the version of the request. Without a selector, objects after the

@@ -10,11 +10,11 @@ use crate::decision::Decision;
 use crate::error::{ApiError, Result};
 use crate::present;
 use crate::write::decode::{self, Decoded};
+use crate::write::decode_hints::DecodeHints;
 use crate::write::metadata::{Found, check_name, place, single_owners};
 use crate::write::patch::{
     Configuration, Patch, apply_refused, check_media_type, check_options, is_apply, judge_doubled,
 };
-use crate::write::patched_form::PatchedForm;
 use crate::write::{Change, Kind, Merge, Outcome, State, Write, answer, transaction, unchanged};
 use crate::writer::Writer;
 use crate::{body, object, tracking};
@@ -28,7 +28,7 @@ pub(crate) async fn patch(ctx: &RequestContext, bytes: &[u8]) -> Result<Response
     let patch = Patch::read(ctx, bytes)?;
     let writer = Writer::new(ctx, "PatchOptions")?;
     check_options(ctx)?;
-    let merge = Patched { form: patch.form(bytes), patch };
+    let merge = Patched { hints: patch.decode_hints(bytes), patch };
     let done = transaction::commit(&Write::new(&writer, Kind::Patch, &merge)).await?;
     answer::object(ctx, done).await
 }
@@ -39,15 +39,15 @@ async fn apply(ctx: &RequestContext, bytes: &[u8]) -> Result<Response<Body>> {
     check_options(ctx)?;
     let doubled = if may_be_doubled { body::doubled_keys(bytes) } else { Vec::new() };
     let namespace = object::meta_text(&config, "namespace").to_owned();
-    let form = PatchedForm { applied: true, namespace, ..PatchedForm::default() };
-    let merge = Applied { force: ctx.info.query.flag("force"), config, doubled, form };
+    let hints = DecodeHints { applied: true, namespace, ..DecodeHints::default() };
+    let merge = Applied { force: ctx.info.query.flag("force"), config, doubled, hints };
     let done = transaction::commit(&Write::new(&writer, Kind::Apply, &merge)).await?;
     answer::object(ctx, done).await
 }
 
 struct Patched {
     patch: Patch,
-    form: PatchedForm,
+    hints: DecodeHints,
 }
 
 impl Merge for Patched {
@@ -58,7 +58,7 @@ impl Merge for Patched {
         };
         let shown = present::value(resource, live.clone());
         let patched = self.patch.apply(shown, &resource.schema())?;
-        let decoded = decode::patched(write.writer, &self.form, patched)?;
+        let decoded = decode::patched(write.writer, &self.hints, patched)?;
         change.take(decoded);
         check_name(ctx, &change.new)?;
         place(ctx, &mut change.new)?;
@@ -71,7 +71,7 @@ struct Applied {
     force: bool,
     /// Keys that stand twice in the configuration.
     doubled: Vec<String>,
-    form: PatchedForm,
+    hints: DecodeHints,
 }
 
 impl Merge for Applied {
@@ -142,7 +142,7 @@ impl Applied {
 
     fn take(&self, write: &Write<'_>, mut merged: Value, change: &mut Change) -> Result<()> {
         object::set_meta_text(&mut merged, "name", write.name);
-        let mut decoded: Decoded = decode::patched(write.writer, &self.form, merged)?;
+        let mut decoded: Decoded = decode::patched(write.writer, &self.hints, merged)?;
         decoded.warnings.extend(judge_doubled(write.writer, &self.doubled)?);
         change.take(decoded);
         Ok(())

@@ -6,7 +6,7 @@ use super::transaction::Done;
 use crate::body::Body;
 use crate::context::RequestContext;
 use crate::error::Result;
-use crate::{conversion, form, respond};
+use crate::{conversion, representation, respond};
 
 /// The object as it is now, in the form that the client asked for, with the warnings of the write.
 pub(crate) async fn object(ctx: &RequestContext, done: Done) -> Result<Response<Body>> {
@@ -17,10 +17,10 @@ pub(crate) async fn object(ctx: &RequestContext, done: Done) -> Result<Response<
 
 async fn answer(ctx: &RequestContext, status: StatusCode, done: Done) -> Result<Response<Body>> {
     match done.entry() {
-        Some(entry) => form::one_entry(ctx, status, &*conversion::view(ctx, entry).await?),
+        Some(entry) => representation::one_entry(ctx, status, &*conversion::view(ctx, entry).await?),
         None if done.is_dry_run => {
-            form::one_value(ctx, status, conversion::read_back(ctx, done.change.new).await?)
+            representation::one_value(ctx, status, conversion::read_back(ctx, done.change.new).await?)
         }
-        None => form::one_value(ctx, status, done.change.new),
+        None => representation::one_value(ctx, status, done.change.new),
     }
 }

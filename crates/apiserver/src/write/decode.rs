@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 use setpoint_schema::{Strict, protobuf};
 
-use super::patched_form::PatchedForm;
+use super::decode_hints::DecodeHints;
 use super::strategy::{self, Sent, unhandled, unrecognized};
 use crate::body;
 use crate::error::{ApiError, Result};
@@ -126,7 +126,7 @@ impl Reader<'_> {
 }
 
 /// Reads what a patch made, in the resource's version.
-pub(crate) fn patched(writer: &Writer<'_>, form: &PatchedForm, mut value: Value) -> Result<Decoded> {
+pub(crate) fn patched(writer: &Writer<'_>, hints: &DecodeHints, mut value: Value) -> Result<Decoded> {
     let ctx = writer.ctx;
     let resource = &*ctx.resource;
     if let Some(fields) = value.as_object_mut() {
@@ -134,13 +134,13 @@ pub(crate) fn patched(writer: &Writer<'_>, form: &PatchedForm, mut value: Value)
         fields.insert("apiVersion".into(), json!(resource.api_version()));
     }
     let strategy = strategy::of(resource);
-    let read = strategy.read_patched(resource, form, &value);
+    let read = strategy.read_patched(resource, hints, &value);
     let read =
-        read.map_err(|error| strategy.unconvertible(resource, form, &ctx.info.name, &value, &error))?;
+        read.map_err(|error| strategy.unconvertible(resource, hints, &ctx.info.name, &value, &error))?;
     // What was applied was held against its type before; what falls away now is not told.
-    let warnings = match form.applied {
+    let warnings = match hints.applied {
         true => Vec::new(),
-        false => judge_patched(writer, form, &value, &read.strict)?,
+        false => judge_patched(writer, hints, &value, &read.strict)?,
     };
     let mut object = stored(resource, read.value)?;
     let sent_empty = {
@@ -153,21 +153,21 @@ pub(crate) fn patched(writer: &Writer<'_>, form: &PatchedForm, mut value: Value)
 /// Unknown and doubled fields of a patch and of what it made.
 fn judge_patched(
     writer: &Writer<'_>,
-    form: &PatchedForm,
+    hints: &DecodeHints,
     value: &Value,
     strict: &[Strict],
 ) -> Result<Vec<String>> {
     let mut found: Vec<String> = strict.iter().map(ToString::to_string).collect();
-    if form.merge.is_some() {
+    if hints.merge.is_some() {
         found.sort();
     }
-    let found: Vec<String> = form.faults.iter().cloned().chain(found).collect();
+    let found: Vec<String> = hints.faults.iter().cloned().chain(found).collect();
     match writer.field_validation() {
         FieldValidation::Ignore => Ok(Vec::new()),
         FieldValidation::Strict if !found.is_empty() => {
             let error = format!("strict decoding error: {}", found.join(", "));
             let (resource, name) = (&*writer.ctx.resource, &writer.ctx.info.name);
-            Err(strategy::of(resource).unconvertible(resource, form, name, value, &error))
+            Err(strategy::of(resource).unconvertible(resource, hints, name, value, &error))
         }
         FieldValidation::Warn | FieldValidation::Strict => Ok(found),
     }

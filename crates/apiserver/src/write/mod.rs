@@ -27,7 +27,7 @@ pub(crate) mod change;
 pub(crate) mod metadata;
 pub(crate) mod decode;
 pub(crate) mod strategy;
-pub(crate) mod patched_form;
+pub(crate) mod decode_hints;
 pub(crate) mod patch_type;
 pub(crate) mod delete_options;
 

@@ -11,8 +11,8 @@ use setpoint_machinery::strategic;
 use setpoint_schema::Schema;
 
 use super::decode::yaml_errors;
+use super::decode_hints::DecodeHints;
 use super::patch_type::{APPLY_PATCH, JSON_PATCH, MERGE_PATCH};
-use super::patched_form::PatchedForm;
 use super::strategy;
 use crate::body;
 use crate::context::RequestContext;
@@ -90,20 +90,20 @@ impl Patch {
     }
 
     /// The faults that a strict reader finds in the patch itself, and the words of refusals.
-    pub(crate) fn form(&self, bytes: &[u8]) -> PatchedForm {
+    pub(crate) fn decode_hints(&self, bytes: &[u8]) -> DecodeHints {
         let doubled = doubled_paths(bytes);
         let fault = |path: String| format!("duplicate field {}", setpoint_api::cause::quote(&path));
         match self {
             Patch::Merge(_) => {
-                PatchedForm { faults: doubled.into_iter().map(fault).collect(), ..PatchedForm::default() }
+                DecodeHints { faults: doubled.into_iter().map(fault).collect(), ..DecodeHints::default() }
             }
-            Patch::Strategic(merge) => PatchedForm {
+            Patch::Strategic(merge) => DecodeHints {
                 faults: doubled.into_iter().map(fault).collect(),
                 merge: Some(setpoint_api::gostyle::plain(merge)),
-                ..PatchedForm::default()
+                ..DecodeHints::default()
             },
             Patch::Json(operations) => {
-                PatchedForm { faults: operation_faults(operations, doubled), ..PatchedForm::default() }
+                DecodeHints { faults: operation_faults(operations, doubled), ..DecodeHints::default() }
             }
         }
     }

@@ -9,8 +9,8 @@ use super::{Sent, Strategy};
 use crate::error::ApiError;
 use crate::object;
 use crate::registry::Resource;
+use crate::write::decode_hints::DecodeHints;
 use crate::write::patch_type::{APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH};
-use crate::write::patched_form::PatchedForm;
 use crate::write_options::FieldValidation;
 
 pub(super) struct Builtin;
@@ -56,10 +56,10 @@ impl Strategy for Builtin {
         setpoint_schema::read_json(bytes, &resource.schema()).map_err(|error| error.to_string())
     }
 
-    fn read_patched(&self, resource: &Resource, form: &PatchedForm, value: &Value) -> Result<Read, String> {
+    fn read_patched(&self, resource: &Resource, hints: &DecodeHints, value: &Value) -> Result<Read, String> {
         let schema = resource.schema();
         setpoint_schema::read_value(value.clone(), &schema).map_err(|error| {
-            let unstructured = form.applied || form.merge.is_some();
+            let unstructured = hints.applied || hints.merge.is_some();
             let own = unstructured.then(|| setpoint_schema::conversion_error(value, &schema)).flatten();
             own.unwrap_or_else(|| error.to_string())
         })
@@ -68,19 +68,19 @@ impl Strategy for Builtin {
     fn unconvertible(
         &self,
         resource: &Resource,
-        form: &PatchedForm,
+        hints: &DecodeHints,
         name: &str,
         value: &Value,
         error: &str,
     ) -> ApiError {
-        if !form.applied {
-            return patched_into_nothing(form, value, error);
+        if !hints.applied {
+            return patched_into_nothing(hints, value, error);
         }
         let (group, version, kind) = (&resource.group, &resource.version, &resource.kind);
         ApiError::internal_plain(format!(
             "failed to convert new object ({}/{name}; {group}/{version}, Kind={kind}) to proper version: unable to \
              convert unstructured object to {group}/{version}, Kind={kind}: {error}",
-            form.namespace,
+            hints.namespace,
         ))
     }
 
@@ -146,8 +146,8 @@ fn other_kind(resource: &Resource, version: &str, kind: &str) -> ApiError {
 }
 
 /// The result of a patch that is no apply is no object of the kind.
-pub(super) fn patched_into_nothing(form: &PatchedForm, value: &Value, error: &str) -> ApiError {
-    match &form.merge {
+pub(super) fn patched_into_nothing(hints: &DecodeHints, value: &Value, error: &str) -> ApiError {
+    match &hints.merge {
         Some(merge) => ApiError::invalid_patch_shown(merge, error),
         None => ApiError::invalid_patch(value, error),
     }

@@ -12,8 +12,8 @@ use super::{Sent, Strategy, unhandled, unrecognized};
 use crate::error::ApiError;
 use crate::object;
 use crate::registry::{Custom, Resource};
+use crate::write::decode_hints::DecodeHints;
 use crate::write::patch_type::{APPLY_PATCH, JSON_PATCH, MERGE_PATCH};
-use crate::write::patched_form::PatchedForm;
 use crate::write_options::FieldValidation;
 
 impl Strategy for Custom {
@@ -75,8 +75,8 @@ impl Strategy for Custom {
         Custom::read(self, &resource.version, bytes)
     }
 
-    fn read_patched(&self, resource: &Resource, form: &PatchedForm, value: &Value) -> Result<Read, String> {
-        match form.applied {
+    fn read_patched(&self, resource: &Resource, hints: &DecodeHints, value: &Value) -> Result<Read, String> {
+        match hints.applied {
             true => self.read_applied(&resource.version, value.clone()),
             false => self.read_value(&resource.version, value.clone()),
         }
@@ -85,12 +85,12 @@ impl Strategy for Custom {
     fn unconvertible(
         &self,
         _: &Resource,
-        form: &PatchedForm,
+        hints: &DecodeHints,
         _: &str,
         value: &Value,
         error: &str,
     ) -> ApiError {
-        patched_into_nothing(form, value, error)
+        patched_into_nothing(hints, value, error)
     }
 
     fn note_dropped(&self, _: &Resource, _: &Sent<'_>, _: &mut Value) -> Vec<&'static str> {

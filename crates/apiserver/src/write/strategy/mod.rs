@@ -11,7 +11,7 @@ use setpoint_api::cause::Cause;
 use setpoint_schema::{Read, TypeMeta};
 
 use self::builtin::Builtin;
-use super::patched_form::PatchedForm;
+use super::decode_hints::DecodeHints;
 use crate::error::ApiError;
 use crate::registry::Resource;
 use crate::write_options::FieldValidation;
@@ -61,13 +61,13 @@ pub(crate) trait Strategy {
     fn read(&self, resource: &Resource, bytes: &[u8]) -> Result<Read, String>;
 
     /// Reads what a patch made.
-    fn read_patched(&self, resource: &Resource, form: &PatchedForm, value: &Value) -> Result<Read, String>;
+    fn read_patched(&self, resource: &Resource, hints: &DecodeHints, value: &Value) -> Result<Read, String>;
 
     /// The refusal of a patch whose result is no object of the kind.
     fn unconvertible(
         &self,
         resource: &Resource,
-        form: &PatchedForm,
+        hints: &DecodeHints,
         name: &str,
         value: &Value,
         error: &str,

@@ -1,4 +1,4 @@
-//! The form of an answer: whole objects, tables, or metadata only; one or a list.
+//! The representation of an answer: whole objects, tables, or metadata only; one or a list.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use setpoint_store::Entry;
 use crate::body::Body;
 use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
-use crate::negotiate::{Form, Format, JSON};
+use crate::negotiate::{Format, JSON, Representation};
 use crate::present;
 use crate::protobuf_cache::Message;
 use crate::protobuf_fill::Messages;
@@ -53,13 +53,13 @@ const TURN: usize = 256;
 
 /// Answers with one stored object.
 pub(crate) fn one_entry(ctx: &RequestContext, status: StatusCode, entry: &Entry) -> Result<Response<Body>> {
-    if ctx.negotiated.form == Form::Whole && ctx.negotiated.format == Format::Protobuf {
+    if ctx.negotiated.representation == Representation::Whole && ctx.negotiated.format == Format::Protobuf {
         let body = crate::protobuf_fill::stored(&ctx.server, &ctx.resource, entry)?;
         return Ok(respond::bytes(status, Format::Protobuf.media_type(), body));
     }
     let bytes = present::bytes(&ctx.resource, &entry.value);
-    match ctx.negotiated.form {
-        Form::Whole => respond::stored(status, &ctx.negotiated, &bytes),
+    match ctx.negotiated.representation {
+        Representation::Whole => respond::stored(status, &ctx.negotiated, &bytes),
         _ => {
             let value = serde_json::from_slice(&bytes).map_err(ApiError::internal)?;
             formed(ctx, status, value)
@@ -73,13 +73,15 @@ pub(crate) fn one_value(ctx: &RequestContext, status: StatusCode, value: Value) 
 }
 
 fn formed(ctx: &RequestContext, status: StatusCode, value: Value) -> Result<Response<Body>> {
-    match ctx.negotiated.form {
-        Form::Whole => respond::value(status, &ctx.negotiated, &value),
-        Form::Metadata(version) => {
+    match ctx.negotiated.representation {
+        Representation::Whole => respond::value(status, &ctx.negotiated, &value),
+        Representation::Metadata(version) => {
             respond::value(status, &ctx.negotiated, &present::partial(&value, version, true))
         }
-        Form::MetadataList(_) => Err(ApiError::wrong_form("PartialObjectMetadataList", false, &ctx.resource)),
-        Form::Table(version) => {
+        Representation::MetadataList(_) => {
+            Err(ApiError::wrong_representation("PartialObjectMetadataList", false, &ctx.resource))
+        }
+        Representation::Table(version) => {
             let metadata = json!({"resourceVersion": object::meta_text(&value, "resourceVersion")});
             let table = table::table(ctx, version, metadata, &[value], true);
             respond::value(status, &ctx.negotiated, &table)
@@ -90,22 +92,22 @@ fn formed(ctx: &RequestContext, status: StatusCode, value: Value) -> Result<Resp
 /// Answers with a page.
 pub(crate) async fn list(ctx: &RequestContext, listed: Listed) -> Result<Response<Body>> {
     let plain = ctx.negotiated.format == Format::Json && !ctx.negotiated.pretty;
-    let value = match ctx.negotiated.form {
-        Form::Whole if plain => return Ok(whole_list(ctx, listed)),
-        Form::Whole if ctx.negotiated.format == Format::Protobuf => {
+    let value = match ctx.negotiated.representation {
+        Representation::Whole if plain => return Ok(whole_list(ctx, listed)),
+        Representation::Whole if ctx.negotiated.format == Format::Protobuf => {
             return protobuf_list(ctx, &listed).await;
         }
-        Form::Whole => whole_value(ctx, &listed),
-        Form::Metadata(_) => {
-            return Err(ApiError::wrong_form("PartialObjectMetadata", true, &ctx.resource));
+        Representation::Whole => whole_value(ctx, &listed),
+        Representation::Metadata(_) => {
+            return Err(ApiError::wrong_representation("PartialObjectMetadata", true, &ctx.resource));
         }
-        Form::MetadataList(version) => {
+        Representation::MetadataList(version) => {
             let items: Vec<Value> =
                 values(ctx, &listed).iter().map(|value| present::partial(value, version, true)).collect();
             json!({"kind": "PartialObjectMetadataList", "apiVersion": format!("meta.k8s.io/{version}"),
                 "metadata": listed.metadata(false), "items": items})
         }
-        Form::Table(version) => {
+        Representation::Table(version) => {
             table::table(ctx, version, listed.metadata(false), &values(ctx, &listed), true)
         }
     };

@@ -1,8 +1,8 @@
-//! How the result of a patch is read.
+//! Facts about a patch that the decoder of its result needs.
 
-/// How the result of a patch is read, and how a refusal speaks of it.
+/// How to decode the result of a patch, and how a refusal speaks of it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct PatchedForm {
+pub(crate) struct DecodeHints {
     /// The patch is a server-side apply: what it made is shaped a little differently.
     pub(crate) applied: bool,
     /// The namespace that an applied configuration names.
