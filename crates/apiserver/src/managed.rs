@@ -30,7 +30,7 @@ pub(crate) fn by_server(
         subresource,
         now,
         reset_fields: &ResetFields::of(&kind.group, plural, subresource, !subresource.is_empty(), false),
-        versions: &crate::convert::Views,
+        versions: &crate::versions::builtin_views::Views,
     };
     apply::track_update(live, new, &context);
 }

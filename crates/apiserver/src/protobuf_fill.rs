@@ -14,10 +14,10 @@ use setpoint_schema::protobuf::{self, encode_message, transcode_into};
 use setpoint_store::{Entry, Event, KeyRange};
 
 use crate::error::{ApiError, Result};
-use crate::present;
 use crate::protobuf_cache::{Budget, Message, ProtobufCache};
 use crate::registry::{self, Resource};
 use crate::server::{Inner, Server};
+use crate::versions::present;
 
 /// The number of objects that get their messages before other work has its turn.
 const SLICE: usize = 32;

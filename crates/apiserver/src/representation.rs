@@ -16,10 +16,10 @@ use crate::body::Body;
 use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
 use crate::negotiate::{Format, JSON, Representation};
-use crate::present;
 use crate::protobuf_cache::Message;
 use crate::protobuf_fill::Messages;
 use crate::registry::Resource;
+use crate::versions::present;
 use crate::{object, respond, table};
 
 /// A page of a collection.

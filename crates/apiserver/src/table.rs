@@ -5,8 +5,8 @@ use setpoint_kinds::table::Printer;
 
 use crate::context::RequestContext;
 use crate::object;
-use crate::present;
 use crate::registry::Resource;
+use crate::versions::present;
 
 fn printer(resource: &Resource) -> Printer {
     match &resource.custom {

@@ -5,9 +5,9 @@ use setpoint_api::kind::GroupVersionKind;
 use setpoint_machinery::apply::{self, ResetFields, Versions, WriteContext};
 use setpoint_schema::Schema;
 
-use crate::convert::is_other_view;
-use crate::present;
 use crate::registry::Resource;
+use crate::versions::builtin_views::is_other_view;
+use crate::versions::present;
 use crate::writer::Writer;
 
 /// The facts about a kind that field tracking needs, owned for the time of a write.
@@ -51,7 +51,7 @@ impl Knowledge {
                 Some(conversions) => conversions,
                 None => &**custom,
             },
-            None => &crate::convert::Views,
+            None => &crate::versions::builtin_views::Views,
         };
         WriteContext {
             schema: &self.schema,
@@ -90,9 +90,9 @@ fn in_own_version(resource: &Resource, object: &mut Value, note: impl FnOnce(&mu
         return note(object);
     }
     if is_other_view(resource) {
-        let mut shown = crate::convert::from_stored(resource, object.take());
+        let mut shown = crate::versions::builtin_views::from_stored(resource, object.take());
         note(&mut shown);
-        *object = crate::convert::to_stored(resource, shown);
+        *object = crate::versions::builtin_views::to_stored(resource, shown);
         return;
     }
     object["apiVersion"] = Value::String(resource.api_version());

@@ -9,8 +9,8 @@ use setpoint_store::{Entry, Event};
 use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
 use crate::negotiate::{Format, Negotiated, Representation};
-use crate::present;
 use crate::registry::Resource;
+use crate::versions::present;
 use crate::{object, table};
 
 /// The type of a watch event.

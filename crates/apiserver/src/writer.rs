@@ -7,10 +7,10 @@ use setpoint_kinds::prepare::Context;
 
 use crate::admission::webhook::Reviews;
 use crate::context::RequestContext;
-use crate::conversion::Conversions;
 use crate::decision::{Decision, Stop};
 use crate::error::Result;
 use crate::header::first;
+use crate::versions::conversion::Conversions;
 use crate::write_options::{FieldValidation, MAX_MANAGER, WriteOptions};
 
 /// A writer: user, time and options. It stays the same however often the write is decided.

@@ -8,9 +8,9 @@ use setpoint_kinds::defaults;
 use super::attributes::Attributes;
 use super::review::Seen;
 use crate::context::RequestContext;
-use crate::present;
 use crate::registry::Resource;
-use crate::{conversion, convert};
+use crate::versions::present;
+use crate::versions::{builtin_views, conversion};
 
 /// The resource that the webhook's rules name for the request, if the objects are of that resource's own kind.
 fn resource(ctx: &RequestContext, attributes: &Attributes, seen: &Seen) -> Option<Arc<Resource>> {
@@ -86,8 +86,8 @@ pub(crate) async fn read(
         let own = conversion::at(ctx, &object, &ctx.resource.api_version()).await?;
         object = custom.read_value(&ctx.resource.version, own)?.value;
     }
-    if convert::is_other_view(&resource) {
-        object = convert::to_stored(&resource, object);
+    if builtin_views::is_other_view(&resource) {
+        object = builtin_views::to_stored(&resource, object);
     }
     object["kind"] = json!(resource.kind);
     object["apiVersion"] = json!(ctx.resource.storage_api_version);

@@ -21,10 +21,11 @@ use crate::negotiate::{Representation, media_type};
 use crate::registry;
 use crate::request::Verb;
 use crate::respond;
+use crate::versions::conversion;
 use crate::write::patch::{apply_refused, is_apply, judge_doubled, refused};
 use crate::write::{Change, Kind, Live, Merge, State, Write, prepare, transaction};
 use crate::writer::Writer;
-use crate::{conversion, object, subresource, table};
+use crate::{object, subresource, table};
 
 /// JSON pointers to the values of a Scale inside its object.
 struct Paths {

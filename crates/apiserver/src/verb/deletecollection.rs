@@ -7,13 +7,13 @@ use setpoint_store::Entry;
 
 use crate::body::Body;
 use crate::context::RequestContext;
-use crate::conversion;
 use crate::decision::Decision;
 use crate::error::{ApiError, Result};
 use crate::registry::meta;
 use crate::representation::{self, Listed};
 use crate::respond;
 use crate::verb::list::{Selection, scope};
+use crate::versions::conversion;
 use crate::write::delete_options::DeleteOptions;
 use crate::write::{Change, Kind, Merge, Outcome, State, Write, transaction};
 use crate::write_options::WriteOptions;

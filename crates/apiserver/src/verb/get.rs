@@ -4,10 +4,10 @@ use http::{Response, StatusCode};
 
 use crate::body::Body;
 use crate::context::RequestContext;
-use crate::conversion;
 use crate::error::{ApiError, Result};
 use crate::representation;
 use crate::verb::list::parse_version;
+use crate::versions::conversion;
 
 /// Answers the newest state; a `resourceVersion` only says how new it must at least be.
 pub(crate) async fn get(ctx: &RequestContext) -> Result<Response<Body>> {

@@ -13,11 +13,11 @@ use setpoint_store::{Entry, KeyRange, ReadError, Snapshot};
 
 use crate::body::Body;
 use crate::context::RequestContext;
-use crate::conversion;
 use crate::error::{ApiError, Result};
 use crate::registry::{Resource, fields, meta};
 use crate::representation::{self, Listed};
 use crate::request::{Query, RequestInfo};
+use crate::versions::conversion;
 
 /// The objects that a list or watch selects.
 #[derive(Clone, Debug)]

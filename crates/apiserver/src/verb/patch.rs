@@ -8,7 +8,7 @@ use crate::body::Body;
 use crate::context::RequestContext;
 use crate::decision::Decision;
 use crate::error::{ApiError, Result};
-use crate::present;
+use crate::versions::present;
 use crate::write::decode::{self, Decoded};
 use crate::write::decode_hints::DecodeHints;
 use crate::write::metadata::{Found, check_name, place, single_owners};

@@ -16,10 +16,10 @@ use tokio::time::Instant;
 
 use crate::body::Body;
 use crate::context::RequestContext;
-use crate::conversion;
 use crate::error::{ApiError, Result};
 use crate::request::Query;
 use crate::verb::list::{Selection, parse_version, scope};
+use crate::versions::conversion;
 use crate::watch_frame::{FrameWriter, Kind};
 
 /// The interval of bookmarks on an idle watch.

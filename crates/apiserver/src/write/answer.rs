@@ -6,7 +6,8 @@ use super::transaction::Done;
 use crate::body::Body;
 use crate::context::RequestContext;
 use crate::error::Result;
-use crate::{conversion, representation, respond};
+use crate::versions::conversion;
+use crate::{representation, respond};
 
 /// The object as it is now, in the form that the client asked for, with the warnings of the write.
 pub(crate) async fn object(ctx: &RequestContext, done: Done) -> Result<Response<Body>> {

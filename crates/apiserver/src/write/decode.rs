@@ -179,8 +179,8 @@ fn stored(resource: &Resource, mut value: Value) -> Result<Value> {
         return Err(ApiError::bad_request("the object provided is not an object"));
     }
     value["kind"] = json!(resource.kind);
-    if crate::convert::is_other_view(resource) {
-        value = crate::convert::to_stored(resource, value);
+    if crate::versions::builtin_views::is_other_view(resource) {
+        value = crate::versions::builtin_views::to_stored(resource, value);
     }
     value["apiVersion"] = json!(resource.storage_api_version);
     Ok(value)

@@ -6,8 +6,8 @@ use setpoint_kinds::prepare;
 use super::change::{Change, State, Write};
 use super::terminate;
 use crate::decision::Decision;
-use crate::present;
 use crate::registry::Resource;
+use crate::versions::present;
 
 pub(super) fn run(write: &Write<'_>, _: &mut State<'_>, change: &mut Change) -> Decision<()> {
     let (resource, writer) = (write.resource(), write.writer);

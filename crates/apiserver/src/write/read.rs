@@ -1,8 +1,8 @@
 //! Reads the stored object in the version of the request.
 
 use super::change::{Change, Live, State, Write};
-use crate::conversion;
 use crate::decision::Decision;
+use crate::versions::conversion;
 
 pub(super) fn run(write: &Write<'_>, state: &mut State<'_>, change: &mut Change) -> Decision<()> {
     let ctx = write.ctx();

@@ -8,8 +8,9 @@ use super::change::{Change, Live, Outcome, State, Write};
 use super::terminate;
 use crate::decision::Decision;
 use crate::error::ApiError;
+use crate::versions::conversion;
 use crate::writer::Writer;
-use crate::{conversion, object, size};
+use crate::{object, size};
 
 pub(super) fn run(write: &Write<'_>, state: &mut State<'_>, change: &mut Change) -> Decision<()> {
     let outcome = match change.live.take() {

@@ -11,11 +11,11 @@ use super::strategy;
 use crate::admission::policy;
 use crate::configured;
 use crate::context::RequestContext;
-use crate::convert;
 use crate::decision::Decision;
 use crate::error::{ApiError, Result};
 use crate::object;
 use crate::registry::Resource;
+use crate::versions::builtin_views;
 
 pub(super) fn run(write: &Write<'_>, _: &mut State<'_>, change: &mut Change) -> Decision<()> {
     let ctx = write.ctx();
@@ -44,7 +44,11 @@ fn judge(resource: &Resource, sent_empty: &[&str], object: &Value, mut causes: V
 /// An object as its rules read it: those of events are the newer group's where it came through that.
 fn judged<'a>(resource: &Resource, object: &'a Value) -> Cow<'a, Value> {
     let newer = resource.is("events.k8s.io", "events");
-    if newer { Cow::Owned(convert::from_stored(resource, object.clone())) } else { Cow::Borrowed(object) }
+    if newer {
+        Cow::Owned(builtin_views::from_stored(resource, object.clone()))
+    } else {
+        Cow::Borrowed(object)
+    }
 }
 
 fn create(ctx: &RequestContext, sent_empty: &[&str], object: &Value) -> Result<()> {

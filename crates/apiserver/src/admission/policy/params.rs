@@ -6,9 +6,9 @@ use setpoint_store::{KeyRange, Snapshot};
 
 use crate::configured::ParamRef;
 use crate::context::RequestContext;
-use crate::conversion;
-use crate::present;
 use crate::registry::{self, Resource};
+use crate::versions::conversion;
+use crate::versions::present;
 
 /// The error of a policy whose `paramKind` is not served.
 pub(super) fn unknown(kind: &GroupVersionKind) -> String {

@@ -5,8 +5,9 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+use super::builtin_views;
+use crate::object;
 use crate::registry::Resource;
-use crate::{convert, object};
 
 /// The stored bytes in the version that is asked for.
 pub(crate) fn bytes(resource: &Resource, bytes: &Bytes) -> Bytes {
@@ -29,8 +30,8 @@ pub(crate) fn bytes(resource: &Resource, bytes: &Bytes) -> Bytes {
 
 /// A stored value in the version that is asked for.
 pub(crate) fn value(resource: &Resource, mut value: Value) -> Value {
-    if convert::is_other_view(resource) {
-        return convert::from_stored(resource, value);
+    if builtin_views::is_other_view(resource) {
+        return builtin_views::from_stored(resource, value);
     }
     if let Some(custom) = &resource.custom {
         value["apiVersion"] = json!(resource.api_version());
@@ -41,7 +42,7 @@ pub(crate) fn value(resource: &Resource, mut value: Value) -> Value {
 
 /// As [`value`], borrowed where the version that is asked for is the stored one.
 pub(crate) fn borrowed<'v>(resource: &Resource, value: &'v Value) -> Cow<'v, Value> {
-    if resource.custom.is_none() && !convert::is_other_view(resource) {
+    if resource.custom.is_none() && !builtin_views::is_other_view(resource) {
         return Cow::Borrowed(value);
     }
     Cow::Owned(self::value(resource, value.clone()))
