@@ -38,15 +38,15 @@ struct Wanted {
 pub(crate) async fn keep(options: &Options, address: SocketAddr) -> Result<(), StartError> {
     let wanted = wanted(address);
     let snapshot = options.store.snapshot();
-    if wanted.iter().all(|wanted| matches!(settle(wanted, &snapshot), Settled::Fine)) {
+    if wanted.iter().all(|wanted| matches!(compare(wanted, &snapshot), Difference::None)) {
         return Ok(());
     }
     let decide = |snapshot: &Snapshot, txn: &mut Txn| -> Result<(), Infallible> {
         for wanted in &wanted {
-            let object = match settle(wanted, snapshot) {
-                Settled::Fine => continue,
-                Settled::Differs(changed) => changed,
-                Settled::Missing => {
+            let object = match compare(wanted, snapshot) {
+                Difference::None => continue,
+                Difference::Differs(changed) => changed,
+                Difference::Missing => {
                     let mut object = wanted.object.clone();
                     bootstrap::system_fields(options, &mut object);
                     object
@@ -60,22 +60,22 @@ pub(crate) async fn keep(options: &Options, address: SocketAddr) -> Result<(), S
     options.store.transact(decide).await.map(|_| ()).map_err(|error| StartError::Bootstrap(error.to_string()))
 }
 
-enum Settled {
-    Fine,
+enum Difference {
+    None,
     Missing,
     Differs(Value),
 }
 
-fn settle(wanted: &Wanted, snapshot: &Snapshot) -> Settled {
-    let Some(entry) = snapshot.get(&wanted.key) else { return Settled::Missing };
-    let Ok(mut object) = serde_json::from_slice::<Value>(&entry.value) else { return Settled::Missing };
+fn compare(wanted: &Wanted, snapshot: &Snapshot) -> Difference {
+    let Some(entry) = snapshot.get(&wanted.key) else { return Difference::Missing };
+    let Ok(mut object) = serde_json::from_slice::<Value>(&entry.value) else { return Difference::Missing };
     if wanted.fields.iter().all(|field| object[*field] == wanted.object[*field]) {
-        return Settled::Fine;
+        return Difference::None;
     }
     for field in wanted.fields {
         object[*field] = wanted.object[*field].clone();
     }
-    Settled::Differs(object)
+    Difference::Differs(object)
 }
 
 fn wanted(address: SocketAddr) -> [Wanted; 2] {

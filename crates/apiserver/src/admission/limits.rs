@@ -42,8 +42,8 @@ pub(crate) fn check(
     object: &Value,
     live: Option<&Value>,
 ) -> Result<()> {
-    let judge = if ctx.resource.is("", "pods") { limits::refuse_pod } else { limits::refuse_claim };
-    let refused = ranges(ctx, snapshot, live).iter().find_map(|range| judge(range, object));
+    let refuse = if ctx.resource.is("", "pods") { limits::refuse_pod } else { limits::refuse_claim };
+    let refused = ranges(ctx, snapshot, live).iter().find_map(|range| refuse(range, object));
     refused.map_or(Ok(()), |why| {
         Err(ApiError::forbidden(&ctx.resource.group_resource(), object::name(object), &why))
     })

@@ -9,7 +9,7 @@ pub(crate) mod webhook;
 pub(crate) mod policy;
 mod scope;
 mod selected;
-mod forms;
+mod webhook_versions;
 mod review;
 pub(crate) mod attributes;
 

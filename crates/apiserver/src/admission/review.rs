@@ -7,7 +7,7 @@ use super::attributes::Attributes;
 
 /// The resource and kind that a webhook sees: those of the request, or those that the webhook's rules name for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct EquivalentResource {
     pub(crate) group: String,
     pub(crate) version: String,
     pub(crate) resource: String,
@@ -28,7 +28,7 @@ pub(crate) fn review(
     version: &str,
     uid: &str,
     attributes: &Attributes,
-    seen: &Seen,
+    equivalent: &EquivalentResource,
     objects: (Option<Value>, Option<Value>),
     user: &Value,
 ) -> Value {
@@ -37,8 +37,8 @@ pub(crate) fn review(
     let resource = |group: &str, version: &str, resource: &str| json!({"group": group, "version": version, "resource": resource});
     let mut request = json!({
         "uid": uid,
-        "kind": kind(&seen.kind),
-        "resource": resource(&seen.group, &seen.version, &seen.resource),
+        "kind": kind(&equivalent.kind),
+        "resource": resource(&equivalent.group, &equivalent.version, &equivalent.resource),
         "requestKind": kind(&attributes.kind),
         "requestResource": resource(&attributes.group, &attributes.version, &attributes.resource),
         "operation": attributes.operation.as_str(),
@@ -90,14 +90,15 @@ mod tests {
             namespace: "d".into(),
             ..Attributes::new(Operation::Delete)
         };
-        let seen = Seen {
+        let equivalent = EquivalentResource {
             group: "events.k8s.io".into(),
             version: "v1".into(),
             resource: "events".into(),
             kind: kind("events.k8s.io"),
         };
         let user = json!({"username": "u"});
-        let review = review("v1", "7", &attributes, &seen, (None, Some(json!({"kind": "Event"}))), &user);
+        let review =
+            review("v1", "7", &attributes, &equivalent, (None, Some(json!({"kind": "Event"}))), &user);
         assert_eq!(
             review,
             json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": {

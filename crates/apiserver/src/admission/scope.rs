@@ -1,7 +1,7 @@
 //! Matching of requests to webhooks and policies, and the resource as which each sees a request.
 
 use super::attributes::Attributes;
-use super::review::Seen;
+use super::review::EquivalentResource;
 use super::selected::{in_selected_namespace, selects_object};
 use crate::configured::scope::{Rule, Scope, Target};
 use crate::context::RequestContext;
@@ -10,11 +10,15 @@ use crate::error::{ApiError, Result};
 impl Scope {
     /// Whether the scope may match the request. Errors in the scope are found when the webhook or policy is asked.
     pub(crate) fn concerns(&self, ctx: &RequestContext, attributes: &Attributes) -> bool {
-        self.seen(ctx, attributes).map_or(true, |seen| seen.is_some())
+        self.equivalent(ctx, attributes).map_or(true, |equivalent| equivalent.is_some())
     }
 
     /// Matches the request by rules and selectors. Returns the resource as which the webhook or policy sees it.
-    pub(crate) fn seen(&self, ctx: &RequestContext, attributes: &Attributes) -> Result<Option<Seen>> {
+    pub(crate) fn equivalent(
+        &self,
+        ctx: &RequestContext,
+        attributes: &Attributes,
+    ) -> Result<Option<EquivalentResource>> {
         let broken = |error: &String| ApiError::internal(error);
         let in_namespace = self.namespaces.as_ref().map_err(broken).and_then(|selector| {
             in_selected_namespace(selector, attributes)
@@ -29,18 +33,23 @@ impl Scope {
             return Ok(None);
         }
         // Errors in the selectors count only if the rules match.
-        let seen = if self.open && self.rules.is_empty() {
+        let equivalent = if self.open && self.rules.is_empty() {
             Some(own(attributes))
         } else {
             self.by_rules(ctx, &self.rules, attributes)
         };
-        let Some(seen) = seen else { return Ok(None) };
+        let Some(equivalent) = equivalent else { return Ok(None) };
         in_namespace?;
         selected?;
-        Ok(Some(seen))
+        Ok(Some(equivalent))
     }
 
-    fn by_rules(&self, ctx: &RequestContext, rules: &[Rule], attributes: &Attributes) -> Option<Seen> {
+    fn by_rules(
+        &self,
+        ctx: &RequestContext,
+        rules: &[Rule],
+        attributes: &Attributes,
+    ) -> Option<EquivalentResource> {
         let target = Target {
             group: &attributes.group,
             version: &attributes.version,
@@ -77,7 +86,7 @@ impl Scope {
                 kind.group.clone_from(&other.group);
                 kind.version.clone_from(&other.version);
             }
-            Some(Seen {
+            Some(EquivalentResource {
                 group: other.group.clone(),
                 version: other.version.clone(),
                 resource: other.plural.clone(),
@@ -88,8 +97,8 @@ impl Scope {
 }
 
 /// The request as it was asked.
-fn own(attributes: &Attributes) -> Seen {
-    Seen {
+fn own(attributes: &Attributes) -> EquivalentResource {
+    EquivalentResource {
         group: attributes.group.clone(),
         version: attributes.version.clone(),
         resource: attributes.resource.clone(),

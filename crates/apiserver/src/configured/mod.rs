@@ -128,12 +128,12 @@ impl Hooks {
     }
 
     /// Whether a policy or a validating webhook is configured.
-    pub(crate) fn judge(&self) -> bool {
+    pub(crate) fn has_validating(&self) -> bool {
         !self.validating.is_empty() || !self.policies.is_empty()
     }
 
     fn is_empty(&self) -> bool {
-        self.mutating.is_empty() && !self.judge()
+        self.mutating.is_empty() && !self.has_validating()
     }
 }
 

@@ -105,7 +105,7 @@ async fn finish(server: &Server, definition: Vec<u8>) -> Result<()> {
     };
     let committed = server.store().transact(decide).await.map_err(ApiError::from)?;
     if committed.events.iter().any(|event| event.key == definition && event.new.is_none()) {
-        super::names::settle_waiting(server).await;
+        super::names::accept_waiting_names(server).await;
     }
     if !committed.events.is_empty() {
         server.definitions_changed();

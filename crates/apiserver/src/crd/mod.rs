@@ -16,8 +16,8 @@ use crate::server::Server;
 
 /// Accepts and serves the definitions that a transaction has written, and goes on with what it has begun to delete. The
 /// writer is answered after that.
-pub(crate) async fn settle_after(server: &Server, events: &[Arc<Event>]) {
-    names::settle_after(server, events).await;
+pub(crate) async fn accept_names_after(server: &Server, events: &[Arc<Event>]) {
+    names::accept_names_after(server, events).await;
     server.definitions_changed();
     cleanup_after(server, events).await;
 }

@@ -22,20 +22,20 @@ pub(crate) fn begin(definition: &mut Value) {
 }
 
 /// Accepts the names of what a transaction has written.
-pub(super) async fn settle_after(server: &Server, events: &[Arc<Event>]) {
+pub(super) async fn accept_names_after(server: &Server, events: &[Arc<Event>]) {
     let prefix = key::resource(GROUP, PLURAL);
     for event in events.iter().filter(|event| event.key.starts_with(&prefix)) {
         match &event.new {
-            Some(entry) => settle(server, &entry.key).await,
-            None => settle_waiting(server).await,
+            Some(entry) => accept_names(server, &entry.key).await,
+            None => accept_waiting_names(server).await,
         }
     }
 }
 
 /// A definition is gone and its names are free: whoever wanted them gets them now.
-pub(super) async fn settle_waiting(server: &Server) {
+pub(super) async fn accept_waiting_names(server: &Server) {
     for key in waiting(server) {
-        settle(server, &key).await;
+        accept_names(server, &key).await;
     }
 }
 
@@ -48,7 +48,7 @@ fn waiting(server: &Server) -> Vec<Vec<u8>> {
     conflicted.map(|entry| entry.key.to_vec()).collect()
 }
 
-async fn settle(server: &Server, key: &[u8]) {
+async fn accept_names(server: &Server, key: &[u8]) {
     let now = server.options().clock.now();
     let decide = |snapshot: &Snapshot, txn: &mut Txn| -> Result<()> {
         let Some(entry) = snapshot.get(key) else { return Ok(()) };

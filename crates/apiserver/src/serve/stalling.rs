@@ -41,7 +41,8 @@ impl<S> Stalling<S> {
         Stalling { inner, stalled: None, lingers, closing: None }
     }
 
-    fn judge<T>(&mut self, cx: &mut Context<'_>, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    /// Passes on the result of a write, or fails once the client has taken nothing for [`WRITE_STALL`].
+    fn note_progress<T>(&mut self, cx: &mut Context<'_>, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if result.is_ready() {
             self.stalled = None;
             return result;
@@ -89,13 +90,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Stalling<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let result = Pin::new(&mut this.inner).poll_write(cx, buf);
-        this.judge(cx, result)
+        this.note_progress(cx, result)
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let result = Pin::new(&mut this.inner).poll_flush(cx);
-        this.judge(cx, result)
+        this.note_progress(cx, result)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -116,7 +117,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Stalling<S> {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let result = Pin::new(&mut this.inner).poll_write_vectored(cx, bufs);
-        this.judge(cx, result)
+        this.note_progress(cx, result)
     }
 
     fn is_write_vectored(&self) -> bool {

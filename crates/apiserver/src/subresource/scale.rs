@@ -210,7 +210,7 @@ fn broken(error: setpoint_machinery::apply::ManagedFieldsError) -> ApiError {
 
 /// The object with the replicas and the field owners of the Scale.
 fn scaled(ctx: &RequestContext, live: &Value, wanted: &Value, paths_of: &ReplicasAt) -> Result<Value> {
-    let mut new = prepare::seen(&ctx.resource, live).unwrap_or_else(|| live.clone());
+    let mut new = prepare::requested_view(&ctx.resource, live).unwrap_or_else(|| live.clone());
     let replicas = wanted.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
     set_pointer(&mut new, &paths(ctx).spec, json!(replicas));
     let (owners, of_scale) =

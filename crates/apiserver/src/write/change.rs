@@ -35,14 +35,14 @@ pub(crate) enum Kind {
 pub(crate) struct Write<'a> {
     pub(crate) writer: &'a Writer<'a>,
     pub(crate) kind: Kind,
-    /// The name of the object; empty if it is in the body, or drawn.
+    /// The name of the object; empty if it is in the body, or generated.
     pub(crate) name: &'a str,
     /// How the new object is made of the body and the stored object.
     pub(crate) merge: &'a (dyn Merge + Sync),
     /// How the object is deleted; none for what is not a deletion.
     pub(crate) delete: Option<&'a DeleteOptions>,
     uid: OnceLock<String>,
-    drawn: Mutex<Option<String>>,
+    generated_name: Mutex<Option<String>>,
     warned: Mutex<Vec<String>>,
 }
 
@@ -57,7 +57,7 @@ impl<'a> Write<'a> {
             merge,
             delete: None,
             uid: OnceLock::new(),
-            drawn: Mutex::default(),
+            generated_name: Mutex::default(),
             warned: Mutex::default(),
         }
     }
@@ -104,33 +104,33 @@ impl<'a> Write<'a> {
     }
 
     /// A name that begins like that and that nobody has: the one of the last decision if it is still free.
-    pub(super) fn draw_name(
+    pub(super) fn generate_name(
         &self,
-        mut draw: impl FnMut() -> String,
+        mut generate: impl FnMut() -> String,
         is_free: impl Fn(&str) -> bool,
-    ) -> Drawn {
-        let mut kept = self.drawn.lock().expect("no holder of this lock panics");
-        let mut drawn = String::new();
+    ) -> GeneratedName {
+        let mut kept = self.generated_name.lock().expect("no holder of this lock panics");
+        let mut name = String::new();
         for _ in 0..NAME_TRIES {
-            drawn = kept.take().unwrap_or_else(&mut draw);
-            if is_free(&drawn) {
-                *kept = Some(drawn.clone());
-                return Ok(drawn);
+            name = kept.take().unwrap_or_else(&mut generate);
+            if is_free(&name) {
+                *kept = Some(name.clone());
+                return Ok(name);
             }
         }
-        Err(drawn)
+        Err(name)
     }
 
-    /// Whether that name was drawn for the new object.
-    pub(super) fn has_drawn(&self, name: &str) -> bool {
-        self.drawn.lock().expect("no holder of this lock panics").as_deref() == Some(name)
+    /// Whether that name was generated for the new object.
+    pub(super) fn has_generated(&self, name: &str) -> bool {
+        self.generated_name.lock().expect("no holder of this lock panics").as_deref() == Some(name)
     }
 }
 
 /// A name that is free, or the last of those that are taken.
-type Drawn = Result<String, String>;
+type GeneratedName = Result<String, String>;
 
-/// How often a taken name is drawn again.
+/// How often a name is generated again if it is taken.
 const NAME_TRIES: usize = 8;
 
 /// The state on which a write is decided, and what it will change there.
@@ -158,7 +158,7 @@ pub(crate) struct Change {
     /// The stored object; none if the write creates it.
     pub(crate) live: Option<Live>,
     /// The stored object as the version of the request has it, where that is another.
-    pub(super) seen: Option<Value>,
+    pub(super) requested_view: Option<Value>,
     /// The object as it will be.
     pub(crate) new: Value,
     /// The `resourceVersion` that the client sent.
@@ -202,6 +202,6 @@ impl Change {
 
     /// The stored object as validation compares it with the new one.
     pub(super) fn old(&self) -> Option<&Value> {
-        self.seen.as_ref().or(self.live_object())
+        self.requested_view.as_ref().or(self.live_object())
     }
 }

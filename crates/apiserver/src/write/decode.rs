@@ -98,7 +98,7 @@ impl Reader<'_> {
             .map_err(|error| unrecognized(resource, &error.to_string(), bytes))?;
         strategy.check_kind(resource, self.validation, &meta, bytes)?;
         let read = strategy.read(resource, bytes).map_err(|error| unhandled(resource, &error))?;
-        let warnings = self.judge(doubled, &read.strict)?;
+        let warnings = self.report_strict(doubled, &read.strict)?;
         let mut object = stored(resource, read.value)?;
         let untyped = || Cow::Owned(serde_json::from_slice(bytes).unwrap_or_default());
         let may_have_managers = memchr::memmem::find(bytes, b"\"managedFields\"").is_some();
@@ -108,7 +108,7 @@ impl Reader<'_> {
     }
 
     /// Unknown and doubled fields: warnings, or an error, as the writer wants it.
-    fn judge(&self, doubled: &[String], strict: &[Strict]) -> Result<Vec<String>> {
+    fn report_strict(&self, doubled: &[String], strict: &[Strict]) -> Result<Vec<String>> {
         let found = strict.iter().map(ToString::to_string);
         match self.validation {
             FieldValidation::Ignore => Ok(Vec::new()),
@@ -140,7 +140,7 @@ pub(crate) fn patched(writer: &Writer<'_>, hints: &DecodeHints, mut value: Value
     // What was applied was held against its type before; what falls away now is not told.
     let warnings = match hints.applied {
         true => Vec::new(),
-        false => judge_patched(writer, hints, &value, &read.strict)?,
+        false => report_strict_patched(writer, hints, &value, &read.strict)?,
     };
     let mut object = stored(resource, read.value)?;
     let sent_empty = {
@@ -151,7 +151,7 @@ pub(crate) fn patched(writer: &Writer<'_>, hints: &DecodeHints, mut value: Value
 }
 
 /// Unknown and doubled fields of a patch and of what it made.
-fn judge_patched(
+fn report_strict_patched(
     writer: &Writer<'_>,
     hints: &DecodeHints,
     value: &Value,

@@ -38,10 +38,10 @@ fn name_it(write: &Write<'_>, state: &State<'_>, new: &mut Value) -> Result<()> 
         return Err(ApiError::invalid(resource, "", vec![cause]));
     }
     let namespace = object::meta_text(new, "namespace").to_owned();
-    let draw = || name::generate(&base, &ctx.server.options().random);
-    let is_free = |drawn: &str| state.snapshot.get(&resource.key(&namespace, drawn)).is_none();
-    let drawn = write.draw_name(draw, is_free);
-    let drawn = drawn.map_err(|taken| ApiError::generate_name_conflict(resource, &taken))?;
-    object::set_meta_text(new, "name", &drawn);
+    let generate = || name::generate(&base, &ctx.server.options().random);
+    let is_free = |name: &str| state.snapshot.get(&resource.key(&namespace, name)).is_none();
+    let name = write.generate_name(generate, is_free);
+    let name = name.map_err(|taken| ApiError::generate_name_conflict(resource, &taken))?;
+    object::set_meta_text(new, "name", &name);
     Ok(())
 }

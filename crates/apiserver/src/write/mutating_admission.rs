@@ -30,7 +30,7 @@ pub(super) fn run(write: &Write<'_>, state: &mut State<'_>, change: &mut Change)
     }
 }
 
-/// Webhooks see neither what the server gives a new object later nor a name that was only drawn.
+/// Webhooks see neither what the server gives a new object later nor a name that the server generated.
 fn created(write: &Write<'_>, state: &State<'_>, change: &mut Change) -> Decision<()> {
     let (ctx, writer, snapshot) = (write.ctx(), write.writer, state.snapshot);
     let object = &mut change.new;
@@ -42,7 +42,7 @@ fn created(write: &Write<'_>, state: &State<'_>, change: &mut Change) -> Decisio
         let metadata = object::metadata_mut(&mut shown);
         metadata.remove("uid");
         metadata.remove("creationTimestamp");
-        if write.has_drawn(object::name(object)) {
+        if write.has_generated(object::name(object)) {
             metadata.remove("name");
         }
         Attributes::of_write(ctx, &writer.options, snapshot, Operation::Create).with(shown, None)

@@ -11,12 +11,12 @@ use crate::versions::present;
 
 pub(super) fn run(write: &Write<'_>, _: &mut State<'_>, change: &mut Change) -> Decision<()> {
     let (resource, writer) = (write.resource(), write.writer);
-    change.seen = change.live_object().and_then(|live| seen(resource, live));
+    change.requested_view = change.live_object().and_then(|live| requested_view(resource, live));
     if let Some(options) = write.delete {
         return terminate::run(write, options, change);
     }
-    let Change { new, seen, live, .. } = change;
-    let Some(old) = seen.as_ref().or(live.as_ref().map(|live| &live.object)) else {
+    let Change { new, requested_view, live, .. } = change;
+    let Some(old) = requested_view.as_ref().or(live.as_ref().map(|live| &live.object)) else {
         prepare::create(&resource.facts, new, &writer.context());
         return Ok(());
     };
@@ -30,11 +30,11 @@ pub(super) fn run(write: &Write<'_>, _: &mut State<'_>, change: &mut Change) -> 
 }
 
 /// The stored object as the version of the request has it, where that is another.
-pub(crate) fn seen(resource: &Resource, live: &Value) -> Option<Value> {
+pub(crate) fn requested_view(resource: &Resource, live: &Value) -> Option<Value> {
     if resource.has_all_that_is_stored() {
         return None;
     }
-    let mut seen = present::value(resource, live.clone());
-    seen["apiVersion"] = Value::from(resource.storage_api_version.as_str());
-    Some(seen)
+    let mut requested_view = present::value(resource, live.clone());
+    requested_view["apiVersion"] = Value::from(resource.storage_api_version.as_str());
+    Some(requested_view)
 }

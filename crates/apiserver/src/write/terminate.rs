@@ -24,7 +24,7 @@ pub(super) fn run(write: &Write<'_>, options: &DeleteOptions, change: &mut Chang
     check_preconditions(&ctx.resource, options, live)?;
     let live = &live.object;
     // What waits is written as the version of the request has it.
-    let mut new = change.seen.take().unwrap_or_else(|| live.clone());
+    let mut new = change.requested_view.take().unwrap_or_else(|| live.clone());
     set_finalizers(&mut new, finalizers(&ctx.resource, options, live));
     let grace = prepare::grace_period(&ctx.resource.facts, live, options.grace_period_seconds);
     if !object::is_terminating(live) {

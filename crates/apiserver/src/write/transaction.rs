@@ -100,7 +100,7 @@ async fn ask(writer: &Writer<'_>, needs: &Stop) -> Result<()> {
 async fn follow_up(ctx: &RequestContext, events: &[Arc<Event>]) {
     crate::protobuf_fill::written(&ctx.server, &ctx.resource, events);
     if ctx.resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
-        crate::crd::settle_after(&ctx.server, events).await;
+        crate::crd::accept_names_after(&ctx.server, events).await;
     } else if ctx.resource.group == configured::GROUP {
         ctx.server.webhooks_changed();
     } else if strategy::of(&ctx.resource).has_definition() {

@@ -29,7 +29,7 @@ pub(super) fn run(write: &Write<'_>, _: &mut State<'_>, change: &mut Change) -> 
     Ok(())
 }
 
-fn judge(resource: &Resource, sent_empty: &[&str], object: &Value, mut causes: Vec<Cause>) -> Result<()> {
+fn refuse(resource: &Resource, sent_empty: &[&str], object: &Value, mut causes: Vec<Cause>) -> Result<()> {
     if causes.is_empty() {
         return Ok(());
     }
@@ -42,7 +42,7 @@ fn judge(resource: &Resource, sent_empty: &[&str], object: &Value, mut causes: V
 }
 
 /// An object as its rules read it: those of events are the newer group's where it came through that.
-fn judged<'a>(resource: &Resource, object: &'a Value) -> Cow<'a, Value> {
+fn as_validated<'a>(resource: &Resource, object: &'a Value) -> Cow<'a, Value> {
     let newer = resource.is("events.k8s.io", "events");
     if newer {
         Cow::Owned(builtin_views::from_stored(resource, object.clone()))
@@ -53,7 +53,7 @@ fn judged<'a>(resource: &Resource, object: &'a Value) -> Cow<'a, Value> {
 
 fn create(ctx: &RequestContext, sent_empty: &[&str], object: &Value) -> Result<()> {
     let resource = &*ctx.resource;
-    let mut causes = validate::create(&resource.facts, &judged(resource, object));
+    let mut causes = validate::create(&resource.facts, &as_validated(resource, object));
     strategy::of(resource).validate_create(resource, object, &mut causes);
     if resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
         causes.extend(crate::crd::validate(object, None));
@@ -67,7 +67,7 @@ fn create(ctx: &RequestContext, sent_empty: &[&str], object: &Value) -> Result<(
     if resource.group == configured::GROUP {
         causes.extend(configured::reserved_name(object::name(object)));
     }
-    judge(resource, sent_empty, object, causes)
+    refuse(resource, sent_empty, object, causes)
 }
 
 /// Returns the place behind the causes about the change of an immutable object. Causes about its data come after them.
@@ -90,7 +90,9 @@ pub(super) fn update(
     let subresource = ctx.info.subresource.as_str();
     let status = subresource == "status";
     let mut causes = match subresource {
-        "" | "scale" => validate::update(&resource.facts, &judged(resource, new), &judged(resource, live)),
+        "" | "scale" => {
+            validate::update(&resource.facts, &as_validated(resource, new), &as_validated(resource, live))
+        }
         subresource => validate::update_subresource(&resource.facts, subresource, new, live),
     };
     if live.get("immutable").is_some_and(|immutable| immutable == true) {
@@ -111,6 +113,6 @@ pub(super) fn update(
         causes.extend(policy::validate(new, Some(live)));
     }
     let tolerated: Vec<String> = tolerated.iter().map(ToString::to_string).collect();
-    judge(resource, sent_empty, new, causes).map_err(|error| error.with_warnings(&tolerated))?;
+    refuse(resource, sent_empty, new, causes).map_err(|error| error.with_warnings(&tolerated))?;
     Ok(tolerated)
 }

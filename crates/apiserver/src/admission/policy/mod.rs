@@ -4,7 +4,7 @@
 //! lock held.
 
 mod authorize;
-mod judge;
+mod evaluate;
 mod params;
 
 use serde_json::Value;
@@ -14,7 +14,7 @@ use setpoint_kinds::validate::{self, Use};
 use setpoint_cel::Compiler;
 
 pub(crate) use authorize::authorize;
-pub(crate) use judge::judge;
+pub(crate) use evaluate::evaluate;
 
 /// The errors of a policy that is about to be written.
 pub(crate) fn validate(policy: &Value, old: Option<&Value>) -> Vec<Cause> {

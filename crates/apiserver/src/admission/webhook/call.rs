@@ -8,8 +8,8 @@ use setpoint_machinery::patch::{PatchError, apply_json_patch};
 
 use super::Reviews;
 use super::answer::{self, Answer};
-use crate::admission::review::{self, Seen};
-use crate::admission::{Attributes, forms};
+use crate::admission::review::{self, EquivalentResource};
+use crate::admission::{Attributes, webhook_versions};
 use crate::configured::Hook;
 use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
@@ -25,13 +25,13 @@ pub(crate) struct Reinvocation {
     /// Webhooks that will be called again.
     again: BTreeSet<usize>,
     /// Webhooks that were called since the last change, and that a change would call again.
-    seen: BTreeSet<usize>,
+    called: BTreeSet<usize>,
 }
 
 impl Reinvocation {
-    /// Marks every webhook that has seen the object to be called again.
+    /// Marks every webhook that has reviewed the object to be called again.
     pub(crate) fn changed(&mut self) {
-        self.again.append(&mut self.seen);
+        self.again.append(&mut self.called);
     }
 
     pub(crate) fn is_needed(&self) -> bool {
@@ -58,7 +58,7 @@ enum Failed {
 /// One call of a webhook, with the request as that webhook sees it.
 struct Invocation<'h> {
     hook: &'h Hook,
-    seen: Seen,
+    equivalent: EquivalentResource,
     object: Option<Value>,
     old: Option<Value>,
 }
@@ -68,20 +68,21 @@ async fn invocation<'h>(
     hook: &'h Hook,
     attributes: &Attributes,
 ) -> Result<Option<Invocation<'h>>> {
-    let Some(seen) = hook.scope.seen(ctx, attributes)? else { return Ok(None) };
+    let Some(equivalent) = hook.scope.equivalent(ctx, attributes)? else { return Ok(None) };
     let shown = async |value: &Option<Value>| match value {
         None => Ok(None),
-        Some(value) => {
-            forms::shown(ctx, attributes, &seen, value).await.map(Some).map_err(ApiError::internal)
-        }
+        Some(value) => webhook_versions::shown(ctx, attributes, &equivalent, value)
+            .await
+            .map(Some)
+            .map_err(ApiError::internal),
     };
     let (object, old) = (shown(&attributes.object).await?, shown(&attributes.old).await?);
-    let invocation = Invocation { hook, seen, object, old };
+    let invocation = Invocation { hook, equivalent, object, old };
     if hook.conditions.is_empty() {
         return Ok(Some(invocation));
     }
     let mut request =
-        review::review("v1", "", attributes, &invocation.seen, (None, None), &ctx.user.to_value());
+        review::review("v1", "", attributes, &invocation.equivalent, (None, None), &ctx.user.to_value());
     let request = request["request"].take();
     let null = Value::Null;
     let object = invocation.object.as_ref().unwrap_or(&null);
@@ -123,10 +124,10 @@ pub(super) async fn mutate(
                     mutated.reinvocation.changed();
                 }
             }
-            Err(failed) => judge(hook, failed)?,
+            Err(failed) => apply_failure_policy(hook, failed)?,
         }
         if hook.reinvoked {
-            mutated.reinvocation.seen.insert(at);
+            mutated.reinvocation.called.insert(at);
         }
     }
     mutated.object = attributes.object;
@@ -148,7 +149,7 @@ pub(super) async fn validate(
     let answers = join_all(asked).await;
     for (invocation, answer) in invocations.iter().zip(answers) {
         if let Err(failed) = answer {
-            judge(invocation.hook, failed)?;
+            apply_failure_policy(invocation.hook, failed)?;
         }
     }
     Ok(())
@@ -173,7 +174,8 @@ async fn ask_one(
     };
     let uid = ctx.server.options().random.uid();
     let objects = (invocation.object.clone(), invocation.old.clone());
-    let review = review::review(version, &uid, attributes, &invocation.seen, objects, &ctx.user.to_value());
+    let review =
+        review::review(version, &uid, attributes, &invocation.equivalent, objects, &ctx.user.to_value());
     let patience = Patience { time: hook.timeout, exceeded: EXCEEDED };
     let called = hook.client.call(&ctx.server, &review, patience).await;
     let reply = called.map_err(|error| Failed::Call(format!("failed to call webhook: {error}")))?;
@@ -208,17 +210,22 @@ async fn patch(
         PatchError::Unprocessable(why) => internal(why),
         other => internal(other.to_string()),
     })?;
-    let read = forms::read(ctx, attributes, &invocation.seen, patched).await.map_err(internal)?;
+    let read =
+        webhook_versions::read(ctx, attributes, &invocation.equivalent, patched).await.map_err(internal)?;
     let changed = read.shown != *before;
     Ok(Some((read.object, changed)))
 }
 
 /// The result of a failed call for the request, by `failurePolicy`.
-fn judge(hook: &Hook, failed: Failed) -> Result<()> {
+fn apply_failure_policy(hook: &Hook, failed: Failed) -> Result<()> {
     match failed {
         Failed::Refused(error) => Err(error),
         Failed::Call(reason) if hook.ignores_failures => {
-            tracing::warn!(webhook = hook.name, reason, "a webhook was not heard, and is not waited for");
+            tracing::warn!(
+                webhook = hook.name,
+                reason,
+                "webhook call failed, ignored because failurePolicy is Ignore"
+            );
             Ok(())
         }
         Failed::Call(reason) => {

@@ -126,9 +126,9 @@ impl Reviews {
         let Question { stage, attributes } = question;
         let again = match stage {
             Stage::Validate => {
-                let (warnings, judged) = policy::judge(ctx, &self.hooks.policies, &attributes).await;
+                let (warnings, result) = policy::evaluate(ctx, &self.hooks.policies, &attributes).await;
                 self.warn(warnings);
-                judged?;
+                result?;
                 if !is_exempt(&attributes) {
                     call::validate(ctx, &self.hooks.validating, &attributes, self).await?;
                 }
@@ -187,7 +187,7 @@ pub(crate) fn validate(
     reviews: Option<&Reviews>,
     attributes: impl FnOnce() -> Attributes,
 ) -> Decision<()> {
-    let Some(reviews) = reviews.filter(|reviews| reviews.hooks.judge()) else {
+    let Some(reviews) = reviews.filter(|reviews| reviews.hooks.has_validating()) else {
         return Ok(());
     };
     let attributes = attributes();

@@ -218,7 +218,7 @@ pub(crate) async fn view(ctx: &RequestContext, entry: Arc<Entry>) -> Result<Arc<
     if converted_by_webhook(&ctx.resource).is_none() {
         return Ok(entry);
     }
-    let viewed = seen(ctx, std::slice::from_ref(&entry), false).await;
+    let viewed = converted_entries(ctx, std::slice::from_ref(&entry), false).await;
     let viewed = viewed.map_err(|failed| {
         failed.first().map_or_else(|| ApiError::internal("nothing was converted"), ApiError::corrupt_object)
     });
@@ -233,7 +233,7 @@ pub(crate) async fn views(
     if converted_by_webhook(&ctx.resource).is_none() {
         return Ok(entries);
     }
-    seen(ctx, &entries, true).await
+    converted_entries(ctx, &entries, true).await
 }
 
 /// Watch events with their objects at the version of the request.
@@ -251,7 +251,7 @@ pub(crate) async fn events(
     Ok(changed.collect())
 }
 
-async fn seen(
+async fn converted_entries(
     ctx: &RequestContext,
     entries: &[Arc<Entry>],
     keep: bool,

@@ -6,21 +6,25 @@ use serde_json::{Value, json};
 use setpoint_kinds::defaults;
 
 use super::attributes::Attributes;
-use super::review::Seen;
+use super::review::EquivalentResource;
 use crate::context::RequestContext;
 use crate::registry::Resource;
 use crate::versions::present;
 use crate::versions::{builtin_views, conversion};
 
 /// The resource that the webhook's rules name for the request, if the objects are of that resource's own kind.
-fn resource(ctx: &RequestContext, attributes: &Attributes, seen: &Seen) -> Option<Arc<Resource>> {
+fn resource(
+    ctx: &RequestContext,
+    attributes: &Attributes,
+    equivalent: &EquivalentResource,
+) -> Option<Arc<Resource>> {
     if !attributes.is_own_kind {
         return None;
     }
-    if seen.kind == attributes.kind {
+    if equivalent.kind == attributes.kind {
         return Some(ctx.resource.clone());
     }
-    ctx.server.0.registry.find(&seen.group, &seen.version, &seen.resource)
+    ctx.server.0.registry.find(&equivalent.group, &equivalent.version, &equivalent.resource)
 }
 
 /// An object in the version that the webhook asks for.
@@ -30,10 +34,10 @@ fn resource(ctx: &RequestContext, attributes: &Attributes, seen: &Seen) -> Optio
 pub(crate) async fn shown(
     ctx: &RequestContext,
     attributes: &Attributes,
-    seen: &Seen,
+    equivalent: &EquivalentResource,
     value: &Value,
 ) -> Result<Value, String> {
-    if let Some(resource) = resource(ctx, attributes, seen) {
+    if let Some(resource) = resource(ctx, attributes, equivalent) {
         if is_converted(ctx, &resource) {
             return conversion::at(ctx, value, &resource.api_version()).await;
         }
@@ -64,10 +68,10 @@ pub(crate) struct Read {
 pub(crate) async fn read(
     ctx: &RequestContext,
     attributes: &Attributes,
-    seen: &Seen,
+    equivalent: &EquivalentResource,
     patched: Value,
 ) -> Result<Read, String> {
-    let Some(resource) = resource(ctx, attributes, seen) else {
+    let Some(resource) = resource(ctx, attributes, equivalent) else {
         let kind = &attributes.kind;
         let schema = setpoint_schema::builtin().schema(&kind.group, &kind.version, &kind.kind);
         let schema = schema.unwrap_or_else(setpoint_schema::Schema::any);

@@ -5,8 +5,8 @@ use setpoint_api::kind::GroupResource;
 use setpoint_api::status::Reason;
 
 use super::params;
-use crate::admission::review::{self, Seen};
-use crate::admission::{Attributes, forms};
+use crate::admission::review::{self, EquivalentResource};
+use crate::admission::{Attributes, webhook_versions};
 use crate::configured::{Action, Binding, Policy, Validation};
 use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
@@ -78,28 +78,28 @@ impl Verdict {
 ///
 /// # Errors
 /// A policy refuses the request.
-pub(crate) async fn judge(
+pub(crate) async fn evaluate(
     ctx: &RequestContext,
     policies: &[Policy],
     attributes: &Attributes,
 ) -> (Vec<String>, Result<()>) {
     let mut verdict = Verdict::default();
     for policy in policies {
-        match policy.scope.seen(ctx, attributes) {
+        match policy.scope.equivalent(ctx, attributes) {
             Err(error) => verdict.misconfigured(policy, None, &error.status().message),
             Ok(None) => {}
-            Ok(Some(seen)) => {
-                if let Err(error) = judge_one(ctx, policy, attributes, &seen, &mut verdict).await {
+            Ok(Some(equivalent)) => {
+                if let Err(error) = evaluate_one(ctx, policy, attributes, &equivalent, &mut verdict).await {
                     return (verdict.warnings, Err(error));
                 }
             }
         }
     }
-    let judged = verdict.denial.map_or(Ok(()), |denial| {
+    let result = verdict.denial.map_or(Ok(()), |denial| {
         let resource = GroupResource::new(&*attributes.group, &*attributes.resource);
         Err(ApiError::refused_by_policy(&resource, name(attributes), &denial.message, denial.reason))
     });
-    (verdict.warnings, judged)
+    (verdict.warnings, result)
 }
 
 /// The object's name in a refusal.
@@ -113,11 +113,11 @@ fn name(attributes: &Attributes) -> &str {
     names.into_iter().find(|name| !name.is_empty()).unwrap_or("Unknown")
 }
 
-async fn judge_one(
+async fn evaluate_one(
     ctx: &RequestContext,
     policy: &Policy,
     attributes: &Attributes,
-    seen: &Seen,
+    equivalent: &EquivalentResource,
     verdict: &mut Verdict,
 ) -> Result<()> {
     let resource = match &policy.param_kind {
@@ -132,7 +132,7 @@ async fn judge_one(
     };
     let mut shown = None;
     for binding in &policy.bindings {
-        match binding.scope.as_ref().map(|scope| scope.seen(ctx, attributes)) {
+        match binding.scope.as_ref().map(|scope| scope.equivalent(ctx, attributes)) {
             Some(Err(error)) => {
                 verdict.misconfigured(policy, Some(binding), &error.status().message);
                 continue;
@@ -158,7 +158,7 @@ async fn judge_one(
             continue;
         }
         if shown.is_none() {
-            shown = Some(Shown::of(ctx, attributes, seen).await);
+            shown = Some(Shown::of(ctx, attributes, equivalent).await);
         }
         let shown = match &shown {
             Some(Ok(shown)) => shown,
@@ -197,13 +197,17 @@ struct Shown {
 }
 
 impl Shown {
-    async fn of(ctx: &RequestContext, attributes: &Attributes, seen: &Seen) -> Result<Self, String> {
+    async fn of(
+        ctx: &RequestContext,
+        attributes: &Attributes,
+        equivalent: &EquivalentResource,
+    ) -> Result<Self, String> {
         let shown = async |value: &Option<Value>| match value {
             None => Ok(Value::Null),
-            Some(value) => forms::shown(ctx, attributes, seen, value).await,
+            Some(value) => webhook_versions::shown(ctx, attributes, equivalent, value).await,
         };
         let (object, old) = (shown(&attributes.object).await?, shown(&attributes.old).await?);
-        let mut review = review::review("v1", "", attributes, seen, (None, None), &ctx.user.to_value());
+        let mut review = review::review("v1", "", attributes, equivalent, (None, None), &ctx.user.to_value());
         Ok(Shown { object, old, request: review["request"].take() })
     }
 
