@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 use setpoint_api::Random;
-use setpoint_kinds::prepare::Context;
+use setpoint_kinds::strategy::Context;
 
 use crate::admission::webhook::Reviews;
 use crate::context::RequestContext;

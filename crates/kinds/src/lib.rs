@@ -11,7 +11,7 @@ pub mod jsonpath;
 pub mod validate;
 pub mod cron;
 pub mod limits;
-pub mod prepare;
+pub mod strategy;
 pub mod defaults;
 pub mod facts;
 pub mod resources;

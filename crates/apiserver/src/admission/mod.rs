@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use setpoint_api::Random;
-use setpoint_kinds::prepare::{self, Lookup};
+use setpoint_kinds::strategy::{self, Lookup};
 use setpoint_store::{Entry, KeyRange, Snapshot};
 
 use crate::context::RequestContext;
@@ -62,13 +62,13 @@ pub(crate) fn create(
         service_account::admit(ctx, random, snapshot, object)?;
     }
     let cluster = Cluster { snapshot };
-    prepare::admit(&ctx.resource.facts, object, &cluster).map_err(ApiError::from)
+    strategy::admit(&ctx.resource.facts, object, &cluster).map_err(ApiError::from)
 }
 
 /// Admits a change.
 pub(crate) fn update(ctx: &RequestContext, snapshot: &Snapshot, new: &mut Value, live: &Value) {
     limits::fill(ctx, snapshot, new, Some(live));
     if ctx.info.subresource.is_empty() {
-        prepare::admit_update(&ctx.resource.facts, new, live);
+        strategy::admit_update(&ctx.resource.facts, new, live);
     }
 }

@@ -1,7 +1,5 @@
 //! Brings the object into the form in which it is stored.
 
-use setpoint_kinds::prepare;
-
 use super::change::{Change, State, Write};
 use super::strategy;
 use crate::decision::Decision;
@@ -10,7 +8,7 @@ pub(super) fn run(write: &Write<'_>, _: &mut State<'_>, change: &mut Change) -> 
     let (resource, subresource) = (write.resource(), write.ctx().info.subresource.as_str());
     let new = &mut change.new;
     if write.delete.is_none() {
-        prepare::stored(&resource.stored_kind(), new);
+        setpoint_kinds::strategy::stored(&resource.stored_kind(), new);
     }
     strategy::of(resource).encode(resource, subresource, new);
     if write.delete.is_none() && resource.is("apiextensions.k8s.io", "customresourcedefinitions") {

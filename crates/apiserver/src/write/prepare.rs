@@ -1,7 +1,7 @@
 //! Prepares the object as its kind asks: generation, status, what a subresource may change; or how it begins to end.
 
 use serde_json::Value;
-use setpoint_kinds::prepare;
+use setpoint_kinds::strategy;
 
 use super::change::{Change, State, Write};
 use super::terminate;
@@ -17,13 +17,13 @@ pub(super) fn run(write: &Write<'_>, _: &mut State<'_>, change: &mut Change) -> 
     }
     let Change { new, requested_view, live, .. } = change;
     let Some(old) = requested_view.as_ref().or(live.as_ref().map(|live| &live.object)) else {
-        prepare::create(&resource.facts, new, &writer.context());
+        strategy::create(&resource.facts, new, &writer.context());
         return Ok(());
     };
     match writer.ctx.info.subresource.as_str() {
-        "" | "scale" => prepare::update(&resource.facts, new, old, &writer.context()),
+        "" | "scale" => strategy::update(&resource.facts, new, old, &writer.context()),
         subresource => {
-            prepare::update_subresource(&resource.facts, subresource, new, old, &writer.context());
+            strategy::update_subresource(&resource.facts, subresource, new, old, &writer.context());
         }
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use setpoint_kinds::facts::Garbage;
-use setpoint_kinds::prepare;
+use setpoint_kinds::strategy;
 
 use super::change::{Change, Live, State, Write};
 use super::delete_options::DeleteOptions;
@@ -26,7 +26,7 @@ pub(super) fn run(write: &Write<'_>, options: &DeleteOptions, change: &mut Chang
     // What waits is written as the version of the request has it.
     let mut new = change.requested_view.take().unwrap_or_else(|| live.clone());
     set_finalizers(&mut new, finalizers(&ctx.resource, options, live));
-    let grace = prepare::grace_period(&ctx.resource.facts, live, options.grace_period_seconds);
+    let grace = strategy::grace_period(&ctx.resource.facts, live, options.grace_period_seconds);
     if !object::is_terminating(live) {
         begin_deletion(&mut new, grace.unwrap_or(0), now);
     } else if let Some(grace) = grace.filter(|grace| *grace < seconds_left(live).unwrap_or(0)) {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{Tracked, claim, pod};
 use crate::access::{at, items, text};
-use crate::prepare::qos_class;
+use crate::strategy::qos_class;
 
 /// Whether the object is in all scopes of the quota.
 pub(super) fn covers(quota: &Value, tracked: &Tracked, object: &Value) -> bool {

@@ -6,7 +6,7 @@ use super::admission::rule;
 use super::check::Causes;
 use super::meta;
 use crate::access::{at, items, text};
-use crate::prepare::semantically_equal;
+use crate::strategy::semantically_equal;
 use setpoint_api::cause::{Cause, Path, Shown};
 use setpoint_api::name::{self, NameRule};
 

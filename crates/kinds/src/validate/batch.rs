@@ -7,8 +7,8 @@ use super::workload::shown_labels;
 use super::{meta, pod};
 use crate::access::{at, copy, int, text, truth};
 use crate::cron::Schedule;
-use crate::prepare::semantically_equal;
 use crate::shown;
+use crate::strategy::semantically_equal;
 use setpoint_api::cause::{Cause, Path, Shown};
 use setpoint_api::selector::LabelSelector;
 

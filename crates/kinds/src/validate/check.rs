@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use crate::access::at;
-use crate::prepare::semantically_equal;
+use crate::strategy::semantically_equal;
 use setpoint_api::cause::{Cause, Path, Shown};
 use setpoint_api::name;
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::check::Causes;
 use super::meta::IMMUTABLE;
 use crate::access::{at, entries, text, truth};
-use crate::prepare::semantically_equal;
+use crate::strategy::semantically_equal;
 use setpoint_api::cause::{Cause, Path};
 use setpoint_api::name;
 

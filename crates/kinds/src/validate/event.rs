@@ -72,7 +72,7 @@ pub(super) fn update(causes: &mut Causes, new: &Value, old: &Value) {
         ("reportingController", "reportingController"),
         ("reportingInstance", "reportingInstance"),
     ] {
-        if crate::prepare::semantically_equal(at(new, field), at(old, field)) {
+        if crate::strategy::semantically_equal(at(new, field), at(old, field)) {
             continue;
         }
         let value = match field {

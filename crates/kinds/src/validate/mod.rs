@@ -38,7 +38,7 @@ use check::Causes;
 use setpoint_api::cause::{Cause, Path};
 use setpoint_api::name::NameRule;
 
-/// A new object, after defaults and [`crate::prepare::create`].
+/// A new object, after defaults and [`crate::strategy::create`].
 pub fn create(facts: &Facts, object: &Value) -> Vec<Cause> {
     let mut causes = Causes::default();
     if facts.key() == ("", "Event") {
@@ -62,7 +62,7 @@ fn path_segment(name: &str, prefix: bool) -> Vec<String> {
     NameRule::PathSegment.check(name, prefix)
 }
 
-/// A changed object, after [`crate::prepare::update`].
+/// A changed object, after [`crate::strategy::update`].
 pub fn update(facts: &Facts, object: &Value, old: &Value) -> Vec<Cause> {
     let mut causes = Causes::default();
     causes.extend(meta::create(facts, object, path_segment));
@@ -80,7 +80,7 @@ pub fn update(facts: &Facts, object: &Value, old: &Value) -> Vec<Cause> {
     once(causes.0)
 }
 
-/// A changed status, after [`crate::prepare::update_status`].
+/// A changed status, after [`crate::strategy::update_status`].
 pub fn update_status(facts: &Facts, object: &Value, old: &Value) -> Vec<Cause> {
     let mut causes = Causes::default();
     causes.extend(meta::create(facts, object, path_segment));
@@ -89,7 +89,7 @@ pub fn update_status(facts: &Facts, object: &Value, old: &Value) -> Vec<Cause> {
     once(causes.0)
 }
 
-/// A write to a subresource that takes the whole object, after [`crate::prepare::update_subresource`].
+/// A write to a subresource that takes the whole object, after [`crate::strategy::update_subresource`].
 pub fn update_subresource(facts: &Facts, subresource: &str, object: &Value, old: &Value) -> Vec<Cause> {
     let judge: fn(&mut Causes, &Value, &Value) = match (facts.kind, subresource) {
         (_, "status") => return update_status(facts, object, old),

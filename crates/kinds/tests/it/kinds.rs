@@ -8,7 +8,7 @@ use setpoint_api::{GroupKind, GroupVersionKind, Random, Status};
 use setpoint_kinds::facts::Facts;
 use setpoint_kinds::fields;
 use setpoint_kinds::table::Printer;
-use setpoint_kinds::{allocate, defaults, prepare, validate};
+use setpoint_kinds::{allocate, defaults, strategy, validate};
 
 const UID: &str = "11111111-2222-4333-8444-555555555555";
 const TIME: &str = "2026-01-01T00:00:00Z";
@@ -32,8 +32,8 @@ fn expand(value: &Value) -> Value {
     }
 }
 
-fn context(user: &Value) -> prepare::Context<'_> {
-    prepare::Context { now: TIME.parse().unwrap(), user }
+fn context(user: &Value) -> strategy::Context<'_> {
+    strategy::Context { now: TIME.parse().unwrap(), user }
 }
 
 /// The object as the server reads it from a request.
@@ -53,15 +53,15 @@ fn create(input: &Value) -> Result<Value, Status> {
     object["metadata"]["uid"] = json!(UID);
     object["metadata"]["creationTimestamp"] = json!(TIME);
     defaults::apply(&kind, &mut object);
-    prepare::admit(facts, &mut object, &Nothing)?;
+    strategy::admit(facts, &mut object, &Nothing)?;
     if kind.kind == "Service" {
         allocate::create(&mut object, &ranges(), &taken, &Random::from_seed(1))?;
     }
     let user =
         json!({"username": "admin", "uid": "admin", "groups": ["system:masters", "system:authenticated"]});
-    prepare::create(facts, &mut object, &context(&user));
+    strategy::create(facts, &mut object, &context(&user));
     refuse(&kind, &object, validate::create(facts, &object))?;
-    prepare::stored(&kind, &mut object);
+    strategy::stored(&kind, &mut object);
     Ok(object)
 }
 
@@ -72,18 +72,18 @@ fn update(input: &Value, old: &Value, subresource: &str) -> Result<Value, Status
     defaults::apply(&kind, &mut object);
     let user = Value::Null;
     let causes = if !subresource.is_empty() {
-        assert!(prepare::update_subresource(facts, subresource, &mut object, old, &context(&user)));
+        assert!(strategy::update_subresource(facts, subresource, &mut object, old, &context(&user)));
         validate::update_subresource(facts, subresource, &object, old)
     } else {
         if kind.kind == "Service" {
             allocate::update(&mut object, old, &ranges(), &taken, &Random::from_seed(1))?;
         }
-        prepare::admit_update(facts, &mut object, old);
-        prepare::update(facts, &mut object, old, &context(&user));
+        strategy::admit_update(facts, &mut object, old);
+        strategy::update(facts, &mut object, old, &context(&user));
         validate::update(facts, &object, old)
     };
     refuse(&kind, &object, causes)?;
-    prepare::stored(&kind, &mut object);
+    strategy::stored(&kind, &mut object);
     Ok(object)
 }
 
@@ -108,7 +108,7 @@ fn ranges() -> allocate::Ranges {
 /// A cluster with one priority class.
 struct Nothing;
 
-impl prepare::Lookup for Nothing {
+impl strategy::Lookup for Nothing {
     fn get(&self, group: &str, kind: &str, _: &str, name: &str) -> Option<Value> {
         (group == "scheduling.k8s.io" && kind == "PriorityClass" && name == "pc").then(
             || json!({"metadata": {"name": "pc"}, "value": 100, "preemptionPolicy": "PreemptLowerPriority"}),

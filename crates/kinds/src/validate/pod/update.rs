@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::whole;
 use crate::access::{at, copy, int, items, items_mut, text};
-use crate::prepare::semantically_equal;
 use crate::shown;
+use crate::strategy::semantically_equal;
 use crate::validate::check::Causes;
 use setpoint_api::cause::{Path, Shown, quote};
 use setpoint_api::name;
@@ -164,7 +164,7 @@ pub(in crate::validate) fn ephemeral_containers(causes: &mut Causes, pod: &Value
 pub(in crate::validate) fn resize(causes: &mut Causes, pod: &Value, old: &Value) {
     whole(causes, pod);
     let path = Path::new("spec");
-    if crate::prepare::qos_class(pod) != crate::prepare::qos_class(old) {
+    if crate::strategy::qos_class(pod) != crate::strategy::qos_class(old) {
         let detail = "Pod QOS Class may not change as a result of resizing";
         causes.invalid(&path, text(pod, "status.qosClass"), detail);
     }
