@@ -5,6 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::go_format::{self, quote};
+
 /// The path of a field as error messages write it: `spec.containers[0].env[3].name`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Path(String);
@@ -105,45 +107,45 @@ impl CauseType {
 
 /// A value as a message shows it: text in quotes, numbers bare, everything else as JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shown(String);
+pub struct BadValue(String);
 
-impl Shown {
+impl BadValue {
     /// Text that is shown as it stands, such as JSON in an order of its own.
     pub fn raw(text: impl Into<String>) -> Self {
-        Shown(text.into())
+        BadValue(text.into())
     }
 }
 
-impl From<&str> for Shown {
+impl From<&str> for BadValue {
     fn from(text: &str) -> Self {
-        Shown(quote(text))
+        BadValue(quote(text))
     }
 }
-impl From<&String> for Shown {
+impl From<&String> for BadValue {
     fn from(text: &String) -> Self {
-        Shown(quote(text))
+        BadValue(quote(text))
     }
 }
-impl From<String> for Shown {
+impl From<String> for BadValue {
     fn from(text: String) -> Self {
-        Shown(quote(&text))
+        BadValue(quote(&text))
     }
 }
-impl From<i64> for Shown {
+impl From<i64> for BadValue {
     fn from(number: i64) -> Self {
-        Shown(number.to_string())
+        BadValue(number.to_string())
     }
 }
-impl From<bool> for Shown {
+impl From<bool> for BadValue {
     fn from(truth: bool) -> Self {
-        Shown(truth.to_string())
+        BadValue(truth.to_string())
     }
 }
-impl From<&Value> for Shown {
+impl From<&Value> for BadValue {
     fn from(value: &Value) -> Self {
         match value {
-            Value::String(text) => Shown(quote(text)),
-            other => Shown(go_json(other)),
+            Value::String(text) => BadValue(quote(text)),
+            other => BadValue(go_format::json(other)),
         }
     }
 }
@@ -167,9 +169,9 @@ impl fmt::Display for Cause {
 }
 
 impl Cause {
-    fn new(reason: CauseType, path: &Path, value: Option<Shown>, detail: &str) -> Self {
+    fn new(reason: CauseType, path: &Path, value: Option<BadValue>, detail: &str) -> Self {
         let mut message = reason.words().to_owned();
-        if let Some(Shown(value)) = value {
+        if let Some(BadValue(value)) = value {
             message.push_str(": ");
             message.push_str(&value);
         }
@@ -181,12 +183,12 @@ impl Cause {
     }
 
     /// The value is malformed or out of bounds.
-    pub fn invalid(path: &Path, value: impl Into<Shown>, detail: &str) -> Self {
+    pub fn invalid(path: &Path, value: impl Into<BadValue>, detail: &str) -> Self {
         Cause::new(CauseType::FieldValueInvalid, path, Some(value.into()), detail)
     }
 
     /// The value has the wrong JSON type.
-    pub fn type_invalid(path: &Path, value: impl Into<Shown>, detail: &str) -> Self {
+    pub fn type_invalid(path: &Path, value: impl Into<BadValue>, detail: &str) -> Self {
         Cause::new(CauseType::FieldValueTypeInvalid, path, Some(value.into()), detail)
     }
 
@@ -201,7 +203,7 @@ impl Cause {
     }
 
     /// The value is not one of those allowed.
-    pub fn not_supported(path: &Path, value: impl Into<Shown>, allowed: &[&str]) -> Self {
+    pub fn not_supported(path: &Path, value: impl Into<BadValue>, allowed: &[&str]) -> Self {
         let allowed: Vec<String> = allowed.iter().map(|one| quote(one)).collect();
         let detail = if allowed.is_empty() {
             String::new()
@@ -212,12 +214,12 @@ impl Cause {
     }
 
     /// The value occurs twice.
-    pub fn duplicate(path: &Path, value: impl Into<Shown>) -> Self {
+    pub fn duplicate(path: &Path, value: impl Into<BadValue>) -> Self {
         Cause::new(CauseType::FieldValueDuplicate, path, Some(value.into()), "")
     }
 
     /// The value names something that is not there.
-    pub fn not_found(path: &Path, value: impl Into<Shown>) -> Self {
+    pub fn not_found(path: &Path, value: impl Into<BadValue>) -> Self {
         Cause::new(CauseType::FieldValueNotFound, path, Some(value.into()), "")
     }
 
@@ -232,7 +234,7 @@ impl Cause {
     pub fn too_many(path: &Path, has: usize, most: usize) -> Self {
         let unit = if most == 1 { "item" } else { "items" };
         let detail = format!("must have at most {most} {unit}");
-        Cause::new(CauseType::FieldValueTooMany, path, Some(Shown::raw(has.to_string())), &detail)
+        Cause::new(CauseType::FieldValueTooMany, path, Some(BadValue::raw(has.to_string())), &detail)
     }
 
     /// Something went wrong that is not the user's doing.
@@ -254,52 +256,6 @@ pub fn aggregate(causes: &[Cause]) -> String {
         [one] => one.clone(),
         several => format!("[{}]", several.join(", ")),
     }
-}
-
-/// Text in double quotes as Go's `%q` writes it.
-///
-/// ```
-/// assert_eq!(setpoint_api::cause::quote("a\"\n"), r#""a\"\n""#);
-/// ```
-pub fn quote(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '\u{b}' => out.push_str("\\v"),
-            c if (c as u32) < 0x20 || c == '\u{7f}' => out.push_str(&format!("\\x{:02x}", c as u32)),
-            c if c.is_control() || ('\u{e000}'..='\u{f8ff}').contains(&c) => {
-                out.push_str(&format!("\\u{:04x}", c as u32));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
-}
-
-/// JSON as Go's encoder writes it: `<`, `>`, `&` and the two line separators escaped.
-pub fn go_json(value: &Value) -> String {
-    let plain = value.to_string();
-    if !plain.contains(['<', '>', '&', '\u{2028}', '\u{2029}']) {
-        return plain;
-    }
-    let mut out = String::with_capacity(plain.len() + 16);
-    for c in plain.chars() {
-        match c {
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => out.push_str(&format!("\\u{:04x}", c as u32)),
-            c => out.push(c),
-        }
-    }
-    out
 }
 
 #[cfg(test)]

@@ -5,12 +5,11 @@
 //! ([`Clock`], [`Random`]).
 
 pub mod clock;
-pub mod gostyle;
+pub mod go_format;
 pub mod quantity;
 pub mod selector;
 pub mod name;
 pub mod random;
-pub mod spelling;
 pub mod status;
 pub mod cause;
 pub mod kind;

@@ -5,7 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::cause::{Cause, aggregate, quote};
+use crate::cause::{Cause, aggregate};
+use crate::go_format::quote;
 use crate::kind::{GroupKind, GroupResource};
 
 /// An answer that is not an object. As an error it prints its message.

@@ -140,7 +140,7 @@ fn one_of_both(ctx: &RequestContext, both: bool) -> ApiError {
         "exactly one of nonResourceAttributes or resourceAttributes must be specified"
     };
     let path = if both { "spec.nonResourceAttributes" } else { "spec" };
-    let cause = Cause::invalid(&Path::new(path), setpoint_api::cause::Shown::raw("null"), text);
+    let cause = Cause::invalid(&Path::new(path), setpoint_api::cause::BadValue::raw("null"), text);
     let kind = setpoint_api::kind::GroupKind::new(&*ctx.resource.group, "");
     setpoint_api::Status::invalid(&kind, "", vec![cause]).into()
 }

@@ -171,7 +171,7 @@ impl<'de> Visitor<'de> for Below {
                 let line = value.referenced.line();
                 found.push(format!(
                     "line {line}: key {} already set in map",
-                    setpoint_api::cause::quote(&key)
+                    setpoint_api::go_format::quote(&key)
                 ));
             }
         }

@@ -222,7 +222,7 @@ impl ApiError {
 
     /// A patch whose result is not an object of the kind.
     pub fn invalid_patch(patched: &Value, error: &str) -> Self {
-        Self::invalid_patch_shown(&setpoint_api::cause::go_json(patched), error)
+        Self::invalid_patch_shown(&setpoint_api::go_format::json(patched), error)
     }
 
     /// A patch whose result is not an object of the kind, with the text that stands for it.

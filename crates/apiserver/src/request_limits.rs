@@ -80,7 +80,7 @@ pub(crate) fn timeout(info: &RequestInfo, most: Duration) -> Result<Option<Durat
 
 /// A duration as Go reads it, or `None` if it is negative. The error is Go's.
 fn go_duration(text: &str) -> std::result::Result<Option<Duration>, String> {
-    let quoted = || setpoint_api::cause::quote(text);
+    let quoted = || setpoint_api::go_format::quote(text);
     let invalid = || format!("time: invalid duration {}", quoted());
     let (negative, mut rest) = match text.strip_prefix(['-', '+']) {
         Some(rest) => (text.starts_with('-'), rest),
@@ -112,7 +112,7 @@ fn go_duration(text: &str) -> std::result::Result<Option<Duration>, String> {
                 "h" => 3600.0,
                 "" => return Err(format!("time: missing unit in duration {}", quoted())),
                 other => {
-                    let unit = setpoint_api::cause::quote(other);
+                    let unit = setpoint_api::go_format::quote(other);
                     return Err(format!("time: unknown unit {unit} in duration {}", quoted()));
                 }
             };

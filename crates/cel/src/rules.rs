@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kube_cel::cel::Value as Cel;
 use serde_json::Value;
-use setpoint_api::cause::{CauseType, Shown};
+use setpoint_api::cause::{BadValue, CauseType};
 use setpoint_api::{Cause, Path};
 use setpoint_machinery::structural::{OldItems, Props, Rule, Structural, field_path, unchanged};
 
@@ -207,7 +207,7 @@ impl Compiler {
         uncorrelated: Option<&Path>,
     ) -> Option<Compiled> {
         let at = path.child("rule");
-        let shown = || Shown::raw(rule_json(rule));
+        let shown = || BadValue::raw(rule_json(rule));
         let Some(ty) = Ty::of(props, is_resource) else {
             let detail = "failed to convert to declType for CEL validation rules";
             self.causes.push(Cause::internal(&path.child("rule"), detail));
@@ -254,7 +254,7 @@ impl Compiler {
             return None;
         }
         let at = path.child("messageExpression");
-        let shown = || Shown::raw(rule_json(rule));
+        let shown = || BadValue::raw(rule_json(rule));
         match Program::compile(&rule.message_expression, variables, 0) {
             Err(errors) => {
                 let detail = format!("messageExpression compilation failed: {errors}");
@@ -275,7 +275,7 @@ impl Compiler {
 
 /// A rule as Go prints the struct that holds it.
 fn rule_json(rule: &Rule) -> String {
-    let quoted = |text: &str| setpoint_api::cause::go_json(&Value::from(text));
+    let quoted = |text: &str| setpoint_api::go_format::json(&Value::from(text));
     let reason = rule.reason.as_deref().map_or_else(|| "null".into(), quoted);
     let optional = rule.optional_old_self.map_or_else(|| "null".into(), |set| set.to_string());
     format!(

@@ -106,6 +106,6 @@ fn string(text: &str, props: &Props) -> Cel {
 
 /// Times and durations are made by the evaluator's own functions.
 fn evaluate_literal(function: &str, text: &str) -> Option<Cel> {
-    let expression = format!("{function}({})", setpoint_api::gostyle::quote(text));
+    let expression = format!("{function}({})", setpoint_api::go_format::quote(text));
     super::evaluate::standalone(&expression)
 }

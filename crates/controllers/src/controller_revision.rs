@@ -7,8 +7,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, 
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use serde_json::{Value, json};
 use setpoint::{Client, ClientError, DeleteOptions, Key, Kind, NotFoundExt, Patch};
+use setpoint_api::go_format::escape_json;
 use setpoint_api::random::SUFFIX_ALPHABET;
-use setpoint_api::spelling::as_go_writes;
 
 use crate::children::adopt::{self, Owner, children_and_orphans};
 use crate::children::claim::controller_of;
@@ -55,7 +55,7 @@ pub fn next_number(revisions: &[Arc<ControllerRevision>]) -> i64 {
 
 /// Returns the short hash of a revision's data. It equals kube-controller-manager's if both read the same JSON.
 pub fn hash(data: &Value, collision_count: Option<i32>) -> String {
-    let mut hash = as_go_writes(&data.to_string()).bytes().fold(FNV_OFFSET, step);
+    let mut hash = escape_json(&data.to_string()).bytes().fold(FNV_OFFSET, step);
     if let Some(count) = collision_count {
         hash = count.to_string().bytes().fold(hash, step);
     }

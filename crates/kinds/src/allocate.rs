@@ -14,7 +14,7 @@ use ports::{
 };
 
 use crate::access::{at, copy, int, items, items_mut, remove, set, text};
-use setpoint_api::cause::{Cause, Path, Shown};
+use setpoint_api::cause::{BadValue, Cause, Path};
 use setpoint_api::kind::GroupKind;
 use setpoint_api::random::Random;
 use setpoint_api::status::Status;
@@ -250,7 +250,7 @@ fn cluster_ip(
                 }
                 return Ok(());
             };
-            let shown = Shown::raw(at(service, "spec.clusterIPs").to_string());
+            let shown = BadValue::raw(at(service, "spec.clusterIPs").to_string());
             let detail = format!("failed to allocate IP {wanted}: {why}");
             Err(refuse(service, Cause::invalid(&Path::new("spec.clusterIPs"), shown, &detail)))
         }

@@ -180,7 +180,7 @@ fn number(text: &str, names: &[&str]) -> Result<u64, String> {
         Ok(number) if number < 0 => Err(format!("negative number ({number}) not allowed: {text}")),
         Ok(number) => Ok(number as u64),
         Err(_) => {
-            let quoted = setpoint_api::cause::quote(text);
+            let quoted = setpoint_api::go_format::quote(text);
             Err(format!("failed to parse int from {text}: strconv.Atoi: parsing {quoted}: invalid syntax"))
         }
     }
@@ -198,7 +198,7 @@ fn descriptor(schedule: &str) -> Result<Form, String> {
                 return Err(format!("unrecognized descriptor: {schedule}"));
             };
             let period = duration(text).ok_or_else(|| {
-                let quoted = setpoint_api::cause::quote(text);
+                let quoted = setpoint_api::go_format::quote(text);
                 format!("failed to parse duration {schedule}: time: invalid duration {quoted}")
             })?;
             return Ok(Form::Every(SignedDuration::from_secs(period.as_secs().max(1))));

@@ -107,11 +107,11 @@ fn refusal(kind: &GroupVersionKind, field: &str) -> String {
         | ("certificates.k8s.io", _) => format!("field label not supported: {field}"),
         ("resource.k8s.io", "ResourceSlice") => format!("field label not supported for {kind}: {field}"),
         ("batch", "Job") => {
-            format!("field label {} not supported for Job", setpoint_api::cause::quote(field))
+            format!("field label {} not supported for Job", setpoint_api::go_format::quote(field))
         }
         _ => format!(
             "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
-            setpoint_api::cause::quote(field)
+            setpoint_api::go_format::quote(field)
         ),
     }
 }

@@ -15,6 +15,6 @@ pub mod strategy;
 pub mod defaults;
 pub mod facts;
 pub mod resources;
-mod shown;
+mod go_struct;
 pub mod warnings;
 mod access;

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::access::{at, items, text};
 use setpoint_api::cause::Path;
 use setpoint_api::kind::GroupKind;
-use setpoint_api::{gostyle, name};
+use setpoint_api::{go_format, name};
 use setpoint_machinery::structural::Structural;
 
 /// Warnings about an object that is about to be stored; `old` is what it replaces.
@@ -41,13 +41,13 @@ fn definition(new: &Value, old: Option<&Value>) -> Vec<String> {
             let structural = Structural::read(at(version, "schema.openAPIV3Schema"));
             let unknown = structural.unknown_formats();
             formats.extend(
-                unknown.iter().map(|format| format!("unrecognized format {}", gostyle::quote(format))),
+                unknown.iter().map(|format| format!("unrecognized format {}", go_format::quote(format))),
             );
             sets.extend(structural.sets_of_containers().into_iter().map(|kind| {
                 format!(
                     "x-kubernetes-list-type: set for items of type {} is not supported by server-side apply or CEL \
                      validation rules",
-                    gostyle::quote(&kind)
+                    go_format::quote(&kind)
                 )
             }));
         }
@@ -67,7 +67,7 @@ fn finalizers(new: &Value, old: Option<&Value>) -> Vec<String> {
     let mut warnings = Vec::new();
     for finalizer in list(new).difference(&before) {
         let mut warn = |words: &str| {
-            warnings.push(format!("metadata.finalizers: {}: {words}", gostyle::quote(finalizer)));
+            warnings.push(format!("metadata.finalizers: {}: {words}", go_format::quote(finalizer)));
         };
         name::qualified_name(finalizer).iter().for_each(|words| warn(words));
         if !finalizer.contains('/') && !STANDARD.contains(&finalizer.as_str()) {

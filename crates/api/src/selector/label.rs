@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use super::SelectorError;
 use super::lexer::{Token, scan};
-use crate::cause::{Cause, Path, Shown, aggregate, quote};
+use crate::cause::{BadValue, Cause, Path, aggregate};
+use crate::go_format::quote;
 use crate::name;
 
 /// How a requirement relates its key to its values.
@@ -43,7 +44,7 @@ impl Requirement {
         if !wrong.is_empty() {
             causes.push(Cause::invalid(&key_path, key, &wrong.join("; ")));
         }
-        let shown = || Shown::raw(serde_json::to_string(&values).expect("a list of text is JSON"));
+        let shown = || BadValue::raw(serde_json::to_string(&values).expect("a list of text is JSON"));
         match operator {
             Operator::In | Operator::NotIn if values.is_empty() => causes.push(Cause::invalid(
                 &value_path,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
-use setpoint_api::cause::quote;
+use setpoint_api::go_format::quote;
 
 use super::authz::{Rule, names_path};
 

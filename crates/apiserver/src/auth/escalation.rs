@@ -68,7 +68,7 @@ fn check_binding(ctx: &RequestContext, snapshot: &Snapshot, new: &Value, live: O
         "ClusterRole" => "clusterroles",
         "Role" => "roles",
         other => {
-            let kind = setpoint_api::cause::quote(other);
+            let kind = setpoint_api::go_format::quote(other);
             return Err(ApiError::internal_plain(format!("unsupported role reference kind: {kind}")));
         }
     };
@@ -103,7 +103,7 @@ fn confirm(ctx: &RequestContext, snapshot: &Snapshot, new: &Value, rules: &[Rule
     }
     let mut text = format!(
         "user {} (groups={}) is attempting to grant RBAC permissions not currently held:\n{}",
-        setpoint_api::cause::quote(&ctx.user.name),
+        setpoint_api::go_format::quote(&ctx.user.name),
         covers::quoted(&ctx.user.groups),
         covers::describe(&missing)
     );

@@ -3,7 +3,7 @@
 mod mode;
 
 use http::HeaderMap;
-use setpoint_api::cause::quote;
+use setpoint_api::go_format::quote;
 use setpoint_store::Snapshot;
 
 use super::authz::Attributes;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use setpoint_api::cause::{Cause, Path};
-use setpoint_api::gostyle;
+use setpoint_api::go_format;
 
 /// The paths of the scale subresource's values inside an object.
 #[derive(Clone, Debug)]
@@ -59,8 +59,8 @@ fn nested<'v>(
             return Err(format!(
                 ".{} accessor error: {} is of the type {}, expected map[string]interface{{}}",
                 steps[..=at].join("."),
-                gostyle::plain(here),
-                gostyle::type_name(here)
+                go_format::plain(here),
+                go_format::type_name(here)
             ));
         };
         match fields.get(*step) {
@@ -74,7 +74,7 @@ fn nested<'v>(
     Err(format!(
         ".{} accessor error: {} is of the type {}, expected {wanted}",
         steps.join("."),
-        gostyle::plain(here),
-        gostyle::type_name(here)
+        go_format::plain(here),
+        go_format::type_name(here)
     ))
 }

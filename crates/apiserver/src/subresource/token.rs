@@ -2,8 +2,9 @@
 
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
-use setpoint_api::cause::{Cause, Path, quote};
+use setpoint_api::cause::{Cause, Path};
 use setpoint_api::clock;
+use setpoint_api::go_format::quote;
 use setpoint_api::kind::{GroupKind, GroupResource};
 use setpoint_store::Snapshot;
 

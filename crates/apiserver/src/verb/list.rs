@@ -74,7 +74,7 @@ impl Selection {
 /// Reads the version that a client sent.
 pub(crate) fn parse_version(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| {
-        let quoted = setpoint_api::cause::quote(text);
+        let quoted = setpoint_api::go_format::quote(text);
         format!(
             "resourceVersion: Invalid value: {quoted}: strconv.ParseUint: parsing {quoted}: invalid syntax"
         )

@@ -92,14 +92,14 @@ impl Patch {
     /// The faults that a strict reader finds in the patch itself, and the words of refusals.
     pub(crate) fn decode_hints(&self, bytes: &[u8]) -> DecodeHints {
         let doubled = doubled_paths(bytes);
-        let fault = |path: String| format!("duplicate field {}", setpoint_api::cause::quote(&path));
+        let fault = |path: String| format!("duplicate field {}", setpoint_api::go_format::quote(&path));
         match self {
             Patch::Merge(_) => {
                 DecodeHints { faults: doubled.into_iter().map(fault).collect(), ..DecodeHints::default() }
             }
             Patch::Strategic(merge) => DecodeHints {
                 faults: doubled.into_iter().map(fault).collect(),
-                merge: Some(setpoint_api::gostyle::plain(merge)),
+                merge: Some(setpoint_api::go_format::plain(merge)),
                 ..DecodeHints::default()
             },
             Patch::Json(operations) => {

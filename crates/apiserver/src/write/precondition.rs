@@ -50,7 +50,7 @@ fn check_version(write: &Write<'_>, sent: &str, live: &Live) -> Result<()> {
             Ok(version) if version == live.entry.mod_revision => Ok(()),
             Ok(_) => Err(ApiError::modified(resource, write.name)),
             Err(_) => {
-                let quoted = setpoint_api::cause::quote(version);
+                let quoted = setpoint_api::go_format::quote(version);
                 Err(ApiError::internal_plain(format!("strconv.ParseUint: parsing {quoted}: invalid syntax")))
             }
         },

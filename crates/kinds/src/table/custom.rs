@@ -7,7 +7,7 @@ use super::Column;
 use super::age::{human_duration, parse};
 use crate::access::{int, text};
 use crate::jsonpath::JsonPath;
-use setpoint_api::cause::go_json;
+use setpoint_api::go_format;
 
 /// Prints a custom resource.
 #[derive(Clone, Debug)]
@@ -67,7 +67,7 @@ fn cell(type_: &str, value: &Value, now: Timestamp) -> Value {
     match (type_, value) {
         ("string", Value::Null) => "<no value>".into(),
         ("string", Value::String(text)) => text.clone().into(),
-        ("string", value) => go_json(value).into(),
+        ("string", value) => go_format::json(value).into(),
         ("integer", Value::Number(number)) => {
             number.as_i64().or_else(|| number.as_f64().map(|float| float as i64)).into()
         }

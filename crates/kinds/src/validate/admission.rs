@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::check::Causes;
 use super::meta;
 use crate::access::{at, int, items, text};
-use setpoint_api::cause::{Cause, Path, Shown};
+use setpoint_api::cause::{BadValue, Cause, Path};
 use setpoint_api::name;
 
 pub(super) fn webhooks(causes: &mut Causes, object: &Value) {
@@ -118,7 +118,7 @@ fn webhook_url(causes: &mut Causes, url: &str, path: &Path) {
 pub(super) fn rule(causes: &mut Causes, rule: &Value, path: &Path) {
     let operations = items(rule, "operations");
     let star = |list: &[Value]| list.len() > 1 && list.iter().any(|one| one == "*");
-    let shown = |field: &str| Shown::raw(at(rule, field).to_string());
+    let shown = |field: &str| BadValue::raw(at(rule, field).to_string());
     if operations.is_empty() {
         causes.required(&path.child("operations"), "");
     }
@@ -151,7 +151,7 @@ pub(super) fn rule(causes: &mut Causes, rule: &Value, path: &Path) {
 
 fn resources(causes: &mut Causes, rule: &Value, path: &Path) {
     let all: Vec<&str> = items(rule, "resources").iter().filter_map(Value::as_str).collect();
-    let shown = || Shown::raw(at(rule, "resources").to_string());
+    let shown = || BadValue::raw(at(rule, "resources").to_string());
     if all.is_empty() {
         causes.required(path, "");
     }
@@ -183,7 +183,7 @@ fn review_versions(causes: &mut Causes, hook: &Value, path: &Path) {
         }
     }
     if !versions.iter().any(|version| matches!(*version, "v1" | "v1beta1")) {
-        let shown = Shown::raw(at(hook, "admissionReviewVersions").to_string());
+        let shown = BadValue::raw(at(hook, "admissionReviewVersions").to_string());
         causes.invalid(path, shown, "must include at least one of v1, v1beta1");
     }
 }

@@ -7,7 +7,7 @@ use super::check::Causes;
 use super::meta;
 use crate::access::{at, items, text};
 use crate::strategy::semantically_equal;
-use setpoint_api::cause::{Cause, Path, Shown};
+use setpoint_api::cause::{BadValue, Cause, Path};
 use setpoint_api::name::{self, NameRule};
 
 const MOST_CONDITIONS: usize = 64;
@@ -239,10 +239,10 @@ fn audit_annotations(causes: &mut Causes, policy: &Value, path: &Path, compile: 
     let annotations = items(policy, "spec.auditAnnotations");
     if annotations.len() > MOST_ANNOTATIONS {
         let shown = annotations.iter().map(|one| {
-            let quoted = |field: &str| setpoint_api::cause::go_json(&Value::from(text(one, field)));
+            let quoted = |field: &str| setpoint_api::go_format::json(&Value::from(text(one, field)));
             format!("{{\"Key\":{},\"ValueExpression\":{}}}", quoted("key"), quoted("valueExpression"))
         });
-        let shown = Shown::raw(format!("[{}]", shown.collect::<Vec<_>>().join(",")));
+        let shown = BadValue::raw(format!("[{}]", shown.collect::<Vec<_>>().join(",")));
         let detail = format!("must not have more than {MOST_ANNOTATIONS} auditAnnotations");
         causes.invalid(path, shown, &detail);
     }
@@ -327,6 +327,6 @@ fn validation_actions(causes: &mut Causes, spec: &Value, path: &Path) {
     if actions.contains(&"Deny") && actions.contains(&"Warn") {
         let detail = "must not contain both Deny and Warn (repeating the same validation failure information in the \
                       API response and headers serves no purpose)";
-        causes.invalid(path, Shown::raw(at(spec, "validationActions").to_string()), detail);
+        causes.invalid(path, BadValue::raw(at(spec, "validationActions").to_string()), detail);
     }
 }

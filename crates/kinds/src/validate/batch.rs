@@ -7,9 +7,9 @@ use super::workload::shown_labels;
 use super::{meta, pod};
 use crate::access::{at, copy, int, text, truth};
 use crate::cron::Schedule;
-use crate::shown;
+use crate::go_struct;
 use crate::strategy::semantically_equal;
-use setpoint_api::cause::{Cause, Path, Shown};
+use setpoint_api::cause::{BadValue, Cause, Path};
 use setpoint_api::selector::LabelSelector;
 
 pub(super) fn job(causes: &mut Causes, object: &Value) {
@@ -44,7 +44,7 @@ fn generated_selector(causes: &mut Causes, job: &Value) {
     if let Ok(parsed) = LabelSelector::from_json(selector)
         && !parsed.matches(expected)
     {
-        let shown = Shown::raw(meta::show_selector(selector));
+        let shown = BadValue::raw(meta::show_selector(selector));
         causes.invalid(&Path::new("spec.selector"), shown, "`selector` not auto-generated");
     }
 }
@@ -139,15 +139,15 @@ pub(super) fn job_update(causes: &mut Causes, new: &Value, old: &Value) {
     } else {
         causes.immutable(new, old, "spec.completions", at(new, "spec.completions"));
     }
-    causes.immutable(new, old, "spec.selector", Shown::raw(meta::show_selector(at(new, "spec.selector"))));
+    causes.immutable(new, old, "spec.selector", BadValue::raw(meta::show_selector(at(new, "spec.selector"))));
     template_update(causes, new, old);
     causes.immutable(new, old, "spec.completionMode", at(new, "spec.completionMode"));
-    let policy = shown::line("*batch.PodFailurePolicy", at(new, "spec.podFailurePolicy"));
-    causes.immutable(new, old, "spec.podFailurePolicy", Shown::raw(policy));
+    let policy = go_struct::line("*batch.PodFailurePolicy", at(new, "spec.podFailurePolicy"));
+    causes.immutable(new, old, "spec.podFailurePolicy", BadValue::raw(policy));
     causes.immutable(new, old, "spec.backoffLimitPerIndex", at(new, "spec.backoffLimitPerIndex"));
     causes.immutable(new, old, "spec.managedBy", at(new, "spec.managedBy"));
-    let policy = shown::line("*batch.SuccessPolicy", at(new, "spec.successPolicy"));
-    causes.immutable(new, old, "spec.successPolicy", Shown::raw(policy));
+    let policy = go_struct::line("*batch.SuccessPolicy", at(new, "spec.successPolicy"));
+    causes.immutable(new, old, "spec.successPolicy", BadValue::raw(policy));
 }
 
 /// A job that is suspended and never started may still be told where to run.
@@ -173,7 +173,7 @@ fn template_update(causes: &mut Causes, new: &Value, old: &Value) {
         }
     }
     if !semantically_equal(at(new, "spec.template"), at(&before, "spec.template")) {
-        let shown = Shown::raw(shown::line("core.PodTemplateSpec", at(new, "spec.template")));
+        let shown = BadValue::raw(go_struct::line("core.PodTemplateSpec", at(new, "spec.template")));
         causes.invalid(&Path::new("spec.template"), shown, meta::IMMUTABLE);
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::check::Causes;
 use crate::access::{at, int, items, text};
-use setpoint_api::cause::{Cause, Path, Shown};
+use setpoint_api::cause::{BadValue, Cause, Path};
 use setpoint_api::name;
 
 const USAGES: [&str; 23] = [
@@ -110,7 +110,8 @@ pub(super) fn conditions(causes: &mut Causes, object: &Value) {
     }
     let has = |kind: &str| all.iter().any(|one| text(one, "type") == kind);
     if has("Approved") && has("Denied") {
-        let shown = Shown::from("{conditions[{\"type\": \"Approved\"}], conditions[{\"type\": \"Denied\"}]}");
+        let shown =
+            BadValue::from("{conditions[{\"type\": \"Approved\"}], conditions[{\"type\": \"Denied\"}]}");
         let detail = "must specify at most one of: `conditions[{\"type\": \"Approved\"}]`, `conditions[{\"type\": \"Denied\"}]`";
         causes.invalid(&path, shown, detail);
     }

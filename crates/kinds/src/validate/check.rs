@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::access::at;
 use crate::strategy::semantically_equal;
-use setpoint_api::cause::{Cause, Path, Shown};
+use setpoint_api::cause::{BadValue, Cause, Path};
 use setpoint_api::name;
 
 use super::meta::IMMUTABLE;
@@ -32,7 +32,7 @@ impl Causes {
         self.push(Cause::forbidden(path, detail));
     }
 
-    pub(super) fn invalid(&mut self, path: &Path, value: impl Into<Shown>, detail: &str) {
+    pub(super) fn invalid(&mut self, path: &Path, value: impl Into<BadValue>, detail: &str) {
         self.push(Cause::invalid(path, value, detail));
     }
 
@@ -75,7 +75,7 @@ impl Causes {
     }
 
     /// A field that may not change; `shown` is how the new value is shown.
-    pub(super) fn immutable(&mut self, new: &Value, old: &Value, at_path: &str, shown: impl Into<Shown>) {
+    pub(super) fn immutable(&mut self, new: &Value, old: &Value, at_path: &str, shown: impl Into<BadValue>) {
         if !semantically_equal(at(new, at_path), at(old, at_path)) {
             self.invalid(&Path::new(at_path), shown, IMMUTABLE);
         }

@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::admission;
 use super::check::Causes;
 use crate::access::{at, items, remove, text, truth};
-use crate::shown;
-use setpoint_api::cause::{Cause, Path, Shown};
+use crate::go_struct;
+use setpoint_api::cause::{BadValue, Cause, Path};
 use setpoint_api::name;
 use setpoint_machinery::structural::{Props, Structural};
 
@@ -123,7 +123,7 @@ fn versions(causes: &mut Causes, crd: &Value, path: &Path) {
             selectable_fields(causes, version, schema, missing, &path.child("selectableFields"));
         }
     }
-    let shown = || Shown::raw(show_versions(crd));
+    let shown = || BadValue::raw(show_versions(crd));
     if !unique {
         causes.invalid(&list, shown(), "must contain unique version names");
     }
@@ -156,7 +156,7 @@ fn show_versions(crd: &Value) -> String {
     if versions.is_empty() && at(crd, "spec.versions").is_null() {
         return "null".to_owned();
     }
-    shown::line("[]apiextensions.CustomResourceDefinitionVersion", &Value::Array(versions))
+    go_struct::line("[]apiextensions.CustomResourceDefinitionVersion", &Value::Array(versions))
 }
 
 fn deprecation(causes: &mut Causes, version: &Value, path: &Path) {
@@ -359,7 +359,7 @@ fn conversion(causes: &mut Causes, conversion: &Value, path: &Path) {
     if versions.is_empty() {
         causes.required(&versions_path, "");
     } else if !versions.iter().any(|version| version == "v1" || version == "v1beta1") {
-        let shown = Shown::raw(Value::Array(versions.to_vec()).to_string());
+        let shown = BadValue::raw(Value::Array(versions.to_vec()).to_string());
         causes.invalid(&versions_path, shown, "must include at least one of v1, v1beta1");
     }
 }
@@ -368,13 +368,13 @@ fn stored_versions(causes: &mut Causes, crd: &Value) {
     let path = Path::new("status.storedVersions");
     let stored = items(crd, "status.storedVersions");
     if stored.is_empty() {
-        return causes.invalid(&path, Shown::raw("null"), "must have at least one stored version");
+        return causes.invalid(&path, BadValue::raw("null"), "must have at least one stored version");
     }
     let versions = items(crd, "spec.versions");
     for version in versions.iter().filter(|version| truth(version, "storage")) {
         let name = text(version, "name");
         if !stored.iter().any(|one| one == name) {
-            let shown = Shown::raw(Value::Array(stored.to_vec()).to_string());
+            let shown = BadValue::raw(Value::Array(stored.to_vec()).to_string());
             causes.invalid(&path, shown, &format!("must have the storage version {name}"));
         }
     }

@@ -6,8 +6,8 @@ use super::check::Causes;
 use super::meta::{self, IMMUTABLE};
 use crate::access::{at, int, text};
 use crate::facts::Facts;
-use crate::shown;
-use setpoint_api::cause::{Path, Shown};
+use crate::go_struct;
+use setpoint_api::cause::{BadValue, Path};
 use setpoint_api::name::{self, NameRule};
 
 /// A new event.
@@ -56,7 +56,7 @@ pub(super) fn update(causes: &mut Causes, new: &Value, old: &Value) {
     if at(new, "series") != at(old, "series") {
         series(causes, new);
     }
-    let line = |kind: &str, field: &str| Shown::raw(shown::line(kind, at(new, field)));
+    let line = |kind: &str, field: &str| BadValue::raw(go_struct::line(kind, at(new, field)));
     for (field, stored) in [
         ("regarding", "involvedObject"),
         ("reason", "reason"),
@@ -80,9 +80,9 @@ pub(super) fn update(causes: &mut Causes, new: &Value, old: &Value) {
             "related" if !at(new, field).is_null() => line("core.ObjectReference", field),
             "deprecatedSource" => line("core.EventSource", field),
             "reason" | "note" | "type" | "action" | "reportingController" | "reportingInstance" => {
-                Shown::from(text(new, field))
+                BadValue::from(text(new, field))
             }
-            _ => Shown::from(at(new, field)),
+            _ => BadValue::from(at(new, field)),
         };
         causes.invalid(&Path::new(stored), value, IMMUTABLE);
     }

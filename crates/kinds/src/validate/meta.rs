@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use crate::access::{at, int, items, text, truth};
 use crate::facts::Facts;
-use setpoint_api::cause::{Cause, Path, Shown, go_json, quote};
+use setpoint_api::cause::{BadValue, Cause, Path};
+use setpoint_api::go_format::{self, quote};
 use setpoint_api::kind::GroupVersion;
 use setpoint_api::name;
 
@@ -127,7 +128,7 @@ fn owner_references(metadata: &Value, path: &Path) -> Vec<Cause> {
                         "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {name}"
                     );
                     let shown: Vec<String> = owners.iter().map(show_owner).collect();
-                    let shown = Shown::raw(format!("[{}]", shown.join(",")));
+                    let shown = BadValue::raw(format!("[{}]", shown.join(",")));
                     causes.push(Cause::invalid(path, shown, &detail));
                 }
             }
@@ -153,7 +154,7 @@ fn owner_reference(owner: &Value, path: &Path) -> Vec<Cause> {
     }
     if version == "v1" && text(owner, "kind") == "Event" {
         let detail = "/v1, Kind=Event is disallowed from being an owner";
-        causes.push(Cause::invalid(path, Shown::raw(show_owner(owner)), detail));
+        causes.push(Cause::invalid(path, BadValue::raw(show_owner(owner)), detail));
     }
     causes
 }
@@ -162,7 +163,7 @@ fn owner_reference(owner: &Value, path: &Path) -> Vec<Cause> {
 fn show_owner(owner: &Value) -> String {
     let mut shown: Vec<String> = ["apiVersion", "kind", "name", "uid"]
         .iter()
-        .map(|field| format!("{}:{}", quote(field), go_json(&text(owner, field).into())))
+        .map(|field| format!("{}:{}", quote(field), go_format::json(&text(owner, field).into())))
         .collect();
     for field in ["controller", "blockOwnerDeletion"] {
         if let Some(truth) = at(owner, field).as_bool() {
@@ -260,19 +261,21 @@ pub fn label_selector(selector: &Value, path: &Path) -> Vec<Cause> {
 pub(super) fn show_selector(selector: &Value) -> String {
     let mut shown = Vec::new();
     if let Some(labels) = at(selector, "matchLabels").as_object().filter(|labels| !labels.is_empty()) {
-        shown.push(format!("\"matchLabels\":{}", go_json(&Value::Object(labels.clone()))));
+        shown.push(format!("\"matchLabels\":{}", go_format::json(&Value::Object(labels.clone()))));
     }
     let expressions: Vec<String> = items(selector, "matchExpressions")
         .iter()
         .map(|one| {
             let head = format!(
                 "\"key\":{},\"operator\":{}",
-                go_json(&text(one, "key").into()),
-                go_json(&text(one, "operator").into())
+                go_format::json(&text(one, "key").into()),
+                go_format::json(&text(one, "operator").into())
             );
             match items(one, "values") {
                 [] => format!("{{{head}}}"),
-                values => format!("{{{head},\"values\":{}}}", go_json(&Value::Array(values.to_vec()))),
+                values => {
+                    format!("{{{head},\"values\":{}}}", go_format::json(&Value::Array(values.to_vec())))
+                }
             }
         })
         .collect();

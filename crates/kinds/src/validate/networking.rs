@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::check::{Causes, parse_cidr, special_ip};
 use super::meta::{self, IMMUTABLE};
 use crate::access::{at, int, items, text};
-use setpoint_api::cause::{Cause, Path, Shown};
+use setpoint_api::cause::{BadValue, Cause, Path};
 use setpoint_api::name;
 
 pub(super) fn ingress(causes: &mut Causes, object: &Value) {
@@ -14,7 +14,7 @@ pub(super) fn ingress(causes: &mut Causes, object: &Value) {
     let default = at(spec, "defaultBackend");
     if rules.is_empty() && default.is_null() {
         let detail = "either `defaultBackend` or `rules` must be specified";
-        causes.invalid(&path, Shown::raw("null"), detail);
+        causes.invalid(&path, BadValue::raw("null"), detail);
     }
     if !default.is_null() {
         backend(causes, default, &path.child("defaultBackend"));
@@ -174,7 +174,11 @@ pub(super) fn network_policy(causes: &mut Causes, object: &Value) {
     let types = items(spec, "policyTypes");
     if types.len() > 2 {
         let detail = "may not specify more than two policyTypes";
-        causes.invalid(&path.child("policyTypes"), Shown::raw(at(spec, "policyTypes").to_string()), detail);
+        causes.invalid(
+            &path.child("policyTypes"),
+            BadValue::raw(at(spec, "policyTypes").to_string()),
+            detail,
+        );
         return;
     }
     for (index, kind) in types.iter().filter_map(Value::as_str).enumerate() {
@@ -359,6 +363,6 @@ fn slice_address(causes: &mut Causes, kind: &str, address: &str, list: &Path, in
 pub(super) fn endpoint_slice_update(causes: &mut Causes, new: &Value, old: &Value) {
     endpoint_slice(causes, new);
     if text(new, "addressType") != text(old, "addressType") {
-        causes.invalid(&Path::new("addressType"), Shown::raw("null"), IMMUTABLE);
+        causes.invalid(&Path::new("addressType"), BadValue::raw("null"), IMMUTABLE);
     }
 }

@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::check::{Causes, parse_cidr};
 use super::pod;
 use crate::access::{at, items, text};
-use crate::shown;
-use setpoint_api::cause::{Cause, Path, Shown};
+use crate::go_struct;
+use setpoint_api::cause::{BadValue, Cause, Path};
 use setpoint_api::name;
 
 pub(super) fn node(causes: &mut Causes, object: &Value) {
@@ -20,7 +20,7 @@ pub(super) fn node(causes: &mut Causes, object: &Value) {
         .map(|(ip, _)| ip.is_ipv4())
         .collect();
     if families.len() > 2 || matches!(families.as_slice(), [one, other] if one == other) {
-        let shown = Shown::raw(at(object, "spec.podCIDRs").to_string());
+        let shown = BadValue::raw(at(object, "spec.podCIDRs").to_string());
         let detail = "may specify no more than one CIDR for each IP family";
         causes.invalid(&Path::new("spec.podCIDRs"), shown, detail);
     }
@@ -40,7 +40,7 @@ fn taints(causes: &mut Causes, node: &Value) {
         pod::effect(causes, text(taint, "effect"), &path.child("effect"));
         let pair = (key, text(taint, "effect"));
         if seen.contains(&pair) {
-            let mut duplicate = Cause::duplicate(&path, Shown::raw(shown::line("core.Taint", taint)));
+            let mut duplicate = Cause::duplicate(&path, BadValue::raw(go_struct::line("core.Taint", taint)));
             duplicate.message.push_str(": taints must be unique by key and effect pair");
             causes.push(duplicate);
         }
@@ -60,7 +60,7 @@ pub(super) fn node_update(causes: &mut Causes, new: &Value, old: &Value) {
             let path = Path::new("status.addresses").index(index);
             let shown =
                 format!("{{\"Type\":{},\"Address\":{}}}", at(address, "type"), at(address, "address"));
-            causes.push(Cause::duplicate(&path, Shown::raw(shown)));
+            causes.push(Cause::duplicate(&path, BadValue::raw(shown)));
         }
         addresses.push(address);
     }
@@ -72,6 +72,6 @@ pub(super) fn node_update(causes: &mut Causes, new: &Value, old: &Value) {
         } else {
             "field cannot be modified once set"
         };
-        causes.invalid(&Path::new("spec.providerID"), Shown::raw("null"), detail);
+        causes.invalid(&Path::new("spec.providerID"), BadValue::raw("null"), detail);
     }
 }

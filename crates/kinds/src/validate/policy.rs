@@ -5,14 +5,14 @@ use serde_json::Value;
 use super::check::{Causes, NOT_NEGATIVE};
 use super::meta;
 use crate::access::{at, int, text};
-use crate::shown;
-use setpoint_api::cause::{Path, Shown};
+use crate::go_struct;
+use setpoint_api::cause::{BadValue, Path};
 
 pub(super) fn disruption_budget(causes: &mut Causes, object: &Value) {
     let (path, spec) = (Path::new("spec"), at(object, "spec"));
     let (least, most) = (at(spec, "minAvailable"), at(spec, "maxUnavailable"));
     if !least.is_null() && !most.is_null() {
-        let shown = Shown::raw(shown::line("policy.PodDisruptionBudgetSpec", spec));
+        let shown = BadValue::raw(go_struct::line("policy.PodDisruptionBudgetSpec", spec));
         causes.invalid(&path, shown, "minAvailable and maxUnavailable cannot be both set");
     }
     for (field, value) in [("minAvailable", least), ("maxUnavailable", most)] {

@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::check::{Causes, NOT_NEGATIVE};
 use super::{meta, pod};
 use crate::access::{at, entries, items, text};
-use crate::shown;
-use setpoint_api::cause::{Path, Shown};
+use crate::go_struct;
+use setpoint_api::cause::{BadValue, Path};
 use setpoint_api::quantity::Quantity;
 
 pub(super) fn resource_quota(causes: &mut Causes, object: &Value) {
@@ -54,7 +54,7 @@ const PAIRS: [[&str; 2]; 2] = [["BestEffort", "NotBestEffort"], ["Terminating", 
 fn scopes(causes: &mut Causes, object: &Value) {
     let path = Path::new("spec.scopes");
     let scopes: Vec<&str> = items(object, "spec.scopes").iter().filter_map(Value::as_str).collect();
-    let shown = || Shown::from(&Value::from(scopes.clone()));
+    let shown = || BadValue::from(&Value::from(scopes.clone()));
     for scope in &scopes {
         let Some(scoped) = scoped_resources(scope) else {
             causes.invalid(&path, shown(), "unsupported scope");
@@ -104,7 +104,7 @@ fn selector(causes: &mut Causes, object: &Value) {
         match scoped_resources(scope) {
             None => causes.invalid(&path.child("scopeName"), scope, "unsupported scope"),
             Some(scoped) if out_of_scope(object, scoped) => {
-                let shown = Shown::raw(shown::line("core.ScopeSelector", selector));
+                let shown = BadValue::raw(go_struct::line("core.ScopeSelector", selector));
                 causes.invalid(&path, shown, "unsupported scope applied to resource");
             }
             Some(_) => {}

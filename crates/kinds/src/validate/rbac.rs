@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::check::Causes;
 use super::meta::{self, IMMUTABLE};
 use crate::access::{at, items, text};
-use crate::shown;
-use setpoint_api::cause::{Path, Shown};
+use crate::go_struct;
+use setpoint_api::cause::{BadValue, Path};
 use setpoint_api::name;
 use setpoint_api::selector::LabelSelector;
 
@@ -22,7 +22,7 @@ pub(super) fn role(causes: &mut Causes, role: &Value, namespaced: bool) {
         }
         let urls = items(rule, "nonResourceURLs");
         let url_path = path.child("nonResourceURLs");
-        let shown = || Shown::raw(at(rule, "nonResourceURLs").to_string());
+        let shown = || BadValue::raw(at(rule, "nonResourceURLs").to_string());
         if !urls.is_empty() {
             if namespaced {
                 causes.invalid(&url_path, shown(), "namespaced rules cannot apply to non-resource URLs");
@@ -64,7 +64,7 @@ fn aggregation(causes: &mut Causes, rule: &Value) {
         let path = path.index(index);
         causes.extend(meta::label_selector(selector, &path));
         if LabelSelector::from_json(selector).is_err() {
-            causes.invalid(&path, Shown::raw("null"), "invalid label selector.");
+            causes.invalid(&path, BadValue::raw("null"), "invalid label selector.");
         }
     }
 }
@@ -123,7 +123,7 @@ fn subject(causes: &mut Causes, missing: &mut Causes, subject: &Value, namespace
 pub(super) fn binding_update(causes: &mut Causes, new: &Value, old: &Value, namespaced: bool) {
     let missing = binding_but_names(causes, new, namespaced, true);
     if at(new, "roleRef") != at(old, "roleRef") {
-        let shown = Shown::raw(shown::line("rbac.RoleRef", at(new, "roleRef")));
+        let shown = BadValue::raw(go_struct::line("rbac.RoleRef", at(new, "roleRef")));
         causes.invalid(&Path::new("roleRef"), shown, IMMUTABLE);
     }
     causes.extend(missing.0);

@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::check::{BAD_CIDR, Causes, parse_cidr, special_ip};
 use super::meta;
 use crate::access::{at, int, items, text};
-use crate::shown;
-use setpoint_api::cause::{Cause, Path, Shown};
+use crate::go_struct;
+use setpoint_api::cause::{BadValue, Cause, Path};
 use setpoint_api::name;
 
 pub(super) fn service(causes: &mut Causes, service: &Value) {
@@ -132,7 +132,7 @@ pub(super) fn cluster_ips(causes: &mut Causes, spec: &Value, path: &Path) {
     }
     let list = items(spec, "clusterIPs");
     let list_path = path.child("clusterIPs");
-    let shown = || Shown::raw(at(spec, "clusterIPs").to_string());
+    let shown = || BadValue::raw(at(spec, "clusterIPs").to_string());
     let one = text(spec, "clusterIP");
     match list.first().and_then(Value::as_str) {
         None if !one.is_empty() => causes.required(&list_path, ""),
@@ -193,7 +193,7 @@ fn unique_ports(causes: &mut Causes, ports: &[Value], path: &Path) {
         let key = (text(port, "protocol"), int(port, "port"));
         if seen.contains(&key) {
             let value = serde_json::json!({"protocol": key.0, "port": key.1});
-            let shown = Shown::raw(shown::line("core.ServicePort", &value));
+            let shown = BadValue::raw(go_struct::line("core.ServicePort", &value));
             causes.push(Cause::duplicate(&path.index(index), shown));
         }
         seen.push(key);
@@ -281,7 +281,7 @@ pub(super) fn service_update(causes: &mut Causes, new: &Value, old: &Value) {
     let (was, is) = (items(old, "spec.clusterIPs"), items(new, "spec.clusterIPs"));
     if !external(new) && !external(old) && !was.is_empty() && was.first() != is.first() {
         let path = Path::new("spec.clusterIPs").index(0);
-        let shown = Shown::raw(at(new, "spec.clusterIPs").to_string());
+        let shown = BadValue::raw(at(new, "spec.clusterIPs").to_string());
         causes.invalid(&path, shown, "may not change once set");
     }
     let balanced = |service: &Value| text(service, "spec.type") == "LoadBalancer";

@@ -6,9 +6,9 @@ use super::check::Causes;
 use super::meta::IMMUTABLE;
 use super::pod;
 use crate::access::{at, copy, entries, is_empty, items, remove, text};
-use crate::shown;
+use crate::go_struct;
 use crate::strategy::semantically_equal;
-use setpoint_api::cause::{Cause, Path, Shown};
+use setpoint_api::cause::{BadValue, Cause, Path};
 use setpoint_api::name;
 use setpoint_api::quantity::Quantity;
 
@@ -30,8 +30,8 @@ pub(super) fn claim_update(causes: &mut Causes, new: &Value, old: &Value) {
         copy(&mut after, old, "spec.volumeAttributesClassName");
     }
     if !semantically_equal(at(&after, "spec"), at(&before, "spec")) {
-        let print = |claim: &Value| shown::pretty("core.PersistentVolumeClaimSpec", at(claim, "spec"));
-        let difference = shown::unified(&print(&before), &print(&after));
+        let print = |claim: &Value| go_struct::pretty("core.PersistentVolumeClaimSpec", at(claim, "spec"));
+        let difference = go_struct::unified(&print(&before), &print(&after));
         let detail = format!(
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n{difference}"
         );
@@ -91,7 +91,7 @@ pub(super) fn volume(causes: &mut Causes, object: &Value) {
         causes.required(&capacity_path, "");
     }
     if at(spec, "capacity.storage").is_null() || entries(spec, "capacity").count() > 1 {
-        let shown = Shown::raw(shown::line("{}quantity", at(spec, "capacity")));
+        let shown = BadValue::raw(go_struct::line("{}quantity", at(spec, "capacity")));
         causes.push(Cause::not_supported(&capacity_path, shown, &["storage"]));
     }
     for (resource, amount) in entries(spec, "capacity") {
@@ -148,8 +148,8 @@ pub(super) fn volume_update(causes: &mut Causes, new: &Value, old: &Value) {
         remove(&mut after, "csi.controllerExpandSecretRef");
     }
     if !semantically_equal(&after, &before) {
-        let print = |spec: &Value| shown::pretty("core.PersistentVolumeSource", spec);
-        let difference = shown::unified(&print(&before), &print(&after));
+        let print = |spec: &Value| go_struct::pretty("core.PersistentVolumeSource", spec);
+        let difference = go_struct::unified(&print(&before), &print(&after));
         let detail = format!("spec.persistentvolumesource is immutable after creation\n{difference}");
         causes.forbidden(&Path::new("spec.persistentvolumesource"), &detail);
     }
@@ -183,6 +183,6 @@ pub(super) fn class_update(causes: &mut Causes, new: &Value, old: &Value) {
     class(causes, new);
     for field in ["provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"] {
         // The real server does not show the value here.
-        causes.immutable(new, old, field, Shown::raw("null"));
+        causes.immutable(new, old, field, BadValue::raw("null"));
     }
 }

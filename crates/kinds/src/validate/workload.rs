@@ -5,18 +5,19 @@ use serde_json::Value;
 use super::check::Causes;
 use super::{meta, pod};
 use crate::access::{at, entries, int, is_empty, items, remove, set, text};
-use crate::shown;
-use setpoint_api::cause::{Cause, Path, Shown, go_json};
+use crate::go_struct;
+use setpoint_api::cause::{BadValue, Cause, Path};
+use setpoint_api::go_format;
 use setpoint_api::name;
 use setpoint_api::selector::LabelSelector;
 
 const MISMATCH: &str = "`selector` does not match template `labels`";
 
 /// Labels as a message shows them.
-pub(super) fn shown_labels(labels: &Value) -> Shown {
+pub(super) fn shown_labels(labels: &Value) -> BadValue {
     match labels.as_object() {
-        Some(labels) if !labels.is_empty() => Shown::raw(go_json(&Value::Object(labels.clone()))),
-        _ => Shown::raw("null"),
+        Some(labels) if !labels.is_empty() => BadValue::raw(go_format::json(&Value::Object(labels.clone()))),
+        _ => BadValue::raw("null"),
     }
 }
 
@@ -33,7 +34,7 @@ fn selector(causes: &mut Causes, spec: &Value, path: &Path, word: &str) {
 fn empty_selector(causes: &mut Causes, selector: &Value, path: &Path, word: &str) {
     let empty = is_empty(selector, "matchLabels") && is_empty(selector, "matchExpressions");
     if !selector.is_null() && empty {
-        causes.invalid(path, Shown::raw("{}"), &format!("empty selector is invalid for {word}"));
+        causes.invalid(path, BadValue::raw("{}"), &format!("empty selector is invalid for {word}"));
     }
 }
 
@@ -66,7 +67,7 @@ fn replica_template(causes: &mut Causes, spec: &Value, path: &Path) {
     let template_path = path.child("template");
     match LabelSelector::from_json(at(spec, "selector")) {
         Err(_) => {
-            let shown = Shown::raw(meta::show_selector(at(spec, "selector")));
+            let shown = BadValue::raw(meta::show_selector(at(spec, "selector")));
             causes.invalid(&path.child("selector"), shown, "invalid label selector");
         }
         Ok(selector) => {
@@ -123,7 +124,7 @@ fn deployment_strategy(causes: &mut Causes, strategy: &Value, path: &Path) {
             causes.at_most_hundred_percent(&path, unavailable);
         }
         _ => {
-            let shown = Shown::raw(shown::line("apps.DeploymentStrategy", strategy));
+            let shown = BadValue::raw(go_struct::line("apps.DeploymentStrategy", strategy));
             causes.push(Cause::not_supported(path, shown, &["Recreate", "RollingUpdate"]));
         }
     }
@@ -189,7 +190,7 @@ fn stateful_set_spec(causes: &mut Causes, object: &Value, claims: bool) {
     let template_path = path.child("template");
     match LabelSelector::from_json(at(spec, "selector")) {
         Err(_) => {
-            let shown = Shown::raw(meta::show_selector(at(spec, "selector")));
+            let shown = BadValue::raw(meta::show_selector(at(spec, "selector")));
             causes.invalid(&path.child("selector"), shown, "");
         }
         Ok(selector) => {
@@ -227,9 +228,9 @@ fn stateful_set_strategy(causes: &mut Causes, strategy: &Value, path: &Path) {
         "" => causes.required(path, ""),
         "OnDelete" => {
             if !rolling.is_null() {
-                let shown = shown::line("*apps.RollingUpdateStatefulSetStrategy", rolling);
+                let shown = go_struct::line("*apps.RollingUpdateStatefulSetStrategy", rolling);
                 let detail = "only allowed for updateStrategy 'RollingUpdate'";
-                causes.invalid(&rolling_path, Shown::raw(shown), detail);
+                causes.invalid(&rolling_path, BadValue::raw(shown), detail);
             }
         }
         "RollingUpdate" => {
@@ -243,8 +244,8 @@ fn stateful_set_strategy(causes: &mut Causes, strategy: &Value, path: &Path) {
             causes.at_most_hundred_percent(&path, unavailable);
         }
         _ => {
-            let shown = shown::line("apps.StatefulSetUpdateStrategy", strategy);
-            causes.invalid(path, Shown::raw(shown), "must be 'RollingUpdate' or 'OnDelete'");
+            let shown = go_struct::line("apps.StatefulSetUpdateStrategy", strategy);
+            causes.invalid(path, BadValue::raw(shown), "must be 'RollingUpdate' or 'OnDelete'");
         }
     }
 }
@@ -253,10 +254,10 @@ pub(super) fn stateful_set_update(causes: &mut Causes, new: &Value, old: &Value)
     stateful_set_spec(causes, new, false);
     let selector = at(new, "spec.selector");
     let shown = if selector.is_null() { "null".into() } else { meta::show_selector(selector) };
-    causes.immutable(new, old, "spec.selector", Shown::raw(shown));
+    causes.immutable(new, old, "spec.selector", BadValue::raw(shown));
     let claims =
-        shown::line("[]core.PersistentVolumeClaim", &without_kind(at(new, "spec.volumeClaimTemplates")));
-    causes.immutable(new, old, "spec.volumeClaimTemplates", Shown::raw(claims));
+        go_struct::line("[]core.PersistentVolumeClaim", &without_kind(at(new, "spec.volumeClaimTemplates")));
+    causes.immutable(new, old, "spec.volumeClaimTemplates", BadValue::raw(claims));
     causes.immutable(new, old, "spec.serviceName", text(new, "spec.serviceName"));
     causes.immutable(new, old, "spec.podManagementPolicy", text(new, "spec.podManagementPolicy"));
 }
@@ -311,7 +312,7 @@ fn daemon_set_strategy(causes: &mut Causes, strategy: &Value, path: &Path) {
             }
         }
         _ => {
-            let shown = Shown::raw(shown::line("apps.DaemonSetUpdateStrategy", strategy));
+            let shown = BadValue::raw(go_struct::line("apps.DaemonSetUpdateStrategy", strategy));
             causes.push(Cause::not_supported(path, shown, &["RollingUpdate", "OnDelete"]));
         }
     }
@@ -321,7 +322,7 @@ fn daemon_set_strategy(causes: &mut Causes, strategy: &Value, path: &Path) {
 pub(super) fn immutable_selector(causes: &mut Causes, new: &Value, old: &Value) {
     let selector = at(new, "spec.selector");
     let shown = if selector.is_null() { "null".into() } else { meta::show_selector(selector) };
-    causes.immutable(new, old, "spec.selector", Shown::raw(shown));
+    causes.immutable(new, old, "spec.selector", BadValue::raw(shown));
 }
 
 pub(super) fn controller_revision(causes: &mut Causes, object: &Value) {
@@ -333,5 +334,5 @@ pub(super) fn controller_revision(causes: &mut Causes, object: &Value) {
 
 pub(super) fn controller_revision_update(causes: &mut Causes, new: &Value, old: &Value) {
     causes.non_negative(&Path::new("revision"), int(new, "revision"));
-    causes.immutable(new, old, "data", Shown::raw(go_json(at(new, "data"))));
+    causes.immutable(new, old, "data", BadValue::raw(go_format::json(at(new, "data"))));
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::access::{at, items, text};
 use setpoint_api::cause::Path;
-use setpoint_api::gostyle::quote;
+use setpoint_api::go_format::quote;
 use setpoint_api::quantity::Quantity;
 
 /// Volumes that nobody mounts any more, and since when.

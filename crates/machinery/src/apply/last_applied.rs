@@ -9,7 +9,7 @@ use super::types::Type;
 use super::updater::Conflict;
 use super::{WriteContext, typed};
 use crate::fieldset::FieldSet;
-use setpoint_api::spelling::as_go_writes;
+use setpoint_api::go_format::escape_json;
 
 /// The only manager this is done for.
 pub(super) const KUBECTL: &str = "kubectl";
@@ -58,7 +58,7 @@ pub(super) fn renew(object: &mut Value, config: &Value) -> bool {
     {
         annotations.remove(ANNOTATION);
     }
-    let text = as_go_writes(&config.to_string()).into_owned() + "\n";
+    let text = escape_json(&config.to_string()).into_owned() + "\n";
     let Some(Value::Object(annotations)) =
         object.get_mut("metadata").and_then(|it| it.get_mut("annotations"))
     else {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::fieldset::{FieldSet, FieldsError};
 use setpoint_api::clock::rfc3339_seconds;
-use setpoint_api::gostyle;
+use setpoint_api::go_format;
 
 /// How a manager came to own fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,10 +70,10 @@ impl ManagerId {
 
     /// As conflict messages name it.
     pub fn describe(&self) -> String {
-        let mut text = gostyle::quote(&self.manager);
+        let mut text = go_format::quote(&self.manager);
         if !self.subresource.is_empty() {
             text.push_str(" with subresource ");
-            text.push_str(&gostyle::quote(&self.subresource));
+            text.push_str(&go_format::quote(&self.subresource));
         }
         if let Some(version) = &self.api_version {
             text.push_str(" using ");
@@ -109,7 +109,7 @@ pub enum ManagedFieldsError {
     #[error("missing fieldsType in managed fields entry {0}")]
     NoFieldsType(usize),
     /// An unknown `fieldsType`.
-    #[error("invalid fieldsType {} in managed fields entry {entry}", gostyle::quote(fields_type))]
+    #[error("invalid fieldsType {} in managed fields entry {entry}", go_format::quote(fields_type))]
     FieldsType {
         /// The type.
         fields_type: String,

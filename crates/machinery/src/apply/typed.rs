@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::types::{Atom, ListType, MapType, ScalarKind, Type};
 use crate::fieldset::PathElement;
-use setpoint_api::gostyle;
+use setpoint_api::go_format;
 
 /// One thing that does not fit, with its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,9 +56,11 @@ impl Walk {
             (_, Value::Null) => {}
             (Atom::Scalar(kind), value) => self.scalar(kind, value),
             (Atom::List(list), Value::Array(items)) => self.list(list, items),
-            (Atom::List(_), other) => self.fail(format!("expected list, got &{{{}}}", gostyle::plain(other))),
+            (Atom::List(_), other) => {
+                self.fail(format!("expected list, got &{{{}}}", go_format::plain(other)))
+            }
             (Atom::Map(map), Value::Object(fields)) => self.map(map, fields),
-            (Atom::Map(_), other) => self.fail(format!("expected map, got &{{{}}}", gostyle::plain(other))),
+            (Atom::Map(_), other) => self.fail(format!("expected map, got &{{{}}}", go_format::plain(other))),
         }
     }
 
@@ -69,19 +71,19 @@ impl Walk {
             | (ScalarKind::Boolean, Value::Bool(_))
             | (ScalarKind::Untyped, Value::Number(_) | Value::String(_) | Value::Bool(_)) => {}
             (ScalarKind::Numeric, other) => {
-                self.fail(format!("expected numeric (int or float), got {}", gostyle::type_name(other)));
+                self.fail(format!("expected numeric (int or float), got {}", go_format::type_name(other)));
             }
             (ScalarKind::String, other) => {
                 self.fail(format!(
                     "expected string, got &value.valueUnstructured{{Value:{}}}",
-                    gostyle::syntax(other)
+                    go_format::syntax(other)
                 ));
             }
             (ScalarKind::Boolean, other) => {
-                self.fail(format!("expected boolean, got &{{{}}}", gostyle::plain(other)))
+                self.fail(format!("expected boolean, got &{{{}}}", go_format::plain(other)))
             }
             (ScalarKind::Untyped, other) => {
-                self.fail(format!("expected any scalar, got &{{{}}}", gostyle::plain(other)));
+                self.fail(format!("expected any scalar, got &{{{}}}", go_format::plain(other)));
             }
         }
     }

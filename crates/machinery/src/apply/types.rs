@@ -201,7 +201,7 @@ impl<'s> ListType<'s> {
             }
         }
         if fields.is_empty() {
-            let keys: Vec<String> = keys.iter().map(|key| setpoint_api::gostyle::quote(key)).collect();
+            let keys: Vec<String> = keys.iter().map(|key| setpoint_api::go_format::quote(key)).collect();
             return Err(format!(
                 "associative list with keys has an element that omits all key fields [{}] (and doesn't have default \
                  values for any key fields)",

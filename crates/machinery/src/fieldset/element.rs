@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Number, Value};
 
-use setpoint_api::gostyle;
+use setpoint_api::go_format;
 
 /// How a child is selected.
 #[derive(Clone, Debug)]
@@ -184,8 +184,8 @@ impl fmt::Display for PathElement {
 fn display_value(value: &Value) -> String {
     match value {
         Value::Null => "null".into(),
-        Value::String(text) => gostyle::quote(text),
-        Value::Number(number) => gostyle::number(number),
+        Value::String(text) => go_format::quote(text),
+        Value::Number(number) => go_format::number(number),
         Value::Bool(flag) => flag.to_string(),
         Value::Array(items) => {
             let items: Vec<String> = items.iter().map(display_value).collect();

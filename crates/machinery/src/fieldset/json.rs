@@ -1,12 +1,11 @@
 //! The `FieldsV1` form: nested objects whose names carry the kind of path element.
 
-use std::fmt::Write;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
+use setpoint_api::go_format;
 
 use super::{Entry, FieldSet, PathElement};
-use setpoint_api::gostyle;
 
 /// Why a `FieldsV1` value does not decode.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,7 +30,7 @@ impl FieldSet {
         match fields {
             Value::Object(map) => Ok(read_level(map)?.0),
             Value::Null => Ok(FieldSet::new()),
-            other => Err(FieldsError::NotAMap(gostyle::type_name(other))),
+            other => Err(FieldsError::NotAMap(go_format::type_name(other))),
         }
     }
 
@@ -71,7 +70,7 @@ impl FieldSet {
                 out.push(',');
             }
             first = false;
-            out.push_str(&go_json(&Value::String(element_name(&entry.element))));
+            out.push_str(&go_format::json(&Value::String(element_name(&entry.element))));
             out.push(':');
             entry.children.write_text(entry.member, out);
         }
@@ -90,7 +89,7 @@ fn read_level(map: &Map<String, Value>) -> Result<(FieldSet, bool), FieldsError>
         }
         let Some(element) = parse_element(name)? else { continue };
         let Value::Object(below) = below else {
-            return Err(FieldsError::NotAMap(gostyle::type_name(below)));
+            return Err(FieldsError::NotAMap(go_format::type_name(below)));
         };
         let (children, is_member) = read_level(below)?;
         let is_member = is_member || children.is_empty();
@@ -134,7 +133,7 @@ pub(crate) fn parse_element(name: &str) -> Result<Option<PathElement>, FieldsErr
 pub(crate) fn element_name(element: &PathElement) -> String {
     match element {
         PathElement::Field(name) => format!("f:{name}"),
-        PathElement::Value(value) => format!("v:{}", go_json(value)),
+        PathElement::Value(value) => format!("v:{}", go_format::json(value)),
         PathElement::Index(index) => format!("i:{index}"),
         PathElement::Key(fields) => {
             let mut out = String::from("k:{");
@@ -142,52 +141,12 @@ pub(crate) fn element_name(element: &PathElement) -> String {
                 if at > 0 {
                     out.push(',');
                 }
-                out.push_str(&go_json(&Value::String(name.to_string())));
+                out.push_str(&go_format::json(&Value::String(name.to_string())));
                 out.push(':');
-                out.push_str(&go_json(value));
+                out.push_str(&go_format::json(value));
             }
             out.push('}');
             out
         }
     }
-}
-
-/// JSON as Go's encoder writes it: HTML characters and line separators escaped, floats in Go's form.
-fn go_json(value: &Value) -> String {
-    match value {
-        Value::Number(number) if number.is_f64() => go_json_float(number.as_f64().unwrap_or(0.0)),
-        Value::String(_) => {
-            let plain = value.to_string();
-            if !plain.contains(['<', '>', '&', '\u{2028}', '\u{2029}', '\u{8}', '\u{c}'])
-                && !plain.contains("\\")
-            {
-                return plain;
-            }
-            let mut out = String::with_capacity(plain.len() + 16);
-            for letter in plain.chars() {
-                match letter {
-                    '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
-                        write!(out, "\\u{:04x}", letter as u32).expect("writing to a string never fails");
-                    }
-                    _ => out.push(letter),
-                }
-            }
-            out
-        }
-        other => other.to_string(),
-    }
-}
-
-/// Go's JSON floats: an exponent below 1e-6 and from 1e21 on.
-fn go_json_float(value: f64) -> String {
-    let size = value.abs();
-    if size != 0.0 && !(1e-6..1e21).contains(&size) {
-        let scientific = format!("{value:e}");
-        let (digits, exponent) = scientific.split_once('e').expect("Rust's exponent form has an e");
-        return match exponent.strip_prefix('-') {
-            Some(exponent) => format!("{digits}e-{exponent:0>2}").replace("e-0", "e-"),
-            None => format!("{digits}e+{exponent}"),
-        };
-    }
-    value.to_string()
 }

@@ -128,9 +128,9 @@ fn index_of(token: &str, length: usize) -> Result<usize, String> {
 }
 
 fn parse_index(token: &str) -> Result<i64, String> {
-    token
-        .parse()
-        .map_err(|_| format!("strconv.Atoi: parsing {}: invalid syntax", setpoint_api::gostyle::quote(token)))
+    token.parse().map_err(|_| {
+        format!("strconv.Atoi: parsing {}: invalid syntax", setpoint_api::go_format::quote(token))
+    })
 }
 
 fn get<'v>(container: &'v Value, key: &str) -> Result<Option<&'v Value>, String> {

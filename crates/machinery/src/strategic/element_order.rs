@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::list::{items_are_objects, merge_lists};
 use super::order::{interleave, merge_key, partition};
 use super::{DIRECTIVE, Error, Object, SET_ORDER, directive_target, lookup_list, without_directives};
-use setpoint_api::gostyle;
+use setpoint_api::go_format;
 use setpoint_schema::Schema;
 
 /// Merges every list that comes with a `$setElementOrder` and takes both out of the patch.
@@ -100,7 +100,7 @@ fn present<'v>(items: &'v [Value], key: &str) -> std::collections::HashMap<Optio
 fn expect_list(value: Value) -> Result<Vec<Value>, Error> {
     match value {
         Value::Array(items) => Ok(items),
-        other => Err(Error::WrongType { expected: "[]interface {}", actual: gostyle::type_name(&other) }),
+        other => Err(Error::WrongType { expected: "[]interface {}", actual: go_format::type_name(&other) }),
     }
 }
 
@@ -118,8 +118,8 @@ fn check_order(patch: &[Value], order: &[Value], key: Option<&str>) -> Result<()
             }
         }
         return Err(Error::OrderMismatch {
-            list: gostyle::plain(&Value::Array(patch.to_vec())),
-            order: gostyle::plain(&Value::Array(order.to_vec())),
+            list: go_format::plain(&Value::Array(patch.to_vec())),
+            order: go_format::plain(&Value::Array(order.to_vec())),
         });
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use setpoint_api::gostyle;
+use setpoint_api::go_format;
 
 /// Why a strategic merge patch does not apply.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -23,7 +23,7 @@ pub enum Error {
     #[error("lists of lists are not supported")]
     ListOfLists,
     /// An item lacks the field that tells items apart.
-    #[error("map: {} does not contain declared merge key: {key}", gostyle::plain(map))]
+    #[error("map: {} does not contain declared merge key: {key}", go_format::plain(map))]
     NoMergeKey {
         /// The item.
         map: Value,
@@ -39,7 +39,7 @@ pub enum Error {
         actual: &'static str,
     },
     /// `$patch` with an unknown word.
-    #[error("unknown patch type: {directive} in map: {}", gostyle::plain(map))]
+    #[error("unknown patch type: {directive} in map: {}", go_format::plain(map))]
     UnknownDirective {
         /// The word.
         directive: String,
@@ -70,7 +70,7 @@ pub enum Error {
     #[error("no elements in any of the given slices")]
     NoElements,
     /// The type has no such field.
-    #[error("unable to find api field in struct {owner} for the json field {}", gostyle::quote(field))]
+    #[error("unable to find api field in struct {owner} for the json field {}", go_format::quote(field))]
     UnknownField {
         /// The type's short name.
         owner: String,

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::order::{interleave, partition};
 use super::positions::{Positions, deduplicate};
 use super::{DIRECTIVE, Error, merge_object};
-use setpoint_api::gostyle;
+use setpoint_api::go_format;
 use setpoint_schema::{PatchStrategy, Schema, Shape};
 
 pub(super) fn merge_lists(
@@ -58,9 +58,9 @@ pub(super) fn items_are_objects(lists: &[&[Value]]) -> Result<bool, Error> {
         match first {
             None if item.is_array() => return Err(Error::ListOfLists),
             None => first = Some(item),
-            Some(first) if gostyle::type_name(first) != gostyle::type_name(item) => {
+            Some(first) if go_format::type_name(first) != go_format::type_name(item) => {
                 let shown: Vec<String> =
-                    lists.iter().map(|list| gostyle::plain(&Value::Array(list.to_vec()))).collect();
+                    lists.iter().map(|list| go_format::plain(&Value::Array(list.to_vec()))).collect();
                 return Err(Error::MixedItems(format!("[{}]", shown.join(" "))));
             }
             Some(_) => {}
@@ -90,7 +90,7 @@ fn apply_item_directives(
             Some(Value::String(word)) if word == "replace" => replace = true,
             Some(Value::String(word)) if word == "merge" => return Err(Error::MergeDirectiveInList),
             Some(other) => {
-                return Err(Error::UnknownDirective { directive: gostyle::plain(other), map: item });
+                return Err(Error::UnknownDirective { directive: go_format::plain(other), map: item });
             }
         }
     }

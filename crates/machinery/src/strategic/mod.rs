@@ -65,7 +65,7 @@ fn merge_object(mut original: Object, mut patch: Object, schema: &Schema) -> Res
             Some("replace") => Ok(patch),
             Some("delete") => Ok(Object::new()),
             _ => {
-                let shown = setpoint_api::gostyle::plain(&directive);
+                let shown = setpoint_api::go_format::plain(&directive);
                 patch.insert(DIRECTIVE.into(), directive);
                 Err(Error::UnknownDirective { directive: shown, map: Value::Object(patch) })
             }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::Error;
 use super::positions::{Positions, identity, insertion_order};
-use setpoint_api::gostyle;
+use setpoint_api::go_format;
 
 /// Returns the merge key's value of a list item, or the item itself where the list has no key.
 pub(super) fn merge_key<'a>(item: &'a Value, key: Option<&str>) -> Result<&'a Value, Error> {
@@ -12,7 +12,7 @@ pub(super) fn merge_key<'a>(item: &'a Value, key: Option<&str>) -> Result<&'a Va
     if !item.is_object() {
         return Err(Error::WrongType {
             expected: "map[string]interface {}",
-            actual: gostyle::type_name(item),
+            actual: go_format::type_name(item),
         });
     }
     item.get(key).ok_or_else(|| Error::NoMergeKey { map: item.clone(), key: key.into() })

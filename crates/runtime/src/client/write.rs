@@ -8,7 +8,7 @@ use kube::core::ApiResource;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use setpoint_api::spelling::as_go_writes;
+use setpoint_api::go_format::escape_json;
 
 use super::intercept::{Intercepted, Verb};
 use super::patch::Patch;
@@ -81,7 +81,7 @@ pub(crate) fn encode(resource: &ApiResource, object: &impl Serialize) -> Result<
     // refuses any that differ: one that was created in another spelling could never be patched.
     let json = serde_json::to_string(object)
         .map_err(|source| ClientError::Encode { kind: resource.kind.clone().into(), source })?;
-    match as_go_writes(&json) {
+    match escape_json(&json) {
         Cow::Owned(spelled) => Ok(spelled.into()),
         Cow::Borrowed(_) => Ok(json.into()),
     }

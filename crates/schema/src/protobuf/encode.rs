@@ -9,7 +9,7 @@ use super::EncodeError;
 use super::back::Back;
 use crate::instant::Instant;
 use crate::{Codec, Field, ProtoSlot, Scalar, Schema, Shape, Struct, builtin};
-use setpoint_api::spelling::as_go_writes;
+use setpoint_api::go_format::escape_json;
 
 /// The message of an object, without an envelope.
 ///
@@ -65,7 +65,7 @@ fn body(out: &mut Back, value: Option<&Value>, ty: &Schema, field: &str) -> Done
         _ => {
             if let Some(value) = value {
                 let text = value.to_string();
-                out.bytes_field(1, as_go_writes(&text).as_bytes());
+                out.bytes_field(1, escape_json(&text).as_bytes());
             }
             Ok(())
         }

@@ -15,7 +15,7 @@ use super::wire::{FIXED64, VARINT, Wire};
 use crate::instant::Instant;
 use crate::syntax::{self, Scanner};
 use crate::{Codec, Field, Scalar, Schema, Shape, Struct, builtin};
-use setpoint_api::spelling::as_go_writes;
+use setpoint_api::go_format::escape_json;
 
 /// The message of an object from its JSON text, as [`super::encode_message`] makes it of a value. The text must be
 /// what reading by the same schema gave.
@@ -108,7 +108,7 @@ impl<'a> Writer<'a> {
                 self.json.skip_known().map_err(malformed)?;
                 let json = self.json.since(start);
                 // It was read as JSON, so it is text.
-                let spelled = std::str::from_utf8(json).map(as_go_writes);
+                let spelled = std::str::from_utf8(json).map(escape_json);
                 bytes(&mut self.out, 1, spelled.as_ref().map_or(json, |spelled| spelled.as_bytes()));
             }
         }

@@ -19,7 +19,7 @@ use serde_json::Value;
 use super::Schema;
 use at::At;
 use input::{Input, Owned, Stop};
-use setpoint_api::gostyle;
+use setpoint_api::go_format;
 use syntax::Scanner;
 pub use type_meta::{TypeMeta, excerpt, type_meta};
 
@@ -59,7 +59,7 @@ impl fmt::Display for Strict {
             Fault::Unknown => "unknown",
             Fault::Duplicate => "duplicate",
         };
-        write!(f, "{fault} field {}", gostyle::quote(&self.path))
+        write!(f, "{fault} field {}", go_format::quote(&self.path))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use setpoint_api::gostyle;
+use setpoint_api::go_format;
 
 /// Go's error for bytes that are not JSON.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -454,7 +454,7 @@ fn quote(byte: u8) -> String {
         b'"' => "'\"'".to_owned(),
         // Go turns the byte into the code point of that number.
         _ => {
-            let quoted = gostyle::quote(&(byte as char).to_string());
+            let quoted = go_format::quote(&(byte as char).to_string());
             format!("'{}'", &quoted[1..quoted.len() - 1])
         }
     }

@@ -158,7 +158,7 @@ async fn evaluate_one(
             continue;
         }
         if shown.is_none() {
-            shown = Some(Shown::of(ctx, attributes, equivalent).await);
+            shown = Some(PolicyInput::of(ctx, attributes, equivalent).await);
         }
         let shown = match &shown {
             Some(Ok(shown)) => shown,
@@ -190,13 +190,13 @@ async fn in_version(
 }
 
 /// The request in the version that a policy asks for.
-struct Shown {
+struct PolicyInput {
     object: Value,
     old: Value,
     request: Value,
 }
 
-impl Shown {
+impl PolicyInput {
     async fn of(
         ctx: &RequestContext,
         attributes: &Attributes,
@@ -208,7 +208,7 @@ impl Shown {
         };
         let (object, old) = (shown(&attributes.object).await?, shown(&attributes.old).await?);
         let mut review = review::review("v1", "", attributes, equivalent, (None, None), &ctx.user.to_value());
-        Ok(Shown { object, old, request: review["request"].take() })
+        Ok(PolicyInput { object, old, request: review["request"].take() })
     }
 
     fn facts<'a>(&'a self, namespace: &'a Value, params: &'a Value) -> Facts<'a> {

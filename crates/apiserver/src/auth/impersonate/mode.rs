@@ -216,7 +216,7 @@ fn wrong_extra(extra: &BTreeMap<String, Vec<String>>) -> Option<String> {
             ));
         }
         if key.to_lowercase() != *key {
-            let key = setpoint_api::cause::quote(key);
+            let key = setpoint_api::go_format::quote(key);
             return Some(format!("impersonating a non-lowercase key in extra is not allowed: {key}"));
         }
         if values.iter().any(String::is_empty) {

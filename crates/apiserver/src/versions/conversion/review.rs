@@ -1,8 +1,9 @@
 //! `ConversionReview`: the request to a conversion webhook, and the check of its answer.
 
 use serde_json::{Map, Value, json};
-use setpoint_api::cause::{Path, aggregate, quote};
-use setpoint_api::gostyle::type_name;
+use setpoint_api::cause::{Path, aggregate};
+use setpoint_api::go_format::quote;
+use setpoint_api::go_format::type_name;
 use setpoint_kinds::validate;
 
 use crate::object;

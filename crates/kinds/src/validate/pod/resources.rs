@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::access::{at, entries, items};
 use crate::resources::{is_extended, is_huge_pages, is_native};
 use crate::validate::check::{Causes, NOT_NEGATIVE};
-use setpoint_api::cause::{Path, Shown};
+use setpoint_api::cause::{BadValue, Path};
 use setpoint_api::name;
 use setpoint_api::quantity::Quantity;
 
@@ -87,7 +87,7 @@ pub(in crate::validate) fn container_resource(causes: &mut Causes, resource: &st
 }
 
 fn amount(causes: &mut Causes, resource: &str, amount: Quantity, path: &Path) {
-    let shown = || Shown::from(amount.to_string());
+    let shown = || BadValue::from(amount.to_string());
     if amount.signum() < 0 {
         causes.invalid(path, shown(), NOT_NEGATIVE);
     }

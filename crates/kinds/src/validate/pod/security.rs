@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use crate::access::{at, int, items, text, truth};
-use crate::shown;
+use crate::go_struct;
 use crate::validate::check::{Causes, descending_path};
-use setpoint_api::cause::{Path, Shown};
+use setpoint_api::cause::{BadValue, Path};
 use setpoint_api::name;
 
 /// Users and groups are numbers that the kernel knows.
@@ -79,7 +79,7 @@ pub(super) fn container(causes: &mut Causes, context: &Value, path: &Path) {
     }
     seccomp(causes, context, path);
     if at(context, "allowPrivilegeEscalation") == false {
-        let whole = || Shown::raw(shown::line("core.SecurityContext", context));
+        let whole = || BadValue::raw(go_struct::line("core.SecurityContext", context));
         if truth(context, "privileged") {
             let detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true";
             causes.invalid(path, whole(), detail);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::access::{at, int, items, text};
 use crate::validate::check::Causes;
 use crate::validate::meta::IMMUTABLE;
-use setpoint_api::cause::{Cause, Path, Shown};
+use setpoint_api::cause::{BadValue, Cause, Path};
 use setpoint_api::name;
 
 /// A changed status.
@@ -79,9 +79,9 @@ fn addresses(causes: &mut Causes, pod: &Value, old: &Value, field: &str, path: &
     }
 }
 
-fn shown_addresses(all: &[Value]) -> Shown {
+fn shown_addresses(all: &[Value]) -> BadValue {
     let shown: Vec<Value> = all.iter().map(|ip| json!({"IP": text(ip, "ip")})).collect();
-    Shown::raw(Value::from(shown).to_string())
+    BadValue::raw(Value::from(shown).to_string())
 }
 
 /// A container that ended for good does not run again.

@@ -4,10 +4,11 @@ use serde_json::Value;
 
 use super::whole;
 use crate::access::{at, copy, int, items, items_mut, text};
-use crate::shown;
+use crate::go_struct;
 use crate::strategy::semantically_equal;
 use crate::validate::check::Causes;
-use setpoint_api::cause::{Path, Shown, quote};
+use setpoint_api::cause::{BadValue, Path};
+use setpoint_api::go_format::quote;
 use setpoint_api::name;
 
 const ALLOWED: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
@@ -31,8 +32,8 @@ pub(in crate::validate) fn update(causes: &mut Causes, pod: &Value, old: &Value)
     }
     let munged = munge(pod, old);
     if !semantically_equal(at(&munged, "spec"), at(old, "spec")) {
-        let print = |pod: &Value| shown::pretty("core.PodSpec", &without_empty_lists(at(pod, "spec")));
-        let difference = shown::unified(&print(old), &print(&munged));
+        let print = |pod: &Value| go_struct::pretty("core.PodSpec", &without_empty_lists(at(pod, "spec")));
+        let difference = go_struct::unified(&print(old), &print(&munged));
         let detail = format!("pod updates may not change fields other than {ALLOWED}\n{difference}");
         causes.forbidden(&path, &detail);
     }
@@ -103,7 +104,7 @@ fn deadline(causes: &mut Causes, pod: &Value, old: &Value, path: &Path) -> bool 
         }
         (None, Some(_)) => {
             let detail = "must not update from a positive integer to nil value";
-            causes.invalid(path, Shown::raw("null"), detail);
+            causes.invalid(path, BadValue::raw("null"), detail);
             false
         }
         _ => false,
@@ -149,8 +150,8 @@ pub(in crate::validate) fn ephemeral_containers(causes: &mut Causes, pod: &Value
                 causes.forbidden(&path, &detail);
             }
             Some(after) if !semantically_equal(after, before) => {
-                let print = |one: &Value| shown::pretty("core.EphemeralContainer", one);
-                let difference = shown::unified(&print(before), &print(after));
+                let print = |one: &Value| go_struct::pretty("core.EphemeralContainer", one);
+                let difference = go_struct::unified(&print(before), &print(after));
                 let detail =
                     format!("existing ephemeral containers {quoted} may not be changed\n{difference}");
                 causes.forbidden(&path, &detail);

@@ -27,7 +27,7 @@ pub(super) fn volumes<'a>(causes: &mut Causes, volumes: &'a [Value], pod: &str, 
             // The claim that the volume makes is named after both.
             let claim = format!("{pod}-{name}");
             for wrong in name::dns1123_subdomain(&claim) {
-                let detail = format!("PVC name {}: {wrong}", setpoint_api::cause::quote(&claim));
+                let detail = format!("PVC name {}: {wrong}", setpoint_api::go_format::quote(&claim));
                 found.invalid(&path.child("name"), name, &detail);
             }
         }
@@ -362,7 +362,7 @@ fn data_sources(causes: &mut Causes, spec: &Value, path: &Path) {
         return;
     }
     // The real server shows the path itself, which prints as an empty object.
-    let shown = || setpoint_api::cause::Shown::raw("{}");
+    let shown = || setpoint_api::cause::BadValue::raw("{}");
     if !text(reference, "namespace").is_empty() {
         let detail = "may not be specified when dataSourceRef.namespace is specified";
         causes.invalid(path, shown(), detail);

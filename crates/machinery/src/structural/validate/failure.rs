@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use setpoint_api::cause::{Cause, Path, Shown};
-use setpoint_api::gostyle;
+use setpoint_api::cause::{BadValue, Cause, Path};
+use setpoint_api::go_format;
 
 /// One failed check of the value named so.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ pub(super) enum What {
 
 impl What {
     pub(super) fn wrong_type(name: &str, wanted: &str, own: &str) -> Self {
-        let message = format!("{name} in body must be of type {wanted}: {}", gostyle::quote(own));
+        let message = format!("{name} in body must be of type {wanted}: {}", go_format::quote(own));
         What::WrongType { value: own.into(), message }
     }
 
@@ -47,13 +47,13 @@ impl What {
     }
 }
 
-fn shown(value: &Value) -> Shown {
+fn shown(value: &Value) -> BadValue {
     match value {
         Value::Number(number) if number.as_i64().is_none() => {
-            Shown::raw(gostyle::float(number.as_f64().unwrap_or(0.0)))
+            BadValue::raw(go_format::float(number.as_f64().unwrap_or(0.0)))
         }
-        Value::Null => Shown::from(""),
-        other => Shown::from(other),
+        Value::Null => BadValue::from(""),
+        other => BadValue::from(other),
     }
 }
 
@@ -67,10 +67,10 @@ impl Failure {
             What::NotOneOf { value, allowed } => {
                 let allowed: Vec<String> = allowed
                     .iter()
-                    .map(|one| one.as_str().map_or_else(|| setpoint_api::cause::go_json(one), str::to_owned))
+                    .map(|one| one.as_str().map_or_else(|| setpoint_api::go_format::json(one), str::to_owned))
                     .collect();
                 let allowed: Vec<&str> = allowed.iter().map(String::as_str).collect();
-                let value = if value.is_null() { Shown::raw("null") } else { shown(&value) };
+                let value = if value.is_null() { BadValue::raw("null") } else { shown(&value) };
                 Cause::not_supported(&path, value, &allowed)
             }
             What::TooLong(most) => Cause::too_long(&path, size(most)),

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::failure::What;
 use super::{Outcome, node};
 use crate::structural::props::Props;
-use setpoint_api::gostyle::quote;
+use setpoint_api::go_format::quote;
 
 pub(super) fn check(value: &Value, old: Option<&Value>, props: &Props, name: &str) -> Outcome {
     let mut out = Outcome::default();

@@ -5,7 +5,7 @@ use serde_json::Number;
 use super::Outcome;
 use super::failure::What;
 use crate::structural::props::Props;
-use setpoint_api::gostyle;
+use setpoint_api::go_format;
 
 /// Whether a float is a whole number that JSON can carry.
 pub(super) fn is_whole(value: f64) -> bool {
@@ -74,14 +74,14 @@ fn exceeds(number: &Number, bound: f64, exclusive: bool, beyond: fn(f64, f64) ->
 
 #[allow(clippy::cast_possible_truncation, reason = "Go prints the bound of a whole number so")]
 fn bound(number: &Number, bound: f64) -> String {
-    if number.as_i64().is_none() { gostyle::float(bound) } else { (bound as i64).to_string() }
+    if number.as_i64().is_none() { go_format::float(bound) } else { (bound as i64).to_string() }
 }
 
 #[allow(clippy::cast_possible_truncation, reason = "Go converts the factor the same way")]
 fn multiple(number: &Number, factor: f64, name: &str, out: &mut Outcome) {
     let whole = number.as_i64().map(|value| (value, factor as i64));
     let positive = whole.map_or(factor > 0.0, |(_, factor)| factor > 0);
-    let shown_factor = whole.map_or_else(|| gostyle::float(factor), |(_, factor)| factor.to_string());
+    let shown_factor = whole.map_or_else(|| go_format::float(factor), |(_, factor)| factor.to_string());
     if !positive {
         let message = format!("factor MultipleOf declared for {name} must be positive: {shown_factor}");
         let value = whole.map_or_else(|| factor.into(), |(_, factor)| factor.into());

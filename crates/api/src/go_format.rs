@@ -1,10 +1,19 @@
-//! Values printed as Go's `fmt` prints them: Kubernetes' error texts carry such values.
+//! Values printed as Go's `fmt` and `encoding/json` print them. Kubernetes' error texts carry such values, and some of
+//! its data is compared byte by byte.
 
+use std::borrow::Cow;
 use std::fmt::Write;
+use std::io;
 
+use serde::Serialize;
+use serde_json::ser::Formatter;
 use serde_json::{Number, Value};
 
-/// Go's `%q`.
+/// Text in double quotes as Go's `%q` writes it.
+///
+/// ```
+/// assert_eq!(setpoint_api::go_format::quote("a\"\n"), r#""a\"\n""#);
+/// ```
 pub fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -115,6 +124,61 @@ pub fn syntax(value: &Value) -> String {
     }
 }
 
+/// Escapes what Go's `encoding/json` escapes, though JSON would not need it: what could mean something in HTML or
+/// JavaScript. Some of Kubernetes compares JSON byte by byte, the `data` of a ControllerRevision for one.
+///
+/// ```
+/// use setpoint_api::go_format::escape_json;
+/// assert_eq!(escape_json(r#"{"a":"b<c"}"#), r#"{"a":"b\u003cc"}"#);
+/// ```
+pub fn escape_json(json: &str) -> Cow<'_, str> {
+    // None of them stands outside a string. U+2028 and U+2029 begin with this byte, which is rare otherwise.
+    let suspect = |byte: &u8| matches!(byte, b'<' | b'>' | b'&' | 0xe2);
+    if !json.as_bytes().iter().any(suspect) {
+        return Cow::Borrowed(json);
+    }
+    let mut written = String::with_capacity(json.len() + 32);
+    for character in json.chars() {
+        match character {
+            '<' => written.push_str("\\u003c"),
+            '>' => written.push_str("\\u003e"),
+            '&' => written.push_str("\\u0026"),
+            '\u{2028}' => written.push_str("\\u2028"),
+            '\u{2029}' => written.push_str("\\u2029"),
+            character => written.push(character),
+        }
+    }
+    Cow::Owned(written)
+}
+
+/// JSON as Go's `encoding/json` writes it: some characters are [escaped](escape_json), and floats have Go's form.
+pub fn json(value: &Value) -> String {
+    let mut out = Vec::with_capacity(64);
+    let written = value.serialize(&mut serde_json::Serializer::with_formatter(&mut out, GoFloats));
+    written.expect("a JSON value is written to memory without an error");
+    let text = String::from_utf8(out).expect("JSON is UTF-8");
+    match escape_json(&text) {
+        Cow::Borrowed(_) => text,
+        Cow::Owned(escaped) => escaped,
+    }
+}
+
+/// Go's floats in JSON: whole numbers have no fraction, and there is an exponent below 1e-6 and from 1e21 on.
+struct GoFloats;
+
+impl Formatter for GoFloats {
+    fn write_f64<W: ?Sized + io::Write>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
+        let size = value.abs();
+        if size == 0.0 || (1e-6..1e21).contains(&size) {
+            return write!(writer, "{value}");
+        }
+        let scientific = format!("{value:e}");
+        let (digits, exponent) = scientific.split_once('e').expect("Rust's exponent form has an e");
+        let sign = if exponent.starts_with('-') { "" } else { "+" };
+        write!(writer, "{digits}e{sign}{exponent}")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -132,5 +196,27 @@ mod tests {
             super::plain(&json!({"b": [1, "x", null], "a": {"c": true}})),
             "map[a:map[c:true] b:[1 x <nil>]]"
         );
+    }
+
+    #[test]
+    fn json_is_written_as_in_go() {
+        let value = json!({"a<": [1.0, 1e21, 1e-7, 1.5e-9, -0.0, 0.000001, 12345678901234567890.0_f64, 3]});
+        assert_eq!(
+            super::json(&value),
+            "{\"a\\u003c\":[1,1e+21,1e-7,1.5e-9,-0,0.000001,12345678901234567000,3]}"
+        );
+    }
+
+    #[test]
+    fn json_is_spelled_as_go_spells_it_and_means_the_same() {
+        let value = serde_json::json!({ "a<b": "c>d & \u{2028}\u{2029} \u{20ac}", "plain": "\"\\u003c\"" });
+        let text = value.to_string();
+        let written = super::escape_json(&text);
+        assert_eq!(
+            written,
+            "{\"a\\u003cb\":\"c\\u003ed \\u0026 \\u2028\\u2029 \u{20ac}\",\"plain\":\"\\\"\\\\u003c\\\"\"}"
+        );
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&written).unwrap(), value);
+        assert!(matches!(super::escape_json(r#"{"a":1}"#), std::borrow::Cow::Borrowed(_)));
     }
 }

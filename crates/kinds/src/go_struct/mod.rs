@@ -1,8 +1,8 @@
-//! Values as the API server's own types print them.
+//! Go structs, printed as the API server's own types print them.
 //!
 //! Some refusals show a whole struct, and the server's internal types have no JSON names: fields are spelt as
 //! in Go, in the order of their declaration, absent ones included. `types.txt` lists those types; each field
-//! is `Shown=path.in.json:type`, with `?` after the name where an empty value is left out. It is made by
+//! is `Name=path.in.json:type`, with `?` after the name where an empty value is left out. It is made by
 //! `go run ./shapes` in `peers/kubernetes`.
 
 mod diff;
@@ -15,7 +15,7 @@ use serde_json::Value;
 pub(crate) use diff::unified;
 
 use crate::access::at;
-use setpoint_api::cause::go_json;
+use setpoint_api::go_format;
 use setpoint_api::quantity::Quantity;
 
 struct Field {
@@ -100,10 +100,10 @@ fn scalar(kind: &str, value: &Value, out: &mut String) {
         ("b", Value::Null) => out.push_str("false"),
         ("i" | "f" | "intorstring", Value::Null) => out.push('0'),
         ("quantity", value) => match Quantity::from_json(value) {
-            Ok(quantity) => out.push_str(&go_json(&quantity.to_string().into())),
+            Ok(quantity) => out.push_str(&go_format::json(&quantity.to_string().into())),
             Err(_) => out.push_str("\"0\""),
         },
-        (_, value) => out.push_str(&go_json(value)),
+        (_, value) => out.push_str(&go_format::json(value)),
     }
 }
 
@@ -124,7 +124,7 @@ fn block<'a>(
         empty = false;
         new_line(out, inner);
         if let Some(name) = name {
-            out.push_str(&go_json(&name.into()));
+            out.push_str(&go_format::json(&name.into()));
             out.push_str(if depth.is_some() { ": " } else { ":" });
         }
         write(kind, value, inner, out);
