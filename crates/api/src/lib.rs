@@ -5,13 +5,13 @@
 //! ([`Clock`], [`Random`]).
 
 pub mod clock;
-pub mod go_format;
 pub mod quantity;
 pub mod selector;
 pub mod name;
 pub mod random;
 pub mod status;
 pub mod cause;
+pub mod go_format;
 pub mod kind;
 
 pub use cause::{Cause, CauseType, Path};

@@ -29,14 +29,14 @@ use crate::respond::Known;
 use crate::server::Server;
 
 mod descriptors;
-mod strangers;
+mod unauthenticated;
 mod unread;
 mod stalling;
 
 use crate::unsent::{self, Unsent, room};
 pub use descriptors::raise_open_files;
 use stalling::Stalling;
-use strangers::{Seat, Strangers};
+use unauthenticated::{Seat, Unauthenticated};
 
 /// Streams that one HTTP/2 connection may have open, as kube-apiserver has it. client-go opens another connection
 /// when it needs more.
@@ -65,7 +65,7 @@ const MAINTAIN: Duration = Duration::from_secs(10);
 /// The state that the parts of one connection share.
 #[derive(Default)]
 struct Link {
-    /// The place among the strangers, until a request is authenticated.
+    /// The place among the unauthenticated connections, until a request is authenticated.
     seat: Mutex<Option<Seat>>,
     /// A request came.
     has_spoken: AtomicBool,
@@ -90,10 +90,10 @@ impl Server {
             self.trust_clients_of(authority);
         }
         let most = descriptors::max_connections();
-        let strangers = Strangers::default();
+        let unauthenticated = Unauthenticated::default();
         let mut connections: JoinSet<()> = JoinSet::new();
         let mut maintain = tokio::time::interval(MAINTAIN);
-        let mut next = Box::pin(next_stranger(&listener, &strangers));
+        let mut next = Box::pin(next_connection(&listener, &unauthenticated));
         loop {
             tokio::select! {
                 biased;
@@ -109,7 +109,7 @@ impl Server {
                             () = server.accept(socket, seat, tls, shutdown) => {}
                         }
                     });
-                    next.set(next_stranger(&listener, &strangers));
+                    next.set(next_connection(&listener, &unauthenticated));
                 }
             }
         }
@@ -190,15 +190,15 @@ impl Server {
     }
 }
 
-/// The next connection, and its place among the strangers.
-async fn next_stranger(
+/// The next connection, and its place among the unauthenticated connections.
+async fn next_connection(
     listener: &TcpListener,
-    strangers: &Strangers,
+    unauthenticated: &Unauthenticated,
 ) -> (TcpStream, Seat, CancellationToken) {
     loop {
         match listener.accept().await {
             Ok((socket, _)) => {
-                let (seat, leave) = strangers.seat().await;
+                let (seat, leave) = unauthenticated.seat().await;
                 return (socket, seat, leave);
             }
             // Out of file descriptors: the next connection that closes makes room.

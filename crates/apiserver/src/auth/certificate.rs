@@ -47,7 +47,7 @@ impl ClientCertificate {
         ClientCertificate { chain, tls, found: Mutex::new(None) }
     }
 
-    /// Whether an authority vouches for the certificate, so that its connection is no stranger's.
+    /// Whether an authority vouches for the certificate, so that its connection counts as authenticated.
     pub(crate) fn is_known(&self, options: &Options) -> bool {
         let found = self.found(options);
         matches!(found.user, Proof::Proven(_)) || matches!(found.front_proxy, Proof::Proven(()))

@@ -1,7 +1,7 @@
 //! Serves the kubelet's paths at an address of this host, over TLS, for the API server alone.
 
 mod client_certificate;
-mod strangers;
+mod unauthenticated;
 
 use std::convert::Infallible;
 use std::io;
@@ -24,7 +24,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use self::client_certificate::{Asked, ClientAuthority};
-use self::strangers::{Seat, Strangers};
+use self::unauthenticated::{Seat, Unauthenticated};
 use crate::host::NodePods;
 use crate::kubelet::service::{Body, Host, Service, text};
 use crate::node_name;
@@ -132,14 +132,14 @@ impl Serving {
     /// Serves until `stop` is cancelled.
     pub(crate) async fn run(self, pods: Pods, clock: Clock, stop: CancellationToken) -> Result<(), Error> {
         let mut nodes = JoinSet::new();
-        let strangers = Strangers::default();
+        let unauthenticated = Unauthenticated::default();
         for (index, listener) in pods.options().indices().zip(self.listeners) {
             let name = node_name::name(index);
             let Some(service) = NodePods::kubelet(&pods, &name) else { continue };
             let one =
                 OneNode { name, service, client_check: self.client_check.clone(), clock: clock.clone() };
             let listener = TcpListener::from_std(listener)?;
-            nodes.spawn(one.accept(listener, TlsAcceptor::from(self.tls.clone()), strangers.clone()));
+            nodes.spawn(one.accept(listener, TlsAcceptor::from(self.tls.clone()), unauthenticated.clone()));
         }
         stop.cancelled().await;
         Ok(())
@@ -208,9 +208,9 @@ struct OneNode<H> {
 }
 
 impl<H: Host> OneNode<H> {
-    async fn accept(self, listener: TcpListener, acceptor: TlsAcceptor, strangers: Strangers) {
+    async fn accept(self, listener: TcpListener, acceptor: TlsAcceptor, unauthenticated: Unauthenticated) {
         let mut connections = JoinSet::new();
-        let mut next = Box::pin(self.next_stranger(&listener, &strangers));
+        let mut next = Box::pin(self.next_connection(&listener, &unauthenticated));
         loop {
             tokio::select! {
                 biased;
@@ -224,21 +224,21 @@ impl<H: Host> OneNode<H> {
                             () = node.connection(socket, seat, acceptor) => {}
                         }
                     });
-                    next.set(self.next_stranger(&listener, &strangers));
+                    next.set(self.next_connection(&listener, &unauthenticated));
                 }
             }
         }
     }
 
-    async fn next_stranger(
+    async fn next_connection(
         &self,
         listener: &TcpListener,
-        strangers: &Strangers,
+        unauthenticated: &Unauthenticated,
     ) -> (TcpStream, Seat, CancellationToken) {
         loop {
             match listener.accept().await {
                 Ok((socket, _)) => {
-                    let (seat, leave) = strangers.seat().await;
+                    let (seat, leave) = unauthenticated.seat().await;
                     return (socket, seat, leave);
                 }
                 Err(error) => {

@@ -95,7 +95,7 @@ impl Node {
         let one = OneNode { name: "setpoint-0".into(), service, client_check, clock };
         let listener = TcpListener::from_std(listeners.remove(0)).unwrap();
         let mut tasks = JoinSet::new();
-        tasks.spawn(one.accept(listener, TlsAcceptor::from(tls), Strangers::default()));
+        tasks.spawn(one.accept(listener, TlsAcceptor::from(tls), Unauthenticated::default()));
         Node { address, _tasks: tasks }
     }
 

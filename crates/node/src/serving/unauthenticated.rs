@@ -1,4 +1,4 @@
-//! Connections of which nobody knows yet whose they are. They are few: who opens them needs no credentials.
+//! Connections to the nodes' ports that have not yet proven to come from the API server.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -8,14 +8,15 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Connections without an authenticated request. One more waits, at most until the oldest has had its [`GRACE`].
-pub(super) const MAX_STRANGERS: usize = 256;
-/// How long a connection may take to its first authenticated request while others wait for its place.
+/// Maximum number of such connections to all nodes of this process. A further one waits at most until the oldest has
+/// had its [`GRACE`].
+pub(super) const MAX_UNAUTHENTICATED: usize = 64;
+/// Time that a connection has for its handshake while other connections wait for its place.
 pub(super) const GRACE: Duration = Duration::from_secs(1);
 
-/// The connections that nobody has authenticated yet.
+/// Connections to any node that are not admitted yet.
 #[derive(Clone, Default)]
-pub(super) struct Strangers(Arc<Inner>);
+pub(super) struct Unauthenticated(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
@@ -30,25 +31,26 @@ struct Seats {
     taken: BTreeMap<u64, (Instant, CancellationToken)>,
 }
 
-/// A connection's place among the strangers; it is left when this is dropped.
+/// A connection's place among the unauthenticated connections. Dropping it leaves the place.
 pub(super) struct Seat {
     number: u64,
-    strangers: Strangers,
+    unauthenticated: Unauthenticated,
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.strangers.seats().taken.remove(&self.number);
-        self.strangers.0.left.notify_one();
+        self.unauthenticated.seats().taken.remove(&self.number);
+        self.unauthenticated.0.left.notify_one();
     }
 }
 
-impl Strangers {
+impl Unauthenticated {
     fn seats(&self) -> MutexGuard<'_, Seats> {
         self.0.seats.lock().expect("no holder of this lock panics")
     }
 
-    /// Takes a place, the oldest stranger's if there is no other. The token says when the new one must go in its turn.
+    /// Takes a place, if necessary that of the oldest. The token is cancelled when the new connection must leave
+    /// in its turn.
     pub(super) async fn seat(&self) -> (Seat, CancellationToken) {
         loop {
             let Err(wait_until) = self.try_seat() else { return self.take() };
@@ -60,10 +62,10 @@ impl Strangers {
         }
     }
 
-    /// Makes room, or says when there will be some at the latest.
+    /// Makes room, or returns the latest time at which there will be room.
     fn try_seat(&self) -> Result<(), Instant> {
         let mut seats = self.seats();
-        if seats.taken.len() < MAX_STRANGERS {
+        if seats.taken.len() < MAX_UNAUTHENTICATED {
             return Ok(());
         }
         let oldest = seats.taken.first_entry().expect("the seats are all taken");
@@ -81,7 +83,7 @@ impl Strangers {
         let (number, leave) = (seats.next, CancellationToken::new());
         seats.next += 1;
         seats.taken.insert(number, (Instant::now(), leave.clone()));
-        (Seat { number, strangers: self.clone() }, leave)
+        (Seat { number, unauthenticated: self.clone() }, leave)
     }
 }
 
@@ -90,21 +92,21 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn the_oldest_stranger_goes_when_another_needs_its_place_and_it_had_its_chance() {
-        let strangers = Strangers::default();
+    async fn the_oldest_connection_goes_when_another_needs_its_place_and_it_had_its_chance() {
+        let unauthenticated = Unauthenticated::default();
         let mut seated = Vec::new();
-        for _ in 0..MAX_STRANGERS {
-            seated.push(strangers.seat().await);
+        for _ in 0..MAX_UNAUTHENTICATED {
+            seated.push(unauthenticated.seat().await);
         }
         let began = Instant::now();
-        let one_more = strangers.seat().await;
+        let one_more = unauthenticated.seat().await;
         assert_eq!(began.elapsed(), GRACE);
         assert!(seated[0].1.is_cancelled());
         assert!(seated[1..].iter().all(|(_, leave)| !leave.is_cancelled()));
-        // A client that has authenticated by then makes room at once.
+        // A client that is admitted by then makes room at once.
         drop(seated.swap_remove(5));
         let began = Instant::now();
-        let another = strangers.seat().await;
+        let another = unauthenticated.seat().await;
         assert_eq!(began.elapsed(), Duration::ZERO);
         assert!(!one_more.1.is_cancelled() && !another.1.is_cancelled());
     }
