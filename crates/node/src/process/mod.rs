@@ -3,9 +3,10 @@
 pub(crate) mod reconcile;
 pub(crate) mod loader_variables;
 pub(crate) mod service_links;
-pub(crate) mod pods;
+pub(crate) mod start;
 pub(crate) mod probing;
 pub(crate) mod running;
+pub(crate) mod pods;
 pub(crate) mod mounts;
 pub(crate) mod environment;
 pub(crate) mod lasting;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use setpoint::{Key, Recorder, clock::Clock, recorder::EventType};
 use tokio::sync::{mpsc, watch};
@@ -16,27 +17,20 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::attach::Attachment;
-use super::container::{Container, Input};
+use super::container::Container;
 use super::exec::ExecCommand;
 use super::init::Launch;
 use super::lasting;
 use super::mounts::Names;
-use super::output::Output;
 use super::own_folder;
-use super::plan::{Run, Runs, is_sidecar};
-use super::probing::{self, Probes};
-use super::running::{Message, Running, Watch, What, terminated};
+use super::plan::{Run, Runs, is_sidecar, whole_seconds};
 use super::supervised::{Condition, End};
 use crate::address::PodPorts;
-use crate::annotation::Script;
 use crate::events::PodEvents;
 use crate::log::Log;
 
 /// Capacity of the channel that queues pods for a reconcile. When it is full, a reconcile is coming anyway.
 pub const WAKES: usize = 1024;
-/// A container that ran this long restarts at once, as if it had never failed.
-const FORGIVEN_AFTER: SignedDuration = SignedDuration::from_secs(600);
-
 /// The reason for which a container with a changed image ends.
 const REDEFINED: &str = "definition changed";
 
@@ -45,17 +39,17 @@ const SIGKILL: i32 = 9;
 
 /// The process pods. Clones share them.
 #[derive(Clone)]
-pub struct ProcessPods(Arc<Shared>);
+pub struct ProcessPods(pub(super) Arc<Shared>);
 
-struct Shared {
+pub(super) struct Shared {
     folder: PathBuf,
-    helper: PathBuf,
-    clock: Clock,
+    pub helper: PathBuf,
+    pub clock: Clock,
     recorder: Recorder,
     wake: mpsc::Sender<Key>,
     pods: Mutex<BTreeMap<Key, Entry>>,
     /// Set when the node stops: no container starts any more.
-    stopping: AtomicBool,
+    pub stopping: AtomicBool,
     /// Counts ends of containers, so that a task can wait for the last one.
     ended: watch::Sender<u64>,
     /// Counter that separates the input pipes of exec sessions.
@@ -66,48 +60,21 @@ struct Shared {
 const STOP_WITHIN: Duration = Duration::from_secs(2);
 
 /// One pod.
-struct Entry {
-    uid: String,
+pub(super) struct Entry {
+    pub uid: String,
     pod: Arc<Pod>,
-    ports: PodPorts,
+    pub ports: PodPorts,
     references: Names,
-    runs: BTreeMap<String, Runs>,
-    containers: BTreeMap<String, Running>,
-    logs: BTreeMap<String, Logs>,
+    pub runs: BTreeMap<String, Runs>,
+    pub containers: BTreeMap<String, Running>,
+    pub logs: BTreeMap<String, Logs>,
     told_to_stop: bool,
 }
 
 #[derive(Default)]
-struct Logs {
-    current: Option<Log>,
-    previous: Option<Log>,
-}
-
-/// Inputs for the start of one run of a container.
-pub struct Start {
-    /// The container.
-    pub name: String,
-    /// Its image.
-    pub image: String,
-    /// The program to run.
-    pub what: StartWhat,
-}
-
-/// The program of a new run.
-pub enum StartWhat {
-    /// A program of this host.
-    Process {
-        /// The message for the helper. Its root is chosen here.
-        launch: Box<Launch>,
-        /// The container's input. The path of its pipe is chosen here.
-        input: Input,
-        /// Its probes.
-        probes: Box<Probes>,
-        /// The location of its termination message.
-        message: Message,
-    },
-    /// A simulated run with this script.
-    Simulated(Script),
+pub(super) struct Logs {
+    pub current: Option<Log>,
+    pub previous: Option<Log>,
 }
 
 impl ProcessPods {
@@ -143,7 +110,8 @@ impl ProcessPods {
         let _ = tokio::time::timeout(STOP_WITHIN, gone).await;
     }
 
-    fn pods(&self) -> MutexGuard<'_, BTreeMap<Key, Entry>> {
+    /// Locks the pods.
+    pub(super) fn pods(&self) -> MutexGuard<'_, BTreeMap<Key, Entry>> {
         self.0.pods.lock().expect("no holder of this lock panics")
     }
 
@@ -211,49 +179,6 @@ impl ProcessPods {
         }
     }
 
-    /// Starts the next run of a container.
-    pub fn start(&self, key: &Key, start: Start) -> io::Result<()> {
-        let mut pods = self.pods();
-        if self.0.stopping.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        let Some(entry) = pods.get_mut(key) else { return Ok(()) };
-        let now = self.0.clock.now();
-        let mut runs = entry.runs.get(&start.name).cloned().unwrap_or_default().again(now);
-        let folder = self.folder(&entry.uid).join("containers").join(&start.name);
-        let log = Log::open(&folder.join(format!("{}.log", runs.restarts)))?;
-        let output = Output::new(log.clone(), self.0.clock.clone());
-        let watch = Watch { pods: self.clone(), key: key.clone(), name: start.name.clone() };
-        let mut tasks = JoinSet::new();
-        let what = match start.what {
-            StartWhat::Process { mut launch, mut input, probes, message } => {
-                launch.root = folder.join(format!("{}.root", runs.restarts));
-                std::fs::create_dir_all(&launch.root)?;
-                input.stdin = input.stdin.map(|_| folder.join(format!("{}.stdin", runs.restarts)));
-                let container = Container::start(&self.0.helper, &launch, &input, output)?;
-                runs.ready = probes.readiness.is_none() && probes.startup.is_none();
-                runs.started = probes.startup.is_none();
-                tasks.spawn(watch.clone().until_end(container.condition(), message, log.clone()));
-                tasks.spawn(probing::run(watch, *probes, entry.ports.clone()));
-                What::Process { container: Box::new(container), launch }
-            }
-            StartWhat::Simulated(script) => {
-                runs.ready = script.ready_delay.is_zero();
-                runs.started = true;
-                runs.simulated = true;
-                tasks.spawn(watch.simulate(script, output));
-                What::Simulated
-            }
-        };
-        runs.run = Run::Running { since: now };
-        runs.image = start.image;
-        let logs = entry.logs.entry(start.name.clone()).or_default();
-        logs.previous = logs.current.replace(log);
-        entry.runs.insert(start.name.clone(), runs);
-        entry.containers.insert(start.name, Running { what, tasks });
-        Ok(())
-    }
-
     /// Asks every container to stop, or kills them if `kill` is set. Returns true if none runs.
     pub fn stop(&self, key: &Key, kill: bool) -> bool {
         let mut pods = self.pods();
@@ -298,18 +223,18 @@ impl ProcessPods {
             runs.failures = 0;
             let Some(running) = entry.containers.get_mut(&container.name) else { continue };
             runs.redefined = true;
-            let watch = Watch { pods: self.clone(), key: key.clone(), name: container.name.clone() };
-            match running.what {
-                What::Simulated => simulated.push(watch),
-                What::Process { .. } => drop(running.tasks.spawn(async move {
-                    watch.pods.kill(&watch.key, &watch.name, REDEFINED, grace).await;
-                })),
+            match running.kind {
+                RunKind::Simulated => simulated.push(&container.name),
+                RunKind::Process { .. } => {
+                    let (pods, key, name) = (self.clone(), key.clone(), container.name.clone());
+                    running.tasks.spawn(async move { pods.kill(&key, &name, REDEFINED, grace).await });
+                }
             }
         }
         drop(pods);
-        for watch in simulated {
-            self.tell_killing(key, &watch.name, REDEFINED);
-            self.ended(&watch, &End { code: 0, signal: None, message: None }, None);
+        for name in simulated {
+            self.tell_killing(key, name, REDEFINED);
+            self.ended(key, name, &End { code: 0, signal: None, message: None }, None);
         }
     }
 
@@ -364,7 +289,7 @@ impl ProcessPods {
     pub fn exec(&self, key: &Key, name: &str, command: Vec<String>) -> Option<ExecCommand> {
         let pods = self.pods();
         let entry = pods.get(key)?;
-        let What::Process { container, launch } = &entry.containers.get(name)?.what else { return None };
+        let RunKind::Process { container, launch } = &entry.containers.get(name)?.kind else { return None };
         let beside = container.condition();
         if matches!(*beside.borrow(), Condition::Ended(_)) {
             return None;
@@ -381,7 +306,9 @@ impl ProcessPods {
     /// Returns a running container's own streams.
     pub fn attach(&self, key: &Key, name: &str) -> Option<Attachment> {
         let pods = self.pods();
-        let What::Process { container, .. } = &pods.get(key)?.containers.get(name)?.what else { return None };
+        let RunKind::Process { container, .. } = &pods.get(key)?.containers.get(name)?.kind else {
+            return None;
+        };
         let (stdin, once) = container.stdin();
         Some(Attachment {
             output: container.output().follow(),
@@ -404,30 +331,53 @@ impl ProcessPods {
     }
 
     /// Records the end of a run. No program of the run is left.
-    pub(super) fn ended(&self, watch: &Watch, end: &End, words: Option<String>) {
+    pub(super) fn ended(&self, key: &Key, name: &str, end: &End, words: Option<String>) {
         let now = self.0.clock.now();
         let mut pods = self.pods();
-        let Some(entry) = pods.get_mut(&watch.key) else { return };
-        let runs = entry.runs.entry(watch.name.clone()).or_default();
+        let Some(entry) = pods.get_mut(key) else { return };
+        let runs = entry.runs.entry(name.to_owned()).or_default();
         let since = match &runs.run {
             Run::Running { since } => *since,
             _ => now,
         };
         let kind = if runs.simulated { "simulated" } else { "process" };
-        let id = format!("{kind}://{}-{}", watch.name, runs.restarts);
+        let id = format!("{kind}://{name}-{}", runs.restarts);
         runs.run = Run::Ended(terminated(end, words, (since, now), id));
         runs.ready = false;
         runs.started = false;
         // The calling task belongs to the removed entry: only the wake may follow the removal.
-        let gone = entry.containers.remove(&watch.name);
+        let gone = entry.containers.remove(name);
         drop(pods);
         self.0.ended.send_modify(|count| *count += 1);
-        self.wake(&watch.key);
+        self.wake(key);
         drop(gone);
     }
 
     fn wake(&self, key: &Key) {
         let _ = self.0.wake.try_send(key.clone());
+    }
+}
+
+/// Returns the end of a run in the form of the pod's status.
+pub(super) fn terminated(
+    end: &End,
+    words: Option<String>,
+    (since, now): (Timestamp, Timestamp),
+    container_id: String,
+) -> ContainerStateTerminated {
+    let reason = match (&end.message, end.code) {
+        (Some(_), _) => "StartError",
+        (None, 0) => "Completed",
+        _ => "Error",
+    };
+    ContainerStateTerminated {
+        container_id: Some(container_id),
+        exit_code: end.code,
+        signal: end.signal,
+        reason: Some(reason.into()),
+        message: end.message.clone().or(words),
+        started_at: Some(Time(whole_seconds(since))),
+        finished_at: Some(Time(whole_seconds(now))),
     }
 }
 
@@ -464,31 +414,28 @@ fn runs_of(pod: &Pod) -> BTreeMap<String, Runs> {
 
 impl Entry {
     fn has_programs(&self) -> bool {
-        self.containers.values().any(|running| matches!(running.what, What::Process { .. }))
+        self.containers.values().any(|running| matches!(running.kind, RunKind::Process { .. }))
     }
+}
+
+/// A container's present run. Dropping it ends it.
+pub(super) struct Running {
+    pub kind: RunKind,
+    pub tasks: JoinSet<()>,
+}
+
+pub(super) enum RunKind {
+    /// A program of this host.
+    Process { container: Box<Container>, launch: Box<Launch> },
+    /// No program. The tasks follow a script.
+    Simulated,
 }
 
 impl Running {
     fn signal(&self, signal: i32) {
-        if let What::Process { container, .. } = &self.what {
+        if let RunKind::Process { container, .. } = &self.kind {
             container.signal(signal);
         }
-    }
-}
-
-impl Runs {
-    /// Returns the runs at the start of the next run.
-    fn again(mut self, now: Timestamp) -> Runs {
-        if let Run::Ended(end) = &self.run {
-            let began = end.started_at.as_ref().map_or(now, |time| time.0);
-            let finished = end.finished_at.as_ref().map_or(now, |time| time.0);
-            let long = finished.duration_since(began) >= FORGIVEN_AFTER;
-            self.failures = if long { 1 } else { self.failures.saturating_add(1) };
-            self.last = Some(end.clone());
-            self.restarts += 1;
-        }
-        self.redefined = false;
-        self
     }
 }
 

@@ -20,10 +20,11 @@ use super::init::Launch;
 use super::mount_guard::MountGuard;
 use super::mounts::{self, Tokens};
 use super::plan::{ProcessPlan, is_sidecar, plan};
-use super::pods::{ProcessPods, Start, StartWhat, deadline};
+use super::pods::{ProcessPods, deadline};
 use super::probing::Probes;
 use super::root::{Mount, View};
 use super::running::Message;
+use super::start::{Start, StartKind};
 use super::{lasting, loader_variables, own_folder, program, service_links, volume};
 use crate::address::{Listen, PodPorts, loopback};
 use crate::annotation::Script;
@@ -232,8 +233,8 @@ impl PodReconcile<'_> {
         let Some(container) = find(pod, name) else { return };
         let image = container.image.as_deref().unwrap_or_default();
         let pod_events = PodEvents::of(ctx.recorder(), pod);
-        let result = self.prepare(key, pod, container, references, &pod_events).and_then(|what| {
-            let start = Start { name: name.to_owned(), image: image.to_owned(), what };
+        let result = self.prepare(key, pod, container, references, &pod_events).and_then(|kind| {
+            let start = Start { name: name.to_owned(), image: image.to_owned(), kind };
             self.pods.start(key, start).map_err(|error| ("RunContainerError", error.to_string()))
         });
         match result {
@@ -252,10 +253,10 @@ impl PodReconcile<'_> {
         container: &Container,
         references: &References,
         pod_events: &PodEvents<'_>,
-    ) -> Result<StartWhat, (&'static str, String)> {
+    ) -> Result<StartKind, (&'static str, String)> {
         let image = container.image.as_deref().unwrap_or_default();
         let Some(entry) = self.options.images.find(image) else {
-            return Ok(StartWhat::Simulated(self.script_of(pod, container)));
+            return Ok(StartKind::Simulated(self.script_of(pod, container)));
         };
         let given = self.given(pod, references);
         let mut variables = environment(pod, container, references, &given)
@@ -294,7 +295,7 @@ impl PodReconcile<'_> {
         };
         let probes = probes(container, entry).map_err(|error| ("CreateContainerError", error.to_string()))?;
         let probes = Box::new(Probes { grace: grace(pod), ..probes });
-        Ok(StartWhat::Process { launch: Box::new(launch), input, probes, message })
+        Ok(StartKind::Process { launch: Box::new(launch), input, probes, message })
     }
 
     /// Returns a container's view of the file system.

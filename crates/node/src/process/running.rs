@@ -1,18 +1,12 @@
-//! A container's present run: its program, and the tasks that watch and probe it.
+//! The task that follows one run of a container to its end.
 
 use std::path::PathBuf;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::ContainerStateTerminated;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use setpoint::Key;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 
-use super::container::Container;
-use super::init::Launch;
 use super::output::Output;
-use super::plan::whole_seconds;
 use super::pods::ProcessPods;
 use super::supervised::{Condition, End};
 use crate::annotation::Script;
@@ -26,19 +20,6 @@ const FALLBACK_BYTES: usize = 2048;
 /// Bytes of the log that are read for the fallback. A line may have 16 KiB, and each has a time before it.
 const FALLBACK_READ_BYTES: u64 = 64 * 1024;
 const FALLBACK_LINES: usize = 80;
-
-/// A container's present run. Dropping it ends it.
-pub(super) struct Running {
-    pub what: What,
-    pub tasks: JoinSet<()>,
-}
-
-pub(super) enum What {
-    /// A program of this host.
-    Process { container: Box<Container>, launch: Box<Launch> },
-    /// No program. The tasks follow a script.
-    Simulated,
-}
 
 /// The location of a container's termination message.
 #[derive(Clone, Debug, Default)]
@@ -81,7 +62,7 @@ impl Watch {
         let ended = condition.wait_for(|condition| matches!(condition, Condition::Ended(_))).await;
         let Ok(Condition::Ended(end)) = ended.map(|condition| condition.clone()) else { return };
         let words = message.read(end.code, &log);
-        self.pods.ended(&self, &end, words);
+        self.pods.ended(&self.key, &self.name, &end, words);
     }
 
     /// Plays the script of a simulated container.
@@ -96,29 +77,6 @@ impl Watch {
         output.say(&format!("simulated container {} ended with code {}", self.name, script.exit_code));
         let _ = output.end();
         let end = End { code: script.exit_code, signal: None, message: None };
-        self.pods.ended(&self, &end, None);
-    }
-}
-
-/// Returns the end of a run in the form of the pod's status.
-pub(super) fn terminated(
-    end: &End,
-    words: Option<String>,
-    (since, now): (Timestamp, Timestamp),
-    container_id: String,
-) -> ContainerStateTerminated {
-    let reason = match (&end.message, end.code) {
-        (Some(_), _) => "StartError",
-        (None, 0) => "Completed",
-        _ => "Error",
-    };
-    ContainerStateTerminated {
-        container_id: Some(container_id),
-        exit_code: end.code,
-        signal: end.signal,
-        reason: Some(reason.into()),
-        message: end.message.clone().or(words),
-        started_at: Some(Time(whole_seconds(since))),
-        finished_at: Some(Time(whole_seconds(now))),
+        self.pods.ended(&self.key, &self.name, &end, None);
     }
 }
