@@ -3,6 +3,7 @@
 use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 
+use crate::auth::access::{Access, Verdict};
 use crate::auth::authz::{self, Attributes, Rule};
 use crate::auth::{authn, legacy};
 use crate::body::Body;
@@ -24,9 +25,9 @@ pub(crate) async fn review(ctx: &RequestContext, bytes: &[u8]) -> Result<Respons
     let status = match ctx.resource.kind.as_str() {
         "SelfSubjectReview" => json!({"userInfo": ctx.user.to_value()}),
         "TokenReview" => token(ctx, &review).await?,
-        "SelfSubjectAccessReview" => access(ctx, &ctx.user, &review)?,
-        "SubjectAccessReview" => access(ctx, &subject(&review)?, &review)?,
-        "LocalSubjectAccessReview" => local(ctx, &review)?,
+        "SelfSubjectAccessReview" => access(ctx, &ctx.user, &review).await?,
+        "SubjectAccessReview" => access(ctx, &subject(&review)?, &review).await?,
+        "LocalSubjectAccessReview" => local(ctx, &review).await?,
         "SelfSubjectRulesReview" => rules(ctx, &review)?,
         "Binding" => return crate::subresource::binding::create(ctx, review).await,
         _ => return Err(ApiError::method_not_supported(&ctx.resource, "create")),
@@ -61,8 +62,9 @@ async fn token(ctx: &RequestContext, review: &Value) -> Result<Value> {
     let audiences: Vec<String> =
         audiences.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
     let snapshot = ctx.server.store().snapshot();
-    let Some(verified) = authn::token_user(ctx.server.options(), &snapshot, token, &audiences) else {
-        return Ok(json!({"user": {}, "error": "invalid bearer token"}));
+    let verified = match authn::bearer(ctx.server.options(), &snapshot, token, &audiences).await {
+        Ok(verified) => verified,
+        Err(error) => return Ok(json!({"user": {}, "error": error})),
     };
     if let Some(secret) = &verified.secret {
         legacy::note_use(&ctx.server, secret).await;
@@ -82,13 +84,13 @@ fn subject(review: &Value) -> Result<UserInfo> {
     Ok(UserInfo { name, uid, groups, ..UserInfo::default() })
 }
 
-fn local(ctx: &RequestContext, review: &Value) -> Result<Value> {
+async fn local(ctx: &RequestContext, review: &Value) -> Result<Value> {
     let namespace = review.pointer("/spec/resourceAttributes/namespace").and_then(Value::as_str);
     if namespace.unwrap_or("") != ctx.info.namespace {
         let path = "spec.resourceAttributes.namespace";
         return Err(refused(path, namespace.unwrap_or(""), "must match metadata.namespace"));
     }
-    access(ctx, &subject(review)?, review)
+    access(ctx, &subject(review)?, review).await
 }
 
 /// A review that cannot be answered; refusals do not name its kind.
@@ -99,7 +101,7 @@ fn refused(path: &str, value: &str, text: &str) -> ApiError {
     setpoint_api::Status::invalid(&kind, "", vec![cause]).into()
 }
 
-fn access(ctx: &RequestContext, user: &UserInfo, review: &Value) -> Result<Value> {
+async fn access(ctx: &RequestContext, user: &UserInfo, review: &Value) -> Result<Value> {
     let text = |pointer: &str| review.pointer(pointer).and_then(Value::as_str).unwrap_or("");
     let resource = review.pointer("/spec/resourceAttributes");
     let path = review.pointer("/spec/nonResourceAttributes");
@@ -109,6 +111,7 @@ fn access(ctx: &RequestContext, user: &UserInfo, review: &Value) -> Result<Value
             verb: text("/spec/resourceAttributes/verb"),
             is_resource: true,
             group: text("/spec/resourceAttributes/group"),
+            version: text("/spec/resourceAttributes/version"),
             resource: text("/spec/resourceAttributes/resource"),
             subresource: text("/spec/resourceAttributes/subresource"),
             namespace: text("/spec/resourceAttributes/namespace"),
@@ -122,14 +125,24 @@ fn access(ctx: &RequestContext, user: &UserInfo, review: &Value) -> Result<Value
         },
     };
     let snapshot = ctx.server.store().snapshot();
-    Ok(match authz::reason(ctx.server.options(), &snapshot, user, &wanted) {
-        None => match authz::opinion(ctx.server.options()) {
-            "" => json!({"allowed": false}),
-            reason => json!({"allowed": false, "reason": reason}),
-        },
-        Some(reason) if reason.is_empty() => json!({"allowed": true}),
-        Some(reason) => json!({"allowed": true, "reason": reason}),
-    })
+    let verdict = loop {
+        let verdict = Access::of(ctx).decide(&snapshot, user, &wanted);
+        if !Access::of(ctx).fetch().await {
+            break verdict;
+        }
+    };
+    let (allowed, reason, error) = match verdict {
+        Verdict::Allowed(reason) => (true, reason, None),
+        Verdict::Refused { reason, error } => (false, reason, error),
+    };
+    let mut status = json!({"allowed": allowed});
+    if !reason.is_empty() {
+        status["reason"] = json!(reason);
+    }
+    if let Some(error) = error {
+        status["evaluationError"] = json!(error);
+    }
+    Ok(status)
 }
 
 fn one_of_both(ctx: &RequestContext, both: bool) -> ApiError {
@@ -177,5 +190,7 @@ fn rules(ctx: &RequestContext, review: &Value) -> Result<Value> {
     if authorizers.contains(&Authorization::Rbac) {
         authz::visit_rules(&ctx.server.store().snapshot(), &ctx.user, namespace, add);
     }
-    Ok(json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false}))
+    // A webhook cannot list its rules.
+    let incomplete = authorizers.contains(&Authorization::Webhook);
+    Ok(json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": incomplete}))
 }

@@ -6,6 +6,7 @@ use crate::negotiate::Negotiated;
 use crate::registry::Resource;
 use crate::request::RequestInfo;
 use crate::request_limits::Work;
+use crate::review_webhook::Answers;
 use crate::server::Server;
 use crate::user::UserInfo;
 
@@ -19,4 +20,6 @@ pub(crate) struct RequestContext {
     pub(crate) headers: http::HeaderMap,
     pub(crate) work: Work,
     pub(crate) negotiated: Negotiated,
+    /// The opinions of the authorization webhook so far.
+    pub(crate) answers: Arc<Answers>,
 }

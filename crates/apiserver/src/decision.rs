@@ -22,6 +22,9 @@ pub(crate) enum Stop {
     /// Admission policies or webhooks must be asked first.
     #[error("admission policies or webhooks must be asked first")]
     NeedsReview,
+    /// The authorization webhook must be asked first.
+    #[error("the authorization webhook must be asked first")]
+    NeedsAuthorization,
 }
 
 impl Stop {

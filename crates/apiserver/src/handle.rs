@@ -6,6 +6,7 @@ use futures::FutureExt;
 use http::{HeaderMap, HeaderValue, Request, Response};
 use tokio::time::Instant;
 
+use crate::auth::access::Access;
 use crate::auth::authn::Identity;
 use crate::auth::{Caller, authn, authz, impersonate, legacy};
 use crate::body::Body;
@@ -14,6 +15,7 @@ use crate::negotiate::{Format, Negotiated, Offer, Representation, negotiate, wan
 use crate::options::Options;
 use crate::request::{Query, RequestInfo, is_escaped_well};
 use crate::request_limits::Deadline;
+use crate::review_webhook::Answers;
 use crate::respond::Known;
 use crate::server::Server;
 use crate::user::{UNAUTHENTICATED, UserInfo};
@@ -75,7 +77,10 @@ impl Server {
             Err(error) => return respond::refusal(&error, refusal),
         };
         let Ok(_place) = self.0.limits.enter(info, &user) else { return respond::too_many() };
-        if let Err(error) = authz::authorize_request(options, &options.store.snapshot(), &user, info) {
+        let answers = Answers::default();
+        let access = Access { options, answers: &answers };
+        let snapshot = options.store.snapshot();
+        if let Err(error) = authz::authorize_request(access, &snapshot, &user, info).await {
             return respond::refusal(&error, refusal);
         }
         authn::remove_credentials(options, request.headers_mut());
@@ -105,11 +110,12 @@ impl Server {
     async fn identify(&self, caller: &Caller, info: &RequestInfo, headers: &HeaderMap) -> Result<UserInfo> {
         let options = &self.0.options;
         let snapshot = options.store.snapshot();
-        let Identity { user, secret } = authn::authenticate(options, &snapshot, caller, headers)?;
+        let Identity { user, secret } = authn::authenticate(options, &snapshot, caller, headers).await?;
         if let Some(secret) = &secret {
             legacy::note_use(self, secret).await;
         }
-        impersonate::impersonate(options, &snapshot, user, headers, info)
+        let access = Access { options, answers: &Answers::default() };
+        impersonate::impersonate(access, &snapshot, user, headers, info).await
     }
 }
 

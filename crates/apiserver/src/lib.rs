@@ -45,6 +45,7 @@ pub mod registry;
 mod webhook;
 mod decision;
 mod options;
+mod review_webhook;
 mod respond;
 mod protobuf;
 pub mod negotiate;
@@ -70,6 +71,10 @@ pub use nodes::{Dialing, Io, Nodes, NodesHandle};
 pub use options::{
     Admission, Authorization, FrontProxy, KubeletTls, Options, ServiceAccountKeys, StaticToken,
 };
+pub use review_webhook::{
+    AccessStatus, AccessWebhook, ReviewClient, ReviewError, ReviewVersion, TokenWebhook,
+};
 pub use serve::raise_open_files;
 pub use server::Server;
 pub use user::UserInfo;
+pub use version::VERSION;

@@ -10,6 +10,7 @@ use setpoint_store::Store;
 pub use crate::jwt::ServiceAccountKeys;
 use crate::nodes::NodesHandle;
 use crate::pki::PkiError;
+use crate::review_webhook::{AccessWebhook, TokenWebhook};
 use crate::user::UserInfo;
 
 /// Passes on all descriptions of built-in types. Each has the published name of the type
@@ -38,6 +39,10 @@ pub struct Options {
     pub front_proxy: Option<FrontProxy>,
     /// Bearer tokens that never expire.
     pub tokens: Vec<StaticToken>,
+    /// The webhook that authenticates bearer tokens that nothing else here knows.
+    pub token_webhook: Option<Arc<TokenWebhook>>,
+    /// The webhook behind [`Authorization::Webhook`].
+    pub access_webhook: Option<Arc<AccessWebhook>>,
     /// The keys that sign and verify service-account tokens.
     pub service_accounts: ServiceAccountKeys,
     /// The range of cluster IPs.
@@ -86,6 +91,8 @@ impl Options {
             anonymous: true,
             front_proxy: None,
             tokens: Vec::new(),
+            token_webhook: None,
+            access_webhook: None,
             service_accounts: ServiceAccountKeys::default(),
             service_cidr: "10.96.0.0/16".to_owned(),
             node_ports: (30000, 32767),
@@ -122,6 +129,8 @@ pub enum Authorization {
     Node,
     /// Allows what the stored roles and bindings grant.
     Rbac,
+    /// Asks [`Options::access_webhook`], which may also refuse for all authorizers behind it.
+    Webhook,
 }
 
 /// A proxy in front of the server which authenticates its clients and names them in headers. The headers count only

@@ -61,6 +61,7 @@ pub(crate) async fn route(
         headers: parts.headers.clone(),
         work: Work::of(&parts.extensions),
         negotiated,
+        answers: std::sync::Arc::default(),
     };
     check_scope(&ctx)?;
     if ctx.info.subresource.is_empty() {

@@ -9,7 +9,7 @@ use crate::header::lossy;
 use crate::negotiate::{JSON, YAML, accept_clauses};
 use crate::respond;
 use crate::server::Server;
-use crate::version::GIT_VERSION;
+use crate::version::VERSION;
 
 const TEXT: &str = "text/plain";
 const STRUCTURED: &str = "application/json;g=config.k8s.io;v=v1beta1;as=Statusz";
@@ -47,7 +47,7 @@ fn text(server: &Server) -> String {
         up / 3600,
         up / 60 % 60,
         up % 60,
-        GIT_VERSION.trim_start_matches('v'),
+        VERSION.trim_start_matches('v'),
         PATHS.join(" ")
     )
 }
@@ -56,7 +56,7 @@ fn structured(server: &Server) -> Vec<u8> {
     let mut out = crate::object::ordered(&json!({
         "kind": "Statusz", "apiVersion": "config.k8s.io/v1beta1", "metadata": {"name": "apiserver"},
         "startTime": setpoint_api::clock::rfc3339_seconds(server.0.started), "uptimeSeconds": up_seconds(server),
-        "goVersion": "none", "binaryVersion": GIT_VERSION.trim_start_matches('v'), "emulationVersion": "1.37",
+        "goVersion": "none", "binaryVersion": VERSION.trim_start_matches('v'), "emulationVersion": "1.37",
         "paths": PATHS,
     }));
     out.push(b'\n');

@@ -7,14 +7,14 @@ use crate::body::Body;
 use crate::respond;
 
 /// The Kubernetes version whose API this is.
-pub(crate) const GIT_VERSION: &str = "v1.37.0";
+pub const VERSION: &str = "v1.37.0";
 
 /// Answers `/version`.
 pub(crate) fn version() -> Response<Body> {
     let info = json!({
         "major": "1", "minor": "37", "emulationMajor": "1", "emulationMinor": "37",
         "minCompatibilityMajor": "1", "minCompatibilityMinor": "36",
-        "gitVersion": GIT_VERSION, "gitCommit": concat!("setpoint-", env!("CARGO_PKG_VERSION")),
+        "gitVersion": VERSION, "gitCommit": concat!("setpoint-", env!("CARGO_PKG_VERSION")),
         "gitTreeState": "clean", "buildDate": "2026-11-15T00:00:00Z", "goVersion": "none",
         "compiler": "rustc", "platform": concat!("linux/", "amd64"),
     });

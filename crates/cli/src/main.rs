@@ -81,7 +81,11 @@ fn main() -> ExitCode {
 }
 
 fn stand_in_for_apiserver() -> anyhow::Result<ExitCode> {
-    let flags = standin::apiserver::Flags::parse();
+    let flags = standin::apiserver::Flags::read(std::env::args_os()).unwrap_or_else(|error| error.exit());
+    if flags.version.as_deref().is_some_and(|asked| asked != "false") {
+        println!("Kubernetes {}", setpoint_apiserver::VERSION);
+        return Ok(ExitCode::SUCCESS);
+    }
     let controllers = std::env::var("SETPOINT_CONTROLLERS").ok();
     multi_thread()?.block_on(standin::apiserver::run(flags, controllers))?;
     Ok(ExitCode::SUCCESS)

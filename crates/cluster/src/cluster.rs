@@ -96,6 +96,11 @@ impl Cluster {
         server.authorization.clone_from(&options.authorization);
         server.anonymous = options.anonymous;
         server.front_proxy.clone_from(&options.front_proxy);
+        server.tokens.clone_from(&options.tokens);
+        server.token_webhook.clone_from(&options.token_webhook);
+        server.access_webhook.clone_from(&options.access_webhook);
+        server.event_ttl = options.event_ttl;
+        server.node_ports = options.node_ports;
         server.prose = options.prose;
         server.storage_provisioner = workload::storage_provisioner(&options);
         server.admission.service_account = options.service_account_admission;
@@ -180,8 +185,12 @@ impl Cluster {
         let tls = ServingTls::new(&identity, Some(&client_authority), front_proxy)?;
         let server = self.server.clone();
         let stop = self.stop.clone();
+        let mut advertised = reachable(address);
+        if let Some(own) = serving.advertise.filter(|own| !own.is_unspecified()) {
+            advertised.set_ip(own);
+        }
         self.spawn(async move {
-            if let Err(error) = server.advertise(reachable(address)).await {
+            if let Err(error) = server.advertise(advertised).await {
                 tracing::warn!(%error, "could not write the endpoints of the Service kubernetes");
             }
             server.serve(listener, tls, stop).await;

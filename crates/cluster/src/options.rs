@@ -1,10 +1,13 @@
 //! Start options of a cluster.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use setpoint_api::Clock;
 use setpoint_apiserver::openapi::Prose;
-use setpoint_apiserver::{Authorization, FrontProxy};
+use setpoint_apiserver::{AccessWebhook, Authorization, FrontProxy, StaticToken, TokenWebhook};
 use setpoint_node::NodeOptions;
 
 /// Start options of a cluster. The default suits tests: in memory, every controller, one simulated node.
@@ -29,6 +32,16 @@ pub struct Options {
     pub authorization: Vec<Authorization>,
     /// Whether requests without credentials are `system:anonymous`. `AlwaysAllow` turns it off.
     pub anonymous: bool,
+    /// Bearer tokens that never expire.
+    pub tokens: Vec<StaticToken>,
+    /// The webhook that authenticates other bearer tokens.
+    pub token_webhook: Option<Arc<TokenWebhook>>,
+    /// The webhook behind [`Authorization::Webhook`].
+    pub access_webhook: Option<Arc<AccessWebhook>>,
+    /// Time for which Events are kept.
+    pub event_ttl: Duration,
+    /// Range of the node ports: the first and the last.
+    pub node_ports: (u16, u16),
     /// The front proxy whose headers name users. Without one the headers are ignored.
     pub front_proxy: Option<FrontProxy>,
     /// Whether pods get a service account and its token, and need it to exist.
@@ -56,6 +69,11 @@ impl Default for Options {
             service_cidr: "10.96.0.0/16".into(),
             authorization: vec![Authorization::Rbac],
             anonymous: true,
+            tokens: Vec::new(),
+            token_webhook: None,
+            access_webhook: None,
+            event_ttl: Duration::from_secs(3600),
+            node_ports: (30000, 32767),
             front_proxy: None,
             service_account_admission: true,
             service_account_issuer: None,
@@ -98,4 +116,6 @@ pub struct Serving {
     pub identity: Option<(String, String)>,
     /// The authority (PEM) of client certificates.
     pub client_authority: Option<String>,
+    /// The address in the endpoints of the Service `kubernetes`. Default: the one that the socket listens on.
+    pub advertise: Option<IpAddr>,
 }

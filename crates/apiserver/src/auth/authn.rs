@@ -16,7 +16,7 @@ use crate::error::{ApiError, Result};
 use crate::header::{first, lossy};
 use crate::jwt;
 use crate::options::Options;
-use crate::user::{AUTHENTICATED, UserInfo};
+use crate::user::UserInfo;
 
 /// Prefix of the WebSocket subprotocol that carries a token: base64 follows.
 pub(crate) const WEBSOCKET_TOKEN: &str = "base64url.bearer.authorization.k8s.io.";
@@ -35,7 +35,7 @@ impl From<UserInfo> for Identity {
 }
 
 /// Authenticates the sender of a request.
-pub(crate) fn authenticate(
+pub(crate) async fn authenticate(
     options: &Options,
     snapshot: &Snapshot,
     caller: &Caller,
@@ -64,9 +64,13 @@ pub(crate) fn authenticate(
         }
     }
     match bearer_token(headers)? {
-        Some(token) => token_user(options, snapshot, &token, &[])
-            .map(|verified| Identity { user: verified.user, secret: verified.secret })
-            .ok_or_else(ApiError::unauthorized),
+        Some(token) => match bearer(options, snapshot, &token, &[]).await {
+            Ok(verified) => Ok(Identity { user: verified.user, secret: verified.secret }),
+            Err(why) => {
+                tracing::debug!(why, "a bearer token is refused");
+                Err(ApiError::unauthorized())
+            }
+        },
         None if options.admits_anonymous() && !refused => Ok(UserInfo::anonymous().into()),
         None => Err(ApiError::unauthorized()),
     }
@@ -115,17 +119,42 @@ fn websocket_token(headers: &HeaderMap) -> Result<Option<Cow<'_, str>>> {
 
 /// The user of a token, and the audiences that the token is valid for.
 #[derive(Clone, Debug)]
-pub struct Verified {
+pub(crate) struct Verified {
     /// The user that the token stands for.
-    pub user: UserInfo,
+    pub(crate) user: UserInfo,
     /// The requested audiences for which the token was made.
-    pub audiences: Vec<String>,
+    pub(crate) audiences: Vec<String>,
     /// The key of the Secret that holds the token.
-    pub secret: Option<Vec<u8>>,
+    pub(crate) secret: Option<Vec<u8>>,
 }
 
-/// The user that a bearer token stands for. Without `audiences`, the token must be for the server's own.
-pub fn token_user(
+/// The user that a bearer token stands for: a token that the server knows, else one that the webhook knows. Without
+/// `audiences`, the token must be for the server's own.
+///
+/// # Errors
+/// Nobody knows the token, or the webhook failed. The text is that of a TokenReview.
+pub(crate) async fn bearer(
+    options: &Options,
+    snapshot: &Snapshot,
+    token: &str,
+    audiences: &[String],
+) -> std::result::Result<Verified, String> {
+    const UNKNOWN: &str = "invalid bearer token";
+    if let Some(verified) = token_user(options, snapshot, token, audiences) {
+        return Ok(verified);
+    }
+    let Some(webhook) = &options.token_webhook else { return Err(UNKNOWN.to_owned()) };
+    let own = std::slice::from_ref(&options.service_accounts.issuer);
+    let audiences = if audiences.is_empty() { own } else { audiences };
+    match webhook.user(token, audiences, own).await {
+        Ok(Some((user, audiences))) => Ok(Verified { user: user.authenticated(), audiences, secret: None }),
+        Ok(None) => Err(UNKNOWN.to_owned()),
+        Err(error) => Err(format!("[{UNKNOWN}, {error}]")),
+    }
+}
+
+/// The user of a token that the server itself knows. Without `audiences`, the token must be for the server's own.
+fn token_user(
     options: &Options,
     snapshot: &Snapshot,
     token: &str,
@@ -134,11 +163,8 @@ pub fn token_user(
     let own = std::slice::from_ref(&options.service_accounts.issuer);
     for known in &options.tokens {
         if legacy::same_secret(&known.token, token) {
-            let mut user = known.user.clone();
-            if !user.is_in(AUTHENTICATED) {
-                user.groups.push(AUTHENTICATED.to_owned());
-            }
             let audiences = if audiences.is_empty() { own } else { audiences };
+            let user = known.user.clone().authenticated();
             return Some(Verified { user, audiences: audiences.to_vec(), secret: None });
         }
     }

@@ -8,12 +8,12 @@ use setpoint_api::go_format::quote;
 use setpoint_api::kind::GroupResource;
 use setpoint_store::{Entry, KeyRange, Snapshot};
 
+use super::access::{Access, Verdict};
 use crate::error::{ApiError, Result};
 use crate::key;
-use crate::options::{Authorization, Options};
 use crate::registry::{self, meta};
 use crate::request::{RequestInfo, Verb};
-use crate::user::{MASTERS, UserInfo};
+use crate::user::UserInfo;
 
 pub(super) const RBAC: &str = "rbac.authorization.k8s.io";
 
@@ -26,6 +26,8 @@ pub struct Attributes<'a> {
     pub is_resource: bool,
     /// API group.
     pub group: &'a str,
+    /// API version. Roles do not name it.
+    pub version: &'a str,
     /// Plural.
     pub resource: &'a str,
     /// Subresource, or empty.
@@ -45,6 +47,7 @@ impl<'a> Attributes<'a> {
             verb: info.verb.as_str(),
             is_resource: info.is_resource,
             group: &info.group,
+            version: &info.version,
             resource: &info.resource,
             subresource: &info.subresource,
             namespace: &info.namespace,
@@ -277,30 +280,12 @@ pub(super) fn held(snapshot: &Snapshot, user: &UserInfo, namespace: &str) -> Hel
     held
 }
 
-/// Whether a user may do something.
-pub fn allowed(options: &Options, snapshot: &Snapshot, user: &UserInfo, wanted: &Attributes<'_>) -> bool {
-    reason(options, snapshot, user, wanted).is_some()
-}
-
-/// The reason why a user may do something, or `None` if they may not.
-pub(crate) fn reason(
-    options: &Options,
+/// Names the binding by which RBAC grants a request, if one does.
+pub(super) fn granted(
     snapshot: &Snapshot,
     user: &UserInfo,
     wanted: &Attributes<'_>,
 ) -> Option<String> {
-    if user.is_in(MASTERS) {
-        return Some(String::new());
-    }
-    options.authorization.iter().find_map(|authorizer| match authorizer {
-        Authorization::AlwaysAllow => Some(String::new()),
-        Authorization::AlwaysDeny | Authorization::Node => None,
-        Authorization::Rbac => granted(snapshot, user, wanted),
-    })
-}
-
-/// Names the binding by which RBAC grants a request, if one does.
-fn granted(snapshot: &Snapshot, user: &UserInfo, wanted: &Attributes<'_>) -> Option<String> {
     let mut found = None;
     visit_rules(snapshot, user, wanted.namespace, |rule, why| {
         if rule.allows(wanted) {
@@ -311,21 +296,20 @@ fn granted(snapshot: &Snapshot, user: &UserInfo, wanted: &Attributes<'_>) -> Opt
     found
 }
 
-/// The reason of the authorizers for a request that none of them allowed; empty if none gives a reason.
-pub(crate) fn opinion(options: &Options) -> &'static str {
-    let denies = options.authorization.contains(&Authorization::AlwaysDeny);
-    if denies { "alwaysdeny: Everything is forbidden." } else { "" }
-}
-
 /// Refuses a request that the user may not make, in kube-apiserver's words.
 pub(crate) fn authorize(
-    options: &Options,
+    access: Access<'_>,
     snapshot: &Snapshot,
     user: &UserInfo,
     wanted: &Attributes<'_>,
 ) -> Result<()> {
-    let is_allowed = allowed(options, snapshot, user, wanted);
-    if is_allowed { Ok(()) } else { Err(refusal(user, wanted, opinion(options))) }
+    match access.decide(snapshot, user, wanted) {
+        Verdict::Allowed(_) => Ok(()),
+        Verdict::Refused { reason, error: None } => Err(refusal(user, wanted, &reason)),
+        Verdict::Refused { error: Some(error), .. } => {
+            Err(ApiError::internal_plain(format!("Internal Server Error: {error}")))
+        }
+    }
 }
 
 /// Returns the refusal of `wanted` in kube-apiserver's words; `why` is empty where RBAC just has no rule for it.
@@ -355,34 +339,45 @@ pub(super) fn refusal(user: &UserInfo, wanted: &Attributes<'_>, why: &str) -> Ap
 }
 
 /// Authorizes a request as a whole.
-pub(crate) fn authorize_request(
-    options: &Options,
+pub(crate) async fn authorize_request(
+    access: Access<'_>,
     snapshot: &Snapshot,
     user: &UserInfo,
     info: &RequestInfo,
 ) -> Result<()> {
-    authorize(options, snapshot, user, &Attributes::of(info))
+    loop {
+        let decided = authorize(access, snapshot, user, &Attributes::of(info));
+        if !access.fetch().await {
+            return decided;
+        }
+    }
 }
 
 /// Whether the user may use another verb on the request's object.
-pub(crate) fn allows_verb(
-    options: &Options,
+pub(crate) async fn allows_verb(
+    access: Access<'_>,
     snapshot: &Snapshot,
     user: &UserInfo,
     info: &RequestInfo,
     verb: &str,
 ) -> bool {
-    allowed(options, snapshot, user, &Attributes { verb, ..Attributes::of(info) })
+    loop {
+        let allows = access.allows(snapshot, user, &Attributes { verb, ..Attributes::of(info) });
+        if !access.fetch().await {
+            return allows;
+        }
+    }
 }
 
 /// Whether a user who replaces or applies an object that does not exist may also create it.
 pub(crate) fn authorize_create(
-    options: &Options,
+    access: Access<'_>,
     snapshot: &Snapshot,
     user: &UserInfo,
     info: &RequestInfo,
 ) -> Result<()> {
-    authorize_request(options, snapshot, user, &RequestInfo { verb: Verb::Create, ..info.clone() })
+    let info = RequestInfo { verb: Verb::Create, ..info.clone() };
+    authorize(access, snapshot, user, &Attributes::of(&info))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use serde_json::{Map, Value};
 use setpoint_store::Snapshot;
 
+use super::access::Access;
 use super::authz::{self, Attributes, RBAC, Rule};
 use super::covers;
 use crate::context::RequestContext;
@@ -41,7 +42,7 @@ fn check_role(ctx: &RequestContext, snapshot: &Snapshot, new: &Value, live: Opti
         name: &ctx.info.name,
         ..Attributes::default()
     };
-    if authz::allowed(ctx.server.options(), snapshot, &ctx.user, &escalate)
+    if Access::of(ctx).allows(snapshot, &ctx.user, &escalate)
         || live.is_some_and(|live| grants_the_same(new, live))
     {
         return Ok(());
@@ -81,7 +82,7 @@ fn check_binding(ctx: &RequestContext, snapshot: &Snapshot, new: &Value, live: O
         name: &role.name,
         ..Attributes::default()
     };
-    if authz::allowed(ctx.server.options(), snapshot, &ctx.user, &bind) {
+    if Access::of(ctx).allows(snapshot, &ctx.user, &bind) {
         return Ok(());
     }
     if resource == "roles" && namespace.is_empty() {

@@ -6,24 +6,27 @@ use http::HeaderMap;
 use setpoint_api::go_format::quote;
 use setpoint_store::Snapshot;
 
+use super::access::Access;
 use super::authz::Attributes;
 use crate::error::{ApiError, Result};
 use crate::header::exact;
-use crate::options::Options;
 use crate::request::{RequestInfo, is_escaped_well, percent_decode};
 use crate::user::UserInfo;
 
 /// Returns the user that the request is made for: the impersonated one, if the real one may impersonate it.
-pub(crate) fn impersonate(
-    options: &Options,
+pub(crate) async fn impersonate(
+    access: Access<'_>,
     snapshot: &Snapshot,
     user: UserInfo,
     headers: &HeaderMap,
     info: &RequestInfo,
 ) -> Result<UserInfo> {
-    match wanted(headers)? {
-        Some(wanted) => mode::impersonated(options, snapshot, &user, &Attributes::of(info), &wanted),
-        None => Ok(user),
+    let Some(wanted) = wanted(headers)? else { return Ok(user) };
+    loop {
+        let decided = mode::impersonated(access, snapshot, &user, &Attributes::of(info), &wanted);
+        if !access.fetch().await {
+            return decided;
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use http_body_util::{BodyExt, Empty};
 use serde_json::{Value, json};
 
 use super::node;
+use crate::auth::access::Access;
 use crate::auth::authz;
 use crate::body::{Body, BoxError};
 use crate::context::RequestContext;
@@ -37,7 +38,7 @@ pub(super) async fn route(ctx: &RequestContext, request: Request<Body>) -> Resul
 
 /// Connects the client with the node of the pod.
 async fn relay(ctx: &RequestContext, mut request: Request<Body>) -> Result<Response<Body>> {
-    may_create(ctx)?;
+    may_create(ctx).await?;
     let target = target(ctx)?;
     let wants_upgrade = request.headers().contains_key(UPGRADE);
     if !wants_upgrade {
@@ -59,10 +60,10 @@ async fn relay(ctx: &RequestContext, mut request: Request<Body>) -> Result<Respo
 
 /// Requires `create` also of a WebSocket. It begins with a GET, but it does more in the pod than reading, so
 /// permission to `get` is not enough. kube-apiserver gives no reason in this refusal either.
-fn may_create(ctx: &RequestContext) -> Result<()> {
-    let (options, info) = (ctx.server.options(), &ctx.info);
+async fn may_create(ctx: &RequestContext) -> Result<()> {
+    let info = &ctx.info;
     let snapshot = ctx.server.store().snapshot();
-    if info.verb == Verb::Create || authz::allows_verb(options, &snapshot, &ctx.user, info, "create") {
+    if info.verb == Verb::Create || authz::allows_verb(Access::of(ctx), &snapshot, &ctx.user, info, "create").await {
         return Ok(());
     }
     Err(ApiError::forbidden(&ctx.resource.group_resource(), &info.name, ""))

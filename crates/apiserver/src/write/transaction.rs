@@ -6,6 +6,7 @@ use setpoint_store::{Entry, Event, Snapshot, Txn, TxnError};
 
 use super::change::{Change, Outcome, Write};
 use super::{pipeline, strategy};
+use crate::auth::access::Access;
 use crate::configured;
 use crate::context::RequestContext;
 use crate::decision::{Decision, Stop};
@@ -72,6 +73,9 @@ async fn attempt(write: &Write<'_>) -> Result<Decision<(Change, Vec<Arc<Event>>)
         // A write that loses races again and again ends with its request.
         ctx.work.check().map_err(|error| error.with_warnings(&write.warned()))?;
         let decided = pipeline::decide(write, snapshot, txn);
+        if ctx.answers.is_missing() {
+            return Err(Stop::NeedsAuthorization);
+        }
         write.writer.check_converted()?;
         decided
     };
@@ -92,6 +96,10 @@ async fn ask(writer: &Writer<'_>, needs: &Stop) -> Result<()> {
     match (needs, &writer.conversions, &writer.reviews) {
         (Stop::NeedsConversion, Some(conversions), _) => conversions.fetch(writer.ctx).await,
         (Stop::NeedsReview, _, Some(reviews)) => reviews.fetch(writer.ctx).await,
+        (Stop::NeedsAuthorization, ..) => {
+            Access::of(writer.ctx).fetch().await;
+            Ok(())
+        }
         _ => Err(ApiError::internal("a decision needs a webhook, and there is none")),
     }
 }

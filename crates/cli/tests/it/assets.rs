@@ -1,9 +1,11 @@
 //! The result of `setpoint assets`: a kube-apiserver that honours its flags or does not start.
 
+use std::io::{BufRead, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use base64::Engine;
@@ -36,7 +38,9 @@ fn a_flag_that_would_protect_and_cannot_stops_the_start() {
         ),
         (&["--enable-admission-plugins=NodeRestriction"], "NodeRestriction is not implemented"),
         (&["--feature-gates=Nope=true"], "unrecognized feature gate: Nope"),
-        (&["--token-auth-file=tokens.csv"], "unexpected argument '--token-auth-file'"),
+        (&["--token-auth-file=/nowhere/tokens.csv"], "cannot read /nowhere/tokens.csv"),
+        (&["--oidc-issuer-url=https://a"], "--oidc-issuer-url: Setpoint has no OIDC authentication"),
+        (&["--min-request-timeout=x"], "invalid argument \"x\" for \"--min-request-timeout\" flag"),
     ] {
         let ended = Command::new(folder.path().join("kube-apiserver")).args(flags).output().unwrap();
         let said = String::from_utf8_lossy(&ended.stderr);
@@ -186,4 +190,106 @@ async fn without_an_authorization_mode_nobody_is_anonymous() {
     let now = setpoint::clock::system_clock().now();
     let bob = server.client(Some(&server.clients.client("bob", &[], now).unwrap())).await;
     assert_eq!(server.ask(&bob, "/api/v1/secrets", &[]).await.0, 200);
+}
+
+/// Answers reviews over HTTP as a function of them, until the end of the test.
+fn webhook(answer: impl Fn(&Value) -> Value + Send + 'static) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
+    let listener = std::net::TcpListener::bind((own_loopback(), 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let paths = asked.clone();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = std::io::BufReader::new(stream.unwrap());
+            let (mut head, mut length) = (String::new(), 0);
+            loop {
+                let mut line = String::new();
+                if stream.read_line(&mut line).unwrap() <= 2 {
+                    break;
+                }
+                if let Some(bytes) = line.to_lowercase().strip_prefix("content-length:") {
+                    length = bytes.trim().parse().unwrap();
+                }
+                head += &line;
+            }
+            let mut body = vec![0; length];
+            stream.read_exact(&mut body).unwrap();
+            paths.lock().unwrap().push(head.lines().next().unwrap_or_default().to_owned());
+            let mut review: Value = serde_json::from_slice(&body).unwrap();
+            review["status"] = answer(&review["spec"]);
+            let said = review.to_string();
+            let length = said.len();
+            let head = format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
+            stream.get_mut().write_all((head + &said).as_bytes()).unwrap();
+        }
+    });
+    (address, asked)
+}
+
+/// A kubeconfig of a webhook.
+fn kubeconfig(folder: &Path, name: &str, url: &str) -> String {
+    let config = json!({"apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": url}}], "users": [{"name": "u", "user": {}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]});
+    write(folder, name, &config.to_string()).display().to_string()
+}
+
+#[tokio::test]
+async fn tokens_of_the_file_and_of_the_webhook_name_users_and_the_webhook_decides() {
+    let files = tempfile::tempdir().unwrap();
+    let tokens = write(files.path(), "tokens.csv", "first,alice,1,\"dev,ops\"\nroot,root,0,system:masters\n");
+    let (authn, _) = webhook(|spec| {
+        let known = spec["token"] == "second";
+        json!({"authenticated": known, "user": {"username": "bob", "groups": ["qa"]}})
+    });
+    let (authz, asked) = webhook(|spec| {
+        let (user, verb) = (&spec["user"], &spec["resourceAttributes"]["verb"]);
+        json!({"allowed": user == "bob" && verb != "delete", "denied": verb == "delete", "reason": format!("{user} may not")})
+    });
+    let mut server = Server::start(&[
+        "--authorization-mode=Webhook,RBAC".to_owned(),
+        format!("--token-auth-file={}", tokens.display()),
+        format!(
+            "--authentication-token-webhook-config-file={}",
+            kubeconfig(files.path(), "authn", &format!("http://{authn}/tokens"))
+        ),
+        format!(
+            "--authorization-webhook-config-file={}",
+            kubeconfig(files.path(), "authz", &format!("http://{authz}/access"))
+        ),
+        "--authorization-webhook-version=v1".to_owned(),
+        "--enable-priority-and-fairness=false".to_owned(),
+    ]);
+    let client = server.client(None).await;
+    let path = "/api/v1/namespaces/default/configmaps";
+    for (token, code, said) in [
+        ("first", 403, "User \"alice\" cannot list resource \"configmaps\" in API group \"\" in the namespace \"default\": default: \"alice\" may not"),
+        ("second", 200, ""),
+        ("root", 200, ""),
+        ("third", 401, "Unauthorized"),
+    ] {
+        let header = format!("Bearer {token}");
+        let (answered, body) = server.ask(&client, path, &[("Authorization", &header)]).await;
+        let message = body["message"].as_str().unwrap_or("");
+        assert!(answered == code && message.contains(said), "{token}: {answered} {body}");
+    }
+    let paths = asked.lock().unwrap().clone();
+    assert_eq!(paths, ["POST /access?timeout=30s HTTP/1.1"; 2]);
+    // The webhook denies what RBAC would allow, and the right to create is asked for too.
+    let delete = http::Request::delete(format!("{path}/none"))
+        .header("Authorization", "Bearer second")
+        .body(Vec::new().into())
+        .unwrap();
+    assert_eq!(client.send(delete).await.unwrap().status(), 403);
+    let put = http::Request::put("/apis/coordination.k8s.io/v1/namespaces/default/leases/new")
+        .header("Authorization", "Bearer second")
+        .header("Content-Type", "application/json")
+        .body(
+            json!({"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": {"name": "new"}})
+                .to_string()
+                .into_bytes()
+                .into(),
+        )
+        .unwrap();
+    assert_eq!(client.send(put).await.unwrap().status(), 201);
 }

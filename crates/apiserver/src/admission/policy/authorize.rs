@@ -6,7 +6,8 @@ use serde_json::Value;
 use setpoint_api::cause::{Cause, Path};
 use setpoint_store::Snapshot;
 
-use crate::auth::authz::{self, Attributes};
+use crate::auth::access::Access;
+use crate::auth::authz::Attributes;
 use crate::configured::GROUP;
 use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
@@ -64,7 +65,7 @@ fn of_policy(ctx: &RequestContext, snapshot: &Snapshot, kind: &Value) -> Option<
         ..Attributes::default()
     };
     let text = |field: &str| kind[field].as_str().unwrap_or("");
-    (!authz::allowed(ctx.server.options(), snapshot, &ctx.user, &wanted)).then(|| {
+    (!Access::of(ctx).allows(snapshot, &ctx.user, &wanted)).then(|| {
         format!(
             "user {} must have \"get\" permission on all objects of the referenced paramKind (kind={}, apiVersion={})",
             shown(&ctx.user),
@@ -94,7 +95,7 @@ fn of_binding(ctx: &RequestContext, snapshot: &Snapshot, spec: &Value) -> Option
         name: param("name"),
         ..Attributes::default()
     };
-    if authz::allowed(ctx.server.options(), snapshot, &ctx.user, &wanted) {
+    if Access::of(ctx).allows(snapshot, &ctx.user, &wanted) {
         return None;
     }
     let user = shown(&ctx.user);

@@ -218,7 +218,7 @@ pub(crate) async fn admit(
             Ok(object) => return Ok(object),
             Err(Stop::Refused(error)) => return Err(error),
             Err(Stop::NeedsReview) => reviews.fetch(ctx).await?,
-            Err(Stop::NeedsConversion) => return Err(ApiError::internal("no decision that converts")),
+            Err(needs) => return Err(ApiError::internal(needs)),
         }
     }
 }

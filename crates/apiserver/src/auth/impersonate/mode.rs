@@ -6,9 +6,9 @@ use setpoint_api::cause::{Cause, Path, aggregate};
 use setpoint_api::name::{dns1123_label, dns1123_subdomain, regex_error};
 use setpoint_store::Snapshot;
 
+use crate::auth::access::Access;
 use crate::auth::authz::{Attributes, authorize, refusal};
 use crate::error::{ApiError, Result};
-use crate::options::Options;
 use crate::user::{AUTHENTICATED, MASTERS, UNAUTHENTICATED, UserInfo};
 
 const AUTHENTICATION: &str = "authentication.k8s.io";
@@ -35,7 +35,7 @@ const MODES: [Mode; 5] =
 /// Returns the impersonated user as the first mode that allows it completes it. If none does, the error is the first
 /// mode's.
 pub(super) fn impersonated(
-    options: &Options,
+    access: Access<'_>,
     snapshot: &Snapshot,
     requestor: &UserInfo,
     target: &Attributes<'_>,
@@ -43,7 +43,7 @@ pub(super) fn impersonated(
 ) -> Result<UserInfo> {
     let mut first = None;
     for mode in MODES.into_iter().filter(|mode| mode.is_for(requestor, wanted)) {
-        let attempt = Attempt { options, snapshot, requestor, mode };
+        let attempt = Attempt { access, snapshot, requestor, mode };
         match attempt.check(target, wanted) {
             Ok(user) => return Ok(user),
             Err(error) => first = first.or(Some(error)),
@@ -98,7 +98,7 @@ fn is_associated(requestor: &UserInfo, node: &str) -> bool {
 
 /// One mode tried on one request.
 struct Attempt<'a> {
-    options: &'a Options,
+    access: Access<'a>,
     snapshot: &'a Snapshot,
     requestor: &'a UserInfo,
     mode: Mode,
@@ -131,7 +131,7 @@ impl Attempt<'_> {
     }
 
     fn ask(&self, attributes: &Attributes<'_>) -> Result<()> {
-        authorize(self.options, self.snapshot, self.requestor, attributes)
+        authorize(self.access, self.snapshot, self.requestor, attributes)
     }
 
     /// Nodes (in a constrained mode) and accounts are in fixed groups, unless the request names groups.

@@ -10,7 +10,7 @@ use super::flags::Flags;
 pub fn authorizers(flags: &Flags) -> Result<Vec<Authorization>> {
     let modes = &flags.authorization_mode;
     if modes.is_empty() {
-        check_files(flags)?;
+        check_file(flags, &[])?;
         return Ok(vec![Authorization::AlwaysAllow]);
     }
     let mut chain = Vec::new();
@@ -20,15 +20,11 @@ pub fn authorizers(flags: &Flags) -> Result<Vec<Authorization>> {
             "AlwaysDeny" => Authorization::AlwaysDeny,
             "Node" => Authorization::Node,
             "RBAC" => Authorization::Rbac,
-            "ABAC" if flags.authorization_policy_file.is_none() => {
-                bail!("authorization-mode ABAC's authorization policy file not passed")
-            }
             "Webhook" if flags.authorization_webhook_config_file.is_none() => {
                 bail!("authorization-mode Webhook's authorization config file not passed")
             }
-            "ABAC" | "Webhook" => {
-                bail!("authorization-mode {mode} is not implemented in Setpoint: use RBAC")
-            }
+            "Webhook" => Authorization::Webhook,
+            "ABAC" => bail!("authorization-mode ABAC is not implemented in Setpoint: use RBAC"),
             _ => bail!("authorization-mode {mode:?} is not a valid mode"),
         };
         if chain.contains(&authorizer) {
@@ -37,15 +33,12 @@ pub fn authorizers(flags: &Flags) -> Result<Vec<Authorization>> {
         }
         chain.push(authorizer);
     }
-    check_files(flags)?;
+    check_file(flags, &chain)?;
     Ok(chain)
 }
 
-fn check_files(flags: &Flags) -> Result<()> {
-    if flags.authorization_policy_file.is_some() {
-        bail!("cannot specify --authorization-policy-file without mode ABAC");
-    }
-    if flags.authorization_webhook_config_file.is_some() {
+fn check_file(flags: &Flags, chain: &[Authorization]) -> Result<()> {
+    if flags.authorization_webhook_config_file.is_some() && !chain.contains(&Authorization::Webhook) {
         bail!("cannot specify --authorization-webhook-config-file without mode Webhook");
     }
     Ok(())
@@ -69,7 +62,7 @@ pub fn warnings(flags: &Flags, chain: &[Authorization]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use Authorization::{AlwaysAllow, AlwaysDeny, Node, Rbac};
+    use Authorization::{AlwaysAllow, AlwaysDeny, Node, Rbac, Webhook};
 
     use super::super::flags::parsed;
     use super::*;
@@ -86,6 +79,8 @@ mod tests {
         assert_eq!(chain(&["--authorization-mode=Node,RBAC"]), Ok(vec![Node, Rbac]));
         let twice = ["--authorization-mode=RBAC", "--authorization-mode=AlwaysAllow"];
         assert_eq!(chain(&twice), Ok(vec![Rbac, AlwaysAllow]));
+        let webhook = ["--authorization-mode=Webhook,RBAC", "--authorization-webhook-config-file=x"];
+        assert_eq!(chain(&webhook), Ok(vec![Webhook, Rbac]));
     }
 
     /// Answers of kube-apiserver 1.37, except for modes that are not implemented here, and for an empty value, which
@@ -100,27 +95,15 @@ mod tests {
                 "authorization-mode [\"RBAC\" \"RBAC\"] has mode specified more than once",
             ),
             (
-                &["--authorization-mode=ABAC"],
-                "authorization-mode ABAC's authorization policy file not passed",
-            ),
-            (
                 &["--authorization-mode=Webhook"],
                 "authorization-mode Webhook's authorization config file not passed",
-            ),
-            (
-                &["--authorization-policy-file=x"],
-                "cannot specify --authorization-policy-file without mode ABAC",
             ),
             (
                 &["--authorization-mode=RBAC", "--authorization-webhook-config-file=x"],
                 "cannot specify --authorization-webhook-config-file without mode Webhook",
             ),
             (
-                &["--authorization-mode=RBAC,Webhook", "--authorization-webhook-config-file=x"],
-                "authorization-mode Webhook is not implemented in Setpoint: use RBAC",
-            ),
-            (
-                &["--authorization-mode=ABAC", "--authorization-policy-file=x"],
+                &["--authorization-mode=ABAC"],
                 "authorization-mode ABAC is not implemented in Setpoint: use RBAC",
             ),
             (&["--authorization-mode="], "authorization-mode \"\" is not a valid mode"),

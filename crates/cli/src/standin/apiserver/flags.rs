@@ -1,14 +1,22 @@
-//! The flags of kube-apiserver that this program takes. It refuses all others.
+//! The flags of kube-apiserver that act.
 
+use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Result, bail};
+use clap::{CommandFactory, FromArgMatches};
 
-/// The flags: first those with an effect, then those that stop the start unless they ask for the state that exists
-/// anyway.
+use super::table::{self, go_duration};
+
+/// The flags with an effect. [`table`] has all the others.
 #[derive(clap::Parser, Debug)]
-#[command(name = "kube-apiserver", about = "Setpoint's API server under kube-apiserver's flags.")]
+#[command(
+    name = "kube-apiserver",
+    about = "Setpoint's API server under kube-apiserver's flags.",
+    args_override_self = true
+)]
 pub struct Flags {
     /// Folder with the serving certificate: apiserver.crt and apiserver.key. Without it Setpoint signs its own.
     #[arg(long)]
@@ -34,7 +42,8 @@ pub struct Flags {
     /// Range of the cluster IPs.
     #[arg(long)]
     pub service_cluster_ip_range: Option<String>,
-    /// The authorizers in their order: AlwaysAllow, AlwaysDeny, RBAC, Node (which allows nothing). AlwaysAllow by default.
+    /// The authorizers in their order: AlwaysAllow, AlwaysDeny, RBAC, Webhook, Node (which allows nothing). AlwaysAllow by
+    /// default.
     #[arg(long, value_delimiter = ',')]
     pub authorization_mode: Vec<String>,
     /// Whether requests without credentials are those of system:anonymous. AlwaysAllow turns it off.
@@ -77,61 +86,105 @@ pub struct Flags {
     #[arg(long, value_name = "true|false", num_args = 0..=1, value_parser = go_bool, default_value = "true",
         default_missing_value = "true", action = clap::ArgAction::Set)]
     pub allow_privileged: bool,
-    /// Ignored: the store is part of this process.
+    /// Address of the endpoints of the Service kubernetes. Without it, the address that the server listens on.
     #[arg(long)]
-    pub etcd_servers: Option<String>,
-    /// Ignored.
+    pub advertise_address: Option<IpAddr>,
+    /// File with the serving certificate. Goes before the folder of --cert-dir.
     #[arg(long)]
-    pub advertise_address: Option<String>,
-    /// Ignored.
-    #[arg(short = 'v', long = "v")]
-    pub verbosity: Option<String>,
-    /// Refused: ABAC is not implemented.
+    pub tls_cert_file: Option<PathBuf>,
+    /// File with the key of the serving certificate.
     #[arg(long)]
-    pub authorization_policy_file: Option<PathBuf>,
-    /// Refused: Webhook is not implemented.
+    pub tls_private_key_file: Option<PathBuf>,
+    /// File with bearer tokens: token, user, uid, and groups in one quoted column.
+    #[arg(long)]
+    pub token_auth_file: Option<PathBuf>,
+    /// Kubeconfig of a webhook that authenticates bearer tokens.
+    #[arg(long)]
+    pub authentication_token_webhook_config_file: Option<PathBuf>,
+    /// Version of the TokenReviews that the webhook speaks: v1 or v1beta1.
+    #[arg(long, default_value = "v1beta1")]
+    pub authentication_token_webhook_version: String,
+    /// Time for which the server keeps the webhook's answers.
+    #[arg(long, value_parser = go_duration, default_value = "2m0s")]
+    pub authentication_token_webhook_cache_ttl: Duration,
+    /// Kubeconfig of the webhook of the mode Webhook.
     #[arg(long)]
     pub authorization_webhook_config_file: Option<PathBuf>,
-    /// Refused: there is no audit log.
-    #[arg(long)]
-    pub audit_policy_file: Option<String>,
-    /// Refused: there is no audit log.
-    #[arg(long)]
-    pub audit_log_path: Option<String>,
-    /// Refused: there is no audit log.
-    #[arg(long)]
-    pub audit_log_maxage: Option<String>,
-    /// Refused: there is no audit log.
-    #[arg(long)]
-    pub audit_log_maxbackup: Option<String>,
-    /// Refused: there is no audit log.
-    #[arg(long)]
-    pub audit_log_maxsize: Option<String>,
-    /// Refused: there is no audit log.
-    #[arg(long)]
-    pub audit_webhook_config_file: Option<String>,
+    /// Version of the SubjectAccessReviews that the webhook speaks: v1 or v1beta1.
+    #[arg(long, default_value = "v1beta1")]
+    pub authorization_webhook_version: String,
+    /// Time for which the server keeps answers that allow a request.
+    #[arg(long, value_parser = go_duration, default_value = "5m0s")]
+    pub authorization_webhook_cache_authorized_ttl: Duration,
+    /// Time for which the server keeps other answers.
+    #[arg(long, value_parser = go_duration, default_value = "30s")]
+    pub authorization_webhook_cache_unauthorized_ttl: Duration,
+    /// Time for which Events are kept.
+    #[arg(long, value_parser = go_duration, default_value = "1h0m0s")]
+    pub event_ttl: Duration,
+    /// Range of the node ports: first-last, both included.
+    #[arg(long, value_parser = port_range, default_value = "30000-32767")]
+    pub service_node_port_range: (u16, u16),
+    /// Print the version of Kubernetes and end.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub version: Option<String>,
+    /// The given flags without a field, with their values.
+    #[arg(skip)]
+    pub others: Vec<(&'static str, String)>,
 }
 
-/// Refuses flags that ask for a protection that is not implemented.
-pub fn refuse_unprotected(flags: &Flags) -> Result<()> {
-    let audit = [
-        ("audit-policy-file", &flags.audit_policy_file),
-        ("audit-log-path", &flags.audit_log_path),
-        ("audit-log-maxage", &flags.audit_log_maxage),
-        ("audit-log-maxbackup", &flags.audit_log_maxbackup),
-        ("audit-log-maxsize", &flags.audit_log_maxsize),
-        ("audit-webhook-config-file", &flags.audit_webhook_config_file),
-    ];
-    if let Some((name, _)) = audit.iter().find(|(_, value)| value.is_some()) {
-        bail!("--{name}: Setpoint writes no audit log: leave the flag out to start without one");
+impl Flags {
+    /// Reads a command line. Its first word is the program.
+    ///
+    /// # Errors
+    /// The text of clap, for the error output.
+    pub fn read(line: impl IntoIterator<Item = OsString>) -> Result<Flags, clap::Error> {
+        let own = Flags::command();
+        let matches = table::complete(own.clone()).try_get_matches_from(line.into_iter().map(dashed))?;
+        let mut flags = Flags::from_arg_matches(&matches)?;
+        flags.others = table::given(&matches, &own);
+        Ok(flags)
     }
+}
+
+/// Writes a flag with dashes: kube-apiserver takes underscores in its place.
+fn dashed(word: OsString) -> OsString {
+    let Some(flag) = word.to_str().and_then(|word| word.strip_prefix("--")) else { return word };
+    let (name, value) = flag.split_at(flag.find('=').unwrap_or(flag.len()));
+    format!("--{}{value}", name.replace('_', "-")).into()
+}
+
+/// Parses a range of ports. `first+count` is another way to write one.
+fn port_range(text: &str) -> Result<(u16, u16), String> {
+    let wrong = || format!("unable to parse port range: {text}");
+    let (first, last) = match (text.split_once('-'), text.split_once('+')) {
+        (Some((first, last)), _) => (first.trim().parse().ok(), last.trim().parse().ok()),
+        (None, Some((first, more))) => {
+            let first: Option<u16> = first.trim().parse().ok();
+            let more: Option<u16> = more.trim().parse().ok();
+            (first, first.zip(more).and_then(|(first, more)| first.checked_add(more)))
+        }
+        (None, None) => (text.parse().ok(), text.parse().ok()),
+    };
+    match (first, last) {
+        (Some(first), Some(last)) if 0 < first && first <= last => Ok((first, last)),
+        _ => Err(wrong()),
+    }
+}
+
+/// Refuses flags that ask for a protection that is not implemented. Returns warnings about flags without effect.
+pub fn refuse_unprotected(flags: &Flags) -> Result<Vec<String>> {
+    let warnings = table::check(&flags.others)?;
     if flags.service_account_issuer.as_deref() == Some("") {
         bail!("service-account-issuer should not be an empty string");
     }
     if !flags.allow_privileged {
         bail!("--allow-privileged=false: Setpoint does not refuse privileged containers: leave the flag out");
     }
-    Ok(())
+    if flags.tls_cert_file.is_some() != flags.tls_private_key_file.is_some() {
+        bail!("--tls-cert-file and --tls-private-key-file belong together");
+    }
+    Ok(warnings)
 }
 
 /// Parses a truth value as Go's `strconv.ParseBool` does.
@@ -145,13 +198,11 @@ pub fn go_bool(text: &str) -> Result<bool, String> {
 
 #[cfg(test)]
 pub fn parsed(flags: &[&str]) -> Flags {
-    clap::Parser::parse_from([&["kube-apiserver"], flags].concat())
+    Flags::read([&["kube-apiserver"], flags].concat().into_iter().map(OsString::from)).unwrap()
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
 
     #[test]
@@ -175,30 +226,72 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_that_is_not_implemented_is_not_taken() {
+    fn a_flag_that_promises_what_is_not_here_stops_the_start() {
         for flag in [
             "--authorization-config=x",
             "--authentication-config=x",
-            "--token-auth-file=x",
             "--encryption-provider-config=x",
             "--admission-control-config-file=x",
             "--tls-min-version=VersionTLS13",
             "--tls-cipher-suites=x",
-            "--audit-log-mode=blocking",
+            "--audit-log-mode=batch",
             "--api-audiences=x",
-            "--service-account-max-token-expiration=1h",
             "--kubelet-certificate-authority=x",
             "--oidc-issuer-url=x",
+            "--authorization_policy_file=x",
         ] {
-            let refused = Flags::try_parse_from(["kube-apiserver", flag]).err().map(|error| error.kind());
-            assert_eq!(refused, Some(clap::error::ErrorKind::UnknownArgument), "{flag}");
+            let said = refuse_unprotected(&parsed(&[flag])).unwrap_err().to_string();
+            let name = flag.split_once('=').unwrap().0.replace('_', "-");
+            assert!(said.starts_with(&format!("{name}: ")), "{said}");
+        }
+        let unknown = Flags::read(["kube-apiserver", "--nope=x"].map(OsString::from));
+        assert_eq!(unknown.err().map(|error| error.kind()), Some(clap::error::ErrorKind::UnknownArgument));
+    }
+
+    /// kro, cluster-api, kueue and others pass these.
+    #[test]
+    fn flags_that_tune_are_taken_however_often_they_come() {
+        let flags = parsed(&[
+            "--enable-priority-and-fairness=false",
+            "--etcd-prefix=/x",
+            "--etcd-servers=a",
+            "--etcd_servers",
+            "b",
+            "--secure-port=1",
+            "--secure-port=2",
+            "-v",
+            "5",
+            "--v=6",
+            "--vmodule=a=1",
+            "--watch-cache",
+            "--goaway-chance",
+            "0.1",
+        ]);
+        assert_eq!(flags.secure_port, 2);
+        assert_eq!(
+            refuse_unprotected(&flags).unwrap(),
+            [
+                "--goaway-chance has no effect in Setpoint",
+                "--enable-priority-and-fairness has no effect in Setpoint: requests beyond --max-requests-inflight are \
+                 answered 429"
+            ]
+        );
+    }
+
+    #[test]
+    fn ranges_of_ports_are_kube_apiservers() {
+        assert_eq!(port_range("30000-32767"), Ok((30000, 32767)));
+        assert_eq!(port_range("30000+10"), Ok((30000, 30010)));
+        assert_eq!(port_range("30000"), Ok((30000, 30000)));
+        for wrong in ["", "0", "2-1", "x-y", "65535+1", "70000"] {
+            assert!(port_range(wrong).is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn truth_values_are_gos() {
         let flag = |value: &str| {
-            let flags = Flags::try_parse_from(["kube-apiserver", &format!("--anonymous-auth={value}")]);
+            let flags = Flags::read(["kube-apiserver", &format!("--anonymous-auth={value}")].map(OsString::from));
             flags.ok().map(|flags| flags.anonymous_auth)
         };
         assert_eq!((flag("F"), flag("1"), flag("perhaps")), (Some(false), Some(true), None));

@@ -4,7 +4,10 @@ mod admission;
 mod authorization;
 mod features;
 mod proxy;
+mod tokens;
+mod webhooks;
 mod flags;
+mod table;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -17,7 +20,9 @@ pub use flags::Flags;
 /// Serves until SIGTERM. `controllers` is the value of `SETPOINT_CONTROLLERS`.
 pub async fn run(flags: Flags, controllers: Option<String>) -> Result<()> {
     let mut signals = setpoint::program::Signals::new()?;
-    let (options, warnings) = options(&flags, controllers)?;
+    let (mut options, warnings) = options(&flags, controllers)?;
+    options.token_webhook = webhooks::token_webhook(&flags).await?;
+    options.access_webhook = webhooks::access_webhook(&flags).await?;
     for warning in warnings {
         eprintln!("kube-apiserver: warning: {warning}");
     }
@@ -33,8 +38,8 @@ pub async fn run(flags: Flags, controllers: Option<String>) -> Result<()> {
 /// Returns the cluster that the flags ask for, and warnings about flags without effect. A flag that would protect
 /// something acts or is an error: a server that starts without the protection looks like one that has it.
 fn options(flags: &Flags, controllers: Option<String>) -> Result<(Options, Vec<String>)> {
-    flags::refuse_unprotected(flags)?;
-    let mut warnings = features::check(flags)?;
+    let mut warnings = flags::refuse_unprotected(flags)?;
+    warnings.extend(features::check(flags)?);
     features::check_apis(flags)?;
     let authorization = authorization::authorizers(flags)?;
     warnings.extend(authorization::warnings(flags, &authorization));
@@ -52,6 +57,8 @@ fn options(flags: &Flags, controllers: Option<String>) -> Result<(Options, Vec<S
         nodes: NodeOptions { count: u32::from(nodes), ..NodeOptions::default() },
         authorization,
         anonymous: flags.anonymous_auth,
+        event_ttl: flags.event_ttl,
+        node_ports: flags.service_node_port_range,
         front_proxy,
         service_account_admission: plugins.service_account,
         service_account_issuer: flags.service_account_issuer.clone(),
@@ -64,16 +71,26 @@ fn options(flags: &Flags, controllers: Option<String>) -> Result<(Options, Vec<S
     if let Some(path) = &flags.service_account_signing_key_file {
         options.service_account_signing_key = Some(read(path)?);
     }
+    if let Some(path) = &flags.token_auth_file {
+        let (tokens, more) = tokens::tokens(path)?;
+        options.tokens = tokens;
+        warnings.extend(more);
+    }
     for path in &flags.service_account_key_file {
         options.service_account_keys.push(read(path)?);
     }
     Ok((options, warnings))
 }
 
-/// Reads the certificate of `--cert-dir` and the authority of `--client-ca-file`, if they are set.
+/// Reads the serving certificate and the authority of `--client-ca-file`, if the flags name them.
 fn serving(flags: &Flags) -> Result<Serving> {
-    let mut serving = Serving::default();
-    if let Some(folder) = &flags.cert_dir {
+    let mut serving = Serving { advertise: flags.advertise_address, ..Serving::default() };
+    if let (Some(certificate), Some(key)) = (&flags.tls_cert_file, &flags.tls_private_key_file) {
+        let read = |path: &Path| {
+            std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+        };
+        serving.identity = Some((read(certificate)?, read(key)?));
+    } else if let Some(folder) = &flags.cert_dir {
         let (certificate, key) = (folder.join("apiserver.crt"), folder.join("apiserver.key"));
         if certificate.is_file() && key.is_file() {
             let text = |path: &Path| std::fs::read_to_string(path);
