@@ -170,6 +170,8 @@ pub(crate) struct Change {
     pub(crate) warnings: Vec<String>,
     /// The key of the object in the store.
     pub(crate) key: Vec<u8>,
+    /// The object is put once more, as its deletion leaves it, and is deleted by a transaction of its own.
+    pub(crate) is_dying: bool,
     /// Set by the stage that ends the decision.
     pub(crate) outcome: Option<Outcome>,
 }

@@ -67,6 +67,12 @@ fn replace(write: &Write<'_>, state: &mut State<'_>, change: &mut Change, live: 
 fn remove(write: &Write<'_>, state: &mut State<'_>, change: &mut Change, live: &Live) -> Decision<Outcome> {
     let ctx = write.ctx();
     if terminate::may_go(ctx, &change.new) {
+        // Watchers of a kind with grace see the deletion begin, even without a second of grace, and then the end.
+        if ctx.resource.facts.graceful && change.new != live.object {
+            put(write.writer, state.txn, change.key.clone(), &change.new)?;
+            change.is_dying = true;
+            return Ok(Outcome::Deleted);
+        }
         state.txn.delete(change.key.clone());
         if !ctx.resource.facts.graceful {
             change.new.clone_from(&live.object);

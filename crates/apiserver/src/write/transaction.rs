@@ -1,16 +1,19 @@
 //! Decides a write in a transaction, asks webhooks for what the decision needs, and has it decided again.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use setpoint_store::{Entry, Event, Snapshot, Txn, TxnError};
 
 use super::change::{Change, Outcome, Write};
-use super::{pipeline, strategy};
+use super::{pipeline, strategy, terminate};
 use crate::auth::access::Access;
 use crate::configured;
 use crate::context::RequestContext;
 use crate::decision::{Decision, Stop};
 use crate::error::{ApiError, Result};
+use crate::object;
+use crate::registry::{self, meta};
 use crate::writer::Writer;
 
 /// A write that is done.
@@ -49,7 +52,7 @@ pub(crate) async fn commit(write: &Write<'_>) -> Result<Done> {
 
 async fn decided(write: &Write<'_>) -> Result<Done> {
     let ctx = write.ctx();
-    let (change, events) = loop {
+    let (change, mut events) = loop {
         match attempt(write).await.map_err(|error| error.with_warnings(&write.warned()))? {
             Ok(decided) => break decided,
             Err(Stop::Refused(error)) => return Err(error),
@@ -61,6 +64,9 @@ async fn decided(write: &Write<'_>) -> Result<Done> {
     };
     let is_dry_run = write.writer.is_dry_run();
     if !is_dry_run {
+        if change.is_dying {
+            events.extend(finish(write, &change).await?);
+        }
         follow_up(ctx, &events).await;
     }
     Ok(Done { change, events, is_dry_run })
@@ -86,6 +92,24 @@ async fn attempt(write: &Write<'_>) -> Result<Decision<(Change, Vec<Arc<Event>>)
     match ctx.server.store().transact(decide).await {
         Ok(committed) => Ok(Ok((committed.value, committed.events))),
         Err(TxnError::Decide(stop)) => Ok(Err(stop)),
+        Err(TxnError::Write(error)) => Err(ctx.server.write_failed(error)),
+        Err(other) => Err(ApiError::internal(other)),
+    }
+}
+
+/// Deletes an object whose deletion nothing delays. As in kube-apiserver, a write of another client may come between.
+async fn finish(write: &Write<'_>, change: &Change) -> Result<Vec<Arc<Event>>> {
+    let ctx = write.ctx();
+    let uid = object::meta_text(&change.new, "uid");
+    let decide = |snapshot: &Snapshot, txn: &mut Txn| -> std::result::Result<(), Infallible> {
+        let stored = snapshot.get(&change.key).filter(|entry| meta(entry).uid == uid);
+        if stored.is_some_and(|entry| terminate::may_go(ctx, &registry::value(&entry))) {
+            txn.delete(change.key.clone());
+        }
+        Ok(())
+    };
+    match ctx.server.store().transact(decide).await {
+        Ok(committed) => Ok(committed.events),
         Err(TxnError::Write(error)) => Err(ctx.server.write_failed(error)),
         Err(other) => Err(ApiError::internal(other)),
     }

@@ -35,7 +35,11 @@ impl Stream {
 
 impl Cluster {
     async fn watch(&self, query: &str) -> Stream {
-        let request = Request::get(format!("{MAPS}?watch=true&{query}")).body(body("")).unwrap();
+        self.watch_of(MAPS, query).await
+    }
+
+    async fn watch_of(&self, path: &str, query: &str) -> Stream {
+        let request = Request::get(format!("{path}?watch=true&{query}")).body(body("")).unwrap();
         let response = self.server.handle(Caller::Trusted(UserInfo::admin("admin")), request).await;
         assert_eq!(response.status(), 200);
         Stream { body: response.into_body(), lines: Default::default() }
@@ -55,6 +59,58 @@ async fn a_watch_tells_what_happens_after_its_version() {
     let deleted = watch.expect("DELETED").await;
     assert_eq!(deleted["data"], changed["data"]);
     assert!(version(&deleted) > version(&changed));
+}
+
+/// kube-apiserver puts a pod once more before it deletes it at once: lws and others wait for the time in the event.
+#[tokio::test]
+async fn a_pod_without_grace_is_seen_to_end_before_it_is_gone() {
+    const PODS: &str = "/api/v1/namespaces/default/pods";
+    let cluster = start().await;
+    let pod = |name: &str| {
+        json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": name},
+            "spec": {"containers": [{"name": "c", "image": "i"}]}})
+    };
+    let created = cluster.post(PODS, &pod("a")).await.expect(201);
+    let scheduled = {
+        let mut scheduled = pod("b");
+        scheduled["spec"]["nodeName"] = json!("n");
+        cluster.post(PODS, &scheduled).await.expect(201)
+    };
+    let mut watch = cluster.watch_of(PODS, &format!("resourceVersion={}", version(&scheduled))).await;
+    let ended = cluster.delete(&format!("{PODS}/a")).await.expect(200);
+    let began = watch.expect("MODIFIED").await;
+    let gone = watch.expect("DELETED").await;
+    assert!(version(&created) < version(&began) && version(&began) < version(&gone));
+    for pod in [&began, &gone, &ended] {
+        assert_eq!(pod["metadata"]["deletionGracePeriodSeconds"], 0, "{pod}");
+        assert!(pod["metadata"]["deletionTimestamp"].is_string(), "{pod}");
+        assert_eq!(pod["metadata"]["generation"], 2);
+    }
+    assert_eq!(version(&ended), version(&gone));
+    // A pod on a node is given its time, and the force of a second deletion is seen too.
+    cluster.delete(&format!("{PODS}/b")).await.expect(200);
+    assert_eq!(watch.expect("MODIFIED").await["metadata"]["deletionGracePeriodSeconds"], 30);
+    let force = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": scheduled["metadata"]["uid"]}});
+    cluster.with(http::Method::DELETE, &format!("{PODS}/b"), &force).await.expect(200);
+    assert_eq!(watch.expect("MODIFIED").await["metadata"]["deletionGracePeriodSeconds"], 0);
+    assert_eq!(watch.expect("DELETED").await["metadata"]["deletionGracePeriodSeconds"], 0);
+    cluster.get(&format!("{PODS}/b")).await.expect(404);
+    // A dry run deletes nothing.
+    cluster.post(PODS, &pod("c")).await.expect(201);
+    watch.expect("ADDED").await;
+    cluster.delete(&format!("{PODS}/c?dryRun=All")).await.expect(200);
+    cluster.get(&format!("{PODS}/c")).await.expect(200);
+}
+
+#[tokio::test]
+async fn other_kinds_without_finalizers_end_with_one_event_without_the_time() {
+    let cluster = start().await;
+    let created = cluster.post(MAPS, &map("a", json!({}))).await.expect(201);
+    let mut watch = cluster.watch(&format!("resourceVersion={}", version(&created))).await;
+    cluster.delete(&format!("{MAPS}/a")).await.expect(200);
+    let gone = watch.expect("DELETED").await;
+    assert_eq!(gone["metadata"].get("deletionTimestamp"), None);
+    assert_eq!(version(&gone), version(&created) + 1);
 }
 
 #[tokio::test]
