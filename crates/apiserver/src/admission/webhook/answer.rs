@@ -46,9 +46,11 @@ pub(crate) fn read(review: &Value, version: &str, uid: &str, mutating: bool) -> 
                 "expected webhook response of {expected}, Kind=AdmissionReview, got {shown}, Kind={kind}"
             )));
         }
-        check_patch(response, mutating).map_err(invalid)?;
     }
-    let patch = text(response, "patch");
+    let patch = patch_bytes(response)?;
+    if version == "v1" {
+        check_patch(response, !patch.is_empty(), mutating).map_err(invalid)?;
+    }
     let patch = if mutating && !patch.is_empty() { Some(decode(&patch, response)?) } else { None };
     let warnings = response.get("warnings").and_then(Value::as_array).into_iter().flatten();
     Ok(Answer {
@@ -60,8 +62,7 @@ pub(crate) fn read(review: &Value, version: &str, uid: &str, mutating: bool) -> 
 }
 
 /// Refuses a patch without a patch type, a type without a patch, and a patch of a validating webhook.
-fn check_patch(response: &Value, mutating: bool) -> Result<(), String> {
-    let has_patch = response.get("patch").and_then(Value::as_str).is_some_and(|patch| !patch.is_empty());
+fn check_patch(response: &Value, has_patch: bool, mutating: bool) -> Result<(), String> {
     let patch_type = response.get("patchType").and_then(Value::as_str);
     let why = match (mutating, has_patch, patch_type) {
         (false, true, _) => "validating webhook may not return response.patch",
@@ -74,20 +75,48 @@ fn check_patch(response: &Value, mutating: bool) -> Result<(), String> {
     Err(why.to_owned())
 }
 
-fn decode(patch: &str, response: &Value) -> Result<Value, String> {
-    let bytes = STANDARD
-        .decode(patch)
-        .map_err(|_| "failed to call webhook: illegal base64 data in response.patch".to_owned())?;
-    let undecodable = |error: String| format!("received undecodable patch in webhook response: {error}");
-    let operations: Value = serde_json::from_slice(&bytes).map_err(|error| undecodable(error.to_string()))?;
-    let kind = match &operations {
-        Value::Array(_) | Value::Null => "",
+/// The bytes of the patch. Go reads them from base64 and from an array of numbers, which is what Rust's serde writes.
+fn patch_bytes(response: &Value) -> Result<Vec<u8>, String> {
+    let wrong = |what: &str, kind: &str| {
+        format!(
+            "failed to call webhook: json: cannot unmarshal {what} into Go struct field \
+             AdmissionResponse.response.patch of type {kind}"
+        )
+    };
+    match response.get("patch") {
+        None | Some(Value::Null) => Ok(Vec::new()),
+        Some(Value::String(text)) => STANDARD
+            .decode(text)
+            .map_err(|_| "failed to call webhook: illegal base64 data in response.patch".to_owned()),
+        Some(Value::Array(numbers)) => numbers
+            .iter()
+            .map(|number| match number.as_u64().map(u8::try_from) {
+                Some(Ok(byte)) => Ok(byte),
+                _ if number.is_number() => Err(wrong(&format!("number {number}"), "uint8")),
+                _ => Err(wrong(go_name(number), "uint8")),
+            })
+            .collect(),
+        Some(other) => Err(wrong(go_name(other), "[]uint8")),
+    }
+}
+
+/// The kind of a value as Go's decoder names it.
+fn go_name(value: &Value) -> &'static str {
+    match value {
+        Value::Array(_) => "array",
         Value::Object(_) => "object",
         Value::String(_) => "string",
         Value::Number(_) => "number",
         Value::Bool(_) => "bool",
-    };
-    if !kind.is_empty() {
+        Value::Null => "null",
+    }
+}
+
+fn decode(bytes: &[u8], response: &Value) -> Result<Value, String> {
+    let undecodable = |error: String| format!("received undecodable patch in webhook response: {error}");
+    let operations: Value = serde_json::from_slice(bytes).map_err(|error| undecodable(error.to_string()))?;
+    if !matches!(operations, Value::Array(_) | Value::Null) {
+        let kind = go_name(&operations);
         return Err(undecodable(format!(
             "json: cannot unmarshal {kind} into Go value of type jsonpatch.Patch"
         )));
@@ -179,6 +208,27 @@ mod tests {
         let bare = json!({"apiVersion": "admission.k8s.io/v1", "response": {"uid": "u"}});
         let expected = "received invalid webhook response: expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got admission.k8s.io/v1, Kind=";
         assert_eq!(read(&bare, "v1", "u", true), Err(expected.to_owned()));
+    }
+
+    /// kube-rs writes the bytes of the patch as numbers, and Go's decoder takes both forms.
+    #[test]
+    fn a_patch_may_be_an_array_of_numbers() {
+        let numbers = |text: &str| json!(text.as_bytes());
+        let answer = |patch: Value| json!({"uid": "u", "patch": patch, "patchType": "JSONPatch"});
+        let read = judged(answer(numbers("[{}]")), true).unwrap();
+        assert_eq!(read.patch, Some(json!([{}])));
+        let refused = "received invalid webhook response: validating webhook may not return response.patch";
+        assert_eq!(judged(answer(numbers("[{}]")), false), Err(refused.to_owned()));
+        let empty = "received invalid webhook response: webhook returned response.patchType but not response.patch";
+        assert_eq!(judged(answer(json!([])), true), Err(empty.to_owned()));
+        for (patch, said) in [
+            (json!([91, 300]), "number 300 into Go struct field AdmissionResponse.response.patch of type uint8"),
+            (json!(["["]), "string into Go struct field AdmissionResponse.response.patch of type uint8"),
+            (json!({}), "object into Go struct field AdmissionResponse.response.patch of type []uint8"),
+        ] {
+            let expected = format!("failed to call webhook: json: cannot unmarshal {said}");
+            assert_eq!(judged(answer(patch), true), Err(expected));
+        }
     }
 
     #[test]
