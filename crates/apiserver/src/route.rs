@@ -1,6 +1,7 @@
 //! From a path to what answers it.
 
 use http::{HeaderMap, Method, Request, Response, StatusCode};
+use hyper::upgrade::OnUpgrade;
 
 use crate::access_review::review;
 use crate::body::Body;
@@ -53,6 +54,9 @@ pub(crate) async fn route(
         protobuf_fill::wanted(server);
     }
     let (parts, request_body) = request.into_parts();
+    let socket = verb::watch_socket::is_wanted(&parts.method, &parts.headers)
+        .then(|| parts.extensions.get::<OnUpgrade>().cloned())
+        .flatten();
     let ctx = RequestContext {
         server: server.clone(),
         info,
@@ -65,7 +69,7 @@ pub(crate) async fn route(
     };
     check_scope(&ctx)?;
     if ctx.info.subresource.is_empty() {
-        main(ctx, request_body).await
+        main(ctx, request_body, socket).await
     } else {
         subresource::route(ctx, Request::from_parts(parts, request_body)).await
     }
@@ -98,12 +102,12 @@ fn check_verb(info: &RequestInfo, method: &Method, proxied: bool) -> Result<()> 
     }
 }
 
-async fn main(ctx: RequestContext, request_body: Body) -> Result<Response<Body>> {
+async fn main(ctx: RequestContext, request_body: Body, socket: Option<OnUpgrade>) -> Result<Response<Body>> {
     if !ctx.resource.has_verb(ctx.info.verb.as_str()) {
         return Err(ApiError::method_not_allowed());
     }
     let deprecation = deprecation(&ctx);
-    respond::warned(dispatch(ctx, request_body).await, &deprecation)
+    respond::warned(dispatch(ctx, request_body, socket).await, &deprecation)
 }
 
 fn deprecation(ctx: &RequestContext) -> Vec<String> {
@@ -128,11 +132,18 @@ fn table_options(info: &RequestInfo) -> Result<()> {
     }
 }
 
-async fn dispatch(ctx: RequestContext, request_body: Body) -> Result<Response<Body>> {
+async fn dispatch(
+    ctx: RequestContext,
+    request_body: Body,
+    socket: Option<OnUpgrade>,
+) -> Result<Response<Body>> {
     match &ctx.info.verb {
         Verb::Get => verb::get::get(&ctx).await,
         Verb::List => work(&ctx, 0, Box::pin(verb::list::list(&ctx))).await,
-        Verb::Watch => verb::watch::watch(&ctx).await,
+        Verb::Watch => match socket {
+            Some(socket) => verb::watch_socket::watch(&ctx, socket).await,
+            None => verb::watch::watch(&ctx).await,
+        },
         verb => {
             let bytes = body::read(request_body).await?;
             let write = async {

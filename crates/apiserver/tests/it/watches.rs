@@ -227,3 +227,67 @@ async fn tables_are_watched_with_their_columns_once() {
     assert!(second["columnDefinitions"].is_null());
     assert_eq!(second["rows"][0]["cells"][0], "b");
 }
+
+/// fabric8's informers watch over a WebSocket. Sends the head of a request on a connection, and reads what comes until
+/// `enough` or the end.
+async fn raw(cluster: &Cluster, head: &str, enough: impl Fn(&[u8]) -> bool) -> Vec<u8> {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let (mut client, served) = tokio::io::duplex(1 << 16);
+    let (server, stop) = (cluster.server.clone(), tokio_util::sync::CancellationToken::new());
+    let admin = Caller::Trusted(UserInfo::admin("admin"));
+    let serving = tokio::spawn(async move { server.serve_io(served, admin, stop).await });
+    client.write_all(head.replace('\n', "\r\n").as_bytes()).await.unwrap();
+    let mut read = Vec::new();
+    let reading = async {
+        while !enough(&read) && client.read_buf(&mut read).await.unwrap() > 0 {}
+    };
+    tokio::time::timeout(Duration::from_secs(30), reading).await.expect("the server answers");
+    drop(client);
+    serving.await.unwrap();
+    read
+}
+
+const SOCKET: &str = "Host: x\nConnection: keep-alive, Upgrade\nUpgrade: websocket\nSec-WebSocket-Version: 13\n\
+    Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\n";
+
+#[tokio::test]
+async fn a_watch_over_a_websocket_sends_each_event_as_a_message_and_says_when_it_ends() {
+    let cluster = start().await;
+    cluster.post(MAPS, &map("a", json!({}))).await.expect(201);
+    cluster.post(MAPS, &map("b", json!({}))).await.expect(201);
+    let head = format!("GET {MAPS}?watch=true&timeoutSeconds=1 HTTP/1.1\n{SOCKET}Origin: https://x\n\n");
+    // The last frame closes the socket: its code is 1000.
+    let read = raw(&cluster, &head, |read| read.ends_with(&[0x88, 2, 3, 0xe8])).await;
+    let head = read.windows(4).position(|end| end == b"\r\n\r\n").unwrap() + 4;
+    let said = String::from_utf8_lossy(&read[..head]).to_lowercase();
+    assert!(said.starts_with("http/1.1 101 switching protocols\r\n"), "{said}");
+    assert!(said.contains("sec-websocket-accept: s3pplmbitxaq9kygzzhzrbk+xoo=\r\n"), "{said}");
+    let mut frames = &read[head..];
+    for name in ["a", "b"] {
+        // A text frame with a length of two bytes.
+        assert_eq!(frames[..2], [0x81, 126]);
+        let length = usize::from(u16::from_be_bytes([frames[2], frames[3]]));
+        let (message, rest) = frames[4..].split_at(length);
+        let event: Value = serde_json::from_slice(message).unwrap();
+        assert_eq!((&event["type"], &event["object"]["metadata"]["name"]), (&json!("ADDED"), &json!(name)));
+        assert_eq!(message.last(), Some(&b'\n'));
+        frames = rest;
+    }
+    assert_eq!(frames, [0x88, 2, 3, 0xe8]);
+}
+
+#[tokio::test]
+async fn a_websocket_that_cannot_begin_is_refused_before_the_upgrade() {
+    let cluster = start().await;
+    let ends = |read: &[u8]| read.windows(4).any(|end| end == b"\r\n\r\n");
+    let head = format!("GET {MAPS}?watch=true HTTP/1.1\n{SOCKET}\n");
+    let read = raw(&cluster, &head, ends).await;
+    assert!(read.starts_with(b"HTTP/1.1 403 Forbidden"), "{}", String::from_utf8_lossy(&read));
+    let head = format!("GET {MAPS}?watch=true&timeoutSeconds=x HTTP/1.1\n{SOCKET}Origin: https://x\n\n");
+    let read = raw(&cluster, &head, ends).await;
+    assert!(read.starts_with(b"HTTP/1.1 400 Bad Request"), "{}", String::from_utf8_lossy(&read));
+    // A list is a list.
+    let head = format!("GET {MAPS} HTTP/1.1\n{SOCKET}Origin: https://x\n\n");
+    let read = raw(&cluster, &head, ends).await;
+    assert!(read.starts_with(b"HTTP/1.1 200 OK"), "{}", String::from_utf8_lossy(&read));
+}
