@@ -5,6 +5,8 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
@@ -51,7 +53,7 @@ pub enum PkiError {
 pub struct Identity {
     /// The certificate, leaf first.
     pub certificate: String,
-    /// The private key (PKCS#8).
+    /// The private key: SEC 1 for a certificate that an [`Authority`] signed, PKCS#8 for its own.
     pub key: String,
 }
 
@@ -119,8 +121,31 @@ impl Authority {
         params.use_authority_key_identifier_extension = true;
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, &self.issuer)?;
-        Ok(Identity { certificate: certificate.pem(), key: key.serialize_pem() })
+        Ok(Identity { certificate: certificate.pem(), key: sec1_pem(&key) })
     }
+}
+
+/// The PEM of a P-256 key as SEC 1 (`EC PRIVATE KEY`), the form that kubeadm, kind and openssl write. Some Java clients
+/// read no elliptic key in PKCS#8.
+fn sec1_pem(key: &KeyPair) -> String {
+    /// Version 1, and the header of a secret of 32 bytes.
+    const SECRET: [u8; 5] = [0x02, 0x01, 0x01, 0x04, 0x20];
+    /// The parameters: the curve's name. The header of the public key, a point of 65 bytes.
+    const CURVE_AND_POINT: [u8; 17] = [
+        0xa0, 0x0a, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0xa1, 0x44, 0x03, 0x42, 0x00,
+    ];
+    let pkcs8 = key.serialized_der();
+    let at = pkcs8.windows(SECRET.len()).position(|window| window == SECRET);
+    let secret = at.and_then(|at| pkcs8.get(at + SECRET.len()..at + SECRET.len() + 32));
+    let point = key.public_key_raw();
+    let (Some(secret), 65) = (secret, point.len()) else { return key.serialize_pem() };
+    let length = SECRET.len() + secret.len() + CURVE_AND_POINT.len() + point.len();
+    let mut der = vec![0x30, u8::try_from(length).expect("a P-256 key has 119 bytes")];
+    der.extend([&SECRET[..], secret, &CURVE_AND_POINT, point].concat());
+    let text = STANDARD.encode(&der);
+    let lines: Vec<&str> =
+        text.as_bytes().chunks(64).filter_map(|line| std::str::from_utf8(line).ok()).collect();
+    format!("-----BEGIN EC PRIVATE KEY-----\n{}\n-----END EC PRIVATE KEY-----\n", lines.join("\n"))
 }
 
 fn parameters(common_name: &str, organizations: &[&str], now: Timestamp) -> CertificateParams {
@@ -371,5 +396,24 @@ impl ServerCertVerifier for AnyNode {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.0.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_issued_certificates_are_sec1_and_belong_to_them() {
+        let authority = Authority::generate(Timestamp::UNIX_EPOCH).unwrap();
+        let client = authority.client("alice", &["dev"], Timestamp::UNIX_EPOCH).unwrap();
+        assert!(client.key.starts_with("-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEI"), "{}", client.key);
+        assert!(client.key.lines().all(|line| line.len() <= 64));
+        // rustls compares the key with the certificate.
+        kubelet_client_config(&client).unwrap();
+        let read = crate::jwt::SigningKey::from_pem(&client.key).unwrap();
+        let certified = crate::jwt::VerifyingKey::from_pem(&client.certificate).unwrap();
+        assert_eq!(format!("{certified:?}"), format!("{:?}", read.verifying()));
+        assert!(authority.identity().key.starts_with("-----BEGIN PRIVATE KEY-----"));
     }
 }
