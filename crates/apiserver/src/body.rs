@@ -6,7 +6,7 @@ use std::cell::Cell;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
-use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
 use crate::error::ApiError;
@@ -60,7 +60,14 @@ fn read_yaml<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
         duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::LastWins,
         budget: Some(budget),
     };
-    let read = || serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string());
+    let read = || {
+        serde_saphyr::from_str_with_options(text, options.clone()).or_else(|error| {
+            // As in Go, only the first document counts, whatever follows it.
+            let mut bytes = text.as_bytes();
+            let first = serde_saphyr::read_with_options(&mut bytes, options).next();
+            first.and_then(Result::ok).ok_or_else(|| error.to_string())
+        })
+    };
     stacker::grow(YAML_STACK, read)
 }
 
@@ -211,14 +218,19 @@ impl<'de> Visitor<'de> for Below {
     }
 }
 
-/// YAML as JSON text. A body that begins with `{` counts as JSON.
+/// YAML as JSON text. Clients mostly send JSON, which stays as it is. A body in braces that is neither is returned too:
+/// its error is that of JSON.
 pub fn yaml_to_json(bytes: &[u8]) -> Result<Cow<'_, [u8]>, String> {
-    if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{') {
+    let in_braces = bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
+    if in_braces && serde_json::from_slice::<IgnoredAny>(bytes).is_ok() {
         return Ok(Cow::Borrowed(bytes));
     }
     let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
-    let value: Value = read_yaml(text)?;
-    Ok(Cow::Owned(value.to_string().into_bytes()))
+    match read_yaml::<Value>(text) {
+        Ok(value) => Ok(Cow::Owned(value.to_string().into_bytes())),
+        Err(_) if in_braces => Ok(Cow::Borrowed(bytes)),
+        Err(error) => Err(error),
+    }
 }
 
 #[cfg(test)]
@@ -236,6 +248,34 @@ mod tests {
             let error = |text: &[u8]| serde_json::from_slice::<Value>(text).unwrap_err().to_string();
             assert_eq!(json_with_doubled(wrong.as_bytes()).unwrap_err().to_string(), error(wrong.as_bytes()));
         }
+    }
+
+    /// As kube-apiserver 1.37 read these bodies of an apply.
+    #[test]
+    fn yaml_in_flow_style_is_read() {
+        let read = |text: &str| -> Value { serde_json::from_slice(&yaml_to_json(text.as_bytes()).unwrap()).unwrap() };
+        let a = serde_json::json!({"m": {"name": "f"}, "data": {"a": "b"}});
+        for text in [
+            "{m: {name: f}, data: {a: b}}",
+            "{m: {name: f,}, data: {a: b,},}",
+            "{\"m\":{\"name\":\"f\"},\"data\":{\"a\":\"b\"},}",
+            "m: {name: f, } # c\ndata:\n  a: \"b\"\n",
+            "# c\n{m: {name: f}, # c\n data: {a: b}}\n",
+            "{ m : { name : f } , data : { a : b } }",
+            "{m: {name: f}, data: {a: c, a: b}}",
+            "---\nm: {name: f}\ndata: {a: b}\n---\nother: 1\n",
+            "{m: {name: f}, data: {a: b}}\n---\n{x: y}",
+            "{m: {name: f}, data: {a: b}}\n...\n",
+        ] {
+            assert_eq!(read(text), a, "{text}");
+        }
+        let odd = "{a: http://x/y, b: c#d, l: [x, ], n: , t: ~, s: 'it''s', d: \"x\n  y\"}";
+        let expected = serde_json::json!({"a": "http://x/y", "b": "c#d", "l": ["x"], "n": null, "t": null,
+            "s": "it's", "d": "x y"});
+        assert_eq!(read(odd), expected);
+        // The error of a body that is neither is the one of JSON.
+        assert_eq!(yaml_to_json(b"{a: [}").unwrap(), &b"{a: [}"[..]);
+        assert!(yaml_to_json(b"a: [").is_err());
     }
 
     #[test]
