@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::header::{CONNECTION, EXPECT};
-use http::{HeaderValue, Request, Response, Version};
+use http::{HeaderValue, Method, Request, Response, Version};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::rt::Executor;
@@ -237,7 +237,13 @@ async fn answer(server: &Server, caller: Caller, link: &Link, request: Request<I
         parts.extensions.insert(FromSocket);
     }
     let (body, left) = unread::lend(body.map_err(BoxError::from).boxed_unsync());
+    let writes = link.is_socket && !matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
     let mut response = server.handle(caller, Request::from_parts(parts, body)).await;
+    if writes {
+        // The commit woke the watchers. They send their event first, as kube-apiserver's do: a client that reads its
+        // cache after a write finds the write there. A watcher that cannot send is not waited for.
+        tokio::task::yield_now().await;
+    }
     if response.extensions_mut().remove::<Known>().is_some() {
         link.leave_seat();
     }
