@@ -1,5 +1,5 @@
-//! The annotations that control a simulated container. Without them it starts at once, is ready at once, runs until
-//! it is deleted, and stops at once.
+//! The annotations that control a simulated container. Without them it starts at once, is ready at once, and stops at
+//! once when it is deleted. A container of a pod that runs to completion ends by itself, any other one does not.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,6 +10,8 @@ pub const START_DELAY: &str = "setpoint.dev/start-delay";
 pub const READY_DELAY: &str = "setpoint.dev/ready-delay";
 /// Annotation: the time for which a container runs before it exits.
 pub const RUN_FOR: &str = "setpoint.dev/run-for";
+/// The value of [`RUN_FOR`] for a container of a Job that does not end by itself.
+pub const FOREVER: &str = "forever";
 /// Annotation: the exit code of a container that exits.
 pub const EXIT_CODE: &str = "setpoint.dev/exit-code";
 /// Annotation: the time that a container takes to stop, at most the grace period.
@@ -24,6 +26,8 @@ pub struct Script {
     pub ready_delay: Duration,
     /// From [`RUN_FOR`].
     pub run_for: Option<Duration>,
+    /// [`RUN_FOR`] is [`FOREVER`].
+    pub runs_forever: bool,
     /// From [`EXIT_CODE`].
     pub exit_code: i32,
     /// From [`STOP_DELAY`].
@@ -49,7 +53,9 @@ impl Script {
         if let Some(delay) = duration(annotations, READY_DELAY)? {
             script.ready_delay = delay;
         }
-        if let Some(time) = duration(annotations, RUN_FOR)? {
+        if annotations.get(RUN_FOR).is_some_and(|value| value == FOREVER) {
+            (script.run_for, script.runs_forever) = (None, true);
+        } else if let Some(time) = duration(annotations, RUN_FOR)? {
             script.run_for = Some(time);
         }
         if let Some(delay) = duration(annotations, STOP_DELAY)? {
@@ -104,6 +110,7 @@ mod tests {
         assert_eq!(script, Script { ready_delay: Duration::from_millis(1500), ..Script::default() });
         assert_eq!(read(EXIT_CODE, "3").unwrap().exit_code, 3);
         assert_eq!(read(RUN_FOR, "2m").unwrap().run_for, Some(Duration::from_secs(120)));
+        assert_eq!(read(RUN_FOR, "forever").unwrap(), Script { runs_forever: true, ..Script::default() });
     }
 
     #[test]

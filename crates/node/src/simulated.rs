@@ -18,6 +18,9 @@ pub const RESTART_BACKOFF: Duration = Duration::from_secs(10);
 /// The longest pause.
 pub const RESTART_BACKOFF_MOST: Duration = Duration::from_secs(300);
 
+/// The time for which a container of a pod that runs to completion runs, unless an annotation says otherwise.
+pub const USUAL_RUN: Duration = Duration::from_secs(1);
+
 /// The node's next actions for one pod.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
@@ -41,6 +44,7 @@ pub fn plan(pod: &Pod, script: &Script, addresses: &Addresses, now: Timestamp) -
     if matches!(stored.phase.as_deref(), Some("Succeeded" | "Failed")) {
         return Plan::default();
     }
+    let script = &with_usual_end(script, pod, spec);
     let started = stored.start_time.as_ref().map_or(now, |time| time.0);
     let start_at = started + signed(script.start_delay);
     let containers = Containers { pod, spec, stored: &stored, script, start_at, now };
@@ -61,6 +65,18 @@ pub fn plan(pod: &Pod, script: &Script, addresses: &Addresses, now: Timestamp) -
     status::phase(&mut next, spec);
     status::conditions(&mut next, pod, now);
     Plan { status: (next != stored).then_some(next), redefined, remove: false, again_at: container_again }
+}
+
+/// The script of a pod, which ends after a moment if the pod runs to completion: one of a Job, or one with a command
+/// that is not to start again and again. Nobody waits for the end of other pods.
+fn with_usual_end(script: &Script, pod: &Pod, spec: &PodSpec) -> Script {
+    let owners = pod.metadata.owner_references.iter().flatten();
+    let is_of_job = owners.into_iter().any(|owner| owner.controller == Some(true) && owner.kind == "Job");
+    let has_words = |words: &Option<Vec<String>>| words.as_ref().is_some_and(|words| !words.is_empty());
+    let has_command = spec.containers.iter().any(|one| has_words(&one.command) || has_words(&one.args));
+    let once = matches!(spec.restart_policy.as_deref(), Some("Never" | "OnFailure"));
+    let ends = once && (is_of_job || has_command) && script.run_for.is_none() && !script.runs_forever;
+    Script { run_for: if ends { Some(USUAL_RUN) } else { script.run_for }, ..*script }
 }
 
 /// A pod that is to go: its containers stop after the script's delay, but no later than the grace period.

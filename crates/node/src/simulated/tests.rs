@@ -1,6 +1,6 @@
 use super::*;
 use crate::annotation::Script;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + second).unwrap()
@@ -88,6 +88,32 @@ fn a_container_that_ends_completes_or_fails_its_pod() {
         assert_eq!((phase_of(&pod), ready(&pod)), (phase, false));
         assert_eq!(step(&mut pod, &script, at(900)), Plan::default(), "a finished pod stays as it is");
     }
+}
+
+#[test]
+fn a_pod_that_runs_to_completion_ends_after_a_moment_unless_it_is_told_otherwise() {
+    let usual = Script::default();
+    let with_command = |policy: &str| {
+        let mut pod = pod(policy);
+        pod.spec.as_mut().unwrap().containers[0].command = Some(vec!["test".into()]);
+        pod
+    };
+    let mut of_job = pod("OnFailure");
+    of_job.metadata.owner_references =
+        Some(vec![OwnerReference { kind: "Job".into(), controller: Some(true), ..OwnerReference::default() }]);
+    for mut pod in [of_job.clone(), with_command("Never"), with_command("OnFailure")] {
+        assert_eq!(step(&mut pod, &usual, at(0)).again_at, Some(at(1)));
+        assert_eq!((phase_of(&pod), ready(&pod)), ("Running", true));
+        step(&mut pod, &usual, at(1));
+        assert_eq!(phase_of(&pod), "Succeeded");
+    }
+    for mut pod in [pod("Never"), pod("OnFailure"), with_command("Always")] {
+        assert_eq!(step(&mut pod, &usual, at(0)).again_at, None);
+    }
+    let forever = Script { runs_forever: true, ..usual };
+    assert_eq!(step(&mut of_job.clone(), &forever, at(0)).again_at, None);
+    let longer = Script { run_for: Some(Duration::from_secs(9)), ..usual };
+    assert_eq!(step(&mut of_job, &longer, at(0)).again_at, Some(at(9)));
 }
 
 #[test]
