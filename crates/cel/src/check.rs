@@ -1,27 +1,33 @@
 //! The type checker: an expression is refused when its schema is, not when an object meets it.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kube_cel::cel::common::ast::{
-    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr, operators,
-};
+use kube_cel::cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr, operators};
 
-use super::functions::{FUNCTIONS, infix};
-use super::macros::{self, Kind, Macro};
+use super::functions::{Cost, FUNCTIONS, infix};
+use super::macros;
 use super::source::{MOST_ERRORS, Source, told};
-use super::ty::{Bindings, Ty, assignable, substitute};
+use super::ty::{Bindings, Ty, assignable, equivalent, is_open, keyword, substitute};
 
 /// The result of checking an expression.
 pub(super) struct Checked {
     pub(super) ty: Ty,
-    /// The macro calls that go over a map.
-    pub(super) over_maps: BTreeSet<u64>,
-    /// The additions that may put texts or lists together.
-    pub(super) concatenations: BTreeSet<u64>,
-    /// The values in lists and maps that may be large.
-    pub(super) kept: BTreeSet<u64>,
+    /// The type of each expression, by its id.
+    pub(super) types: BTreeMap<u64, Ty>,
+    /// The function of each call, by the call's id.
+    pub(super) calls: BTreeMap<u64, Called>,
     pub(super) uses_old_self: bool,
+}
+
+/// The function that a call means.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Called {
+    /// Its name, with its namespace.
+    pub(super) name: String,
+    pub(super) method: bool,
+    /// The overloads that the call may mean. Where a type is known only at run time there are several.
+    pub(super) overloads: Vec<Cost>,
 }
 
 /// Checks an expression in which the variables have these types.
@@ -35,14 +41,14 @@ pub(super) fn check(expr: &IdedExpr, text: &str, variables: &[(&str, Ty)]) -> Re
         errors: Vec::new(),
         failures: 0,
         uses_old_self: false,
-        over_maps: BTreeSet::new(),
-        concatenations: BTreeSet::new(),
-        kept: BTreeSet::new(),
+        types: BTreeMap::new(),
+        calls: BTreeMap::new(),
+        called: Called::default(),
     };
     let ty = checker.expr(expr);
     if checker.errors.is_empty() {
-        let Checker { uses_old_self, over_maps, concatenations, kept, .. } = checker;
-        return Ok(Checked { ty, over_maps, concatenations, kept, uses_old_self });
+        let Checker { uses_old_self, types, calls, .. } = checker;
+        return Ok(Checked { ty, types, calls, uses_old_self });
     }
     checker.errors.sort_by_key(|(at, _)| *at);
     let lines: Vec<String> =
@@ -50,21 +56,22 @@ pub(super) fn check(expr: &IdedExpr, text: &str, variables: &[(&str, Ty)]) -> Re
     Err(told(lines, checker.failures))
 }
 
-struct Checker<'s> {
-    source: Source<'s>,
-    scopes: Vec<(String, Ty)>,
+pub(super) struct Checker<'s> {
+    pub(super) source: Source<'s>,
+    pub(super) scopes: Vec<(String, Ty)>,
     errors: Vec<(usize, String)>,
     /// The number of errors, including those that are not reported.
     failures: usize,
     uses_old_self: bool,
-    over_maps: BTreeSet<u64>,
-    concatenations: BTreeSet<u64>,
-    kept: BTreeSet<u64>,
+    types: BTreeMap<u64, Ty>,
+    calls: BTreeMap<u64, Called>,
+    /// The function that was resolved last.
+    called: Called,
 }
 
 impl Checker<'_> {
     /// Notes an error. The faulty expression counts as `Dyn` from there on.
-    fn fail(&mut self, at: usize, message: String) -> Ty {
+    pub(super) fn fail(&mut self, at: usize, message: String) -> Ty {
         self.failures += 1;
         if self.errors.len() < MOST_ERRORS {
             self.errors.push((at, message));
@@ -72,28 +79,32 @@ impl Checker<'_> {
         Ty::Dyn
     }
 
-    fn expr(&mut self, expr: &IdedExpr) -> Ty {
+    pub(super) fn expr(&mut self, expr: &IdedExpr) -> Ty {
+        let ty = self.type_of(expr);
+        if matches!(expr.expr, Expr::Call(_)) {
+            self.calls.insert(expr.id, std::mem::take(&mut self.called));
+        }
+        self.types.insert(expr.id, ty.clone());
+        ty
+    }
+
+    fn type_of(&mut self, expr: &IdedExpr) -> Ty {
         match &expr.expr {
             Expr::Ident(name) => self.ident(name),
             Expr::Literal(literal) => self.literal(literal),
             Expr::Select(select) => self.select(select),
             Expr::Call(call) => match macros::read(call) {
-                Some(found) => self.unexpanded(&found, &call.func_name, expr.id),
-                None => {
-                    let ty = self.call(call);
-                    if call.func_name == operators::ADD && ty.may_be_large() {
-                        self.concatenations.insert(expr.id);
-                    }
-                    ty
-                }
+                Some(found) => self.unexpanded(&found, &call.func_name),
+                None => self.call(call),
             },
             Expr::Comprehension(comprehension) => self.comprehension(comprehension),
             Expr::List(list) => {
                 self.source.find("[");
                 let mut item: Option<Ty> = None;
-                for element in &list.elements {
+                for (index, element) in list.elements.iter().enumerate() {
                     let at = self.source.upcoming_value();
-                    let ty = self.kept(element);
+                    let ty = self.expr(element);
+                    let ty = self.present(ty, list.optional_indices.contains(&index), at);
                     item = Some(self.join(item, ty, at));
                 }
                 self.source.find("]");
@@ -109,7 +120,8 @@ impl Checker<'_> {
                     key = Some(self.join(key, ty, at));
                     self.source.find(":");
                     let at = self.source.upcoming_value();
-                    let ty = self.kept(&entry.value);
+                    let ty = self.expr(&entry.value);
+                    let ty = self.present(ty, entry.optional, at);
                     value = Some(self.join(value, ty, at));
                 }
                 self.source.find("}");
@@ -124,18 +136,28 @@ impl Checker<'_> {
         }
     }
 
-    /// The type of a value that a list or a map will hold.
-    fn kept(&mut self, expr: &IdedExpr) -> Ty {
-        let ty = self.expr(expr);
-        if ty.may_be_large() && !matches!(expr.expr, Expr::Literal(_)) {
-            self.kept.insert(expr.id);
+    /// The type of a value in a list or a map: that of what is in an optional if it stands behind a question mark.
+    fn present(&mut self, ty: Ty, optional: bool, at: usize) -> Ty {
+        match ty {
+            Ty::Optional(inner) if optional => (*inner).clone(),
+            Ty::Dyn | Ty::Param(_) if optional => Ty::Dyn,
+            other if optional => {
+                self.fail(at, format!("expected type 'optional_type({other})' but found '{other}'"))
+            }
+            other => other,
         }
-        ty
     }
 
     /// The type of elements that must all have the same one.
     fn join(&mut self, so_far: Option<Ty>, ty: Ty, at: usize) -> Ty {
         let Some(wanted) = so_far else { return ty };
+        // Kubernetes' own check comes after cel-go's, and only if cel-go has found no error.
+        if self.failures == 0 && !equivalent(&wanted, &ty) {
+            return self.fail(at, format!("expected type '{wanted}' but found '{ty}'"));
+        }
+        if is_open(&wanted) && !is_open(&ty) && assignable(&ty, &wanted, &mut Bindings::new()) {
+            return ty;
+        }
         if assignable(&wanted, &ty, &mut Bindings::new()) {
             return wanted;
         }
@@ -196,7 +218,7 @@ impl Checker<'_> {
         match operand {
             Ty::Dyn | Ty::Param(_) => Ty::Dyn,
             Ty::Map(_, value) => (**value).clone(),
-            Ty::Object(fields) => match fields.get(field) {
+            Ty::Object(fields) => match fields.get(field).or_else(|| fields.get(&keyword(field)?)) {
                 Some(ty) => ty.clone(),
                 None => self.fail(at, format!("undefined field '{field}'")),
             },
@@ -236,6 +258,7 @@ impl Checker<'_> {
                 let Expr::Literal(LiteralValue::String(field)) = &field.expr else { return Ty::Dyn };
                 let at = self.source.find(".?");
                 self.source.find(field.inner());
+                self.called = Called { name: name.to_owned(), method: false, overloads: vec![Cost::Other] };
                 match self.field(&operand, field.inner(), at) {
                     optional @ Ty::Optional(_) => optional,
                     plain => Ty::Optional(Arc::new(plain)),
@@ -280,7 +303,7 @@ impl Checker<'_> {
                 // Arguments of `format` may be of several types.
                 Expr::List(list) if name == "format" => {
                     for element in &list.elements {
-                        self.kept(element);
+                        self.expr(element);
                     }
                     Ty::list(Ty::Dyn)
                 }
@@ -294,83 +317,6 @@ impl Checker<'_> {
 
     fn variable_is_unknown(&self, name: &str) -> bool {
         !self.scopes.iter().any(|(own, _)| own == name)
-    }
-
-    /// A macro that the parser left as a call.
-    fn unexpanded(&mut self, found: &Macro<'_>, name: &str, id: u64) -> Ty {
-        let range = self.expr(found.range);
-        let range_at = self.source.last_dot().unwrap_or_default();
-        self.source.find_member(name);
-        let at = self.source.find("(");
-        let scopes = match (found.kind, &range) {
-            (Kind::OptMap | Kind::OptFlatMap, Ty::Optional(value)) => vec![(**value).clone()],
-            (Kind::SortBy, Ty::List(item)) => vec![(**item).clone()],
-            (Kind::SortBy, Ty::Dyn | Ty::Param(_)) => vec![Ty::Dyn],
-            (_, Ty::Dyn | Ty::Param(_)) => vec![Ty::Dyn, Ty::Dyn],
-            (Kind::OptMap | Kind::OptFlatMap, other) => {
-                let text = format!("found no matching overload for '{name}' applied to '{other}'");
-                vec![self.fail(at, text)]
-            }
-            (_, Ty::List(item)) => vec![Ty::Int, (**item).clone()],
-            (_, Ty::Map(key, value)) => {
-                self.over_maps.insert(id);
-                vec![(**key).clone(), (**value).clone()]
-            }
-            (_, other) => {
-                let text = format!(
-                    "expression of type '{other}' cannot be range of a comprehension (must be list, map, or dynamic)"
-                );
-                let any = self.fail(range_at, text);
-                vec![any.clone(), any]
-            }
-        };
-        let depth = self.scopes.len();
-        for (variable, ty) in found.variables.iter().zip(scopes) {
-            self.source.find(variable);
-            self.scopes.push(((*variable).to_owned(), ty));
-        }
-        let bodies: Vec<Ty> = found.bodies.iter().map(|body| self.expr(body)).collect();
-        self.scopes.truncate(depth);
-        let last = bodies.last().cloned().unwrap_or(Ty::Dyn);
-        match found.kind {
-            Kind::All => self.resolve(operators::LOGICAL_AND, &[Ty::Bool, last], false, at),
-            Kind::Exists | Kind::ExistsOne => {
-                self.resolve(operators::LOGICAL_OR, &[Ty::Bool, last], false, at)
-            }
-            Kind::TransformList | Kind::TransformMap | Kind::TransformMapEntry => {
-                if let [wanted, _] = bodies.as_slice() {
-                    self.resolve(operators::LOGICAL_AND, &[Ty::Bool, wanted.clone()], false, at);
-                }
-                self.transformed(found.kind, &range, last, at)
-            }
-            Kind::SortBy => {
-                let keys = Ty::list(last);
-                self.resolve("@sortByAssociatedKeys", &[range, keys], true, at)
-            }
-            Kind::OptMap => Ty::Optional(Arc::new(last)),
-            Kind::OptFlatMap => last,
-        }
-    }
-
-    /// The type that `transformList` and the other transform macros make of results of this type.
-    fn transformed(&mut self, kind: Kind, range: &Ty, result: Ty, at: usize) -> Ty {
-        match (kind, result) {
-            (Kind::TransformList, result) => Ty::list(result),
-            (Kind::TransformMap, result) => {
-                let key = match range {
-                    Ty::List(_) => Ty::Int,
-                    Ty::Map(key, _) => (**key).clone(),
-                    _ => Ty::Dyn,
-                };
-                Ty::Map(Arc::new(key), Arc::new(result))
-            }
-            (_, entries @ (Ty::Map(..) | Ty::Dyn)) => entries,
-            (_, other) => {
-                let any = format!("(map(dyn, dyn), {other})");
-                let text = format!("found no matching overload for 'cel.@mapInsert' applied to '{any}'");
-                self.fail(at, text)
-            }
-        }
     }
 
     /// Refuses invalid literal patterns, times and durations.
@@ -389,85 +335,24 @@ impl Checker<'_> {
         }
     }
 
-    fn comprehension(&mut self, comprehension: &ComprehensionExpr) -> Ty {
-        let range_at = self.source.upcoming_value();
-        let range = self.expr(&comprehension.iter_range);
-        let range_end = self.source.last_dot().unwrap_or(range_at);
-        self.source.find(".");
-        self.source.skip();
-        let at = self.source.find("(");
-        let item = match &range {
-            Ty::List(item) => (**item).clone(),
-            Ty::Map(key, _) => (**key).clone(),
-            Ty::Dyn | Ty::Param(_) => Ty::Dyn,
-            other => {
-                let text = format!(
-                    "expression of type '{other}' cannot be range of a comprehension (must be list, map, or dynamic)"
-                );
-                self.fail(range_end, text)
-            }
-        };
-        self.source.find(&comprehension.iter_var);
-        self.scopes.push((comprehension.iter_var.clone(), item.clone()));
-        let ty = self.loop_step(comprehension, &item, at);
-        self.scopes.pop();
-        ty
-    }
-
-    /// The type of the macro's result. The macro's own arguments are read off the loop that it became.
-    fn loop_step(&mut self, comprehension: &ComprehensionExpr, item: &Ty, at: usize) -> Ty {
-        let Expr::Call(step) = &comprehension.loop_step.expr else { return Ty::Dyn };
-        match (step.func_name.as_str(), step.args.as_slice()) {
-            (operators::LOGICAL_AND | operators::LOGICAL_OR, [_, predicate]) => {
-                let predicate = self.expr(predicate);
-                self.resolve(&step.func_name, &[Ty::Bool, predicate], false, at)
-            }
-            (operators::ADD, [_, element]) => self.mapped(element),
-            (operators::CONDITIONAL, [predicate, grown, _]) => {
-                let predicate = self.expr(predicate);
-                let Expr::Call(CallExpr { args, .. }) = &grown.expr else { return Ty::Dyn };
-                let counts = matches!(args.get(1).map(|arg| &arg.expr), Some(Expr::Literal(_)));
-                let is_item = args.get(1).is_some_and(|arg| is_only(arg, &comprehension.iter_var));
-                let result = match args.get(1) {
-                    _ if counts => Ty::Int,
-                    Some(_) if is_item => Ty::list(item.clone()),
-                    Some(element) => self.mapped(element),
-                    None => Ty::Dyn,
-                };
-                let checked =
-                    self.resolve(operators::CONDITIONAL, &[predicate, result.clone(), result], false, at);
-                if counts { Ty::Bool } else { checked }
-            }
-            _ => Ty::Dyn,
-        }
-    }
-
-    /// The list that a `map` makes of its one-element step.
-    fn mapped(&mut self, element: &IdedExpr) -> Ty {
-        match &element.expr {
-            Expr::List(list) => match list.elements.as_slice() {
-                [only] => Ty::list(self.expr(only)),
-                _ => Ty::Dyn,
-            },
-            _ => Ty::Dyn,
-        }
-    }
-
-    fn resolve(&mut self, name: &str, args: &[Ty], method: bool, at: usize) -> Ty {
+    pub(super) fn resolve(&mut self, name: &str, args: &[Ty], method: bool, at: usize) -> Ty {
         let Some(overloads) = FUNCTIONS.get(name) else {
             return self.fail(at, format!("undeclared reference to '{name}' (in container '')"));
         };
         let mut results: Vec<Ty> = Vec::new();
+        let mut called = Vec::new();
         for overload in overloads.iter().filter(|own| own.method == method && own.args.len() == args.len()) {
             let mut bindings = Bindings::new();
             if overload.args.iter().zip(args).all(|(wanted, given)| assignable(wanted, given, &mut bindings))
             {
+                called.push(overload.cost);
                 let result = substitute(&overload.result, &bindings);
                 if !results.contains(&result) {
                     results.push(result);
                 }
             }
         }
+        self.called = Called { name: name.to_owned(), method, overloads: called };
         match results.len() {
             1 => results.remove(0),
             0 => {
@@ -483,14 +368,8 @@ impl Checker<'_> {
     }
 }
 
-/// `[item]`, as `filter` adds it.
-fn is_only(element: &IdedExpr, name: &str) -> bool {
-    let Expr::List(list) = &element.expr else { return false };
-    matches!(list.elements.as_slice(), [IdedExpr { expr: Expr::Ident(own), .. }] if own == name)
-}
-
 /// `google.protobuf.Timestamp` and its like name types.
-fn well_known_type(select: &SelectExpr) -> Option<String> {
+pub(super) fn well_known_type(select: &SelectExpr) -> Option<String> {
     let Expr::Select(inner) = &select.operand.expr else { return None };
     let Expr::Ident(root) = &inner.operand.expr else { return None };
     let is_type = root == "google"

@@ -5,17 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kube_cel::cel::Value as Cel;
-use kube_cel::cel::context::VariableResolver;
 use serde_json::Value;
 
 use super::budget::Budget;
-use super::conditions::{Condition, OUT_OF_BUDGET, all_hold, fields, request};
+use super::conditions::{Condition, OUT_OF_BUDGET, Values, all_hold, fields, request};
+use super::run::Names;
 use super::ty::Ty;
 use super::value;
-use super::variables::VARIABLE;
-
-/// The evaluator's error for an unknown name: here, a variable that has no value.
-const UNKNOWN: &str = "no such attribute(s): @variable:";
 
 /// Compiles the expressions of one policy.
 #[derive(Debug)]
@@ -142,7 +138,7 @@ impl<'p> Evaluation<'p> {
             *value = Cel::Null;
         }
         let budget = Budget::default();
-        all_hold(conditions, |condition| condition.run_in(&values, &budget, &budget))
+        all_hold(conditions, |condition| condition.run(&Values(&values), &budget))
     }
 
     /// Whether the validation is true.
@@ -170,53 +166,42 @@ impl<'p> Evaluation<'p> {
     }
 
     fn run(&self, expression: &Condition, budget: &Budget) -> Result<Cel, String> {
-        let scope = Scope { evaluation: self, budget };
-        expression.run_in(&self.values, budget, &scope).map_err(|error| self.explained(error))
-    }
-
-    /// Puts the reason why a variable has no value in the place of its name.
-    fn explained(&self, error: String) -> String {
-        let Some((before, name)) = error.split_once(UNKNOWN) else { return error };
-        match self.known.lock().unwrap_or_else(PoisonError::into_inner).get(name) {
-            Some(Err(reason)) => format!("{before}{reason}"),
-            _ => error,
-        }
+        expression.run(&Scope { evaluation: self, budget }, budget)
     }
 
     /// The value of a variable. It is computed when an expression first asks for it.
-    fn variable(&self, name: &str, budget: &Budget) -> Option<Cel> {
+    fn variable(&self, name: &str, budget: &Budget) -> Option<Result<Cel, String>> {
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known().get(name) {
-            return known.clone().ok();
+            return Some(known.clone());
         }
         let (_, expression) = self.variables.iter().find(|(own, _)| own == name)?;
         let own = Budget::default();
-        let scope = Scope { evaluation: self, budget: &own };
-        let result = match expression.result(&self.values, &own, &scope) {
+        let result = match expression.result(&Scope { evaluation: self, budget: &own }, &own) {
             Err(fault) => Err(format!("composited variable \"{name}\" fails to compile: {fault}")),
-            Ok(result) => result.map_err(|error| {
-                let error = self.explained(error);
-                format!("composited variable \"{name}\" fails to evaluate: {error}")
-            }),
+            Ok(result) => {
+                result.map_err(|error| format!("composited variable \"{name}\" fails to evaluate: {error}"))
+            }
         };
         budget.pay_for(&own);
         known().insert(name.to_owned(), result.clone());
-        result.ok()
+        Some(result)
     }
 }
 
-/// The resolver of one run: answers for variables, and for the cost of loops.
+/// The names that one run sees: with them the variables of the policy.
 struct Scope<'e> {
     evaluation: &'e Evaluation<'e>,
     budget: &'e Budget,
 }
 
-impl VariableResolver for Scope<'_> {
-    fn resolve(&self, variable: &str) -> Option<Cel> {
-        match variable.strip_prefix(VARIABLE) {
-            Some(name) => self.evaluation.variable(name, self.budget),
-            None => self.budget.resolve(variable),
-        }
+impl Names for Scope<'_> {
+    fn value(&self, name: &str) -> Option<Cel> {
+        Values(&self.evaluation.values).value(name)
+    }
+
+    fn composed(&self, name: &str) -> Option<Result<Cel, String>> {
+        self.evaluation.variable(name, self.budget)
     }
 }
 
@@ -280,7 +265,7 @@ mod tests {
         for (text, expected) in [
             ("oldObject.spec.x != 1", "no such key: spec"),
             ("[1].all(n, oldObject.spec.x != n)", "no such key: spec"),
-            ("object.spec.replicas.x != 1", "no such overload"),
+            ("object.spec.replicas.x != 1", "no such key: x"),
         ] {
             let error = format!("expression '{text}' resulted in error: {expected}");
             assert_eq!(judged(&[], text), Err(error));

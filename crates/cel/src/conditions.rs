@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use kube_cel::cel::Value as Cel;
-use kube_cel::cel::context::VariableResolver;
 use serde_json::Value;
 
 use super::budget::Budget;
 use super::program::Program;
+use super::run::Names;
 use super::ty::Ty;
 use super::value;
 
@@ -19,8 +19,8 @@ pub(super) const OUT_OF_BUDGET: &str =
 #[derive(Debug)]
 pub struct Condition {
     text: String,
-    /// The program with its least cost, or what is wrong with the expression.
-    expr: Result<(Program, u64), String>,
+    /// The program, or what is wrong with the expression.
+    expr: Result<Program, String>,
     /// The type of the expression's value.
     pub(super) ty: Ty,
 }
@@ -42,22 +42,21 @@ impl Condition {
     pub(super) fn compile(text: &str, variables: &[(&str, Ty)], below: usize, wanted: &[Ty]) -> Self {
         let compiled =
             Program::compile(text, variables, below).map_err(|error| format!("compilation failed: {error}"));
-        let ty = compiled.as_ref().map_or(Ty::Dyn, |(_, checked)| checked.ty.clone());
-        let expr = compiled.and_then(|(mut expr, checked)| {
-            if !wanted.is_empty() && !wanted.contains(&checked.ty) {
-                return Err(unwanted(wanted, &checked.ty));
+        let ty = compiled.as_ref().map_or(Ty::Dyn, |compiled| compiled.ty.clone());
+        let expr = compiled.and_then(|compiled| {
+            if !wanted.is_empty() && !wanted.contains(&compiled.ty) {
+                return Err(unwanted(wanted, &compiled.ty));
             }
-            expr.prepare(&checked);
-            let cost = expr.least();
-            expr.compose();
-            Ok((expr, cost))
+            let mut program = compiled.program;
+            program.plan().map_err(|error| format!("program instantiation failed: {error}"))?;
+            Ok(program)
         });
         Condition { text: text.to_owned(), expr, ty }
     }
 
     /// The levels by which it nests, with the variables that it uses.
     pub(super) fn levels(&self) -> usize {
-        self.expr.as_ref().map_or(0, |(expr, _)| expr.depth().levels())
+        self.expr.as_ref().map_or(0, |expr| expr.depth().levels())
     }
 
     /// The error of an expression that does not compile.
@@ -65,18 +64,9 @@ impl Condition {
         self.expr.as_ref().err().map(String::as_str)
     }
 
-    fn run(&self, variables: &[(&str, Cel)], budget: &Budget) -> Result<Cel, String> {
-        self.run_in(variables, budget, budget)
-    }
-
-    /// Runs the expression. The resolver answers for names that are no variables.
-    pub(super) fn run_in(
-        &self,
-        variables: &[(&str, Cel)],
-        budget: &Budget,
-        resolver: &dyn VariableResolver,
-    ) -> Result<Cel, String> {
-        let result = self.result(variables, budget, resolver)?;
+    /// Runs the expression.
+    pub(super) fn run(&self, names: &dyn Names, budget: &Budget) -> Result<Cel, String> {
+        let result = self.result(names, budget)?;
         result.map_err(|error| format!("expression '{}' resulted in error: {error}", self.text))
     }
 
@@ -84,16 +74,20 @@ impl Condition {
     ///
     /// # Errors
     /// The expression does not compile, or the budget of the whole object is spent.
-    pub(super) fn result(
-        &self,
-        variables: &[(&str, Cel)],
-        budget: &Budget,
-        resolver: &dyn VariableResolver,
-    ) -> Result<Result<Cel, String>, String> {
-        let (expr, cost) = self.expr.as_ref().map_err(Clone::clone)?;
-        budget.begin(*cost);
-        let result = expr.run(variables, budget, resolver);
+    pub(super) fn result(&self, names: &dyn Names, budget: &Budget) -> Result<Result<Cel, String>, String> {
+        let expr = self.expr.as_ref().map_err(Clone::clone)?;
+        budget.begin();
+        let result = expr.run(names, budget);
         if budget.settle() { Ok(result) } else { Err(OUT_OF_BUDGET.to_owned()) }
+    }
+}
+
+/// The values of variables, by their names.
+pub(super) struct Values<'v>(pub(super) &'v [(&'static str, Cel)]);
+
+impl Names for Values<'_> {
+    fn value(&self, name: &str) -> Option<Cel> {
+        self.0.iter().find(|(own, _)| *own == name).map(|(_, value)| value.clone())
     }
 }
 
@@ -147,7 +141,7 @@ pub fn hold(conditions: &[Condition], object: &Value, old: &Value, request: &Val
         ("request", value::untyped(request)),
     ];
     let budget = Budget::default();
-    all_hold(conditions, |condition| condition.run(&variables, &budget))
+    all_hold(conditions, |condition| condition.run(&Values(&variables), &budget))
 }
 
 /// Whether none of the conditions is false, however they are run.

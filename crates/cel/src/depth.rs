@@ -2,6 +2,8 @@
 //! as it counts: its parser stops in any rule of the grammar that is within itself 250 times, and its visitor at 250
 //! operators, selections, calls and indexes on one path through the tree.
 
+use std::borrow::Cow;
+
 use super::tokens::{Token, tokens};
 
 /// How often a rule of the grammar may be within itself, and how many nodes a path may have.
@@ -55,6 +57,23 @@ enum Stop {
     Limit(String),
     /// It is no expression.
     Broken,
+}
+
+/// The text without pairs of `!`, which cel-go's parser leaves out. The library's parser reads them as one. Every token
+/// stays where it is.
+pub(super) fn without_double_negation(text: &str) -> Cow<'_, str> {
+    let tokens = tokens(text);
+    let mut own = Cow::Borrowed(text);
+    let mut at = 0;
+    while let Some(rest) = tokens.get(at..).filter(|rest| !rest.is_empty()) {
+        at += 1;
+        if let [(Token::Bang, first), (Token::Bang, second), ..] = rest {
+            own.to_mut().replace_range(first..=first, " ");
+            own.to_mut().replace_range(second..=second, " ");
+            at += 1;
+        }
+    }
+    own
 }
 
 /// How deep an expression nests.

@@ -1,34 +1,21 @@
-//! Running expressions, with errors in cel-go's words.
+//! The library's parser and functions, with errors in cel-go's words.
 
 use std::sync::{Arc, LazyLock};
 
 use kube_cel::KubeCelExt;
-use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr, operators};
-use kube_cel::cel::context::VariableResolver;
-use kube_cel::cel::objects::OptionalValue;
+use kube_cel::cel::common::ast::{CallExpr, Expr, IdedExpr};
 use kube_cel::cel::parser::Parser;
 use kube_cel::cel::{Context, ExecutionError, ResolveResult, Value};
 
-use super::budget::{self, Budget};
-use super::check::Checked;
-use super::{collect, macros, more};
+/// The operator `in` on a list that is written in the expression: it costs nothing. No rule can write the name.
+pub(super) const MEMBER: &str = "@member";
 
-/// The functions, and the names of types. Shared by all evaluations.
+/// The functions. Shared by all evaluations.
 static FUNCTIONS: LazyLock<Context<'static>> = LazyLock::new(|| {
     let mut context = Context::default().with_all();
-    context.add_function("type", |value: Value| -> ResolveResult {
-        Ok(Value::String(Arc::new(type_name(&value).to_owned())))
-    });
-    context.add_function("dyn", |value: Value| -> ResolveResult { Ok(value) });
     context.add_function("bool", |value: Value| -> ResolveResult { to_bool(value) });
     context.add_function("string", |value: Value| -> ResolveResult { to_string(value) });
     context.add_function("timestamp", |value: Value| -> ResolveResult { to_timestamp(value) });
-    for name in ["int", "uint", "double", "bool", "string", "bytes", "list", "map", "null_type", "type"] {
-        context.add_variable_from_value(name, marker(name));
-    }
-    more::register(&mut context);
-    budget::register(&mut context);
-    collect::register(&mut context);
     context
 });
 
@@ -75,28 +62,6 @@ fn to_bool(value: Value) -> ResolveResult {
     }
 }
 
-/// Types are compared by name; the mark keeps them apart from text.
-fn marker(name: &str) -> String {
-    format!("type:{name}")
-}
-
-fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::List(_) => "type:list",
-        Value::Map(_) => "type:map",
-        Value::Int(_) => "type:int",
-        Value::UInt(_) => "type:uint",
-        Value::Float(_) => "type:double",
-        Value::String(_) => "type:string",
-        Value::Bytes(_) => "type:bytes",
-        Value::Bool(_) => "type:bool",
-        Value::Null => "type:null_type",
-        Value::Timestamp(_) => "type:google.protobuf.Timestamp",
-        Value::Duration(_) => "type:google.protobuf.Duration",
-        _ => "type:unknown",
-    }
-}
-
 /// A position (line and column from one) and a message.
 pub(super) type SyntaxError = ((isize, isize), String);
 
@@ -112,91 +77,22 @@ pub(super) fn parse(text: &str) -> Result<IdedExpr, Vec<SyntaxError>> {
     parsed.map_err(|errors| errors.errors.into_iter().map(|error| (error.pos, error.msg)).collect())
 }
 
-/// Brings an expression into the form that the evaluator runs. Macros that the evaluator does not know become loops.
-/// Optional field selection becomes optional indexing, which treats an absent field as absent.
-pub(super) fn prepare(expr: &mut IdedExpr, checked: &Checked) {
-    let (is_kept, concatenates) =
-        (checked.kept.contains(&expr.id), checked.concatenations.contains(&expr.id));
-    if let Expr::Call(call) = &mut expr.expr {
-        if concatenates {
-            budget::CONCATENATED.clone_into(&mut call.func_name);
-        } else if macros::is_macro(call) {
-            expr.expr = macros::expand(std::mem::take(call), expr.id, &checked.over_maps);
-        }
-    }
-    match &mut expr.expr {
-        Expr::Call(call) => {
-            if call.func_name == operators::OPT_SELECT {
-                call.func_name = operators::OPT_INDEX.to_owned();
-            }
-            more::rename(call);
-            call.target.iter_mut().for_each(|target| prepare(target, checked));
-            call.args.iter_mut().for_each(|arg| prepare(arg, checked));
-            budget::weigh(call);
-        }
-        Expr::Select(select) => {
-            prepare(&mut select.operand, checked);
-            // The evaluator gives false for a field of a value without fields, so a field is read by index, which is
-            // an error there.
-            if !select.test {
-                let operand = std::mem::take(&mut *select.operand);
-                expr.expr = macros::field(operand, &select.field).expr;
-            }
-        }
-        Expr::List(list) => list.elements.iter_mut().for_each(|element| prepare(element, checked)),
-        Expr::Map(map) => {
-            for entry in &mut map.entries {
-                if let EntryExpr::MapEntry(entry) = &mut entry.expr {
-                    prepare(&mut entry.key, checked);
-                    prepare(&mut entry.value, checked);
-                }
-            }
-        }
-        Expr::Comprehension(comprehension) => {
-            for part in [
-                &mut comprehension.iter_range,
-                &mut comprehension.accu_init,
-                &mut comprehension.loop_cond,
-                &mut comprehension.loop_step,
-                &mut comprehension.result,
-            ] {
-                prepare(part, checked);
-            }
-            if let Some(collected) = collect::read(comprehension) {
-                expr.expr = Expr::Call(collected);
-            } else {
-                budget::meter(comprehension);
-            }
-        }
-        Expr::Ident(_) | Expr::Literal(_) | Expr::Struct(_) | Expr::Unspecified => {}
-    }
-    if is_kept {
-        budget::keep(expr);
-    }
-}
-
-/// Runs an expression in which these variables have values, and the resolver knows the others.
+/// Calls a function of the library. The first value of a method is its target.
 ///
 /// # Errors
 /// The error as cel-go words it.
-pub(super) fn run(
-    expr: &IdedExpr,
-    variables: &[(&str, Value)],
-    budget: &Budget,
-    resolver: &dyn VariableResolver,
-) -> Result<Value, String> {
+pub(super) fn call(name: &str, method: bool, args: Vec<Value>) -> Result<Value, String> {
+    let node = |expr: Expr| IdedExpr { id: 0, expr };
     let mut context = FUNCTIONS.new_inner_scope();
-    context.set_variable_resolver(resolver);
-    for (name, value) in variables {
-        context.add_variable_from_value(*name, value.clone());
+    let mut idents = Vec::with_capacity(args.len());
+    for (at, value) in args.into_iter().enumerate() {
+        let name = format!("@{at}");
+        context.add_variable_from_value(name.as_str(), value);
+        idents.push(node(Expr::Ident(name)));
     }
-    let result = Value::resolve(expr, &context).map_err(|error| describe(&error));
-    if budget.is_exceeded() { Err(budget::EXCEEDED.to_owned()) } else { result }
-}
-
-/// An optional old value.
-pub(super) fn optional(value: Option<Value>) -> Value {
-    Value::Opaque(Arc::new(value.map_or_else(OptionalValue::none, OptionalValue::of)))
+    let target = if method && !idents.is_empty() { Some(Box::new(idents.remove(0))) } else { None };
+    let expr = node(Expr::Call(CallExpr { func_name: name.to_owned(), target, args: idents }));
+    Value::resolve(&expr, &context).map_err(|error| describe(&error))
 }
 
 /// Runs an expression that needs no variables.

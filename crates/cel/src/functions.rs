@@ -16,6 +16,86 @@ pub(super) struct Overload {
     pub(super) args: Vec<Ty>,
     /// The type of the result.
     pub(super) result: Ty,
+    /// The overload, as far as costs tell it from the others of its name.
+    pub(super) cost: Cost,
+}
+
+/// The overloads with a cost of their own. The cost of any other depends on nothing but the name of its function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cost {
+    IndexList,
+    IndexMap,
+    InList,
+    Equals,
+    AddText,
+    AddList,
+    CompareText,
+    StringToBytes,
+    BytesToString,
+    Quote,
+    Prefix,
+    Matches,
+    Contains,
+    Format,
+    Logical,
+    Conditional,
+    /// The address of a CIDR: `ip` is also the name of a parser.
+    Field,
+    /// An argument that is text is parsed first.
+    Parses,
+    Sets(u8),
+    Slice,
+    Flatten,
+    Range,
+    Reverse,
+    Distinct,
+    Sort,
+    SortText,
+    Other,
+}
+
+/// The overload of a function for arguments of these types.
+fn cost(name: &str, args: &[Ty]) -> Cost {
+    match (name, args) {
+        (operators::INDEX, [Ty::List(_), _]) => Cost::IndexList,
+        (operators::INDEX, [Ty::Map(..), _]) => Cost::IndexMap,
+        (operators::IN, [_, Ty::List(_)]) => Cost::InList,
+        (operators::EQUALS | operators::NOT_EQUALS, _) => Cost::Equals,
+        (operators::ADD, [Ty::String | Ty::Bytes, _]) => Cost::AddText,
+        (operators::ADD, [Ty::List(_), _]) => Cost::AddList,
+        (
+            operators::LESS | operators::LESS_EQUALS | operators::GREATER | operators::GREATER_EQUALS,
+            [Ty::String | Ty::Bytes, _],
+        ) => Cost::CompareText,
+        ("bytes", [Ty::String]) => Cost::StringToBytes,
+        ("string", [Ty::Bytes]) => Cost::BytesToString,
+        ("strings.quote", _) => Cost::Quote,
+        ("startsWith" | "endsWith", _) => Cost::Prefix,
+        ("matches", _) => Cost::Matches,
+        ("contains", _) => Cost::Contains,
+        ("format", _) => Cost::Format,
+        (operators::LOGICAL_AND | operators::LOGICAL_OR, _) => Cost::Logical,
+        (operators::CONDITIONAL, _) => Cost::Conditional,
+        ("ip", [Ty::Opaque(_)]) => Cost::Field,
+        ("containsIP" | "containsCIDR", [_, Ty::String]) => Cost::Parses,
+        ("sets.contains" | "sets.intersects", _) => Cost::Sets(1),
+        ("sets.equivalent", _) => Cost::Sets(2),
+        ("slice", _) => Cost::Slice,
+        ("flatten", _) => Cost::Flatten,
+        ("lists.range", _) => Cost::Range,
+        ("reverse", [Ty::List(_)]) => Cost::Reverse,
+        ("distinct", _) => Cost::Distinct,
+        ("sort", [Ty::List(item)]) | ("@sortByAssociatedKeys", [_, Ty::List(item)]) => match **item {
+            Ty::String | Ty::Bytes => Cost::SortText,
+            _ => Cost::Sort,
+        },
+        _ => Cost::Other,
+    }
+}
+
+fn overload(name: &str, method: bool, args: Vec<Ty>, result: Ty) -> Overload {
+    let cost = cost(name, &args);
+    Overload { method, args, result, cost }
 }
 
 /// Written as `name(args) result`, or `.name(receiver, args) result` for methods. Capital letters stand for any type.
@@ -33,6 +113,7 @@ _*_(int, int) int; _*_(uint, uint) uint; _*_(double, double) double
 _/_(int, int) int; _/_(uint, uint) uint; _/_(double, double) double
 _%_(int, int) int; _%_(uint, uint) uint
 _[_](list<A>, int) A; _[_](map<A, B>, A) B
+_[_](optional<list<A>>, int) optional<A>; _[_](optional<map<A, B>>, A) optional<B>
 _[?_](list<A>, int) optional<A>; _[?_](map<A, B>, A) optional<B>
 _[?_](optional<list<A>>, int) optional<A>; _[?_](optional<map<A, B>>, A) optional<B>
 @in(A, list<A>) bool; @in(A, map<A, B>) bool
@@ -66,21 +147,18 @@ optional.of(A) optional<A>; optional.none() optional<A>; optional.ofNonZeroValue
 .substring(string, int, int) string; .trim(string) string; .join(list<string>) string
 .join(list<string>, string) string; .format(string, list<dyn>) string; strings.quote(string) string
 .find(string, string) string; .findAll(string, string) list<string>; .findAll(string, string, int) list<string>
-.isSorted(list<A>) bool; .sum(list<int>) int; .sum(list<uint>) uint; .sum(list<double>) double
-.sum(list<duration>) duration; .min(list<A>) A; .max(list<A>) A; .indexOf(list<A>, A) int; .lastIndexOf(list<A>, A) int
+.sum(list<int>) int; .sum(list<uint>) uint; .sum(list<double>) double
+.sum(list<duration>) duration; .indexOf(list<A>, A) int; .lastIndexOf(list<A>, A) int
 .slice(list<A>, int, int) list<A>; .flatten(list<list<A>>) list<A>; .flatten(list<dyn>, int) list<dyn>
-.distinct(list<A>) list<A>; .reverse(list<A>) list<A>; .sort(list<A>) list<A>; lists.range(int) list<int>
+.distinct(list<A>) list<A>; .reverse(list<A>) list<A>; lists.range(int) list<int>
 .first(list<A>) optional<A>; .last(list<A>) optional<A>
-.@sortByAssociatedKeys(list<A>, list<int>) list<A>; .@sortByAssociatedKeys(list<A>, list<uint>) list<A>
-.@sortByAssociatedKeys(list<A>, list<double>) list<A>; .@sortByAssociatedKeys(list<A>, list<bool>) list<A>
-.@sortByAssociatedKeys(list<A>, list<duration>) list<A>; .@sortByAssociatedKeys(list<A>, list<timestamp>) list<A>
-.@sortByAssociatedKeys(list<A>, list<string>) list<A>; .@sortByAssociatedKeys(list<A>, list<bytes>) list<A>
+optional.unwrap(list<optional<A>>) list<A>; .unwrapOpt(list<optional<A>>) list<A>
 sets.contains(list<A>, list<A>) bool; sets.equivalent(list<A>, list<A>) bool; sets.intersects(list<A>, list<A>) bool
 url(string) kubernetes.URL; isURL(string) bool; .getScheme(kubernetes.URL) string; .getHost(kubernetes.URL) string
 .getHostname(kubernetes.URL) string; .getPort(kubernetes.URL) string; .getEscapedPath(kubernetes.URL) string
 .getQuery(kubernetes.URL) map<string, list<string>>
 quantity(string) kubernetes.Quantity; isQuantity(string) bool; .isInteger(kubernetes.Quantity) bool
-.asInteger(kubernetes.Quantity) int; .asApproximateFloat(kubernetes.Quantity) double; .sign(kubernetes.Quantity) int
+.asInteger(kubernetes.Quantity) int; .asApproximateFloat(kubernetes.Quantity) double; sign(kubernetes.Quantity) int
 .add(kubernetes.Quantity, kubernetes.Quantity) kubernetes.Quantity; .add(kubernetes.Quantity, int) kubernetes.Quantity
 .sub(kubernetes.Quantity, kubernetes.Quantity) kubernetes.Quantity; .sub(kubernetes.Quantity, int) kubernetes.Quantity
 .isGreaterThan(kubernetes.Quantity, kubernetes.Quantity) bool; .isLessThan(kubernetes.Quantity, kubernetes.Quantity) bool
@@ -125,13 +203,29 @@ pub(super) static FUNCTIONS: LazyLock<BTreeMap<String, Vec<Overload>>> = LazyLoc
         functions.entry(name).or_default().push(overload);
     }
     for name in ["_<_", "_<=_", "_>_", "_>=_"] {
-        functions.insert(name.into(), comparisons());
+        functions.insert(name.into(), comparisons(name));
+    }
+    for item in COMPARABLE {
+        let list = Ty::list(item.clone());
+        let mut add = |name: &str, args: Vec<Ty>, result: Ty| {
+            functions.entry(name.into()).or_default().push(overload(name, true, args, result));
+        };
+        add("isSorted", vec![list.clone()], Ty::Bool);
+        add("min", vec![list.clone()], item.clone());
+        add("max", vec![list.clone()], item);
+        add("sort", vec![list.clone()], list.clone());
+        let any = Ty::list(Ty::Param('A'));
+        add("@sortByAssociatedKeys", vec![any.clone(), list], any);
     }
     functions
 });
 
+/// The types that have an order.
+const COMPARABLE: [Ty; 8] =
+    [Ty::Int, Ty::Uint, Ty::Double, Ty::Bool, Ty::Duration, Ty::Timestamp, Ty::String, Ty::Bytes];
+
 /// Numbers compare across their types; the other types with themselves.
-fn comparisons() -> Vec<Overload> {
+fn comparisons(name: &str) -> Vec<Overload> {
     let numbers = [Ty::Int, Ty::Uint, Ty::Double];
     let mut pairs: Vec<(Ty, Ty)> = numbers
         .iter()
@@ -140,10 +234,7 @@ fn comparisons() -> Vec<Overload> {
     for same in [Ty::Bool, Ty::String, Ty::Bytes, Ty::Timestamp, Ty::Duration] {
         pairs.push((same.clone(), same));
     }
-    pairs
-        .into_iter()
-        .map(|(left, right)| Overload { method: false, args: vec![left, right], result: Ty::Bool })
-        .collect()
+    pairs.into_iter().map(|(left, right)| overload(name, false, vec![left, right], Ty::Bool)).collect()
 }
 
 fn parse(signature: &'static str) -> (String, Overload) {
@@ -151,9 +242,8 @@ fn parse(signature: &'static str) -> (String, Overload) {
     let close = signature.rfind(')').expect("a signature has parentheses");
     let name = &signature[..open];
     let args = split_arguments(&signature[open + 1..close]).into_iter().map(parse_type).collect();
-    let overload =
-        Overload { method: name.starts_with('.'), args, result: parse_type(signature[close + 1..].trim()) };
-    (name.trim_start_matches('.').to_owned(), overload)
+    let (method, name) = (name.starts_with('.'), name.trim_start_matches('.'));
+    (name.to_owned(), overload(name, method, args, parse_type(signature[close + 1..].trim())))
 }
 
 /// Splits at the commas that stand outside of angle brackets.

@@ -1,28 +1,40 @@
 //! `x-kubernetes-validations`: rules in CEL. They are checked against the schema when a CRD is written, and run when
 //! an object is written. The expressions of admission policies run over requests.
 //!
-//! The cost of a rule is estimated from the bounds in the schema, and a rule that may cost too much is refused. The
-//! estimate is approximate ([docs/cel.md](../../../docs/cel.md)). The cost of an evaluation is counted while it runs,
-//! and an evaluation that costs too much ends.
+//! The costs are those of kube-apiserver, to the unit ([docs/cel.md](../../../docs/cel.md)). A rule that may cost too
+//! much is refused when it is written, and an evaluation that does cost too much ends.
 
 mod rules;
+mod validate;
 mod composition;
 mod conditions;
 mod program;
 mod cost;
 mod depth;
-mod variables;
 mod tokens;
+mod plan;
 mod value;
+mod run;
+mod attribute;
+mod operate;
 mod evaluate;
-mod check;
-mod functions;
 mod more;
+mod charge;
+mod outcome;
+mod estimate;
+mod estimate_call;
+mod declaration;
+mod size;
+mod lower;
+mod tree;
+mod check_macro;
+mod check;
+mod macros;
+mod functions;
 mod source;
 mod ty;
-mod collect;
+mod types;
 mod budget;
-mod macros;
 #[cfg(test)]
 mod tests;
 

@@ -1,21 +1,14 @@
-//! Functions that Kubernetes' rules may call and the evaluator does not know. They are plain functions under names
-//! that no rule can write. [`rename`] turns the calls into them before a rule runs.
+//! Functions that Kubernetes' rules may call and the library does not have.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use jiff::tz::{Offset, TimeZone};
-use kube_cel::cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue};
-use kube_cel::cel::objects::{Key, Map};
-use kube_cel::cel::{Context, ExecutionError, ResolveResult, Value};
-
-use super::macros::{MAP_OF_MAPS, MAP_OF_PAIRS, SORTED};
-
-const TIME_IN: &str = "@time";
+use kube_cel::cel::Value;
 
 /// Parts of a time, which may be asked for in a zone.
-const PARTS: [&str; 10] = [
+pub(super) const PARTS: [&str; 10] = [
     "getFullYear",
     "getMonth",
     "getDayOfYear",
@@ -28,37 +21,14 @@ const PARTS: [&str; 10] = [
     "getMilliseconds",
 ];
 
-/// Turns a method call that only Kubernetes knows into a call of a function of ours.
-pub(super) fn rename(call: &mut CallExpr) {
-    let name = match (call.func_name.as_str(), call.args.len()) {
-        (part, 1) if PARTS.contains(&part) => TIME_IN,
-        _ => return,
-    };
-    let Some(target) = call.target.take() else { return };
-    if name == TIME_IN {
-        let part = LiteralValue::String(call.func_name.clone().into());
-        call.args.push(IdedExpr { id: 0, expr: Expr::Literal(part) });
-    }
-    call.args.insert(0, *target);
-    name.clone_into(&mut call.func_name);
-}
-
-pub(super) fn register(context: &mut Context<'_>) {
-    context.add_function(SORTED, |items: Value, keys: Value| -> ResolveResult { sorted(&items, &keys) });
-    context.add_function(MAP_OF_PAIRS, |pairs: Value| -> ResolveResult { map_of_pairs(&pairs) });
-    context.add_function(MAP_OF_MAPS, |maps: Value| -> ResolveResult { map_of_maps(&maps) });
-    context.add_function(TIME_IN, |time: Value, zone: Value, part: Value| -> ResolveResult {
-        time_in(&time, &zone, &part)
-    });
-}
-
-fn wrong(function: &str) -> ExecutionError {
-    ExecutionError::function_error(function, "no such overload")
-}
-
 /// The items in the order of their keys; equal keys keep the order of their items.
-fn sorted(items: &Value, keys: &Value) -> ResolveResult {
-    let (Value::List(items), Value::List(keys)) = (items, keys) else { return Err(wrong("sortBy")) };
+///
+/// # Errors
+/// The keys have no order.
+pub(super) fn sorted(items: &Value, keys: &Value) -> Result<Value, String> {
+    let (Value::List(items), Value::List(keys)) = (items, keys) else {
+        return Err("no such overload".into());
+    };
     let mut pairs: Vec<(&Value, &Value)> = keys.iter().zip(items.iter()).collect();
     let mut comparable = true;
     pairs.sort_by(|(a, _), (b, _)| {
@@ -68,72 +38,70 @@ fn sorted(items: &Value, keys: &Value) -> ResolveResult {
         })
     });
     if !comparable {
-        return Err(ExecutionError::function_error("sortBy", "list elements must be comparable"));
+        return Err("list elements must be comparable".into());
     }
     Ok(Value::List(Arc::new(pairs.into_iter().map(|(_, item)| item.clone()).collect())))
 }
 
-#[allow(clippy::disallowed_types, reason = "the evaluator's own maps; it never shows their order")]
-fn map(entries: impl Iterator<Item = Result<(Key, Value), ExecutionError>>) -> ResolveResult {
-    let mut out = std::collections::HashMap::new();
-    for entry in entries {
-        let (key, value) = entry?;
-        let shown = format!("insert failed: key {} already exists", shown(&key));
-        if out.insert(key, value).is_some() {
-            return Err(ExecutionError::function_error("mapInsert", &shown));
+/// Whether the text is nothing but the suffix of a quantity. Kubernetes reads that as zero.
+pub(super) fn is_suffix(text: &str) -> bool {
+    matches!(
+        text,
+        "n" | "u" | "m" | "k" | "M" | "G" | "T" | "P" | "E" | "Ki" | "Mi" | "Gi" | "Ti" | "Pi" | "Ei"
+    )
+}
+
+/// A time or a duration as text.
+///
+/// # Errors
+/// It is neither.
+pub(super) fn written(value: &Value) -> Result<Value, String> {
+    let text = match value {
+        Value::Timestamp(time) => {
+            let instant = Timestamp::new(time.timestamp(), time.timestamp_subsec_nanos().cast_signed());
+            instant.map_err(|error| error.to_string())?.to_string()
         }
-    }
-    Ok(Value::Map(Map { map: Arc::new(out) }))
-}
-
-fn shown(key: &Key) -> String {
-    match key {
-        Key::Int(number) => number.to_string(),
-        Key::Uint(number) => number.to_string(),
-        Key::Bool(flag) => flag.to_string(),
-        Key::String(text) => text.to_string(),
-    }
-}
-
-fn key_of(value: &Value) -> Option<Key> {
-    Some(match value {
-        Value::Int(number) => Key::Int(*number),
-        Value::UInt(number) => Key::Uint(*number),
-        Value::Bool(flag) => Key::Bool(*flag),
-        Value::String(text) => Key::String(text.clone()),
-        _ => return None,
-    })
-}
-
-fn map_of_pairs(pairs: &Value) -> ResolveResult {
-    let Value::List(pairs) = pairs else { return Err(wrong("transformMap")) };
-    map(pairs.iter().map(|pair| match pair {
-        Value::List(pair) => match pair.as_slice() {
-            [key, value] => Ok((key_of(key).ok_or_else(|| wrong("transformMap"))?, value.clone())),
-            _ => Err(wrong("transformMap")),
-        },
-        _ => Err(wrong("transformMap")),
-    }))
-}
-
-fn map_of_maps(maps: &Value) -> ResolveResult {
-    let Value::List(maps) = maps else { return Err(wrong("transformMapEntry")) };
-    let mut all = Vec::new();
-    for made in maps.iter() {
-        let Value::Map(made) = made else { return Err(wrong("transformMapEntry")) };
-        all.extend(made.map.iter().map(|(key, value)| Ok((key.clone(), value.clone()))));
-    }
-    map(all.into_iter())
-}
-
-fn time_in(time: &Value, zone: &Value, part: &Value) -> ResolveResult {
-    let (Value::Timestamp(time), Value::String(zone), Value::String(part)) = (time, zone, part) else {
-        return Err(wrong("getHours"));
+        Value::Duration(length) => {
+            let (seconds, nanoseconds) = (length.num_seconds(), length.subsec_nanos());
+            #[allow(clippy::cast_precision_loss, reason = "Go divides the same way")]
+            let seconds = seconds as f64 + f64::from(nanoseconds) / 1e9;
+            format!("{seconds}s")
+        }
+        _ => return Err("no such overload".into()),
     };
-    let unknown = || ExecutionError::function_error("timestamp", format!("unknown time zone {zone}"));
+    Ok(Value::String(Arc::new(text)))
+}
+
+/// The letters of a text, and what is left in the last one if there may only be some.
+pub(super) fn letters(text: &str, most: Option<&Value>) -> Value {
+    let most = match most {
+        Some(Value::Int(most)) => usize::try_from(*most).unwrap_or(usize::MAX),
+        _ => usize::MAX,
+    };
+    let value = |text: &str| Value::String(Arc::new(text.to_owned()));
+    let mut made = Vec::new();
+    for (at, letter) in text.char_indices() {
+        if made.len() + 1 >= most {
+            made.extend((most > 0).then(|| value(&text[at..])));
+            break;
+        }
+        made.push(value(&text[at..at + letter.len_utf8()]));
+    }
+    Value::List(Arc::new(made))
+}
+
+/// A part of a time in a zone.
+///
+/// # Errors
+/// Nobody knows the zone.
+pub(super) fn time_in(time: &Value, zone: &Value, part: &str) -> Result<Value, String> {
+    let (Value::Timestamp(time), Value::String(zone)) = (time, zone) else {
+        return Err("no such overload".into());
+    };
+    let unknown = || format!("unknown time zone {zone}");
     let instant = Timestamp::new(time.timestamp(), time.timestamp_subsec_nanos().cast_signed());
     let local = instant.map_err(|_| unknown())?.to_zoned(zone_of(zone).ok_or_else(unknown)?);
-    Ok(Value::Int(match part.as_str() {
+    Ok(Value::Int(match part {
         "getFullYear" => i64::from(local.year()),
         "getMonth" => i64::from(local.month()) - 1,
         "getDayOfYear" => i64::from(local.day_of_year()) - 1,

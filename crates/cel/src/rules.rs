@@ -1,47 +1,23 @@
 //! The rules of one schema, compiled, in the shape of the schema.
 
-use std::collections::BTreeMap;
-
-use kube_cel::cel::Value as Cel;
 use serde_json::Value;
-use setpoint_api::cause::{BadValue, CauseType};
+use setpoint_api::cause::BadValue;
 use setpoint_api::{Cause, Path};
-use setpoint_machinery::structural::{OldItems, Props, Rule, Structural, field_path, unchanged};
+use setpoint_machinery::structural::{Props, Rule, Structural};
 
-use super::budget::{self, Budget};
+use super::cost;
+use super::declaration::Declaration;
 use super::program::Program;
 use super::ty::Ty;
-use super::{cost, evaluate, value};
+use super::validate::{Compiled, Found, Node, Ratchet};
 
 /// How many rules are named when all together cost too much.
 const MOST_EXPENSIVE: usize = 4;
-/// A message that a rule computes is at most this long.
-const MAX_MESSAGE_BYTES: usize = 5 * 1024;
 
 /// The compiled rules of a kind.
 #[derive(Debug, Default)]
 pub struct Rules {
     root: Option<Node>,
-}
-
-#[derive(Debug, Default)]
-struct Node {
-    props: Props,
-    rules: Vec<Compiled>,
-    is_resource: bool,
-    items: Option<Box<Node>>,
-    properties: BTreeMap<String, Node>,
-    additional: Option<Box<Node>>,
-}
-
-#[derive(Debug)]
-struct Compiled {
-    rule: Rule,
-    expr: Program,
-    /// The least cost of a run, beside its loops.
-    cost: u64,
-    message: Option<Program>,
-    uses_old_self: bool,
 }
 
 impl Rules {
@@ -63,6 +39,14 @@ impl Rules {
         compiler.causes
     }
 
+    /// The rules of a schema that stands at `path`, everything that is wrong with them but their costs, and the highest
+    /// cost of one run of each expression.
+    pub fn examine(structural: &Structural, path: &Path) -> (Rules, Vec<Cause>, Vec<(Path, u64)>) {
+        let mut compiler = Compiler::default();
+        let root = compiler.node(structural.props(), path, true, None);
+        (Rules { root }, compiler.causes, compiler.estimates)
+    }
+
     /// The violations of the rules by an object: refused ones first, tolerated ones second. On an update, `old` is
     /// the stored object, and violations by values that did not change are tolerated.
     pub fn validate(&self, object: &Value, old: Option<&Value>) -> (Vec<Cause>, Vec<Cause>) {
@@ -71,6 +55,16 @@ impl Rules {
             root.validate(object, old, Ratchet { current: old, parent: None }, &Path::default(), &mut causes);
         }
         (causes.refused, causes.tolerated)
+    }
+
+    /// The violations of the rules by an object, tolerated ones included, and what their evaluation cost.
+    pub fn measure(&self, object: &Value, old: Option<&Value>) -> (Vec<Cause>, u64) {
+        let mut found = Found::default();
+        if let Some(root) = &self.root {
+            root.validate(object, old, Ratchet { current: old, parent: None }, &Path::default(), &mut found);
+        }
+        found.refused.append(&mut found.tolerated);
+        (found.refused, found.budget.settled())
     }
 
     /// The violations of the rules by the defaults of the schema, which stands at `path`.
@@ -88,25 +82,17 @@ impl Rules {
     }
 }
 
-/// The violations found in an object.
-#[derive(Default)]
-struct Found {
-    refused: Vec<Cause>,
-    tolerated: Vec<Cause>,
-    budget: Budget,
-    /// Whether the budget is spent. No further rule runs then.
-    is_over: bool,
-}
-
 #[derive(Default)]
 struct Compiler {
     causes: Vec<Cause>,
-    /// Whether costs are counted.
+    /// Whether costs over the limits are errors.
     counts: bool,
     /// How often the place can be in one object; none where nothing bounds it.
     cardinality: Option<u64>,
-    /// The highest cost of each rule.
+    /// The highest cost of each expression, wherever it may be in one object.
     costs: Vec<(Path, u64)>,
+    /// The highest cost of one run of each expression.
+    estimates: Vec<(Path, u64)>,
 }
 
 impl Compiler {
@@ -120,14 +106,16 @@ impl Compiler {
     }
 
     /// Refuses a rule that may cost too much.
-    fn count(&mut self, expr: &Program, props: &Props, path: &Path) {
+    fn count(&mut self, what: &str, expr: &Program, root: &Declaration, path: &Path) {
+        let estimate = expr.estimate(root);
+        self.estimates.push((path.clone(), estimate));
         if !self.counts {
             return;
         }
-        let times = self.cardinality.unwrap_or_else(|| cost::most_places(props));
-        let cost = expr.estimate(props).saturating_mul(times);
+        let times = self.cardinality.unwrap_or_else(|| root.most_places());
+        let cost = estimate.saturating_mul(times);
         if cost > cost::RULE_LIMIT {
-            let detail = cost::exceeds("estimated rule cost", cost, cost::RULE_LIMIT);
+            let detail = cost::exceeds(&format!("estimated {what} cost"), cost, cost::RULE_LIMIT);
             self.causes.push(Cause::forbidden(path, &detail));
         }
         self.costs.push((path.clone(), cost));
@@ -160,11 +148,9 @@ impl Compiler {
         uncorrelated: Option<&Path>,
     ) -> Option<Node> {
         let mut node = Node { is_resource, ..Node::default() };
-        let atomic_map = props.map_type.as_deref() == Some("atomic");
-        let below = uncorrelated.cloned().or_else(|| atomic_map.then(|| path.clone()));
         for (name, property) in &props.properties {
             let at = path.child("properties").key(name);
-            if let Some(child) = self.node(property, &at, property.embedded_resource, below.as_ref()) {
+            if let Some(child) = self.node(property, &at, property.embedded_resource, uncorrelated) {
                 node.properties.insert(name.clone(), child);
             }
         }
@@ -182,11 +168,12 @@ impl Compiler {
                 self.below(props, |this| this.node(items, &at, items.embedded_resource, below.as_ref()));
             node.items = items.map(Box::new);
         }
+        let scope = (!props.validations.is_empty()).then(|| Scope::of(props, is_resource));
         for (at, rule) in props.validations.iter().enumerate() {
             let path = path.child("x-kubernetes-validations").index(at);
-            if let Some(compiled) = self.rule(rule, props, is_resource, &path, uncorrelated) {
-                node.rules.push(compiled);
-            }
+            let compiled =
+                scope.as_ref().and_then(|scope| self.rule(rule, scope.as_ref(), &path, uncorrelated));
+            node.rules.extend(compiled);
         }
         let has_rules = !node.rules.is_empty()
             || !node.properties.is_empty()
@@ -201,36 +188,29 @@ impl Compiler {
     fn rule(
         &mut self,
         rule: &Rule,
-        props: &Props,
-        is_resource: bool,
+        scope: Option<&Scope>,
         path: &Path,
         uncorrelated: Option<&Path>,
     ) -> Option<Compiled> {
         let at = path.child("rule");
-        let shown = || BadValue::raw(rule_json(rule));
-        let Some(ty) = Ty::of(props, is_resource) else {
+        let Some(Scope { ty, root }) = scope else {
             let detail = "failed to convert to declType for CEL validation rules";
-            self.causes.push(Cause::internal(&path.child("rule"), detail));
+            self.causes.push(Cause::internal(&at, detail));
             return None;
         };
         let optional = rule.optional_old_self == Some(true);
         let old = if optional { Ty::Optional(std::sync::Arc::new(ty.clone())) } else { ty.clone() };
-        let variables = [("self", ty), ("oldSelf", old)];
-        let (mut expr, checked) = match Program::compile(&rule.rule, &variables, 0) {
-            Ok(compiled) => compiled,
-            Err(errors) => {
-                self.causes.push(Cause::invalid(&at, shown(), &format!("compilation failed: {errors}")));
-                return None;
-            }
-        };
-        if !matches!(checked.ty, Ty::Bool) {
-            self.causes.push(Cause::invalid(&at, shown(), "cel expression must evaluate to a bool"));
-            return None;
-        }
-        self.count(&expr, props, &at);
-        expr.prepare(&checked);
-        let message = self.message(rule, &variables, path);
-        match (checked.uses_old_self, uncorrelated) {
+        let variables = [("self", ty.clone()), ("oldSelf", old)];
+        let (expr, uses_old_self) =
+            match self.expression(&rule.rule, &variables, &Ty::Bool, "rule", root, &at) {
+                Ok(compiled) => compiled,
+                Err(detail) => {
+                    self.causes.push(Cause::invalid(&at, BadValue::raw(rule_json(rule)), &detail));
+                    return None;
+                }
+            };
+        let message = self.message(rule, &variables, root, path);
+        match (uses_old_self, uncorrelated) {
             (true, Some(place)) => {
                 let detail = format!(
                     "oldSelf cannot be used on the uncorrelatable portion of the schema within {place}"
@@ -245,31 +225,72 @@ impl Compiler {
             }
             _ => {}
         }
-        let cost = expr.least();
-        Some(Compiled { rule: rule.clone(), expr, cost, message, uses_old_self: checked.uses_old_self })
+        Some(Compiled { rule: rule.clone(), expr, message, uses_old_self })
     }
 
-    fn message(&mut self, rule: &Rule, variables: &[(&str, Ty)], path: &Path) -> Option<Program> {
+    /// Compiles an expression that must give a value of this type, and counts its cost.
+    fn expression(
+        &mut self,
+        text: &str,
+        variables: &[(&str, Ty)],
+        wanted: &Ty,
+        what: &str,
+        root: &Declaration,
+        path: &Path,
+    ) -> Result<(Program, bool), String> {
+        let compiled = Program::compile(text, variables, 0);
+        let mut compiled = compiled.map_err(|errors| format!("compilation failed: {errors}"))?;
+        if compiled.ty != *wanted {
+            return Err(match wanted {
+                Ty::Bool => "cel expression must evaluate to a bool".into(),
+                _ => "messageExpression must evaluate to a string".into(),
+            });
+        }
+        self.count(what, &compiled.program, root, path);
+        compiled.program.plan().map_err(|error| format!("program instantiation failed: {error}"))?;
+        Ok((compiled.program, compiled.uses_old_self))
+    }
+
+    fn message(
+        &mut self,
+        rule: &Rule,
+        variables: &[(&str, Ty)],
+        root: &Declaration,
+        path: &Path,
+    ) -> Option<Program> {
         if rule.message_expression.is_empty() {
             return None;
         }
         let at = path.child("messageExpression");
-        let shown = || BadValue::raw(rule_json(rule));
-        match Program::compile(&rule.message_expression, variables, 0) {
-            Err(errors) => {
-                let detail = format!("messageExpression compilation failed: {errors}");
-                self.causes.push(Cause::invalid(&at, shown(), &detail));
+        // How often a rule may be false does not count: one message is enough.
+        let times = self.cardinality.replace(1);
+        let compiled =
+            self.expression(&rule.message_expression, variables, &Ty::String, "messageExpression", root, &at);
+        self.cardinality = times;
+        match compiled {
+            Ok((expr, _)) => Some(expr),
+            Err(detail) => {
+                let detail = match detail.split_once(' ') {
+                    Some(("compilation", _)) => format!("messageExpression {detail}"),
+                    Some(("program", rest)) => format!("messageExpression {rest}"),
+                    _ => detail,
+                };
+                self.causes.push(Cause::invalid(&at, BadValue::raw(rule_json(rule)), &detail));
                 None
-            }
-            Ok((_, checked)) if !matches!(checked.ty, Ty::String) => {
-                self.causes.push(Cause::invalid(&at, shown(), "messageExpression must evaluate to a string"));
-                None
-            }
-            Ok((mut expr, checked)) => {
-                expr.prepare(&checked);
-                Some(expr)
             }
         }
+    }
+}
+
+/// The values that the rules of one schema see.
+struct Scope {
+    ty: Ty,
+    root: Declaration,
+}
+
+impl Scope {
+    fn of(props: &Props, is_resource: bool) -> Option<Scope> {
+        Some(Scope { ty: Ty::of(props, is_resource)?, root: Declaration::of(props, is_resource)? })
     }
 }
 
@@ -285,191 +306,4 @@ fn rule_json(rule: &Rule) -> String {
         quoted(&rule.message_expression),
         quoted(&rule.field_path),
     )
-}
-
-/// The old value here, and the nearest one above if there is none here.
-#[derive(Clone, Copy)]
-struct Ratchet<'v> {
-    current: Option<&'v Value>,
-    parent: Option<(&'v Value, &'v Value, &'v Props)>,
-}
-
-impl Node {
-    fn defaults(&self, path: &Path, causes: &mut Found) {
-        if let Some(default) = &self.props.default {
-            let nothing = Ratchet { current: None, parent: None };
-            self.validate(default, None, nothing, &path.child("default"), causes);
-        }
-        for (name, node) in &self.properties {
-            node.defaults(&path.child("properties").key(name), causes);
-        }
-        if let Some(items) = &self.items {
-            items.defaults(&path.child("items"), causes);
-        }
-        if let Some(additional) = &self.additional {
-            additional.defaults(&path.child("additionalProperties"), causes);
-        }
-    }
-
-    fn validate<'v>(
-        &'v self,
-        value: &'v Value,
-        old: Option<&'v Value>,
-        ratchet: Ratchet<'v>,
-        path: &Path,
-        causes: &mut Found,
-    ) {
-        if value.is_null() || causes.is_over {
-            return;
-        }
-        self.run_rules(value, old, ratchet, path, causes);
-        let parent = ratchet.current.map(|old| (value, old, &self.props)).or(ratchet.parent);
-        match value {
-            Value::Array(items) => {
-                let Some(node) = &self.items else { return };
-                let old = OldItems::of(old, &self.props);
-                for (at, item) in items.iter().enumerate() {
-                    let old = old.get(item);
-                    let current = ratchet.current.and(old);
-                    node.validate(item, old, Ratchet { current, parent }, &path.index(at), causes);
-                }
-            }
-            Value::Object(fields) => {
-                let correlates = self.props.map_type.as_deref() != Some("atomic");
-                for (name, value) in fields {
-                    let old = old.and_then(|old| old.get(name));
-                    let current = ratchet.current.and(old);
-                    let below = Ratchet { current, parent };
-                    let old = old.filter(|_| correlates);
-                    if let Some(node) = &self.additional {
-                        node.validate(value, old, below, &path.key(name), causes);
-                    }
-                    if let Some(node) = self.properties.get(name) {
-                        node.validate(value, old, below, &path.child(name), causes);
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn run_rules(
-        &self,
-        value: &Value,
-        old: Option<&Value>,
-        ratchet: Ratchet<'_>,
-        path: &Path,
-        causes: &mut Found,
-    ) {
-        if self.rules.is_empty() {
-            return;
-        }
-        let own = value::convert(value, &self.props, self.is_resource);
-        let old =
-            old.filter(|old| !old.is_null()).map(|old| value::convert(old, &self.props, self.is_resource));
-        for compiled in &self.rules {
-            let optional = compiled.rule.optional_old_self == Some(true);
-            if compiled.uses_old_self && old.is_none() && !optional {
-                continue;
-            }
-            let old = if optional { Some(evaluate::optional(old.clone())) } else { old.clone() };
-            let described = described(&compiled.rule);
-            causes.budget.begin(compiled.cost);
-            let result = run(&compiled.expr, &own, old.as_ref(), &causes.budget);
-            if !causes.budget.settle() {
-                let detail = "validation failed due to running out of cost budget, no further validation rules will be run";
-                causes.refused.push(Cause::invalid(path, self.props.kind.as_str(), detail));
-                causes.is_over = true;
-                return;
-            }
-            match result {
-                Ok(Cel::Bool(true)) => {}
-                Ok(_) => {
-                    let cause = self.cause(compiled, value, &own, old.as_ref(), path);
-                    if !compiled.uses_old_self && self.is_unchanged(value, ratchet) {
-                        causes.tolerated.push(cause);
-                    } else {
-                        causes.refused.push(cause);
-                    }
-                }
-                Err(error) => {
-                    let detail = if error.starts_with("no such overload") {
-                        format!(
-                            "'{error}': call arguments did not match a supported operator, function or macro signature for rule: {described}"
-                        )
-                    } else if error == budget::EXCEEDED {
-                        causes.is_over = true;
-                        format!(
-                            "'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {described}"
-                        )
-                    } else {
-                        format!("{error} evaluating rule: {described}")
-                    };
-                    causes.refused.push(Cause::invalid(path, self.props.kind.as_str(), &detail));
-                    if causes.is_over {
-                        return;
-                    }
-                }
-            }
-        }
-    }
-
-    fn is_unchanged(&self, value: &Value, ratchet: Ratchet<'_>) -> bool {
-        match (ratchet.current, ratchet.parent) {
-            (Some(old), _) => unchanged(value, old, &self.props),
-            (None, Some((value, old, props))) => unchanged(value, old, props),
-            (None, None) => false,
-        }
-    }
-
-    fn cause(&self, compiled: &Compiled, value: &Value, own: &Cel, old: Option<&Cel>, path: &Path) -> Cause {
-        let rule = &compiled.rule;
-        let computed = compiled.message.as_ref().and_then(|message| computed_message(message, own, old));
-        let detail = computed.unwrap_or_else(|| {
-            if rule.message.is_empty() {
-                format!("failed rule: {}", described(rule))
-            } else {
-                described(rule)
-            }
-        });
-        let segments = field_path::resolve(&rule.field_path, &self.props).unwrap_or_default();
-        let path = field_path::join(path, &segments);
-        let omitted = matches!(self.props.kind.as_str(), "object" | "array");
-        match rule.reason.as_deref() {
-            Some("FieldValueForbidden") => Cause::forbidden(&path, &detail),
-            Some("FieldValueRequired") => Cause::required(&path, &detail),
-            Some("FieldValueDuplicate") if omitted => {
-                let reason = CauseType::FieldValueDuplicate;
-                Cause { reason, message: reason.words().into(), field: path.to_string() }
-            }
-            Some("FieldValueDuplicate") => Cause::duplicate(&path, value),
-            _ if omitted => {
-                let reason = CauseType::FieldValueInvalid;
-                Cause { reason, message: format!("{}: {detail}", reason.words()), field: path.to_string() }
-            }
-            _ => Cause::invalid(&path, value, &detail),
-        }
-    }
-}
-
-/// The rule as errors name it.
-fn described(rule: &Rule) -> String {
-    if rule.message.is_empty() { rule.rule.trim().into() } else { rule.message.trim().into() }
-}
-
-/// The computed message, if it is usable.
-fn computed_message(message: &Program, own: &Cel, old: Option<&Cel>) -> Option<String> {
-    let budget = Budget::default();
-    budget.begin(message.least());
-    let Ok(Cel::String(text)) = run(message, own, old, &budget) else { return None };
-    let text = text.trim();
-    let usable = !text.is_empty() && text.len() <= MAX_MESSAGE_BYTES && !text.contains(['\n', '\r']);
-    usable.then(|| text.to_owned())
-}
-
-/// Runs an expression on a value and, for transition rules, the old one. Takes the cost from the budget.
-fn run(expr: &Program, own: &Cel, old: Option<&Cel>, budget: &Budget) -> Result<Cel, String> {
-    let mut variables = vec![("self", own.clone())];
-    variables.extend(old.map(|old| ("oldSelf", old.clone())));
-    expr.run(&variables, budget, budget)
 }

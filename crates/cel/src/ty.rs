@@ -35,15 +35,6 @@ impl Ty {
         Ty::List(Arc::new(item))
     }
 
-    /// Whether a value of the type has no bound on its size.
-    pub(super) fn may_be_large(&self) -> bool {
-        let is_small = matches!(
-            self,
-            Ty::Bool | Ty::Int | Ty::Uint | Ty::Double | Ty::Null | Ty::Timestamp | Ty::Duration | Ty::Type
-        );
-        !is_small
-    }
-
     /// The type of a value that a schema describes, or `None` if there is no schema to go by.
     pub(super) fn of(props: &Props, is_resource: bool) -> Option<Ty> {
         if props.int_or_string {
@@ -75,6 +66,18 @@ impl Ty {
     }
 }
 
+/// Whether a schema of a resource declares all that expressions may know of its metadata.
+pub(super) fn declares_metadata(props: &Props) -> bool {
+    let is = |props: Option<&Props>, kind: &str| props.is_some_and(|props| props.kind == kind);
+    let metadata = props.properties.get("metadata");
+    let within = |name: &str| metadata.and_then(|metadata| metadata.properties.get(name));
+    is(props.properties.get("kind"), "string")
+        && is(props.properties.get("apiVersion"), "string")
+        && is(metadata, "object")
+        && is(within("name"), "string")
+        && is(within("generateName"), "string")
+}
+
 fn object_fields(props: &Props, is_resource: bool) -> BTreeMap<String, Ty> {
     let mut fields = BTreeMap::new();
     for (name, property) in &props.properties {
@@ -82,7 +85,7 @@ fn object_fields(props: &Props, is_resource: bool) -> BTreeMap<String, Ty> {
             fields.insert(name, ty);
         }
     }
-    if is_resource {
+    if is_resource && !declares_metadata(props) {
         let names = ["name", "generateName"].map(|name| (name.to_owned(), Ty::String));
         fields.insert("apiVersion".into(), Ty::String);
         fields.insert("kind".into(), Ty::String);
@@ -93,6 +96,23 @@ fn object_fields(props: &Props, is_resource: bool) -> BTreeMap<String, Ty> {
 
 /// The name by which expressions reach a field, or `None` for names that they cannot write.
 pub(super) fn escape(name: &str) -> Option<String> {
+    let first = name.chars().next()?;
+    if first.is_ascii_digit() {
+        return None;
+    }
+    if let Some(name) = keyword(name) {
+        return Some(name);
+    }
+    let allowed = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '.' | '-' | '/');
+    if !name.chars().all(allowed) {
+        return None;
+    }
+    let name = name.replace("__", "__underscores__");
+    Some(name.replace('.', "__dot__").replace('-', "__dash__").replace('/', "__slash__"))
+}
+
+/// The name of a field whose own name is a keyword. Expressions may use either name.
+pub(super) fn keyword(name: &str) -> Option<String> {
     const RESERVED: [&str; 21] = [
         "true",
         "false",
@@ -116,19 +136,7 @@ pub(super) fn escape(name: &str) -> Option<String> {
         "void",
         "while",
     ];
-    let first = name.chars().next()?;
-    if first.is_ascii_digit() {
-        return None;
-    }
-    if RESERVED.contains(&name) {
-        return Some(format!("__{name}__"));
-    }
-    let allowed = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '.' | '-' | '/');
-    if !name.chars().all(allowed) {
-        return None;
-    }
-    let name = name.replace("__", "__underscores__");
-    Some(name.replace('.', "__dot__").replace('-', "__dash__").replace('/', "__slash__"))
+    RESERVED.contains(&name).then(|| format!("__{name}__"))
 }
 
 impl fmt::Display for Ty {
@@ -150,6 +158,7 @@ impl fmt::Display for Ty {
             Ty::Object(_) => f.write_str("object"),
             Ty::Optional(value) => write!(f, "optional_type({value})"),
             Ty::Opaque(name) => f.write_str(name),
+            Ty::Param('_') => f.write_str("dyn"),
             Ty::Param(letter) => write!(f, "{letter}"),
         }
     }
@@ -172,8 +181,8 @@ pub(super) fn assignable(wanted: &Ty, given: &Ty, bindings: &mut Bindings) -> bo
                     bindings.insert(*letter, given.clone());
                     return true;
                 }
-                if forth && matches!(given, Ty::Dyn) {
-                    bindings.insert(*letter, Ty::Dyn);
+                if forth && (matches!(given, Ty::Dyn) || (is_open(&bound) && !is_open(given))) {
+                    bindings.insert(*letter, given.clone());
                 }
                 forth
             }
@@ -186,14 +195,41 @@ pub(super) fn assignable(wanted: &Ty, given: &Ty, bindings: &mut Bindings) -> bo
         (Ty::Map(wanted_key, wanted), Ty::Map(given_key, given)) => {
             assignable(wanted_key, given_key, bindings) && assignable(wanted, given, bindings)
         }
+        // The same place of the same schema: two places with the same fields are of two types.
+        (Ty::Object(wanted), Ty::Object(given)) => Arc::ptr_eq(wanted, given),
         (wanted, given) => wanted == given,
     }
 }
 
-/// The type with the letters replaced.
+/// Whether two types are the same, as far as they are known.
+pub(super) fn equivalent(left: &Ty, right: &Ty) -> bool {
+    match (left, right) {
+        (Ty::Param(_), _) | (_, Ty::Param(_)) => true,
+        (Ty::List(left), Ty::List(right)) | (Ty::Optional(left), Ty::Optional(right)) => {
+            equivalent(left, right)
+        }
+        (Ty::Map(left_key, left), Ty::Map(right_key, right)) => {
+            equivalent(left_key, right_key) && equivalent(left, right)
+        }
+        (Ty::Object(left), Ty::Object(right)) => Arc::ptr_eq(left, right),
+        (left, right) => left == right,
+    }
+}
+
+/// Whether a part of the type is not yet known: the items of an empty list, or the value of no optional.
+pub(super) fn is_open(ty: &Ty) -> bool {
+    match ty {
+        Ty::Param(_) => true,
+        Ty::List(inner) | Ty::Optional(inner) => is_open(inner),
+        Ty::Map(key, value) => is_open(key) || is_open(value),
+        _ => false,
+    }
+}
+
+/// The type with the letters replaced. A letter that stands for nothing stays open.
 pub(super) fn substitute(ty: &Ty, bindings: &Bindings) -> Ty {
     match ty {
-        Ty::Param(letter) => bindings.get(letter).cloned().unwrap_or(Ty::Dyn),
+        Ty::Param(letter) => bindings.get(letter).cloned().unwrap_or(Ty::Param('_')),
         Ty::List(item) => Ty::list(substitute(item, bindings)),
         Ty::Optional(value) => Ty::Optional(Arc::new(substitute(value, bindings))),
         Ty::Map(key, value) => {

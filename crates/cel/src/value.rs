@@ -9,7 +9,7 @@ use kube_cel::cel::objects::{Key, Map};
 use serde_json::{Map as Object, Value};
 use setpoint_machinery::structural::Props;
 
-use super::ty::escape;
+use super::ty::{declares_metadata, escape};
 
 /// The value at a place that this schema describes.
 pub(super) fn convert(value: &Value, props: &Props, is_resource: bool) -> Cel {
@@ -47,6 +47,7 @@ fn object(fields: &Object<String, Value>, props: &Props, is_resource: bool) -> H
             .map(|(name, value)| (key(name.as_str()), convert(value, schema, schema.embedded_resource)))
             .collect();
     }
+    let is_resource = is_resource && !declares_metadata(props);
     let mut out = HashMap::new();
     for (name, value) in fields {
         match (props.properties.get(name), name.as_str()) {
