@@ -2,6 +2,7 @@
 //!
 //! A part with a missing program prints `skipped: REASON`. With `CI` set that is a failure.
 
+mod cel_corpus;
 mod controller_runtime;
 mod demo;
 mod envtest;
@@ -65,6 +66,7 @@ const PARTS: &[Part] = &[
     Part { name: "operators", gate: true, run: operators::run },
     Part { name: "sample-controller", gate: false, run: sample_controller::run },
     Part { name: "manifests", gate: true, run: manifests::run },
+    Part { name: "cel-corpus", gate: false, run: cel_corpus::run },
     Part { name: "steady", gate: false, run: steady::run },
     Part { name: "controller-runtime", gate: true, run: controller_runtime::short },
     Part { name: "demo", gate: true, run: demo::run },
