@@ -253,7 +253,7 @@ impl ApiError {
 
     /// A defect of ours. The panic's own text is in the log.
     pub(crate) fn panicked(verb: &str, path: &str) -> Self {
-        tracing::error!(verb, path, "a request made the server panic");
+        tracing::error!(verb, path, "a request handler panicked");
         ApiError::internal_plain(format!("the server panicked on {verb} {path}"))
     }
 

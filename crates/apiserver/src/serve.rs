@@ -203,7 +203,7 @@ async fn next_connection(
             }
             // Out of file descriptors: the next connection that closes makes room.
             Err(error) => {
-                tracing::warn!(%error, "a connection could not be accepted");
+                tracing::warn!(%error, "could not accept a connection; retrying");
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }

@@ -39,25 +39,26 @@ impl Server {
         })))
     }
 
-    /// Forgets expired objects and old history, and brings back what every cluster has. Connections call it now and then; so may the owner.
+    /// Deletes expired objects and old history, and restores the bootstrap objects. Connections call it now and then; so may
+    /// the owner.
     pub async fn maintain(&self) {
         let now = u64::try_from(self.0.options.clock.now().as_millisecond()).unwrap_or(0);
         self.0.options.store.age(now);
         if let Err(error) = self.0.options.store.expire(now).await {
-            tracing::warn!(%error, "expired objects stay for now");
+            tracing::warn!(%error, "could not delete expired objects; retrying");
         }
         if let Err(error) = bootstrap::restore(&self.0.options).await {
-            tracing::warn!(%error, "what every cluster has is not back yet");
+            tracing::warn!(%error, "could not restore the bootstrap objects; retrying");
         }
         if let Some(address) = self.advertised()
             && let Err(error) = crate::advertise::keep(&self.0.options, address).await
         {
-            tracing::warn!(%error, "the Service kubernetes does not lead here yet");
+            tracing::warn!(%error, "could not write the endpoints of the Service kubernetes; retrying");
         }
         if let Some(authority) = self.0.client_authority.get()
             && let Err(error) = crate::client_ca::keep(&self.0.options, authority).await
         {
-            tracing::warn!(%error, "the authority of clients is not published yet");
+            tracing::warn!(%error, "could not publish the client CA; retrying");
         }
     }
 }

@@ -79,7 +79,7 @@ pub(crate) async fn serve(listener: TcpListener, endpoints: Endpoints) -> std::i
             Ok(accepted) => accepted,
             Err(error) => {
                 // One connection failed, or too many files are open: both pass.
-                tracing::debug!(%error, "accepting a connection failed");
+                tracing::debug!(%error, "could not accept a connection; retrying");
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             }

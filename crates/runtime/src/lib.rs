@@ -128,6 +128,8 @@
 //! People who come from client-go, controller-runtime or kube-runtime find every concept in
 //! `docs/from-client-go.md`.
 //!
+//! [`ControllerHandle::stop`]: controller::ControllerHandle::stop
+//! [`ControllerHandle::watch`]: controller::ControllerHandle::watch
 //! [`DeltaQueue`]: informer::DeltaQueue
 //! [`InformerFactory`]: informer::InformerFactory
 //! [`ListerWatcher`]: informer::ListerWatcher
@@ -168,8 +170,7 @@ mod revision;
 pub mod key;
 
 pub use client::{Client, DeleteOptions, Kind, Patch, Query, connect};
-pub use conditions::Conditions;
-pub use controller::{Action, Context, Controller, ControllerHandle, Reconciler, Watch};
+pub use controller::{Action, Context, Controller, Reconciler, Watch};
 pub use error::{ClientError, Error, NotFoundExt};
 pub use finalizer::Lifecycle;
 pub use informer::{Namespaces, Object, Target};

@@ -1,7 +1,7 @@
 //! The status of a MarkdownView, as a function of what is there.
 
 use k8s_openapi::api::apps::v1::Deployment;
-use setpoint::Conditions;
+use setpoint::conditions::Conditions;
 
 use crate::types::{MarkdownView, MarkdownViewStatus, State};
 

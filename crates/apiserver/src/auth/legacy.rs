@@ -98,7 +98,7 @@ pub(crate) async fn note_use(server: &Server, secret: &[u8]) {
         Ok(())
     };
     if let Err(error) = options.store.transact(decide).await {
-        tracing::warn!(%error, "the use of a token could not be noted");
+        tracing::warn!(%error, "could not record the use of a token on its Secret");
     }
 }
 

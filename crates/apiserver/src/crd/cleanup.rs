@@ -50,7 +50,7 @@ pub(crate) async fn cleanup_after(server: &Server, events: &[Arc<Event>]) {
         if let Some(definition) = definition
             && let Err(error) = finish(server, definition).await
         {
-            tracing::warn!(%error, "a definition is still waiting for its instances");
+            tracing::warn!(%error, "could not delete the instances of a definition; retrying");
         }
     }
 }

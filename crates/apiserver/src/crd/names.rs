@@ -63,7 +63,7 @@ async fn accept_names(server: &Server, key: &[u8]) {
         Ok(())
     };
     if let Err(error) = server.store().transact(decide).await.map_err(ApiError::from) {
-        tracing::warn!(%error, "a definition could not be established");
+        tracing::warn!(%error, "could not establish a definition");
     }
 }
 

@@ -241,7 +241,7 @@ impl Run {
                         tracing::warn!(
                             why,
                             resource = self.ctx.resource.plural,
-                            "a watch waits for its conversion"
+                            "a conversion webhook failed; the watch retries"
                         );
                     }
                 }

@@ -8,8 +8,9 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, ResourceQuota, Service};
 use kube::core::ApiResource;
 use setpoint::controller::AddedWatch;
+use setpoint::controller::ControllerHandle;
 use setpoint::informer::Lister;
-use setpoint::{ControllerHandle, Error, Manager, Target, Watch};
+use setpoint::{Error, Manager, Target, Watch};
 use setpoint_api::kind::GroupResource;
 use setpoint_kinds::quota::Tracked;
 

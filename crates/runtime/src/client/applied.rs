@@ -1,6 +1,6 @@
-//! The applied configurations, and the field sets that the server told of in its answers.
+//! The applied configurations, and the field sets from the server's answers.
 //!
-//! The cache keeps the field sets of an owner for objects that it was told of after the owner's first apply. An apply
+//! The cache keeps the field sets of an owner for objects that it learnt of after the owner's first apply. An apply
 //! that changes nothing brings no event, so without this the objects from before would be applied again and again. So
 //! would configurations that the server keeps in other words (`1000m` as `1`) or adds defaults to: applied once more to
 //! the very state that the server answered with, they change nothing.
@@ -23,7 +23,7 @@ pub(crate) struct Applied(Mutex<Memory>);
 
 #[derive(Default)]
 struct Memory {
-    told: BTreeMap<Place, Told>,
+    answers: BTreeMap<Place, Known>,
     /// The oldest first.
     order: VecDeque<Place>,
 }
@@ -31,7 +31,7 @@ struct Memory {
 /// Uid, owner and subresource.
 type Place = (Uid, String, String);
 
-struct Told {
+struct Known {
     revision: Revision,
     epoch: u64,
     fields: ManagedFields,
@@ -77,20 +77,20 @@ impl Applied {
         let Some(fields) = entries.find(own) else { return };
         let place = (Uid::new(&metadata.uid), owner.to_owned(), subresource.to_owned());
         let mut memory = self.lock();
-        let told = Told { revision, epoch, fields, config: digest(config) };
-        if memory.told.insert(place.clone(), told).is_none() {
+        let answer = Known { revision, epoch, fields, config: digest(config) };
+        if memory.answers.insert(place.clone(), answer).is_none() {
             memory.order.push_back(place);
         }
         while memory.order.len() > MAX_APPLIED {
             if let Some(oldest) = memory.order.pop_front() {
-                memory.told.remove(&oldest);
+                memory.answers.remove(&oldest);
             }
         }
     }
 
-    /// The fields that an owner owns of an object in this very state, if an answer told them.
+    /// The fields that an owner owns of an object in this very state, if an answer had them.
     pub(super) fn find(&self, owner: (&str, &str), object: &Object) -> Option<ManagedFields> {
-        self.lock().at(owner, object).map(|told| told.fields.clone())
+        self.lock().at(owner, object).map(|answer| answer.fields.clone())
     }
 
     /// Whether an object in this very state is the server's answer to this configuration.
@@ -102,15 +102,15 @@ impl Applied {
         epoch: u64,
     ) -> bool {
         let memory = self.lock();
-        let told = memory.at(owner, object).filter(|told| told.epoch == epoch);
-        told.is_some_and(|told| told.config == digest(config))
+        let answer = memory.at(owner, object).filter(|answer| answer.epoch == epoch);
+        answer.is_some_and(|answer| answer.config == digest(config))
     }
 }
 
 impl Memory {
-    fn at(&self, (owner, subresource): (&str, &str), object: &Object) -> Option<&Told> {
+    fn at(&self, (owner, subresource): (&str, &str), object: &Object) -> Option<&Known> {
         let place = (object.uid().clone(), owner.to_owned(), subresource.to_owned());
-        self.told.get(&place).filter(|told| told.revision == object.revision())
+        self.answers.get(&place).filter(|answer| answer.revision == object.revision())
     }
 }
 

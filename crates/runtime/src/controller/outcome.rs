@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::reconcile::{Action, Again};
+use super::reconcile::{Action, Requeue};
 use crate::error::Error;
 use crate::key::Key;
 use crate::queue::{Item, Priority, Reason, SourceName, Trigger};
@@ -37,10 +37,10 @@ pub(super) fn judge(outcome: &Outcome, priority: Priority, lease_over: bool) -> 
     match outcome {
         Outcome::Finished(Ok(action)) => {
             let priority = action.priority.unwrap_or(priority);
-            match action.again {
-                Again::WhenChanged => Verdict::Done,
-                Again::After(delay) => Verdict::After(delay, priority),
-                Again::RateLimited => Verdict::BackOff(Trigger::Requeue, priority),
+            match action.requeue {
+                Requeue::WhenChanged => Verdict::Done,
+                Requeue::After(delay) => Verdict::After(delay, priority),
+                Requeue::RateLimited => Verdict::BackOff(Trigger::Requeue, priority),
             }
         }
         Outcome::Finished(Err(error)) if error.is_terminal() => Verdict::GiveUp,

@@ -14,12 +14,12 @@ use crate::queue::Priority;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Action {
-    pub(crate) again: Again,
+    pub(crate) requeue: Requeue,
     pub(crate) priority: Option<Priority>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Again {
+pub(crate) enum Requeue {
     WhenChanged,
     RateLimited,
     After(Duration),
@@ -28,12 +28,12 @@ pub(crate) enum Again {
 impl Action {
     /// Nothing: the next change queues the key.
     pub const fn done() -> Self {
-        Action { again: Again::WhenChanged, priority: None }
+        Action { requeue: Requeue::WhenChanged, priority: None }
     }
 
     /// Another run after the key's back-off, which grows as it does after an error.
     pub const fn requeue() -> Self {
-        Action { again: Again::RateLimited, priority: None }
+        Action { requeue: Requeue::RateLimited, priority: None }
     }
 
     /// Another run after `delay`. The key's back-off starts over. A delay of zero is [`Action::done`].
@@ -41,7 +41,7 @@ impl Action {
         if delay.is_zero() {
             return Action::done();
         }
-        Action { again: Again::After(delay), priority: None }
+        Action { requeue: Requeue::After(delay), priority: None }
     }
 
     /// Gives the next run another priority than this one had.

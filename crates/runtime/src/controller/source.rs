@@ -1,4 +1,4 @@
-//! Sources: events on their way to the queue.
+//! Sources: events on their route to the queue.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
@@ -51,17 +51,17 @@ impl Source {
                 let options = SubscribeOptions { resync, ..SubscribeOptions::default() };
                 let predicates: Vec<Predicate> = self.predicates.iter().chain(all).cloned().collect();
                 let metrics = Arc::clone(informer.metrics());
-                let way = Arc::new(Way { name, predicates, map: map.clone(), queue, metrics });
+                let route = Arc::new(EventRoute { name, predicates, map: map.clone(), queue, metrics });
                 let mut subscription = if map.quick {
-                    let way = Arc::clone(&way);
-                    informer.subscribe_directly(&options, Box::new(move |event| way.take(event)))
+                    let route = Arc::clone(&route);
+                    informer.subscribe_directly(&options, Box::new(move |event| route.take(event)))
                 } else {
                     informer.subscribe(&options)
                 };
                 let synced = Some(subscription.sync_handle());
                 let task = Box::pin(async move {
                     while let Some(event) = subscription.recv().await {
-                        way.take(&event);
+                        route.take(&event);
                         tokio::task::coop::consume_budget().await;
                     }
                 });
@@ -81,8 +81,8 @@ impl Source {
     }
 }
 
-/// The way from an informer to the queue.
-struct Way {
+/// The route of events from an informer to the queue.
+struct EventRoute {
     name: SourceName,
     predicates: Vec<Predicate>,
     map: Map,
@@ -90,19 +90,19 @@ struct Way {
     metrics: Arc<InformerMetrics>,
 }
 
-impl Way {
+impl EventRoute {
     /// Queues what an event asks for. One event that a predicate or a mapping panics on must not silence all others.
     fn take(&self, event: &Event) {
-        self.guarded("a mapping panicked", event, || self.queue(event));
+        self.guarded("mapping", event, || self.queue(event));
     }
 
-    /// The answer of an author's function to an event, unless it panics.
-    fn guarded<T>(&self, what: &str, event: &Event, ask: impl FnOnce() -> T) -> Option<T> {
+    /// Returns the answer of an author's function to an event, or `None` if it panicked.
+    fn guarded<T>(&self, function: &str, event: &Event, ask: impl FnOnce() -> T) -> Option<T> {
         let said = std::panic::catch_unwind(AssertUnwindSafe(ask)).ok();
         if said.is_none() {
             self.metrics.handler_panics.add(1);
             let (controller, source) = (self.queue.name(), self.name.name());
-            tracing::error!(controller, source, object = %event.key(), "{what}");
+            tracing::error!(controller, source, object = %event.key(), function, "an author's function panicked");
         }
         said
     }
@@ -111,7 +111,7 @@ impl Way {
         let change = change(event);
         let passes = || self.predicates.iter().all(|predicate| predicate.test(&change));
         // One reconcile too many does no harm; one that is missing may be missing for hours.
-        if !self.guarded("a predicate panicked", event, passes).unwrap_or(true) {
+        if !self.guarded("predicate", event, passes).unwrap_or(true) {
             return;
         }
         let priority = match change.trigger {

@@ -79,7 +79,7 @@ pub(crate) struct Work {
 /// The workers of a controller. One stands by at first, and another is started when none does, up to the concurrency:
 /// most controllers never need all of theirs, and a process may have hundreds of controllers.
 #[derive(Default)]
-struct Crew {
+struct WorkerPool {
     idle: AtomicUsize,
     all_busy: Notify,
 }
@@ -137,9 +137,9 @@ impl Work {
         }
         tracing::info!(controller = %work.name, workers = work.concurrency, "starting workers");
         work.metrics.max_concurrent.set(i64::try_from(work.concurrency).unwrap_or(i64::MAX));
-        let crew = Arc::new(Crew::default());
+        let pool = Arc::new(WorkerPool::default());
         let mut workers = JoinSet::new();
-        workers.spawn(Arc::clone(&work).worker(stopping.clone(), Arc::clone(&crew)));
+        workers.spawn(Arc::clone(&work).worker(stopping.clone(), Arc::clone(&pool)));
         loop {
             tokio::select! {
                 biased;
@@ -147,14 +147,14 @@ impl Work {
                 added = work.arrivals.next() => {
                     sources.spawn(Arc::clone(&work).listen(added));
                 }
-                () = crew.all_busy.notified(), if workers.len() < work.concurrency => {
-                    workers.spawn(Arc::clone(&work).worker(stopping.clone(), Arc::clone(&crew)));
+                () = pool.all_busy.notified(), if workers.len() < work.concurrency => {
+                    workers.spawn(Arc::clone(&work).worker(stopping.clone(), Arc::clone(&pool)));
                 }
                 ended = workers.join_next() => match ended {
                     Some(Ok(())) => {}
                     Some(Err(error)) => {
                         let error = work.worker_error(error);
-                        tracing::error!(%error, "a worker died; the others finish what they are at");
+                        tracing::error!(%error, "a worker panicked; the others finish their reconciles");
                         stopping.cancel();
                         let rest = async { while workers.join_next().await.is_some() {} };
                         let _ = tokio::time::timeout(work.grace_period, rest).await;
@@ -195,18 +195,18 @@ impl Work {
         Error::msg(format!("controller {}: a worker panicked: {message}", self.name))
     }
 
-    async fn worker(self: Arc<Self>, stopping: CancellationToken, crew: Arc<Crew>) {
+    async fn worker(self: Arc<Self>, stopping: CancellationToken, pool: Arc<WorkerPool>) {
         let mut stopped = std::pin::pin!(stopping.cancelled());
         loop {
-            crew.idle.fetch_add(1, Ordering::Relaxed);
+            pool.idle.fetch_add(1, Ordering::Relaxed);
             let item = tokio::select! {
                 biased;
                 () = &mut stopped => return,
                 item = self.queue.get() => item,
             };
             let Some(item) = item else { return };
-            if crew.idle.fetch_sub(1, Ordering::Relaxed) == 1 {
-                crew.all_busy.notify_one();
+            if pool.idle.fetch_sub(1, Ordering::Relaxed) == 1 {
+                pool.all_busy.notify_one();
             }
             if !self.may_act() {
                 return;

@@ -94,7 +94,7 @@ const SERIES: [Series; 24] = [
     gauge("setpoint_cache_decoded_bytes", "Bytes of objects kept decoded.", |informer| {
         informer.store().decoded_bytes() as u64
     }),
-    gauge("setpoint_informer_silence_seconds", "How long the server has told nothing.", |informer| {
+    gauge("setpoint_informer_silence_seconds", "Time since the server last sent anything.", |informer| {
         informer.metrics().silence().map_or(0, |silence| silence.as_secs())
     }),
     gauge("setpoint_informer_handler_lag", "Events that wait for the slowest handler.", |informer| {

@@ -1,4 +1,4 @@
-//! The queue of deltas, in the order in which the server told them.
+//! The queue of deltas, in the order in which the server sent them.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -13,7 +13,7 @@ const QUEUE_CAPACITY: usize = 4096;
 /// Deltas that are processed as one.
 const BATCH: usize = 1000;
 
-/// Deltas in the order in which they were told, from one reflector to one processor.
+/// Deltas in the order in which they were sent, from one reflector to one processor.
 ///
 /// ```
 /// use setpoint::informer::{Delta, DeltaQueue};

@@ -53,7 +53,7 @@ pub struct InformerMetrics {
 }
 
 impl InformerMetrics {
-    /// How long the server has told nothing, bookmarks included; `None` before its first word. A healthy server
+    /// Time since the server last sent anything, bookmarks included; `None` before it sent anything. A healthy server
     /// sends a bookmark about each minute.
     pub fn silence(&self) -> Option<Duration> {
         self.heard.lock().expect("no holder of this lock panics").map(|heard| heard.elapsed())

@@ -190,13 +190,13 @@ impl Elector {
         let released = tokio::time::timeout(self.options.renew_deadline, async {
             while let Err(error) = self.write_release().await {
                 if !error.is_conflict() {
-                    tracing::warn!(lease = %self.name(), %error, "the lease was not released");
+                    tracing::warn!(lease = %self.name(), %error, "could not release the lease");
                     return;
                 }
             }
         });
         if released.await.is_err() {
-            tracing::warn!(lease = %self.name(), "the lease was not released in time");
+            tracing::warn!(lease = %self.name(), "releasing the lease timed out");
         }
     }
 
@@ -227,11 +227,11 @@ impl Elector {
         let claimed = match tokio::time::timeout(within, self.try_acquire_or_renew()).await {
             Ok(Ok(claimed)) => claimed,
             Ok(Err(error)) => {
-                tracing::debug!(lease = %self.name(), %error, "the lease was not written");
+                tracing::debug!(lease = %self.name(), %error, "could not write the lease");
                 None
             }
             Err(_) => {
-                tracing::debug!(lease = %self.name(), ?within, "the lease was not written in time");
+                tracing::debug!(lease = %self.name(), ?within, "writing the lease timed out");
                 None
             }
         };
@@ -260,7 +260,7 @@ impl Elector {
             match self.write(lease).await {
                 Ok(claimed) => return Ok(claimed),
                 Err(error) => {
-                    tracing::debug!(lease = %self.name(), %error, "renewing blindly failed: reading first");
+                    tracing::debug!(lease = %self.name(), %error, "renewing the lease without a read failed; reading it first");
                     self.metrics.slow_path.inc();
                 }
             }

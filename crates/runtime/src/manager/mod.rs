@@ -59,7 +59,7 @@ pub(crate) struct Runnable {
 }
 
 /// The notices that a running manager gets.
-enum Told {
+enum Notice {
     /// There is more to run.
     Run(Runnable),
     /// Something was stopped that may not run yet.
@@ -127,7 +127,7 @@ impl Drop for TakenName {
 
 struct State {
     runnables: Vec<Runnable>,
-    running: Option<mpsc::UnboundedSender<Told>>,
+    running: Option<mpsc::UnboundedSender<Notice>>,
     recorded: Option<mpsc::Receiver<Recorded>>,
     stopped: bool,
 }
@@ -383,7 +383,7 @@ impl Manager {
             return Err(SetupError::Stopped);
         }
         match &state.running {
-            Some(running) => running.send(Told::Run(runnable)).map_err(|_| SetupError::Stopped),
+            Some(running) => running.send(Notice::Run(runnable)).map_err(|_| SetupError::Stopped),
             None => {
                 state.runnables.push(runnable);
                 Ok(())
@@ -396,7 +396,7 @@ impl Manager {
         let mut state = self.state();
         if let Some(running) = &state.running {
             // Who does not listen any more has nothing that waits.
-            let _ = running.send(Told::Stopped);
+            let _ = running.send(Notice::Stopped);
         }
         let stopped: Vec<Runnable> =
             state.runnables.extract_if(.., |runnable| runnable.stop.is_cancelled()).collect();

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::{Addresses, Group, Manager, Runnable, SyncDeadline, Told};
+use super::{Addresses, Group, Manager, Notice, Runnable, SyncDeadline};
 use crate::clock;
 use crate::error::Error;
 use crate::health::{Endpoints, serve};
@@ -183,7 +183,7 @@ impl Manager {
     /// # Errors
     /// When something fails that the manager cannot go on without; see [`ManagerError`].
     pub async fn run(&self, shutdown: impl Future<Output = ()>) -> Result<(), ManagerError> {
-        let (sender, mut told) = mpsc::unbounded_channel();
+        let (sender, mut notices) = mpsc::unbounded_channel();
         let (mut runnables, recorded) = {
             let mut state = self.state();
             let recorded = state.recorded.take().ok_or(ManagerError::RanBefore)?;
@@ -208,14 +208,14 @@ impl Manager {
                     biased;
                     () = &mut shutdown => return Ok(()),
                     synced = synced.as_mut() => break synced?,
-                    Some(told) = told.recv() => match told {
-                        Told::Run(runnable) => runnables.push(runnable),
-                        Told::Stopped => runnables.retain(|runnable| !runnable.stop.is_cancelled()),
+                    Some(notice) = notices.recv() => match notice {
+                        Notice::Run(runnable) => runnables.push(runnable),
+                        Notice::Stopped => runnables.retain(|runnable| !runnable.stop.is_cancelled()),
                     },
                 }
             }
         }
-        self.work(shutdown, elector.as_mut(), runnables, told).await
+        self.work(shutdown, elector.as_mut(), runnables, notices).await
     }
 
     /// As [`Manager::run`], until SIGTERM or SIGINT. A second signal stops everything at once.
@@ -315,7 +315,7 @@ impl Manager {
         mut shutdown: Pin<&mut impl Future<Output = ()>>,
         mut elector: Option<&mut Elector>,
         runnables: Vec<Runnable>,
-        mut told: mpsc::UnboundedReceiver<Told>,
+        mut notices: mpsc::UnboundedReceiver<Notice>,
     ) -> Result<(), ManagerError> {
         let (mut always, mut leading) = (Running::new(), Running::new());
         let mut waiting = Vec::new();
@@ -348,10 +348,10 @@ impl Manager {
                 () = caught_up.as_mut(), if !elected => elected = true,
                 error = always.failure() => break Err(error),
                 error = leading.failure() => break Err(error),
-                Some(told) = told.recv() => match told {
-                    Told::Run(runnable) if runnable.group == Group::Always => always.start(runnable),
-                    Told::Run(runnable) => waiting.push(runnable),
-                    Told::Stopped => waiting.retain(|runnable| !runnable.stop.is_cancelled()),
+                Some(notice) = notices.recv() => match notice {
+                    Notice::Run(runnable) if runnable.group == Group::Always => always.start(runnable),
+                    Notice::Run(runnable) => waiting.push(runnable),
+                    Notice::Stopped => waiting.retain(|runnable| !runnable.stop.is_cancelled()),
                 },
             }
         };

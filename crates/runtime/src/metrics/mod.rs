@@ -20,7 +20,7 @@
 //! | `setpoint_cache_{objects,bytes,decoded_bytes}`, `setpoint_informer_synced` | name, group, version, resource | ours: what a cache holds |
 //! | `setpoint_informer_{lists,watches,short_watches,watch_errors,replaces,events,received_bytes,undecodable,ill_typed,decode_errors,stale_events,handler_panics,watch_panics,transform_panics,index_panics}_total` | as above | ours: what a watch went through |
 //! | `setpoint_informer_handler_lag`, `setpoint_informer_handler_merged_total` | as above | ours: events that wait for a handler, and that were merged because too many did |
-//! | `setpoint_informer_silence_seconds` | as above | ours: how long the server has told nothing (staleness) |
+//! | `setpoint_informer_silence_seconds` | as above | ours: time since the server last sent anything (staleness) |
 //! | `setpoint_events_dropped_total` | reason | ours: events of the recorder that were not sent |
 //!
 //! Errors of a reconcile that lost against another write, for want of the lease or because a cache is behind are counted among its results and not

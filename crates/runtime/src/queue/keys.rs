@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash};
 
 use super::slots::Slots;
-use super::table::{Lies, Room, Table};
+use super::table::{Probe, Room, Table};
 use crate::hash::FoldState;
 
 /// A table of so many keys is near: looking into it takes no time worth saving.
@@ -77,9 +77,9 @@ impl<T: Clone + Eq + Hash> Keys<T> {
         self.table.find(hash, |place| {
             let slot = &self.slots[place];
             match slot.known() {
-                Some(there) if there == key => Lies::Here,
-                Some(_) if slot.hash == hash => Lies::Another,
-                _ => Lies::Nothing,
+                Some(there) if there == key => Probe::Found,
+                Some(_) if slot.hash == hash => Probe::OtherKey,
+                _ => Probe::Stale,
             }
         })
     }

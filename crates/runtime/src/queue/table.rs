@@ -15,13 +15,13 @@ const FREE: Bucket = Bucket { hash: 0, place: NONE };
 
 /// The content of a place at which a key of the same hash was put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lies {
+pub(super) enum Probe {
     /// The key that is looked for.
-    Here,
+    Found,
     /// Another key of the same hash.
-    Another,
+    OtherKey,
     /// Nothing, or a key of another hash: the one that was here is forgotten.
-    Nothing,
+    Stale,
 }
 
 /// The place for a key that is not there.
@@ -37,8 +37,8 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// The place of the key with this hash that `lies` knows, or where to put it.
-    pub(super) fn find(&self, hash: u32, lies: impl Fn(u32) -> Lies) -> Result<u32, Room> {
+    /// The place of the key with this hash that `probe` knows, or where to put it.
+    pub(super) fn find(&self, hash: u32, probe: impl Fn(u32) -> Probe) -> Result<u32, Room> {
         let Some(mask) = self.buckets.len().checked_sub(1) else { return Err(Room(0)) };
         let mut at = hash as usize & mask;
         let mut left = None;
@@ -48,11 +48,11 @@ impl Table {
                 return Err(Room(left.unwrap_or(at)));
             }
             if bucket.hash == hash {
-                match lies(bucket.place) {
-                    Lies::Here => return Ok(bucket.place),
+                match probe(bucket.place) {
+                    Probe::Found => return Ok(bucket.place),
                     // Whoever comes again takes its old bucket, so that there is one for each key at most.
-                    Lies::Nothing => left = Some(at),
-                    Lies::Another => {}
+                    Probe::Stale => left = Some(at),
+                    Probe::OtherKey => {}
                 }
             }
             at = (at + 1) & mask;
@@ -134,16 +134,16 @@ mod tests {
         ) {
             let hash = |key: u32| (key % 7).wrapping_mul(0x9e37_79b9);
             let mut table = Table::default();
-            // Which key lies at a place, and the other way round.
+            // Which key probe at a place, and the other way round.
             let mut places: Vec<Option<u32>> = Vec::new();
             let mut known: BTreeMap<u32, u32> = BTreeMap::new();
-            let lies = |places: &[Option<u32>], key: u32, place: u32| match places[place as usize] {
-                Some(there) if there == key => Lies::Here,
-                Some(there) if hash(there) == hash(key) => Lies::Another,
-                _ => Lies::Nothing,
+            let probe = |places: &[Option<u32>], key: u32, place: u32| match places[place as usize] {
+                Some(there) if there == key => Probe::Found,
+                Some(there) if hash(there) == hash(key) => Probe::OtherKey,
+                _ => Probe::Stale,
             };
             for (add, key) in steps {
-                match table.find(hash(key), |place| lies(&places, key, place)) {
+                match table.find(hash(key), |place| probe(&places, key, place)) {
                     Err(room) if add => {
                         let place = places.iter().position(Option::is_none).unwrap_or_else(|| {
                             places.push(None);
@@ -167,7 +167,7 @@ mod tests {
                     _ => {}
                 }
                 for key in 0..60 {
-                    let found = table.find(hash(key), |place| lies(&places, key, place)).ok();
+                    let found = table.find(hash(key), |place| probe(&places, key, place)).ok();
                     prop_assert_eq!(found, known.get(&key).copied());
                 }
                 prop_assert!(table.buckets.len() <= 256, "60 keys in {} buckets", table.buckets.len());

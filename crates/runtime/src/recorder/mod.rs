@@ -72,11 +72,11 @@ pub(crate) struct Recorded {
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Recorder(Arc<Desk>);
+pub struct Recorder(Arc<Shared>);
 
 /// The state that the clones of a recorder share.
 #[derive(Clone)]
-struct Desk {
+struct Shared {
     controller: Arc<str>,
     host: Arc<str>,
     api: EventApi,
@@ -123,19 +123,19 @@ impl Recorder {
         leader: Option<LeaderClock>,
     ) -> Self {
         let (controller, host) = (controller.into(), "".into());
-        Recorder(Arc::new(Desk { controller, host, api, sender, unsent, metrics, clock, leader }))
+        Recorder(Arc::new(Shared { controller, host, api, sender, unsent, metrics, clock, leader }))
     }
 
     /// The same, writing this API rather than the manager's.
     #[must_use]
     pub fn with_api(&self, api: EventApi) -> Self {
-        Recorder(Arc::new(Desk { api, ..(*self.0).clone() }))
+        Recorder(Arc::new(Shared { api, ..(*self.0).clone() }))
     }
 
     /// The same, speaking from this host: events of `v1` name it beside the controller, as a kubelet's do.
     #[must_use]
     pub fn with_host(&self, host: &str) -> Self {
-        Recorder(Arc::new(Desk { host: host.into(), ..(*self.0).clone() }))
+        Recorder(Arc::new(Shared { host: host.into(), ..(*self.0).clone() }))
     }
 
     /// Records a normal event about `object`. `reason` is one word in CamelCase, for programs.

@@ -106,7 +106,7 @@ impl Sink {
             let place = (EventApi::EventsV1, namespace.as_str(), Some(name.as_str()));
             let call = call(place, Method::PATCH, MERGE_PATCH, &patch);
             if let Err(error) = self.send(leader.as_ref(), &call).await {
-                tracing::debug!(%error, name, "the count of a series was not told");
+                tracing::debug!(%error, name, "could not update the count of an event series");
                 if error.is_not_found() {
                     self.series.gone(&slot);
                 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde_json::json;
+use setpoint::controller::ControllerHandle;
 use setpoint::leader_election::LeaderElection;
 use setpoint::{
-    Action, ClientError, Context, Controller, ControllerHandle, Key, Manager, ManagerOptions, Query,
-    SetupError, Target, Watch,
+    Action, ClientError, Context, Controller, Key, Manager, ManagerOptions, Query, SetupError, Target, Watch,
 };
 
 use crate::controllers::{CONFIG_MAPS, SECRETS, beside, config_map, until};

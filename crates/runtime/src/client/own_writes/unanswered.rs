@@ -29,7 +29,7 @@ impl Writes {
             tracing::debug!(
                 kind,
                 key = key.as_str(),
-                "the server did not answer a write; listing the kind anew"
+                "the server did not answer a write; relisting the kind"
             );
         }
         self.note(unseen)

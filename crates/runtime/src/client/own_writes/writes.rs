@@ -291,7 +291,7 @@ impl Writes {
     /// When a cache does not show one of them by then.
     pub(crate) async fn wait(&self, pending: impl IntoIterator<Item = Pending>) -> Result<(), ClientError> {
         let begun = Instant::now();
-        let mut told = false;
+        let mut warned = false;
         for write in pending {
             let Some(informer) = write.informer.upgrade() else {
                 self.forget(&write);
@@ -299,7 +299,7 @@ impl Writes {
             };
             let Some(write) = self.in_this_epoch(write, &informer) else { continue };
             if !write.fulfilled_in(&informer.store().snapshot()) {
-                if !std::mem::replace(&mut told, true) {
+                if !std::mem::replace(&mut warned, true) {
                     self.metrics.stale_read_prevented(&informer.target().resource.kind);
                 }
                 let left = self.timeout.saturating_sub(begun.elapsed());
@@ -379,7 +379,7 @@ impl Writes {
         if self.mark_overdue(write) {
             informer.relist_at(clock::after(write.since, RELIST_AFTER), write.expected.sufficient());
             tracing::warn!(kind, %key, ?lag, expected = ?write.expected, reached,
-                "the cache does not show an own write; what would read it is refused until it does");
+                "the cache does not show an own write in time; refusing reads of the object until it does");
         }
         ClientError::Stale { kind, key: key.clone(), lag }
     }

@@ -16,7 +16,7 @@ pub const DEFAULT_DECODED_BYTES: usize = 32 * 1024 * 1024;
 const DECODED_FACTOR: usize = 6;
 /// States of objects that are remembered as left out of lists. The newest are: an older one beyond them is left out
 /// without a word.
-const TOLD_STATES: usize = 1024;
+const REPORTED_STATES: usize = 1024;
 
 pub(crate) struct DecodeCache {
     inner: Mutex<Inner>,
@@ -34,7 +34,7 @@ struct Inner {
     order: VecDeque<(StateId, TypeId)>,
     bytes: usize,
     /// The objects that were left out of a list with a warning, and as which type.
-    told: BTreeMap<StateId, Vec<TypeId>>,
+    reported: BTreeMap<StateId, Vec<TypeId>>,
 }
 
 struct Decoded {
@@ -113,7 +113,7 @@ impl DecodeCache {
     /// Drops what was decoded from an object that left the store.
     pub fn forget(&self, object: &Object) {
         let mut inner = self.inner.lock().expect("no holder of this lock panics");
-        inner.told.remove(&object.0.state);
+        inner.reported.remove(&object.0.state);
         if let Some(decoded) = inner.objects.remove(&object.0.state) {
             inner.bytes -= decoded.iter().map(|decoded| decoded.bytes).sum::<usize>();
         }
@@ -156,17 +156,17 @@ impl DecodeCache {
 }
 
 impl Inner {
-    /// Whether it is to be told now that `state` is left out: not twice, and not of older ones beyond the bound.
+    /// Whether it is to be reported now that `state` is left out: not twice, and not of older ones beyond the bound.
     fn tell(&mut self, state: StateId, type_id: TypeId) -> bool {
-        let types = self.told.entry(state).or_default();
+        let types = self.reported.entry(state).or_default();
         if types.contains(&type_id) {
             return false;
         }
         types.push(type_id);
-        if self.told.len() <= TOLD_STATES {
+        if self.reported.len() <= REPORTED_STATES {
             return true;
         }
-        self.told.pop_first().is_some_and(|(oldest, _)| oldest != state)
+        self.reported.pop_first().is_some_and(|(oldest, _)| oldest != state)
     }
 
     fn shrink(&mut self, limit: usize) {
@@ -247,17 +247,17 @@ mod tests {
     #[test]
     fn each_state_is_told_of_once_for_each_type_and_within_the_bound() {
         let mut inner = Inner::default();
-        let states: Vec<StateId> = (0..TOLD_STATES + 2).map(|_| StateId::next()).collect();
+        let states: Vec<StateId> = (0..REPORTED_STATES + 2).map(|_| StateId::next()).collect();
         let (value, text) = (TypeId::of::<Value>(), TypeId::of::<String>());
-        for state in &states[1..=TOLD_STATES] {
+        for state in &states[1..=REPORTED_STATES] {
             assert!(inner.tell(*state, value) && inner.tell(*state, text));
         }
         for _ in 0..2 {
-            assert!(states[1..=TOLD_STATES].iter().all(|state| !inner.tell(*state, value)));
+            assert!(states[1..=REPORTED_STATES].iter().all(|state| !inner.tell(*state, value)));
             assert!(!inner.tell(states[0], value), "older than all that are remembered");
         }
-        assert!(inner.tell(states[TOLD_STATES + 1], value), "a newer one takes the place of the oldest");
-        assert_eq!(inner.told.len(), TOLD_STATES);
+        assert!(inner.tell(states[REPORTED_STATES + 1], value), "a newer one takes the place of the oldest");
+        assert_eq!(inner.reported.len(), REPORTED_STATES);
     }
 
     #[test]
@@ -267,10 +267,10 @@ mod tests {
         for _ in 0..2 {
             assert!(cache.decode_listed::<Vec<String>>(&object).is_none());
         }
-        assert_eq!(cache.inner.lock().unwrap().told.len(), 1);
+        assert_eq!(cache.inner.lock().unwrap().reported.len(), 1);
         assert_eq!(cache.counts().2, 2, "each read is counted");
         cache.forget(&object);
-        assert!(cache.inner.lock().unwrap().told.is_empty());
+        assert!(cache.inner.lock().unwrap().reported.is_empty());
     }
 
     #[test]

@@ -132,7 +132,7 @@ impl IndexState {
             index = self.index.name(),
             kind = object.path("kind"),
             key = object.key().as_str(),
-            "the function of an index panicked: the index does not have the object"
+            "an index function panicked; the index omits the object"
         );
     }
 

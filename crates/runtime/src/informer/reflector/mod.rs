@@ -204,7 +204,7 @@ fn run<S: Sink>(mut state: Box<State>, mut sink: S) -> impl Future<Output = ()> 
             let step = AssertUnwindSafe(state.step(command, &mut sink)).catch_unwind().await;
             command = step.unwrap_or_else(|_| {
                 state.metrics.watch_panics.add(1);
-                tracing::error!(kind = state.kind.as_deref(), "a watch panicked; it is begun anew");
+                tracing::error!(kind = state.kind.as_deref(), "a watch panicked; restarting it");
                 state.machine.panicked(Instant::now())
             });
         }
@@ -341,7 +341,7 @@ impl State {
             // Connections that last long break: the next request will tell whether anything is wrong.
             self.metrics.watch_errors.add(1);
             self.metrics.note_failure(failure);
-            tracing::debug!(kind = self.kind.as_deref(), %failure, "the watch broke");
+            tracing::debug!(kind = self.kind.as_deref(), %failure, "the watch connection failed");
         }
         let now = Instant::now();
         self.metrics.short_watches.add(u64::from(self.machine.was_short(now)));
@@ -397,7 +397,7 @@ impl State {
                 WatchEvent::Unreadable => self.metrics.undecodable.add(1),
                 WatchEvent::Error(failure) => {
                     self.metrics.watch_errors.add(1);
-                    tracing::debug!(%failure, "the watch told an error");
+                    tracing::debug!(%failure, "the watch sent an error event");
                 }
                 _ => {}
             }
@@ -441,7 +441,7 @@ impl State {
         if is_known || is_usual {
             tracing::debug!(kind, verb, %failure, "the request failed");
         } else {
-            tracing::warn!(kind, verb, %failure, "the request failed; it is tried again");
+            tracing::warn!(kind, verb, %failure, "the request failed; retrying");
         }
     }
 }

@@ -62,13 +62,13 @@ async fn watch_labelled(core: Arc<Core>, options: FeedOptions) {
     let initial = subscription.sync_handle();
     let mut running: BTreeMap<String, JoinSet<()>> = BTreeMap::new();
     core.await_namespaces();
-    let mut told = false;
+    let mut reported = false;
     loop {
         let event = tokio::select! {
             biased;
             event = subscription.recv() => event,
-            _ = initial.wait(), if !told => {
-                told = true;
+            _ = initial.wait(), if !reported => {
+                reported = true;
                 core.namespaces_known();
                 continue;
             }
@@ -119,7 +119,7 @@ async fn connected(core: &Core, options: &FeedOptions, scope: &Scope) -> Reflect
         }
         core.metrics.watch_panics.add(1);
         let kind = core.target().resource.kind.as_str();
-        tracing::error!(kind, "the making of a watch panicked; it is tried again");
+        tracing::error!(kind, "starting a watch panicked; retrying");
         tokio::time::sleep(backoff.delay(Instant::now())).await;
     }
 }
