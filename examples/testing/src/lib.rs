@@ -1,6 +1,7 @@
 //! The harness of the example operators, for a test of yours to use or copy: a cluster in the process with the
 //! operator on it ([`World`]), a record of what the operator asked the server for ([`Requests`]), and four trials that
-//! every operator should pass: [`rights`], [`crash`], [`election`], [`steady`].
+//! every operator should pass: [`rights`], [`crash`], [`election`], [`steady`]. [`log_lines`] has the lines that the
+//! operator logs.
 //!
 //! Time is paused (`#[tokio::test(start_paused = true)]`), so that waiting costs nothing.
 
@@ -11,6 +12,7 @@ pub mod crash;
 pub mod election;
 pub mod rights;
 pub mod steady;
+pub mod log_lines;
 mod world;
 mod requests;
 
