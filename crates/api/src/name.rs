@@ -370,6 +370,31 @@ pub fn generate(base: &str, random: &Random) -> String {
     format!("{}{}", &base[..cut], random.suffix(GENERATE_SUFFIX))
 }
 
+/// The words that CEL reserves: no expression can use one of them as an identifier.
+pub const CEL_RESERVED_WORDS: [&str; 21] = [
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use setpoint_api::name::CEL_RESERVED_WORDS;
 use setpoint_machinery::structural::Props;
 
 /// A type.
@@ -113,30 +114,7 @@ pub(super) fn escape(name: &str) -> Option<String> {
 
 /// The name of a field whose own name is a keyword. Expressions may use either name.
 pub(super) fn keyword(name: &str) -> Option<String> {
-    const RESERVED: [&str; 21] = [
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    ];
-    RESERVED.contains(&name).then(|| format!("__{name}__"))
+    CEL_RESERVED_WORDS.contains(&name).then(|| format!("__{name}__"))
 }
 
 impl fmt::Display for Ty {

@@ -8,7 +8,7 @@ use super::meta;
 use crate::access::{at, items, text};
 use crate::strategy::semantically_equal;
 use setpoint_api::cause::{BadValue, Cause, Path};
-use setpoint_api::name::{self, NameRule};
+use setpoint_api::name::{self, CEL_RESERVED_WORDS, NameRule};
 
 const MOST_CONDITIONS: usize = 64;
 const MOST_ANNOTATIONS: usize = 20;
@@ -185,32 +185,9 @@ fn variable(causes: &mut Causes, variable: &Value, path: &Path, compile: Compile
 }
 
 fn is_identifier(name: &str) -> bool {
-    const RESERVED: [&str; 21] = [
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    ];
     name.starts_with(|first: char| first == '_' || first.is_ascii_alphabetic())
         && name.chars().all(|letter| letter == '_' || letter.is_ascii_alphanumeric())
-        && !RESERVED.contains(&name)
+        && !CEL_RESERVED_WORDS.contains(&name)
 }
 
 fn validation(causes: &mut Causes, validation: &Value, path: &Path, compile: Compile<'_>) {

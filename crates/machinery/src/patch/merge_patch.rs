@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::PatchError;
+use crate::strategic::without_nulls;
 
 /// Merges `patch` into `target`: null removes, objects merge, everything else replaces.
 ///
@@ -38,20 +39,5 @@ fn merge_objects(target: &mut Map<String, Value>, patch: Map<String, Value>) {
             (Some(current), change) => *current = without_nulls(change),
             (None, change) => drop(target.insert(name, without_nulls(change))),
         }
-    }
-}
-
-/// Drops null fields of objects at every depth; null items of lists stay.
-fn without_nulls(value: Value) -> Value {
-    match value {
-        Value::Object(fields) => Value::Object(
-            fields
-                .into_iter()
-                .filter(|(_, value)| !value.is_null())
-                .map(|(name, value)| (name, without_nulls(value)))
-                .collect(),
-        ),
-        Value::Array(items) => Value::Array(items.into_iter().map(without_nulls).collect()),
-        other => other,
     }
 }

@@ -140,7 +140,8 @@ fn retain_keys(original: &mut Object, patch: &mut Object) -> Result<(), Error> {
     Ok(())
 }
 
-fn without_nulls(value: Value) -> Value {
+/// Drops null fields of objects at every depth; null items of lists stay.
+pub(crate) fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(fields) => Value::Object(
             fields
