@@ -294,8 +294,8 @@ fn client_verifier(
         .build()?)
 }
 
-/// Lets a handshake succeed whoever signed the client's certificate, as long as the client holds its key: a stranger
-/// is to read a 401, not a broken connection.
+/// Lets a handshake succeed whoever signed the client's certificate, as long as the client holds its key: an unknown
+/// client is to read a 401, not a broken connection.
 #[derive(Debug)]
 struct AnyClient(Arc<dyn ClientCertVerifier>);
 
@@ -355,16 +355,16 @@ pub fn kubelet_client_config(client: &Identity) -> Result<Arc<ClientConfig>, Pki
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(AnyNode(schemes)))
+        .with_custom_certificate_verifier(Arc::new(AnyServer(schemes)))
         .with_client_auth_cert(chain, key)?;
     Ok(Arc::new(config))
 }
 
-/// Checks that the node has the key of the certificate that it shows, whoever signed it.
+/// Checks that a server has the key of the certificate that it shows, whoever signed it.
 #[derive(Debug)]
-struct AnyNode(WebPkiSupportedAlgorithms);
+pub(crate) struct AnyServer(pub(crate) WebPkiSupportedAlgorithms);
 
-impl ServerCertVerifier for AnyNode {
+impl ServerCertVerifier for AnyServer {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,
