@@ -19,6 +19,7 @@ mod access_review;
 mod subresource;
 mod heavy;
 mod verb;
+mod selection;
 mod watch_frame;
 mod write;
 mod size;

@@ -12,7 +12,7 @@ use crate::error::{ApiError, Result};
 use crate::registry::meta;
 use crate::representation::{self, Listed};
 use crate::respond;
-use crate::verb::list::{Selection, scope};
+use crate::selection::{Selection, scope};
 use crate::versions::conversion;
 use crate::write::delete_options::DeleteOptions;
 use crate::write::{Change, Kind, Merge, Outcome, State, Write, transaction};

@@ -6,7 +6,7 @@ use crate::body::Body;
 use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
 use crate::representation;
-use crate::verb::list::parse_version;
+use crate::selection::parse_version;
 use crate::versions::conversion;
 
 /// Answers the newest state; a `resourceVersion` only says how new it must at least be.

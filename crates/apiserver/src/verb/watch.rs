@@ -18,7 +18,7 @@ use crate::body::Body;
 use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
 use crate::request::Query;
-use crate::verb::list::{Selection, parse_version, scope};
+use crate::selection::{Selection, parse_version, scope};
 use crate::versions::conversion;
 use crate::watch_frame::{FrameWriter, Kind};
 
