@@ -1,10 +1,13 @@
-//! Places by hash, in little memory: with a million keys a lookup costs what its misses cost, so it touches one place
-//! of a table of eight bytes a key, and then the key's slot itself. A key that is forgotten is left where it is: that is
-//! found out when it is looked at, and saves one of two misses.
+//! A hash table from a key's hash to the place of its slot, with eight bytes per key.
+//!
+//! With a million keys, cache misses decide the cost of a lookup. Two properties save most of them. Removal is lazy: a
+//! stale bucket is detected on lookup, which saves one miss per removal. [`Table::warm`] touches the buckets of a batch
+//! together, so that their misses overlap. A `hashbrown::HashTable` has neither and took three times the processor time
+//! (`docs/benchmarks.md`, section Queue).
 
 use super::slots::NONE;
 
-/// The place of a key, and the part of its hash that says where its bucket would be.
+/// The place of a key's slot, and the part of the key's hash that selects the bucket.
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
     hash: u32,
@@ -13,18 +16,18 @@ struct Bucket {
 
 const FREE: Bucket = Bucket { hash: 0, place: NONE };
 
-/// The content of a place at which a key of the same hash was put.
+/// The result of comparing the wanted key with the slot that a bucket of the same hash names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Probe {
-    /// The key that is looked for.
+    /// The slot has the wanted key.
     Found,
-    /// Another key of the same hash.
+    /// The slot has another key of the same hash.
     OtherKey,
-    /// Nothing, or a key of another hash: the one that was here is forgotten.
+    /// The slot is free or has a key of another hash: the key of this bucket was removed.
     Stale,
 }
 
-/// The place for a key that is not there.
+/// The bucket for a key that the table does not have.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room(usize);
 
@@ -32,12 +35,12 @@ pub(super) struct Room(usize);
 #[derive(Debug, Default)]
 pub(super) struct Table {
     buckets: Vec<Bucket>,
-    /// Buckets that are not free, those of forgotten keys included.
+    /// Number of buckets that are not free, stale ones included.
     taken: usize,
 }
 
 impl Table {
-    /// The place of the key with this hash that `probe` knows, or where to put it.
+    /// Returns the place of the key with this hash, as `probe` compares it, or the bucket for it.
     pub(super) fn find(&self, hash: u32, probe: impl Fn(u32) -> Probe) -> Result<u32, Room> {
         let Some(mask) = self.buckets.len().checked_sub(1) else { return Err(Room(0)) };
         let mut at = hash as usize & mask;
@@ -50,7 +53,7 @@ impl Table {
             if bucket.hash == hash {
                 match probe(bucket.place) {
                     Probe::Found => return Ok(bucket.place),
-                    // Whoever comes again takes its old bucket, so that there is one for each key at most.
+                    // A key that comes back takes its old bucket, so that each key has at most one.
                     Probe::Stale => left = Some(at),
                     Probe::OtherKey => {}
                 }
@@ -59,21 +62,21 @@ impl Table {
         }
     }
 
-    /// Whether a key needs more room than there is: then [`Table::make_room`] instead of [`Table::insert`].
+    /// Whether the next key does not fit. Call [`Table::make_room`] then, not [`Table::insert`].
     pub(super) fn is_full(&self) -> bool {
         (self.taken + 1) * 3 > self.buckets.len() * 2
     }
 
-    /// A key that is not there, where [`Table::find`] said.
+    /// Inserts a key into the bucket that [`Table::find`] returned for it.
     pub(super) fn insert(&mut self, Room(at): Room, hash: u32, place: u32) {
         let bucket = &mut self.buckets[at];
         self.taken += usize::from(bucket.place == NONE);
         *bucket = Bucket { hash, place };
     }
 
-    /// Makes room for more keys than there are: those that are forgotten leave, `known` are all others.
+    /// Makes room for more keys. Drops the stale buckets: `known` yields hash and place of every key that is left.
     pub(super) fn make_room(&mut self, many: usize, known: impl Iterator<Item = (u32, u32)>) {
-        // What was taken by forgotten keys is room enough, unless most of it was not.
+        // Stale buckets are room enough, unless most buckets are in use.
         let room = if many * 3 > self.buckets.len() { self.buckets.len() * 2 } else { self.buckets.len() };
         self.buckets.clear();
         self.buckets.resize(room.max(16), FREE);
@@ -84,7 +87,7 @@ impl Table {
         }
     }
 
-    /// No key is known any more. Emptied once a quarter is taken, so that it costs next to nothing for each of them.
+    /// Notes that no key is left. Empties the buckets only if a quarter is taken, so that the cost per key stays small.
     pub(super) fn all_forgotten(&mut self) {
         if self.taken * 4 > self.buckets.len() {
             self.buckets.fill(FREE);
@@ -92,13 +95,13 @@ impl Table {
         }
     }
 
-    /// Gives back all room; nothing is in it.
+    /// Frees the memory of an empty table.
     pub(super) fn clear(&mut self) {
         *self = Table::default();
     }
 
-    /// Brings the buckets of these hashes near. Of a long table each is far away, and the processor waits for all of
-    /// them together here, for one after the other later.
+    /// Loads the buckets of these hashes into the processor's cache. Their misses overlap here; later lookups would wait
+    /// for one after the other.
     pub(super) fn warm(&self, hashes: impl Iterator<Item = u32>) {
         let Some(mask) = self.buckets.len().checked_sub(1) else { return };
         let seen = hashes.fold(0, |seen, hash| seen ^ self.buckets[hash as usize & mask].place);
@@ -106,7 +109,7 @@ impl Table {
     }
 }
 
-/// Into the first free bucket from its own on.
+/// Puts a bucket into the first free position from its own on.
 fn put(buckets: &mut [Bucket], bucket: Bucket) {
     let mask = buckets.len() - 1;
     let mut at = bucket.hash as usize & mask;
@@ -134,7 +137,7 @@ mod tests {
         ) {
             let hash = |key: u32| (key % 7).wrapping_mul(0x9e37_79b9);
             let mut table = Table::default();
-            // Which key probe at a place, and the other way round.
+            // The key at each place, and the place of each key.
             let mut places: Vec<Option<u32>> = Vec::new();
             let mut known: BTreeMap<u32, u32> = BTreeMap::new();
             let probe = |places: &[Option<u32>], key: u32, place: u32| match places[place as usize] {
