@@ -92,7 +92,7 @@ fn licences() -> Result<()> {
 
 /// Every crate that is published compiles from its package alone, for the newest Kubernetes.
 fn packages() -> Result<()> {
-    // What an earlier run unpacked and built of them bears the same version numbers: cargo would take it for these.
+    // An earlier run unpacked and built packages of the same version numbers: cargo would take those for these.
     // It unpacks what comes from no host into folders whose names begin with a dash.
     for host in folders(&cargo_home().join("registry/src"), "-")? {
         remove_all(folders(&host, "setpoint")?)?;

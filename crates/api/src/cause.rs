@@ -45,7 +45,7 @@ impl Path {
 
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What Go prints for a path that leads nowhere.
+        // Go prints this for an empty path.
         f.write_str(if self.0.is_empty() { "<nil>" } else { &self.0 })
     }
 }

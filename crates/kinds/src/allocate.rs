@@ -120,7 +120,7 @@ pub fn update(
         cluster_ip(service, ranges, taken, random)?;
     }
     let mine = claims(old);
-    // What it gives back is free once the change is stored, not before.
+    // An address that the Service gives back is free once the change is stored, not before.
     let held = |claim: Claim| mine.contains(&claim) || taken(claim);
     more_node_ports(service, old, Draw { ranges, taken: &held, random, given: Vec::new() })?;
     if needs_health_port(old) {
@@ -234,7 +234,7 @@ fn cluster_ip(
             Ok(())
         }
         wanted => {
-            // What is no address is for the validation to refuse.
+            // Validation refuses a text that is no address.
             let Ok(ip) = wanted.parse::<Ipv4Addr>() else { return Ok(()) };
             let why = if !ranges.contains(ip) && ranges.dry {
                 let range = format!("{}/{}", Ipv4Addr::from(ranges.base()), ranges.prefix);

@@ -69,7 +69,7 @@ impl Conditions {
 
 /// Sets a condition by its type. Its transition time changes only if the status does. Says whether anything changed.
 pub fn set_condition(list: &mut Vec<Condition>, mut condition: Condition) -> bool {
-    // What is compared must be what is stored: the API keeps whole seconds.
+    // The API stores whole seconds, so the comparison uses whole seconds too.
     let second = condition.last_transition_time.0.as_second();
     condition.last_transition_time =
         Time(Timestamp::from_second(second).expect("its own second is in range"));

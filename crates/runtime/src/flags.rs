@@ -183,7 +183,7 @@ fn print(objects: &[Value]) -> Result<(), ProgramError> {
             serde_saphyr::to_string(object).map_err(|error| ProgramError::Print(error.to_string()))?;
         text += &format!("---\n{}\n", document.trim_end());
     }
-    // Whoever closes the pipe early has seen enough.
+    // A reader that closes the pipe early has seen enough.
     let _ = std::io::stdout().write_all(text.as_bytes());
     Ok(())
 }

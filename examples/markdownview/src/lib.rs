@@ -43,7 +43,7 @@ impl Reconciler for Views {
             return Ok(Action::done());
         };
         if view.metadata.deletion_timestamp.is_some() {
-            // What it owns goes by owner reference.
+            // The garbage collector deletes its children by their owner references.
             tracing::info!(object = %key, "the view is being deleted");
             return Ok(Action::done());
         }

@@ -50,7 +50,7 @@ pub async fn no_request_while_nothing_changes(
         assert!(tokio::time::Instant::now() < deadline, "not all of them");
         tokio::time::sleep(Duration::from_secs(5)).await;
     }
-    // What the last of them left behind, events above all, is sent.
+    // The rest of the last reconciles, above all events, is sent.
     tokio::time::sleep(Duration::from_secs(10)).await;
     let before = world.requests.sent().len();
     tokio::time::sleep(QUIET).await;

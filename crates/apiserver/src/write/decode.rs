@@ -137,7 +137,7 @@ pub(crate) fn patched(writer: &Writer<'_>, hints: &DecodeHints, mut value: Value
     let read = strategy.read_patched(resource, hints, &value);
     let read =
         read.map_err(|error| strategy.unconvertible(resource, hints, &ctx.info.name, &value, &error))?;
-    // What was applied was held against its type before; what falls away now is not told.
+    // The merge checked an applied configuration against its type: fields that are dropped now are not reported.
     let warnings = match hints.applied {
         true => Vec::new(),
         false => report_strict_patched(writer, hints, &value, &read.strict)?,

@@ -116,7 +116,7 @@ impl Configuration {
             |error: &dyn std::fmt::Display| ApiError::bad_request(format!("error decoding YAML: {error}"));
         let text = body::yaml_to_json(bytes).map_err(|error| undecodable(&error))?;
         let (value, doubled) = body::json_with_doubled(&text).map_err(|error| undecodable(&error))?;
-        // Of a key that stands twice in YAML only the last is left in what it was turned into.
+        // The JSON made of YAML has only the last value of a doubled key.
         Ok(Configuration { value, may_be_doubled: doubled || matches!(text, Cow::Owned(_)) })
     }
 }

@@ -89,7 +89,7 @@ fn remove(write: &Write<'_>, state: &mut State<'_>, change: &mut Change, live: &
 fn put(writer: &Writer<'_>, txn: &mut Txn, key: Vec<u8>, object: &Value) -> Decision<()> {
     let ctx = writer.ctx;
     let mut stored = conversion::stored(writer.conversions.as_ref(), object)?;
-    // Who owns what nests a little deeper than the object itself, and what is written must be readable.
+    // managedFields nest a little deeper than the object itself. The server must be able to read what it stores.
     if object::depth(&stored) > object::MAX_DEPTH {
         object::metadata_mut(stored.to_mut()).remove("managedFields");
         if object::depth(&stored) > object::MAX_DEPTH {

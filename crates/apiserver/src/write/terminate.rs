@@ -23,7 +23,7 @@ pub(super) fn run(write: &Write<'_>, options: &DeleteOptions, change: &mut Chang
     let Some(live) = &change.live else { return Ok(()) };
     check_preconditions(&ctx.resource, options, live)?;
     let live = &live.object;
-    // What waits is written as the version of the request has it.
+    // An object that waits for its end is written in the version of the request.
     let mut new = change.requested_view.take().unwrap_or_else(|| live.clone());
     set_finalizers(&mut new, finalizers(&ctx.resource, options, live));
     let grace = strategy::grace_period(&ctx.resource.facts, live, options.grace_period_seconds);

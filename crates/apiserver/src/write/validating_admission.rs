@@ -21,7 +21,7 @@ pub(super) fn run(write: &Write<'_>, state: &mut State<'_>, change: &mut Change)
     }
     let Change { new, live, .. } = change;
     let live = live.as_ref().map(|live| &live.object);
-    // Whoever creates an object by an update or an apply needs the right to create it too.
+    // An update or an apply that creates an object also needs the right to create.
     if live.is_none() && write.kind != Kind::Create {
         authz::authorize_create(Access::of(ctx), snapshot, &ctx.user, &ctx.info)?;
     }

@@ -86,7 +86,7 @@ fn surging<'a>(observed: &Observed<'a>, max_surge: usize, desired: usize) -> Pla
             (None, true, false) => leaving.push(old),
         }
     }
-    // Where the template moved to other nodes, the old pods go when the new ones are available.
+    // If the template moved to other nodes, the old pods go when the new ones are available.
     plan.delete.extend(leaving.into_iter().take(available.saturating_sub(desired)));
     plan.create.extend(candidates.into_iter().take(max_surge.saturating_sub(surge)));
     plan

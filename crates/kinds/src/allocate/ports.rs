@@ -72,7 +72,7 @@ pub(super) struct Draw<'a> {
 }
 
 impl Draw<'_> {
-    /// That port, which the client asks for.
+    /// Claims the port that the client asks for.
     fn ask(&mut self, service: &Value, index: usize, port: i64) -> Result<(), Status> {
         let taken =
             |claim: Claim| (self.taken)(claim) || self.given.iter().any(|own| claim == Claim::Port(*own));

@@ -86,7 +86,7 @@ pub fn charge(write: &Write<'_>, quotas: &[Value]) -> Result<Vec<(usize, Amounts
         let mut more = write.more(quota);
         more.retain(|name, _| hard.contains_key(name));
         let mut used = amounts(at(quota, "status.used"));
-        // Of a status nothing is refused: it tells what there is already.
+        // A status write is never refused: it reports what there is already.
         if write.subresource != "status" {
             fits(text(quota, "metadata.name"), &more, &used, &hard)?;
         }

@@ -71,7 +71,7 @@ pub fn of_pod(pod: &Value, side: Side) -> Amounts {
             |container: &Value| given(allocated(status_of(pod, text(container, "name"))), container);
         at_least(&mut total, &of_containers(pod, promised));
     }
-    // What the pod as a whole asks for stands in the place of its containers.
+    // The request of the pod as a whole replaces those of its containers.
     let own = side.of(at(pod, "spec.resources"));
     total.extend(own.into_iter().filter(|(name, _)| is_of_pods(name)));
     add_overhead(&mut total, pod, side);
@@ -82,7 +82,7 @@ fn add_overhead(total: &mut Amounts, pod: &Value, side: Side) {
     for (name, amount) in amounts(at(pod, "spec.overhead")) {
         match side {
             Side::Requests => add(total, &Amounts::from([(name, amount)])),
-            // What has no limit has none with overhead either.
+            // A resource without a limit has none with overhead either.
             Side::Limits => {
                 if let Some(limit) = total.get_mut(&name).filter(|limit| !limit.is_zero()) {
                     *limit = *limit + amount;

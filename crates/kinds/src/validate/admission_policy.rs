@@ -262,7 +262,7 @@ pub(super) fn binding(causes: &mut Causes, object: &Value) {
         match_resources(causes, at(spec, "matchResources"), &path.child("matchResources"));
     }
     validation_actions(causes, spec, &path.child("validationActions"));
-    // What must be there is told at the end.
+    // kube-apiserver reports missing fields at the end.
     if name.is_empty() {
         causes.required(&path.child("policyName"), "");
     }

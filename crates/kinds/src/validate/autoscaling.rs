@@ -10,7 +10,7 @@ use setpoint_api::quantity::Quantity;
 
 pub(super) fn autoscaler(causes: &mut Causes, object: &Value) {
     let (path, spec) = (Path::new("spec"), at(object, "spec"));
-    // What the real server checks by declaration it tells last.
+    // kube-apiserver reports the results of declarative validation last.
     let mut declared = Causes::default();
     let most = int(spec, "maxReplicas").unwrap_or_default();
     let most_path = path.child("maxReplicas");

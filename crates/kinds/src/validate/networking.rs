@@ -299,7 +299,7 @@ fn endpoint_address(causes: &mut Causes, address: &Value, path: &Path) {
 }
 
 pub(super) fn endpoint_slice(causes: &mut Causes, object: &Value) {
-    // What the real server checks by declaration it tells last.
+    // kube-apiserver reports the results of declarative validation last.
     let mut declared = Causes::default();
     let kind = text(object, "addressType");
     declared.required_one_of(&Path::new("addressType"), kind, &["FQDN", "IPv4", "IPv6"]);

@@ -13,7 +13,7 @@ use setpoint_api::selector::LabelSelector;
 const GROUP: &str = "rbac.authorization.k8s.io";
 
 pub(super) fn role(causes: &mut Causes, role: &Value, namespaced: bool) {
-    // What the real server checks by declaration it tells last.
+    // kube-apiserver reports the results of declarative validation last.
     let mut declared = Causes::default();
     for (index, rule) in items(role, "rules").iter().enumerate() {
         let path = Path::new("rules").index(index);

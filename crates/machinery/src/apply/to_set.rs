@@ -47,7 +47,7 @@ fn list_items(items: &[Value], list: ListType<'_>) -> FieldSet {
         let Some(element) = element else { continue };
         let first = sorted.partition_point(|other| *other < element);
         let duplicated = sorted.get(first + 1).is_some_and(|next| *next == element);
-        // Of duplicates only the item itself is owned: nothing tells their fields apart.
+        // A manager owns a duplicate item only as a whole: nothing tells the fields of duplicates apart.
         let children = if duplicated { FieldSet::new() } else { below(item, list.item).0 };
         found.push((element, children));
     }

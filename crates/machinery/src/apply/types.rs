@@ -115,7 +115,7 @@ impl<'s> MapType<'s> {
     pub(super) fn declared(&self, name: &str) -> Option<(&'s Arc<str>, Type<'s>)> {
         let field = self.fields?.field(name)?;
         let ty = field.ty.get();
-        // What preserves unknown fields does so in all that stands in it, not in what has a name of its own: metadata.
+        // A type that preserves unknown fields does so in its inline types, not in named ones such as metadata.
         Some((&field.name, Type::Known(ty, self.preserve && ty.name.is_none())))
     }
 

@@ -139,7 +139,7 @@ impl<'c> Updater<'c> {
         let new = self.at_version(new, version).map_err(|error| failed("new", error))?;
         let (Some((old, schema)), Some((new, _))) = (old, new) else { return Ok(None) };
         let compared = compare(&old, &new, Type::root(&schema));
-        // What a custom kind resets is known of the request's version alone.
+        // The fields that a custom kind resets are known for the request's version alone.
         Ok(Some(if self.schema.name.is_some() { self.filtered(compared) } else { compared }))
     }
 
@@ -167,8 +167,8 @@ impl<'c> Updater<'c> {
         merge_into(&mut merged, config, self.ty());
         let time = last.as_ref().and_then(|last| last.time);
         let owned = Owned { set, api_version: self.api_version.into(), time };
-        // What the manager applies still cannot be pruned, whoever else owns it. A manager of another version may be
-        // unable to see the result, which pruning is the first to notice.
+        // Fields that the manager still applies cannot be pruned, whoever else owns them. A manager of another version may
+        // be unable to see the result, and pruning is the first to notice.
         let pruning = last.as_ref().is_some_and(|last| {
             let of_another_version = |owned: &Owned| owned.api_version != self.api_version;
             !last.set.is_empty()

@@ -42,7 +42,7 @@ fn list_unchanged(fields: &Map<String, Value>, wanted: &[Value], stored: &Value)
     if owned.len() != wanted.len() {
         return false;
     }
-    // Where each wanted item is stored.
+    // The place of each wanted item.
     let mut places = vec![None; wanted.len()];
     let mut unused = |fits: &dyn Fn(&Value) -> bool, at: usize| {
         let place = (0..wanted.len()).find(|place| places[*place].is_none() && fits(&wanted[*place]))?;

@@ -137,8 +137,11 @@ mod tests {
     #[test]
     fn owners_live_in_the_same_namespace_or_in_none() {
         let owner = config_map("a", "one", "1");
-        assert!(set_owner_reference(&owner, &mut config_map("b", "x", "2")).is_err());
-        assert!(set_owner_reference(&owner, &mut Namespace::default()).is_err());
+        let refused = |result: Result<(), ClientError>| result.unwrap_err().to_string();
+        let elsewhere = refused(set_owner_reference(&owner, &mut config_map("b", "x", "2")));
+        assert!(elsewhere.contains("cross-namespace owner references are disallowed"), "{elsewhere}");
+        let nowhere = refused(set_owner_reference(&owner, &mut Namespace::default()));
+        assert!(nowhere.contains("must not have a namespace-scoped owner"), "{nowhere}");
         let metadata = ObjectMeta { name: Some("n".into()), uid: Some("9".into()), ..ObjectMeta::default() };
         let namespace = Namespace { metadata, ..Namespace::default() };
         set_owner_reference(&namespace, &mut config_map("b", "x", "2")).unwrap();

@@ -227,7 +227,7 @@ impl Client {
             };
             unseen = pin.behind;
             unseen.retain(awaited);
-            // What was written since by others, of this process too, must not show within this reconcile.
+            // Later writes of others, also of this process, must not show within this reconcile.
             if unseen.is_empty() {
                 return Ok(pin.state);
             }
@@ -245,7 +245,7 @@ impl Client {
                 .map_err(|_| ClientError::Timeout { verb: "sync".to_owned(), path, after: SYNC_TIMEOUT })?;
         }
         writes.wait(unseen).await?;
-        // What was deleted before it came may have come while something else was waited for.
+        // An object that was deleted before it came may have come during another wait.
         let coming = if consistent { writes.coming(number, key, namespace) } else { Vec::new() };
         let taken = || {
             // Before the state is taken: what is forgotten in between is in it.

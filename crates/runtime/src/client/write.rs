@@ -77,8 +77,8 @@ impl Drop for Unanswered<'_> {
 }
 
 pub(crate) fn encode(resource: &ApiResource, object: &impl Serialize) -> Result<Bytes, ClientError> {
-    // Of a ControllerRevision kube-apiserver keeps the bytes of `data`, spells them as Go does with every patch, and
-    // refuses any that differ: one that was created in another spelling could never be patched.
+    // kube-apiserver keeps the bytes of a ControllerRevision's `data`. With every patch it writes them as Go does, and
+    // refuses the patch if they differ: a revision that was created in another spelling could never be patched.
     let json = serde_json::to_string(object)
         .map_err(|source| ClientError::Encode { kind: resource.kind.clone().into(), source })?;
     match escape_json(&json) {

@@ -129,7 +129,7 @@ impl InformerFactory {
     ) -> SharedInformer {
         let mut same: Vec<SharedInformer> = informers.iter().filter_map(WeakInformer::upgrade).collect();
         same.retain(|known| known.target().identity() == target.identity());
-        // Where there are two, the whole objects came too late for the other one.
+        // If there are two informers, the one with whole objects was declared too late for the other.
         same.sort_by_key(|known| known.target().metadata_only);
         if let Some(known) = same.first() {
             let suffices = target.metadata_only || !known.target().metadata_only;

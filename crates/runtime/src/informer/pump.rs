@@ -79,7 +79,7 @@ impl Pump {
     /// Stops: what was learnt already is still processed, then [`Pump::run`] returns.
     pub fn stop(&self) {
         self.queue.close();
-        // What never ran will never sync.
+        // A pump that never ran will never sync.
         if self.reflector.lock().expect("no holder of this lock panics").is_some() {
             self.queue.abandon();
         }

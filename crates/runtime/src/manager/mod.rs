@@ -395,7 +395,7 @@ impl Manager {
     pub(crate) fn drop_stopped(&self) {
         let mut state = self.state();
         if let Some(running) = &state.running {
-            // Who does not listen any more has nothing that waits.
+            // A manager that does not listen any more has nothing that waits.
             let _ = running.send(Notice::Stopped);
         }
         let stopped: Vec<Runnable> =

@@ -361,7 +361,7 @@ impl Manager {
             // No grace: somebody else may act already. Dropping the groups aborts them.
             return ended;
         }
-        // Who is not elected by now need not be any more.
+        // A process that is not elected by now need not be any more.
         let elected = won.is_set();
         let renewing = Some(election.as_mut()).filter(|_| elected);
         let stopped = self.stop(&mut always, &mut leading, renewing).await;
@@ -372,7 +372,7 @@ impl Manager {
         if competes && elected {
             self.announce("stopped leading");
         }
-        // What was recorded last is sent too, if the server answers: while the lease still allows it.
+        // The last events are sent too, if the server answers while the lease still allows it.
         let _ = tokio::time::timeout(EVENTS_GRACE, self.0.unsent.none()).await;
         if let Some(elector) = elector {
             elector.release().await;
@@ -421,7 +421,7 @@ impl Manager {
         let (now, grace) = (tokio::time::Instant::now(), self.0.options.grace_period);
         let (half, end) = (clock::after(now, grace / 2), clock::after(now, grace));
         let finish = async {
-            // What hangs must not use up the time of the others: they are told while some is left.
+            // A task that hangs must not use up the time of the others: they are stopped while some is left.
             let others = always.stopping.clone();
             let early = async {
                 tokio::time::sleep_until(half).await;

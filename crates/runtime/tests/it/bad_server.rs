@@ -50,7 +50,7 @@ fn misdeed(random: &Random, asked: &Asked) -> Misdeed {
         20 => misdeed.mute_after = Some(random.below(6) as usize),
         _ => misdeed.silent = true,
     }
-    // What is compressed may break off in the middle too.
+    // A compressed body may break off in the middle too.
     if misdeed.cut_after.is_some() {
         misdeed.gzip = random.below(2) == 0;
     }

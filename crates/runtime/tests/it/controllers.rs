@@ -312,7 +312,7 @@ async fn what_makes_no_sense_is_refused_with_words() {
     let filtered =
         Controller::new(&manager, "z").with_predicate(predicate::labels_changed()).watches(watch());
     assert_eq!(filtered.register(nothing).unwrap_err(), SetupError::NoKind("z".into()));
-    // What was refused took no name.
+    // A refused controller took no name.
     Controller::new(&manager, "z").watches(watch()).register(nothing).unwrap();
     for target in
         [Target::of::<Secret>().labels("app in (web"), Target::of::<Secret>().in_namespaces_labelled("a=b=c")]

@@ -105,7 +105,8 @@ async fn a_controller_is_stopped_alone_and_its_name_is_free_again() {
             first.watch(Watch::of_target(Target::of::<ConfigMap>()).by_self()).unwrap_err(),
             SetupError::Stopped
         );
-        assert!(manager.client().list::<ConfigMap>(Query::all()).await.is_err(), "nobody holds its informer");
+        let unheld = manager.client().list::<ConfigMap>(Query::all()).await;
+        assert!(matches!(unheld, Err(ClientError::NoInformer { .. })), "{unheld:?}");
         fake.put(CONFIG_MAPS, config_map("a", "2"));
         let (_second, again) = counting(&manager);
         until("the second controller of that name", || count(&again, "default/a") == 1).await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
-use setpoint::leader_election::LeaderElection;
+use setpoint::leader_election::{LeaderElection, LeaderElectionError};
 use setpoint::manager::ManagerError;
 use setpoint::{Action, ClientError, Context, Controller, Key, Manager, ManagerOptions, Patch};
 use tokio::time::Instant;
@@ -209,16 +209,16 @@ fn durations_that_cannot_work_are_refused() {
     let mut election = LeaderElection::new("a", "b");
     election.validate().unwrap();
     election.retry_period = Duration::MAX;
-    assert!(election.validate().is_err());
+    assert_eq!(election.validate(), Err(LeaderElectionError::DeadlineTooShort));
     election.retry_period = Duration::from_secs(2);
     election.renew_deadline = election.lease_duration;
-    assert!(election.validate().is_err());
+    assert_eq!(election.validate(), Err(LeaderElectionError::LeaseTooShort));
     election.renew_deadline = Duration::from_millis(2400);
-    assert!(election.validate().is_err());
+    assert_eq!(election.validate(), Err(LeaderElectionError::DeadlineTooShort));
     // Rivals would read two seconds.
     election.lease_duration = Duration::from_millis(2900);
     (election.renew_deadline, election.retry_period) = (Duration::from_millis(2500), Duration::from_secs(1));
-    assert!(election.validate().is_err());
+    assert_eq!(election.validate(), Err(LeaderElectionError::LeaseTooShort));
     election.lease_duration = Duration::from_secs(3);
     election.validate().unwrap();
 }

@@ -303,7 +303,7 @@ async fn what_is_deleted_by_its_name_does_not_slip_into_a_list_that_waits() {
     with_client(&fake, async |client, _| {
         assert_eq!(value(&client, "a").await, None);
         fake.hold_watches(true);
-        // What comes first is told by itself, the rest at once.
+        // The first event is delivered by itself, the rest at once.
         fake.put(CONFIG_MAPS, config_map("first", "1"));
         client.create(&serde_json::from_value::<ConfigMap>(config_map("b", "own")).unwrap()).await.unwrap();
         let foreign = fake.put(CONFIG_MAPS, config_map("a", "1"));

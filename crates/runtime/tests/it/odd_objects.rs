@@ -46,7 +46,7 @@ async fn a_transform_that_panics_concerns_that_object_alone() {
     // A lone event takes another way than a first state.
     let revision = world.put("a", "good", &json!({"value": "marzipan"}));
     assert_eq!(informer.store().wait_until(Some("a"), revision).await, Waited::Seen);
-    assert!(maps.get(Some("a"), "good").is_err());
+    assert_eq!(maps.get(Some("a"), "good").unwrap_err().key.as_str(), "a/good");
     for (name, revision) in ["good", "bad"].map(|name| (name, world.put("a", name, &json!({"value": "2"})))) {
         assert_eq!(informer.store().wait_until(Some("a"), revision).await, Waited::Seen);
         assert_eq!(maps.get(Some("a"), name).unwrap().unwrap().data.as_ref().unwrap()["value"], "2");
@@ -76,7 +76,8 @@ async fn what_cannot_be_read_keeps_nothing_that_was_to_be_removed() {
         let json = informer.store().get(name).unwrap().json().into_owned();
         assert!(!String::from_utf8(json).unwrap().contains("marzipan"), "{name}");
     }
-    assert!(informer.lister::<ConfigMap>().get(Some("a"), "bad").is_err());
+    let bad = informer.lister::<ConfigMap>().get(Some("a"), "bad");
+    assert_eq!(bad.unwrap_err().key.as_str(), "a/bad");
     assert!(informer.lister::<ConfigMap>().get(Some("a"), "good").unwrap().is_some());
     assert_eq!(published(&factory, "setpoint_informer_transform_panics_total"), 1);
 }

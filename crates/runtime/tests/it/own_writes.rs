@@ -308,7 +308,7 @@ async fn a_server_restored_to_an_older_revision_frees_whoever_waits() {
         let (read, ()) = tokio::join!(client.get::<ConfigMap>(KEY), restore);
         read.unwrap().unwrap();
         assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
-        // What is written to the restored server is seen as ever.
+        // Writes to the restored server are seen as ever.
         client.patch::<ConfigMap>(KEY, &Patch::Merge(json!({"data": {"key": "later"}}))).await.unwrap();
         let read = client.get::<ConfigMap>(KEY).await.unwrap().unwrap();
         assert_eq!(read.data.as_ref().unwrap()["key"], "later");

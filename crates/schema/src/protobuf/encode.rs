@@ -175,7 +175,7 @@ fn leaf_message(out: &mut Back, value: Option<&Value>, scalar: Scalar, ty: &Sche
         (Scalar::Quantity, Some(Value::Number(number))) => out.bytes_field(1, number.to_string().as_bytes()),
         (Scalar::Time | Scalar::MicroTime, None) => {}
         (Scalar::Time | Scalar::MicroTime, Some(Value::String(text))) => {
-            // What is read back may have either precision.
+            // A decoded value may have either precision.
             let micro = scalar == Scalar::MicroTime;
             let Ok(instant) = Instant::parse(text, false) else { return misfit(field, ty) };
             let nanos = if micro { instant.nanos / 1000 * 1000 } else { 0 };

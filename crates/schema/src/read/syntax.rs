@@ -269,7 +269,7 @@ impl<'a> Scanner<'a> {
             if self.data[self.at - 1] == b'"' {
                 return;
             }
-            // What follows a backslash is no quote that ends the string.
+            // A quote after a backslash does not end the string.
             self.at = (self.at + 1).min(self.data.len());
         }
         self.at = self.data.len();

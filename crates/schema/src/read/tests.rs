@@ -193,7 +193,7 @@ fn a_value_reads_as_its_text_does() {
     let schema = builtin().kind("apps", "v1", "Deployment").unwrap();
     let from_text = read_json(text.as_bytes(), schema).unwrap();
     assert_eq!(read_value(serde_json::from_str(text).unwrap(), schema).unwrap(), from_text);
-    // What was read once reads as itself.
+    // A value that was read once reads as itself.
     assert_eq!(read_value(from_text.value.clone(), schema).unwrap().value, from_text.value);
 }
 

@@ -117,7 +117,7 @@ async fn two_deployments_with_its_label_are_an_error() {
     let errors = || world.metric("controller_runtime_reconcile_errors_total");
     until("errors", async || (errors() > 2.0).then_some(())).await;
     world.delete::<Deployment>("second").await;
-    // What stands in the way is gone: the next try succeeds, and then there are no more.
+    // The obstacle is gone: the next try succeeds, and no further one follows.
     until_image(&world, "one-deployment", "nginx:2").await;
     until_state(&world, "one", "Ready").await;
     tokio::time::sleep(Duration::from_secs(120)).await;

@@ -42,7 +42,7 @@ pub fn suggest<'a>(names: &[&'a str], weights: &Weights<'a>) -> Vec<&'a str> {
             let from = |(from, to): &(&str, &str)| *to == name && *from != name && left.contains(from);
             weights.iter().filter(|(edge, _)| from(edge)).map(|(_, count)| count).sum::<usize>()
         };
-        // Of the cycles left, one that no module outside of it imports comes next.
+        // The next is a cycle that no module outside of it imports.
         let first = |name: &&&str| {
             left.iter().all(|other| !reach.contains(&(*other, **name)) || reach.contains(&(**name, *other)))
         };

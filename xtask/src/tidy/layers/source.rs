@@ -94,7 +94,7 @@ impl Scan<'_> {
                     self.child(&mut source);
                     continue;
                 }
-                // Of a function, which follows.
+                // The qualifier of a function, which follows.
                 "const" if matches!(self.text(1), "fn" | "async" | "unsafe") => {}
                 "struct" | "enum" | "union" | "trait" | "fn" | "type" | "const" | "static" if depth == 0 => {
                     source.items.push(Item { name: self.text(1).to_owned(), public: self.is_public() });

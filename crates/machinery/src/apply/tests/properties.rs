@@ -102,7 +102,7 @@ proptest! {
             for entry in entries.0.values() {
                 owned = owned.union(&entry.set);
             }
-            // Who applied an empty spec owns the spec itself, which is no leaf once somebody fills it.
+            // A manager that applied an empty spec owns the spec itself, which is no leaf once another manager fills it.
             let stray = owned.difference(&there).difference(&FieldSet::of_fields([&["spec"][..]]));
             prop_assert!(stray.is_empty(), "owned and not there: {stray}");
             let orphans = there.difference(&owned);

@@ -38,7 +38,7 @@ fn node(props: &Props, path: &Path, root: bool, causes: &mut Vec<Cause>) {
     }
     let is_resource = root || props.embedded_resource;
     for (name, property) in &props.properties {
-        // What metadata a default may set is decided where it is set, not here.
+        // The code that sets defaults decides which metadata a default may set.
         if is_resource && ["metadata", "apiVersion", "kind"].contains(&name.as_str()) {
             continue;
         }

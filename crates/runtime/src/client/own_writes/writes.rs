@@ -77,7 +77,7 @@ impl Writes {
             let unknown = scale && declared.informer.target().labels.is_some();
             if unknown || !declared.surely_sees(&key, &labels) {
                 let cached = store.get(key.as_str()).filter(|cached| *cached.uid() == uid);
-                // What the cache has, or is about to have, it sees change or leave, whatever it selects by.
+                // The cache sees every change of an object that it has or is about to have, whatever it selects by.
                 let unseen = || self.unseen_at(&declared, &key).filter(|(own, _)| *own == uid);
                 let cached = cached.map(|cached| cached.revision());
                 let (state, uid) = (cached.or_else(|| Some(unseen()?.1))?, uid.clone());

@@ -205,7 +205,7 @@ mod tests {
 
     fn json(number: u64, padding: u32) -> Vec<u8> {
         let digest = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        // Of the same words, but no two alike: no object is a small difference from another.
+        // The objects have the same words, but no object is a small difference from another.
         let words =
             ["registry.example.com/", "application:latest ", "team-of-the-year ", "some-other-words "];
         let word = |index: u32| words[(digest.rotate_left(index * 7) % 4) as usize];

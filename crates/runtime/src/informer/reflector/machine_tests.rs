@@ -251,7 +251,7 @@ fn a_server_that_cannot_stream_gets_a_list_for_good() {
 
 #[test]
 fn lack_of_rights_or_of_the_kind_does_not_end_streaming_for_good() {
-    // Whoever answers: for a group that it does not know kube-apiserver gives a 404 in plain text, proxies give theirs.
+    // Any body counts: kube-apiserver answers an unknown group with a 404 in plain text, and proxies with their own text.
     for (code, reason) in [(403, "Forbidden"), (403, ""), (401, ""), (404, "NotFound"), (404, "")] {
         let mut play = Play::new(true);
         play.begin();
@@ -314,7 +314,7 @@ fn a_list_comes_in_pages_and_an_expired_page_makes_it_a_whole_one() {
     assert_eq!(play.lists(Err(expired())), "list at newest");
     assert_eq!(play.lists(page("9", None, &["a", "b"])), "watch from 9");
     assert_eq!(replaced(&play.deltas), [(9, vec!["a".to_owned(), "b".to_owned()])]);
-    // That server paged a list at version 0, so it honours limits at any version.
+    // The server paged a list at version 0, so it honours limits at any version.
     play.opens();
     play.hears(WatchEvent::Error(expired()));
     assert_eq!(play.wakes(), "list at 9 limit 500");

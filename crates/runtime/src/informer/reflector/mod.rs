@@ -293,7 +293,7 @@ impl State {
                 tokio::task::yield_now().await;
             }
             connection.wake();
-            // What the server says at once is handed over as one.
+            // Chunks that are ready together are handed over as one.
             let ready = if deltas.len() < BATCH { stream.next().now_or_never() } else { None };
             let chunk = match ready {
                 Some(Some(chunk)) => chunk.map_err(End::Failed),
@@ -357,7 +357,7 @@ impl State {
     ) -> Result<bytes::Bytes, End> {
         let Some(deadline) = self.machine.deadline() else { return Err(End::Closed) };
         loop {
-            // What was heard moved the deadline: the alarm is moved behind it only once it rings, not each time.
+            // Each line of the server moves the deadline. The alarm is moved only when it rings, not each time.
             if alarm.deadline() > deadline || alarm.is_elapsed() {
                 alarm.as_mut().reset(deadline);
             }
@@ -431,7 +431,7 @@ impl State {
     fn note_failure(&mut self, verb: &'static str, failure: &WatchFailure) {
         self.metrics.watch_errors.add(1);
         self.metrics.note_failure(failure);
-        // What lasts is said once, not at each try. Who lacks a right mostly lacks it for both verbs.
+        // A failure that lasts is logged once, not at each try. A client without a right mostly lacks it for both verbs.
         let is_known = self.failing.iter().any(|(_, known)| known.is_like(failure));
         self.failing.retain(|(failing, _)| *failing != verb);
         self.failing.push((verb, failure.clone()));

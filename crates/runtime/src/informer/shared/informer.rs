@@ -31,7 +31,7 @@ struct Inner {
 impl Drop for Inner {
     /// The tasks end with their set; subscriptions learn that nothing more comes.
     fn drop(&mut self) {
-        // Whoever starts an informer outside a runtime panics with a lock held; a drop must not panic again.
+        // Starting an informer outside a runtime panics with a lock held; a drop must not panic again.
         let tasks = self.core.tasks.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(tasks);
         let subscribers = self.core.subscribers.lock().unwrap_or_else(PoisonError::into_inner);

@@ -69,7 +69,7 @@ impl Subscription {
             mailbox.mark_upstream_synced();
         }
         let subscription = Subscription { shared: mailbox, core: Arc::downgrade(core), resync };
-        // Of a kind at rest no event comes by to leave out those that are gone.
+        // Prune dead subscribers here too: an idle kind delivers no events, so a delivery never would.
         subscribers.retain(|mailbox| mailbox.strong_count() > 0);
         subscribers.push(subscription.mailbox());
         subscription

@@ -84,7 +84,7 @@ fn a_handler_that_is_always_behind_resyncs_too() {
         }
         tokio::time::advance(PERIOD).await;
         let mut resynced = 0;
-        // What waits when the resync begins, then every fourth event of the others is one of nine.
+        // The events that wait when the resync begins come first; then every fourth event is one of nine.
         for _ in 0..10 + 9 * 4 {
             tell(&core, truth.step(0, false, false));
             let event = subscription.try_recv().expect("events always wait");

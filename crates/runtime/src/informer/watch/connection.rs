@@ -69,7 +69,7 @@ impl HeldBack {
             let hold = wanted().then(Hold::begin);
             let polled = read.as_mut().poll(context);
             polled.map(|output| {
-                // Who still waits has passed nothing on, and may wait for a connection that it woke.
+                // A read that still waits has passed nothing on, and may wait for a connection that it woke.
                 let held = hold.map(Hold::end);
                 let wanted = held.is_some();
                 self.0.extend(held.into_iter().flatten());
