@@ -61,14 +61,14 @@ fn add(manager: &Manager, options: NodeOptions, ports: &[u16]) -> Result<Pods, S
     let processes = process_pods(manager, &options, wake);
     let pods =
         Pods::new(options.clone(), manager.clock().clone(), processes.clone(), manager.informer::<Pod>());
-    let heart = Heart {
+    let heartbeat = Heartbeat {
         client: manager.client_without_lease("kubelet"),
         options: options.clone(),
         ports: ports.to_vec(),
         seen: manager.informer::<Node>(),
         manager: manager.clone(),
     };
-    manager.add_always("nodes", |stop| heart.beat(stop))?;
+    manager.add_always("nodes", |stop| heartbeat.beat(stop))?;
     let nodes = options.clone();
     let ours = Predicate::new(move |change| {
         change.objects().any(|pod| {
@@ -152,7 +152,7 @@ fn register_again(refused: u32) -> Duration {
     REGISTER_FIRST.saturating_mul(doubled).min(REGISTER_MOST)
 }
 
-struct Heart {
+struct Heartbeat {
     client: Client,
     options: Arc<NodeOptions>,
     /// Port on which each node serves the kubelet's paths. Empty if none does.
@@ -173,7 +173,7 @@ fn is_complete(registered: &Option<Registered>) -> bool {
     registered.as_ref().is_some_and(|registered| registered.leased)
 }
 
-impl Heart {
+impl Heartbeat {
     /// Registers every node, then renews their leases until `stop` is cancelled.
     async fn beat(self, stop: CancellationToken) -> Result<(), Error> {
         let mut nodes: Vec<Option<Registered>> = self.options.indices().map(|_| None).collect();

@@ -107,13 +107,13 @@ impl DaemonSetController {
         if done.is_ok() && !plan.is_empty() {
             return Ok(retry.map_or(Action::done(), Action::requeue_after));
         }
-        let outlook = status::outlook(&observed);
-        if let Some(status) = &outlook.status {
+        let next_status = status::next_status(&observed);
+        if let Some(status) = &next_status.status {
             write::status(client, &owner.key, set, set.status.as_ref(), status).await?;
         }
         done?;
         crate::controller_revision::delete(client, &surplus(set, &history, &pods)).await?;
-        let requeue = [retry, outlook.requeue].into_iter().flatten().min();
+        let requeue = [retry, next_status.requeue].into_iter().flatten().min();
         Ok(requeue.map_or(Action::done(), Action::requeue_after))
     }
 }

@@ -9,13 +9,13 @@ use crate::object::pod::{is_ready, until_available};
 
 /// The status to write, if it changed, and when time alone will change it.
 #[derive(Debug, PartialEq)]
-pub struct Outlook {
+pub struct NextStatus {
     pub status: Option<DaemonSetStatus>,
     pub requeue: Option<Duration>,
 }
 
 /// Counts nodes, each by its oldest pod.
-pub fn outlook(observed: &Observed<'_>) -> Outlook {
+pub fn next_status(observed: &Observed<'_>) -> NextStatus {
     let before = observed.set.status.clone().unwrap_or_default();
     let mut counted = Counted::default();
     for (node, verdict) in &observed.nodes {
@@ -45,7 +45,7 @@ pub fn outlook(observed: &Observed<'_>) -> Outlook {
         collision_count: before.collision_count,
         conditions: before.conditions.clone(),
     };
-    Outlook { status: (status != normal(before)).then_some(status), requeue: next_availability(observed) }
+    NextStatus { status: (status != normal(before)).then_some(status), requeue: next_availability(observed) }
 }
 
 #[derive(Default)]

@@ -15,5 +15,5 @@ use plan::{plan, pod_from_template};
 pub(crate) use rank::stage_order;
 pub(crate) use reconcile::register;
 #[cfg(test)]
-use status::Outlook;
-use status::{Failure, outlook};
+use status::NextStatus;
+use status::{Failure, next_status};

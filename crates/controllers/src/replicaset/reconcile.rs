@@ -10,7 +10,7 @@ use setpoint::{
     Action, Client, ClientError, Context, Controller, Error, Key, Manager, Reconciler, SetupError, Watch,
 };
 
-use super::{Failure, outlook, plan, pod_from_template, slow_start};
+use super::{Failure, next_status, plan, pod_from_template, slow_start};
 use crate::children::adopt::{self, Owner, children, children_and_orphans};
 use crate::children::claim::{Claimant, controller_of, controller_reference};
 use crate::children::trigger::Owners;
@@ -69,12 +69,12 @@ impl Reconciler for ReplicaSetController {
             return Ok(Action::done());
         }
         let failure = managed.as_ref().err().map(|error| Failure { message: error.to_string() });
-        let outlook = outlook(&set, &active, terminating, failure.as_ref(), ctx.now());
-        if let Some(status) = &outlook.status {
+        let next_status = next_status(&set, &active, terminating, failure.as_ref(), ctx.now());
+        if let Some(status) = &next_status.status {
             write::status(client, &key, &*set, set.status.as_ref(), status).await?;
         }
         managed?;
-        Ok(outlook.requeue.map_or(Action::done(), Action::requeue_after))
+        Ok(next_status.requeue.map_or(Action::done(), Action::requeue_after))
     }
 }
 

@@ -21,19 +21,19 @@ pub struct Failure {
 
 /// The status to write, if it changed, and when time alone will change it.
 #[derive(Debug, PartialEq)]
-pub struct Outlook {
+pub struct NextStatus {
     pub status: Option<ReplicaSetStatus>,
     pub requeue: Option<Duration>,
 }
 
 /// Judges the ReplicaSet by its active pods.
-pub fn outlook(
+pub fn next_status(
     set: &ReplicaSet,
     active: &[&Pod],
     terminating: usize,
     failure: Option<&Failure>,
     now: Timestamp,
-) -> Outlook {
+) -> NextStatus {
     let before = normal(set.status.clone().unwrap_or_default());
     let spec = replica_set_spec(set);
     let min_ready = spec.min_ready_seconds.unwrap_or(0);
@@ -59,7 +59,7 @@ pub fn outlook(
     });
     let waiting = min_ready > 0 && status.ready_replicas != status.available_replicas;
     let requeue = waiting.then(|| next_availability(active, min_ready, now));
-    Outlook { status: (status != before).then_some(status), requeue }
+    NextStatus { status: (status != before).then_some(status), requeue }
 }
 
 fn int(count: usize) -> i32 {

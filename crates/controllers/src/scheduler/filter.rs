@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::node_info::{HostPort, NodeInfo, Wish};
+use super::node_info::{HostPort, NodeInfo, PodInfo};
 use crate::placement::affinity;
 use crate::placement::taint::{self, is_tolerated};
 
@@ -14,25 +14,25 @@ pub struct Unschedulable {
 }
 
 /// Whether the node can take the pod.
-pub fn accepts(wish: &Wish<'_>, info: &NodeInfo) -> bool {
-    refusal(wish, info).is_none()
-        && insufficient(wish, info).next().is_none()
-        && out_of_reach(wish, info).is_empty()
+pub fn accepts(pod_info: &PodInfo<'_>, info: &NodeInfo) -> bool {
+    refusal(pod_info, info).is_none()
+        && insufficient(pod_info, info).next().is_none()
+        && out_of_reach(pod_info, info).is_empty()
 }
 
 /// The sentence for the pod's condition and event: every reason with the number of nodes that gave it.
-pub fn explain<'a>(wish: &Wish<'_>, nodes: impl Iterator<Item = &'a NodeInfo>) -> Unschedulable {
+pub fn explain<'a>(pod_info: &PodInfo<'_>, nodes: impl Iterator<Item = &'a NodeInfo>) -> Unschedulable {
     let mut all = 0;
     let mut counts = BTreeMap::<String, usize>::new();
     for info in nodes {
         all += 1;
         // The first filter that refuses names the reason; only resources and volumes may name several.
-        let mut reasons: Vec<String> = refusal(wish, info).map(str::to_owned).into_iter().collect();
+        let mut reasons: Vec<String> = refusal(pod_info, info).map(str::to_owned).into_iter().collect();
         if reasons.is_empty() {
-            reasons.extend(insufficient(wish, info));
+            reasons.extend(insufficient(pod_info, info));
         }
         if reasons.is_empty() {
-            reasons.extend(out_of_reach(wish, info).into_iter().map(str::to_owned));
+            reasons.extend(out_of_reach(pod_info, info).into_iter().map(str::to_owned));
         }
         for reason in reasons {
             *counts.entry(reason).or_default() += 1;
@@ -51,8 +51,8 @@ pub fn refuse(why: &str, nodes: usize) -> Unschedulable {
     }
 }
 
-fn refusal(wish: &Wish<'_>, info: &NodeInfo) -> Option<&'static str> {
-    let tolerations = wish.spec.tolerations.as_deref().unwrap_or_default();
+fn refusal(pod_info: &PodInfo<'_>, info: &NodeInfo) -> Option<&'static str> {
+    let tolerations = pod_info.spec.tolerations.as_deref().unwrap_or_default();
     if info.unschedulable && !is_tolerated(&taint::unschedulable(), tolerations) {
         return Some("node(s) were unschedulable");
     }
@@ -60,10 +60,10 @@ fn refusal(wish: &Wish<'_>, info: &NodeInfo) -> Option<&'static str> {
     if info.taints.iter().any(|taint| repels(&taint.effect) && !is_tolerated(taint, tolerations)) {
         return Some("node(s) had untolerated taint(s)");
     }
-    if !affinity::accepts(wish.spec, &info.name, &info.labels) {
+    if !affinity::accepts(pod_info.spec, &info.name, &info.labels) {
         return Some("node(s) didn't match Pod's node affinity/selector");
     }
-    if wish.ports.iter().any(|wanted| info.ports.iter().any(|taken| collide(wanted, taken))) {
+    if pod_info.ports.iter().any(|wanted| info.ports.iter().any(|taken| collide(wanted, taken))) {
         return Some("node(s) didn't have free ports for the requested pod ports");
     }
     None
@@ -74,12 +74,12 @@ fn collide(a: &HostPort, b: &HostPort) -> bool {
     a.1 == b.1 && a.2 == b.2 && (a.0 == b.0 || a.0 == any || b.0 == any)
 }
 
-fn out_of_reach(wish: &Wish<'_>, info: &NodeInfo) -> Vec<&'static str> {
-    wish.volumes.map(|volumes| volumes.refusals(&info.name, &info.labels)).unwrap_or_default()
+fn out_of_reach(pod_info: &PodInfo<'_>, info: &NodeInfo) -> Vec<&'static str> {
+    pod_info.volumes.map(|volumes| volumes.refusals(&info.name, &info.labels)).unwrap_or_default()
 }
 
-fn insufficient<'a>(wish: &'a Wish<'_>, info: &'a NodeInfo) -> impl Iterator<Item = String> + 'a {
-    let (asked, used, have) = (&wish.asked, &info.requested, &info.allocatable);
+fn insufficient<'a>(pod_info: &'a PodInfo<'_>, info: &'a NodeInfo) -> impl Iterator<Item = String> + 'a {
+    let (asked, used, have) = (&pod_info.asked, &info.requested, &info.allocatable);
     let of = |amounts: &BTreeMap<String, i64>, name: &str| amounts.get(name).copied().unwrap_or(0);
     let full = (info.pods + 1 > info.allowed_pods).then(|| "Too many pods".to_owned());
     let plain = [

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use setpoint::Key;
 
 use super::filter::{self, Unschedulable};
-use super::node_info::{NodeInfo, Placed, Wish};
+use super::node_info::{NodeInfo, Placed, PodInfo};
 use super::score;
 use crate::object::pod::is_terminal;
 
@@ -55,7 +55,7 @@ impl Ledger {
         if let Some(node) = spec.node_name.as_deref().filter(|name| !name.is_empty())
             && self.pods.get(&key).is_none_or(|placed| placed.node != node)
         {
-            self.place(key, node, &Wish::of(spec));
+            self.place(key, node, &PodInfo::of(spec));
         }
     }
 
@@ -72,23 +72,23 @@ impl Ledger {
     }
 
     /// Accounts a pod to a node.
-    pub fn place(&mut self, key: (String, String), node: &str, wish: &Wish<'_>) {
+    pub fn place(&mut self, key: (String, String), node: &str, pod_info: &PodInfo<'_>) {
         self.pod_gone(&key.0, &key.1);
         let placed = Placed {
             node: node.to_owned(),
-            asked: wish.asked.clone(),
-            weight: wish.weight,
-            ports: wish.ports.clone(),
+            asked: pod_info.asked.clone(),
+            weight: pod_info.weight,
+            ports: pod_info.ports.clone(),
         };
         self.nodes.entry(node.to_owned()).or_default().take(&placed);
         self.pods.insert(key, placed);
     }
 
     /// The best node for the pod, or why there is none.
-    pub fn choose(&self, wish: &Wish<'_>) -> Result<&NodeInfo, Unschedulable> {
-        let fitting = self.known().filter(|info| filter::accepts(wish, info));
-        let best = fitting.min_by_key(|info| score::score(wish, info));
-        best.ok_or_else(|| filter::explain(wish, self.known()))
+    pub fn choose(&self, pod_info: &PodInfo<'_>) -> Result<&NodeInfo, Unschedulable> {
+        let fitting = self.known().filter(|info| filter::accepts(pod_info, info));
+        let best = fitting.min_by_key(|info| score::score(pod_info, info));
+        best.ok_or_else(|| filter::explain(pod_info, self.known()))
     }
 
     /// Returns a refusal of all nodes for the same reason.

@@ -12,5 +12,5 @@ mod tests;
 
 pub(crate) use filter::Unschedulable;
 pub(crate) use ledger::Ledger;
-pub(crate) use node_info::Wish;
+pub(crate) use node_info::PodInfo;
 pub(crate) use reconcile::register;

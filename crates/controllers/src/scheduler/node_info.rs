@@ -14,7 +14,7 @@ pub type HostPort = (String, String, i32);
 
 /// A pod's requirements on a node.
 #[derive(Debug, Clone)]
-pub struct Wish<'a> {
+pub struct PodInfo<'a> {
     pub spec: &'a PodSpec,
     pub asked: Resources,
     /// CPU and memory as compared between nodes.
@@ -24,11 +24,11 @@ pub struct Wish<'a> {
     pub volumes: Option<&'a PodVolumes>,
 }
 
-impl<'a> Wish<'a> {
+impl<'a> PodInfo<'a> {
     pub fn of(spec: &'a PodSpec) -> Self {
         let asked = resources::of_pod(spec);
         let weight = resources::weight_of_pod(spec, &asked);
-        Wish { spec, asked, weight, ports: host_ports(spec), volumes: None }
+        PodInfo { spec, asked, weight, ports: host_ports(spec), volumes: None }
     }
 }
 

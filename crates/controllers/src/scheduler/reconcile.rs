@@ -21,7 +21,7 @@ use setpoint::{
 use setpoint::recorder::reference;
 
 use super::volumes::{self, PodVolumes, Step};
-use super::{Ledger, Unschedulable, Wish};
+use super::{Ledger, PodInfo, Unschedulable};
 use crate::object::pod::{condition, is_active, node_name};
 use crate::object::time::whole_seconds;
 use crate::volume::claimed;
@@ -264,10 +264,10 @@ impl Scheduler {
         if shared.ledger.holds(key) {
             return None;
         }
-        let mut wish = Wish::of(spec);
+        let mut pod_info = PodInfo::of(spec);
         let chosen = volumes.as_ref().map_err(|why| shared.ledger.refuse(why)).and_then(|volumes| {
-            wish.volumes = Some(volumes);
-            let info = shared.ledger.choose(&wish)?;
+            pod_info.volumes = Some(volumes);
+            let info = shared.ledger.choose(&pod_info)?;
             let steps = volumes.steps(&info.name, &info.labels).unwrap_or_default();
             Ok(Chosen { node: info.name.clone(), steps })
         });
@@ -275,7 +275,7 @@ impl Scheduler {
             Err(_) => drop(shared.waiting.insert(key.clone())),
             Ok(chosen) => {
                 let pod = (key.namespace().unwrap_or_default().to_owned(), key.name().to_owned());
-                shared.ledger.place(pod, &chosen.node, &wish);
+                shared.ledger.place(pod, &chosen.node, &pod_info);
                 shared.waiting.remove(key);
                 if chosen.steps.is_empty() {
                     shared.claiming.remove(key);

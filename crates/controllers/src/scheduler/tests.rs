@@ -80,7 +80,7 @@ fn with_node_affinity(node_affinity: NodeAffinity) -> PodSpec {
 fn choose(nodes: &[Node], spec: &PodSpec) -> Result<String, String> {
     let mut ledger = Ledger::default();
     nodes.iter().for_each(|node| assert!(ledger.node(node)));
-    ledger.choose(&Wish::of(spec)).map(|info| info.name.clone()).map_err(|why| why.to_string())
+    ledger.choose(&PodInfo::of(spec)).map(|info| info.name.clone()).map_err(|why| why.to_string())
 }
 
 fn tainted(name: &str, effect: &str) -> Node {
@@ -213,8 +213,8 @@ fn pods_spread_by_load_then_by_number() {
     let spec = spec(&[("cpu", "100m"), ("memory", "128Mi")]);
     let mut placed = BTreeMap::<String, usize>::new();
     for n in 0..8 {
-        let chosen = ledger.choose(&Wish::of(&spec)).unwrap().name.clone();
-        ledger.place(("ns".into(), format!("p{n}")), &chosen, &Wish::of(&spec));
+        let chosen = ledger.choose(&PodInfo::of(&spec)).unwrap().name.clone();
+        ledger.place(("ns".into(), format!("p{n}")), &chosen, &PodInfo::of(&spec));
         *placed.entry(chosen).or_default() += 1;
     }
     assert_eq!(placed, BTreeMap::from([("b".into(), 4), ("c".into(), 4)]));
@@ -243,7 +243,7 @@ fn the_ledger_counts_bound_pods_that_have_not_ended() {
     let mut ledger = Ledger::default();
     ledger.node(&node("a"));
     let three = spec(&[("cpu", "3")]);
-    let fits = |ledger: &Ledger| ledger.choose(&Wish::of(&three)).is_ok();
+    let fits = |ledger: &Ledger| ledger.choose(&PodInfo::of(&three)).is_ok();
     ledger.pod(&pod("p", "a", "Running", &[("cpu", "2")]));
     ledger.pod(&pod("p", "a", "Running", &[("cpu", "2")]));
     assert!(!fits(&ledger));
@@ -255,7 +255,10 @@ fn the_ledger_counts_bound_pods_that_have_not_ended() {
     // Pods seen before their node, a node that goes and comes back.
     let mut ledger = Ledger::default();
     ledger.pod(&pod("p", "a", "Running", &[("cpu", "2")]));
-    assert_eq!(ledger.choose(&Wish::of(&three)).unwrap_err().message, "no nodes available to schedule pods");
+    assert_eq!(
+        ledger.choose(&PodInfo::of(&three)).unwrap_err().message,
+        "no nodes available to schedule pods"
+    );
     ledger.node(&node("a"));
     assert!(!fits(&ledger));
     ledger.node_gone("a");
@@ -268,7 +271,7 @@ fn a_node_takes_only_as_many_pods_as_it_allows() {
     let mut ledger = Ledger::default();
     ledger.node(&node("a"));
     (0..10).for_each(|n| ledger.pod(&pod(&format!("p{n}"), "a", "Running", &[])));
-    let why = ledger.choose(&Wish::of(&spec(&[]))).unwrap_err().message;
+    let why = ledger.choose(&PodInfo::of(&spec(&[]))).unwrap_err().message;
     assert_eq!(why, "0/1 nodes are available: 1 Too many pods.");
 }
 
@@ -289,14 +292,14 @@ fn a_host_port_is_taken_once() {
     };
     let mut ledger = Ledger::default();
     ledger.node(&node("a"));
-    ledger.place(("ns".into(), "p".into()), "a", &Wish::of(&with_port("127.0.0.1", "TCP")));
+    ledger.place(("ns".into(), "p".into()), "a", &PodInfo::of(&with_port("127.0.0.1", "TCP")));
     for (address, protocol, free) in [
         ("127.0.0.1", "TCP", false),
         ("", "TCP", false),
         ("127.0.0.2", "TCP", true),
         ("127.0.0.1", "UDP", true),
     ] {
-        let chosen = ledger.choose(&Wish::of(&with_port(address, protocol))).is_ok();
+        let chosen = ledger.choose(&PodInfo::of(&with_port(address, protocol))).is_ok();
         assert_eq!(chosen, free, "{address} {protocol}");
     }
 }

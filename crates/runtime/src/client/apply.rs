@@ -8,7 +8,7 @@ use kube::core::ApiResource;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::caches::Where;
+use super::caches::ReadScope;
 use super::extract::{Known, extract, extract_cached};
 use super::intercept::Verb;
 use super::owned;
@@ -102,7 +102,7 @@ impl Client {
         let write = apply(&resource, &key, subresource);
         self.check_write(&write)?;
         if let Some(object) = self.already_applied(&resource, &key, &config, subresource).await {
-            let declared = self.typed_informer_for::<K>(Where::of(key.namespace()))?;
+            let declared = self.typed_informer_for::<K>(ReadScope::of(key.namespace()))?;
             return Ok(declared.informer.lister::<K>().decode(&object)?);
         }
         decode(&resource.kind, &self.send_apply(write, &config).await?).map(Arc::new)
@@ -129,7 +129,7 @@ impl Client {
         self.core.field_owners.add(owner);
         let answer = self.write_unchecked(&write).await?;
         if !self.dry_run {
-            let place = Where::of(write.namespace);
+            let place = ReadScope::of(write.namespace);
             let declared = self.informer_for(write.resource, place, false).ok();
             let epoch = declared.and_then(|declared| declared.epoch(write.namespace)).unwrap_or_default();
             let subresource = write.subresource.unwrap_or_default();
@@ -146,7 +146,7 @@ impl Client {
         config: &Value,
         subresource: Option<&str>,
     ) -> Option<Object> {
-        let declared = self.informer_for(resource, Where::of(key.namespace()), false).ok()?;
+        let declared = self.informer_for(resource, ReadScope::of(key.namespace()), false).ok()?;
         let state = self.state_for(&declared, Some(key), None).await.ok()?;
         // Against a state from before an own write nothing can be compared.
         if self.is_behind(&declared, key, &state) {
@@ -224,7 +224,7 @@ impl Client {
             return Ok(config.map(|config| named(config, &resource, &key)));
         }
         self.check_read(Verb::Get, &resource.kind, key.namespace(), Some(key.name()))?;
-        let declared = self.typed_informer_for::<K>(Where::of(key.namespace()))?;
+        let declared = self.typed_informer_for::<K>(ReadScope::of(key.namespace()))?;
         let Some(object) = self.state_for(&declared, Some(&key), None).await?.get(key.as_str()) else {
             return Ok(None);
         };

@@ -31,7 +31,7 @@ impl Declared {
     /// Whether an object with this key and these labels surely appears in its cache. What a field selector finds by
     /// anything but the key cannot be judged from here: the answer is no.
     pub(super) fn surely_sees(&self, key: &Key, labels: &BTreeMap<String, String>) -> bool {
-        covers(&self.informer, Where::of(key.namespace()))
+        covers(&self.informer, ReadScope::of(key.namespace()))
             && self.informer.target().surely_selects(key, labels)
     }
 }
@@ -129,16 +129,16 @@ impl<'a> KindName<'a> {
 
 /// Which objects a read wants.
 #[derive(Clone, Copy)]
-pub(crate) enum Where<'a> {
+pub(crate) enum ReadScope<'a> {
     Namespace(&'a str),
     Cluster,
     Everywhere,
 }
 
-impl<'a> Where<'a> {
+impl<'a> ReadScope<'a> {
     /// The place of an object that has this namespace, or none.
     pub(super) fn of(namespace: Option<&'a str>) -> Self {
-        namespace.map_or(Where::Cluster, Where::Namespace)
+        namespace.map_or(ReadScope::Cluster, ReadScope::Namespace)
     }
 }
 
@@ -215,7 +215,7 @@ impl Caches {
     pub(super) fn find(
         &self,
         kind: KindName<'_>,
-        place: Where<'_>,
+        place: ReadScope<'_>,
         metadata_suffices: bool,
         own: &[usize],
     ) -> Result<Declared, ClientError> {
@@ -241,7 +241,7 @@ impl Caches {
         let namespaces = &first.informer.target().namespaces;
         let elsewhere =
             |other| rank(&other) == rank(&first) && other.informer.target().namespaces != *namespaces;
-        if matches!(place, Where::Everywhere) && fitting().any(elsewhere) {
+        if matches!(place, ReadScope::Everywhere) && fitting().any(elsewhere) {
             return Err(ClientError::PartialInformers { kind: kind.kind.to_owned() });
         }
         Ok(first.clone())
@@ -254,14 +254,14 @@ impl Client {
     pub(super) fn informer_for(
         &self,
         resource: &ApiResource,
-        place: Where<'_>,
+        place: ReadScope<'_>,
         metadata_suffices: bool,
     ) -> Result<Declared, ClientError> {
         self.core.caches.find(KindName::of(resource), place, metadata_suffices, &self.identity.informers)
     }
 
     /// As [`Client::informer_for`], for a kind of the program, whole.
-    pub(super) fn typed_informer_for<K: Kind>(&self, place: Where<'_>) -> Result<Declared, ClientError> {
+    pub(super) fn typed_informer_for<K: Kind>(&self, place: ReadScope<'_>) -> Result<Declared, ClientError> {
         let (group, version, kind) = (K::group(&()), K::version(&()), K::kind(&()));
         let kind = KindName { group: &group, version: &version, kind: &kind };
         self.core.caches.find(kind, place, false, &self.identity.informers)
@@ -269,29 +269,29 @@ impl Client {
 }
 
 /// Says also what there is of the kind.
-fn no_informer(known: &[Entry], kind: KindName<'_>, place: Where<'_>) -> ClientError {
+fn no_informer(known: &[Entry], kind: KindName<'_>, place: ReadScope<'_>) -> ClientError {
     let targets = known.iter().map(|entry| entry.declared.informer.target());
     let of_kind: Vec<&Target> = targets.filter(|target| kind.is(&target.resource)).collect();
     let elsewhere = of_kind.iter().any(|target| target.namespaces != Namespaces::All);
     let scope = match place {
-        Where::Namespace(namespace) if elsewhere => {
+        ReadScope::Namespace(namespace) if elsewhere => {
             format!(" in namespace {namespace} (only in other namespaces)")
         }
-        Where::Namespace(namespace) => format!(" in namespace {namespace}"),
-        Where::Cluster | Where::Everywhere => String::new(),
+        ReadScope::Namespace(namespace) => format!(" in namespace {namespace}"),
+        ReadScope::Cluster | ReadScope::Everywhere => String::new(),
     };
     let metadata =
         if of_kind.iter().any(|target| target.metadata_only) { " (its metadata alone)" } else { "" };
     ClientError::NoInformer { kind: kind.kind.to_owned(), scope: format!("{scope}{metadata}") }
 }
 
-fn covers(informer: &SharedInformer, place: Where<'_>) -> bool {
+fn covers(informer: &SharedInformer, place: ReadScope<'_>) -> bool {
     match (&informer.target().namespaces, place) {
-        (Namespaces::All, _) | (_, Where::Everywhere) => true,
-        (Namespaces::Named(names), Where::Namespace(namespace)) => names.contains(namespace),
-        (Namespaces::Labelled(_), Where::Namespace(namespace)) => {
+        (Namespaces::All, _) | (_, ReadScope::Everywhere) => true,
+        (Namespaces::Named(names), ReadScope::Namespace(namespace)) => names.contains(namespace),
+        (Namespaces::Labelled(_), ReadScope::Namespace(namespace)) => {
             informer.store().progress(Some(namespace)).is_some()
         }
-        (_, Where::Cluster) => false,
+        (_, ReadScope::Cluster) => false,
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kube::core::{ApiResource, DynamicResourceScope, Selector};
 
-use super::caches::{Declared, Where};
+use super::caches::{Declared, ReadScope};
 use super::intercept::{Intercepted, Verb};
 use super::own_writes::Pin;
 use super::{Client, Kind, Pending, Reads};
@@ -102,8 +102,8 @@ impl Query {
         }
     }
 
-    fn place(&self) -> Where<'_> {
-        self.namespace.as_deref().map_or(Where::Everywhere, Where::Namespace)
+    fn place(&self) -> ReadScope<'_> {
+        self.namespace.as_deref().map_or(ReadScope::Everywhere, ReadScope::Namespace)
     }
 }
 
@@ -121,7 +121,7 @@ impl Client {
             return Ok(Box::pin(self.live().get::<K>(key)).await?.map(Arc::new));
         }
         self.check_read(Verb::Get, &K::kind(&()), key.namespace(), Some(key.name()))?;
-        let declared = self.typed_informer_for::<K>(Where::of(key.namespace()))?;
+        let declared = self.typed_informer_for::<K>(ReadScope::of(key.namespace()))?;
         let snapshot = self.state_for(&declared, Some(&key), None).await?;
         let Some(object) = snapshot.get(key.as_str()) else { return Ok(None) };
         Ok(Some(lister::<K>(&declared, snapshot).decode(&object)?))
@@ -166,7 +166,7 @@ impl Client {
             return live.map(|live| object_of(&resource.kind, &live)).transpose();
         }
         self.check_read(Verb::Get, &resource.kind, key.namespace(), Some(key.name()))?;
-        let declared = self.informer_for(resource, Where::of(key.namespace()), true)?;
+        let declared = self.informer_for(resource, ReadScope::of(key.namespace()), true)?;
         Ok(self.state_for(&declared, Some(&key), None).await?.get(key.as_str()))
     }
 

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::super::status::{Outlook, outlook};
+use super::super::status::{NextStatus, next_status};
 use super::*;
 
 #[test]
@@ -9,7 +9,7 @@ fn nodes_are_counted_by_their_oldest_pod() {
     let all =
         [node("a", &[]), node("b", &[]), node("c", &[]), node("d", &[]), node("e", &[("t", "NoSchedule")])];
     let pods = pods(&["a:new:a", "b:old:r", "b:new:a", "c:new:-", "e:old:a", "gone:new:a"]);
-    let first = outlook(&observed(&set, &all, &pods));
+    let first = next_status(&observed(&set, &all, &pods));
     let status = first.status.unwrap();
     assert_eq!(
         json!(status),
@@ -18,16 +18,16 @@ fn nodes_are_counted_by_their_oldest_pod() {
     );
     assert_eq!(first.requeue, Some(Duration::from_secs(6)));
     set.status = Some(status);
-    let again = outlook(&observed(&set, &all, &pods));
-    assert_eq!(again, Outlook { status: None, requeue: Some(Duration::from_secs(6)) });
+    let again = next_status(&observed(&set, &all, &pods));
+    assert_eq!(again, NextStatus { status: None, requeue: Some(Duration::from_secs(6)) });
     set.metadata.generation = Some(3);
-    assert_eq!(outlook(&observed(&set, &all, &pods)).status.unwrap().observed_generation, Some(3));
+    assert_eq!(next_status(&observed(&set, &all, &pods)).status.unwrap().observed_generation, Some(3));
 }
 
 #[test]
 fn the_one_that_surges_is_waited_for() {
     let (set, all, pods) = (one_at_a_time(), nodes(&["a"]), pods(&["a:old:a", "a:new:r"]));
-    assert_eq!(outlook(&observed(&set, &all, &pods)).requeue, Some(Duration::from_secs(6)));
+    assert_eq!(next_status(&observed(&set, &all, &pods)).requeue, Some(Duration::from_secs(6)));
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn collisions_stay_and_zeros_are_nothing_new() {
         json!({ "desiredNumberScheduled": 0, "currentNumberScheduled": 0, "numberMisscheduled": 0,
         "numberReady": 0, "numberAvailable": 0, "observedGeneration": 2, "collisionCount": 3 }),
     ));
-    assert_eq!(outlook(&observed(&set, &[], &[])), Outlook { status: None, requeue: None });
+    assert_eq!(next_status(&observed(&set, &[], &[])), NextStatus { status: None, requeue: None });
     let all = nodes(&["a"]);
-    assert_eq!(outlook(&observed(&set, &all, &[])).status.unwrap().collision_count, Some(3));
+    assert_eq!(next_status(&observed(&set, &all, &[])).status.unwrap().collision_count, Some(3));
 }
