@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use http::header::{CONNECTION, EXPECT};
+use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT};
 use http::{HeaderValue, Method, Request, Response, Version};
 use http_body_util::BodyExt;
+use hyper::body::Body as _;
 use hyper::body::Incoming;
 use hyper::rt::Executor;
 use hyper::service::service_fn;
@@ -25,7 +26,7 @@ use crate::auth::{Caller, ClientCertificate};
 use crate::body::{Body, BoxError};
 use crate::pki::ServingTls;
 use crate::request_limits::FromSocket;
-use crate::respond::Known;
+use crate::respond::{self, Known};
 use crate::server::Server;
 
 mod descriptors;
@@ -232,6 +233,7 @@ async fn answer(server: &Server, caller: Caller, link: &Link, request: Request<I
     link.has_streams.store(is_stream, Ordering::Relaxed);
     room().await;
     let is_expected = request.headers().contains_key(EXPECT);
+    let is_head = request.method() == Method::HEAD;
     let (mut parts, body) = request.into_parts();
     if link.is_socket {
         parts.extensions.insert(FromSocket);
@@ -251,7 +253,19 @@ async fn answer(server: &Server, caller: Caller, link: &Link, request: Request<I
         link.lingers.store(true, Ordering::Relaxed);
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
+    if is_head && is_stream {
+        return without_body(response);
+    }
     unsent::pace(response)
+}
+
+/// The answer to HEAD: the length of the body, and no body. hyper drops the body over HTTP/1.1 only. Over HTTP/2 the
+/// client would end the stream with a protocol error.
+fn without_body(mut response: Response<Body>) -> Response<Body> {
+    if let Some(length) = response.body().size_hint().exact() {
+        response.headers_mut().entry(CONTENT_LENGTH).or_insert(length.into());
+    }
+    response.map(|_| respond::full(bytes::Bytes::new()))
 }
 
 fn log_end(result: Result<(), BoxError>) {

@@ -255,6 +255,27 @@ async fn a_refused_stream_ends_without_an_error() {
     assert_eq!(sender.send_request(get("/version")).await.unwrap().status(), 200);
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_answer_to_head_has_a_length_and_no_body() {
+    let cluster = start().await;
+    let mut tasks = JoinSet::new();
+    let io = pipe(&cluster, admin(), &mut tasks);
+    let mut sender = http2(io, 64 * 1024, &mut tasks).await;
+    for (path, code) in [("/version", 200), ("/nothing", 404), (MAPS, 405)] {
+        let whole = sender.send_request(get(path)).await.unwrap().into_body().collect().await.unwrap();
+        let mut head = get(path);
+        *head.method_mut() = Method::HEAD;
+        let answer = sender.send_request(head).await.unwrap();
+        assert_eq!(answer.status(), code, "{path}");
+        let length = answer.headers()["content-length"].to_str().unwrap().to_owned();
+        let body = answer.into_body().collect().await.expect("the stream ends without an error");
+        assert!(body.to_bytes().is_empty(), "{path}");
+        if code != 405 {
+            assert_eq!(length, whole.to_bytes().len().to_string(), "{path}");
+        }
+    }
+}
+
 /// Reads one answer with a length.
 async fn read_answer(io: &mut (impl tokio::io::AsyncRead + Unpin)) -> String {
     let mut read = Vec::new();
