@@ -113,10 +113,15 @@ pub fn annotations(annotations: &Value, path: &Path) -> Vec<Cause> {
     causes
 }
 
+/// kube-apiserver shows all owners once for each controller after the first. Behind this many bytes the rest is left
+/// out: ten thousand controllers would take gigabytes.
+const SHOWN_OWNERS_MAX: usize = 1 << 20;
+
 fn owner_references(metadata: &Value, path: &Path) -> Vec<Cause> {
     let owners = items(metadata, "ownerReferences");
     let mut causes = Vec::new();
     let mut controller: Option<String> = None;
+    let mut shown_bytes = 0;
     for (index, owner) in owners.iter().enumerate() {
         causes.extend(owner_reference(owner, &path.index(index)));
         if truth(owner, "controller") {
@@ -127,8 +132,13 @@ fn owner_references(metadata: &Value, path: &Path) -> Vec<Cause> {
                     let detail = format!(
                         "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {name}"
                     );
+                    if shown_bytes > SHOWN_OWNERS_MAX {
+                        continue;
+                    }
                     let shown: Vec<String> = owners.iter().map(show_owner).collect();
-                    let shown = BadValue::raw(format!("[{}]", shown.join(",")));
+                    let shown = format!("[{}]", shown.join(","));
+                    shown_bytes += shown.len();
+                    let shown = BadValue::raw(shown);
                     causes.push(Cause::invalid(path, shown, &detail));
                 }
             }
@@ -283,4 +293,24 @@ pub(super) fn show_selector(selector: &Value) -> String {
         shown.push(format!("\"matchExpressions\":[{}]", expressions.join(",")));
     }
     format!("{{{}}}", shown.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn many_controllers_are_refused_in_few_bytes() {
+        let owners = |count: usize| -> Value {
+            let owner = |at: usize| json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": at.to_string(), "controller": true});
+            json!({"ownerReferences": (0..count).map(owner).collect::<Vec<_>>()})
+        };
+        let path = Path::new("metadata.ownerReferences");
+        assert_eq!(owner_references(&owners(4), &path).len(), 3, "as in kube-apiserver");
+        let causes = owner_references(&owners(5000), &path);
+        let bytes: usize = causes.iter().map(|cause| cause.message.len()).sum();
+        assert!(!causes.is_empty() && bytes < 4 * SHOWN_OWNERS_MAX, "{bytes}");
+    }
 }

@@ -1,5 +1,7 @@
 //! Ingresses, network policies, endpoints.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::check::{Causes, parse_cidr, special_ip};
@@ -324,17 +326,15 @@ pub(super) fn endpoint_slice(causes: &mut Causes, object: &Value) {
 }
 
 fn slice_ports(causes: &mut Causes, ports: &[Value]) {
-    let mut names: Vec<&str> = Vec::new();
+    let mut names: BTreeSet<&str> = BTreeSet::new();
     for (index, port) in ports.iter().enumerate() {
         let path = Path::new("ports").index(index);
         let name = text(port, "name");
         if !name.is_empty() {
             causes.wrong(&path.child("name"), name, &name::dns1123_label(name));
         }
-        if names.contains(&name) {
+        if !names.insert(name) {
             causes.push(Cause::duplicate(&path.child("name"), name));
-        } else {
-            names.push(name);
         }
         causes.one_of(&path.child("protocol"), text(port, "protocol"), &["SCTP", "TCP", "UDP"]);
         if let Some(protocol) = at(port, "appProtocol").as_str() {

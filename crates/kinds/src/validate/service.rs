@@ -1,5 +1,7 @@
 //! Services.
 
+use std::collections::BTreeSet;
+
 use std::net::IpAddr;
 
 use serde_json::Value;
@@ -85,7 +87,7 @@ fn external_name(causes: &mut Causes, spec: &Value, path: &Path) {
 }
 
 fn ports(causes: &mut Causes, ports: &[Value], path: &Path) {
-    let mut names: Vec<&str> = Vec::new();
+    let mut names: BTreeSet<&str> = BTreeSet::new();
     for (index, port) in ports.iter().enumerate() {
         let path = path.index(index);
         let name = text(port, "name");
@@ -95,10 +97,9 @@ fn ports(causes: &mut Causes, ports: &[Value], path: &Path) {
             }
         } else {
             causes.wrong(&path.child("name"), name, &name::dns1123_label(name));
-            if names.contains(&name) {
+            if !names.insert(name) {
                 causes.push(Cause::duplicate(&path.child("name"), name));
             }
-            names.push(name);
         }
         let number = int(port, "port").unwrap_or_default();
         causes.wrong_number(&path.child("port"), number, &name::port_number(number));
@@ -179,24 +180,22 @@ pub(super) fn cluster_ips(causes: &mut Causes, spec: &Value, path: &Path) {
 }
 
 fn unique_ports(causes: &mut Causes, ports: &[Value], path: &Path) {
-    let mut nodes: Vec<(&str, i64)> = Vec::new();
+    let mut nodes: BTreeSet<(&str, i64)> = BTreeSet::new();
     for (index, port) in ports.iter().enumerate() {
         let Some(node) = int(port, "nodePort").filter(|node| *node != 0) else { continue };
         let key = (text(port, "protocol"), node);
-        if nodes.contains(&key) {
+        if !nodes.insert(key) {
             causes.push(Cause::duplicate(&path.index(index).child("nodePort"), node));
         }
-        nodes.push(key);
     }
-    let mut seen: Vec<(&str, Option<i64>)> = Vec::new();
+    let mut seen: BTreeSet<(&str, Option<i64>)> = BTreeSet::new();
     for (index, port) in ports.iter().enumerate() {
         let key = (text(port, "protocol"), int(port, "port"));
-        if seen.contains(&key) {
+        if !seen.insert(key) {
             let value = serde_json::json!({"protocol": key.0, "port": key.1});
             let shown = BadValue::raw(go_struct::line("core.ServicePort", &value));
             causes.push(Cause::duplicate(&path.index(index), shown));
         }
-        seen.push(key);
     }
 }
 

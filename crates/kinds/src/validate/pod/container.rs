@@ -1,5 +1,7 @@
 //! Containers.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::volume::Volumes;
@@ -12,22 +14,22 @@ use setpoint_api::name;
 /// All containers of a pod.
 pub(super) fn containers(causes: &mut Causes, spec: &Value, volumes: &Volumes<'_>, path: &Path) {
     let grace = int(spec, "terminationGracePeriodSeconds").unwrap_or_default();
-    let mut names: Vec<&str> = Vec::new();
+    let mut names: BTreeSet<&str> = BTreeSet::new();
     regular(causes, spec, volumes, &path.child("containers"), grace, &mut names);
     init(causes, spec, volumes, &path.child("initContainers"), grace, &mut names);
     for (index, one) in items(spec, "ephemeralContainers").iter().enumerate() {
         let path = path.child("ephemeralContainers").index(index);
         common(causes, one, volumes, &path);
-        let others = names.len();
+        let is_target_there = names.contains(text(one, "targetContainerName"));
         unique_name(causes, one, &path, &mut names);
-        ephemeral(causes, one, &names[..others], &path);
+        ephemeral(causes, one, is_target_there, &path);
     }
 }
 
 /// Checks the fields that an ephemeral container may not have. It may share the processes of one of the others.
-fn ephemeral(causes: &mut Causes, container: &Value, others: &[&str], path: &Path) {
+fn ephemeral(causes: &mut Causes, container: &Value, is_target_there: bool, path: &Path) {
     let target = text(container, "targetContainerName");
-    if !target.is_empty() && !others.contains(&target) {
+    if !target.is_empty() && !is_target_there {
         causes.push(Cause::not_found(&path.child("targetContainerName"), target));
     }
     let refused = "cannot be set for an Ephemeral Container";
@@ -51,7 +53,7 @@ fn regular<'a>(
     volumes: &Volumes<'_>,
     path: &Path,
     grace: i64,
-    names: &mut Vec<&'a str>,
+    names: &mut BTreeSet<&'a str>,
 ) {
     let all = items(spec, "containers");
     if all.is_empty() {
@@ -72,7 +74,7 @@ fn init<'a>(
     volumes: &Volumes<'_>,
     path: &Path,
     grace: i64,
-    names: &mut Vec<&'a str>,
+    names: &mut BTreeSet<&'a str>,
 ) {
     for (index, one) in items(spec, "initContainers").iter().enumerate() {
         let list = path;
@@ -97,12 +99,10 @@ fn init<'a>(
     }
 }
 
-fn unique_name<'a>(causes: &mut Causes, container: &'a Value, path: &Path, names: &mut Vec<&'a str>) {
+fn unique_name<'a>(causes: &mut Causes, container: &'a Value, path: &Path, names: &mut BTreeSet<&'a str>) {
     let name = text(container, "name");
-    if names.contains(&name) {
+    if !names.insert(name) {
         causes.push(Cause::duplicate(&path.child("name"), name));
-    } else {
-        names.push(name);
     }
 }
 
@@ -141,7 +141,7 @@ fn common(causes: &mut Causes, container: &Value, volumes: &Volumes<'_>, path: &
 }
 
 fn ports(causes: &mut Causes, ports: &[Value], path: &Path) {
-    let mut names: Vec<&str> = Vec::new();
+    let mut names: BTreeSet<&str> = BTreeSet::new();
     for (index, port) in ports.iter().enumerate() {
         let path = path.index(index);
         let name = text(port, "name");
@@ -149,10 +149,8 @@ fn ports(causes: &mut Causes, ports: &[Value], path: &Path) {
             let wrong = name::port_name(name);
             if !wrong.is_empty() {
                 causes.wrong(&path.child("name"), name, &wrong);
-            } else if names.contains(&name) {
+            } else if !names.insert(name) {
                 causes.push(Cause::duplicate(&path.child("name"), name));
-            } else {
-                names.push(name);
             }
         }
         match int(port, "containerPort").unwrap_or_default() {
@@ -168,7 +166,7 @@ fn ports(causes: &mut Causes, ports: &[Value], path: &Path) {
 }
 
 fn host_port_conflicts(causes: &mut Causes, containers: &[Value], path: &Path) {
-    let mut taken: Vec<String> = Vec::new();
+    let mut taken: BTreeSet<String> = BTreeSet::new();
     for (index, container) in containers.iter().enumerate() {
         for (at, port) in items(container, "ports").iter().enumerate() {
             let Some(host) = int(port, "hostPort").filter(|port| *port != 0) else { continue };
@@ -177,7 +175,7 @@ fn host_port_conflicts(causes: &mut Causes, containers: &[Value], path: &Path) {
                 let path = path.index(index).child("ports").index(at).child("hostPort");
                 causes.push(Cause::duplicate(&path, &claim));
             } else {
-                taken.push(claim);
+                taken.insert(claim);
             }
         }
     }
@@ -185,7 +183,9 @@ fn host_port_conflicts(causes: &mut Causes, containers: &[Value], path: &Path) {
 
 fn mounts(causes: &mut Causes, container: &Value, volumes: &Volumes<'_>, path: &Path) {
     let devices = items(container, "volumeDevices");
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: BTreeSet<&str> = BTreeSet::new();
+    let device_names: BTreeSet<&str> = devices.iter().map(|device| text(device, "name")).collect();
+    let device_paths: BTreeSet<&str> = devices.iter().map(|device| text(device, "devicePath")).collect();
     for (index, mount) in items(container, "volumeMounts").iter().enumerate() {
         let at = path.index(index);
         let (name, target) = (text(mount, "name"), text(mount, "mountPath"));
@@ -198,14 +198,13 @@ fn mounts(causes: &mut Causes, container: &Value, volumes: &Volumes<'_>, path: &
         if target.is_empty() {
             causes.required(&at.child("mountPath"), "");
         }
-        if seen.contains(&target) {
+        if !seen.insert(target) {
             causes.invalid(&at.child("mountPath"), target, "must be unique");
         }
-        seen.push(target);
-        if devices.iter().any(|device| text(device, "name") == name) {
+        if device_names.contains(name) {
             causes.invalid(&at.child("name"), name, "must not already exist in volumeDevices");
         }
-        if devices.iter().any(|device| text(device, "devicePath") == target) {
+        if device_paths.contains(target) {
             let detail = "must not already exist as a path in volumeDevices";
             causes.invalid(&at.child("mountPath"), target, detail);
         }

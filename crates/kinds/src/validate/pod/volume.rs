@@ -1,5 +1,7 @@
 //! Volumes.
 
+use std::collections::BTreeSet;
+
 use std::collections::BTreeMap;
 
 use serde_json::Value;
@@ -259,7 +261,7 @@ fn downward_items(causes: &mut Causes, source: &Value, path: &Path) {
 fn projected(causes: &mut Causes, source: &Value, path: &Path) {
     mode(causes, source, "defaultMode", path);
     let volume = path;
-    let mut paths: Vec<&str> = Vec::new();
+    let mut paths: BTreeSet<&str> = BTreeSet::new();
     for (index, one) in items(source, "sources").iter().enumerate() {
         let path = path.child("sources").index(index);
         let mut found = 0;
@@ -271,11 +273,10 @@ fn projected(causes: &mut Causes, source: &Value, path: &Path) {
             found += 1;
             projection(causes, kind, part, volume, &path.child(kind));
             for target in items(part, "items").iter().map(|item| text(item, "path")) {
-                if paths.contains(&target) && !target.is_empty() {
+                if !paths.insert(target) && !target.is_empty() {
                     let shown = if kind == "downwardAPI" { target } else { text(part, "name") };
                     causes.invalid(volume, shown, "conflicting duplicate paths");
                 }
-                paths.push(target);
             }
         }
         if found > 1 {
