@@ -2,8 +2,8 @@
 
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
-use setpoint_api::cause::{Cause, Path};
-use setpoint_api::clock;
+use setpoint_api::{cause, clock};
+use setpoint_kinds::validate;
 
 use crate::body::Body;
 use crate::context::RequestContext;
@@ -17,6 +17,7 @@ use crate::{negotiate, object};
 /// Answers `POST …/pods/NAME/binding`.
 pub(crate) async fn route(ctx: &RequestContext, bytes: &[u8]) -> Result<Response<Body>> {
     let binding = decode(ctx, bytes, "", "v1", "Binding")?;
+    super::same_object(ctx, &binding, "Binding")?;
     let writer = Writer::new(ctx, "CreateOptions")?;
     let binding = super::admit(&writer, binding, ("", "v1", "Binding")).await?;
     bind(&writer, &ctx.info.name, binding).await
@@ -62,12 +63,13 @@ pub(crate) fn decode(
 
 async fn bind(writer: &Writer<'_>, name: &str, binding: Value) -> Result<Response<Body>> {
     let ctx = writer.ctx;
-    let node = binding.pointer("/target/name").and_then(Value::as_str).unwrap_or("");
-    if node.is_empty() {
-        let cause = Cause::required(&Path::new("target.name"), "");
-        let refused = ApiError::invalid(&ctx.resource, name, vec![cause]);
+    let causes = validate::binding(&binding);
+    if !causes.is_empty() {
+        // kube-apiserver returns the bare list of faults, which becomes a 500.
+        let refused = ApiError::internal_plain(cause::aggregate(&causes));
         return Err(refused.with_warnings(&writer.warnings()));
     }
+    let node = binding.pointer("/target/name").and_then(Value::as_str).unwrap_or("");
     let merge = Bind { binding: &binding, node };
     let done = transaction::commit(&Write::new(writer, Kind::Bind, &merge).of(name)).await?;
     let status =

@@ -22,6 +22,7 @@ use crate::writer::Writer;
 /// Answers `POST …/pods/NAME/eviction`.
 pub(crate) async fn route(ctx: &RequestContext, bytes: &[u8]) -> Result<Response<Body>> {
     let eviction = super::binding::decode(ctx, bytes, "policy", "v1", "Eviction")?;
+    super::same_object(ctx, &eviction, "Eviction")?;
     let writer = Writer::new(ctx, "CreateOptions")?;
     let eviction = super::admit(&writer, eviction, ("policy", "v1", "Eviction")).await?;
     respond::warned(evict(&writer, &eviction).await, &writer.warnings())

@@ -111,6 +111,20 @@ fn bridge(ctx: &RequestContext, client: OnUpgrade, mut agreed: Response<Incoming
     response
 }
 
+/// Refuses a body that names another object than the path.
+fn same_object(ctx: &RequestContext, sent: &Value, kind: &str) -> Result<()> {
+    let namespace = object::meta_text(sent, "namespace");
+    if !namespace.is_empty() && namespace != ctx.info.namespace {
+        return Err(ApiError::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    match object::name(sent) == ctx.info.name {
+        true => Ok(()),
+        false => Err(ApiError::bad_request(format!("name in URL does not match name in {kind} object"))),
+    }
+}
+
 /// The object after the webhooks, for an object that is created below another.
 async fn admit(writer: &Writer<'_>, mut sent: Value, kind: Kind) -> Result<Value> {
     let ctx = writer.ctx;
