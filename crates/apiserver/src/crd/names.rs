@@ -168,6 +168,8 @@ fn accept(wanted: &Value, names: &mut Value, others: &[Value]) -> Option<(&'stat
         .map(|name| format!("\"{name}\" is already in use"))
         .collect();
     match (used.is_empty(), short.is_empty()) {
+        // kube-apiserver looks at short names before kinds, and the last conflict counts.
+        (false, _) if matches!(conflict, Some(("KindConflict" | "ListKindConflict", _))) => {}
         (false, _) => conflict = Some(("ShortNamesConflict", used.join(", "))),
         (true, false) => names["shortNames"] = json!(short),
         (true, true) => {

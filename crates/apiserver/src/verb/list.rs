@@ -81,8 +81,11 @@ impl Continue {
             Continue { rv: 0, .. } => Err(refused(
                 "continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
             )),
-            Continue { ref start, .. } if start.is_empty() || start.contains("../") => {
+            Continue { ref start, .. } if start.is_empty() => {
                 Err(refused("continue key is not valid: encoded start key empty (version meta.k8s.io/v1)"))
+            }
+            Continue { ref start, .. } if start.contains("../") => {
+                Err(refused(&format!("continue key is not valid: {start}")))
             }
             token => Ok(token),
         }

@@ -68,6 +68,8 @@ pub(crate) async fn watch(ctx: &RequestContext) -> Result<Response<Body>> {
     let selection = Selection::parse(&ctx.resource, &ctx.info)?;
     let range = scope(&ctx.resource, &ctx.info, &selection);
     let timeout = match query.number("timeoutSeconds")? {
+        // kube-apiserver's timer is over at once.
+        Some(seconds) if seconds < 0 => 0,
         Some(seconds) if seconds > 0 => u64::try_from(seconds).unwrap_or(SHORTEST_DEFAULT),
         _ => SHORTEST_DEFAULT + ctx.server.options().random.below(SHORTEST_DEFAULT),
     };

@@ -47,6 +47,15 @@ async fn a_watch_has_no_such_time_and_its_timeout_is_not_read() {
     assert_eq!((answer.code, began.elapsed() >= Duration::from_secs(300)), (200, true));
 }
 
+/// As in kube-apiserver, whose timer is then over at once.
+#[tokio::test(start_paused = true)]
+async fn a_watch_of_a_negative_time_ends_at_once() {
+    let cluster = start().await;
+    let began = Instant::now();
+    let answer = cluster.get(&format!("{MAPS}?watch=true&timeoutSeconds=-1")).await;
+    assert_eq!((answer.code, began.elapsed()), (200, Duration::ZERO));
+}
+
 /// Recorded from kube-apiserver 1.37, which reads it before it looks who asks: a wrong token gets the same answer.
 #[tokio::test]
 async fn a_timeout_that_is_none_is_refused_to_everybody() {
