@@ -10,8 +10,8 @@ mod soak;
 mod tidy;
 mod wire;
 mod flakes;
-mod flags;
 mod e2e;
+mod flags;
 mod run;
 
 use std::process::ExitCode;
@@ -30,6 +30,10 @@ cargo xtask COMMAND
                     run the parts that need kubectl, the Go peers or a browser: without words the gate's parts, on the
                     programs that the tests built; with --all every part, or the named ones, in release mode
                     --debug uses the programs that the tests built
+  e2e attacks [--only ITEM|CASE] [--alone] [--list] [--debug]
+                    play the attack catalogue on our server and on the real one, and print a table: case, ours, real,
+                    verdict. --only takes an item's number or a case, --alone leaves the real server out, --list
+                    prints what each case wants
   soak [crash N|store-kill N|kill [--times N] [--seed S]|watch [--seeds N]]
                     long runs: a disk that loses unsynced data (crash); kills of the store's writer (store-kill) or of
                     the server (kill) while it is written to; a misbehaving server before the runtime's caches (watch)

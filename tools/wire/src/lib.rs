@@ -6,11 +6,16 @@
 
 pub mod fuzz;
 pub mod differences;
+pub mod attack;
 pub mod play;
 pub mod families;
+pub mod repeat;
 pub mod normal;
 pub mod policy;
 pub mod target;
+pub mod certified;
+pub mod message;
 pub mod peer;
+pub mod tls;
 pub mod transcript;
 pub mod scenario;

@@ -10,7 +10,7 @@ use setpoint_api::Clock;
 use setpoint_wire::peer::Peer;
 use setpoint_wire::play::play;
 use setpoint_wire::target::Target;
-use setpoint_wire::{differences, families, fuzz, policy, scenario, transcript};
+use setpoint_wire::{attack, differences, families, fuzz, policy, scenario, transcript};
 use tokio::signal::unix::{SignalKind, signal};
 
 #[tokio::main(flavor = "current_thread")]
@@ -71,9 +71,10 @@ async fn record(only: Option<&str>) -> Result<()> {
     let target = Target::real(Arc::new(Peer::start()?));
     let mut files = scenario::load(&transcript::folder().join("scenarios"))?;
     files.extend(families::all());
+    files.extend(attack::recorded()?);
     let mut requests = 0;
     for (stem, scenarios) in files {
-        if only.is_some_and(|only| only != stem) {
+        if only.is_some_and(|only| !is_meant(only, &stem)) {
             continue;
         }
         let mut transcripts = Vec::new();
@@ -87,6 +88,11 @@ async fn record(only: Option<&str>) -> Result<()> {
     }
     println!("{requests} requests recorded");
     Ok(())
+}
+
+/// Whether `--only` names a file: exactly, or by a beginning before `*`.
+fn is_meant(only: &str, stem: &str) -> bool {
+    only.strip_suffix('*').map_or(only == stem, |beginning| stem.starts_with(beginning))
 }
 
 /// Managers are sorted by the second of their last write: a scenario should not straddle two.
@@ -103,7 +109,7 @@ async fn replay(target: &Target, only: Option<&str>, keep: bool) -> Result<()> {
     let kept = if keep { differences::kept()? } else { Vec::new() };
     let (mut requests, mut wrong) = (0, 0);
     for (stem, transcripts) in transcript::load()? {
-        if only.is_some_and(|only| only != stem) {
+        if only.is_some_and(|only| !is_meant(only, &stem)) {
             continue;
         }
         for recorded in transcripts {

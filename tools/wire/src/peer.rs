@@ -10,10 +10,11 @@ use hyper::body::Incoming;
 use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::ClientConfig;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::ServerName;
 use setpoint_peers::{ControlPlane, Options};
 use tokio::net::TcpStream;
+
+use crate::tls::client_config;
 
 /// A running kube-apiserver with its etcd; both end with this handle.
 pub struct Peer {
@@ -31,7 +32,7 @@ impl Peer {
         // Scenarios make pods in namespaces that no controller gave a service account.
         let apiserver_flags = vec!["--disable-admission-plugins=ServiceAccount".to_owned()];
         let plane = ControlPlane::start(folder.path(), &Options { apiserver_flags, ..Options::default() })?;
-        let tls = client_config(&std::fs::read(plane.authority())?)?;
+        let tls = client_config(&std::fs::read(plane.authority())?, None, &[b"h2"])?;
         Ok(Peer { address: plane.address(), tls, _plane: plane, _folder: folder })
     }
 }
@@ -44,10 +45,15 @@ pub struct Connection {
 
 impl Connection {
     pub async fn open(peer: &Peer) -> Result<Connection> {
-        let stream = TcpStream::connect(&peer.address).await?;
+        Connection::to(&peer.address, peer.tls.clone()).await
+    }
+
+    /// Opens a connection to `HOST:PORT`.
+    pub async fn to(address: &str, tls: Arc<ClientConfig>) -> Result<Connection> {
+        let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         let name = ServerName::try_from("127.0.0.1")?;
-        let stream = tokio_rustls::TlsConnector::from(peer.tls.clone()).connect(name, stream).await?;
+        let stream = tokio_rustls::TlsConnector::from(tls).connect(name, stream).await?;
         let (send, connection) =
             hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
         let mut driver = tokio::task::JoinSet::new();
@@ -61,22 +67,17 @@ impl Connection {
         self.send.is_closed()
     }
 
+    /// Sends a request and gives the future of its answer, so that further requests need not wait for it.
+    pub async fn begin(
+        &mut self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<impl Future<Output = hyper::Result<Response<Incoming>>> + use<>> {
+        self.send.ready().await?;
+        Ok(self.send.send_request(request))
+    }
+
     pub async fn send(&mut self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>> {
         self.send.ready().await?;
         Ok(self.send.send_request(request).await?)
     }
-}
-
-fn client_config(authority: &[u8]) -> Result<Arc<ClientConfig>> {
-    let mut roots = rustls::RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(authority) {
-        roots.add(certificate?)?;
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    config.alpn_protocols = vec![b"h2".to_vec()];
-    Ok(Arc::new(config))
 }

@@ -8,9 +8,11 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::families::objects::overlay;
+use crate::message::{Received, Sent};
 use crate::normal::Normaliser;
+use crate::repeat;
 use crate::scenario::{Scenario, Step, Until, content_type};
-use crate::target::{Received, Sent, Target};
+use crate::target::Target;
 use crate::transcript::{Answer, Exchange, Transcript};
 
 /// Time for which a step is repeated until its condition holds.
@@ -73,6 +75,11 @@ impl<'a> Player<'a> {
         Ok(self.normalise(received, body))
     }
 
+    /// Gives a value that steps may name: `{{name}}`.
+    pub fn know(&mut self, name: &str, value: &str) {
+        self.captured.insert(name.to_owned(), value.to_owned());
+    }
+
     /// The last answer's body as it came.
     pub fn last(&self) -> &Value {
         &self.last
@@ -130,7 +137,10 @@ impl<'a> Player<'a> {
         }
         let accept = step.accept.as_deref().unwrap_or("json");
         headers.push(("accept".to_owned(), content_type(accept).to_owned()));
-        headers.extend(step.headers.iter().map(|(name, value)| (name.clone(), self.substitute(value))));
+        for (name, value) in &step.headers {
+            // A header that is sent twice has a line for each value.
+            headers.extend(self.substitute(value).split('\n').map(|value| (name.clone(), value.to_owned())));
+        }
         Ok(Sent {
             method: method.to_owned(),
             path: self.substitute(path),
@@ -145,7 +155,7 @@ impl<'a> Player<'a> {
         for (name, value) in &self.captured {
             text = text.replace(&format!("{{{{{name}}}}}"), value);
         }
-        text
+        repeat::expand(&text)
     }
 
     fn normalise(&mut self, received: Received, mut body: Value) -> Answer {

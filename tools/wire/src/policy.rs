@@ -6,7 +6,8 @@ use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-use crate::target::{Sent, Target};
+use crate::message::Sent;
+use crate::target::Target;
 
 /// Every object of the table says this of itself; the table does not.
 const AUTOUPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";

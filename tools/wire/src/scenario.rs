@@ -46,6 +46,27 @@ pub struct Step {
     /// The request is repeated until the answer has this, and only the last answer counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Until>,
+    /// Facts of the answer that an attack must not change. Recordings do not keep them.
+    #[serde(default, skip_serializing)]
+    pub must: Option<Must>,
+}
+
+/// Facts of an answer.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Must {
+    /// The status is one of these.
+    #[serde(default)]
+    pub status: Vec<u16>,
+    /// The reason of the Status.
+    #[serde(default)]
+    pub reason: Option<String>,
+    /// The body contains each of these texts.
+    #[serde(default)]
+    pub has: Vec<String>,
+    /// The body contains none of these texts.
+    #[serde(default)]
+    pub lacks: Vec<String>,
 }
 
 /// A condition to wait for.

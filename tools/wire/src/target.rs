@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Request};
+use http::{HeaderValue, Request};
 use http_body_util::{BodyExt, Full};
 use setpoint_api::{Clock, Random};
 use setpoint_apiserver::jwt::SigningKey;
@@ -12,30 +11,19 @@ use setpoint_apiserver::{Caller, Options, Server, UserInfo};
 use setpoint_store::Store;
 use tokio::sync::Mutex;
 
+use crate::certified::Certified;
+use crate::message::{Received, Sent};
 use crate::peer::{Connection, Peer};
-
-/// A request with everything filled in.
-#[derive(Clone, Debug)]
-pub struct Sent {
-    pub method: String,
-    pub path: String,
-    pub user: String,
-    pub headers: Vec<(String, String)>,
-    pub body: Bytes,
-}
-
-/// An answer, read to its end.
-#[derive(Debug)]
-pub struct Received {
-    pub status: u16,
-    pub headers: HeaderMap,
-    pub body: Bytes,
-}
 
 /// A server that can be asked.
 pub enum Target {
     Ours(Server),
-    Real { connection: Mutex<Option<Connection>>, peer: Arc<Peer> },
+    Real {
+        connection: Mutex<Option<Connection>>,
+        peer: Arc<Peer>,
+    },
+    /// A server over TLS whose users have certificates.
+    Certified(Arc<Certified>),
 }
 
 impl Target {
@@ -59,6 +47,7 @@ impl Target {
         match self {
             Target::Ours(server) => ours(server, sent).await,
             Target::Real { connection, peer } => real(&mut *connection.lock().await, peer, sent).await,
+            Target::Certified(server) => server.send(sent).await,
         }
     }
 }
@@ -84,7 +73,19 @@ fn user(name: &str, group: &str) -> UserInfo {
     UserInfo { uid: name.to_owned(), ..UserInfo::new(name, [group]) }
 }
 
+/// kube-apiserver closes the connection of a client that it refuses. A request that was not begun is sent again.
 async fn real(slot: &mut Option<Connection>, peer: &Peer, sent: &Sent) -> Result<Received> {
+    loop {
+        match real_once(slot, peer, sent).await {
+            Err(error) if error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_canceled) => {
+                *slot = None
+            }
+            ended => return ended,
+        }
+    }
+}
+
+async fn real_once(slot: &mut Option<Connection>, peer: &Peer, sent: &Sent) -> Result<Received> {
     if slot.as_ref().is_none_or(Connection::is_closed) {
         *slot = Some(Connection::open(peer).await?);
     }

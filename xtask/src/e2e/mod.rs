@@ -23,6 +23,7 @@ mod objects;
 pub mod steady;
 mod operator;
 mod tour;
+mod attacks;
 mod attempt;
 mod browser;
 mod typed;
@@ -72,6 +73,7 @@ const PARTS: &[Part] = &[
     Part { name: "demo", gate: true, run: demo::run },
     Part { name: "tour", gate: true, run: tour::run },
     Part { name: "browser", gate: true, run: browser::run },
+    Part { name: "attacks", gate: false, run: attacks::run },
 ];
 
 /// State shared by the parts.
@@ -112,6 +114,12 @@ impl std::fmt::Display for Missing {
 impl std::error::Error for Missing {}
 
 pub fn run(words: &[String]) -> Result<()> {
+    if let [name, own @ ..] = words
+        && name == "attacks"
+        && !own.is_empty()
+    {
+        return attacks::chosen(own);
+    }
     let (flags, names): (Vec<&String>, Vec<&String>) = words.iter().partition(|word| word.starts_with("--"));
     if let Some(unknown) = flags.iter().find(|flag| !["--all", "--debug"].contains(&flag.as_str())) {
         bail!("`{unknown}` is unexpected; there are --all and --debug");

@@ -150,7 +150,9 @@ async fn a_refused_subresource_keeps_the_warnings_of_webhooks() {
     let all = json!({"rules": [{"apiGroups": [""], "apiVersions": ["*"], "operations": ["*"],
         "resources": ["pods/eviction", "pods/binding"]}]});
     validating(&cluster, "v", &[with(hook.at("/warn"), all.clone())]).await;
-    let unbound = cluster.post(&format!("{PODS}/p/binding"), &json!({"metadata": {"name": "p"}, "target": {"name": ""}})).await;
+    let unbound = cluster
+        .post(&format!("{PODS}/p/binding"), &json!({"metadata": {"name": "p"}, "target": {"name": ""}}))
+        .await;
     assert_eq!((unbound.code, unbound.warnings()), (500, vec!["299 - \"careful\""]));
     validating(&cluster, "w", &[with(hook.at("/deny"), all)]).await;
     let denied = cluster.post(&format!("{PODS}/p/eviction"), &json!({"metadata": {"name": "p"}})).await;

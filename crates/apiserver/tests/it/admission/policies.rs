@@ -118,7 +118,10 @@ async fn deletions_subresources_and_connections_are_judged() {
             cluster.patch(&format!("{pods}/a/status"), MERGE, &json!({"status": {"phase": "Failed"}})).await,
             "UPDATE Pod true true",
         ),
-        (cluster.post(&format!("{pods}/a/eviction"), &json!({"metadata": {"name": "a"}})).await, "CREATE Eviction true false"),
+        (
+            cluster.post(&format!("{pods}/a/eviction"), &json!({"metadata": {"name": "a"}})).await,
+            "CREATE Eviction true false",
+        ),
         (
             cluster.post(&format!("{pods}/a/exec?command=x&stdout=true"), &json!({})).await,
             "CONNECT PodExecOptions true false",
