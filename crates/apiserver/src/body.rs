@@ -253,7 +253,9 @@ mod tests {
     /// As kube-apiserver 1.37 read these bodies of an apply.
     #[test]
     fn yaml_in_flow_style_is_read() {
-        let read = |text: &str| -> Value { serde_json::from_slice(&yaml_to_json(text.as_bytes()).unwrap()).unwrap() };
+        let read = |text: &str| -> Value {
+            serde_json::from_slice(&yaml_to_json(text.as_bytes()).unwrap()).unwrap()
+        };
         let a = serde_json::json!({"m": {"name": "f"}, "data": {"a": "b"}});
         for text in [
             "{m: {name: f}, data: {a: b}}",

@@ -18,6 +18,24 @@ pub struct ApiError(Box<Status>, Vec<String>, Option<Box<str>>);
 /// The result of handling a request.
 pub type Result<T, E = ApiError> = std::result::Result<T, E>;
 
+/// A WebSocket handshake that is refused without a body, as Go's server does it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BadHandshake {
+    /// The key or the version is missing, or there are several protocols.
+    Malformed,
+    /// The client names no origin.
+    NoOrigin,
+}
+
+impl BadHandshake {
+    pub(crate) fn code(self) -> StatusCode {
+        match self {
+            BadHandshake::Malformed => StatusCode::BAD_REQUEST,
+            BadHandshake::NoOrigin => StatusCode::FORBIDDEN,
+        }
+    }
+}
+
 /// The status for a badly escaped path. This error alone has no `Status`, because Go's HTTP server answers it.
 pub(crate) const BAD_PATH: StatusCode = StatusCode::BAD_REQUEST;
 

@@ -6,17 +6,17 @@ use futures::FutureExt;
 use http::{HeaderMap, HeaderValue, Request, Response};
 use tokio::time::Instant;
 
-use crate::auth::access::Access;
+use crate::auth::access::{self, Access};
 use crate::auth::authn::Identity;
-use crate::auth::{Caller, authn, authz, impersonate, legacy};
+use crate::auth::{Caller, authn, impersonate, legacy};
 use crate::body::Body;
 use crate::error::{ApiError, Result};
 use crate::negotiate::{Format, Negotiated, Offer, Representation, negotiate, wants_pretty};
 use crate::options::Options;
 use crate::request::{Query, RequestInfo, is_escaped_well};
 use crate::request_limits::Deadline;
-use crate::review_webhook::Answers;
 use crate::respond::Known;
+use crate::review_webhook::Answers;
 use crate::server::Server;
 use crate::user::{UNAUTHENTICATED, UserInfo};
 use crate::{request_limits, respond, route};
@@ -78,9 +78,9 @@ impl Server {
         };
         let Ok(_place) = self.0.limits.enter(info, &user) else { return respond::too_many() };
         let answers = Answers::default();
-        let access = Access { options, answers: &answers };
+        let chain = Access { options, answers: &answers };
         let snapshot = options.store.snapshot();
-        if let Err(error) = authz::authorize_request(access, &snapshot, &user, info).await {
+        if let Err(error) = access::authorize_request(chain, &snapshot, &user, info).await {
             return respond::refusal(&error, refusal);
         }
         authn::remove_credentials(options, request.headers_mut());
@@ -114,8 +114,8 @@ impl Server {
         if let Some(secret) = &secret {
             legacy::note_use(self, secret).await;
         }
-        let access = Access { options, answers: &Answers::default() };
-        impersonate::impersonate(access, &snapshot, user, headers, info).await
+        let chain = Access { options, answers: &Answers::default() };
+        impersonate::impersonate(chain, &snapshot, user, headers, info).await
     }
 }
 

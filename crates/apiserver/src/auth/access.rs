@@ -7,9 +7,11 @@
 use serde_json::{Map, Value, json};
 use setpoint_store::Snapshot;
 
-use super::authz::{Attributes, granted};
+use super::authz::{Attributes, granted, refusal};
 use crate::context::RequestContext;
+use crate::error::{ApiError, Result};
 use crate::options::{Authorization, Options};
+use crate::request::{RequestInfo, Verb};
 use crate::review_webhook::{AccessStatus, Answers};
 use crate::user::{MASTERS, UserInfo};
 
@@ -80,6 +82,64 @@ impl<'a> Access<'a> {
     pub(crate) fn allows(&self, snapshot: &Snapshot, user: &UserInfo, wanted: &Attributes<'_>) -> bool {
         matches!(self.decide(snapshot, user, wanted), Verdict::Allowed(_))
     }
+}
+
+/// Refuses a request that the user may not make, in kube-apiserver's words.
+pub(crate) fn authorize(
+    access: Access<'_>,
+    snapshot: &Snapshot,
+    user: &UserInfo,
+    wanted: &Attributes<'_>,
+) -> Result<()> {
+    match access.decide(snapshot, user, wanted) {
+        Verdict::Allowed(_) => Ok(()),
+        Verdict::Refused { reason, error: None } => Err(refusal(user, wanted, &reason)),
+        Verdict::Refused { error: Some(error), .. } => {
+            Err(ApiError::internal_plain(format!("Internal Server Error: {error}")))
+        }
+    }
+}
+
+/// Authorizes a request as a whole.
+pub(crate) async fn authorize_request(
+    access: Access<'_>,
+    snapshot: &Snapshot,
+    user: &UserInfo,
+    info: &RequestInfo,
+) -> Result<()> {
+    loop {
+        let decided = authorize(access, snapshot, user, &Attributes::of(info));
+        if !access.fetch().await {
+            return decided;
+        }
+    }
+}
+
+/// Whether the user may use another verb on the request's object.
+pub(crate) async fn allows_verb(
+    access: Access<'_>,
+    snapshot: &Snapshot,
+    user: &UserInfo,
+    info: &RequestInfo,
+    verb: &str,
+) -> bool {
+    loop {
+        let allows = access.allows(snapshot, user, &Attributes { verb, ..Attributes::of(info) });
+        if !access.fetch().await {
+            return allows;
+        }
+    }
+}
+
+/// Whether a user who replaces or applies an object that does not exist may also create it.
+pub(crate) fn authorize_create(
+    access: Access<'_>,
+    snapshot: &Snapshot,
+    user: &UserInfo,
+    info: &RequestInfo,
+) -> Result<()> {
+    let info = RequestInfo { verb: Verb::Create, ..info.clone() };
+    authorize(access, snapshot, user, &Attributes::of(&info))
 }
 
 fn denied(status: AccessStatus) -> Verdict {

@@ -154,12 +154,7 @@ pub(crate) async fn bearer(
 }
 
 /// The user of a token that the server itself knows. Without `audiences`, the token must be for the server's own.
-fn token_user(
-    options: &Options,
-    snapshot: &Snapshot,
-    token: &str,
-    audiences: &[String],
-) -> Option<Verified> {
+fn token_user(options: &Options, snapshot: &Snapshot, token: &str, audiences: &[String]) -> Option<Verified> {
     let own = std::slice::from_ref(&options.service_accounts.issuer);
     for known in &options.tokens {
         if legacy::same_secret(&known.token, token) {

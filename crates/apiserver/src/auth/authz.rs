@@ -8,11 +8,10 @@ use setpoint_api::go_format::quote;
 use setpoint_api::kind::GroupResource;
 use setpoint_store::{Entry, KeyRange, Snapshot};
 
-use super::access::{Access, Verdict};
 use crate::error::{ApiError, Result};
 use crate::key;
 use crate::registry::{self, meta};
-use crate::request::{RequestInfo, Verb};
+use crate::request::RequestInfo;
 use crate::user::UserInfo;
 
 pub(super) const RBAC: &str = "rbac.authorization.k8s.io";
@@ -281,11 +280,7 @@ pub(super) fn held(snapshot: &Snapshot, user: &UserInfo, namespace: &str) -> Hel
 }
 
 /// Names the binding by which RBAC grants a request, if one does.
-pub(super) fn granted(
-    snapshot: &Snapshot,
-    user: &UserInfo,
-    wanted: &Attributes<'_>,
-) -> Option<String> {
+pub(super) fn granted(snapshot: &Snapshot, user: &UserInfo, wanted: &Attributes<'_>) -> Option<String> {
     let mut found = None;
     visit_rules(snapshot, user, wanted.namespace, |rule, why| {
         if rule.allows(wanted) {
@@ -294,22 +289,6 @@ pub(super) fn granted(
         found.is_none()
     });
     found
-}
-
-/// Refuses a request that the user may not make, in kube-apiserver's words.
-pub(crate) fn authorize(
-    access: Access<'_>,
-    snapshot: &Snapshot,
-    user: &UserInfo,
-    wanted: &Attributes<'_>,
-) -> Result<()> {
-    match access.decide(snapshot, user, wanted) {
-        Verdict::Allowed(_) => Ok(()),
-        Verdict::Refused { reason, error: None } => Err(refusal(user, wanted, &reason)),
-        Verdict::Refused { error: Some(error), .. } => {
-            Err(ApiError::internal_plain(format!("Internal Server Error: {error}")))
-        }
-    }
 }
 
 /// Returns the refusal of `wanted` in kube-apiserver's words; `why` is empty where RBAC just has no rule for it.
@@ -336,48 +315,6 @@ pub(super) fn refusal(user: &UserInfo, wanted: &Attributes<'_>, why: &str) -> Ap
         text = format!("{text}: {why}");
     }
     ApiError::forbidden(&resource, if wanted.is_resource { wanted.name } else { "" }, &text)
-}
-
-/// Authorizes a request as a whole.
-pub(crate) async fn authorize_request(
-    access: Access<'_>,
-    snapshot: &Snapshot,
-    user: &UserInfo,
-    info: &RequestInfo,
-) -> Result<()> {
-    loop {
-        let decided = authorize(access, snapshot, user, &Attributes::of(info));
-        if !access.fetch().await {
-            return decided;
-        }
-    }
-}
-
-/// Whether the user may use another verb on the request's object.
-pub(crate) async fn allows_verb(
-    access: Access<'_>,
-    snapshot: &Snapshot,
-    user: &UserInfo,
-    info: &RequestInfo,
-    verb: &str,
-) -> bool {
-    loop {
-        let allows = access.allows(snapshot, user, &Attributes { verb, ..Attributes::of(info) });
-        if !access.fetch().await {
-            return allows;
-        }
-    }
-}
-
-/// Whether a user who replaces or applies an object that does not exist may also create it.
-pub(crate) fn authorize_create(
-    access: Access<'_>,
-    snapshot: &Snapshot,
-    user: &UserInfo,
-    info: &RequestInfo,
-) -> Result<()> {
-    let info = RequestInfo { verb: Verb::Create, ..info.clone() };
-    authorize(access, snapshot, user, &Attributes::of(&info))
 }
 
 #[cfg(test)]

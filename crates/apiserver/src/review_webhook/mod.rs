@@ -17,8 +17,8 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 
 pub use access::{AccessStatus, AccessWebhook};
-pub use token::TokenWebhook;
 pub(crate) use answers::Answers;
+pub use token::TokenWebhook;
 
 /// The most concurrent calls of one webhook. Further calls wait within the time limit of their request.
 const MAX_CALLS: usize = 100;

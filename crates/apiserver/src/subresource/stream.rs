@@ -9,8 +9,7 @@ use http_body_util::{BodyExt, Empty};
 use serde_json::{Value, json};
 
 use super::node;
-use crate::auth::access::Access;
-use crate::auth::authz;
+use crate::auth::access::{self, Access};
 use crate::body::{Body, BoxError};
 use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
@@ -63,7 +62,9 @@ async fn relay(ctx: &RequestContext, mut request: Request<Body>) -> Result<Respo
 async fn may_create(ctx: &RequestContext) -> Result<()> {
     let info = &ctx.info;
     let snapshot = ctx.server.store().snapshot();
-    if info.verb == Verb::Create || authz::allows_verb(Access::of(ctx), &snapshot, &ctx.user, info, "create").await {
+    if info.verb == Verb::Create
+        || access::allows_verb(Access::of(ctx), &snapshot, &ctx.user, info, "create").await
+    {
         return Ok(());
     }
     Err(ApiError::forbidden(&ctx.resource.group_resource(), &info.name, ""))

@@ -5,8 +5,8 @@ use std::time::Duration;
 use bytes::{Buf, Bytes};
 use futures::{SinkExt, StreamExt};
 use http::header::{
-    CONNECTION, ORIGIN, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION,
-    UPGRADE,
+    CONNECTION, ORIGIN, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL,
+    SEC_WEBSOCKET_VERSION, UPGRADE,
 };
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use http_body_util::BodyExt;
@@ -21,7 +21,7 @@ use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 use crate::auth::authn::WEBSOCKET_TOKEN;
 use crate::body::Body;
 use crate::context::RequestContext;
-use crate::error::Result;
+use crate::error::{BadHandshake, Result};
 use crate::header::{first, lossy};
 use crate::negotiate::Format;
 use crate::respond;
@@ -45,9 +45,9 @@ pub(crate) async fn watch(ctx: &RequestContext, upgrade: OnUpgrade) -> Result<Re
     let answer = watch::watch(ctx).await?;
     let switching = match handshake(&ctx.headers) {
         Ok(switching) => switching,
-        Err(status) => {
+        Err(refusal) => {
             let mut refused = Response::new(respond::full(Bytes::new()));
-            *refused.status_mut() = status;
+            *refused.status_mut() = refusal.code();
             return Ok(refused);
         }
     };
@@ -63,22 +63,22 @@ pub(crate) async fn watch(ctx: &RequestContext, upgrade: OnUpgrade) -> Result<Re
     Ok(switching)
 }
 
-/// The answer to the client's half of the handshake, or the status of a refusal. As in kube-apiserver, a client names its
+/// The answer to the client's half of the handshake, or the refusal. As in kube-apiserver, a client names its
 /// origin and at most one protocol.
-fn handshake(headers: &HeaderMap) -> std::result::Result<Response<Body>, StatusCode> {
+fn handshake(headers: &HeaderMap) -> std::result::Result<Response<Body>, BadHandshake> {
     let key = first(headers, SEC_WEBSOCKET_KEY);
     if key.is_empty() || first(headers, SEC_WEBSOCKET_VERSION) != "13" {
-        return Err(StatusCode::BAD_REQUEST);
+        return Err(BadHandshake::Malformed);
     }
     if first(headers, ORIGIN).is_empty() {
-        return Err(StatusCode::FORBIDDEN);
+        return Err(BadHandshake::NoOrigin);
     }
     let offered = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().map(lossy).collect::<Vec<_>>().join(",");
     let offers = offered.split(',').map(str::trim);
     let mut protocols = offers.filter(|offer| !offer.is_empty() && !offer.starts_with(WEBSOCKET_TOKEN));
     let protocol = protocols.next().unwrap_or("");
     if protocols.next().is_some() {
-        return Err(StatusCode::BAD_REQUEST);
+        return Err(BadHandshake::Malformed);
     }
     let mut response = Response::new(respond::full(Bytes::new()));
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
@@ -117,7 +117,8 @@ async fn relay(socket: WebSocketStream<TokioIo<Upgraded>>, mut events: Body, for
         () = receiving => return,
         sent = sending => if sent.is_err() { return },
     }
-    let _ = tokio::time::timeout(CLOSE_WITHIN, async { while let Some(Ok(_)) = reader.next().await {} }).await;
+    let _ =
+        tokio::time::timeout(CLOSE_WITHIN, async { while let Some(Ok(_)) = reader.next().await {} }).await;
 }
 
 /// Takes the next event off the bytes: a line of JSON as text, or a message of protobuf without its length.
@@ -156,10 +157,10 @@ mod tests {
         assert_eq!(agreed.status(), 101);
         assert_eq!(agreed.headers()["sec-websocket-accept"], "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
         let refused = |pairs: &[(&'static str, &'static str)]| handshake(&headers(pairs)).err();
-        assert_eq!(refused(&[KEY, VERSION]), Some(StatusCode::FORBIDDEN));
-        assert_eq!(refused(&[VERSION, FROM]), Some(StatusCode::BAD_REQUEST));
+        assert_eq!(refused(&[KEY, VERSION]), Some(BadHandshake::NoOrigin));
+        assert_eq!(refused(&[VERSION, FROM]), Some(BadHandshake::Malformed));
         let two = ("sec-websocket-protocol", "a, b");
-        assert_eq!(refused(&[KEY, VERSION, FROM, two]), Some(StatusCode::BAD_REQUEST));
+        assert_eq!(refused(&[KEY, VERSION, FROM, two]), Some(BadHandshake::Malformed));
         let one = handshake(&headers(&[KEY, VERSION, FROM, ("sec-websocket-protocol", "a")])).unwrap();
         assert_eq!(one.headers()["sec-websocket-protocol"], "a");
     }

@@ -5,8 +5,7 @@ use super::terminate;
 use crate::admission::webhook;
 use crate::admission::{Attributes, Operation};
 use crate::admission::{limits, policy};
-use crate::auth::access::Access;
-use crate::auth::authz;
+use crate::auth::access::{self, Access};
 use crate::decision::Decision;
 use crate::object;
 
@@ -23,7 +22,7 @@ pub(super) fn run(write: &Write<'_>, state: &mut State<'_>, change: &mut Change)
     let live = live.as_ref().map(|live| &live.object);
     // An update or an apply that creates an object also needs the right to create.
     if live.is_none() && write.kind != Kind::Create {
-        authz::authorize_create(Access::of(ctx), snapshot, &ctx.user, &ctx.info)?;
+        access::authorize_create(Access::of(ctx), snapshot, &ctx.user, &ctx.info)?;
     }
     if let Some(live) = live {
         object::set_meta_text(new, "resourceVersion", object::meta_text(live, "resourceVersion"));

@@ -235,15 +235,14 @@ async fn raw(cluster: &Cluster, head: &str, enough: impl Fn(&[u8]) -> bool) -> V
     let (mut client, served) = tokio::io::duplex(1 << 16);
     let (server, stop) = (cluster.server.clone(), tokio_util::sync::CancellationToken::new());
     let admin = Caller::Trusted(UserInfo::admin("admin"));
-    let serving = tokio::spawn(async move { server.serve_io(served, admin, stop).await });
+    let mut serving = tokio::task::JoinSet::new();
+    serving.spawn(async move { server.serve_io(served, admin, stop).await });
     client.write_all(head.replace('\n', "\r\n").as_bytes()).await.unwrap();
     let mut read = Vec::new();
-    let reading = async {
-        while !enough(&read) && client.read_buf(&mut read).await.unwrap() > 0 {}
-    };
+    let reading = async { while !enough(&read) && client.read_buf(&mut read).await.unwrap() > 0 {} };
     tokio::time::timeout(Duration::from_secs(30), reading).await.expect("the server answers");
     drop(client);
-    serving.await.unwrap();
+    serving.join_next().await.unwrap().unwrap();
     read
 }
 

@@ -263,7 +263,11 @@ async fn tokens_of_the_file_and_of_the_webhook_name_users_and_the_webhook_decide
     let client = server.client(None).await;
     let path = "/api/v1/namespaces/default/configmaps";
     for (token, code, said) in [
-        ("first", 403, "User \"alice\" cannot list resource \"configmaps\" in API group \"\" in the namespace \"default\": default: \"alice\" may not"),
+        (
+            "first",
+            403,
+            "User \"alice\" cannot list resource \"configmaps\" in API group \"\" in the namespace \"default\": default: \"alice\" may not",
+        ),
         ("second", 200, ""),
         ("root", 200, ""),
         ("third", 401, "Unauthorized"),

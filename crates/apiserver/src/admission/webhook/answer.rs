@@ -219,10 +219,14 @@ mod tests {
         assert_eq!(read.patch, Some(json!([{}])));
         let refused = "received invalid webhook response: validating webhook may not return response.patch";
         assert_eq!(judged(answer(numbers("[{}]")), false), Err(refused.to_owned()));
-        let empty = "received invalid webhook response: webhook returned response.patchType but not response.patch";
+        let empty =
+            "received invalid webhook response: webhook returned response.patchType but not response.patch";
         assert_eq!(judged(answer(json!([])), true), Err(empty.to_owned()));
         for (patch, said) in [
-            (json!([91, 300]), "number 300 into Go struct field AdmissionResponse.response.patch of type uint8"),
+            (
+                json!([91, 300]),
+                "number 300 into Go struct field AdmissionResponse.response.patch of type uint8",
+            ),
             (json!(["["]), "string into Go struct field AdmissionResponse.response.patch of type uint8"),
             (json!({}), "object into Go struct field AdmissionResponse.response.patch of type []uint8"),
         ] {

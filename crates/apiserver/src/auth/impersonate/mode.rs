@@ -6,8 +6,8 @@ use setpoint_api::cause::{Cause, Path, aggregate};
 use setpoint_api::name::{dns1123_label, dns1123_subdomain, regex_error};
 use setpoint_store::Snapshot;
 
-use crate::auth::access::Access;
-use crate::auth::authz::{Attributes, authorize, refusal};
+use crate::auth::access::{Access, authorize};
+use crate::auth::authz::{Attributes, refusal};
 use crate::error::{ApiError, Result};
 use crate::user::{AUTHENTICATED, MASTERS, UNAUTHENTICATED, UserInfo};
 

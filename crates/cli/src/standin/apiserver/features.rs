@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, anyhow, bail};
 
-use super::flags::{Flags, go_bool};
+use super::flags::Flags;
+use super::table::go_bool;
 
 const TABLE: &str = include_str!("features.txt");
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::{CommandFactory, FromArgMatches};
 
-use super::table::{self, go_duration};
+use super::table::{self, go_bool, go_duration};
 
 /// The flags with an effect. [`table`] has all the others.
 #[derive(clap::Parser, Debug)]
@@ -86,6 +86,9 @@ pub struct Flags {
     #[arg(long, value_name = "true|false", num_args = 0..=1, value_parser = go_bool, default_value = "true",
         default_missing_value = "true", action = clap::ArgAction::Set)]
     pub allow_privileged: bool,
+    /// Ignored: the store is part of this process.
+    #[arg(long)]
+    pub etcd_servers: Option<String>,
     /// Address of the endpoints of the Service kubernetes. Without it, the address that the server listens on.
     #[arg(long)]
     pub advertise_address: Option<IpAddr>,
@@ -187,15 +190,6 @@ pub fn refuse_unprotected(flags: &Flags) -> Result<Vec<String>> {
     Ok(warnings)
 }
 
-/// Parses a truth value as Go's `strconv.ParseBool` does.
-pub fn go_bool(text: &str) -> Result<bool, String> {
-    match text {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
-        _ => Err(format!("strconv.ParseBool: parsing {text:?}: invalid syntax")),
-    }
-}
-
 #[cfg(test)]
 pub fn parsed(flags: &[&str]) -> Flags {
     Flags::read([&["kube-apiserver"], flags].concat().into_iter().map(OsString::from)).unwrap()
@@ -291,7 +285,8 @@ mod tests {
     #[test]
     fn truth_values_are_gos() {
         let flag = |value: &str| {
-            let flags = Flags::read(["kube-apiserver", &format!("--anonymous-auth={value}")].map(OsString::from));
+            let flags =
+                Flags::read(["kube-apiserver", &format!("--anonymous-auth={value}")].map(OsString::from));
             flags.ok().map(|flags| flags.anonymous_auth)
         };
         assert_eq!((flag("F"), flag("1"), flag("perhaps")), (Some(false), Some(true), None));

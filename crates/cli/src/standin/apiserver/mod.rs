@@ -4,7 +4,7 @@ mod admission;
 mod authorization;
 mod features;
 mod proxy;
-mod tokens;
+mod token_file;
 mod webhooks;
 mod flags;
 mod table;
@@ -72,7 +72,7 @@ fn options(flags: &Flags, controllers: Option<String>) -> Result<(Options, Vec<S
         options.service_account_signing_key = Some(read(path)?);
     }
     if let Some(path) = &flags.token_auth_file {
-        let (tokens, more) = tokens::tokens(path)?;
+        let (tokens, more) = token_file::tokens(path)?;
         options.tokens = tokens;
         warnings.extend(more);
     }

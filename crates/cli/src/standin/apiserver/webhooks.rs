@@ -112,7 +112,10 @@ impl ReviewClient for Client {
 fn is_reset(error: &(dyn std::error::Error + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {
-        if error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::ConnectionReset) {
+        if error
+            .downcast_ref::<std::io::Error>()
+            .is_some_and(|error| error.kind() == ErrorKind::ConnectionReset)
+        {
             return true;
         }
         cause = error.source();
@@ -140,11 +143,8 @@ mod tests {
         let missing = folder.path().join("missing").display().to_string();
         let flags = parsed(&["--authentication-token-webhook-config-file", &missing]);
         assert!(token_webhook(&flags).await.err().unwrap().to_string().starts_with("cannot read"));
-        let flags = parsed(&[
-            "--authorization-webhook-config-file",
-            &missing,
-            "--authorization-webhook-version=v2",
-        ]);
+        let flags =
+            parsed(&["--authorization-webhook-config-file", &missing, "--authorization-webhook-version=v2"]);
         assert_eq!(
             access_webhook(&flags).await.err().unwrap().to_string(),
             "unsupported webhook authorizer version \"v2\", supported versions are \"v1\", \"v1beta1\""
@@ -157,6 +157,9 @@ mod tests {
         let said = refused(StatusCode::FORBIDDEN, br#"{"kind":"Status","message":"not you"}"#);
         assert_eq!((&*said.message, said.is_temporary), ("not you", false));
         let said = refused(StatusCode::INTERNAL_SERVER_ERROR, b"oops");
-        assert_eq!((&*said.message, said.is_temporary), ("the webhook answered with the status code 500", true));
+        assert_eq!(
+            (&*said.message, said.is_temporary),
+            ("the webhook answered with the status code 500", true)
+        );
     }
 }

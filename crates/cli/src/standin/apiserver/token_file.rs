@@ -89,7 +89,9 @@ fn record(mut rest: &str) -> Result<(Vec<String>, &str)> {
 fn quoted_column(mut rest: &str) -> Result<(String, &str)> {
     let mut column = String::new();
     loop {
-        let Some((text, after)) = rest.split_once('"') else { bail!("extraneous or missing \" in quoted-field") };
+        let Some((text, after)) = rest.split_once('"') else {
+            bail!("extraneous or missing \" in quoted-field")
+        };
         column.push_str(text);
         match after.strip_prefix('"') {
             Some(after) => {
@@ -120,8 +122,10 @@ mod tests {
     fn a_line_is_a_token_a_user_a_uid_and_groups() {
         let (tokens, warnings) =
             read("t1,alice,7,\"dev,ops\"\r\n\n,nobody,1\nt2,bob,8\nt1,\"a \"\"b\"\"\",9,dev\n").unwrap();
-        let users: Vec<_> =
-            tokens.iter().map(|own| (&*own.token, &*own.user.name, &*own.user.uid, own.user.groups.join(" "))).collect();
+        let users: Vec<_> = tokens
+            .iter()
+            .map(|own| (&*own.token, &*own.user.name, &*own.user.uid, own.user.groups.join(" ")))
+            .collect();
         assert_eq!(users, [("t1", "a \"b\"", "9", "dev".to_owned()), ("t2", "bob", "8", String::new())]);
         assert_eq!(
             warnings,
