@@ -99,8 +99,11 @@ fn a_pod_that_runs_to_completion_ends_after_a_moment_unless_it_is_told_otherwise
         pod
     };
     let mut of_job = pod("OnFailure");
-    of_job.metadata.owner_references =
-        Some(vec![OwnerReference { kind: "Job".into(), controller: Some(true), ..OwnerReference::default() }]);
+    of_job.metadata.owner_references = Some(vec![OwnerReference {
+        kind: "Job".into(),
+        controller: Some(true),
+        ..OwnerReference::default()
+    }]);
     for mut pod in [of_job.clone(), with_command("Never"), with_command("OnFailure")] {
         assert_eq!(step(&mut pod, &usual, at(0)).again_at, Some(at(1)));
         assert_eq!((phase_of(&pod), ready(&pod)), ("Running", true));

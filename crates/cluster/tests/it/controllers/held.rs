@@ -91,6 +91,7 @@ async fn a_daemon_set_puts_one_pod_on_each_of_two_nodes() {
 #[tokio::test(start_paused = true)]
 async fn a_job_runs_no_pod_beside_its_own() {
     let job = json!({ "metadata": { "name": "j" }, "spec": { "parallelism": 1, "template": {
+        "metadata": { "annotations": { "setpoint.dev/run-for": "forever" } },
         "spec": { "restartPolicy": "Never", "containers": [{ "name": "c", "image": "i" }] } } } });
     assert_eq!(most_pods::<Job>(job, "j").await, (1, 1));
 }
