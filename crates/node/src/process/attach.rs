@@ -25,6 +25,7 @@ pub struct Attachment {
 /// Carries the streams until the container ends.
 pub async fn run(attachment: Attachment, client: Client) -> Value {
     let Attachment { mut output, stdin, once, mut condition } = attachment;
+    let mut starting = condition.clone();
     let Client { stdin: mut typed, stdout, stderr, mut resize, .. } = client;
     let show = async |(origin, bytes): (Origin, Bytes)| {
         let to = if origin == Origin::Stderr { &stderr } else { &stdout };
@@ -39,7 +40,11 @@ pub async fn run(attachment: Attachment, client: Client) -> Value {
                 size = next(&mut resize) => if let Stdin::Terminal(terminal) = &stdin { terminal.resize(size) },
                 bytes = read(&mut typed) => match bytes {
                     Some(bytes) => type_in(&stdin, &bytes).await,
-                    None if once => close(&stdin),
+                    None if once => {
+                        // A program that has not opened the pipe yet would lose what was typed.
+                        let _ = starting.wait_for(|condition| *condition != Condition::Starting).await;
+                        close(&stdin);
+                    }
                     None => {}
                 },
             }
@@ -102,5 +107,50 @@ async fn type_in(stdin: &Stdin, mut bytes: &[u8]) {
 fn close(stdin: &Stdin) {
     if let Stdin::Pipe(pipe) = stdin {
         *pipe.lock().expect("no holder of this lock panics") = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+    use std::time::Duration;
+
+    use tokio::io::AsyncReadExt;
+    use tokio::net::unix::pipe;
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::process::container::named_pipe;
+
+    /// `kubectl run -i` may have sent all its input before the helper has started the program.
+    #[tokio::test]
+    async fn input_that_ends_before_the_program_starts_reaches_the_program() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("stdin");
+        let pipe = Arc::new(Mutex::new(Some(Arc::new(named_pipe(&path).unwrap()))));
+        let (report, condition) = watch::channel(Condition::Starting);
+        let (_shown, output) = broadcast::channel(1);
+        let stdin = Stdin::Pipe(pipe.clone());
+        let (typed, receiver) = mpsc::channel(1);
+        typed.send(Bytes::from_static(b"typed")).await.unwrap();
+        drop(typed);
+        let client = Client { stdin: Some(receiver), ..Client::default() };
+        let mut session = tokio::task::JoinSet::new();
+        session.spawn(run(Attachment { output, stdin, once: true, condition }, client));
+        let program = async {
+            // Other tasks run until nothing is left to do: the client's end is known by then.
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+            let mut opened = pipe::OpenOptions::new().open_receiver(&path).unwrap();
+            report.send(Condition::Running { pid: 1 }).unwrap();
+            let mut text = String::new();
+            opened.read_to_string(&mut text).await.unwrap();
+            text
+        };
+        let text = tokio::time::timeout(Duration::from_secs(30), program).await.expect("the input ends");
+        assert_eq!(text, "typed");
+        report.send(Condition::Ended(crate::process::supervised::End::failed(String::new()))).unwrap();
+        session.join_next().await.unwrap().unwrap();
     }
 }

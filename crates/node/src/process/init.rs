@@ -13,11 +13,11 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use nix::errno::Errno;
-use nix::fcntl::OFlag;
+use nix::fcntl::{FcntlArg, OFlag};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal, kill, killpg};
@@ -133,7 +133,7 @@ fn start(control: &UnixStream) -> io::Result<(Child, bool)> {
     let line = read_line(control)?.unwrap_or_default();
     let mut launch: Launch = serde_json::from_slice(&line)?;
     let stdin = match &launch.stdin {
-        Some(path) => Stdio::from(File::open(path)?),
+        Some(path) => Stdio::from(open_input(path)?),
         None => Stdio::null(),
     };
     // Open the program before the volumes are mounted, which may hide it.
@@ -156,6 +156,15 @@ fn start(control: &UnixStream) -> io::Result<(Child, bool)> {
     // Signals are blocked before the child exists, so that its end cannot be missed.
     child_ended()?;
     Ok((command.spawn()?, isolated))
+}
+
+/// Opens the named pipe of the program's input. Opening waits for no writer: a client may have closed the input already,
+/// and a helper that waits here does not see that its node is gone.
+fn open_input(path: &Path) -> io::Result<OwnedFd> {
+    let pipe = nix::fcntl::open(path, OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC, Mode::empty())?;
+    // Programs expect reads that wait.
+    nix::fcntl::fcntl(&pipe, FcntlArg::F_SETFL(OFlag::empty()))?;
+    Ok(pipe)
 }
 
 /// Enters the container's view of the file system. Returns false if it has none of its own.
@@ -308,4 +317,34 @@ fn prepare(exec: &Exec) -> io::Result<(Command, OwnedFd)> {
         command.stdin(terminal.try_clone()?).stdout(terminal.try_clone()?).stderr(terminal);
     }
     Ok((command, file))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn an_input_without_a_writer_is_opened_at_once_and_read_as_long_as_there_is_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("stdin");
+        nix::unistd::mkfifo(&path, Mode::S_IRWXU).unwrap();
+        let (sender, opened) = mpsc::channel();
+        let own = path.clone();
+        // Nobody joins the thread: it would wait for ever if opening waited.
+        std::thread::Builder::new().spawn(move || sender.send(open_input(&own))).unwrap();
+        let opened = opened.recv_timeout(Duration::from_secs(30)).expect("opening waits for nobody");
+        let mut text = String::new();
+        File::from(opened.unwrap()).read_to_string(&mut text).unwrap();
+        assert_eq!(text, "");
+
+        let writer = File::options().read(true).write(true).open(&path).unwrap();
+        let mut reader = File::from(open_input(&path).unwrap());
+        (&writer).write_all(b"typed").unwrap();
+        drop(writer);
+        reader.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "typed");
+    }
 }
