@@ -60,6 +60,9 @@ const PING_EVERY: Duration = Duration::from_secs(30);
 const PING_ANSWER: Duration = Duration::from_secs(15);
 /// How long answers under way may take once the server stops; watches end with it.
 const DRAIN: Duration = Duration::from_millis(500);
+/// How long the answer to a write waits for the watchers that it woke. More than a turn of the scheduler means that the
+/// processor is busy, and then the answer goes first.
+const WATCHERS_FIRST: Duration = Duration::from_millis(1);
 /// How often expired objects are forgotten while connections are served.
 const MAINTAIN: Duration = Duration::from_secs(10);
 
@@ -242,8 +245,9 @@ async fn answer(server: &Server, caller: Caller, link: &Link, request: Request<I
     let writes = link.is_socket && !matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
     let mut response = server.handle(caller, Request::from_parts(parts, body)).await;
     if writes {
-        // The commit woke the watchers. They send their event first, as kube-apiserver's do: a client that reads its
-        // cache after a write finds the write there. A watcher that cannot send is not waited for.
+        // The commit woke the watchers. They take their event first, as kube-apiserver's do: a client that reads its
+        // cache after a write finds the write there. Then they have one turn to send it.
+        let _ = tokio::time::timeout(WATCHERS_FIRST, server.store().watchers_have_looked()).await;
         tokio::task::yield_now().await;
     }
     if response.extensions_mut().remove::<Known>().is_some() {

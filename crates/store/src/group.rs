@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tokio::sync::Notify;
 
+use crate::bell::Bell;
 use crate::history::History;
 use crate::key::KeyRange;
 
@@ -15,7 +15,7 @@ pub(crate) type GroupId = u64;
 /// events of others, and an idle one needs nothing when the floor rises.
 pub(crate) struct Group {
     pub(crate) range: KeyRange,
-    pub(crate) notify: Arc<Notify>,
+    pub(crate) bell: Arc<Bell>,
     /// Sequence numbers of matching events since the group began, as far as the history still has them.
     matches: VecDeque<u64>,
     /// The number of matches that were dropped together with their history.
@@ -85,7 +85,7 @@ impl Groups {
         }
         let group = Group {
             range: range.clone(),
-            notify: Arc::default(),
+            bell: Arc::default(),
             matches: VecDeque::new(),
             dropped: 0,
             watchers: 1,
@@ -133,7 +133,7 @@ impl Groups {
         key: &[u8],
         sequence: u64,
         history: &History,
-        wake: &mut Vec<Arc<Notify>>,
+        wake: &mut Vec<Arc<Bell>>,
     ) {
         if self.groups.is_empty() {
             return;
@@ -146,8 +146,8 @@ impl Groups {
             let group = self.get_mut(id);
             group.trim(history);
             group.matches.push_back(sequence);
-            if !wake.iter().any(|other| Arc::ptr_eq(other, &group.notify)) {
-                wake.push(group.notify.clone());
+            if !wake.iter().any(|other| Arc::ptr_eq(other, &group.bell)) {
+                wake.push(group.bell.clone());
             }
         }
     }
@@ -155,7 +155,7 @@ impl Groups {
     /// Wakes everyone, to find that the store is closed.
     pub(crate) fn wake_all(&self) {
         for group in self.groups.values() {
-            group.notify.notify_waiters();
+            group.bell.notify.notify_waiters();
         }
     }
 }

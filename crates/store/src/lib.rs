@@ -40,6 +40,7 @@ mod log;
 pub mod disk;
 mod state;
 mod group;
+mod bell;
 mod history;
 mod error;
 mod options;

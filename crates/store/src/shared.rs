@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use bytes::Bytes;
 use tokio::sync::{Notify, oneshot};
 
+use crate::bell::Woken;
 use crate::entry::Event;
 use crate::error::WriteError;
 use crate::log_handle::Log;
@@ -23,6 +24,8 @@ pub(crate) struct Shared {
     /// Held from the check of a transaction's reads until its writes are in the state: one writer at a time. Taken
     /// before `state`. Readers never take it.
     gate: Mutex<()>,
+    /// The watchers that were woken.
+    pub(crate) woken: Arc<Woken>,
     /// Notified at every new revision.
     pub(crate) advanced: Notify,
     pub(crate) hooks: RwLock<Vec<Hook>>,
@@ -43,6 +46,7 @@ impl Shared {
         Arc::new(Shared {
             state: Mutex::new(state),
             gate: Mutex::new(()),
+            woken: Arc::default(),
             advanced: Notify::new(),
             hooks: RwLock::default(),
             blobs: Mutex::new(blobs),
@@ -111,7 +115,7 @@ impl Shared {
         if events.is_empty() {
             return;
         }
-        let _even_if_a_hook_panics = WakeOnDrop { published, advanced: &self.advanced };
+        let _even_if_a_hook_panics = WakeOnDrop { published, woken: &self.woken, advanced: &self.advanced };
         let hooks = self.hooks.read().unwrap_or_else(PoisonError::into_inner);
         if !hooks.is_empty() {
             for transaction in events.chunk_by(|a, b| a.revision == b.revision) {
@@ -132,13 +136,14 @@ impl Shared {
 /// Wakes the waiters of a publication when dropped: it is durable and visible.
 struct WakeOnDrop<'a> {
     published: Published,
+    woken: &'a Woken,
     advanced: &'a Notify,
 }
 
 impl Drop for WakeOnDrop<'_> {
     fn drop(&mut self) {
-        for notify in &self.published.wake {
-            notify.notify_waiters();
+        for bell in &self.published.wake {
+            bell.ring(self.woken);
         }
         self.advanced.notify_waiters();
         for waiter in self.published.done.drain(..) {

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 
+use crate::bell::Bell;
 use crate::entry::{Entry, Event};
 use crate::error::WriteError;
 use crate::group::Groups;
@@ -74,7 +75,7 @@ pub(crate) struct InFlight {
 #[derive(Default)]
 pub(crate) struct Published {
     pub(crate) events: Vec<Arc<Event>>,
-    pub(crate) wake: Vec<Arc<Notify>>,
+    pub(crate) wake: Vec<Arc<Bell>>,
     pub(crate) done: Vec<oneshot::Sender<WriteResult>>,
 }
 

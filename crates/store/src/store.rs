@@ -152,6 +152,12 @@ impl Store {
         }
     }
 
+    /// Waits until the watchers that earlier writes woke have taken their events. A watcher that is busy with earlier
+    /// events was not woken, and is not waited for.
+    pub async fn watchers_have_looked(&self) {
+        self.shared.woken.have_looked().await;
+    }
+
     /// Runs `decide` on a snapshot and commits the writes that it asks for.
     ///
     /// `decide` must be a pure function of its snapshot. It runs without any lock. If anything that it read changes
@@ -211,9 +217,9 @@ impl Store {
     pub fn watch(&self, range: KeyRange, after: Revision) -> Result<Watch, ReadError> {
         let mut state = self.shared.state();
         state.history.check(after, state.visible.revision)?;
-        let (cursor, notify) = state.start_watch(&range, after);
+        let (cursor, bell) = state.start_watch(&range, after);
         drop(state);
-        Ok(Watch::new(self.shared.clone(), notify, cursor))
+        Ok(Watch::new(self.shared.clone(), bell, cursor))
     }
 
     /// Raises the floor to `below`, or to the newest revision if that is lower. Older revisions can no longer be

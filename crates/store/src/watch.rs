@@ -3,9 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use tokio::sync::Notify;
-
 use crate::Revision;
+use crate::bell::Bell;
 use crate::entry::Event;
 use crate::error::WatchError;
 use crate::group::GroupId;
@@ -23,7 +22,7 @@ const SCAN_EVENTS: u64 = 4096;
 /// [`WatchError::Compacted`]. A watcher with no waiting events is never closed.
 pub struct Watch {
     shared: Arc<Shared>,
-    notify: Arc<Notify>,
+    bell: Arc<Bell>,
     cursor: Cursor,
 }
 
@@ -54,19 +53,24 @@ pub struct Batch {
 }
 
 impl Watch {
-    pub(crate) fn new(shared: Arc<Shared>, notify: Arc<Notify>, cursor: Cursor) -> Self {
-        Watch { shared, notify, cursor }
+    pub(crate) fn new(shared: Arc<Shared>, bell: Arc<Bell>, cursor: Cursor) -> Self {
+        Watch { shared, bell, cursor }
     }
 
     /// Waits for the next events. Dropping the future loses none.
     pub async fn next(&mut self) -> Result<Batch, WatchError> {
-        let notify = self.notify.clone();
+        let (bell, woken) = (self.bell.clone(), self.shared.woken.clone());
+        let mut wait = None;
         loop {
             // Created before the check, so that a change in between is not missed.
-            let changed = notify.notified();
-            if let Some(batch) = self.try_next()? {
+            let changed = bell.notify.notified();
+            let found = self.try_next()?;
+            // The watcher has looked.
+            drop(wait.take());
+            if let Some(batch) = found {
                 return Ok(batch);
             }
+            wait = Some(Bell::wait(&bell, &woken));
             changed.await;
         }
     }
@@ -98,13 +102,13 @@ impl Drop for Watch {
 }
 
 impl State {
-    pub(crate) fn start_watch(&mut self, range: &KeyRange, after: Revision) -> (Cursor, Arc<Notify>) {
+    pub(crate) fn start_watch(&mut self, range: &KeyRange, after: Revision) -> (Cursor, Arc<Bell>) {
         let group = self.groups.join(range);
         let end = self.history.sequences().end;
         let past = self.history.sequence_after(after)..end;
         let joined = self.groups.get_mut(group);
         let cursor = Cursor { group, past, position: joined.end(), revision: after };
-        (cursor, joined.notify.clone())
+        (cursor, joined.bell.clone())
     }
 
     fn read_on(&mut self, cursor: &mut Cursor) -> Result<Step, WatchError> {
