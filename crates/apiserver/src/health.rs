@@ -56,6 +56,21 @@ pub(crate) fn health(server: &Server, segments: &[&str], info: &RequestInfo) -> 
     respond::text(StatusCode::OK, "ok")
 }
 
+/// Answers `/metrics/slis`: the result of each health check, as a gauge.
+pub(crate) fn slis(server: &Server) -> Response<Body> {
+    let mut checks = [&CHECKS[..], &READY_CHECKS[..]].concat();
+    checks.sort_unstable();
+    let mut text =
+        "# HELP kubernetes_healthcheck [STABLE] This metric records the result of a single healthcheck.\n\
+                    # TYPE kubernetes_healthcheck gauge\n"
+            .to_owned();
+    for check in checks {
+        let passes = u8::from(check != "etcd" || server.is_writable());
+        text.push_str(&format!("kubernetes_healthcheck{{name=\"{check}\",type=\"readyz\"}} {passes}\n"));
+    }
+    respond::bytes(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8; escaping=underscores", text)
+}
+
 fn single(text: &'static str) -> Response<Body> {
     let mut response = respond::text(StatusCode::OK, text);
     response.headers_mut().remove("x-content-type-options");

@@ -104,6 +104,8 @@ pub(crate) async fn list(ctx: &RequestContext, listed: Listed) -> Result<Respons
         Representation::MetadataList(version) => {
             let items: Vec<Value> =
                 values(ctx, &listed).iter().map(|value| present::partial(value, version, true)).collect();
+            // Go's slice is nil if nothing is appended.
+            let items = if items.is_empty() { Value::Null } else { Value::Array(items) };
             json!({"kind": "PartialObjectMetadataList", "apiVersion": format!("meta.k8s.io/{version}"),
                 "metadata": listed.metadata(false), "items": items})
         }

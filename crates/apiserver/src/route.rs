@@ -212,6 +212,7 @@ fn other_path(server: &Server, info: &RequestInfo, request: &Request<Body>) -> R
             Ok(openapi::answer_v3(server, group, version, info, request.headers()))
         }
         ["metrics"] => Ok(metrics(server)),
+        ["metrics", "slis"] => Ok(health::slis(server)),
         ["healthz" | "livez" | "readyz", ..] => Ok(health::health(server, &segments, info)),
         ["openid", "v1", "jwks"] => Ok(crate::auth::openid::keys(server)),
         [".well-known", "openid-configuration"] => Ok(crate::auth::openid::configuration(server)),

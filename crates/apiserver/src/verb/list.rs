@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use base64::Engine;
+use base64::alphabet::URL_SAFE;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
+use base64::{DecodeError, Engine};
 use http::Response;
 use serde::{Deserialize, Serialize};
 use setpoint_api::cause::{Cause, Path};
@@ -49,12 +51,16 @@ fn check_options(query: &Query) -> Result<()> {
 }
 
 /// The position at which the next page begins. A version of -1 continues on the newest state.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 struct Continue {
     v: String,
     rv: i64,
     start: String,
 }
+
+/// Base64 as Go reads it: bits after the last byte do not count.
+const LENIENT: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
 
 const CONTINUE_VERSION: &str = "meta.k8s.io/v1";
 
@@ -67,29 +73,40 @@ impl Continue {
 
     fn decode(text: &str) -> Result<Self> {
         let refused = |why: &str| ApiError::bad_request(format!("invalid continue token: {why}"));
-        let bytes = URL_SAFE_NO_PAD
-            .decode(text.trim_end_matches('='))
-            .map_err(|_| refused("continue key is not valid"))?;
+        let bytes = LENIENT.decode(text.trim_end_matches('=')).map_err(|error| {
+            let at = match error {
+                DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _) => at,
+                DecodeError::InvalidLength(length) => length,
+                DecodeError::InvalidPadding => text.len(),
+            };
+            refused(&format!("continue key is not valid: illegal base64 data at input byte {at}"))
+        })?;
         let read = setpoint_schema::read_json(&bytes, &Schema::any());
         let read = read.map_err(|error| refused(&format!("continue key is not valid: {error}")))?;
         let token: Continue =
             serde_json::from_value(read.value).map_err(|_| refused("continue key is not valid"))?;
         match token {
-            Continue { v, .. } if v != CONTINUE_VERSION => {
-                Err(refused("continue key is not valid: server does not recognize this encoded version"))
-            }
+            Continue { v, .. } if v != CONTINUE_VERSION => Err(refused(&format!(
+                "continue key is not valid: server does not recognize this encoded version {v}"
+            ))),
             Continue { rv: 0, .. } => Err(refused(
                 "continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
             )),
             Continue { ref start, .. } if start.is_empty() => {
                 Err(refused("continue key is not valid: encoded start key empty (version meta.k8s.io/v1)"))
             }
-            Continue { ref start, .. } if start.contains("../") => {
+            Continue { ref start, .. } if leaves_its_place(start) => {
                 Err(refused(&format!("continue key is not valid: {start}")))
             }
             token => Ok(token),
         }
     }
+}
+
+/// Whether a start key is another path than it seems: Go cleans the path and compares.
+fn leaves_its_place(start: &str) -> bool {
+    let path = start.strip_prefix('/').unwrap_or(start);
+    start != "/" && path.split('/').any(|step| matches!(step, "" | "." | ".."))
 }
 
 /// The state that a list shows, and the position in the collection at which it begins.
@@ -225,8 +242,29 @@ mod tests {
         let token = Continue::encode(7, b"ns/name\0");
         let decoded = Continue::decode(&token).unwrap();
         assert_eq!((decoded.rv, decoded.start.as_str()), (7, "ns/name\0"));
-        assert_eq!(Continue::decode("!!").unwrap_err().code().as_u16(), 400);
-        assert_eq!(Continue::decode(&Continue::encode(0, b"a")).unwrap_err().code().as_u16(), 400);
+        assert_eq!(Continue::decode(&Continue::encode(7, b"ns/a.b")).unwrap().start, "ns/a.b");
+    }
+
+    /// As kube-apiserver 1.37 said it.
+    #[test]
+    fn a_bad_continue_token_is_refused_in_the_words_of_go() {
+        let said = |text: &str| Continue::decode(text).unwrap_err().status().message.clone();
+        let of = |token: &str| said(&URL_SAFE_NO_PAD.encode(token));
+        let invalid = "invalid continue token: continue key is not valid: ";
+        for (said, why) in [
+            (said("*"), "illegal base64 data at input byte 0"),
+            (said("bad"), "invalid character 'm' looking for beginning of value"),
+            (of(r#"{"v":"meta.k8s.io/v1","rv":1}"#), "encoded start key empty (version meta.k8s.io/v1)"),
+            (of(r#"{"v":"x","rv":1,"start":"a"}"#), "server does not recognize this encoded version x"),
+            (
+                of(r#"{"v":"meta.k8s.io/v1","rv":0,"start":"a"}"#),
+                "incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
+            ),
+            (of(r#"{"v":"meta.k8s.io/v1","rv":1,"start":"../a"}"#), "../a"),
+            (of(r#"{"v":"meta.k8s.io/v1","rv":1,"start":"a//b"}"#), "a//b"),
+        ] {
+            assert_eq!(said, format!("{invalid}{why}"));
+        }
     }
 
     #[test]

@@ -208,3 +208,24 @@ async fn statusz_tells_since_when_the_server_runs() {
     assert_eq!(cluster.get_as("/statusz", structured).await.expect(200)["uptimeSeconds"], 3_725);
     cluster.get_as("/statusz", "application/json").await.expect(406);
 }
+
+/// As kube-apiserver 1.37 answers: Go writes a nil slice as null.
+#[tokio::test]
+async fn an_empty_list_of_metadata_has_null_for_its_items() {
+    let cluster = start().await;
+    assert_eq!(cluster.get_as(MAPS, PARTIAL).await.expect(200).get("items"), Some(&Value::Null));
+    assert_eq!(cluster.get(MAPS).await.expect(200)["items"], json!([]));
+    cluster.post(MAPS, &map("a", json!({}))).await.expect(201);
+    let names = cluster.get_as(MAPS, PARTIAL).await.expect(200);
+    assert_eq!(names.pointer("/items/0/metadata/name"), Some(&json!("a")));
+}
+
+#[tokio::test]
+async fn the_health_checks_are_gauges_too() {
+    let cluster = start().await;
+    let answer = cluster.get("/metrics/slis").await;
+    let text = String::from_utf8(answer.bytes.to_vec()).unwrap();
+    assert_eq!(answer.code, 200);
+    assert!(text.contains("\nkubernetes_healthcheck{name=\"etcd\",type=\"readyz\"} 1\n"), "{text}");
+    assert!(text.contains("\nkubernetes_healthcheck{name=\"informer-sync\",type=\"readyz\"} 1\n"), "{text}");
+}
