@@ -310,3 +310,29 @@ async fn yaml_that_grows_without_end_is_refused() {
     let request = Request::post(MAPS).header("content-type", "application/yaml").body(body(bomb)).unwrap();
     assert_eq!(cluster.send(request).await.code, 400);
 }
+
+/// As kube-apiserver 1.37 answers.
+#[tokio::test]
+async fn a_patch_makes_no_object_of_another_kind() {
+    let cluster = start().await;
+    cluster.post(MAPS, &map("a", json!({}))).await.expect(201);
+    let path = format!("{MAPS}/a");
+    let other = json!([{"op": "replace", "path": "/kind", "value": "Secret"}]);
+    for (kind, patch, why) in [
+        (MERGE, json!({"kind": "Secret"}), "converting (v1.Secret) to (core.ConfigMap): unknown conversion"),
+        (JSON_PATCH, other, "converting (v1.Secret) to (core.ConfigMap): unknown conversion"),
+        (
+            MERGE,
+            json!({"apiVersion": "v2"}),
+            "no kind \"ConfigMap\" is registered for version \"v2\" in scheme \"pkg/runtime/scheme.go:111\"",
+        ),
+    ] {
+        let refused = cluster.patch(&path, kind, &patch).await.expect(422);
+        let message = refused["message"].as_str().unwrap();
+        assert!(message.starts_with(" \"\" is invalid: patch: Invalid value: \"{"), "{message}");
+        assert!(message.ends_with(why), "{message}");
+        assert_eq!(refused.pointer("/details/causes/0/field"), Some(&json!("patch")));
+    }
+    cluster.patch(&path, MERGE, &json!({"kind": null})).await.expect(200);
+    cluster.patch(&path, STRATEGIC, &json!({"kind": "Secret"})).await.expect(200);
+}

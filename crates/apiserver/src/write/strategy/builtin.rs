@@ -1,7 +1,9 @@
 //! Built-in kinds: typed, with the schemas of the table.
 
 use serde_json::{Value, json};
-use setpoint_api::cause::Cause;
+use setpoint_api::Status;
+use setpoint_api::cause::{Cause, Path};
+use setpoint_api::kind::GroupKind;
 use setpoint_kinds::warnings;
 use setpoint_schema::{Read, TypeMeta};
 
@@ -50,6 +52,14 @@ impl Strategy for Builtin {
             true => Ok(()),
             false => Err(other_kind(resource, version, kind)),
         }
+    }
+
+    fn check_patched_kind(&self, resource: &Resource, patched: &Value) -> Result<(), ApiError> {
+        let text = |field: &str| patched.get(field).and_then(Value::as_str).unwrap_or("");
+        let (kind, version) = (text("kind"), text("apiVersion"));
+        let is_own = (kind.is_empty() || kind == resource.kind)
+            && (version.is_empty() || version == resource.api_version());
+        if is_own { Ok(()) } else { Err(patched_into_another(resource, patched)) }
     }
 
     fn read(&self, resource: &Resource, bytes: &[u8]) -> Result<Read, String> {
@@ -128,21 +138,36 @@ impl Strategy for Builtin {
 
 /// A body of another built-in kind or version than the resource's, in the words of Go's decoder.
 fn other_kind(resource: &Resource, version: &str, kind: &str) -> ApiError {
+    let version_only = version.split_once('/').map_or(version, |(_, version)| version);
+    let why = conversion_error(resource, version, kind);
+    ApiError::bad_request(format!(
+        "{kind} in version \"{version_only}\" cannot be handled as a {}: {why}",
+        resource.kind
+    ))
+}
+
+/// The result of a patch is an object of another kind or version than the resource's.
+fn patched_into_another(resource: &Resource, patched: &Value) -> ApiError {
+    let text = |field: &str| patched.get(field).and_then(Value::as_str).unwrap_or("");
+    let why = conversion_error(resource, text("apiVersion"), text("kind"));
+    let shown = String::from_utf8_lossy(&object::ordered(patched)).into_owned();
+    let cause = Cause::invalid(&Path::new("patch"), shown.as_str(), &why);
+    Status::invalid(&GroupKind::new("", ""), "", vec![cause]).into()
+}
+
+/// Go's reason why an object of this version and kind does not become one of the resource's.
+fn conversion_error(resource: &Resource, version: &str, kind: &str) -> String {
     let (group, version_only) = version.split_once('/').unwrap_or(("", version));
     let known = setpoint_schema::builtin().schema(group, version_only, kind).is_some();
     let package = if resource.group.is_empty() { "core" } else { &resource.group };
     let package = package.split('.').next().unwrap_or(package);
-    let why = if known {
+    if known {
         format!("converting ({version_only}.{kind}) to ({package}.{}): unknown conversion", resource.kind)
     } else {
         format!(
             "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:111\""
         )
-    };
-    ApiError::bad_request(format!(
-        "{kind} in version \"{version_only}\" cannot be handled as a {}: {why}",
-        resource.kind
-    ))
+    }
 }
 
 /// The result of a patch that is no apply is no object of the kind.

@@ -71,6 +71,10 @@ impl Strategy for Custom {
         Err(Status::invalid(&sent, object::name(&name), vec![cause]).into())
     }
 
+    fn check_patched_kind(&self, _: &Resource, _: &Value) -> Result<(), ApiError> {
+        Ok(())
+    }
+
     fn read(&self, resource: &Resource, bytes: &[u8]) -> Result<Read, String> {
         Custom::read(self, &resource.version, bytes)
     }

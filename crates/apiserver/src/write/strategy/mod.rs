@@ -57,6 +57,9 @@ pub(crate) trait Strategy {
         bytes: &[u8],
     ) -> Result<(), ApiError>;
 
+    /// Checks kind and version of what a JSON or merge patch made. Strategic merge patches do not change them.
+    fn check_patched_kind(&self, resource: &Resource, patched: &Value) -> Result<(), ApiError>;
+
     /// Reads a body.
     fn read(&self, resource: &Resource, bytes: &[u8]) -> Result<Read, String>;
 
