@@ -15,6 +15,7 @@ use setpoint_apiserver::{
 };
 use setpoint_store::{Directory, OpenError, Recovery, Store};
 use tokio::net::{TcpListener, TcpSocket};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -23,8 +24,10 @@ use crate::nodes::LocalNodes;
 use crate::options::{Backend, Options, Serving};
 use crate::{kubeconfig, transport, workload};
 
-/// Interval at which the server drops expired objects and old history.
+/// Shortest interval at which the server drops expired objects and old history.
 const MAINTENANCE: Duration = Duration::from_secs(1);
+/// The interval when nothing changes and nothing expires.
+const IDLE_MAINTENANCE: Duration = Duration::from_secs(60);
 /// Time that open connections have to end when the cluster stops.
 const DRAIN: Duration = Duration::from_secs(2);
 
@@ -110,7 +113,7 @@ impl Cluster {
         let server = Server::start(server).await?;
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
-        tasks.spawn(maintain(server.clone(), stop.clone()));
+        tasks.spawn(maintain(server.clone(), clock.clone(), stop.clone()));
         if let Some(manager) = workload::manager(&server, &clock, &random, &options, &nodes)? {
             tasks.spawn(workload::run(manager, stop.clone()));
         }
@@ -353,14 +356,29 @@ async fn open(options: &Options) -> Result<(Store, Option<Recovery>), ClusterErr
     }
 }
 
-async fn maintain(server: Server, stop: CancellationToken) {
-    let mut tick = tokio::time::interval(MAINTENANCE);
-    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+/// Maintains the server after changes, when an object expires, and at an interval: an idle cluster in virtual time
+/// must cost next to nothing.
+async fn maintain(server: Server, clock: Clock, stop: CancellationToken) {
+    let changed = Arc::new(Notify::new());
+    let notify = changed.clone();
+    server.store().on_commit(move |_| notify.notify_one());
     loop {
+        server.maintain().await;
+        let now = u64::try_from(clock.now().as_millisecond()).unwrap_or(0);
+        let expiry = server.store().next_expiry().map(|at| Duration::from_millis(at.saturating_sub(now)));
+        let wait = expiry.unwrap_or(IDLE_MAINTENANCE).clamp(MAINTENANCE, IDLE_MAINTENANCE);
+        let due = async {
+            tokio::time::sleep(MAINTENANCE).await;
+            tokio::select! {
+                biased;
+                () = changed.notified() => {}
+                () = tokio::time::sleep(wait - MAINTENANCE) => {}
+            }
+        };
         tokio::select! {
             biased;
             () = stop.cancelled() => return,
-            _ = tick.tick() => server.maintain().await,
+            () = due => {}
         }
     }
 }
