@@ -7,9 +7,9 @@ use serde_json::Value;
 use setpoint_cluster::Options;
 
 use crate::campaign::{Campaign, ProveError};
-use crate::judge::{Property, Statements, When};
+use crate::finding::{Property, Statements, When};
 use crate::life::Step;
-use crate::plan::PlanFile;
+use crate::plan::{Fault, PlanFile};
 use crate::report::Report;
 use crate::settings::Settings;
 use crate::shrink::shrink;
@@ -67,6 +67,17 @@ impl Prove {
         self
     }
 
+    /// Adds the life that the schema of a custom resource makes of one sample: each property there and back, scaled,
+    /// broken and mended where the server accepts the value, then deleted, made again, and deleted.
+    ///
+    /// # Errors
+    /// If the cluster refuses a manifest.
+    pub fn every_property(mut self, sample: Value) -> Result<Prove, ProveError> {
+        let steps = self.0.life_from_schema(&sample)?;
+        self.0.life.extend(steps);
+        Ok(self)
+    }
+
     /// Adds a property that no state may have. It sees the state after every commit.
     pub fn never(self, name: &str, holds: impl Fn(&View<'_>) -> bool + Send + Sync + 'static) -> Prove {
         self.property(When::Never, name, holds)
@@ -111,6 +122,24 @@ impl Prove {
         self
     }
 
+    /// Lets the server answer as one of an older Kubernetes version: servers before 1.32 do not stream first states, so
+    /// that a client may begin with an old one. Stale restarts are tried only then.
+    ///
+    /// # Panics
+    /// If the text is no version such as `1.31`.
+    pub fn server_like(mut self, version: &str) -> Prove {
+        let minor = version.strip_prefix("1.").and_then(|minor| minor.parse::<u32>().ok());
+        let minor = minor.unwrap_or_else(|| panic!("{version:?} is no version of Kubernetes such as 1.31"));
+        self.0.settings.watch_list = minor >= 32;
+        self
+    }
+
+    /// Leaves a kind of fault out, by its name in the report: `child edited by hand`.
+    pub fn without(mut self, kind: &str) -> Prove {
+        self.0.settings.without.push(kind.to_owned());
+        self
+    }
+
     /// Explores the life and reports.
     ///
     /// # Errors
@@ -136,6 +165,20 @@ impl Prove {
         report
     }
 
+    /// Lives the undisturbed life. Returns all requests, delivered events and changes as text: one seed gives one text.
+    ///
+    /// # Errors
+    /// If the cluster refuses a manifest or a step.
+    pub fn record(self) -> Result<String, ProveError> {
+        self.0.record()
+    }
+
+    /// Adds steps, such as those of a plan file.
+    pub fn steps(mut self, steps: impl IntoIterator<Item = Step>) -> Prove {
+        self.0.life.extend(steps);
+        self
+    }
+
     /// Runs the life and plan of a plan file, and reports.
     ///
     /// # Errors
@@ -146,6 +189,9 @@ impl Prove {
         let needed = file.plan.as_ref().map_or(1, |plan| plan.step + usize::from(plan.at.spans_two_steps()));
         if steps == 0 || needed > steps || file.plan.as_ref().is_some_and(|plan| plan.step == 0) {
             return Err(ProveError::File(format!("the plan needs step {needed} of a life of {steps}")));
+        }
+        if matches!(file.plan.as_ref().map(|plan| &plan.at), Some(Fault::StaleRestart { .. })) {
+            self.0.settings.watch_list = false;
         }
         self.0.settings.seed = file.seed;
         self.0.life = file.life;

@@ -2,16 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::Value;
 use setpoint_cluster::Options;
 
-use crate::judge::{Finding, Statements, of_reference, of_run};
-use crate::life::Step;
+use crate::enumerate::{further_faults, second_crashes};
+use crate::generate;
+use crate::judge::{Finding, Oracle, Statements, advisories, of_reference, of_run};
+use crate::life::{self, Step};
+use crate::page::page;
 use crate::plan::{Anchor, Fault, Plan, PlanFile};
 use crate::reference::{Reference, base, reference};
 use crate::segment::{Goal, Outcome, Ran, RunError, Segment, run, simulate};
 use crate::settings::Settings;
 use crate::subject::Subject;
-use crate::trace::trace;
+use crate::trace::{record, trace};
 use crate::traffic::Sent;
 
 /// Times that a finding must be found again before it is reported.
@@ -19,6 +23,11 @@ const CONFIRMATIONS: usize = 3;
 /// Length of a short hold of a watch in seconds: longer than a usual wait for the cache. A long one takes half of the
 /// patience: a back-off that doubles all the while is then over before the patience is.
 const SHORT_HOLD: u64 = 6;
+
+/// Idle time at the end of a life: longer than the usual resync of ten hours.
+const IDLE_HOURS: u64 = 24;
+/// The same on a cluster with nodes, whose heartbeats cost time.
+const IDLE_HOURS_OF_NODES: u64 = 1;
 
 /// The reason why a proof could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -51,8 +60,14 @@ pub struct Visited {
 pub struct Explored {
     /// The findings.
     pub findings: Vec<Finding>,
+    /// What may be meant, or may be a mistake.
+    pub advisories: Vec<Finding>,
+    /// Faults that were not tried, and why.
+    pub notes: Vec<String>,
     /// The visited plans, by kind of fault.
     pub visited: BTreeMap<&'static str, Visited>,
+    /// The visited plans, by step and kind of fault.
+    pub matrix: BTreeMap<(usize, &'static str), Visited>,
     /// The number of runs, references and confirmations included.
     pub runs: usize,
     /// Findings that did not come again.
@@ -61,6 +76,18 @@ pub struct Explored {
     pub nondeterminism: Option<String>,
     /// The number of fields that differ between undisturbed runs, and are not compared.
     pub masked: usize,
+}
+
+impl Explored {
+    /// Counts a plan that is to be run.
+    fn expect(&mut self, plan: &Plan) {
+        self.count(plan, |count| count.plans += 1);
+    }
+
+    fn count(&mut self, plan: &Plan, change: impl Fn(&mut Visited)) {
+        change(self.visited.entry(plan.at.kind()).or_default());
+        change(self.matrix.entry((plan.step, plan.at.kind())).or_default());
+    }
 }
 
 /// A subject, its life, and the author's statements.
@@ -92,6 +119,30 @@ impl Campaign {
         }
         let base = base(&self.subject, &self.settings, &self.cluster)?;
         Ok(reference(&self.subject, &self.settings, &base, &self.life)?)
+    }
+
+    /// Returns the life that the schema of a sample makes. Values that the server refuses are left out.
+    ///
+    /// # Errors
+    /// If the cluster refuses a manifest.
+    pub fn life_from_schema(&self, sample: &Value) -> Result<Vec<Step>, ProveError> {
+        let variants = generate::variants(&self.subject.manifests, sample);
+        let base = base(&self.subject, &self.settings, &self.cluster)?;
+        let accepted = simulate(async {
+            let cluster = base.start().await.map_err(RunError::from)?;
+            Ok::<_, RunError>(life::accepted(variants, &cluster.client()).await)
+        })?;
+        Ok(generate::life(sample, accepted))
+    }
+
+    /// Returns everything that the operator sent and saw in the undisturbed life, and every change of an object, as
+    /// text.
+    ///
+    /// # Errors
+    /// If a step is refused.
+    pub fn record(&self) -> Result<String, ProveError> {
+        let reference = self.reference()?;
+        Ok(reference.outcomes.iter().map(record).collect())
     }
 
     /// Runs one plan and judges it. `None` if the run is a repetition of an earlier one.
@@ -147,8 +198,9 @@ impl Campaign {
         let reference = self.reference()?;
         let mut explored = self.undisturbed(&reference);
         if let (true, Some(plan)) = (explored.findings.is_empty(), plan) {
-            explored.visited.entry(plan.at.kind()).or_default().plans +=
-                usize::from(plan.at != Fault::Restart);
+            if plan.at != Fault::Restart {
+                explored.expect(plan);
+            }
             self.visit(&reference, plan, &mut BTreeSet::new(), &mut explored)?;
         }
         Ok(explored)
@@ -158,7 +210,10 @@ impl Campaign {
     fn undisturbed(&self, reference: &Reference) -> Explored {
         let mut explored = Explored {
             findings: of_reference(reference, &self.statements),
+            advisories: advisories(reference),
+            notes: self.notes(reference),
             visited: BTreeMap::new(),
+            matrix: BTreeMap::new(),
             runs: REFERENCE_RUNS,
             unconfirmed: 0,
             nondeterminism: reference.nondeterminism.clone(),
@@ -166,6 +221,7 @@ impl Campaign {
         };
         for finding in &mut explored.findings {
             finding.trace = trace(reference, None, None);
+            finding.page = page(reference, None, None);
             finding.file = self.file(None);
         }
         explored
@@ -174,25 +230,54 @@ impl Campaign {
     fn explore_plans(&self, reference: &Reference, explored: &mut Explored) -> Result<(), ProveError> {
         let mut visited = BTreeSet::new();
         let mut plans = Vec::new();
+        let idle = if self.cluster.nodes.count == 0 { IDLE_HOURS } else { IDLE_HOURS_OF_NODES };
         for step in 1..=reference.outcomes.len() {
             let plan = Plan { step, at: Fault::Restart };
             let Some(baseline) = self.visit(reference, &plan, &mut visited, explored)? else { continue };
             let long = (self.settings.patience / 2).as_secs();
             let more = step < reference.outcomes.len();
-            plans.extend(single_faults(&baseline, more, long).into_iter().map(|at| Plan { step, at }));
+            let mut faults = single_faults(&baseline, more, long);
+            faults.extend(further_faults(&baseline, reference, step - 1, idle));
+            plans.extend(faults.into_iter().map(|at| Plan { step, at }));
         }
+        let tried = |plan: &Plan| !self.settings.without.iter().any(|kind| kind == plan.at.kind());
+        plans.retain(tried);
         // Crashes first: they find the most.
         plans.sort_by_key(|plan| rank(&plan.at));
+        plans.iter().for_each(|plan| explored.expect(plan));
+        let mut deeper = Vec::new();
         for plan in &plans {
-            explored.visited.entry(plan.at.kind()).or_default().plans += 1;
+            if explored.findings.len() >= self.settings.findings || explored.runs >= self.settings.runs {
+                return Ok(());
+            }
+            let outcome = self.visit(reference, plan, &mut visited, explored)?;
+            deeper.extend(outcome.into_iter().flat_map(|outcome| second_crashes(plan, &outcome)));
         }
-        for plan in &plans {
+        deeper.retain(tried);
+        deeper.iter().for_each(|plan| explored.expect(plan));
+        for plan in &deeper {
             if explored.findings.len() >= self.settings.findings || explored.runs >= self.settings.runs {
                 break;
             }
             self.visit(reference, plan, &mut visited, explored)?;
         }
         Ok(())
+    }
+
+    /// Says which faults are not tried, and why.
+    fn notes(&self, reference: &Reference) -> Vec<String> {
+        let mut notes: Vec<String> =
+            self.settings.without.iter().map(|kind| format!("{kind}: left out by the author")).collect();
+        let cached = |outcome: &Outcome| !outcome.cached.is_empty();
+        if self.settings.watch_list {
+            let reason =
+                "a first state by WatchList is never old; `.server_like(\"1.31\")` tries an older server";
+            notes.push(format!("stale restart: not tried, {reason}"));
+        } else if !reference.outcomes.iter().any(cached) {
+            let reason = "the operator begins with the newest state of each kind";
+            notes.push(format!("stale restart: not possible, {reason}"));
+        }
+        notes
     }
 
     /// Runs one plan, confirms and keeps what it finds.
@@ -205,19 +290,28 @@ impl Campaign {
     ) -> Result<Option<Outcome>, ProveError> {
         explored.runs += 1;
         let attempt = self.attempt(reference, plan, visited)?;
-        let count = explored.visited.entry(plan.at.kind()).or_default();
         if plan.at == Fault::Restart {
-            count.plans += 1;
+            explored.expect(plan);
         }
         let Some((outcome, findings)) = attempt else {
-            count.known += 1;
+            explored.count(plan, |count| count.known += 1);
             return Ok(None);
         };
-        count.run += 1;
-        if !outcome.struck && plan.at != Fault::Restart {
-            count.missed += 1;
-        }
+        let missed = !outcome.struck && !plan.at.always_strikes();
+        explored.count(plan, |count| {
+            count.run += 1;
+            count.missed += usize::from(missed);
+        });
         for mut finding in findings {
+            if finding.oracle.is_advisory() {
+                if !explored.advisories.iter().any(|known| known.is_like(&finding)) {
+                    explored.advisories.push(finding);
+                }
+                continue;
+            }
+            if finding.oracle == Oracle::LostUpdate && self.means_to(reference, plan, &outcome, explored)? {
+                continue;
+            }
             if explored.findings.iter().any(|known| known.is_like(&finding)) {
                 continue;
             }
@@ -226,10 +320,26 @@ impl Campaign {
                 continue;
             }
             finding.trace = trace(reference, Some(plan), Some(&outcome));
+            finding.page = page(reference, Some(plan), Some(&outcome));
             finding.file = self.file(Some(plan.clone()));
             explored.findings.push(finding);
         }
         Ok(Some(outcome))
+    }
+
+    /// Returns whether the operator also removes a mark that it has seen before the step.
+    fn means_to(
+        &self,
+        reference: &Reference,
+        plan: &Plan,
+        outcome: &Outcome,
+        explored: &mut Explored,
+    ) -> Result<bool, ProveError> {
+        let Some(mark) = outcome.lost.clone() else { return Ok(false) };
+        let at = Fault::Marked { path: mark.path, condition: mark.condition };
+        explored.runs += 1;
+        let control = self.attempt(reference, &Plan { step: plan.step, at }, &mut BTreeSet::new())?;
+        Ok(control.is_none_or(|(control, _)| control.lost.is_some()))
     }
 
     fn confirmed(
@@ -271,8 +381,11 @@ fn rank(fault: &Fault) -> u8 {
         Fault::Bystander { .. } => 4,
         Fault::Refuse { .. } | Fault::Reset { .. } => 5,
         Fault::NextStep { .. } | Fault::Unseen { .. } => 6,
-        Fault::Cut { .. } => 7,
-        Fault::Hold { .. } => 8,
+        Fault::StaleRestart { .. } => 7,
+        Fault::SlowDeletion { .. } | Fault::ServerRestart { .. } | Fault::Twin | Fault::ClockJump { .. } => 8,
+        Fault::Cut { .. } | Fault::Gap { .. } | Fault::Drift { .. } => 9,
+        Fault::Hold { .. } | Fault::Swizzle { .. } => 10,
+        Fault::Idle { .. } | Fault::CrashTwice { .. } | Fault::Marked { .. } => 11,
     }
 }
 

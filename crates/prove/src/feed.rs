@@ -91,7 +91,13 @@ impl Feed {
         if self.ended {
             return None;
         }
-        let line = match self.line().await? {
+        let (wire, began) = (self.wire.clone(), self.began);
+        let line = tokio::select! {
+            biased;
+            () = wire.server_ends(began) => return None,
+            line = self.line() => line?,
+        };
+        let line = match line {
             Ok(line) => line,
             Err(error) => return Some(Err(error)),
         };

@@ -1,125 +1,17 @@
-//! The oracles: what every run must satisfy.
-
-use std::collections::BTreeSet;
-use std::sync::Arc;
+//! Judges runs: what every run must satisfy.
 
 use serde_json::Value;
 
-use crate::life::Action;
+pub use crate::finding::{Finding, Oracle, Statements};
+use crate::finding::{Property, When, convergence, place};
 use crate::plan::{Fault, Plan};
 use crate::reference::{Reference, extend};
-use crate::resource::ObjectName;
 use crate::segment::Outcome;
-use crate::state::{Difference, State, View, any_state, differences, in_state};
+use crate::state::{Difference, State, TWIN, View, any_state, differences, in_state};
+use crate::undisturbed::{effect, flip_flop, ownership, readiness, residue, way_back};
 
 /// The writes that a run may send: this many times those of the undisturbed run, and some more.
 const WORK: (usize, usize) = (10, 50);
-
-/// The statement that a finding contradicts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Oracle {
-    /// Once faults stop, the store becomes equal to that of the undisturbed run.
-    Convergence,
-    /// The operator comes to rest.
-    Rest,
-    /// A restarted operator that finds its work done changes nothing.
-    Idempotence,
-    /// No object is created or deleted more often than in the undisturbed run.
-    Identity,
-    /// The way back: applying the same object twice, with other steps between, leads to the same state.
-    WayBack,
-    /// Nothing that the operator made is left when the objects of the life are gone.
-    Residue,
-    /// `status.observedGeneration` is that of the object.
-    Status,
-    /// The operator neither panics nor ends.
-    Panic,
-    /// The operator is refused nothing for lack of a right.
-    Rights,
-    /// A disturbed operator sends at most ten times the writes of an undisturbed one, and fifty more.
-    Work,
-    /// A property of the author.
-    Property,
-}
-
-impl Oracle {
-    /// Returns the name, as reports print it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Oracle::Convergence => "convergence",
-            Oracle::Rest => "rest",
-            Oracle::Idempotence => "idempotence",
-            Oracle::Identity => "identity",
-            Oracle::WayBack => "way back",
-            Oracle::Residue => "residue",
-            Oracle::Status => "status",
-            Oracle::Panic => "panic",
-            Oracle::Rights => "rights",
-            Oracle::Work => "work",
-            Oracle::Property => "property",
-        }
-    }
-}
-
-/// A run that contradicts an oracle.
-#[derive(Clone, Debug)]
-pub struct Finding {
-    /// The oracle.
-    pub oracle: Oracle,
-    /// One sentence that says what is wrong.
-    pub headline: String,
-    /// The object and field, by which equal findings are recognised.
-    pub place: String,
-    /// The fault. `None`: the undisturbed life shows it.
-    pub plan: Option<Plan>,
-    /// The run and the undisturbed run, as text.
-    pub trace: String,
-    /// The file that replays the finding.
-    pub file: String,
-}
-
-impl Finding {
-    /// Returns whether two findings are the same defect.
-    pub fn is_like(&self, other: &Finding) -> bool {
-        self.oracle == other.oracle && self.place == other.place
-    }
-
-    fn new(oracle: Oracle, place: impl Into<String>, headline: String) -> Finding {
-        let (trace, file) = (String::new(), String::new());
-        Finding { oracle, headline, place: place.into(), plan: None, trace, file }
-    }
-}
-
-/// When a property of the author must hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum When {
-    /// In no state after any commit.
-    Never,
-    /// In the state after every commit.
-    Always,
-    /// At rest after the last step.
-    Eventually,
-}
-
-/// A property of the author.
-#[derive(Clone)]
-pub struct Property {
-    /// The time.
-    pub when: When,
-    /// Its name.
-    pub name: String,
-    /// The test of one state.
-    pub holds: Arc<dyn Fn(&View<'_>) -> bool + Send + Sync>,
-}
-
-/// The author's statements about an operator.
-#[derive(Clone, Default)]
-pub struct Statements {
-    /// Properties.
-    pub properties: Vec<Property>,
-    /// Resources of which objects may outlive the life.
-    pub keeps: BTreeSet<String>,
-}
 
 /// Judges the undisturbed life.
 pub fn of_reference(reference: &Reference, statements: &Statements) -> Vec<Finding> {
@@ -136,8 +28,20 @@ pub fn of_reference(reference: &Reference, statements: &Statements) -> Vec<Findi
     if reference.outcomes.iter().all(|outcome| outcome.unrest.is_none()) {
         way_back(reference, statements, &mut findings);
         residue(reference, statements, &mut findings);
+        ownership(reference, statements, &mut findings);
+        flip_flop(reference, &mut findings);
     }
     findings
+}
+
+/// Notes what may be meant, or may be a mistake, in the undisturbed life.
+pub fn advisories(reference: &Reference) -> Vec<Finding> {
+    let mut advisories = Vec::new();
+    if reference.outcomes.len() == reference.life.len() {
+        effect(reference, &mut advisories);
+        readiness(reference, &mut advisories);
+    }
+    advisories
 }
 
 /// Judges a run with a fault.
@@ -151,29 +55,21 @@ pub fn of_run(
     common(outcome, &mut findings);
     let step = outcome.step;
     if outcome.unrest.is_none() {
-        let mut scope = reference.scope.clone();
-        extend(&mut scope, outcome);
-        let found = State::of(&outcome.after, &scope);
-        let expected = State::of(&reference.outcomes[step].after, &scope);
-        let mut differing = differences(&expected, &found, &reference.masks[step]);
-        if plan.at.spans_two_steps() {
-            let asleep = reference.joined[step].as_ref().map(|joined| State::of(&joined.after, &scope));
-            let other = asleep.map(|asleep| differences(&asleep, &found, &reference.masks[step]));
-            // Fields that the server sets once depend on whether the operator saw the first of the two steps.
-            differing.retain(|difference| {
-                let also =
-                    |other: &Vec<Difference>| other.iter().any(|other| other.place == difference.place);
-                other.as_ref().is_none_or(also) && !is_skipped(reference, step, difference)
-            });
-        }
-        findings.extend(differing.into_iter().next().map(|difference| convergence(&difference)));
+        end_state(reference, outcome, plan, &mut findings);
         if plan.at == Fault::Restart {
             idempotence(outcome, &mut findings);
         }
-        if !plan.at.spans_two_steps() {
-            let held = matches!(plan.at, Fault::Hold { .. });
-            identity(reference, outcome, held, &mut findings);
+        // By hand, things are deleted and made again more often.
+        let by_hand = matches!(plan.at, Fault::Drift { .. });
+        if !by_hand && (!plan.at.spans_two_steps() || matches!(plan.at, Fault::StaleRestart { .. })) {
+            identity(reference, outcome, plan, &mut findings);
             work(reference, outcome, &mut findings);
+        }
+        if let Some(mark) = outcome.lost.as_ref().filter(|_| matches!(plan.at, Fault::Bystander { .. })) {
+            let (object, kind) = mark.describe();
+            let headline =
+                format!("the operator overwrites {object} and loses the {kind} of a concurrent write");
+            findings.push(Finding::new(Oracle::LostUpdate, object, headline));
         }
     }
     properties(outcome, &statements.properties, step + 1 == reference.life.len(), &mut findings);
@@ -181,6 +77,77 @@ pub fn of_run(
         finding.plan = Some(plan.clone());
     }
     findings
+}
+
+/// Compares the end state with that of the undisturbed life.
+fn end_state(reference: &Reference, outcome: &Outcome, plan: &Plan, findings: &mut Vec<Finding>) {
+    let step = outcome.step;
+    let mut scope = reference.scope.clone();
+    extend(&mut scope, outcome);
+    let mut found = State::of(&outcome.after, &scope);
+    let expected = State::of(&reference.outcomes[step].after, &scope);
+    if plan.at == Fault::Twin {
+        isolation(reference, outcome, &expected, &found, findings);
+        found.objects.retain(|name, _| name.namespace != TWIN);
+    }
+    let mut differing = differences(&expected, &found, &reference.masks[step]);
+    if plan.at.spans_two_steps() {
+        let asleep = reference.joined[step].as_ref().map(|joined| State::of(&joined.after, &scope));
+        let other = asleep.map(|asleep| differences(&asleep, &found, &reference.masks[step]));
+        // Fields that the server sets once depend on whether the operator saw the first of the two steps.
+        differing.retain(|difference| {
+            let also = |other: &Vec<Difference>| other.iter().any(|other| other.place == difference.place);
+            other.as_ref().is_none_or(also) && !is_skipped(reference, step, difference)
+        });
+    }
+    if matches!(plan.at, Fault::Drift { delete: true, .. }) {
+        // What is made again may have new contents, such as a drawn password.
+        differing.retain(|difference| difference.place.path.is_empty());
+    }
+    let mut first = differing.into_iter().next().map(|difference| convergence(&difference));
+    if let (Some(finding), Fault::Drift { delete: false, object, .. }) = (&mut first, &plan.at) {
+        // An operator may make an object once and leave it to people.
+        finding.oracle = Oracle::Healing;
+        finding.headline = format!("an edit of {object} by hand stays");
+    }
+    findings.extend(first);
+}
+
+/// Compares what the life made in its namespace with what the twin became in the other.
+fn isolation(
+    reference: &Reference,
+    outcome: &Outcome,
+    expected: &State,
+    found: &State,
+    findings: &mut Vec<Finding>,
+) {
+    let Some(home) = reference.life[outcome.step].namespace() else { return };
+    // An operator may be made for one namespace: then it never looks at the twin.
+    if !outcome.sent.iter().any(|sent| sent.call.is_work() && sent.call.object.namespace == TWIN) {
+        return;
+    }
+    let before = State::of(&outcome.before, &reference.scope);
+    for (name, value) in &expected.objects {
+        if name.namespace != home || before.objects.contains_key(name) {
+            continue;
+        }
+        let mut twin = name.clone();
+        twin.namespace = TWIN.to_owned();
+        let other = found.objects.get(&twin).map(|other| other.to_string().replace(TWIN, home));
+        let other = other.and_then(|text| serde_json::from_str::<Value>(&text).ok());
+        let one = State { objects: [(name.clone(), value.clone())].into(), ..State::default() };
+        let objects = other.map(|other| (name.clone(), other)).into_iter().collect();
+        let two = State { objects, ..State::default() };
+        let differing = differences(&one, &two, &reference.masks[outcome.step]);
+        if let Some(difference) = differing.first() {
+            let mut finding = convergence(difference);
+            finding.oracle = Oracle::Isolation;
+            let words = "an object in another namespace becomes something else:";
+            finding.headline = finding.headline.replace("the operator does not converge:", words);
+            findings.push(finding);
+            return;
+        }
+    }
 }
 
 /// An object that an operator makes in a step need not be made if the next step comes before.
@@ -216,35 +183,6 @@ fn is_refusal_of_state(sent: &crate::traffic::Sent) -> bool {
     sent.call.verb == "POST"
 }
 
-fn convergence(difference: &Difference) -> Finding {
-    let object = &difference.place.object;
-    let show = |value: &Option<Value>| value.as_ref().map_or("absent".to_owned(), short);
-    let headline = match (difference.place.path.as_str(), &difference.found) {
-        ("", None) => format!("the operator does not converge: {object} is missing"),
-        ("", Some(_)) => format!("the operator does not converge: {object} should not be there"),
-        (path, found) => format!(
-            "the operator does not converge: {object} has {path} {}, undisturbed {}",
-            show(found),
-            show(&difference.expected)
-        ),
-    };
-    Finding::new(Oracle::Convergence, place(object, &difference.place.path), headline)
-}
-
-/// Shortens a value for one line.
-pub fn short(value: &Value) -> String {
-    const MOST: usize = 60;
-    let text = value.to_string();
-    match text.char_indices().nth(MOST) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
-}
-
-fn place(object: &ObjectName, path: &str) -> String {
-    format!("{object} {path}").trim_end().to_owned()
-}
-
 fn idempotence(outcome: &Outcome, findings: &mut Vec<Finding>) {
     if let Some(sent) = outcome.woke.first() {
         let headline = format!("the restarted operator finds its work done and still sends {}", sent.call);
@@ -254,10 +192,17 @@ fn idempotence(outcome: &Outcome, findings: &mut Vec<Finding>) {
 
 /// Compares creations and deletions. Objects with generated names are unknown to the undisturbed run and left out.
 ///
-/// With `held`, objects that are gone at the end do not count: an operator that cannot see that their owner is gone
-/// makes them again, and the garbage collector deletes them again.
-fn identity(reference: &Reference, outcome: &Outcome, held: bool, findings: &mut Vec<Finding>) {
-    let known = &reference.churn[outcome.step];
+/// While the operator sees the past, objects that are gone at the end do not count: an operator that cannot see that
+/// their owner is gone makes them again, and the garbage collector deletes them again.
+fn identity(reference: &Reference, outcome: &Outcome, plan: &Plan, findings: &mut Vec<Finding>) {
+    let held = plan.at.is_late();
+    let mut known = reference.churn[outcome.step].clone();
+    if plan.at.spans_two_steps() {
+        for (name, count) in &reference.churn[outcome.step - 1] {
+            let sum = known.entry(name.clone()).or_default();
+            *sum = (sum.0 + count.0, sum.1 + count.1);
+        }
+    }
     let before = State::of(&outcome.before, &reference.scope);
     let after = State::of(&outcome.after, &reference.scope);
     for (name, count) in &outcome.churn {
@@ -319,56 +264,5 @@ fn properties(outcome: &Outcome, properties: &[Property], last: bool, findings: 
             let headline = format!("the property does not hold: {word} {}", property.name);
             findings.push(Finding::new(Oracle::Property, property.name.clone(), headline));
         }
-    }
-}
-
-/// Compares the states after equal steps that apply the same object, if no object of the life was deleted between.
-fn way_back(reference: &Reference, statements: &Statements, findings: &mut Vec<Finding>) {
-    let life = &reference.life;
-    for last in 1..life.len() {
-        let Some(first) = (0..last).rev().find(|first| life[*first].applies_same(&life[last])) else {
-            continue;
-        };
-        let between = &life[first + 1..last];
-        let foreign = |action: &Action| action.deletes() || !life[last].is_about_same(action);
-        if between.is_empty() || between.iter().any(foreign) {
-            continue;
-        }
-        let masks = reference.masks[first].union(&reference.masks[last]).cloned().collect();
-        let differing = differences(&reference.states[first], &reference.states[last], &masks);
-        let kept = |difference: &&Difference| {
-            difference.place.path.is_empty() && statements.keeps.contains(&difference.place.object.resource)
-        };
-        if let Some(difference) = differing.iter().find(|difference| !kept(difference)) {
-            let mut finding = convergence(difference);
-            finding.oracle = Oracle::WayBack;
-            finding.headline =
-                finding.headline.replace("the operator does not converge:", "the way back differs:");
-            finding.headline = finding.headline.replace("undisturbed", "the first time");
-            findings.push(finding);
-            return;
-        }
-    }
-}
-
-/// Looks for objects of the operator that outlive a life whose last word on each object is its deletion.
-fn residue(reference: &Reference, statements: &Statements, findings: &mut Vec<Finding>) {
-    let Some(end) = reference.outcomes.last() else { return };
-    let lives = |action: &Action| {
-        let same = |other: &&Action| other.name() == action.name() && other.resource() == action.resource();
-        reference.life.iter().rev().find(same).is_some_and(|last| !last.deletes())
-    };
-    if reference.life.iter().any(lives) {
-        return;
-    }
-    let before = State::of(&reference.outcomes[0].before, &reference.scope);
-    let after = State::of(&end.after, &reference.scope);
-    let left = after
-        .objects
-        .keys()
-        .find(|name| !before.objects.contains_key(*name) && !statements.keeps.contains(&name.resource));
-    if let Some(name) = left {
-        let headline = format!("{name} is left when every object of the life is gone");
-        findings.push(Finding::new(Oracle::Residue, place(name, ""), headline));
     }
 }

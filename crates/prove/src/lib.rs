@@ -9,17 +9,24 @@
 
 mod builder;
 mod report;
+mod html;
 mod shrink;
 mod campaign;
+mod enumerate;
+mod generate;
+mod page;
 mod trace;
 mod judge;
+mod undisturbed;
 mod reference;
 mod segment;
 mod rest;
 mod service;
 mod feed;
 mod wire;
+mod bystander;
 mod traffic;
+mod finding;
 mod plan;
 mod life;
 mod state;
@@ -29,7 +36,7 @@ mod settings;
 
 pub use builder::{Prove, prove};
 pub use campaign::{ProveError, Visited};
-pub use judge::{Finding, Oracle};
+pub use finding::{Finding, Oracle};
 pub use life::Step;
 pub use plan::{Anchor, Fault, Plan, PlanFile};
 pub use report::Report;

@@ -100,6 +100,26 @@ impl Action {
         }
     }
 
+    /// Returns the namespace of the object. `None` for cluster-wide objects.
+    pub fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
+    /// Returns whether the step applies its object.
+    pub fn applies(&self) -> bool {
+        matches!(self.step, Step::Apply(_))
+    }
+
+    /// Returns the same step for an object in another namespace.
+    pub fn in_namespace(&self, namespace: &str) -> Action {
+        let mut other = self.clone();
+        other.namespace = Some(namespace.to_owned());
+        if let Step::Apply(object) = &mut other.step {
+            object["metadata"]["namespace"] = namespace.into();
+        }
+        other
+    }
+
     /// Returns whether the step deletes its object.
     pub fn deletes(&self) -> bool {
         matches!(self.step, Step::Delete { .. })
@@ -136,6 +156,25 @@ impl Action {
         };
         done.map_err(|source| LifeError::Refused { step: self.number, source: Box::new(source) })
     }
+}
+
+/// Returns the objects that the server would accept.
+pub async fn accepted(objects: Vec<Value>, client: &kube::Client) -> Vec<Value> {
+    let mut accepted = Vec::new();
+    for object in objects {
+        let step = [Step::Apply(object.clone())];
+        let Ok(actions) = resolve(&step, client).await else { continue };
+        let (action, mut parameters) = (&actions[0], PatchParams::apply(AUTHOR).force());
+        parameters.dry_run = true;
+        let api: Api<DynamicObject> = match &action.namespace {
+            Some(namespace) => Api::namespaced_with(client.clone(), namespace, &action.resource),
+            None => Api::all_with(client.clone(), &action.resource),
+        };
+        if api.patch(action.name(), &parameters, &Patch::Apply(&object)).await.is_ok() {
+            accepted.push(object);
+        }
+    }
+    accepted
 }
 
 /// Resolves the kinds of all steps.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::life::Step;
+use crate::resource::ObjectName;
 
 /// One write of the operator, counted from the beginning of a step.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -88,6 +89,77 @@ pub enum Fault {
         /// The resource with its group.
         resource: String,
     },
+    /// The operator dies after a write, and its successor dies after a write of its own.
+    CrashTwice {
+        /// The write of the first process.
+        write: Anchor,
+        /// The write of the second process, counted from its start.
+        then: Anchor,
+    },
+    /// A client of somebody else keeps a deleted object by a finalizer until the operator rests.
+    SlowDeletion {
+        /// The deletion.
+        write: Anchor,
+    },
+    /// The API server restarts right after a write: connections break, and all earlier versions are too old.
+    ServerRestart {
+        /// The write.
+        write: Anchor,
+    },
+    /// All watches of a resource stop at an event, and end with 410 later: the operator lists again and misses what
+    /// was in between.
+    Gap {
+        /// The resource with its group.
+        resource: String,
+        /// The number of the event among those of the resource in the step, from 1.
+        event: usize,
+        /// The delay in seconds.
+        seconds: u64,
+    },
+    /// Watches deliver nothing of the step at first. Then the resources catch up one after the other.
+    Swizzle {
+        /// The resources, in the order in which they catch up.
+        order: Vec<String>,
+    },
+    /// The operator restarts when the steps are done, and its first lists show an older state. Then the resources catch
+    /// up one after the other. Only servers before 1.32 and clients without WatchList know such a start.
+    StaleRestart {
+        /// The number of commits, of anything but Leases, Nodes and Events, after which the old state was.
+        commits: usize,
+        /// The resources, in the order in which they catch up.
+        order: Vec<String>,
+        /// The number of steps before the restart: 1 or 2. The old state is in the first of them.
+        steps: usize,
+    },
+    /// Somebody changes or deletes a child by hand when the step is at rest.
+    Drift {
+        /// The path of the child in the API.
+        path: String,
+        /// The child.
+        object: ObjectName,
+        /// Whether it is deleted. Otherwise one value of it is changed.
+        delete: bool,
+    },
+    /// Nothing happens for a long time after the step.
+    Idle {
+        /// The time in hours.
+        hours: u64,
+    },
+    /// The clock of the operator's machine jumps before the step.
+    ClockJump {
+        /// The jump in seconds.
+        seconds: i64,
+    },
+    /// The same object is made in a second namespace at the same time.
+    Twin,
+    /// Somebody else marks an object before the step. The control of [`Fault::Bystander`]: an operator that removes a
+    /// mark that it has seen means to.
+    Marked {
+        /// The path of the object in the API.
+        path: String,
+        /// Whether the mark is a condition. Otherwise it is an annotation.
+        condition: bool,
+    },
 }
 
 impl Fault {
@@ -100,8 +172,11 @@ impl Fault {
             | Fault::Reset { write }
             | Fault::Refuse { write, .. }
             | Fault::Bystander { write }
-            | Fault::NextStep { write } => Some(write),
-            Fault::Restart | Fault::Hold { .. } | Fault::Cut { .. } | Fault::Unseen { .. } => None,
+            | Fault::NextStep { write }
+            | Fault::CrashTwice { write, .. }
+            | Fault::SlowDeletion { write }
+            | Fault::ServerRestart { write } => Some(write),
+            _ => None,
         }
     }
 
@@ -119,12 +194,37 @@ impl Fault {
             Fault::Hold { .. } => "held watch",
             Fault::Cut { .. } => "cut watch",
             Fault::Unseen { .. } => "unseen step",
+            Fault::CrashTwice { .. } => "crash in the recovery",
+            Fault::SlowDeletion { .. } => "slow deletion",
+            Fault::ServerRestart { .. } => "server restart",
+            Fault::Gap { .. } => "cut and list again",
+            Fault::Swizzle { .. } => "order of kinds",
+            Fault::StaleRestart { .. } => "stale restart",
+            Fault::Drift { delete: true, .. } => "child deleted by hand",
+            Fault::Drift { delete: false, .. } => "child edited by hand",
+            Fault::Idle { .. } => "idle time",
+            Fault::ClockJump { .. } => "clock jump",
+            Fault::Twin => "second namespace",
+            Fault::Marked { .. } => "mark before the step",
         }
     }
 
     /// Returns whether the next step of the life is a part of the run.
     pub(crate) fn spans_two_steps(&self) -> bool {
-        matches!(self, Fault::NextStep { .. } | Fault::Unseen { .. })
+        matches!(self, Fault::NextStep { .. } | Fault::Unseen { .. } | Fault::StaleRestart { steps: 2, .. })
+    }
+
+    /// Returns whether the operator sees the past for a time: it then may do again what somebody else undoes.
+    pub(crate) fn is_late(&self) -> bool {
+        matches!(
+            self,
+            Fault::Hold { .. } | Fault::Gap { .. } | Fault::Swizzle { .. } | Fault::StaleRestart { .. }
+        )
+    }
+
+    /// Returns whether the fault strikes in every run: it waits for nothing that the operator does.
+    pub(crate) fn always_strikes(&self) -> bool {
+        matches!(self, Fault::Restart | Fault::Idle { .. } | Fault::ClockJump { .. } | Fault::Twin)
     }
 }
 
@@ -144,6 +244,28 @@ impl std::fmt::Display for Fault {
             }
             Fault::Cut { resource, event } => write!(f, "a watch of {resource} ends before event {event}"),
             Fault::Unseen { resource } => write!(f, "no watch of {resource} shows this step"),
+            Fault::CrashTwice { write, then } => {
+                write!(f, "the operator dies after {write}, and its successor after {then}")
+            }
+            Fault::SlowDeletion { write } => {
+                write!(f, "a finalizer of somebody else delays the deletion of {write}")
+            }
+            Fault::ServerRestart { write } => write!(f, "the API server restarts after {write}"),
+            Fault::Gap { resource, event, seconds } => {
+                write!(f, "watches of {resource} miss {seconds} s from event {event} on, and list again")
+            }
+            Fault::Swizzle { order } => write!(f, "kinds catch up in the order {}", order.join(", ")),
+            Fault::StaleRestart { commits, order, steps } => {
+                let late = if *steps == 2 { "after the next step" } else { "after the step" };
+                let order = order.join(", ");
+                write!(f, "the operator restarts {late} and sees commit {commits}; then follow {order}")
+            }
+            Fault::Drift { object, delete: true, .. } => write!(f, "somebody deletes {object} by hand"),
+            Fault::Drift { object, .. } => write!(f, "somebody edits {object} by hand"),
+            Fault::Idle { hours } => write!(f, "nothing happens for {hours} hours"),
+            Fault::ClockJump { seconds } => write!(f, "the operator's clock jumps by {seconds} s"),
+            Fault::Twin => write!(f, "the same object is made in a second namespace"),
+            Fault::Marked { path, .. } => write!(f, "another client marks {path} before the step"),
         }
     }
 }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
 use crate::campaign::{Campaign, Explored, Visited};
+use crate::html::{Summary, html};
 use crate::judge::Finding;
+use crate::page::escape;
 
 /// The result of a proof.
 pub struct Report {
@@ -14,8 +16,14 @@ pub struct Report {
     pub steps: usize,
     /// The findings.
     pub findings: Vec<Finding>,
+    /// What may be meant, or may be a mistake. An advisory fails no proof.
+    pub advisories: Vec<Finding>,
+    /// Faults that were not tried, and why.
+    pub notes: Vec<String>,
     /// The visited plans, by kind of fault.
     pub visited: BTreeMap<&'static str, Visited>,
+    /// The visited plans, by step and kind of fault.
+    pub matrix: BTreeMap<(usize, &'static str), Visited>,
     /// The number of runs, references and confirmations included.
     pub runs: usize,
     /// Findings that did not come again in three repetitions, and are not reported.
@@ -32,12 +40,30 @@ impl Report {
             subject: campaign.subject.name.clone(),
             steps: campaign.life.len(),
             findings: explored.findings,
+            advisories: explored.advisories,
+            notes: explored.notes,
             visited: explored.visited,
+            matrix: explored.matrix,
             runs: explored.runs,
             unconfirmed: explored.unconfirmed,
             nondeterminism: explored.nondeterminism,
             masked: explored.masked,
         }
+    }
+
+    /// Returns the report as one HTML page that loads nothing from elsewhere and runs no script.
+    pub fn html(&self) -> String {
+        let kinds = self.visited.iter().map(|(kind, count)| (*kind, *count)).collect();
+        html(&Summary {
+            subject: &self.subject,
+            steps: self.steps,
+            runs: self.runs,
+            findings: &self.findings,
+            advisories: &self.advisories,
+            notes: &self.notes,
+            kinds,
+            matrix: &self.matrix,
+        })
     }
 
     /// Returns the report as JUnit XML: one test case for each kind of fault, and one for the undisturbed life.
@@ -63,10 +89,6 @@ impl Report {
              failures=\"{failures}\">\n{cases}</testsuite>\n"
         )
     }
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 impl fmt::Display for Report {
@@ -97,6 +119,12 @@ impl fmt::Display for Report {
         }
         if self.unconfirmed > 0 {
             writeln!(f, "  {} findings did not come again and are not shown", self.unconfirmed)?;
+        }
+        for advisory in &self.advisories {
+            writeln!(f, "  advisory: {}", advisory.headline)?;
+        }
+        for note in &self.notes {
+            writeln!(f, "  {note}")?;
         }
         match &self.nondeterminism {
             Some(difference) => writeln!(f, "  not deterministic: {difference}"),

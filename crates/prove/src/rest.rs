@@ -22,12 +22,20 @@ pub enum Unrest {
     Writes(usize),
     /// The time limit passed.
     Limit(Duration),
+    /// The operator wrote while nothing happened.
+    Idle {
+        /// The number of writes.
+        writes: usize,
+        /// The time in hours.
+        hours: u64,
+    },
 }
 
 impl std::fmt::Display for Unrest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Unrest::Writes(count) => write!(f, "{count} writes of the operator in one step"),
+            Unrest::Idle { writes, hours } => write!(f, "{writes} writes in {hours} idle hours"),
             Unrest::Limit(limit) => write!(f, "no rest within {} virtual minutes", limit.as_secs() / 60),
         }
     }

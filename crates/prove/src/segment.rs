@@ -3,13 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use setpoint::clock::Random;
+use setpoint::clock::{Clock, Random};
 use setpoint_cluster::{Checkpoint, Cluster, ClusterError};
 use setpoint_store::{Event, Snapshot, Store};
 use tokio::task::{JoinError, JoinSet};
 
+use crate::bystander::Mark;
 use crate::life::{Action, LifeError};
 use crate::plan::{Fault, Plan};
 use crate::resource::{ObjectName, of_key};
@@ -20,6 +22,8 @@ use crate::state::{self, Scope, State};
 use crate::subject::{Start, Subject};
 use crate::traffic::{Delivered, Sent};
 use crate::wire::{Signal, Wire};
+
+mod script;
 
 /// Time that a started operator has to look at what is there before a step begins.
 const SETTLED: Duration = Duration::from_secs(5);
@@ -99,6 +103,10 @@ pub struct Outcome {
     pub woke: Vec<Sent>,
     /// The number of panics that the operator caught.
     pub panics: u64,
+    /// A mark of somebody else that the operator removed.
+    pub lost: Option<Mark>,
+    /// Resources whose first state the operator took from a cache of the server, which may be old.
+    pub cached: BTreeSet<String>,
     /// The state, for later runs.
     pub checkpoint: Checkpoint,
 }
@@ -128,6 +136,12 @@ struct World<'a> {
     panics: Vec<Box<dyn Fn() -> u64 + Send>>,
     exits: Vec<String>,
     woke: Vec<Sent>,
+    /// A mark of somebody else that the operator removed.
+    lost: Option<Mark>,
+    /// The revision at the beginning of the step.
+    began: u64,
+    /// Seconds by which the operator's clock is wrong.
+    skew: Arc<AtomicI64>,
     /// Restart states of earlier runs.
     visited: &'a mut BTreeSet<(usize, u64)>,
 }
@@ -144,6 +158,9 @@ pub async fn run(
     let cluster = segment.from.start().await?;
     let jitter = segment.jitter.map(Random::from_seed);
     let wire = Wire::new(cluster.store().clone(), jitter);
+    if !segment.settings.watch_list {
+        wire.lists_instead();
+    }
     let commits = Commits::of(cluster.store());
     let mut world = World {
         segment,
@@ -155,6 +172,9 @@ pub async fn run(
         panics: Vec::new(),
         exits: Vec::new(),
         woke: Vec::new(),
+        lost: None,
+        began: 0,
+        skew: Arc::default(),
         visited,
     };
     if !segment.asleep {
@@ -174,6 +194,7 @@ pub async fn run(
     while step < segment.first + segment.count {
         world.wire.arm(fault.clone());
         let before = world.store().snapshot();
+        world.began = before.revision();
         let last_step = (step + joined - 1).min(segment.life.len() - 1);
         let Some(ended) = world.live(step, last_step, &fault, goal).await? else { return Ok(Ran::Known) };
         let unrest = ended.err();
@@ -206,7 +227,7 @@ impl World<'_> {
         self.incarnation += 1;
         let start = Start {
             client: service::client(&self.wire, inner, self.cluster.client()),
-            clock: self.cluster.clock().clone(),
+            clock: skewed(self.cluster.clock().clone(), self.skew.clone()),
             random: Random::from_seed(self.segment.settings.seed.wrapping_add(self.incarnation)),
         };
         let running = (self.segment.subject.start)(start);
@@ -242,12 +263,30 @@ impl World<'_> {
             tokio::time::sleep(UNSEEN).await;
             self.wire.release(resource);
         } else {
-            life[first].perform(self.cluster.client()).await?;
+            self.begin(first, fault).await?;
         }
         if self.segment.asleep {
             life[last].perform(self.cluster.client()).await?;
             self.boot();
         }
+        let ended = match fault {
+            Some(Fault::StaleRestart { steps: 2, .. }) => Some(self.short_rest().await),
+            _ => self.until_rest((first, last), fault, goal).await?,
+        };
+        match (ended, fault) {
+            (Some(Ok(())), Some(fault)) => self.sequel(first, last, fault, goal).await,
+            (ended, _) => Ok(ended),
+        }
+    }
+
+    /// Waits for rest. The steps are those whose restart and whose early beginning a fault may ask for.
+    async fn until_rest(
+        &mut self,
+        (first, last): (usize, usize),
+        fault: &Option<Fault>,
+        goal: Option<&Goal<'_>>,
+    ) -> Result<script::Ended, RunError> {
+        let life = self.segment.life;
         let store = self.store().clone();
         let reached = || goal.is_some_and(|goal| goal.reached(&store));
         loop {
@@ -255,10 +294,15 @@ impl World<'_> {
             let commits = self.commits.clone();
             tokio::select! {
                 biased;
-                signal = wire.signal() => match signal {
-                    Signal::Crash if !self.restart(first).await => return Ok(None),
-                    Signal::Crash => {}
-                    Signal::NextStep => life[last].perform(self.cluster.client()).await?,
+                signal = wire.signal() => match (signal, fault) {
+                    (Signal::Crash, Some(Fault::CrashTwice { then, .. })) if self.incarnation == 1 => {
+                        self.program.shutdown().await;
+                        self.boot();
+                        self.wire.arm_again(Fault::CrashAfter { write: then.clone() });
+                    }
+                    (Signal::Crash, _) if !self.restart(first).await => return Ok(None),
+                    (Signal::Crash, _) => {}
+                    (Signal::NextStep, _) => life[last].perform(self.cluster.client()).await?,
                 },
                 Some(ended) = self.program.join_next() => {
                     self.exits.push(exit(ended));
@@ -291,6 +335,8 @@ impl World<'_> {
             exits: self.exits.clone(),
             woke: self.woke.clone(),
             panics: self.panics.iter().map(|count| count()).sum(),
+            lost: self.lost.clone(),
+            cached: self.wire.cached(),
             checkpoint: self.cluster.checkpoint(),
         }
     }
@@ -301,6 +347,15 @@ impl Goal<'_> {
         let found = State::of(&store.snapshot(), self.scope);
         state::differences(self.state, &found, self.masks).is_empty()
     }
+}
+
+/// Returns a clock that is wrong by some seconds.
+fn skewed(clock: Clock, skew: Arc<AtomicI64>) -> Clock {
+    Clock::new(move || {
+        let seconds = skew.load(Ordering::Relaxed);
+        let by = Duration::from_secs(seconds.unsigned_abs());
+        if seconds < 0 { clock.now() - by } else { clock.now() + by }
+    })
 }
 
 fn exit(ended: Result<Result<(), String>, JoinError>) -> String {

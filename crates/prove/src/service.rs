@@ -6,11 +6,11 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use kube::client::Body;
-use serde_json::json;
+use serde_json::{Value, json};
 
+use crate::bystander::{self, Mark};
 use crate::feed::{self, Answer, BoxError};
 use crate::plan::Fault;
-use crate::state::BYSTANDER;
 use crate::traffic::Call;
 use crate::wire::{Signal, Wire};
 
@@ -41,7 +41,7 @@ pub fn client(wire: &Wire, inner: kube::Client, other: kube::Client) -> kube::Cl
 impl Layer {
     async fn pass(&self, request: Request<Body>) -> Result<Response<Answer>, BoxError> {
         self.wire.alive(self.incarnation).await;
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
         let Some(call) = Call::of(&parts, &body) else {
             let response = self.inner.send(Request::from_parts(parts, Body::from(body))).await?;
@@ -51,21 +51,39 @@ impl Layer {
         let (place, fault) = self.wire.note(self.incarnation, &call, body.clone());
         tokio::time::sleep(LATENCY).await;
         self.wire.delay().await;
+        if self.wire.is_down() {
+            return Err(refused());
+        }
         if call.watch {
             drop(flight);
             return self.watch(call, Request::from_parts(parts, Body::from(body))).await;
         }
-        if let Some(refused) = self.before(&fault, &call).await? {
+        let (refused, mark) = self.before(&fault, &call).await?;
+        if let Some(refused) = refused {
             return Ok(refused);
+        }
+        if call.verb == "GET" {
+            self.look_back(&call, &mut parts);
         }
         let response = self.inner.send(Request::from_parts(parts, Body::from(body))).await?;
         let (parts, body) = response.into_parts();
         let body = body.collect().await.map_err(BoxError::from)?.to_bytes();
         self.wire.answered(place, parts.status.as_u16());
         match fault {
-            Some(Fault::CrashAfter { .. }) => self.crash().await,
+            Some(Fault::CrashAfter { .. } | Fault::CrashTwice { .. }) => self.crash().await,
             Some(Fault::LostAnswer { .. }) => return Err(reset()),
             Some(Fault::NextStep { .. }) => self.wire.give(Signal::NextStep),
+            Some(Fault::ServerRestart { .. }) => {
+                self.wire.restart_server();
+                return Err(reset());
+            }
+            Some(Fault::Bystander { .. }) if parts.status.is_success() && call.verb != "DELETE" => {
+                if let Some(mark) = mark
+                    && mark.is_gone(&self.other).await
+                {
+                    self.wire.lose(mark);
+                }
+            }
             _ => {}
         }
         self.wire.delay().await;
@@ -75,20 +93,47 @@ impl Layer {
     }
 
     /// Does what a fault does before the server gets the request.
-    async fn before(&self, fault: &Option<Fault>, call: &Call) -> Result<Option<Response<Answer>>, BoxError> {
+    async fn before(
+        &self,
+        fault: &Option<Fault>,
+        call: &Call,
+    ) -> Result<(Option<Response<Answer>>, Option<Mark>), BoxError> {
         match fault {
             Some(Fault::CrashBefore { .. }) => self.crash().await,
             Some(Fault::Reset { .. }) => Err(reset()),
-            Some(Fault::Refuse { status, .. }) => Ok(Some(refusal(*status)?)),
-            Some(Fault::Bystander { .. }) => {
-                annotate(&self.other, call).await;
-                Ok(None)
+            Some(Fault::Refuse { status, .. }) => Ok((Some(refusal(*status)?), None)),
+            Some(Fault::Bystander { .. }) => Ok((None, Mark::put(&self.other, call).await)),
+            Some(Fault::SlowDeletion { .. }) => {
+                if bystander::keep(&self.other, &call.path).await {
+                    self.wire.keep(call.path.clone());
+                }
+                Ok((None, None))
             }
-            _ => Ok(None),
+            _ => Ok((None, None)),
+        }
+    }
+
+    /// Lets a list from the server's cache show an older state, as a cache that lags behind does.
+    fn look_back(&self, call: &Call, parts: &mut http::request::Parts) {
+        let query = parts.uri.query().unwrap_or_default();
+        let from_cache = |pair: &str| pair == "resourceVersion=0";
+        if !call.object.name.is_empty() || !query.split('&').any(from_cache) {
+            return;
+        }
+        let Some(view) = self.wire.list_from_cache(&call.object.resource) else { return };
+        let rest: Vec<&str> = query.split('&').filter(|pair| !pair.starts_with("resourceVersion")).collect();
+        let exact = format!("resourceVersion={view}&resourceVersionMatch=Exact");
+        let query = [rest.as_slice(), &[exact.as_str()]].concat().join("&");
+        if let Ok(uri) = format!("{}?{query}", parts.uri.path()).parse() {
+            parts.uri = uri;
         }
     }
 
     async fn watch(&self, call: Call, request: Request<Body>) -> Result<Response<Answer>, BoxError> {
+        let streams = request.uri().query().is_some_and(|query| query.contains("sendInitialEvents=true"));
+        if streams && self.wire.lists_only() {
+            return no_streaming();
+        }
         self.wire.released(&call.object.resource).await;
         let response = self.inner.send(request).await?;
         if !response.status().is_success() {
@@ -103,26 +148,12 @@ impl Layer {
     }
 }
 
-/// Annotates the object of a write in the name of somebody else. An object that is not there stays so.
-async fn annotate(client: &kube::Client, call: &Call) {
-    let Some(path) = object_path(call) else { return };
-    let patch = json!({"metadata": {"annotations": {BYSTANDER: "1"}}}).to_string();
-    let request = Request::patch(format!("{path}?fieldManager=bystander"))
-        .header(http::header::CONTENT_TYPE, "application/merge-patch+json")
-        .body(Body::from(patch.into_bytes()));
-    if let Ok(request) = request {
-        // The object may be gone: then there is no concurrent write, and the fault changes nothing.
-        let _ = client.send(request).await;
-    }
-}
-
-/// Returns the path of an object in the version that the call used.
-fn object_path(call: &Call) -> Option<String> {
-    (!call.object.name.is_empty() && call.verb != "POST").then(|| call.path.clone())
-}
-
 fn reset() -> BoxError {
     std::io::Error::new(std::io::ErrorKind::ConnectionReset, "connection reset by peer").into()
+}
+
+fn refused() -> BoxError {
+    std::io::Error::new(std::io::ErrorKind::ConnectionRefused, "connection refused").into()
 }
 
 fn full(bytes: Bytes) -> Answer {
@@ -139,6 +170,23 @@ fn refusal(code: u16) -> Result<Response<Answer>, BoxError> {
         "apiVersion": "v1", "kind": "Status", "status": "Failure", "metadata": {},
         "code": code, "reason": reason, "message": message, "details": {"retryAfterSeconds": 1},
     });
+    answer(code, &status)
+}
+
+/// Answers as kube-apiserver does before 1.32, where the feature gate WatchList is off by default.
+fn no_streaming() -> Result<Response<Answer>, BoxError> {
+    let message = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
+    let cause = json!({"reason": "FieldValueForbidden", "message": format!("Forbidden: {message}"), "field": "sendInitialEvents"});
+    let status = json!({
+        "apiVersion": "v1", "kind": "Status", "status": "Failure", "metadata": {},
+        "code": 422, "reason": "Invalid",
+        "message": format!("ListOptions.meta.k8s.io \"\" is invalid: sendInitialEvents: Forbidden: {message}"),
+        "details": {"group": "meta.k8s.io", "kind": "ListOptions", "causes": [cause]},
+    });
+    answer(422, &status)
+}
+
+fn answer(code: u16, status: &Value) -> Result<Response<Answer>, BoxError> {
     let response = Response::builder()
         .status(code)
         .header(http::header::CONTENT_TYPE, "application/json")

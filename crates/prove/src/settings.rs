@@ -21,6 +21,11 @@ pub struct Settings {
     pub shrink: bool,
     /// The number of findings after which the exploration ends.
     pub findings: usize,
+    /// Whether the server streams first states (WatchList), as servers do from 1.32 on. Stale restarts are legal only
+    /// without.
+    pub watch_list: bool,
+    /// Kinds of faults that are not tried, by their names in the report.
+    pub without: Vec<String>,
 }
 
 impl Default for Settings {
@@ -34,6 +39,8 @@ impl Default for Settings {
             runs: 10_000,
             shrink: true,
             findings: 1,
+            watch_list: true,
+            without: Vec::new(),
         }
     }
 }

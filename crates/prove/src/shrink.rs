@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::campaign::{Campaign, ProveError};
 use crate::judge::{Finding, of_reference};
+use crate::page::page;
 use crate::plan::Plan;
 use crate::trace::trace;
 
@@ -55,6 +56,7 @@ fn again(campaign: &Campaign, plan: Option<Plan>, finding: &Finding) -> Result<O
         let found = undisturbed.into_iter().find(|other| other.is_like(finding));
         return Ok(found.map(|mut found| {
             found.trace = trace(&reference, None, None);
+            found.page = page(&reference, None, None);
             found.file = campaign.file(None);
             found
         }));
@@ -68,6 +70,7 @@ fn again(campaign: &Campaign, plan: Option<Plan>, finding: &Finding) -> Result<O
     let found = findings.into_iter().find(|other| other.is_like(finding));
     Ok(found.map(|mut found| {
         found.trace = trace(&reference, Some(&plan), Some(&outcome));
+        found.page = page(&reference, Some(&plan), Some(&outcome));
         found.file = campaign.file(Some(plan));
         found
     }))

@@ -13,6 +13,11 @@ use crate::resource::{ObjectName, is_background, of_key};
 
 /// The annotation that a concurrent writer of a plan leaves behind.
 pub const BYSTANDER: &str = "prove.setpoint.dev/bystander";
+/// The condition that a concurrent writer of a status leaves behind.
+pub const CONDITION: &str = "prove.setpoint.dev/Bystander";
+
+/// The namespace of twins.
+pub const TWIN: &str = "prove-twin";
 
 /// A state of the cluster, as an author's property sees it.
 pub struct View<'a>(&'a Objects);
@@ -201,6 +206,7 @@ fn normalise(object: &mut Value, known: &BTreeMap<String, String>) {
                 *observed = if *observed == generation { "current".into() } else { "behind".into() };
             }
         }
+        conditions.retain(|condition| condition["type"] != CONDITION);
         conditions.sort_by_cached_key(|condition| condition["type"].to_string());
     }
     texts(object);

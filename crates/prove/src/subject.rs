@@ -82,12 +82,23 @@ impl Subject {
         manifests: Vec<Value>,
         register: impl Fn(&Manager) -> Result<(), SetupError> + Send + Sync + 'static,
     ) -> Subject {
+        Subject::manager_with(name, manifests, |_| {}, register)
+    }
+
+    /// Makes a subject like [`Subject::manager`], with other options of the manager.
+    pub fn manager_with(
+        name: &str,
+        manifests: Vec<Value>,
+        change: impl Fn(&mut ManagerOptions) + Send + Sync + 'static,
+        register: impl Fn(&Manager) -> Result<(), SetupError> + Send + Sync + 'static,
+    ) -> Subject {
         let manager_name = name.to_owned();
         let start = move |start: Start| {
             let options = ManagerOptions::with(|options| {
                 options.name.clone_from(&manager_name);
                 options.clock = start.clock;
                 options.random = start.random;
+                change(options);
             });
             let manager = Manager::new(start.client, options);
             let metrics = manager.metrics().clone();

@@ -34,6 +34,28 @@ pub fn trace(reference: &Reference, plan: Option<&Plan>, outcome: Option<&Outcom
     text
 }
 
+/// Writes down everything of a step: requests with their bodies, delivered events, and commits. Objects that contain
+/// the cluster's certificate are named only: keys are not drawn from the seed.
+pub fn record(outcome: &Outcome) -> String {
+    let step = outcome.step + 1;
+    let mut text = String::new();
+    for sent in &outcome.sent {
+        let (at, status) = (sent.at.as_micros(), sent.status.unwrap_or_default());
+        let body = String::from_utf8_lossy(&sent.body);
+        let _ = writeln!(text, "{step} {at} {} -> {status} {body}", sent.call);
+    }
+    for seen in &outcome.delivered {
+        let _ = writeln!(text, "{step} {} {} {}", seen.at.as_micros(), seen.kind, seen.object);
+    }
+    for event in &outcome.events {
+        let key = String::from_utf8_lossy(&event.key);
+        let value = event.new.as_ref().map(|entry| String::from_utf8_lossy(&entry.value).into_owned());
+        let value = value.filter(|_| !key.ends_with("/kube-root-ca.crt")).unwrap_or_default();
+        let _ = writeln!(text, "{step} {} {key} {value}", event.revision);
+    }
+    text
+}
+
 /// The lines of a step in the order of their versions.
 fn lines(outcome: &Outcome) -> Vec<String> {
     let mut by_others: Vec<Change> = outcome.events.iter().map(|event| change(event)).collect();

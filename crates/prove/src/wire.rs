@@ -1,6 +1,6 @@
 //! The state of the wire between the operator and the server: the record, the faults, the holds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use setpoint_store::{Event, KeyRange, Store};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::bystander::Mark;
 use crate::plan::{Anchor, Fault};
 use crate::resource::of_key;
 use crate::traffic::{Call, Delivered, Sent};
@@ -19,6 +20,8 @@ const JITTER_MILLIS: u64 = 40;
 /// Writes after which a held watch goes on before its time. An operator that cannot see the owner's end makes a child
 /// again each time the garbage collector deletes it: that is no defect, and would go on until the hold ends.
 const HELD_WRITES: usize = 50;
+/// Time that a restarting server takes.
+const DOWN: Duration = Duration::from_secs(1);
 
 /// A request of the run: do something to the operator or the life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,10 +34,23 @@ pub enum Signal {
 
 /// A stop of all watches of one resource.
 struct Hold {
-    /// The end. `None`: until [`Wire::release`].
+    /// The end. `None`: until [`Wire::release`] or [`Wire::let_go`].
     until: Option<Instant>,
     /// Writes since the beginning.
     writes: usize,
+    /// Whether the watches then end with 410.
+    forgets: bool,
+}
+
+/// The age of the server, as far as first states depend on it.
+#[derive(Default)]
+struct Age {
+    /// The server does not stream first states.
+    lists_only: bool,
+    /// Lists with version 0 show this revision.
+    view: Option<u64>,
+    /// Resources whose first state the operator takes from a cache of the server.
+    cached: BTreeSet<String>,
 }
 
 struct State {
@@ -54,6 +70,13 @@ struct State {
     held: BTreeMap<String, Hold>,
     /// Watches of these resources that began before this moment end with 410.
     expired: BTreeMap<String, Instant>,
+    /// The moment at which the server began to restart.
+    restarted: Option<Instant>,
+    age: Age,
+    /// An object that a finalizer of somebody else keeps.
+    kept: Option<String>,
+    /// A mark of somebody else that a write removed.
+    lost: Option<Mark>,
     jitter: Option<Random>,
 }
 
@@ -63,7 +86,18 @@ impl State {
         for hold in self.held.values_mut() {
             hold.writes += 1;
         }
-        self.held.retain(|_, hold| hold.until.is_none() || hold.writes < HELD_WRITES);
+        let ends = |hold: &Hold| hold.until.is_some() && hold.writes >= HELD_WRITES;
+        let ending = self.held.iter().filter(|(_, hold)| ends(hold));
+        let ending: Vec<String> = ending.map(|(resource, _)| resource.clone()).collect();
+        ending.iter().for_each(|resource| self.end_hold(resource));
+    }
+
+    fn end_hold(&mut self, resource: &str) {
+        let Some(hold) = self.held.remove(resource) else { return };
+        self.last_work = Instant::now();
+        if hold.forgets {
+            self.expired.insert(resource.to_owned(), Instant::now());
+        }
     }
 }
 
@@ -72,6 +106,7 @@ impl State {
 pub struct Wire {
     state: Arc<Mutex<State>>,
     changed: Arc<Notify>,
+    ended: Arc<Notify>,
     store: Store,
 }
 
@@ -106,9 +141,14 @@ impl Wire {
             events: BTreeMap::new(),
             held: BTreeMap::new(),
             expired: BTreeMap::new(),
+            restarted: None,
+            age: Age::default(),
+            kept: None,
+            lost: None,
             jitter,
         };
-        Wire { state: Arc::new(Mutex::new(state)), changed: Arc::new(Notify::new()), store }
+        let (changed, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        Wire { state: Arc::new(Mutex::new(state)), changed, ended, store }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -121,6 +161,8 @@ impl Wire {
         state.incarnation += 1;
         state.in_flight = 0;
         state.unread = 0;
+        // A process that has just started is not at rest.
+        state.last_work = Instant::now();
         state.incarnation
     }
 
@@ -144,21 +186,109 @@ impl Wire {
         state.events.clear();
     }
 
-    /// Stops all watches of a resource until [`Wire::release`].
+    /// Stops all watches of a resource until [`Wire::release`] or [`Wire::let_go`].
     pub fn hold(&self, resource: &str) {
         let mut state = self.state();
         state.struck = true;
-        state.held.insert(resource.to_owned(), Hold { until: None, writes: 0 });
+        state.held.insert(resource.to_owned(), Hold { until: None, writes: 0, forgets: false });
     }
 
     /// Ends a hold. The watches that were held end with 410.
     pub fn release(&self, resource: &str) {
+        self.state().expired.insert(resource.to_owned(), Instant::now());
+        self.let_go(resource);
+    }
+
+    /// Ends a hold. The watches that were held go on.
+    pub fn let_go(&self, resource: &str) {
+        self.state().end_hold(resource);
+        self.changed.notify_waiters();
+    }
+
+    /// Says that the fault has struck.
+    pub fn strike(&self) {
+        self.state().struck = true;
+    }
+
+    /// Arms a second fault. The counts of writes start over.
+    pub fn arm_again(&self, fault: Fault) {
         let mut state = self.state();
-        state.held.remove(resource);
-        state.expired.insert(resource.to_owned(), Instant::now());
+        state.fault = Some(fault);
+        state.struck = false;
+        state.writes.clear();
+    }
+
+    /// Lets the server refuse to stream first states.
+    pub fn lists_instead(&self) {
+        self.state().age.lists_only = true;
+    }
+
+    /// Lets lists from the server's cache show an old revision, or the present again.
+    pub fn look_back(&self, view: Option<u64>) {
+        self.state().age.view = view;
+    }
+
+    /// Returns whether the server refuses to stream first states.
+    pub fn lists_only(&self) -> bool {
+        self.state().age.lists_only
+    }
+
+    /// Notes a list from the server's cache. Returns the revision that the list shows instead of the newest.
+    pub fn list_from_cache(&self, resource: &str) -> Option<u64> {
+        let mut state = self.state();
+        state.age.cached.insert(resource.to_owned());
+        state.age.view
+    }
+
+    /// Returns the resources whose first state the operator took from the server's cache.
+    pub fn cached(&self) -> BTreeSet<String> {
+        self.state().age.cached.clone()
+    }
+
+    /// Restarts the server: all connections break, and only the present state is left.
+    pub fn restart_server(&self) {
+        self.store.compact(self.store.revision());
+        let mut state = self.state();
+        state.restarted = Some(Instant::now());
         state.last_work = Instant::now();
         drop(state);
-        self.changed.notify_waiters();
+        self.ended.notify_waiters();
+    }
+
+    /// Returns whether the server is not up again yet.
+    pub fn is_down(&self) -> bool {
+        self.state().restarted.is_some_and(|moment| moment.elapsed() < DOWN)
+    }
+
+    /// Waits for the end of the server on which a watch began.
+    pub async fn server_ends(&self, began: Instant) {
+        loop {
+            let ended = self.ended.notified();
+            if self.state().restarted.is_some_and(|moment| began <= moment) {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    /// Notes an object that a finalizer of somebody else keeps.
+    pub fn keep(&self, path: String) {
+        self.state().kept = Some(path);
+    }
+
+    /// Returns the object that is kept, once.
+    pub fn kept(&self) -> Option<String> {
+        self.state().kept.take()
+    }
+
+    /// Notes that a write removed a mark of somebody else that it could not have seen.
+    pub fn lose(&self, mark: Mark) {
+        self.state().lost = Some(mark);
+    }
+
+    /// Returns the mark that was lost, once.
+    pub fn lost(&self) -> Option<Mark> {
+        self.state().lost.take()
     }
 
     /// Returns whether the fault has struck.
@@ -226,10 +356,7 @@ impl Wire {
                         () = changed => continue,
                         () = tokio::time::sleep_until(until) => {}
                     }
-                    let mut state = self.state();
-                    if state.held.remove(resource).is_some() {
-                        state.last_work = Instant::now();
-                    }
+                    self.state().end_hold(resource);
                 }
             }
         }
@@ -253,7 +380,13 @@ impl Wire {
             Some(Fault::Hold { resource: held, event, seconds }) if held == resource && event == count => {
                 state.struck = true;
                 let until = Some(Instant::now() + Duration::from_secs(seconds));
-                state.held.insert(held, Hold { until, writes: 0 });
+                state.held.insert(held, Hold { until, writes: 0, forgets: false });
+                false
+            }
+            Some(Fault::Gap { resource: held, event, seconds }) if held == resource && event == count => {
+                state.struck = true;
+                let until = Some(Instant::now() + Duration::from_secs(seconds));
+                state.held.insert(held, Hold { until, writes: 0, forgets: true });
                 false
             }
             Some(Fault::Cut { resource: cut, event }) if cut == resource && event == count => {

@@ -1,5 +1,7 @@
-//! Proofs of the example operators.
+//! Proofs of the example operators and of the built-in controllers.
 #![allow(clippy::unwrap_used)]
 
 mod examples;
 mod mistakes;
+mod ourselves;
+mod schema;
