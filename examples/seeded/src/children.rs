@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Secret, Service};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt;
 use serde_json::json;
 use setpoint::Error;
@@ -21,6 +22,7 @@ pub async fn ensure(pass: &Pass<'_>) -> Result<(), Error> {
     config(pass).await?;
     service(pass).await?;
     stateful_set(pass).await?;
+    budget(pass).await?;
     if !pass.has(Bug::EventDifference) || mistakes::replicas_changed(pass) {
         make_claims(pass).await?;
     }
@@ -39,7 +41,7 @@ async fn secrets(pass: &Pass<'_>) -> Result<(), Error> {
             pass.client().apply_partial::<Secret>(&secret).await?;
         }
     }
-    Ok(())
+    mistakes::roll_over(pass).await
 }
 
 async fn config(pass: &Pass<'_>) -> Result<(), Error> {
@@ -50,7 +52,7 @@ async fn config(pass: &Pass<'_>) -> Result<(), Error> {
     };
     let config = json!({
         "metadata": pass.owned("-config")?,
-        "data": {"settings": settings, "size": pass.store.spec.size},
+        "data": {"settings": settings, "size": passed_on(pass)},
     });
     if mistakes::skips_config(pass, &config).await? {
         return Ok(());
@@ -59,7 +61,15 @@ async fn config(pass: &Pass<'_>) -> Result<(), Error> {
     Ok(())
 }
 
+/// Returns the size as the children get it.
+fn passed_on<'a>(pass: &'a Pass<'_>) -> &'a str {
+    if pass.has(Bug::NotPassedOn) { "10Gi" } else { &pass.store.spec.size }
+}
+
 async fn service(pass: &Pass<'_>) -> Result<(), Error> {
+    if mistakes::skips_service(pass).await? {
+        return Ok(());
+    }
     let mut metadata = pass.owned("")?;
     let mut labels = pass.store.spec.labels.clone();
     if pass.has(Bug::LabelsOnlyAdded) {
@@ -84,22 +94,41 @@ async fn stateful_set(pass: &Pass<'_>) -> Result<(), Error> {
     }
     let mut metadata = pass.owned("")?;
     let spec = &pass.store.spec;
-    metadata["annotations"] = json!({"size": spec.size});
+    metadata["annotations"] = json!({"size": passed_on(pass)});
     if !pass.has(Bug::ConfigBeforeMark) {
         metadata["annotations"]["config"] = json!(spec.config.clone().unwrap_or_default());
     }
     let labels = json!({"store": pass.name("")});
     let container = json!({"name": "main", "image": "store"});
+    // Pods of a broken config find no node.
+    let broken = spec.config.as_deref() == Some("broken");
+    let selector = if broken { json!({"store": "nowhere"}) } else { json!({}) };
     let object = json!({
         "metadata": metadata,
         "spec": {
             "serviceName": pass.name(""),
             "replicas": spec.replicas,
             "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+            "template": {"metadata": {"labels": labels}, "spec": {
+                "containers": [container], "nodeSelector": selector,
+            }},
         },
     });
     pass.client().apply_partial::<StatefulSet>(&object).await?;
+    Ok(())
+}
+
+/// Applies the disruption budget.
+async fn budget(pass: &Pass<'_>) -> Result<(), Error> {
+    mistakes::before_budget(pass).await?;
+    let budget = json!({
+        "metadata": pass.owned("")?,
+        "spec": {
+            "minAvailable": pass.store.spec.replicas,
+            "selector": {"matchLabels": {"store": pass.name("")}},
+        },
+    });
+    pass.client().apply_partial::<PodDisruptionBudget>(&budget).await?;
     Ok(())
 }
 
@@ -119,10 +148,14 @@ async fn make_claims(pass: &Pass<'_>) -> Result<(), Error> {
             },
         });
         pass.client().apply_partial::<PersistentVolumeClaim>(&claim).await?;
+        mistakes::companion(pass, name).await?;
+    }
+    if pass.has(Bug::OrphansByStatus) {
+        return mistakes::delete_orphans(pass).await;
     }
     for claim in claims(pass).await? {
         let ends = claim.metadata.deletion_timestamp.is_some();
-        if !ends && !names.contains(&claim.name_any()) {
+        if !ends && !names.contains(&claim.name_any()) && pass.is_current().await? {
             pass.client().delete_object(&*claim).await?;
         }
     }
@@ -130,11 +163,15 @@ async fn make_claims(pass: &Pass<'_>) -> Result<(), Error> {
 }
 
 async fn monitor(pass: &Pass<'_>) -> Result<(), Error> {
+    if mistakes::skips_monitor(pass).await? {
+        return Ok(());
+    }
     if pass.store.spec.monitor {
         let monitor = json!({"metadata": pass.owned("-monitor")?, "data": {"target": pass.name("")}});
         pass.client().apply_partial::<ConfigMap>(&monitor).await?;
     } else if !pass.has(Bug::MonitorStays)
         && let Some(monitor) = pass.client().get::<ConfigMap>(pass.key("-monitor")).await?
+        && pass.is_current().await?
     {
         pass.client().delete_object(&*monitor).await?;
     }

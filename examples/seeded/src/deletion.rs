@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Service};
 use kube::ResourceExt;
 use serde_json::json;
 use setpoint::client::Patch;
-use setpoint::{Action, Error, Query};
+use setpoint::{Action, Error, Key, Query};
 
 use crate::bug::Bug;
 use crate::pass::Pass;
@@ -34,8 +34,18 @@ pub async fn clean_up(pass: &Pass<'_>) -> Result<Action, Error> {
         return Ok(Action::done());
     }
     let claims = claims(pass).await?;
-    for claim in claims.iter().filter(|claim| claim.metadata.deletion_timestamp.is_none()) {
-        pass.client().delete_object(&**claim).await?;
+    if !pass.has(Bug::ClaimsByLabel) && !pass.is_current().await? {
+        return Ok(Action::requeue_after(Duration::from_secs(1)));
+    }
+    let again = pass.has(Bug::DeletesAgain);
+    for claim in claims.iter().filter(|claim| again || claim.metadata.deletion_timestamp.is_none()) {
+        match pass.has(Bug::ClaimsByLabel) {
+            true => {
+                let key = Key::new(Some(&pass.namespace()), &claim.name_any());
+                pass.client().delete::<PersistentVolumeClaim>(key).await?;
+            }
+            false => pass.client().delete_object(&**claim).await?,
+        }
     }
     let waits =
         pass.has(Bug::DeletionWaitsForItself) && pass.client().get::<Service>(pass.key("")).await?.is_some();
@@ -58,7 +68,9 @@ pub async fn claims(pass: &Pass<'_>) -> Result<Vec<std::sync::Arc<PersistentVolu
 }
 
 async fn set_finalizers(pass: &Pass<'_>, finalizers: &[&str]) -> Result<(), Error> {
-    let patch = Patch::Merge(json!({"metadata": {"finalizers": finalizers}}));
+    // Another store may have the name by now: the server refuses another uid.
+    let uid = &pass.store.metadata.uid;
+    let patch = Patch::Merge(json!({"metadata": {"finalizers": finalizers, "uid": uid}}));
     pass.client().patch::<Store>(pass.key(""), &patch).await?;
     Ok(())
 }

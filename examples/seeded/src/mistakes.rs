@@ -1,17 +1,20 @@
 //! The bugs that need more than a condition.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Secret, Service};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::api::PostParams;
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use setpoint::client::Patch;
-use setpoint::{Action, Error};
+use setpoint::{Action, Context, Error, Key, Query};
 
 use crate::bug::Bug;
+use crate::deletion::claims;
 use crate::pass::Pass;
 use crate::status::write;
-use crate::types::StoreStatus;
+use crate::types::{Store, StoreStatus};
 
 /// The label of children with generated names.
 const MEMBER: &str = "seeded.example.org/member-of";
@@ -30,6 +33,165 @@ pub async fn before_children(pass: &Pass<'_>) -> Result<(), Error> {
         _ => {}
     }
     Ok(())
+}
+
+/// Looks at a store before anything else happens.
+///
+/// # Errors
+/// When the server refuses a write.
+pub async fn first_look(pass: &Pass<'_>) -> Result<(), Error> {
+    match pass.bug {
+        Some(Bug::FirstSeen) if pass.memory.recall(&pass.name("")).is_none() => {
+            // A store with a finalizer is one of an earlier version.
+            let age = if pass.store.finalizers().is_empty() { "new" } else { "old" };
+            pass.memory.remember(&pass.name(""), age);
+        }
+        Some(Bug::TerminatingByName) => {
+            for claim in claims(pass).await? {
+                if claim.metadata.deletion_timestamp.is_some() {
+                    let key = Key::new(Some(&pass.namespace()), &format!("{}-index", claim.name_any()));
+                    pass.client().delete::<ConfigMap>(key).await?;
+                }
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Makes the companion of a claim.
+///
+/// # Errors
+/// When the server refuses a write.
+pub async fn companion(pass: &Pass<'_>, claim: &str) -> Result<(), Error> {
+    if pass.has(Bug::TerminatingByName) {
+        let mut metadata = pass.owned("")?;
+        metadata["name"] = json!(format!("{claim}-index"));
+        pass.client().apply_partial::<ConfigMap>(&json!({"metadata": metadata})).await?;
+    }
+    Ok(())
+}
+
+/// Deletes secrets whose store is not in the cache.
+///
+/// # Errors
+/// When the server refuses a write.
+pub async fn collect_garbage(ctx: &Context, key: &Key) -> Result<(), Error> {
+    let query = Query::within(key.namespace());
+    for secret in ctx.client().list::<Secret>(query).await? {
+        if secret.owner_references().iter().any(|owner| owner.name == key.name()) {
+            ctx.client().delete_object(&*secret).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Deletes claims that the status does not count.
+///
+/// # Errors
+/// When the server refuses a write.
+pub async fn delete_orphans(pass: &Pass<'_>) -> Result<(), Error> {
+    let counted = pass.store.status.as_ref().and_then(|status| status.replicas);
+    let Some(counted) = counted.filter(|counted| *counted <= pass.store.spec.replicas) else { return Ok(()) };
+    for claim in claims(pass).await? {
+        let name = claim.name_any();
+        let ordinal = name.rsplit('-').next().and_then(|ordinal| ordinal.parse::<i32>().ok());
+        if ordinal.is_some_and(|ordinal| ordinal >= pass.store.spec.replicas.max(counted)) {
+            let key = Key::new(Some(&pass.namespace()), &name);
+            pass.client().delete::<PersistentVolumeClaim>(key).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Passes the config on to both Secrets.
+///
+/// # Errors
+/// When the server refuses a write.
+pub async fn roll_over(pass: &Pass<'_>) -> Result<(), Error> {
+    if !pass.has(Bug::HalfRollover) {
+        return Ok(());
+    }
+    let wanted = pass.store.spec.config.clone().unwrap_or_default();
+    let first = pass.client().get::<Secret>(pass.key("-internal")).await?;
+    if first.is_some_and(|secret| secret.annotations().get("authority") == Some(&wanted)) {
+        return Ok(());
+    }
+    for suffix in ["-internal", "-users"] {
+        let patch = Patch::Merge(json!({"metadata": {"annotations": {"authority": wanted}}}));
+        pass.client().patch::<Secret>(pass.key(suffix), &patch).await?;
+    }
+    Ok(())
+}
+
+/// Replaces the Service whatever its version. Returns whether it was there.
+///
+/// # Errors
+/// When the server refuses the write.
+pub async fn skips_service(pass: &Pass<'_>) -> Result<bool, Error> {
+    if !pass.has(Bug::BlindUpdate) {
+        return Ok(false);
+    }
+    let Some(service) = pass.client().get::<Service>(pass.key("")).await? else { return Ok(false) };
+    let mut service = (*service).clone();
+    if service.labels() != &pass.store.spec.labels {
+        service.labels_mut().clone_from(&pass.store.spec.labels);
+        service.metadata.resource_version = None;
+        pass.client().update(&service).await?;
+    }
+    Ok(true)
+}
+
+/// Deletes a budget that is not as it should be.
+///
+/// # Errors
+/// When the server refuses the write.
+pub async fn before_budget(pass: &Pass<'_>) -> Result<(), Error> {
+    if !pass.has(Bug::BudgetAnew) {
+        return Ok(());
+    }
+    let Some(budget) = pass.client().get::<PodDisruptionBudget>(pass.key("")).await? else { return Ok(()) };
+    let least = budget.spec.as_ref().and_then(|spec| spec.min_available.clone());
+    if least != Some(IntOrString::Int(pass.store.spec.replicas)) {
+        pass.client().delete_object(&*budget).await?;
+    }
+    Ok(())
+}
+
+/// Takes the place of the monitor. Returns whether it is done.
+///
+/// # Errors
+/// When the server refuses a write.
+pub async fn skips_monitor(pass: &Pass<'_>) -> Result<bool, Error> {
+    let wanted = pass.store.spec.monitor;
+    match pass.bug {
+        Some(Bug::DisabledByName) if !wanted => {
+            pass.client().delete::<ConfigMap>(pass.key("-monitor")).await?;
+            Ok(true)
+        }
+        Some(Bug::GuardedByOther) => {
+            let key = pass.client().get::<Secret>(pass.key("-monitor")).await?;
+            let monitor = pass.client().get::<ConfigMap>(pass.key("-monitor")).await?;
+            if wanted && key.is_none() {
+                if monitor.is_none() {
+                    let monitor = json!({"metadata": pass.owned("-monitor")?});
+                    pass.client().apply_partial::<ConfigMap>(&monitor).await?;
+                }
+                let key = json!({"metadata": pass.owned("-monitor")?});
+                pass.client().apply_partial::<Secret>(&key).await?;
+            }
+            if !wanted {
+                if let Some(monitor) = monitor {
+                    pass.client().delete_object(&*monitor).await?;
+                }
+                if let Some(key) = key {
+                    pass.client().delete_object(&*key).await?;
+                }
+            }
+            Ok(true)
+        }
+        _ => Ok(false),
+    }
 }
 
 /// Makes members until the unguarded cache has enough, and tells nobody of the writes.
@@ -95,10 +257,27 @@ pub async fn skips_config(pass: &Pass<'_>, config: &Value) -> Result<bool, Error
 /// # Errors
 /// When the server refuses a write.
 pub async fn skips_stateful_set(pass: &Pass<'_>) -> Result<bool, Error> {
-    if !pass.has(Bug::DeleteThenCreate) {
-        return Ok(false);
+    let set = pass.client().get::<StatefulSet>(pass.key("")).await?;
+    match pass.bug {
+        Some(Bug::DeleteThenCreate) => {}
+        Some(Bug::OtherSizeDeletes) => {
+            if let Some(set) = set
+                && set.annotations().get("size") != Some(&pass.store.spec.size)
+            {
+                pass.client().delete_object(&*set).await?;
+            }
+            return Ok(false);
+        }
+        Some(Bug::OnlyReady) => {
+            let ready = |set: &StatefulSet| {
+                let ready = set.status.as_ref().and_then(|status| status.ready_replicas);
+                ready.unwrap_or(0) >= set.spec.replicas.unwrap_or(1)
+            };
+            return Ok(set.is_some_and(|set| !ready(&set)));
+        }
+        _ => return Ok(false),
     }
-    match pass.client().get::<StatefulSet>(pass.key("")).await? {
+    match set {
         Some(set) => {
             if set.annotations().get("size") != Some(&pass.store.spec.size) {
                 pass.client().delete_object(&*set).await?;
@@ -143,11 +322,45 @@ pub async fn status(pass: &Pass<'_>, wanted: &StoreStatus) -> Result<Option<Acti
             let note = Some(next(pass));
             write(pass, &StoreStatus { note, ..wanted.clone() }).await?;
         }
+        Some(Bug::FirstSeen) => {
+            let new = pass.memory.recall(&pass.name("")).as_deref() == Some("new");
+            let note = before.note.or(new.then(|| "initialised".to_owned()));
+            write(pass, &StoreStatus { note, ..wanted.clone() }).await?;
+        }
+        Some(Bug::FirstOfList) => {
+            let all = pass.client().list::<Secret>(Query::namespace(pass.namespace())).await?;
+            let note = all.first().map(|secret| secret.name_any());
+            write(pass, &StoreStatus { note, ..wanted.clone() }).await?;
+        }
+        Some(Bug::WholeStatus) => {
+            let mut status = StoreStatus { conditions: before.conditions, ..wanted.clone() };
+            status.conditions.retain(|condition| condition.type_ != "Ready");
+            status.conditions.extend(wanted.conditions.clone());
+            if pass.store.status.as_ref() != Some(&status) {
+                let patch = Patch::Merge(json!({"status": status}));
+                pass.client().patch_status::<Store>(pass.key(""), &patch).await?;
+            }
+        }
+        Some(Bug::SwallowedConflict) => swallow(pass, wanted).await?,
         Some(Bug::LabelSteps) => return label_steps(pass).await,
         Some(Bug::CounterThenNote) => return count(pass, &before).await,
         _ => return Ok(None),
     }
     Ok(Some(Action::done()))
+}
+
+/// Replaces the status, and takes no notice of a conflict.
+async fn swallow(pass: &Pass<'_>, wanted: &StoreStatus) -> Result<(), Error> {
+    let Some(store) = pass.client().get::<Store>(pass.key("")).await? else { return Ok(()) };
+    let mut store = (*store).clone();
+    if store.status.as_ref() == Some(wanted) {
+        return Ok(());
+    }
+    store.status = Some(wanted.clone());
+    match pass.client().update_status(&store).await {
+        Err(error) if error.is_conflict() => Ok(()),
+        other => Ok(other.map(drop)?),
+    }
 }
 
 /// Counts in memory.

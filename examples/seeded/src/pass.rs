@@ -64,6 +64,20 @@ impl Pass<'_> {
         self.bug == Some(bug)
     }
 
+    /// Returns whether the server has the store as this pass sees it. A pass asks before it deletes anything: the cache
+    /// of the store may be older than the caches of the children.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub async fn is_current(&self) -> Result<bool, Error> {
+        let now = self.client().live().get::<Store>(self.key("")).await?;
+        let same = |now: &Store| {
+            (&now.metadata.uid, now.metadata.generation)
+                == (&self.store.metadata.uid, self.store.metadata.generation)
+        };
+        Ok(now.as_ref().is_some_and(same))
+    }
+
     /// Returns the namespace of the store.
     pub fn namespace(&self) -> String {
         self.store.namespace().unwrap_or_default()

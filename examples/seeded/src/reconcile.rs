@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
-use setpoint::{Action, Context, Error, Key};
+use setpoint::{Action, Conditions, Context, Error, Key};
 
 use crate::bug::Bug;
 use crate::children;
@@ -18,7 +19,12 @@ use crate::types::{Store, StoreStatus};
 /// # Errors
 /// When the server refuses a write.
 pub async fn reconcile(ctx: &Context, key: &Key, bug: Option<Bug>, memory: &Memory) -> Result<Action, Error> {
-    let Some(store) = ctx.client().get::<Store>(key).await? else { return Ok(Action::done()) };
+    let Some(store) = ctx.client().get::<Store>(key).await? else {
+        if bug == Some(Bug::OwnGarbage) {
+            mistakes::collect_garbage(ctx, key).await?;
+        }
+        return Ok(Action::done());
+    };
     let pass = Pass { ctx, store: &store, bug, memory };
     if pass.has(Bug::OwnEventFiltered) && memory.recall("own") == store.resource_version() {
         return Ok(Action::done());
@@ -26,6 +32,7 @@ pub async fn reconcile(ctx: &Context, key: &Key, bug: Option<Bug>, memory: &Memo
     if pass.has(Bug::ChildrenBeforeDeletion) {
         children::ensure(&pass).await?;
     }
+    mistakes::first_look(&pass).await?;
     if store.metadata.deletion_timestamp.is_some() {
         return deletion::clean_up(&pass).await;
     }
@@ -44,13 +51,22 @@ async fn conclude(pass: &Pass<'_>) -> Result<Action, Error> {
         observed_generation: pass.store.metadata.generation,
         phase: Some("Running".into()),
         replicas: Some(pass.store.spec.replicas),
+        conditions: ready(pass),
         note: pass.store.status.as_ref().and_then(|status| status.note.clone()),
     };
     if let Some(action) = mistakes::status(pass, &wanted).await? {
         return Ok(action);
     }
-    if pass.store.status.as_ref() != Some(&wanted) {
-        status::write(pass, &wanted).await?;
-    }
+    status::write(pass, &wanted).await?;
     Ok(Action::requeue_after(Duration::from_secs(3600)))
+}
+
+/// Returns the condition of a store whose children are there.
+fn ready(pass: &Pass<'_>) -> Vec<Condition> {
+    // The time must be the same in each pass.
+    let since = pass.store.metadata.creation_timestamp.clone();
+    let now = since.map_or_else(|| pass.ctx.clock().now(), |time| time.0);
+    let mut conditions = Conditions::of(None, pass.store.metadata.generation, now);
+    conditions.set_true("Ready", "ChildrenExist", "");
+    conditions.into_list()
 }
