@@ -9,14 +9,15 @@ use crate::{e2e, flags, run};
 
 pub fn run(words: &[String]) -> Result<()> {
     let Some((name, words)) = words.split_first() else {
-        bail!("usage: cargo xtask bench apiserver|controllers|growth|runtime [FLAGS]")
+        bail!("usage: cargo xtask bench apiserver|controllers|growth|prove|runtime [FLAGS]")
     };
     match name.as_str() {
         "apiserver" => flags::check(words, &["--objects=", "--pods=", "--watchers=", "--alone"])?,
         "controllers" => flags::check(words, &["--only=", "--alone"])?,
         "growth" => flags::check(words, &[])?,
+        "prove" => return prove("bench", words),
         "runtime" => flags::check(words, &["--only=", "--pods="])?,
-        other => bail!("no bench `{other}`; there are apiserver, controllers, growth and runtime"),
+        other => bail!("no bench `{other}`; there are apiserver, controllers, growth, prove and runtime"),
     }
     let mut command = run::cargo();
     command.current_dir(run::root()).args([
@@ -37,6 +38,24 @@ pub fn run(words: &[String]) -> Result<()> {
         }
     };
     run::check(command.args(words))
+}
+
+/// Measures the prover on the seeded operator, or proves the sound one for long. The word is a number of seeds or runs.
+pub fn prove(what: &str, words: &[String]) -> Result<()> {
+    let mut command = run::cargo();
+    command.current_dir(run::root());
+    command.args([
+        "run",
+        "--release",
+        "--quiet",
+        "--package",
+        "seeded-operator",
+        "--bin",
+        "score",
+        "--",
+        what,
+    ]);
+    run::check(command.args(words.iter().take(1)))
 }
 
 /// Builds our side and the peers of the runtime benchmark, and returns the folder with all of them.

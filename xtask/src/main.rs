@@ -44,6 +44,7 @@ cargo xtask COMMAND
                     run every test program 50 times and every gate part 5 times on loaded cores; NAME is a part of a
                     name: `store`, `store it`, `e2e kubectl`. A soak that was stopped goes on where it was, and a
                     program that was built anew begins at zero. target/flakes/ keeps the output of failures
+  soak prove [RUNS] prove the sound seeded operator, seed after seed: no finding may come
   soak oldest       run the runtime's scenarios on kube-apiserver 1.32, which is built from its Go module first
   soak controller-runtime
                     run every suite of controller-runtime without webhooks on `setpoint assets`

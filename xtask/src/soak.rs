@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use crate::{e2e, flags, flakes, run};
+use crate::{bench, e2e, flags, flakes, run};
 
 /// Seeds of the disk that loses unsynced data.
 const CRASH_SEEDS: &str = "1000";
@@ -28,6 +28,7 @@ pub fn run(words: &[String]) -> Result<()> {
             e2e::rollout_kill::soak(&[])?;
             steady(STEADY_OBJECTS)?;
             e2e::runtime::oldest()?;
+            bench::prove("soak", &[])?;
             e2e::all_suites()
         }
         Some("crash") => store("crash", first(CRASH_SEEDS)),
@@ -45,11 +46,12 @@ pub fn run(words: &[String]) -> Result<()> {
         }
         Some("flakes") => flakes::run(&words[1..]),
         Some("steady") => steady(words.get(1).map_or(Ok(STEADY_OBJECTS), |word| word.parse())?),
+        Some("prove") => bench::prove("soak", &words[1..]),
         Some("oldest") => e2e::runtime::oldest(),
         Some("controller-runtime") => e2e::all_suites(),
         Some(other) => bail!(
             "no soak `{other}`; there are `crash [SEEDS]`, `store-kill [TIMES]`, `kill [--times N] [--seed S]`, \
-             `watch [--seeds N]`, `rollout`, `flakes [--times N] [--only NAME]`, `steady [OBJECTS]`, `oldest` and `controller-runtime`"
+             `watch [--seeds N]`, `rollout`, `flakes [--times N] [--only NAME]`, `steady [OBJECTS]`, `prove [RUNS]`, `oldest` and `controller-runtime`"
         ),
     }
 }
