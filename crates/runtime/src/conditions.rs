@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 /// Conditions under construction: sets each by type, keeps transition times where the status stays.
 ///
 /// ```
-/// use setpoint::Conditions;
+/// use setpoint::conditions::Conditions;
 /// let noon = "2026-11-15T12:00:00Z".parse().unwrap();
 /// let mut conditions = Conditions::of(None, Some(3), noon);
 /// conditions.set_false("Available", "Reconciling", "Deployment not found");

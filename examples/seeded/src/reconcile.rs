@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
-use setpoint::{Action, Conditions, Context, Error, Key};
+use setpoint::conditions::Conditions;
+use setpoint::{Action, Context, Error, Key};
 
 use crate::bug::Bug;
 use crate::children;
