@@ -15,6 +15,7 @@ mod tokens;
 mod plan;
 mod value;
 mod run;
+mod turns;
 mod attribute;
 mod operate;
 mod evaluate;

@@ -66,14 +66,6 @@ pub(super) fn go_type(value: &Value) -> &'static str {
     }
 }
 
-/// The entries of a map in the order of their keys. Go's order is random; a cluster's run must not be.
-pub(super) fn sorted_entries(map: &Map) -> Vec<(Value, Value)> {
-    let mut entries: Vec<(Value, Value)> =
-        map.map.iter().map(|(key, value)| (Value::from(key), value.clone())).collect();
-    entries.sort_by(|(left, _), (right, _)| left.partial_cmp(right).unwrap_or(Ordering::Equal));
-    entries
-}
-
 pub(super) fn field<'v>(value: &'v Value, name: &str) -> Option<&'v Value> {
     match value {
         Value::Map(map) => map.map.get(&Key::String(Arc::new(name.to_owned()))),
@@ -178,6 +170,12 @@ fn native(name: &str, args: &[Value], budget: &Budget) -> Option<Outcome> {
             })
             .unwrap_or(i64::MAX),
         )),
+        ("startsWith", [Value::String(text), Value::String(part)]) => {
+            Ok(Value::Bool(text.starts_with(part.as_str())))
+        }
+        ("endsWith", [Value::String(text), Value::String(part)]) => {
+            Ok(Value::Bool(text.ends_with(part.as_str())))
+        }
         ("dyn", [value]) => Ok(value.clone()),
         ("string", [Value::Timestamp(_) | Value::Duration(_)]) => {
             more::written(&args[0]).map_err(Fault::Error)

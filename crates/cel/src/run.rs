@@ -13,6 +13,7 @@ use super::charge::{self, Seen};
 use super::functions::Cost;
 use super::outcome::{Fault, Outcome, fault, none, some};
 use super::tree::{Call, Entry, Fold, INSERT, Item, Kind, Node, Optional, RESULT};
+use super::turns::{Sorted, Turns};
 use super::{evaluate, operate};
 
 const LIST: u64 = 10;
@@ -34,7 +35,7 @@ pub(super) trait Names {
 /// # Errors
 /// The error as cel-go words it.
 pub(super) fn run(node: &Node, names: &dyn Names, budget: &Budget) -> Result<Value, String> {
-    let mut run = Run { names, budget, locals: Vec::new() };
+    let mut run = Run { names, budget, locals: Vec::new(), sorted: Sorted::default() };
     match run.eval(node) {
         Ok(value) => Ok(value),
         Err(Fault::Error(words)) => Err(words),
@@ -62,6 +63,7 @@ pub(super) struct Run<'n, 'r> {
     names: &'r dyn Names,
     budget: &'r Budget,
     locals: Vec<Local<'n>>,
+    sorted: Sorted,
 }
 
 impl<'n> Reader<'n> for Run<'n, '_> {
@@ -349,13 +351,9 @@ impl<'n> Run<'n, '_> {
     }
 
     fn turns(&mut self, fold: &'n Fold, range: &Value) -> Outcome {
-        let (first, second): (Vec<Value>, Vec<Value>) = match (range, &fold.second) {
-            (Value::List(items), None) => (items.as_ref().clone(), Vec::new()),
-            (Value::List(items), Some(_)) => {
-                let places = (0..items.len()).map(|at| Value::Int(i64::try_from(at).unwrap_or(i64::MAX)));
-                (places.collect(), items.as_ref().clone())
-            }
-            (Value::Map(map), _) => operate::sorted_entries(map).into_iter().unzip(),
+        let turns = match (range, &fold.second) {
+            (Value::List(items), _) => Turns::List(items.clone()),
+            (Value::Map(map), _) => Turns::Map(self.sorted.entries(map)),
             (other, None) => {
                 return fault(format!("got '{}', expected iterable type", operate::go_type(other)));
             }
@@ -365,11 +363,10 @@ impl<'n> Run<'n, '_> {
         };
         self.locals.push(Local { name: &fold.accumulator, held: Held::Lazy(&fold.init) });
         let result = self.locals.len() - 1;
-        let mut second = second.into_iter();
-        for value in first {
-            self.locals.push(Local { name: &fold.variable, held: Held::Value(value) });
-            let value = second.next();
-            if let (Some(name), Some(value)) = (&fold.second, value) {
+        for at in 0..turns.count() {
+            let (first, second) = turns.values(at, fold.second.is_some());
+            self.locals.push(Local { name: &fold.variable, held: Held::Value(first) });
+            if let Some((name, value)) = fold.second.as_deref().zip(second) {
                 self.locals.push(Local { name, held: Held::Value(value) });
             }
             match self.eval(&fold.condition) {

@@ -452,3 +452,12 @@ fn a_message_is_paid_for() {
     let cost = |items: usize| rules.measure(&json!({"spec": {"l": vec!["b"; items]}}), None).1;
     assert_eq!((cost(0), cost(1), cost(2)), (3, 18, 32));
 }
+
+/// Every turn of the outer loop copied the whole range of the inner one, which its cost did not bound.
+#[test]
+fn a_loop_that_ends_early_does_not_read_its_range() {
+    let items: Vec<String> = (0..20_000).map(|number| number.to_string()).collect();
+    let entries: serde_json::Map<String, Value> = items.iter().map(|name| (name.clone(), json!(1))).collect();
+    let spec = json!({"l": items, "m": entries});
+    assert!(holds("self.l.all(x, self.l.exists(y, true)) && self.l.all(x, self.m.exists(k, true))", spec));
+}
