@@ -32,6 +32,7 @@ struct Cause {
 
 /// Why a list or a watch failed, as far as a reflector must tell apart.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum WatchFailure {
     /// 410: the revision is no longer kept.
     #[error("the resourceVersion is too old: {0}")]

@@ -148,7 +148,9 @@ async fn objects_are_kept_as_the_options_say_however_they_come() {
         let options = ReflectorOptions::with(|options| options.watch_list = watch_list);
         let field_owners = FieldOwners::default();
         field_owners.add("mine");
-        let objects = ObjectOptions { field_owners, transform: Some(remove_paths(["data"])) };
+        let objects = ObjectOptions::with(|options| {
+            (options.field_owners, options.transform) = (field_owners, Some(remove_paths(["data"])));
+        });
         let reflector =
             Reflector::new(Arc::new(lister_watcher), options, Random::from_seed(1)).objects(objects);
         let metrics = reflector.metrics();
