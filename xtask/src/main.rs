@@ -4,9 +4,9 @@
 #![allow(clippy::disallowed_methods)]
 
 mod ci;
-mod bench;
 mod schema;
 mod soak;
+mod bench;
 mod tidy;
 mod wire;
 mod flakes;

@@ -1,4 +1,4 @@
-//! What somebody else does to objects: a concurrent write, a finalizer, an edit by hand.
+//! Changes that somebody else makes to objects: a concurrent write, a finalizer, an edit by hand.
 
 use http::{Method, Request};
 use kube::client::Body;

@@ -60,7 +60,7 @@ pub struct Visited {
 pub struct Explored {
     /// The findings.
     pub findings: Vec<Finding>,
-    /// What may be meant, or may be a mistake.
+    /// Behaviour that may be meant, or may be a mistake.
     pub advisories: Vec<Finding>,
     /// Faults that were not tried, and why.
     pub notes: Vec<String>,

@@ -16,7 +16,7 @@ pub struct Report {
     pub steps: usize,
     /// The findings.
     pub findings: Vec<Finding>,
-    /// What may be meant, or may be a mistake. An advisory fails no proof.
+    /// Behaviour that may be meant, or may be a mistake. An advisory fails no proof.
     pub advisories: Vec<Finding>,
     /// Faults that were not tried, and why.
     pub notes: Vec<String>,
