@@ -210,10 +210,28 @@ async fn patch(
         PatchError::Unprocessable(why) => internal(why),
         other => internal(other.to_string()),
     })?;
+    if let Some(refused) = other_kind(ctx, before, &patched) {
+        return Err(Failed::Refused(refused));
+    }
     let read =
         webhook_versions::read(ctx, attributes, &invocation.equivalent, patched).await.map_err(internal)?;
     let changed = read.shown != *before;
     Ok(Some((read.object, changed)))
+}
+
+/// Refuses a patch that makes an object of another built-in kind, in the words of Go's conversion.
+fn other_kind(ctx: &RequestContext, before: &Value, patched: &Value) -> Option<ApiError> {
+    let text = |field: &str| patched[field].as_str().unwrap_or_default();
+    let (version, kind) = (text("apiVersion"), text("kind"));
+    let is_same = patched["apiVersion"] == before["apiVersion"] && patched["kind"] == before["kind"];
+    if is_same || ctx.resource.custom.is_some() || version.is_empty() || kind.is_empty() {
+        return None;
+    }
+    let version = version.rsplit('/').next().unwrap_or_default();
+    let group = ctx.resource.group.split('.').next().filter(|group| !group.is_empty()).unwrap_or("core");
+    let own = before["kind"].as_str().unwrap_or_default();
+    let why = format!("converting ({version}.{kind}) to ({group}.{own}): unknown conversion");
+    Some(ApiError::internal_plain(why))
 }
 
 /// The result of a failed call for the request, by `failurePolicy`.

@@ -109,6 +109,7 @@ async fn answer(
         "/rename" => patch(json!([{"op": "add", "path": "/metadata/name", "value": "renamed"}])),
         "/nowhere" => patch(json!([{"op": "remove", "path": "/metadata/nothere"}])),
         "/wrong" => patch(json!([{"op": "add", "path": "/data", "value": 5}])),
+        "/kind" => patch(json!([{"op": "replace", "path": "/kind", "value": "Secret"}])),
         "/replicas" => patch(json!([{"op": "add", "path": "/spec/replicas", "value": 7}])),
         "/host" => patch(json!([{"op": "replace", "path": "/spec/host", "value": "near"}])),
         "/managers" => patch(json!([{"op": "add", "path": "/metadata/managedFields",

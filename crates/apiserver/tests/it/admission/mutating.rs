@@ -140,6 +140,13 @@ async fn patches_that_do_not_fit_are_refused() {
         let path = format!("/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/{name}");
         cluster.delete(&path).await.expect(200);
     }
+    mutating(&cluster, "kind", &[hook.at("/kind")]).await;
+    let refused = cluster.post(MAPS, &map("x", json!({}))).await.expect(500);
+    assert_eq!(refused["message"], "converting (v1.Secret) to (core.ConfigMap): unknown conversion");
+    cluster
+        .delete("/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/kind")
+        .await
+        .expect(200);
     mutating(&cluster, "managers", &[hook.at("/managers")]).await;
     let answer = cluster.post(MAPS, &map("x", json!({"k": "v"}))).await;
     let warning = "299 - \".metadata.managedFields was in an invalid state after admission; this could be caused by an \
