@@ -9,6 +9,9 @@ use regex::{Regex, RegexBuilder};
 /// # Errors
 /// A description of the fault, in Go's words where they are known.
 pub fn compile(pattern: &str) -> Result<Regex, String> {
+    if let Some(operator) = too_many_repetitions(pattern) {
+        return Err(format!("error parsing regexp: invalid repeat count: `{operator}`"));
+    }
     Regex::new(&translate(pattern)).map_err(|error| describe(pattern, &error))
 }
 
@@ -122,6 +125,67 @@ fn translate(pattern: &str) -> String {
     out
 }
 
+/// Go refuses more repetitions of one expression, those within it included. Programs grow with their number.
+const MOST_REPETITIONS: u64 = 1000;
+
+/// The first repetition that asks for too many, as it stands in the pattern.
+fn too_many_repetitions(pattern: &str) -> Option<String> {
+    let letters: Vec<char> = pattern.chars().collect();
+    // The most repetitions within each open group, and those of the expression before the operator.
+    let (mut groups, mut last) = (vec![1_u64], 1_u64);
+    let mut at = 0;
+    while at < letters.len() {
+        match letters[at] {
+            '\\' => (at, last) = (at + 1, 1),
+            '[' => (at, last) = (end_of_class(&letters, at), 1),
+            '(' => groups.push(1),
+            ')' if groups.len() > 1 => {
+                last = groups.pop().unwrap_or(1);
+                if let Some(outer) = groups.last_mut() {
+                    *outer = last.max(*outer);
+                }
+            }
+            '{' if is_repetition(&letters[at + 1..]) => {
+                let body: String = letters[at + 1..].iter().take_while(|letter| **letter != '}').collect();
+                let (least, most) = body.split_once(',').unwrap_or((&body, &body));
+                let bound = if most.is_empty() { least } else { most };
+                // A number that does not fit is too large as well.
+                last = last.saturating_mul(bound.parse::<u64>().unwrap_or(u64::MAX).max(1));
+                if last > MOST_REPETITIONS {
+                    return Some(format!("{{{body}}}"));
+                }
+                if let Some(group) = groups.last_mut() {
+                    *group = last.max(*group);
+                }
+                at += body.chars().count() + 1;
+            }
+            '*' | '+' | '?' => {}
+            _ => last = 1,
+        }
+        at += 1;
+    }
+    None
+}
+
+/// The place of the bracket that closes a class. A bracket that opens the class's list stands for itself.
+fn end_of_class(letters: &[char], begin: usize) -> usize {
+    let mut at = begin + 1;
+    at += usize::from(letters.get(at) == Some(&'^'));
+    at += usize::from(letters.get(at) == Some(&']'));
+    while let Some(letter) = letters.get(at) {
+        match letter {
+            ']' => return at,
+            '\\' => at += 2,
+            '[' if letters.get(at + 1) == Some(&':') => {
+                let name = letters[at..].iter().position(|letter| *letter == ']');
+                at += name.map_or(1, |end| end + 1);
+            }
+            _ => at += 1,
+        }
+    }
+    letters.len()
+}
+
 /// Whether what follows an opening brace makes it a repetition.
 fn is_repetition(rest: &[char]) -> bool {
     let body: String = rest.iter().take_while(|letter| **letter != '}').collect();
@@ -215,6 +279,28 @@ mod tests {
         assert!(matches("^[[]+$", "[[") && matches("^[]a]+$", "a]") && matches("^[^]]$", "x"));
         assert!(matches("^[a&&b]+$", "a&b") && matches("^[[:alpha:]-]+$", "a-b"));
         assert!(matches("^[+--]+$", "+,-"));
+    }
+
+    #[test]
+    fn repetitions_within_repetitions_are_bounded() {
+        let refused = |pattern: &str| compile(pattern).unwrap_err();
+        assert_eq!(refused("a{1001}"), "error parsing regexp: invalid repeat count: `{1001}`");
+        assert_eq!(
+            refused("^((a{1,100}){1,100}|x)$"),
+            "error parsing regexp: invalid repeat count: `{1,100}`"
+        );
+        assert_eq!(refused("(a{2,}b{3}){400}"), "error parsing regexp: invalid repeat count: `{400}`");
+        for good in [
+            "a{1000}",
+            "(a{10}){100}",
+            "a{500}b{600}",
+            "[{1001}]{2}",
+            r"\{1001}",
+            "(a{100}|b){0,10}",
+            "[^]{2000}]",
+        ] {
+            assert!(compile(good).is_ok(), "{good}");
+        }
     }
 
     #[test]
