@@ -37,7 +37,7 @@ impl Beside {
         let stop = Arc::new(AtomicBool::new(false));
         let mut tasks = JoinSet::new();
         let clients = server.clients.clone();
-        tasks.spawn(quiet(clients, stop.clone(), Duration::from_secs(load.quiet_seconds)));
+        tasks.spawn(quiet(clients, server.quiet, stop.clone(), Duration::from_secs(load.quiet_seconds)));
         tasks.spawn(memory(server.pid, stop.clone()));
         Beside { stop, tasks }
     }
@@ -67,12 +67,12 @@ async fn memory(pid: u32, stop: Arc<AtomicBool>) -> Measured {
 }
 
 /// `/readyz` and a get, one after the other, at least once each.
-async fn quiet(clients: Arc<Certified>, stop: Arc<AtomicBool>, bound: Duration) -> Measured {
+async fn quiet(clients: Arc<Certified>, user: &str, stop: Arc<AtomicBool>, bound: Duration) -> Measured {
     let mut measured = Measured::default();
     loop {
         for path in ["/readyz", "/api/v1/namespaces/default/configmaps/quiet"] {
             let began = Instant::now();
-            let outcome = tokio::time::timeout(bound, get(&clients, path)).await;
+            let outcome = tokio::time::timeout(bound, get(&clients, user, path)).await;
             measured.slowest = measured.slowest.max(began.elapsed());
             measured.asked += 1;
             let failed = match outcome {
@@ -90,11 +90,11 @@ async fn quiet(clients: Arc<Certified>, stop: Arc<AtomicBool>, bound: Duration) 
     }
 }
 
-async fn get(clients: &Arc<Certified>, path: &str) -> Result<u16> {
+async fn get(clients: &Arc<Certified>, user: &str, path: &str) -> Result<u16> {
     let sent = Sent {
         method: "GET".to_owned(),
         path: path.to_owned(),
-        user: "quiet".to_owned(),
+        user: user.to_owned(),
         headers: Vec::new(),
         body: Vec::new().into(),
     };

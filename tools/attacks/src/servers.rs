@@ -40,6 +40,8 @@ pub struct Server {
     pub pid: u32,
     /// The log of the process.
     pub log: PathBuf,
+    /// The user who wants small answers beside an attack.
+    pub quiet: &'static str,
     /// Values that the steps of cases may name.
     pub known: Vec<(String, String)>,
     child: Option<Process>,
@@ -126,6 +128,7 @@ impl Starter {
             clients: self.clients(format!("127.0.0.1:{port}"), authority),
             pid: child.0.id(),
             log: folder.path().join("server.log"),
+            quiet: "quiet",
             child: Some(child),
             _plane: None,
             _folder: folder,
@@ -144,6 +147,7 @@ impl Starter {
             clients: self.clients(plane.address(), std::fs::read(plane.authority())?),
             pid: plane.server_pids()[0],
             log: folder.path().join("kube-apiserver.log"),
+            quiet: "quiet",
             known: self.known(&plane.address(), &std::fs::read(plane.authority())?),
             child: None,
             _plane: Some(plane),
@@ -180,6 +184,7 @@ impl Starter {
             clients: Arc::new(Certified::new(address, authority, Box::new(issue))),
             pid: child.0.id(),
             log: folder.path().join("server.log"),
+            quiet: "admin",
             known: self.known.clone(),
             child: Some(child),
             _plane: None,
