@@ -54,7 +54,7 @@ pub(crate) async fn route(
         protobuf_fill::wanted(server);
     }
     let (parts, request_body) = request.into_parts();
-    let socket = verb::watch_socket::is_wanted(&parts.method, &parts.headers)
+    let socket = verb::watch::socket::is_wanted(&parts.method, &parts.headers)
         .then(|| parts.extensions.get::<OnUpgrade>().cloned())
         .flatten();
     let ctx = RequestContext {
@@ -141,7 +141,7 @@ async fn dispatch(
         Verb::Get => verb::get::get(&ctx).await,
         Verb::List => work(&ctx, 0, Box::pin(verb::list::list(&ctx))).await,
         Verb::Watch => match socket {
-            Some(socket) => verb::watch_socket::watch(&ctx, socket).await,
+            Some(socket) => verb::watch::socket::watch(&ctx, socket).await,
             None => verb::watch::watch(&ctx).await,
         },
         verb => {

@@ -6,6 +6,5 @@ pub(crate) mod deletecollection;
 pub(crate) mod get;
 pub(crate) mod patch;
 pub(crate) mod update;
-pub(crate) mod watch_socket;
 pub(crate) mod watch;
 pub(crate) mod list;

@@ -1,5 +1,7 @@
 //! `GET` of a collection with `watch=true`: a cursor into the store's history, one line for each event.
 
+pub(crate) mod socket;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;

@@ -25,7 +25,6 @@ use crate::error::{BadHandshake, Result};
 use crate::header::{first, lossy};
 use crate::negotiate::Format;
 use crate::respond;
-use crate::verb::watch;
 
 /// The longest message of a client. Nothing that a client of a watch says counts.
 const MAX_MESSAGE: usize = 64 * 1024;
@@ -42,7 +41,7 @@ pub(crate) fn is_wanted(method: &Method, headers: &HeaderMap) -> bool {
 
 /// Answers a watch over a WebSocket. A watch that cannot begin is refused before the upgrade.
 pub(crate) async fn watch(ctx: &RequestContext, upgrade: OnUpgrade) -> Result<Response<Body>> {
-    let answer = watch::watch(ctx).await?;
+    let answer = super::watch(ctx).await?;
     let switching = match handshake(&ctx.headers) {
         Ok(switching) => switching,
         Err(refusal) => {
