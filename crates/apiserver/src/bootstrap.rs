@@ -110,8 +110,12 @@ fn put_row(options: &Options, snapshot: &Snapshot, txn: &mut Txn, row: &Row<'_>)
 fn places(options: &Options) -> Vec<(Vec<u8>, Value)> {
     let mut objects = Vec::new();
     for name in NAMESPACES {
+        // As text: tracking the fields needs the schema of the kind, which a start does without.
+        let managed = json!([{"manager": "kube-apiserver", "operation": "Update", "apiVersion": "v1",
+            "time": clock::rfc3339_seconds(options.clock.now()), "fieldsType": "FieldsV1",
+            "fieldsV1": {"f:metadata": {"f:labels": {".": {}, "f:kubernetes.io/metadata.name": {}}}}}]);
         let mut namespace = json!({"kind": "Namespace", "apiVersion": "v1",
-            "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
+            "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}, "managedFields": managed},
             "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}});
         system_fields(options, &mut namespace);
         objects.push((key::object("", "namespaces", "", name), namespace));
@@ -199,4 +203,25 @@ fn service(options: &Options) -> Value {
     defaults::apply(&kind, &mut service);
     system_fields(options, &mut service);
     service
+}
+
+#[cfg(test)]
+mod tests {
+    use setpoint_api::{Clock, Random};
+    use setpoint_store::Store;
+
+    use super::*;
+
+    #[test]
+    fn the_fields_of_the_namespaces_are_those_that_tracking_finds() {
+        let clock = Clock::new(|| jiff::Timestamp::UNIX_EPOCH);
+        let options = Options::new(Store::memory(Default::default()), clock, Random::from_seed(1));
+        let (_, namespace) = places(&options).swap_remove(0);
+        let mut tracked = json!({"kind": "Namespace", "apiVersion": "v1",
+            "metadata": {"name": "default", "labels": namespace["metadata"]["labels"]}});
+        let kind = managed::builtin_kind("", "Namespace");
+        managed::by_server(&kind, ("namespaces", ""), jiff::Timestamp::UNIX_EPOCH, None, &mut tracked);
+        assert_eq!(namespace["metadata"]["managedFields"], tracked["metadata"]["managedFields"]);
+        assert!(tracked["metadata"]["managedFields"].is_array());
+    }
 }
