@@ -16,6 +16,7 @@ mod advertise;
 mod client_ca;
 mod bootstrap;
 mod access_review;
+mod component_status;
 mod subresource;
 mod heavy;
 mod verb;
@@ -70,7 +71,7 @@ pub use body::{Body, BoxError};
 pub use bootstrap::StartError;
 pub use nodes::{Dialing, Io, Nodes, NodesHandle};
 pub use options::{
-    Admission, Authorization, FrontProxy, KubeletTls, Options, ServiceAccountKeys, StaticToken,
+    Admission, Authorization, FrontProxy, KubeletTls, Options, Parts, ServiceAccountKeys, StaticToken,
 };
 pub use review_webhook::{
     AccessStatus, AccessWebhook, ReviewClient, ReviewError, ReviewVersion, TokenWebhook,

@@ -72,6 +72,8 @@ pub struct Options {
     pub max_requests_in_flight: usize,
     /// The most mutating requests in flight. Further ones are answered 429.
     pub max_mutating_requests_in_flight: usize,
+    /// The parts of the control plane that share the process with the server.
+    pub parts: Parts,
     /// The provisioner of the default StorageClass `standard`, which a new cluster then begins with.
     pub storage_provisioner: Option<String>,
 }
@@ -107,6 +109,7 @@ impl Options {
             request_timeout: Duration::from_secs(60),
             max_requests_in_flight: 400,
             max_mutating_requests_in_flight: 200,
+            parts: Parts::default(),
             storage_provisioner: None,
         }
     }
@@ -159,6 +162,15 @@ pub struct StaticToken {
     pub token: String,
     /// The user that the token stands for.
     pub user: UserInfo,
+}
+
+/// The parts of the control plane that share the process with the server.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Parts {
+    /// The scheduler runs.
+    pub scheduler: bool,
+    /// Controllers run.
+    pub controllers: bool,
 }
 
 /// The admission plugins that can be switched off.

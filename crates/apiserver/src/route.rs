@@ -14,7 +14,10 @@ use crate::request::{Query, RequestInfo, Verb};
 use crate::request_limits::Work;
 use crate::server::Server;
 use crate::user::UserInfo;
-use crate::{body, discovery, health, openapi, protobuf_fill, respond, statusz, subresource, verb, version};
+use crate::{
+    body, component_status, discovery, health, openapi, protobuf_fill, respond, statusz, subresource, verb,
+    version,
+};
 
 /// Answers an authorized request.
 pub(crate) async fn route(
@@ -137,6 +140,9 @@ async fn dispatch(
     request_body: Body,
     socket: Option<OnUpgrade>,
 ) -> Result<Response<Body>> {
+    if component_status::is_asked(&ctx) {
+        return component_status::answer(&ctx);
+    }
     match &ctx.info.verb {
         Verb::Get => verb::get::get(&ctx).await,
         Verb::List => work(&ctx, 0, Box::pin(verb::list::list(&ctx))).await,

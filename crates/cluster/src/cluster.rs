@@ -104,6 +104,7 @@ impl Cluster {
         server.access_webhook.clone_from(&options.access_webhook);
         server.event_ttl = options.event_ttl;
         server.node_ports = options.node_ports;
+        server.parts = workload::parts(&options);
         server.prose = options.prose;
         server.storage_provisioner = workload::storage_provisioner(&options);
         server.admission.service_account = options.service_account_admission;

@@ -3,7 +3,7 @@
 use setpoint::{Manager, ManagerOptions, SetupError};
 use setpoint_api::{Clock, Random};
 use setpoint_apiserver::jwt;
-use setpoint_apiserver::{Server, UserInfo};
+use setpoint_apiserver::{Parts, Server, UserInfo};
 use setpoint_controllers::TokenSigner;
 use tokio_util::sync::CancellationToken;
 
@@ -44,6 +44,19 @@ pub fn manager(
         nodes.serve(setpoint_node::register(&manager, options.nodes.clone())?);
     }
     Ok(Some(manager))
+}
+
+/// Returns the parts of the control plane that run here.
+pub fn parts(options: &Options) -> Parts {
+    match &options.controllers {
+        Controllers::All => Parts { scheduler: true, controllers: true },
+        Controllers::None => Parts::default(),
+        Controllers::Only(names) => {
+            let is_controller = |name: &String| !matches!(name.as_str(), "scheduler" | "node");
+            let scheduler = names.iter().any(|name| name == "scheduler");
+            Parts { scheduler, controllers: names.iter().any(is_controller) }
+        }
+    }
 }
 
 /// Returns the name of the volume provisioner, if one runs.

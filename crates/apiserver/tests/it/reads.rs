@@ -229,3 +229,32 @@ async fn the_health_checks_are_gauges_too() {
     assert!(text.contains("\nkubernetes_healthcheck{name=\"etcd\",type=\"readyz\"} 1\n"), "{text}");
     assert!(text.contains("\nkubernetes_healthcheck{name=\"informer-sync\",type=\"readyz\"} 1\n"), "{text}");
 }
+
+/// As kube-apiserver 1.37 answers, but for parts that share the process.
+#[tokio::test]
+async fn the_parts_of_the_control_plane_have_a_status() {
+    const PATH: &str = "/api/v1/componentstatuses";
+    let cluster = crate::cluster::start_with(|options| options.parts.scheduler = true).await;
+    let list = cluster.get(PATH).await.expect(200);
+    assert_eq!((&list["kind"], &list["metadata"]), (&json!("ComponentStatusList"), &json!({})));
+    let states = list["items"].as_array().unwrap().iter().map(|item| {
+        (item["metadata"]["name"].as_str().unwrap(), item["conditions"][0]["status"].as_str().unwrap())
+    });
+    assert_eq!(
+        states.collect::<Vec<_>>(),
+        [("scheduler", "True"), ("controller-manager", "Unknown"), ("etcd-0", "True")]
+    );
+    assert_eq!(
+        cluster.get(&format!("{PATH}/etcd-0")).await.expect(200),
+        json!({"kind": "ComponentStatus", "apiVersion": "v1", "metadata": {"name": "etcd-0"},
+            "conditions": [{"type": "Healthy", "status": "True", "message": "ok"}]})
+    );
+    cluster.get(&format!("{PATH}/nope")).await.expect(404);
+    assert_eq!(cluster.get(&format!("{PATH}?labelSelector=a%3Db")).await.expect(200)["items"], json!([]));
+    let named = cluster.get(&format!("{PATH}?fieldSelector=metadata.name%3Detcd-0")).await.expect(200);
+    assert_eq!(named["items"].as_array().unwrap().len(), 1);
+    let table = cluster.get_as(PATH, TABLE).await.expect(200);
+    assert_eq!(table["rows"][0]["cells"][0], "scheduler");
+    assert_eq!(cluster.get_as(PATH, PARTIAL).await.expect(200)["items"].as_array().unwrap().len(), 3);
+    assert_eq!(cluster.get_as(PATH, "application/vnd.kubernetes.protobuf").await.code, 200);
+}
