@@ -2,6 +2,13 @@
 
 use serde_json::Value;
 
+/// How deep filters may nest. Parsing recurses over them.
+const MOST_FILTERS: usize = 32;
+
+/// So many values are visited for one path. Each `..` can multiply them: a path of a few letters would otherwise lead to
+/// more values than there is memory.
+const MOST_VISITS: usize = 1_000_000;
+
 /// A parsed path.
 ///
 /// ```
@@ -39,12 +46,13 @@ impl JsonPath {
     pub fn parse(text: &str) -> Result<Self, JsonPathError> {
         let text = text.trim();
         let inner = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or(text);
-        Parser { rest: inner.trim() }.steps().map(JsonPath)
+        Parser { rest: inner.trim(), depth: 0 }.steps().map(JsonPath)
     }
 
-    /// Everything that the path leads to.
+    /// Everything that the path leads to, as far as [`MOST_VISITS`] values allow.
     pub fn find<'a>(&self, value: &'a Value) -> Vec<&'a Value> {
-        follow(&self.0, vec![value])
+        let mut left = MOST_VISITS;
+        follow(&self.0, vec![value], &mut left)
     }
 
     /// The fields of a path that has nothing but fields; none for any other.
@@ -59,14 +67,17 @@ impl JsonPath {
     }
 }
 
-fn follow<'a>(steps: &[Step], mut here: Vec<&'a Value>) -> Vec<&'a Value> {
+/// Follows the steps from each of these values. `left` is how many values may still be visited.
+fn follow<'a>(steps: &[Step], mut here: Vec<&'a Value>, left: &mut usize) -> Vec<&'a Value> {
     for step in steps {
-        here = here.into_iter().flat_map(|value| take(step, value)).collect();
+        here = here.into_iter().flat_map(|value| take(step, value, left)).collect();
     }
     here
 }
 
-fn take<'a>(step: &Step, value: &'a Value) -> Vec<&'a Value> {
+fn take<'a>(step: &Step, value: &'a Value, left: &mut usize) -> Vec<&'a Value> {
+    let Some(fewer) = left.checked_sub(1) else { return Vec::new() };
+    *left = fewer;
     match step {
         Step::Field(name) => value.get(name).into_iter().collect(),
         Step::Index(index) => {
@@ -84,12 +95,12 @@ fn take<'a>(step: &Step, value: &'a Value) -> Vec<&'a Value> {
         Step::All => children(value),
         Step::Deep(name) => {
             let mut found: Vec<&Value> = value.get(name).into_iter().collect();
-            found.extend(children(value).into_iter().flat_map(|child| take(step, child)));
+            found.extend(children(value).into_iter().flat_map(|child| take(step, child, left)));
             found
         }
         Step::Filter(path, compare) => {
             let items = value.as_array().map_or(&[][..], Vec::as_slice);
-            items.iter().filter(|item| holds(path, compare, item)).collect()
+            items.iter().filter(|item| holds(path, compare, item, left)).collect()
         }
     }
 }
@@ -106,8 +117,8 @@ fn children(value: &Value) -> Vec<&Value> {
     }
 }
 
-fn holds(path: &[Step], compare: &Compare, item: &Value) -> bool {
-    let found = follow(path, vec![item]);
+fn holds(path: &[Step], compare: &Compare, item: &Value, left: &mut usize) -> bool {
+    let found = follow(path, vec![item], left);
     let Some(found) = found.first() else { return false };
     let Compare::With(operator, wanted) = compare else { return true };
     let order = match (found, wanted) {
@@ -129,6 +140,8 @@ fn holds(path: &[Step], compare: &Compare, item: &Value) -> bool {
 
 struct Parser<'a> {
     rest: &'a str,
+    /// How many filters this path is in.
+    depth: usize,
 }
 
 impl Parser<'_> {
@@ -183,7 +196,7 @@ impl Parser<'_> {
     fn bracket(&mut self) -> Result<Step, JsonPathError> {
         let close = closing(self.rest).ok_or_else(|| JsonPathError("unterminated array".to_owned()))?;
         let inner = self.rest[1..close].trim();
-        let step = parse_bracket(inner)?;
+        let step = parse_bracket(inner, self.depth)?;
         self.rest = &self.rest[close + 1..];
         Ok(step)
     }
@@ -210,7 +223,7 @@ fn closing(text: &str) -> Option<usize> {
     None
 }
 
-fn parse_bracket(inner: &str) -> Result<Step, JsonPathError> {
+fn parse_bracket(inner: &str, depth: usize) -> Result<Step, JsonPathError> {
     let invalid = || JsonPathError(format!("invalid array index {inner}"));
     if inner == "*" {
         return Ok(Step::All);
@@ -225,7 +238,7 @@ fn parse_bracket(inner: &str) -> Result<Step, JsonPathError> {
         return Ok(Step::Field(plain));
     }
     if let Some(condition) = inner.strip_prefix("?(").and_then(|text| text.strip_suffix(')')) {
-        return parse_filter(condition.trim());
+        return parse_filter(condition.trim(), depth + 1);
     }
     if let Some((from, to)) = inner.split_once(':') {
         let bound = |text: &str| match text.trim() {
@@ -242,10 +255,13 @@ fn unquote(text: &str) -> Option<&str> {
     if text.len() < 2 { None } else { inner('\'').or_else(|| inner('"')) }
 }
 
-fn parse_filter(condition: &str) -> Result<Step, JsonPathError> {
+fn parse_filter(condition: &str, depth: usize) -> Result<Step, JsonPathError> {
+    if depth > MOST_FILTERS {
+        return Err(JsonPathError(format!("filters nest deeper than {MOST_FILTERS} levels")));
+    }
     for operator in ["==", "!=", "<=", ">=", "<", ">"] {
         if let Some((left, right)) = condition.split_once(operator) {
-            let steps = Parser { rest: left.trim() }.steps()?;
+            let steps = Parser { rest: left.trim(), depth }.steps()?;
             let right = right.trim();
             let value = match unquote(right) {
                 Some(text) => Value::String(text.to_owned()),
@@ -255,7 +271,7 @@ fn parse_filter(condition: &str) -> Result<Step, JsonPathError> {
             return Ok(Step::Filter(steps, Compare::With(operator, value)));
         }
     }
-    Ok(Step::Filter(Parser { rest: condition }.steps()?, Compare::Exists))
+    Ok(Step::Filter(Parser { rest: condition, depth }.steps()?, Compare::Exists))
 }
 
 #[cfg(test)]
@@ -281,7 +297,19 @@ mod tests {
             let path = JsonPath::parse(path).unwrap();
             assert_eq!(json!(path.find(&value)), found, "{path:?}");
         }
+        let nested = |levels: usize| format!(".a{}1{}", "[?(@.a".repeat(levels), ")]".repeat(levels));
+        assert!(JsonPath::parse(&nested(MOST_FILTERS)).is_ok());
+        let deep = JsonPath::parse(&nested(100_000)).unwrap_err().to_string();
+        assert_eq!(deep, "filters nest deeper than 32 levels");
         assert_eq!(JsonPath::parse(".a[").unwrap_err().to_string(), "unterminated array");
         assert_eq!(JsonPath::parse(".spec.x").unwrap().fields(), Some(vec!["spec", "x"]));
+    }
+
+    /// Without a bound the path leads to about 10^29 values.
+    #[test]
+    fn a_path_visits_so_many_values_and_no_more() {
+        let deep = (0..120).fold(json!(1), |inner, _| json!({"a": inner}));
+        let found = JsonPath::parse(&"..a".repeat(60)).unwrap().find(&deep);
+        assert!(found.len() <= MOST_VISITS);
     }
 }
