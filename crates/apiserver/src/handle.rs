@@ -32,7 +32,7 @@ impl Server {
         let audit_id = audit_id(&request, &self.0.options);
         let refusal = error_format(request.headers(), &info.query);
         let _in_flight = self.0.metrics.enter(&info);
-        let mut response = match request_limits::timeout(&info, self.0.options.request_timeout) {
+        let mut response = match request_limits::timeout(&info, self.0.options.requests.timeout) {
             Ok(timeout) => {
                 let deadline = timeout.map(|timeout| began + timeout);
                 self.answer_by(deadline, &caller, &info, request, refusal).await

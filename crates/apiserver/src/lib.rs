@@ -71,8 +71,10 @@ pub use body::{Body, BoxError};
 pub use bootstrap::StartError;
 pub use nodes::{Dialing, Io, Nodes, NodesHandle};
 pub use options::{
-    Admission, Authorization, FrontProxy, KubeletTls, Options, Parts, ServiceAccountKeys, StaticToken,
+    Admission, Authorization, FrontProxy, KubeletTls, Options, Parts, RequestLimits, ServiceAccountKeys,
+    StaticToken,
 };
+pub use request_limits::go_duration;
 pub use review_webhook::{
     AccessStatus, AccessWebhook, ReviewClient, ReviewError, ReviewVersion, TokenWebhook,
 };

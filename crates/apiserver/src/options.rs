@@ -66,12 +66,12 @@ pub struct Options {
     pub ca_certificate: Option<String>,
     /// Descriptions of built-in types, for `kubectl explain`. The server calls this when it makes a document.
     pub prose: Option<Prose>,
-    /// The time limit of a request that is not long-running.
-    pub request_timeout: Duration,
-    /// The most reads in flight. Further ones are answered 429.
-    pub max_requests_in_flight: usize,
-    /// The most mutating requests in flight. Further ones are answered 429.
-    pub max_mutating_requests_in_flight: usize,
+    /// The limits of requests that are not long-running.
+    pub requests: RequestLimits,
+    /// The longest life of a token that a client asks for. A longer one is shortened, and the client is warned.
+    pub max_token_life: Option<Duration>,
+    /// Whether containers may be privileged.
+    pub allow_privileged: bool,
     /// The parts of the control plane that share the process with the server.
     pub parts: Parts,
     /// The provisioner of the default StorageClass `standard`, which a new cluster then begins with.
@@ -83,7 +83,7 @@ pub type KubeletTls = Arc<LazyLock<Result<Arc<rustls::ClientConfig>, PkiError>, 
 type MakeKubeletTls = Box<dyn FnOnce() -> Result<Arc<rustls::ClientConfig>, PkiError> + Send>;
 
 impl Options {
-    /// kube-apiserver's defaults, on this store.
+    /// kube-apiserver's defaults, on this store. Containers may be privileged, as kubeadm sets it.
     pub fn new(store: Store, clock: Clock, random: Random) -> Self {
         Options {
             store,
@@ -106,9 +106,9 @@ impl Options {
             kubelet_tls: None,
             ca_certificate: None,
             prose: None,
-            request_timeout: Duration::from_secs(60),
-            max_requests_in_flight: 400,
-            max_mutating_requests_in_flight: 200,
+            requests: RequestLimits::default(),
+            max_token_life: None,
+            allow_privileged: true,
             parts: Parts::default(),
             storage_provisioner: None,
         }
@@ -173,15 +173,36 @@ pub struct Parts {
     pub controllers: bool,
 }
 
+/// The limits of requests that are not long-running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestLimits {
+    /// The time limit of one request. A client may ask for less.
+    pub timeout: Duration,
+    /// The most reads in flight. Further ones are answered 429.
+    pub reads: usize,
+    /// The most mutating requests in flight. Further ones are answered 429.
+    pub writes: usize,
+}
+
+impl Default for RequestLimits {
+    fn default() -> Self {
+        RequestLimits { timeout: Duration::from_secs(60), reads: 400, writes: 200 }
+    }
+}
+
 /// The admission plugins that can be switched off.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Admission {
     /// Pods get a service account and a token volume, and need the account to exist.
     pub service_account: bool,
+    /// Pods get the limits and requests of LimitRanges, and pods and claims stay within their bounds.
+    pub limit_ranger: bool,
+    /// Writes fit into the quotas of their namespace.
+    pub resource_quota: bool,
 }
 
 impl Default for Admission {
     fn default() -> Self {
-        Admission { service_account: true }
+        Admission { service_account: true, limit_ranger: true, resource_quota: true }
     }
 }

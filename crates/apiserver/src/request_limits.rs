@@ -28,10 +28,11 @@ pub(crate) struct TooMany;
 
 impl Limits {
     pub(crate) fn new(options: &Options) -> Self {
+        let places = |most: usize| Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
         Limits {
-            reading: Arc::new(Semaphore::new(options.max_requests_in_flight)),
-            mutating: Arc::new(Semaphore::new(options.max_mutating_requests_in_flight)),
-            heavy: Arc::new(Semaphore::new(MAX_HEAVY)),
+            reading: places(options.requests.reads),
+            mutating: places(options.requests.writes),
+            heavy: places(MAX_HEAVY),
         }
     }
 
@@ -78,8 +79,11 @@ pub(crate) fn timeout(info: &RequestInfo, most: Duration) -> Result<Option<Durat
     Ok(Some(wanted.filter(|wanted| !wanted.is_zero() && *wanted < most).unwrap_or(most)))
 }
 
-/// A duration as Go reads it, or `None` if it is negative. The error is Go's.
-fn go_duration(text: &str) -> std::result::Result<Option<Duration>, String> {
+/// A duration as Go reads it, or `None` if it is negative.
+///
+/// # Errors
+/// The text is no duration. The error is Go's.
+pub fn go_duration(text: &str) -> std::result::Result<Option<Duration>, String> {
     let quoted = || setpoint_api::go_format::quote(text);
     let invalid = || format!("time: invalid duration {}", quoted());
     let (negative, mut rest) = match text.strip_prefix(['-', '+']) {

@@ -5,6 +5,7 @@
 
 mod command;
 mod standin;
+mod limits;
 mod prose;
 
 use std::io::IsTerminal;

@@ -107,7 +107,10 @@ impl Cluster {
         server.parts = workload::parts(&options);
         server.prose = options.prose;
         server.storage_provisioner = workload::storage_provisioner(&options);
-        server.admission.service_account = options.service_account_admission;
+        server.admission = options.admission;
+        server.allow_privileged = options.allow_privileged;
+        server.requests = options.requests;
+        server.max_token_life = options.max_token_life;
         let nodes = LocalNodes::default();
         server.nodes = Some(Arc::new(nodes.clone()));
         server.kubelet_tls = Some(kubelet_tls(&credentials, &clock));
@@ -346,6 +349,7 @@ const SERVER_NAMES: [&str; 5] = [
 async fn open(options: &Options) -> Result<(Store, Option<Recovery>), ClusterError> {
     let mut store = setpoint_store::Options::default();
     store.history_events = options.history_events.unwrap_or(store.history_events);
+    store.quota_bytes = options.quota_bytes.unwrap_or(store.quota_bytes);
     match &options.backend {
         Backend::Memory => Ok((Store::memory(store), None)),
         Backend::Folder { path, fsync } => {

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use setpoint_api::Clock;
 use setpoint_apiserver::openapi::Prose;
-use setpoint_apiserver::{AccessWebhook, Authorization, FrontProxy, StaticToken, TokenWebhook};
+use setpoint_apiserver::{
+    AccessWebhook, Admission, Authorization, FrontProxy, RequestLimits, StaticToken, TokenWebhook,
+};
 use setpoint_node::NodeOptions;
 
 /// Start options of a cluster. The default suits tests: in memory, every controller, one simulated node.
@@ -18,6 +20,9 @@ pub struct Options {
     /// Number of changes kept for watches that resume and for pages of lists. Default: the store's bound. A client
     /// with an older version gets "Expired".
     pub history_events: Option<usize>,
+    /// The most bytes stored, history included. Default: the store's bound. The server refuses a write that would
+    /// exceed it.
+    pub quota_bytes: Option<u64>,
     /// The built-in controllers that run.
     pub controllers: Controllers,
     /// The nodes, and their number.
@@ -44,8 +49,14 @@ pub struct Options {
     pub node_ports: (u16, u16),
     /// The front proxy whose headers name users. Without one the headers are ignored.
     pub front_proxy: Option<FrontProxy>,
-    /// Whether pods get a service account and its token, and need it to exist.
-    pub service_account_admission: bool,
+    /// The admission plugins that run.
+    pub admission: Admission,
+    /// Whether containers may be privileged.
+    pub allow_privileged: bool,
+    /// The limits of requests that are not long-running.
+    pub requests: RequestLimits,
+    /// The longest life of a token that a client asks for.
+    pub max_token_life: Option<Duration>,
     /// The issuer of service-account tokens. Default: the usual one.
     pub service_account_issuer: Option<String>,
     /// The key (PEM) that signs service-account tokens. Default: the cluster's own. An RSA key cannot sign here: it
@@ -62,6 +73,7 @@ impl Default for Options {
         Options {
             backend: Backend::Memory,
             history_events: None,
+            quota_bytes: None,
             controllers: Controllers::All,
             nodes: NodeOptions::default(),
             seed: None,
@@ -75,7 +87,10 @@ impl Default for Options {
             event_ttl: Duration::from_secs(3600),
             node_ports: (30000, 32767),
             front_proxy: None,
-            service_account_admission: true,
+            admission: Admission::default(),
+            allow_privileged: true,
+            requests: RequestLimits::default(),
+            max_token_life: None,
             service_account_issuer: None,
             service_account_signing_key: None,
             service_account_keys: Vec::new(),

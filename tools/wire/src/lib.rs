@@ -16,6 +16,7 @@ pub mod target;
 pub mod certified;
 pub mod message;
 pub mod peer;
+pub mod setting;
 pub mod tls;
 pub mod transcript;
 pub mod scenario;

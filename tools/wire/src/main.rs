@@ -3,12 +3,15 @@
 // This is a command line.
 #![allow(clippy::disallowed_methods)]
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use setpoint_api::Clock;
 use setpoint_wire::peer::Peer;
 use setpoint_wire::play::play;
+use setpoint_wire::setting::Setting;
 use setpoint_wire::target::Target;
 use setpoint_wire::{attack, differences, families, fuzz, policy, scenario, transcript};
 use tokio::signal::unix::{SignalKind, signal};
@@ -33,12 +36,9 @@ async fn run(words: &[String]) -> Result<()> {
     let only = flag("--only").map(String::as_str);
     match words.first().map(String::as_str) {
         Some("record") => record(only).await,
-        Some("verify") => {
-            let target = Target::real(Arc::new(Peer::start()?));
-            replay(&target, only, false).await
-        }
-        Some("replay") => replay(&Target::ours(fixed_clock()).await?, only, true).await,
-        Some("policy") => policy::record(&Target::real(Arc::new(Peer::start()?))).await,
+        Some("verify") => replay(Targets::of_real(), only, false).await,
+        Some("replay") => replay(Targets::of_ours(), only, true).await,
+        Some("policy") => policy::record(&Target::real(Arc::new(Peer::start(Setting::Usual)?))).await,
         Some("fuzz") => {
             let number = |name: &str, default: u64| match flag(name) {
                 Some(text) => text.parse::<u64>().with_context(|| format!("{name} {text}")),
@@ -50,8 +50,8 @@ async fn run(words: &[String]) -> Result<()> {
                 keep_going: words.iter().any(|word| word == "--keep-going"),
             };
             let seconds = fuzz::Seconds::default();
-            let ours = Target::ours(seconds.clock()).await?;
-            let real = Target::real(Arc::new(Peer::start()?));
+            let ours = Target::ours(seconds.clock(), Setting::Usual).await?;
+            let real = Target::real(Arc::new(Peer::start(Setting::Usual)?));
             // Boxed: it plays whole scenarios, which would make the stack of the other commands too large.
             Box::pin(fuzz::run(&fuzz::Pair { real, ours, seconds }, &plan)).await
         }
@@ -66,9 +66,37 @@ fn fixed_clock() -> Clock {
     Clock::new(|| jiff::Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_secs(1_800_000_000))
 }
 
+/// The servers of one run. Each starts when a file first needs its setting.
+struct Targets {
+    is_real: bool,
+    started: BTreeMap<Setting, Target>,
+}
+
+impl Targets {
+    fn of_real() -> Self {
+        Targets { is_real: true, started: BTreeMap::new() }
+    }
+
+    fn of_ours() -> Self {
+        Targets { is_real: false, started: BTreeMap::new() }
+    }
+
+    /// The server that plays a file.
+    async fn at(&mut self, stem: &str) -> Result<&Target> {
+        let setting = Setting::of(stem);
+        match self.started.entry(setting) {
+            Entry::Occupied(started) => Ok(started.into_mut()),
+            Entry::Vacant(place) => Ok(place.insert(match self.is_real {
+                true => Target::real(Arc::new(Peer::start(setting)?)),
+                false => Target::ours(fixed_clock(), setting).await?,
+            })),
+        }
+    }
+}
+
 /// Plays every scenario against the real server and writes the answers.
 async fn record(only: Option<&str>) -> Result<()> {
-    let target = Target::real(Arc::new(Peer::start()?));
+    let mut targets = Targets::of_real();
     let mut files = scenario::load(&transcript::folder().join("scenarios"))?;
     files.extend(families::all());
     files.extend(attack::recorded()?);
@@ -77,10 +105,11 @@ async fn record(only: Option<&str>) -> Result<()> {
         if only.is_some_and(|only| !is_meant(only, &stem)) {
             continue;
         }
+        let target = targets.at(&stem).await?;
         let mut transcripts = Vec::new();
         for scenario in &scenarios {
             early_in_a_second().await;
-            transcripts.push(play(&target, scenario).await?);
+            transcripts.push(play(target, scenario).await?);
             requests += scenario.steps.len();
         }
         transcript::save(&stem, &transcripts)?;
@@ -105,13 +134,14 @@ async fn early_in_a_second() {
 }
 
 /// Plays every transcript's requests again and prints where the answers differ.
-async fn replay(target: &Target, only: Option<&str>, keep: bool) -> Result<()> {
+async fn replay(mut targets: Targets, only: Option<&str>, keep: bool) -> Result<()> {
     let kept = if keep { differences::kept()? } else { Vec::new() };
     let (mut requests, mut wrong) = (0, 0);
     for (stem, transcripts) in transcript::load()? {
         if only.is_some_and(|only| !is_meant(only, &stem)) {
             continue;
         }
+        let target = targets.at(&stem).await?;
         for recorded in transcripts {
             if !keep {
                 early_in_a_second().await;

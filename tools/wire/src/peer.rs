@@ -14,6 +14,7 @@ use rustls::pki_types::ServerName;
 use setpoint_peers::{ControlPlane, Options};
 use tokio::net::TcpStream;
 
+use crate::setting::Setting;
 use crate::tls::client_config;
 
 /// A running kube-apiserver with its etcd; both end with this handle.
@@ -27,10 +28,9 @@ pub struct Peer {
 
 impl Peer {
     /// Starts it and waits until it is ready.
-    pub fn start() -> Result<Peer> {
+    pub fn start(setting: Setting) -> Result<Peer> {
         let folder = tempfile::tempdir()?;
-        // Scenarios make pods in namespaces that no controller gave a service account.
-        let apiserver_flags = vec!["--disable-admission-plugins=ServiceAccount".to_owned()];
+        let apiserver_flags = setting.flags().iter().map(|flag| (*flag).to_owned()).collect();
         let plane = ControlPlane::start(folder.path(), &Options { apiserver_flags, ..Options::default() })?;
         let tls = client_config(&std::fs::read(plane.authority())?, None, &[b"h2"])?;
         Ok(Peer { address: plane.address(), tls, _plane: plane, _folder: folder })

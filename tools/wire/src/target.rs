@@ -1,19 +1,21 @@
 //! The server that answers: ours in this process, or a real server over TLS.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Result;
 use http::{HeaderValue, Request};
 use http_body_util::{BodyExt, Full};
 use setpoint_api::{Clock, Random};
 use setpoint_apiserver::jwt::SigningKey;
-use setpoint_apiserver::{Caller, Options, Server, UserInfo};
+use setpoint_apiserver::{Admission, Caller, Options, Server, UserInfo};
 use setpoint_store::Store;
 use tokio::sync::Mutex;
 
 use crate::certified::Certified;
 use crate::message::{Received, Sent};
 use crate::peer::{Connection, Peer};
+use crate::setting::Setting;
 
 /// A server that can be asked.
 pub enum Target {
@@ -28,10 +30,16 @@ pub enum Target {
 
 impl Target {
     /// A fresh server of ours, with the switches that the real one was recorded with.
-    pub async fn ours(clock: Clock) -> Result<Target> {
+    pub async fn ours(clock: Clock, setting: Setting) -> Result<Target> {
         let store = Store::memory(setpoint_store::Options::default());
         let mut options = Options::new(store, clock, Random::from_seed(11));
         options.admission.service_account = false;
+        if setting == Setting::Restricted {
+            options.admission =
+                Admission { service_account: false, limit_ranger: false, resource_quota: false };
+            options.allow_privileged = false;
+            options.max_token_life = Some(Duration::from_secs(7200));
+        }
         options.service_accounts.issuer = "https://kubernetes.default.svc".to_owned();
         let key = SigningKey::generate_pkcs8().map_err(|error| anyhow::anyhow!("{error}"))?;
         options.service_accounts.signing =

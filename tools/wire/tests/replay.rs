@@ -2,10 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use setpoint_api::Clock;
 use setpoint_wire::play::play;
+use setpoint_wire::setting::{SETTINGS, Setting};
 use setpoint_wire::target::Target;
 use setpoint_wire::{differences, transcript};
 
@@ -16,10 +18,14 @@ async fn ours_answers_as_the_real_server_did() {
     let mut used = vec![false; kept.len()];
     let mut report = String::new();
     let clock = Clock::new(|| jiff::Timestamp::from_second(1_800_000_000).unwrap());
-    let target = Target::ours(clock).await.unwrap();
+    let mut targets = BTreeMap::new();
+    for setting in SETTINGS {
+        targets.insert(setting, Target::ours(clock.clone(), setting).await.unwrap());
+    }
     for (stem, transcripts) in transcript::load().unwrap() {
+        let target = &targets[&Setting::of(&stem)];
         for recorded in transcripts {
-            let again = play(&target, &recorded.scenario()).await.unwrap();
+            let again = play(target, &recorded.scenario()).await.unwrap();
             for (at, (real, ours)) in recorded.exchanges.iter().zip(&again.exchanges).enumerate() {
                 for one in differences::between(&real.answer, &ours.answer) {
                     match kept.iter().position(|kept| kept.covers(&recorded.name, at, &one.path)) {

@@ -13,6 +13,9 @@ use crate::registry;
 /// The ranges that a write of this object must mind. Containers of a pod change by a resize alone, and what is to go is
 /// left alone.
 fn ranges(ctx: &RequestContext, snapshot: &Snapshot, live: Option<&Value>) -> Vec<Value> {
+    if !ctx.server.options().admission.limit_ranger {
+        return Vec::new();
+    }
     let concerned = match ctx.info.subresource.as_str() {
         "" if live.is_none() => ctx.resource.is("", "pods") || ctx.resource.is("", "persistentvolumeclaims"),
         "" => ctx.resource.is("", "persistentvolumeclaims"),

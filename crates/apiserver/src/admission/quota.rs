@@ -26,6 +26,9 @@ pub(crate) fn charge(
     object: &Value,
     live: Option<&Value>,
 ) -> Result<()> {
+    if !ctx.server.options().admission.resource_quota {
+        return Ok(());
+    }
     let resource = &ctx.resource;
     let Some(tracked) = Tracked::of(&resource.group, &resource.plural).filter(|_| resource.namespaced) else {
         return Ok(());

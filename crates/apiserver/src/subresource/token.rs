@@ -1,5 +1,7 @@
 //! `serviceaccounts/token`: TokenRequest.
 
+use std::time::Duration;
+
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 use setpoint_api::cause::{Cause, Path};
@@ -35,11 +37,18 @@ pub(crate) async fn route(ctx: &RequestContext, bytes: &[u8]) -> Result<Response
     check_place(ctx, &request)?;
     let writer = Writer::new(ctx, "CreateOptions")?;
     let request = super::admit(&writer, request, kind).await?;
-    respond::warned(issue(&writer, request, kind), &writer.warnings())
+    let mut warnings = writer.warnings();
+    let issued = issue(&writer, request, kind, &mut warnings);
+    respond::warned(issued, &warnings)
 }
 
 /// Issues the token that an admitted request asks for.
-fn issue(writer: &Writer<'_>, mut request: Value, kind: Kind) -> Result<Response<Body>> {
+fn issue(
+    writer: &Writer<'_>,
+    mut request: Value,
+    kind: Kind,
+    warnings: &mut Vec<String>,
+) -> Result<Response<Body>> {
     let ctx = writer.ctx;
     let options = ctx.server.options();
     let Some(key) = options.service_accounts.signing.clone() else {
@@ -51,7 +60,13 @@ fn issue(writer: &Writer<'_>, mut request: Value, kind: Kind) -> Result<Response
         .ok_or_else(|| ApiError::not_found(&ctx.resource, &ctx.info.name))?;
     let account = registry::value(&account);
     check_account(ctx, &request, &account)?;
-    let seconds = lifetime(&request)?;
+    let wanted = lifetime(&request)?;
+    let bound = bound(ctx, &snapshot, &request, &account)?;
+    let seconds = shortened(wanted, options.max_token_life);
+    if seconds < wanted {
+        warnings.push(format!("requested expiration of {wanted} seconds shortened to {seconds} seconds"));
+        request["spec"]["expirationSeconds"] = json!(seconds);
+    }
     let audiences = request.pointer("/spec/audiences").and_then(Value::as_array).cloned().unwrap_or_default();
     let mut audiences: Vec<String> = audiences.iter().filter_map(Value::as_str).map(str::to_owned).collect();
     if audiences.is_empty() {
@@ -65,7 +80,7 @@ fn issue(writer: &Writer<'_>, mut request: Value, kind: Kind) -> Result<Response
         nbf: now.as_second(),
         iss: options.service_accounts.issuer.clone(),
         jti: options.random.uid(),
-        kubernetes: bound(ctx, &snapshot, &request, &account)?,
+        kubernetes: bound,
         sub: format!("system:serviceaccount:{}:{}", ctx.info.namespace, ctx.info.name),
         aud: audiences.clone(),
     };
@@ -128,6 +143,12 @@ fn lifetime(request: &Value) -> Result<i64> {
     };
     let cause = Cause::invalid(&path, seconds, text);
     Err(setpoint_api::Status::invalid(&kind(), "", vec![cause]).into())
+}
+
+/// The life that a token gets: what is asked for, up to the server's longest.
+fn shortened(wanted: i64, longest: Option<Duration>) -> i64 {
+    let longest = longest.and_then(|longest| i64::try_from(longest.as_secs()).ok());
+    longest.map_or(wanted, |longest| wanted.min(longest))
 }
 
 fn bound(ctx: &RequestContext, snapshot: &Snapshot, request: &Value, account: &Value) -> Result<Bound> {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 use setpoint_api::cause::{Cause, Path};
-use setpoint_kinds::validate;
+use setpoint_kinds::validate::{self, Policy};
 
 use super::change::{Change, State, Write};
 use super::strategy;
@@ -51,9 +51,14 @@ fn as_validated<'a>(resource: &Resource, object: &'a Value) -> Cow<'a, Value> {
     }
 }
 
+/// The rules that the administrator set.
+fn policy_of(ctx: &RequestContext) -> Policy {
+    Policy { forbids_privileged: !ctx.server.options().allow_privileged }
+}
+
 fn create(ctx: &RequestContext, sent_empty: &[&str], object: &Value) -> Result<()> {
     let resource = &*ctx.resource;
-    let mut causes = validate::create(&resource.facts, &as_validated(resource, object));
+    let mut causes = validate::create(&resource.facts, &as_validated(resource, object), policy_of(ctx));
     strategy::of(resource).validate_create(resource, object, &mut causes);
     if resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
         causes.extend(crate::crd::validate(object, None));
@@ -91,9 +96,10 @@ pub(super) fn update(
     let status = subresource == "status";
     let mut causes = match subresource {
         "" | "scale" => {
-            validate::update(&resource.facts, &as_validated(resource, new), &as_validated(resource, live))
+            let (new, live) = (as_validated(resource, new), as_validated(resource, live));
+            validate::update(&resource.facts, &new, &live, policy_of(ctx))
         }
-        subresource => validate::update_subresource(&resource.facts, subresource, new, live),
+        subresource => validate::update_subresource(&resource.facts, subresource, new, live, policy_of(ctx)),
     };
     if live.get("immutable").is_some_and(|immutable| immutable == true) {
         let empty = sent_empty.iter().filter(|field| live.get(**field).is_none());

@@ -78,8 +78,8 @@ async fn a_webhook_takes_no_longer_than_the_request_may() {
 #[tokio::test]
 async fn more_requests_than_may_be_under_way_are_sent_away() {
     let change = |options: &mut setpoint_apiserver::Options| {
-        options.max_mutating_requests_in_flight = 1;
-        options.max_requests_in_flight = 0;
+        options.requests.writes = 1;
+        options.requests.reads = 0;
         options.authorization = vec![setpoint_apiserver::Authorization::AlwaysAllow];
     };
     let (cluster, hook) = (start_with(change).await, Hook::start().await);

@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::nodes::{self, PodFolder};
+use crate::limits::{RequestFlags, quota};
 
 /// Start a cluster and keep it in the foreground until Ctrl-C or SIGTERM.
 #[derive(clap::Args, Debug)]
@@ -33,6 +34,18 @@ pub struct Arguments {
     /// [default: 100000].
     #[arg(long, value_name = "N")]
     history_events: Option<usize>,
+    /// The most bytes stored, history included. The server refuses a write that would exceed it. A negative number
+    /// sets no quota [default: 2147483648].
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value_t = 0,
+        hide_default_value = true,
+        allow_negative_numbers = true
+    )]
+    quota_backend_bytes: i64,
+    #[command(flatten)]
+    requests: RequestFlags,
     /// File for the kubeconfig (mode 0600).
     #[arg(long, value_name = "FILE", default_value = ".setpoint/kubeconfig")]
     kubeconfig: PathBuf,
@@ -66,6 +79,7 @@ pub async fn run(arguments: Arguments, began: Instant) -> Result<()> {
             Controllers::Only(setpoint_controllers::parse_names(names, &[])?.into_iter().collect())
         }
     };
+    let requests = arguments.requests.limits()?;
     let count = if arguments.no_controllers { 0 } else { arguments.nodes };
     let folder = PodFolder::make(arguments.data_dir.as_deref())?;
     let listener = bind(SocketAddr::new(arguments.bind, arguments.port)).await?;
@@ -85,6 +99,8 @@ pub async fn run(arguments: Arguments, began: Instant) -> Result<()> {
     let cluster = Cluster::start(Options {
         backend,
         history_events: arguments.history_events,
+        quota_bytes: quota(arguments.quota_backend_bytes),
+        requests,
         controllers,
         nodes,
         prose: Some(crate::prose::tell),

@@ -37,10 +37,17 @@ pub struct Flags {
     /// Ignored.
     #[arg(long)]
     pub name: Option<String>,
+    /// Quota of the store, which is in kube-apiserver: that asks for it when it starts. 0 is 2 GiB, a negative number
+    /// sets no quota.
+    #[arg(long, value_name = "BYTES", default_value_t = 0, allow_negative_numbers = true)]
+    pub quota_backend_bytes: i64,
     /// Ignored: nothing is synced here.
     #[arg(long, num_args = 0..=1, default_missing_value = "true")]
     pub unsafe_no_fsync: Option<bool>,
 }
+
+/// The path under which kube-apiserver asks for the quota.
+pub const QUOTA_PATH: &str = "/setpoint/quota-backend-bytes";
 
 /// Serves until SIGTERM.
 pub async fn run(flags: Flags) -> Result<()> {
@@ -53,6 +60,7 @@ pub async fn run(flags: Flags) -> Result<()> {
     let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
     let mut signals = setpoint::program::Signals::new()?;
     let mut connections = JoinSet::new();
+    let quota = flags.quota_backend_bytes;
     loop {
         tokio::select! {
             biased;
@@ -61,12 +69,12 @@ pub async fn run(flags: Flags) -> Result<()> {
                 let (stream, _) = accepted?;
                 connections.spawn(async move {
                     let answer = service_fn(|request: Request<Incoming>| async move {
-                        let body = if request.uri().path() == "/health" {
-                            r#"{"health":"true","reason":""}"#
-                        } else {
-                            "{}"
+                        let body = match request.uri().path() {
+                            "/health" => r#"{"health":"true","reason":""}"#.to_owned(),
+                            QUOTA_PATH => quota.to_string(),
+                            _ => "{}".to_owned(),
                         };
-                        Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(body.as_bytes()))))
+                        Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(body))))
                     });
                     let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await;
                 });

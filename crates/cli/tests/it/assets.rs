@@ -297,3 +297,69 @@ async fn tokens_of_the_file_and_of_the_webhook_name_users_and_the_webhook_decide
         .unwrap();
     assert_eq!(client.send(put).await.unwrap().status(), 201);
 }
+
+impl Server {
+    /// Posts an object once the server answers. Returns the code and the answer.
+    async fn post(&mut self, client: &Client, path: &str, object: &Value) -> (u16, Value) {
+        self.ask(client, "/readyz", &[]).await;
+        let request = http::Request::post(path).header("content-type", "application/json");
+        let response =
+            client.send(request.body(object.to_string().into_bytes().into()).unwrap()).await.unwrap();
+        let code = response.status().as_u16();
+        let bytes = response.into_body().collect_bytes().await.unwrap();
+        (code, serde_json::from_slice(&bytes).unwrap_or_default())
+    }
+}
+
+/// Without the flag containers are not privileged, as in kube-apiserver.
+#[tokio::test]
+async fn containers_are_privileged_where_a_flag_says_so() {
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [
+        {"name": "c", "image": "i", "securityContext": {"privileged": true}}]}});
+    for (flag, expected) in [(None, 422), (Some("--allow-privileged"), 201)] {
+        let mut flags = vec!["--disable-admission-plugins=ServiceAccount".to_owned()];
+        flags.extend(flag.map(str::to_owned));
+        let mut server = Server::start(&flags);
+        let now = setpoint::clock::system_clock().now();
+        let bob = server.client(Some(&server.clients.client("bob", &[], now).unwrap())).await;
+        let (code, answer) = server.post(&bob, "/api/v1/namespaces/default/pods", &pod).await;
+        assert_eq!(code, expected, "{answer}");
+        if expected == 422 {
+            let words =
+                "spec.containers[0].securityContext.privileged: Forbidden: disallowed by cluster policy";
+            assert!(answer["message"].as_str().unwrap().contains(words), "{answer}");
+        }
+    }
+}
+
+/// The store is in the server, which asks etcd for the quota.
+#[tokio::test]
+async fn the_quota_that_etcd_is_started_with_counts() {
+    let folder = assets();
+    let host = own_loopback();
+    let address = std::net::TcpListener::bind((host, 0)).unwrap().local_addr().unwrap();
+    let mut etcd = Command::new(folder.path().join("etcd"))
+        .arg(format!("--listen-client-urls=http://{address}"))
+        .arg("--quota-backend-bytes=3000000")
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while std::net::TcpStream::connect(address).is_err() {
+        assert!(Instant::now() < deadline && etcd.try_wait().unwrap().is_none());
+    }
+    let mut server = Server::start(&[format!("--etcd-servers=http://{address}")]);
+    let now = setpoint::clock::system_clock().now();
+    let bob = server.client(Some(&server.clients.client("bob", &[], now).unwrap())).await;
+    let mut answers = Vec::new();
+    for number in 0..8 {
+        let map = json!({"metadata": {"name": format!("m{number}")}, "data": {"k": "x".repeat(900_000)}});
+        answers.push(server.post(&bob, "/api/v1/namespaces/default/configmaps", &map).await);
+    }
+    let _ = etcd.kill();
+    let _ = etcd.wait();
+    assert_eq!(answers[0].0, 201, "{:?}", answers[0]);
+    let (code, last) = answers.last().unwrap();
+    assert_eq!(*code, 500, "{last}");
+    assert_eq!(last["message"], "etcdserver: mvcc: database space exceeded");
+}

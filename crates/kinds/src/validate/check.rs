@@ -11,11 +11,28 @@ use setpoint_api::name;
 
 use super::meta::IMMUTABLE;
 
-/// The causes found so far.
+/// The causes found so far, and what the cluster forbids.
 #[derive(Default)]
-pub(super) struct Causes(pub(super) Vec<Cause>);
+pub(super) struct Causes(pub(super) Vec<Cause>, Policy);
+
+/// The rules that an administrator sets for the whole cluster. The default allows everything.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Policy {
+    /// Whether privileged containers are refused.
+    pub forbids_privileged: bool,
+}
 
 impl Causes {
+    /// No cause yet.
+    pub(super) fn under(policy: Policy) -> Self {
+        Causes(Vec::new(), policy)
+    }
+
+    /// Returns the rules of the cluster.
+    pub(super) fn policy(&self) -> Policy {
+        self.1
+    }
+
     pub(super) fn push(&mut self, cause: Cause) {
         self.0.push(cause);
     }

@@ -37,12 +37,13 @@ pub use meta::{annotations, label_selector, labels};
 use crate::access::text;
 use crate::facts::Facts;
 use check::Causes;
+pub use check::Policy;
 use setpoint_api::cause::{Cause, Path};
 use setpoint_api::name::NameRule;
 
 /// A new object, after defaults and [`crate::strategy::create`].
-pub fn create(facts: &Facts, object: &Value) -> Vec<Cause> {
-    let mut causes = Causes::default();
+pub fn create(facts: &Facts, object: &Value, policy: Policy) -> Vec<Cause> {
+    let mut causes = Causes::under(policy);
     if facts.key() == ("", "Event") {
         // Its own rules come first; the newer group's have the metadata among them.
         event::create(&mut causes, facts, object);
@@ -65,8 +66,8 @@ fn path_segment(name: &str, prefix: bool) -> Vec<String> {
 }
 
 /// A changed object, after [`crate::strategy::update`].
-pub fn update(facts: &Facts, object: &Value, old: &Value) -> Vec<Cause> {
-    let mut causes = Causes::default();
+pub fn update(facts: &Facts, object: &Value, old: &Value, policy: Policy) -> Vec<Cause> {
+    let mut causes = Causes::under(policy);
     causes.extend(meta::create(facts, object, path_segment));
     causes.extend(meta::update(object, old));
     if matches!(
@@ -92,16 +93,22 @@ pub fn update_status(facts: &Facts, object: &Value, old: &Value) -> Vec<Cause> {
 }
 
 /// A write to a subresource that takes the whole object, after [`crate::strategy::update_subresource`].
-pub fn update_subresource(facts: &Facts, subresource: &str, object: &Value, old: &Value) -> Vec<Cause> {
+pub fn update_subresource(
+    facts: &Facts,
+    subresource: &str,
+    object: &Value,
+    old: &Value,
+    policy: Policy,
+) -> Vec<Cause> {
     let judge: fn(&mut Causes, &Value, &Value) = match (facts.kind, subresource) {
         (_, "status") => return update_status(facts, object, old),
         ("Pod", "ephemeralcontainers") => pod::ephemeral_containers,
         ("Pod", "resize") => pod::resize,
         ("CertificateSigningRequest", _) => |causes, object, _| certificates::conditions(causes, object),
         ("Namespace", _) => |_, _, _| {},
-        _ => return update(facts, object, old),
+        _ => return update(facts, object, old, policy),
     };
-    let mut causes = Causes::default();
+    let mut causes = Causes::under(policy);
     causes.extend(meta::create(facts, object, path_segment));
     causes.extend(meta::update(object, old));
     judge(&mut causes, object, old);

@@ -8,6 +8,7 @@ use setpoint_api::{GroupKind, GroupVersionKind, Random, Status};
 use setpoint_kinds::facts::Facts;
 use setpoint_kinds::fields;
 use setpoint_kinds::table::Printer;
+use setpoint_kinds::validate::Policy;
 use setpoint_kinds::{allocate, defaults, strategy, validate};
 
 const UID: &str = "11111111-2222-4333-8444-555555555555";
@@ -60,7 +61,7 @@ fn create(input: &Value) -> Result<Value, Status> {
     let user =
         json!({"username": "admin", "uid": "admin", "groups": ["system:masters", "system:authenticated"]});
     strategy::create(facts, &mut object, &context(&user));
-    refuse(&kind, &object, validate::create(facts, &object))?;
+    refuse(&kind, &object, validate::create(facts, &object, Policy::default()))?;
     strategy::stored(&kind, &mut object);
     Ok(object)
 }
@@ -73,14 +74,14 @@ fn update(input: &Value, old: &Value, subresource: &str) -> Result<Value, Status
     let user = Value::Null;
     let causes = if !subresource.is_empty() {
         assert!(strategy::update_subresource(facts, subresource, &mut object, old, &context(&user)));
-        validate::update_subresource(facts, subresource, &object, old)
+        validate::update_subresource(facts, subresource, &object, old, Policy::default())
     } else {
         if kind.kind == "Service" {
             allocate::update(&mut object, old, &ranges(), &taken, &Random::from_seed(1))?;
         }
         strategy::admit_update(facts, &mut object, old);
         strategy::update(facts, &mut object, old, &context(&user));
-        validate::update(facts, &object, old)
+        validate::update(facts, &object, old, Policy::default())
     };
     refuse(&kind, &object, causes)?;
     strategy::stored(&kind, &mut object);

@@ -1,6 +1,7 @@
 //! `--enable-admission-plugins` and `--disable-admission-plugins`.
 
 use anyhow::{Result, bail};
+use setpoint_cluster::Admission;
 
 use super::flags::Flags;
 
@@ -27,7 +28,7 @@ const PLUGINS: [(&str, Standing); 39] = [
     // NamespaceLifecycle refuses more than NamespaceExists.
     ("NamespaceExists", Acts),
     ("LimitPodHardAntiAffinityTopology", Guards),
-    ("LimitRanger", Acts),
+    ("LimitRanger", Switched),
     ("ServiceAccount", Switched),
     ("NodeRestriction", Guards),
     ("TaintNodesByCondition", Acts),
@@ -59,15 +60,15 @@ const PLUGINS: [(&str, Standing); 39] = [
     ("MutatingAdmissionWebhook", Acts),
     ("ValidatingAdmissionPolicy", Acts),
     ("ValidatingAdmissionWebhook", Acts),
-    ("ResourceQuota", Acts),
+    ("ResourceQuota", Switched),
     ("AlwaysDeny", Guards),
 ];
 
 /// The admission plugins that the flags ask for.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Plugins {
-    /// Whether ServiceAccount is on.
-    pub service_account: bool,
+    /// The plugins with a switch.
+    pub admission: Admission,
     /// Warnings about requested plugins without effect.
     pub warnings: Vec<String>,
 }
@@ -92,7 +93,8 @@ pub fn plugins(flags: &Flags) -> Result<Plugins> {
             None => bail!("disable-admission-plugins plugin {name:?} is unknown"),
             Some(Acts) => {
                 bail!(
-                    "disable-admission-plugins: Setpoint cannot turn {name} off; only ServiceAccount has a switch"
+                    "disable-admission-plugins: Setpoint cannot turn {name} off; only LimitRanger, \
+                     ResourceQuota and ServiceAccount have a switch"
                 )
             }
             Some(Switched | Guards | Absent) => {}
@@ -105,7 +107,13 @@ pub fn plugins(flags: &Flags) -> Result<Plugins> {
     if !both.is_empty() {
         bail!("[{}] in enable-admission-plugins and disable-admission-plugins overlapped", both.join(" "));
     }
-    Ok(Plugins { service_account: !disabled.iter().any(|name| name == "ServiceAccount"), warnings })
+    let is_on = |name: &str| !disabled.iter().any(|disabled| disabled == name);
+    let admission = Admission {
+        service_account: is_on("ServiceAccount"),
+        limit_ranger: is_on("LimitRanger"),
+        resource_quota: is_on("ResourceQuota"),
+    };
+    Ok(Plugins { admission, warnings })
 }
 
 fn standing(name: &str) -> Option<Standing> {
@@ -122,15 +130,19 @@ mod tests {
     }
 
     #[test]
-    fn plugins_that_act_may_be_named_and_service_account_can_be_turned_off() {
+    fn plugins_that_act_may_be_named_and_some_can_be_turned_off() {
+        let all = Admission::default();
         let on =
             plugins(&parsed(&["--enable-admission-plugins=MutatingAdmissionWebhook,ResourceQuota"])).unwrap();
-        assert_eq!(on, Plugins { service_account: true, warnings: Vec::new() });
+        assert_eq!(on, Plugins { admission: all, warnings: Vec::new() });
         // The flags with which envtest starts it.
         let off = plugins(&parsed(&["--disable-admission-plugins=ServiceAccount"])).unwrap();
-        assert_eq!(off, Plugins { service_account: false, warnings: Vec::new() });
+        let admission = Admission { service_account: false, ..all };
+        assert_eq!(off, Plugins { admission, warnings: Vec::new() });
+        let limits = plugins(&parsed(&["--disable-admission-plugins=LimitRanger,ResourceQuota"])).unwrap();
+        assert_eq!(limits.admission, Admission { limit_ranger: false, resource_quota: false, ..all });
         let twice = ["--disable-admission-plugins=PodSecurity", "--disable-admission-plugins=ServiceAccount"];
-        assert!(!plugins(&parsed(&twice)).unwrap().service_account);
+        assert!(!plugins(&parsed(&twice)).unwrap().admission.service_account);
         let idle = plugins(&parsed(&["--enable-admission-plugins=NamespaceAutoProvision"])).unwrap();
         assert_eq!(idle.warnings, ["admission plugin NamespaceAutoProvision does nothing in Setpoint"]);
     }
@@ -145,8 +157,8 @@ mod tests {
                 "{said}"
             );
         }
-        let said = refusal(&["--disable-admission-plugins=ServiceAccount,LimitRanger"]);
-        assert!(said.contains("cannot turn LimitRanger off"), "{said}");
+        let said = refusal(&["--disable-admission-plugins=ServiceAccount,NamespaceLifecycle"]);
+        assert!(said.contains("cannot turn NamespaceLifecycle off"), "{said}");
     }
 
     /// Answers of kube-apiserver 1.37.

@@ -9,6 +9,7 @@ use anyhow::{Result, bail};
 use clap::{CommandFactory, FromArgMatches};
 
 use super::table::{self, go_bool, go_duration};
+use crate::limits::{GoDuration, RequestFlags};
 
 /// The flags with an effect. [`table`] has all the others.
 #[derive(clap::Parser, Debug)]
@@ -39,6 +40,12 @@ pub struct Flags {
     /// Key that signs service-account tokens.
     #[arg(long)]
     pub service_account_signing_key_file: Option<PathBuf>,
+    /// The longest life of a token that a client asks for: 0, or between 1h and 2^32 seconds. A longer one is shortened.
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = GoDuration::parse,
+        allow_hyphen_values = true)]
+    pub service_account_max_token_expiration: GoDuration,
+    #[command(flatten)]
+    pub requests: RequestFlags,
     /// Range of the cluster IPs.
     #[arg(long)]
     pub service_cluster_ip_range: Option<String>,
@@ -68,7 +75,7 @@ pub struct Flags {
     /// Prefixes of the headers in which the front proxy passes extra user attributes.
     #[arg(long, value_delimiter = ',')]
     pub requestheader_extra_headers_prefix: Vec<String>,
-    /// Plugins to turn off: ServiceAccount has a switch.
+    /// Plugins to turn off: LimitRanger, ResourceQuota and ServiceAccount have a switch.
     #[arg(long, value_delimiter = ',')]
     pub disable_admission_plugins: Vec<String>,
     /// Plugins to turn on. Implemented plugins are always on. A plugin that would protect something and is not
@@ -82,11 +89,11 @@ pub struct Flags {
     /// APIs to serve. Turning one off stops the start.
     #[arg(long, value_delimiter = ',')]
     pub runtime_config: Vec<String>,
-    /// Whether containers may be privileged. They always may, so false stops the start.
-    #[arg(long, value_name = "true|false", num_args = 0..=1, value_parser = go_bool, default_value = "true",
-        default_missing_value = "true", action = clap::ArgAction::Set)]
+    /// Whether containers may be privileged.
+    #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, value_parser = go_bool,
+        default_value = "false", default_missing_value = "true", action = clap::ArgAction::Set)]
     pub allow_privileged: bool,
-    /// Ignored: the store is part of this process.
+    /// The etcd of `setpoint assets` tells its --quota-backend-bytes. Ignored otherwise: the store is part of this process.
     #[arg(long)]
     pub etcd_servers: Option<String>,
     /// Address of the endpoints of the Service kubernetes. Without it, the address that the server listens on.
@@ -181,9 +188,6 @@ pub fn refuse_unprotected(flags: &Flags) -> Result<Vec<String>> {
     if flags.service_account_issuer.as_deref() == Some("") {
         bail!("service-account-issuer should not be an empty string");
     }
-    if !flags.allow_privileged {
-        bail!("--allow-privileged=false: Setpoint does not refuse privileged containers: leave the flag out");
-    }
     if flags.tls_cert_file.is_some() != flags.tls_private_key_file.is_some() {
         bail!("--tls-cert-file and --tls-private-key-file belong together");
     }
@@ -200,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_asks_for_an_audit_log_or_refuses_privileged_pods_stops_the_start() {
+    fn what_asks_for_an_audit_log_stops_the_start() {
         for flag in [
             "--audit-policy-file=x",
             "--audit-log-path=-",
@@ -209,14 +213,11 @@ mod tests {
             "--audit-log-maxsize=1",
             "--audit-webhook-config-file=x",
             "--service-account-issuer=",
-            "--allow-privileged=false",
         ] {
             let said = refuse_unprotected(&parsed(&[flag])).unwrap_err().to_string();
             assert!(said.contains(flag.split_once('=').unwrap().0.trim_start_matches('-')), "{said}");
         }
-        for flags in [&[][..], &["--allow-privileged=true"], &["--allow-privileged"]] {
-            assert!(refuse_unprotected(&parsed(flags)).is_ok(), "{flags:?}");
-        }
+        assert!(refuse_unprotected(&parsed(&[])).is_ok());
     }
 
     #[test]

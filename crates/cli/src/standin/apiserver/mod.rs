@@ -4,6 +4,8 @@ mod admission;
 mod authorization;
 mod features;
 mod proxy;
+mod quota;
+mod token_life;
 mod token_file;
 mod webhooks;
 mod flags;
@@ -27,6 +29,7 @@ pub async fn run(flags: Flags, controllers: Option<String>) -> Result<()> {
         eprintln!("kube-apiserver: warning: {warning}");
     }
     let serving = serving(&flags)?;
+    options.quota_bytes = quota::of_etcd(flags.etcd_servers.as_deref()).await;
     let cluster = Cluster::start(options).await?;
     let address = SocketAddr::new(flags.bind_address, flags.secure_port);
     cluster.listen_with(address, serving).await?;
@@ -60,7 +63,10 @@ fn options(flags: &Flags, controllers: Option<String>) -> Result<(Options, Vec<S
         event_ttl: flags.event_ttl,
         node_ports: flags.service_node_port_range,
         front_proxy,
-        service_account_admission: plugins.service_account,
+        admission: plugins.admission,
+        allow_privileged: flags.allow_privileged,
+        requests: flags.requests.limits()?,
+        max_token_life: token_life::longest_life(flags)?,
         service_account_issuer: flags.service_account_issuer.clone(),
         prose: Some(crate::prose::tell),
         ..Options::default()
@@ -129,7 +135,8 @@ mod tests {
         let (options, warnings) = options(&flags, None).unwrap();
         assert!(warnings.is_empty(), "{warnings:?}");
         assert_eq!(options.authorization, [Authorization::Rbac]);
-        assert!(options.anonymous && !options.service_account_admission && options.front_proxy.is_none());
+        assert!(options.allow_privileged);
+        assert!(options.anonymous && !options.admission.service_account && options.front_proxy.is_none());
     }
 
     #[test]

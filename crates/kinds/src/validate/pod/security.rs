@@ -71,6 +71,9 @@ fn seccomp(causes: &mut Causes, context: &Value, path: &Path) {
 
 /// The security context of a container.
 pub(super) fn container(causes: &mut Causes, context: &Value, path: &Path) {
+    if causes.policy().forbids_privileged && truth(context, "privileged") {
+        causes.forbidden(&path.child("privileged"), "disallowed by cluster policy");
+    }
     id(causes, context, "runAsUser", path);
     id(causes, context, "runAsGroup", path);
     let mount = text(context, "procMount");
