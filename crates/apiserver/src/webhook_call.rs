@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::dial::{Endpoint, dial};
 use crate::server::Server;
 use crate::service;
+use crate::webhook::answer::Room;
 use crate::webhook::answer::{self, Answer};
 use crate::webhook::{Patience, Place, Webhook, trust};
 
@@ -19,17 +20,19 @@ use crate::webhook::{Patience, Place, Webhook, trust};
 const IDLE: usize = 8;
 
 impl Webhook {
-    /// Posts JSON and reads JSON. The error is in the words of Go's client.
+    /// Posts JSON and reads JSON. A long answer takes room of the server, of the webhook, and of the request that asks
+    /// (`own`). The error is in the words of Go's client.
     pub(crate) async fn call(
         &self,
         server: &Server,
         body: &Value,
         patience: Patience,
+        own: &Room,
     ) -> Result<Value, String> {
         let url = self.url(patience.time)?;
         let failed = |error: String| format!("Post \"{url}\": {error}");
         let asked =
-            tokio::time::timeout(patience.time, self.ask(server, &url, body.to_string().into())).await;
+            tokio::time::timeout(patience.time, self.ask(server, &url, body.to_string().into(), own)).await;
         let (status, answer) = asked.map_err(|_| failed(patience.exceeded.to_owned()))?.map_err(failed)?;
         let bytes = &answer.bytes;
         if !status.is_success() {
@@ -45,7 +48,13 @@ impl Webhook {
             .map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))
     }
 
-    async fn ask(&self, server: &Server, url: &Uri, body: Bytes) -> Result<(StatusCode, Answer), String> {
+    async fn ask(
+        &self,
+        server: &Server,
+        url: &Uri,
+        body: Bytes,
+        own: &Room,
+    ) -> Result<(StatusCode, Answer), String> {
         let _call = self.calls.acquire().await.map_err(|error| error.to_string())?;
         let limit = answer::limit(body.len());
         let request = |body: Bytes| {
@@ -61,11 +70,11 @@ impl Webhook {
         if let Some(mut kept) = self.kept()
             && let Ok(response) = kept.send_request(request(body.clone())?).await
         {
-            return self.read_answer(server, kept, response, limit).await;
+            return self.read_answer(server, kept, response, limit, own).await;
         }
         let mut sender = self.dial(server, url).await?;
         let response = sender.send_request(request(body)?).await.map_err(|error| error.to_string())?;
-        self.read_answer(server, sender, response, limit).await
+        self.read_answer(server, sender, response, limit, own).await
     }
 
     async fn read_answer(
@@ -74,9 +83,10 @@ impl Webhook {
         sender: SendRequest<Full<Bytes>>,
         response: http::Response<hyper::body::Incoming>,
         limit: usize,
+        own: &Room,
     ) -> Result<(StatusCode, Answer), String> {
         let status = response.status();
-        let rooms = [&self.room, &server.0.webhook_room];
+        let rooms = [own, &self.room, &server.0.webhook_room];
         let answer = answer::read(response.into_body(), limit, rooms).await?;
         let mut idle = self.idle.lock().expect("no holder of this lock panics");
         if idle.len() < IDLE && !sender.is_closed() {

@@ -24,7 +24,7 @@ const MAX_OF_ALL: usize = 4 * MAX_OF_ONE;
 /// Room for answers, in kilobytes.
 pub(crate) type Room = Arc<Semaphore>;
 
-/// Room for the answers of one webhook.
+/// Room for the answers of one webhook, or for those that one request waits for.
 pub(crate) fn room() -> Room {
     Arc::new(Semaphore::new(MAX_OF_ONE))
 }
@@ -47,7 +47,7 @@ pub(crate) struct Answer {
 
 /// Reads an answer. A long answer takes all its room before the server reads on: calls that each held a part and
 /// waited for more could wait for each other.
-pub(crate) async fn read<B>(mut body: B, limit: usize, rooms: [&Room; 2]) -> Result<Answer, String>
+pub(crate) async fn read<B>(mut body: B, limit: usize, rooms: [&Room; 3]) -> Result<Answer, String>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<BoxError>,
@@ -95,8 +95,8 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_is_in_proportion_to_its_question() {
-        let (own, all) = (room(), server_room());
-        let rooms = [&own, &all];
+        let (request, own, all) = (room(), room(), server_room());
+        let rooms = [&request, &own, &all];
         assert_eq!(read(Full::from(vec![0; limit(0)]), limit(0), rooms).await.unwrap().bytes.len(), SLACK);
         for read in [
             read(Full::from(vec![0; limit(0) + 1]), limit(0), rooms).await,
@@ -110,14 +110,15 @@ mod tests {
 
     #[tokio::test]
     async fn long_answers_wait_for_room_and_short_ones_do_not() {
-        let (own, all) = (room(), server_room());
-        let rooms = [&own, &all];
+        let (request, own, all) = (room(), room(), server_room());
+        let rooms = [&request, &own, &all];
         let long = || Full::from(vec![0; MAX_ANSWER]);
         let first = read(long(), MAX_ANSWER, rooms).await.unwrap();
         assert!(read(long(), MAX_ANSWER, rooms).now_or_never().is_none());
         read(Full::from(vec![0; SMALL]), MAX_ANSWER, rooms).now_or_never().unwrap().unwrap();
-        // Another webhook has room of its own.
-        read(long(), MAX_ANSWER, [&room(), &all]).now_or_never().unwrap().unwrap();
+        // Another webhook has room of its own, but not for the same request.
+        assert!(read(long(), MAX_ANSWER, [&request, &room(), &all]).now_or_never().is_none());
+        read(long(), MAX_ANSWER, [&room(), &room(), &all]).now_or_never().unwrap().unwrap();
         drop(first);
         read(long(), MAX_ANSWER, rooms).now_or_never().unwrap().unwrap();
     }

@@ -172,12 +172,13 @@ async fn ask_one(
                     (v1, v1beta1)";
         return Err(Failed::Call(text.to_owned()));
     };
+    let _call = reviews.calls.acquire().await.map_err(|error| Failed::Call(error.to_string()))?;
     let uid = ctx.server.options().random.uid();
     let objects = (invocation.object.clone(), invocation.old.clone());
     let review =
         review::review(version, &uid, attributes, &invocation.equivalent, objects, &ctx.user.to_value());
     let patience = Patience { time: hook.timeout, exceeded: EXCEEDED };
-    let called = hook.client.call(&ctx.server, &review, patience).await;
+    let called = hook.client.call(&ctx.server, &review, patience, &reviews.room).await;
     let reply = called.map_err(|error| Failed::Call(format!("failed to call webhook: {error}")))?;
     let mut answer = answer::read(&reply, version, &uid, mutating).map_err(Failed::Call)?;
     reviews.warn(std::mem::take(&mut answer.warnings));

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use setpoint_api::Random;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::admission::attributes::Attributes;
@@ -23,6 +24,7 @@ use crate::admission::policy;
 use crate::context::RequestContext;
 use crate::decision::{Decision, Stop};
 use crate::error::{ApiError, Result};
+use crate::webhook::answer::{Room, room};
 
 /// The time limit of a request, with all its webhooks and repetitions.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
@@ -38,8 +40,16 @@ const EXEMPT: [&str; 4] = [
 /// Kinds that policies see and webhooks do not.
 const EXEMPT_FROM_WEBHOOKS: [&str; 2] = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"];
 
+/// The most concurrent calls for one request. Further calls wait, and the time of each begins when it goes out.
+const MAX_CALLS: usize = 16;
+/// So many answers are kept for the next decision. One decision needs three at most: the others are to questions about
+/// states that are gone.
+const KEPT_ANSWERS: usize = 6;
+
 /// The webhook calls of one request, with their answers.
 pub(crate) struct Reviews {
+    calls: Semaphore,
+    room: Room,
     hooks: Arc<Hooks>,
     /// The seed of all random values in a decision, so that deciding again asks the same question.
     seed: u64,
@@ -74,6 +84,8 @@ impl Reviews {
         let hooks = ctx.server.0.webhooks.current()?;
         let exempt = ctx.resource.group == GROUP && EXEMPT.contains(&ctx.resource.plural.as_str());
         (!exempt).then(|| Reviews {
+            calls: Semaphore::new(MAX_CALLS),
+            room: room(),
             hooks,
             seed: ctx.server.options().random.next_u64(),
             deadline: Instant::now() + REQUEST_TIMEOUT,
@@ -118,7 +130,12 @@ impl Reviews {
         let Some(question) = self.state().missing.take() else { return Ok(()) };
         let asked = tokio::time::timeout_at(self.deadline, self.ask(ctx, question.clone())).await;
         let answer = asked.map_err(|_| ApiError::timed_out())?;
-        self.state().answered.push((question, answer));
+        let mut state = self.state();
+        state.answered.push((question, answer));
+        if state.answered.len() > KEPT_ANSWERS {
+            drop(state.answered.remove(0));
+        }
+        drop(state);
         Ok(())
     }
 

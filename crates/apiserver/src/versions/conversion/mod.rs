@@ -23,6 +23,7 @@ use crate::object;
 use crate::registry::{self, Custom, Resource, kept_view};
 use crate::server::Server;
 use crate::webhook::Patience;
+use crate::webhook::answer::room;
 use review::Question;
 
 /// The time limit of one conversion, and the error of kube-apiserver's client after it.
@@ -200,7 +201,7 @@ pub(crate) async fn convert(
         Ok(question) => question,
         Err(why) => return all(why),
     };
-    match conversion.webhook.call(server, &question.body(objects), PATIENCE).await {
+    match conversion.webhook.call(server, &question.body(objects), PATIENCE, &room()).await {
         Err(why) => all(question.failed(&why)),
         Ok(answer) => question.read(answer, objects).unwrap_or_else(all),
     }

@@ -2,7 +2,8 @@
 
 use std::convert::Infallible;
 use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -14,12 +15,13 @@ use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
+use setpoint_apiserver::{Caller, Server, UserInfo};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, MAPS, body, map};
 use crate::webhook::identity;
 
 pub struct Hook {
@@ -35,6 +37,10 @@ struct State {
     asked: Mutex<Vec<(String, Value)>>,
     arrived: Notify,
     release: Notify,
+    /// How many calls wait for the answer of `/hold`.
+    held: AtomicUsize,
+    /// The server that `/loop` writes to.
+    server: OnceLock<Server>,
 }
 
 impl Hook {
@@ -73,6 +79,16 @@ impl Hook {
         self.state.arrived.notified().await;
     }
 
+    /// Makes `/loop` write to this server, and wait for the answer, before it answers itself.
+    pub fn loops_to(&self, server: &Server) {
+        let _ = self.state.server.set(server.clone());
+    }
+
+    /// The number of calls that wait for the answer of `/hold`.
+    pub fn held(&self) -> usize {
+        self.state.held.load(Ordering::SeqCst)
+    }
+
     /// Lets `/gate` answer once.
     pub fn release(&self) {
         self.state.release.notify_one();
@@ -97,8 +113,8 @@ async fn answer(
     state: Arc<State>,
 ) -> Result<Response<UnsyncBoxBody<Bytes, Infallible>>, hyper::Error> {
     let path = request.uri().path().to_owned();
-    let body = request.into_body().collect().await?.to_bytes();
-    let review: Value = serde_json::from_slice(&body).unwrap();
+    let sent = request.into_body().collect().await?.to_bytes();
+    let review: Value = serde_json::from_slice(&sent).unwrap();
     let mut response = json!({"uid": review["request"]["uid"], "allowed": true});
     let mut patch = |operations: Value| {
         response["patchType"] = json!("JSONPatch");
@@ -108,6 +124,16 @@ async fn answer(
         "/label" => patch(json!([{"op": "add", "path": "/metadata/labels", "value": {"hooked": "yes"}}])),
         "/rename" => patch(json!([{"op": "add", "path": "/metadata/name", "value": "renamed"}])),
         "/nowhere" => patch(json!([{"op": "remove", "path": "/metadata/nothere"}])),
+        "/mislabel" => patch(json!([{"op": "add", "path": "/metadata/labels", "value": {"-": "-"}}])),
+        "/fill" => {
+            patch(
+                json!([{"op": "add", "path": "/data", "value": {"k": "x".repeat(1 << 20), "l": "x".repeat(1 << 20)}}]),
+            );
+        }
+        "/cpu" => patch(json!([{"op": "add", "path": "/spec/containers/0/resources",
+            "value": {"requests": {"cpu": "2"}}}])),
+        "/privilege" => patch(json!([{"op": "add", "path": "/spec/containers/0/securityContext",
+            "value": {"privileged": true}}])),
         "/wrong" => patch(json!([{"op": "add", "path": "/data", "value": 5}])),
         "/kind" => patch(json!([{"op": "replace", "path": "/kind", "value": "Secret"}])),
         "/replicas" => patch(json!([{"op": "add", "path": "/spec/replicas", "value": 7}])),
@@ -133,7 +159,16 @@ async fn answer(
     }
     let api_version = review["apiVersion"].clone();
     state.asked.lock().unwrap().push((path.clone(), review));
-    match path.as_str() {
+    if let Some(instead) = delay(&path, &state).await {
+        return Ok(instead);
+    }
+    let answer = json!({"kind": "AdmissionReview", "apiVersion": api_version, "response": response});
+    Ok(Response::new(Full::new(answer.to_string().into()).boxed_unsync()))
+}
+
+/// Does what delays an answer. Returns what is sent in its place.
+async fn delay(path: &str, state: &State) -> Option<Response<UnsyncBoxBody<Bytes, Infallible>>> {
+    match path {
         "/silent" => std::future::pending().await,
         "/drip" => {
             let drop = || Ok(Frame::data(Bytes::from_static(b" ")));
@@ -141,11 +176,22 @@ async fn answer(
                 tokio::time::sleep(std::time::Duration::from_millis(20)).await;
                 Some((drop(), ()))
             });
-            return Ok(Response::new(StreamBody::new(drops).boxed_unsync()));
+            return Some(Response::new(StreamBody::new(drops).boxed_unsync()));
         }
         "/redirect" => {
             let response = Response::builder().status(307).header("location", "/label");
-            return Ok(response.body(Full::default().boxed_unsync()).unwrap());
+            return Some(response.body(Full::default().boxed_unsync()).unwrap());
+        }
+        "/hold" => {
+            state.held.fetch_add(1, Ordering::SeqCst);
+            std::future::pending().await
+        }
+        "/loop" => {
+            let server = state.server.get().expect("the test names a server").clone();
+            let name = state.asked.lock().unwrap().len();
+            let request = Request::post(MAPS).header("content-type", "application/json");
+            let request = request.body(body(map(&format!("loop-{name}"), json!({})).to_string())).unwrap();
+            server.handle(Caller::Trusted(UserInfo::new("loop", ["dev"])), request).await;
         }
         "/gate" => {
             state.arrived.notify_one();
@@ -153,8 +199,7 @@ async fn answer(
         }
         _ => {}
     }
-    let answer = json!({"kind": "AdmissionReview", "apiVersion": api_version, "response": response});
-    Ok(Response::new(Full::new(answer.to_string().into()).boxed_unsync()))
+    None
 }
 
 const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";

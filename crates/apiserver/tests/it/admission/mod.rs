@@ -7,3 +7,4 @@ mod matching;
 mod mutating;
 mod operations;
 mod policies;
+mod stored;
