@@ -10,6 +10,8 @@ use setpoint_api::status::{Details, Reason, Status, StatusCause};
 use setpoint_machinery::strategic;
 use setpoint_store::{Entry, ReadError, TxnError, WriteError};
 
+use crate::object;
+
 /// The failure of a request, as clients see it.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
@@ -157,6 +159,11 @@ impl ApiError {
     /// The body is longer than the limit.
     pub fn too_large(limit: usize) -> Self {
         Status::request_entity_too_large(&format!("limit is {limit}")).into()
+    }
+
+    /// An object that no client could read.
+    pub fn too_deep() -> Self {
+        ApiError::bad_request(format!("the object nests deeper than {} levels", object::MAX_DEPTH))
     }
 
     /// More patch operations than allowed.

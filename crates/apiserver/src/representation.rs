@@ -97,20 +97,20 @@ pub(crate) async fn list(ctx: &RequestContext, listed: Listed) -> Result<Respons
         Representation::Whole if ctx.negotiated.format == Format::Protobuf => {
             return protobuf_list(ctx, &listed).await;
         }
-        Representation::Whole => whole_value(ctx, &listed),
+        Representation::Whole => whole_value(ctx, &listed)?,
         Representation::Metadata(_) => {
             return Err(ApiError::wrong_representation("PartialObjectMetadata", true, &ctx.resource));
         }
         Representation::MetadataList(version) => {
             let items: Vec<Value> =
-                values(ctx, &listed).iter().map(|value| present::partial(value, version, true)).collect();
+                values(ctx, &listed)?.iter().map(|value| present::partial(value, version, true)).collect();
             // Go's slice is nil if nothing is appended.
             let items = if items.is_empty() { Value::Null } else { Value::Array(items) };
             json!({"kind": "PartialObjectMetadataList", "apiVersion": format!("meta.k8s.io/{version}"),
                 "metadata": listed.metadata(false), "items": items})
         }
         Representation::Table(version) => {
-            table::table(ctx, version, listed.metadata(false), &values(ctx, &listed), true)
+            table::table(ctx, version, listed.metadata(false), &values(ctx, &listed)?, true)
         }
     };
     respond::value_compressed(StatusCode::OK, &ctx.negotiated, &value, respond::takes_gzip(&ctx.headers))
@@ -147,13 +147,16 @@ async fn protobuf_list(ctx: &RequestContext, listed: &Listed) -> Result<Response
     Ok(response)
 }
 
-fn values(ctx: &RequestContext, listed: &Listed) -> Vec<Value> {
-    let decoded = listed.entries.iter().map(|entry| crate::registry::value(entry));
-    decoded.map(|value| present::value(&ctx.resource, value)).collect()
+fn values(ctx: &RequestContext, listed: &Listed) -> Result<Vec<Value>> {
+    let decoded = listed.entries.iter().map(|entry| {
+        ctx.work.check_interrupt()?;
+        Ok(present::value(&ctx.resource, crate::registry::value(entry)))
+    });
+    decoded.collect()
 }
 
-fn whole_value(ctx: &RequestContext, listed: &Listed) -> Value {
-    let mut items = values(ctx, listed);
+fn whole_value(ctx: &RequestContext, listed: &Listed) -> Result<Value> {
+    let mut items = values(ctx, listed)?;
     if ctx.resource.custom.is_none() {
         for item in &mut items {
             if let Some(fields) = item.as_object_mut() {
@@ -162,8 +165,8 @@ fn whole_value(ctx: &RequestContext, listed: &Listed) -> Value {
             }
         }
     }
-    json!({"kind": ctx.resource.list_kind, "apiVersion": ctx.resource.api_version(),
-        "metadata": listed.metadata(ctx.resource.custom.is_some()), "items": items})
+    Ok(json!({"kind": ctx.resource.list_kind, "apiVersion": ctx.resource.api_version(),
+        "metadata": listed.metadata(ctx.resource.custom.is_some()), "items": items}))
 }
 
 /// A JSON list is its head, the stored bytes of its items, and its tail: nothing is decoded.

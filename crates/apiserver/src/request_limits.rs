@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use setpoint_machinery::Interrupt;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
@@ -138,12 +139,14 @@ pub(crate) struct FromSocket;
 pub(crate) struct Deadline(pub(crate) Instant);
 
 /// The circumstances of a request's computation.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Work {
     /// The deadline after which no client waits for the answer; `None` for a long-running request.
     deadline: Option<Instant>,
     /// Whether a long computation would keep a thread from its connections.
     pub(crate) shares_thread: bool,
+    /// Raised once no client waits for the answer. Long loops look at it.
+    pub(crate) interrupt: Interrupt,
 }
 
 impl Work {
@@ -154,18 +157,27 @@ impl Work {
         Work {
             deadline: extensions.get::<Deadline>().map(|deadline| deadline.0),
             shares_thread: has_others && extensions.get::<FromSocket>().is_some(),
+            interrupt: Interrupt::default(),
         }
     }
 
     /// Fails if no client waits for the answer any more.
     ///
     /// # Errors
-    /// The deadline has passed.
+    /// The deadline has passed, or the client has left.
     pub(crate) fn check(&self) -> Result<()> {
         match self.deadline {
             Some(deadline) if deadline <= Instant::now() => Err(ApiError::timeout()),
-            _ => Ok(()),
+            _ => self.check_interrupt(),
         }
+    }
+
+    /// Like [`Work::check`], without a look at the clock: what a step came to is void if it was interrupted.
+    ///
+    /// # Errors
+    /// The request has ended.
+    pub(crate) fn check_interrupt(&self) -> Result<()> {
+        if self.interrupt.is_raised() { Err(ApiError::timeout()) } else { Ok(()) }
     }
 }
 

@@ -145,15 +145,16 @@ async fn dispatch(
     }
     match &ctx.info.verb {
         Verb::Get => verb::get::get(&ctx).await,
-        Verb::List => work(&ctx, 0, Box::pin(verb::list::list(&ctx))).await,
+        Verb::List => work(ctx, 0, |ctx| async move { verb::list::list(&ctx).await }).await,
         Verb::Watch => match socket {
             Some(socket) => verb::watch::socket::watch(&ctx, socket).await,
             None => verb::watch::watch(&ctx).await,
         },
-        verb => {
+        _ => {
             let bytes = body::read(request_body).await?;
-            let write = async {
-                match verb {
+            let sent = bytes.len();
+            let write = |ctx: RequestContext| async move {
+                match &ctx.info.verb {
                     Verb::Create if ctx.resource.rules.ephemeral => review(&ctx, &bytes).await,
                     Verb::Create => verb::create::create(&ctx, &bytes).await,
                     Verb::Update => verb::update::update(&ctx, &bytes).await,
@@ -163,7 +164,7 @@ async fn dispatch(
                     _ => Err(ApiError::method_not_allowed()),
                 }
             };
-            work(&ctx, bytes.len(), Box::pin(write)).await
+            work(ctx, sent, write).await
         }
     }
 }

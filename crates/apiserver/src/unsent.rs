@@ -86,7 +86,7 @@ impl AsRef<[u8]> for Counted {
 
 /// One HTTP/2 stream.
 #[derive(Clone)]
-struct Stream {
+pub(crate) struct Stream {
     unsent: Unsent,
     /// The time by which the client must have taken the last piece.
     due: Arc<Mutex<Option<Instant>>>,
@@ -133,10 +133,23 @@ pub(crate) async fn stream(unsent: Unsent, task: impl Future<Output = ()>) {
     STREAM.scope(stream, run).await;
 }
 
+/// The stream of the current request; none for one that came in another way.
+pub(crate) fn current() -> Option<Stream> {
+    STREAM.try_with(Stream::clone).ok()
+}
+
+/// Runs a part of a request that has a task of its own.
+pub(crate) async fn within<F: Future>(stream: Option<Stream>, part: F) -> F::Output {
+    match stream {
+        Some(stream) => STREAM.scope(stream, part).await,
+        None => part.await,
+    }
+}
+
 /// Waits until the connection of the current request holds few enough answers for one more. A request that has waited
 /// for another event calls this again before it answers.
 pub(crate) async fn room() {
-    let Ok(stream) = STREAM.try_with(Stream::clone) else { return };
+    let Some(stream) = current() else { return };
     stream.unsent.room().await;
 }
 
@@ -146,7 +159,7 @@ pub(crate) fn pace(response: Response<Body>) -> Response<Body> {
     if exact.is_some_and(|length| length <= SMALL) {
         return response;
     }
-    let Ok(stream) = STREAM.try_with(Stream::clone) else { return response };
+    let Some(stream) = current() else { return response };
     let share = exact.map(|length| stream.unsent.hold(length));
     response.map(|body| Paced { body, share, stream, rest: Bytes::new() }.boxed_unsync())
 }

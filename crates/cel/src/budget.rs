@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use kube_cel::cel::Value;
+use setpoint_machinery::Interrupt;
 
 /// The cost limit of one evaluation.
 const CALL_LIMIT: u64 = 1_000_000;
@@ -27,6 +28,8 @@ pub(super) struct Budget {
     call: AtomicU64,
     /// The bytes that the evaluation may still copy.
     held: AtomicU64,
+    /// Ends the evaluation as if it had cost too much.
+    interrupt: Interrupt,
 }
 
 impl Default for Budget {
@@ -35,11 +38,22 @@ impl Default for Budget {
             object: AtomicU64::new(OBJECT_LIMIT),
             call: AtomicU64::new(0),
             held: AtomicU64::new(HOLD_LIMIT),
+            interrupt: Interrupt::default(),
         }
     }
 }
 
 impl Budget {
+    /// The budget of an object. Its evaluations end soon after the interrupt is raised, and are void then.
+    pub(super) fn until(interrupt: &Interrupt) -> Self {
+        Budget { interrupt: interrupt.clone(), ..Budget::default() }
+    }
+
+    /// The budget of another object of the same request.
+    pub(super) fn another(&self) -> Self {
+        Budget::until(&self.interrupt)
+    }
+
     /// Begins an evaluation.
     pub(super) fn begin(&self) {
         self.call.store(0, Ordering::Relaxed);
@@ -78,7 +92,7 @@ impl Budget {
     pub(super) fn spend(&self, cost: u64) -> bool {
         let spent = self.spent().saturating_add(cost);
         self.call.store(spent, Ordering::Relaxed);
-        spent <= CALL_LIMIT
+        spent <= CALL_LIMIT && !self.interrupt.is_raised()
     }
 
     /// Takes back a part of the cost.

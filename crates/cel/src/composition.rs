@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use kube_cel::cel::Value as Cel;
 use serde_json::Value;
+use setpoint_machinery::Interrupt;
 
 use super::budget::Budget;
 use super::conditions::{Condition, OUT_OF_BUDGET, Values, all_hold, fields, request};
@@ -102,6 +103,8 @@ pub struct Facts<'a> {
     pub request: &'a Value,
     pub namespace: &'a Value,
     pub params: &'a Value,
+    /// The evaluation is void once it is raised.
+    pub interrupt: &'a Interrupt,
 }
 
 /// One evaluation of a policy for a request.
@@ -124,7 +127,7 @@ impl<'p> Evaluation<'p> {
             ],
             variables,
             known: Mutex::default(),
-            budget: Budget::default(),
+            budget: Budget::until(facts.interrupt),
         }
     }
 
@@ -137,7 +140,7 @@ impl<'p> Evaluation<'p> {
         for (_, value) in values.iter_mut().filter(|(name, _)| *name == "namespaceObject") {
             *value = Cel::Null;
         }
-        let budget = Budget::default();
+        let budget = self.budget.another();
         all_hold(conditions, |condition| condition.run(&Values(&values), &budget))
     }
 
@@ -176,7 +179,7 @@ impl<'p> Evaluation<'p> {
             return Some(known.clone());
         }
         let (_, expression) = self.variables.iter().find(|(own, _)| own == name)?;
-        let own = Budget::default();
+        let own = budget.another();
         let result = match expression.result(&Scope { evaluation: self, budget: &own }, &own) {
             Err(fault) => Err(format!("composited variable \"{name}\" fails to compile: {fault}")),
             Ok(result) => {
@@ -229,6 +232,7 @@ mod tests {
             request: &json!({"operation": "CREATE"}),
             namespace: &namespace,
             params: &json!({"most": 2}),
+            interrupt: &Interrupt::default(),
         };
         Evaluation::new(&variables, &facts).is_true(&validation)
     }
@@ -316,6 +320,7 @@ mod tests {
                 request: &nothing,
                 namespace: &nothing,
                 params: &nothing,
+                interrupt: &Interrupt::default(),
             };
             assert_eq!(Evaluation::new(&compiled, &facts).is_true(&last), Ok(true), "{link}");
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use kube_cel::cel::Value as Cel;
 use serde_json::Value;
+use setpoint_machinery::Interrupt;
 
 use super::budget::Budget;
 use super::program::Program;
@@ -129,18 +130,24 @@ pub(super) fn request() -> Ty {
     ])
 }
 
-/// Whether none of the conditions is false.
+/// Whether none of the conditions is false. The answer is void once the interrupt is raised.
 ///
 /// # Errors
 /// None is false, but some could not be evaluated.
-pub fn hold(conditions: &[Condition], object: &Value, old: &Value, request: &Value) -> Result<bool, String> {
+pub fn hold(
+    conditions: &[Condition],
+    object: &Value,
+    old: &Value,
+    request: &Value,
+    interrupt: &Interrupt,
+) -> Result<bool, String> {
     let variables = [
         ("object", value::untyped(object)),
         ("oldObject", value::untyped(old)),
         ("namespaceObject", Cel::Null),
         ("request", value::untyped(request)),
     ];
-    let budget = Budget::default();
+    let budget = Budget::until(interrupt);
     all_hold(conditions, |condition| condition.run(&Values(&variables), &budget))
 }
 
@@ -181,7 +188,7 @@ mod tests {
         let request = json!({"operation": "CREATE", "dryRun": false});
         let judged = |texts: &[&str]| {
             let conditions: Vec<Condition> = texts.iter().map(|text| Condition::new(text)).collect();
-            hold(&conditions, &object, &Value::Null, &request)
+            hold(&conditions, &object, &Value::Null, &request, &Interrupt::default())
         };
         assert_eq!(judged(&[]), Ok(true));
         assert_eq!(judged(&["request.operation == 'CREATE'", "oldObject == null"]), Ok(true));

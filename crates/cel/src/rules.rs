@@ -3,8 +3,10 @@
 use serde_json::Value;
 use setpoint_api::cause::BadValue;
 use setpoint_api::{Cause, Path};
+use setpoint_machinery::Interrupt;
 use setpoint_machinery::structural::{Props, Rule, Structural};
 
+use super::budget::Budget;
 use super::cost;
 use super::declaration::Declaration;
 use super::program::Program;
@@ -48,9 +50,15 @@ impl Rules {
     }
 
     /// The violations of the rules by an object: refused ones first, tolerated ones second. On an update, `old` is
-    /// the stored object, and violations by values that did not change are tolerated.
-    pub fn validate(&self, object: &Value, old: Option<&Value>) -> (Vec<Cause>, Vec<Cause>) {
-        let mut causes = Found::default();
+    /// the stored object, and violations by values that did not change are tolerated. They are void once the interrupt
+    /// is raised.
+    pub fn validate(
+        &self,
+        object: &Value,
+        old: Option<&Value>,
+        interrupt: &Interrupt,
+    ) -> (Vec<Cause>, Vec<Cause>) {
+        let mut causes = Found { budget: Budget::until(interrupt), ..Found::default() };
         if let Some(root) = &self.root {
             root.validate(object, old, Ratchet { current: old, parent: None }, &Path::default(), &mut causes);
         }

@@ -1,8 +1,14 @@
 use serde_json::{Value, json};
 use setpoint_api::Path;
+use setpoint_machinery::Interrupt;
 use setpoint_machinery::structural::Structural;
 
 use super::Rules;
+
+/// The signal of a request whose client waits.
+fn never() -> Interrupt {
+    Interrupt::default()
+}
 
 /// A schema with a field of each type, and these rules on `spec`.
 fn schema(rules: Value) -> Structural {
@@ -36,7 +42,7 @@ fn refusal(rule: &str) -> String {
 fn causes(rules: Value, spec: Value, old: Option<Value>) -> Vec<String> {
     let rules = Rules::compile(&schema(rules), &Path::default()).unwrap();
     let old = old.map(|spec| json!({"spec": spec}));
-    rules.validate(&json!({"spec": spec}), old.as_ref()).0.iter().map(ToString::to_string).collect()
+    rules.validate(&json!({"spec": spec}), old.as_ref(), &never()).0.iter().map(ToString::to_string).collect()
 }
 
 fn holds(rule: &str, spec: Value) -> bool {
@@ -423,8 +429,8 @@ fn transition_rules_work_below_atomic_maps() {
             "type": "string", "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "fixed"}]}}}}}));
     let rules = Rules::compile(&schema, &Path::default()).unwrap();
     let named = |name: &str| json!({"spec": {"name": name}});
-    assert!(rules.validate(&named("a"), Some(&named("a"))).0.is_empty());
-    assert_eq!(rules.validate(&named("b"), Some(&named("a"))).0.len(), 1);
+    assert!(rules.validate(&named("a"), Some(&named("a")), &never()).0.is_empty());
+    assert_eq!(rules.validate(&named("b"), Some(&named("a")), &never()).0.len(), 1);
 }
 
 #[test]
@@ -460,4 +466,16 @@ fn a_loop_that_ends_early_does_not_read_its_range() {
     let entries: serde_json::Map<String, Value> = items.iter().map(|name| (name.clone(), json!(1))).collect();
     let spec = json!({"l": items, "m": entries});
     assert!(holds("self.l.all(x, self.l.exists(y, true)) && self.l.all(x, self.m.exists(k, true))", spec));
+}
+
+#[test]
+fn an_interrupted_evaluation_ends() {
+    let rule = "self.l.all(a, self.l.all(b, self.l.all(c, a != b || b != c || a == c)))";
+    let rules = Rules::compile(&schema(json!([{"rule": rule}])), &Path::default()).unwrap();
+    let object = json!({"spec": {"l": vec!["x"; 20]}});
+    assert_eq!(rules.validate(&object, None, &never()).0, []);
+    let interrupt = Interrupt::default();
+    interrupt.raise();
+    // The caller looks at the signal, and drops this.
+    assert_eq!(rules.validate(&object, None, &interrupt).0.len(), 1);
 }

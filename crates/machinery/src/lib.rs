@@ -8,3 +8,6 @@ pub mod patch;
 pub mod strategic;
 pub mod structural;
 pub mod fieldset;
+mod interrupt;
+
+pub use interrupt::Interrupt;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
+use setpoint_machinery::Interrupt;
 use setpoint_machinery::fieldset::FieldSet;
 use setpoint_machinery::patch::{apply_json_patch, apply_merge_patch};
 use setpoint_machinery::strategic;
@@ -15,7 +16,7 @@ use setpoint_schema::{Schema, builtin, read_json};
 /// One algorithm: makes the input of a size, and gives what runs over it.
 type Case = fn(&Schema, usize) -> Box<dyn FnOnce()>;
 
-const CASES: [(&str, usize, Case); 12] = [
+const CASES: [(&str, usize, Case); 14] = [
     ("JSON patch: move of a large map", 1000, |_, count| {
         let object = json!({"a": map(20_000)});
         let there = json!({"op": "move", "from": "/a", "path": "/b"});
@@ -32,6 +33,16 @@ const CASES: [(&str, usize, Case); 12] = [
     ("JSON patch: remove a list's first", 1000, |_, count| {
         let list: Vec<usize> = (0..count).collect();
         json_patch(json!({"a": list}), vec![json!({"op": "remove", "path": "/a/0"}); count])
+    }),
+    ("JSON patch: remove a list's middle", 1000, |_, count| {
+        let list: Vec<usize> = (0..75 * count).collect();
+        let path = format!("/a/{}", 37 * count);
+        json_patch(json!({"a": list}), vec![json!({"op": "remove", "path": path}); count])
+    }),
+    ("JSON patch: add to a list's middle", 1000, |_, count| {
+        let list: Vec<usize> = (0..75 * count).collect();
+        let path = format!("/a/{}", 37 * count);
+        json_patch(json!({"a": list}), vec![json!({"op": "add", "path": path, "value": 1}); count])
     }),
     ("merge patch", 10_000, |_, count| {
         let (mut object, patch) = (json!({"a": map(count)}), json!({"a": map(count)}));
@@ -112,7 +123,7 @@ fn pod(count: usize) -> Value {
 
 fn json_patch(mut object: Value, operations: Vec<Value>) -> Box<dyn FnOnce()> {
     let patch = Value::Array(operations);
-    Box::new(move || drop(black_box(apply_json_patch(&mut object, &patch))))
+    Box::new(move || drop(black_box(apply_json_patch(&mut object, &patch, &Interrupt::default()))))
 }
 
 fn strategic_merge(schema: &Schema, live: Value, patch: Value) -> Box<dyn FnOnce()> {
@@ -126,6 +137,6 @@ fn lists(item: Value, kind: &str, items: Value) -> Box<dyn FnOnce()> {
     let object = json!({"list": items});
     Box::new(move || {
         drop(black_box(structural.validate_lists(&object, Some(&object))));
-        drop(black_box(structural.validate_values(&object, Some(&object))));
+        drop(black_box(structural.validate_values(&object, Some(&object), &Interrupt::default())));
     })
 }

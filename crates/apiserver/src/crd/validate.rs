@@ -2,15 +2,16 @@
 
 use serde_json::Value;
 use setpoint_api::cause::{Cause, Path};
+use setpoint_machinery::Interrupt;
 use setpoint_machinery::structural::Structural;
 
 use setpoint_cel as cel;
 
 /// The errors in the schemas of a definition. On an update, `old` is the stored definition. The rest of the
-/// definition is validated with the other kinds.
-pub(crate) fn validate(definition: &Value, old: Option<&Value>) -> Vec<Cause> {
+/// definition is validated with the other kinds. They are void once the interrupt is raised.
+pub(crate) fn validate(definition: &Value, old: Option<&Value>, interrupt: &Interrupt) -> Vec<Cause> {
     let mut causes = Vec::new();
-    check_schemas(definition, old, &mut causes);
+    check_schemas(definition, old, interrupt, &mut causes);
     causes
 }
 
@@ -18,7 +19,7 @@ fn versions(definition: &Value) -> &[Value] {
     definition.pointer("/spec/versions").and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-fn check_schemas(definition: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+fn check_schemas(definition: &Value, old: Option<&Value>, interrupt: &Interrupt, causes: &mut Vec<Cause>) {
     let all = versions(definition);
     let schema = |version: &Value| version.pointer("/schema/openAPIV3Schema").cloned();
     let one = all.windows(2).all(|pair| schema(&pair[0]) == schema(&pair[1]));
@@ -33,7 +34,7 @@ fn check_schemas(definition: &Value, old: Option<&Value>, causes: &mut Vec<Cause
         }
         let path = if one { Path::new("spec.validation.openAPIV3Schema") } else { path };
         let status = version.pointer("/subresources/status").is_some();
-        match Structural::compile_at(&own, &path, status) {
+        match Structural::compile_at(&own, &path, status, interrupt) {
             Err(refusals) => causes.extend(refusals),
             Ok(structural) => {
                 causes.extend(cel::Rules::check(&structural, &path));
@@ -41,7 +42,7 @@ fn check_schemas(definition: &Value, old: Option<&Value>, causes: &mut Vec<Cause
                 causes.extend(compiled.iter().flat_map(|rules| rules.validate_defaults(&path)));
             }
         }
-        if one {
+        if one || interrupt.is_raised() {
             break;
         }
     }

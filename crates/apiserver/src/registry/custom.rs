@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use setpoint_api::cause::{Cause, Path};
 use setpoint_cel as cel;
 use setpoint_kinds::table::Printer;
+use setpoint_machinery::Interrupt;
 use setpoint_machinery::apply::Versions;
 use setpoint_machinery::structural::Structural;
 use setpoint_schema::{Fault, Read, Schema, Strict, builtin, read_json, read_value};
@@ -11,6 +12,20 @@ use setpoint_schema::{Fault, Read, Schema, Strict, builtin, read_json, read_valu
 use super::conversion::Conversion;
 use super::scale::{self, ScalePaths};
 use super::version::version_order;
+
+/// A schema of more bytes may judge each value of an object many times.
+const LONG_SCHEMA: usize = 64 * 1024;
+
+/// An object that its schema judges.
+pub(crate) struct Judged<'a> {
+    pub(crate) object: &'a Value,
+    /// The stored object on an update.
+    pub(crate) old: Option<&'a Value>,
+    /// Whether the write answers for the status alone.
+    pub(crate) is_status: bool,
+    /// The judgement is void once it is raised.
+    pub(crate) interrupt: &'a Interrupt,
+}
 
 /// The parts of a definition that its versions share.
 #[derive(Debug)]
@@ -34,6 +49,8 @@ pub(super) struct Version {
     structural: Structural,
     /// `x-kubernetes-validations`.
     rules: cel::Rules,
+    /// Whether the schema has rules or is long.
+    judges_long: bool,
     /// Whether all objects were stored by this very schema. Reads then need not prune or default them.
     as_stored: bool,
     columns: Value,
@@ -103,6 +120,11 @@ impl Custom {
     /// Whether a version has `x-kubernetes-validations`.
     pub(crate) fn has_rules(&self, version: &str) -> bool {
         self.version(version).is_some_and(|version| !version.rules.is_empty())
+    }
+
+    /// Whether validation of a short object may take long: the schema has rules, or is long itself.
+    pub(crate) fn judges_long(&self, version: &str) -> bool {
+        self.version(version).is_some_and(|version| version.judges_long)
     }
 
     /// Whether stored objects need no change for that version: it has the schema by which they were stored.
@@ -198,17 +220,16 @@ impl Custom {
     pub(crate) fn validate(
         &self,
         version: &str,
-        object: &Value,
-        old: Option<&Value>,
-        status: bool,
+        judged: &Judged<'_>,
         metadata: &[Cause],
     ) -> (Vec<Cause>, Vec<Cause>) {
+        let Judged { object, old, is_status: status, interrupt } = *judged;
         let Some(version) = self.version(version) else { return Default::default() };
         let structural = &version.structural;
         let mut causes = if status {
-            structural.validate_status(object, old)
+            structural.validate_status(object, old, interrupt)
         } else {
-            structural.validate_values(object, old)
+            structural.validate_values(object, old, interrupt)
         };
         if let Some(scale) = &version.scale {
             causes.extend(scale::check(scale, object, status));
@@ -226,7 +247,7 @@ impl Custom {
             causes.push(cause);
             return (causes, Vec::new());
         }
-        let (refused, tolerated) = version.rules.validate(object, old);
+        let (refused, tolerated) = version.rules.validate(object, old, interrupt);
         causes.extend(refused);
         (causes, tolerated)
     }
@@ -318,12 +339,15 @@ impl Version {
             _ => format!("{group}/{name} {kind} is deprecated"),
         });
         let structural = Structural::read(&schema);
+        // Rules that do not compile were refused when the definition was written.
+        let rules = cel::Rules::compile(&structural, &Path::default());
+        let rules = rules.unwrap_or_default();
         Version {
             served: flag("/served"),
             storage: flag("/storage"),
             as_stored: false,
-            // Rules that do not compile were refused when the definition was written.
-            rules: cel::Rules::compile(&structural, &Path::default()).unwrap_or_default(),
+            judges_long: !rules.is_empty() || schema.to_string().len() > LONG_SCHEMA,
+            rules,
             structural,
             columns: version.get("additionalPrinterColumns").cloned().unwrap_or(Value::Null),
             selectable: selectable.map(|path| path.trim_start_matches('.').to_owned()).collect(),

@@ -49,11 +49,8 @@ pub(crate) async fn route(ctx: RequestContext, request: Request<Body>) -> Result
         return Err(ApiError::method_not_allowed());
     }
     match ctx.info.subresource.as_str() {
-        "status" | "finalize" | "approval" | "ephemeralcontainers" | "resize" => whole(&ctx, request).await,
-        "scale" => scale::route(&ctx, &body::read(request.into_body()).await?).await,
-        "binding" => binding::route(&ctx, &body::read(request.into_body()).await?).await,
-        "eviction" => eviction::route(&ctx, &body::read(request.into_body()).await?).await,
-        "token" => token::route(&ctx, &body::read(request.into_body()).await?).await,
+        "status" | "finalize" | "approval" | "ephemeralcontainers" | "resize" => whole(ctx, request).await,
+        "scale" | "binding" | "eviction" | "token" => part(ctx, request).await,
         "log" | "exec" | "attach" | "portforward" => Box::pin(stream::route(&ctx, request)).await,
         other => Err(ApiError::unavailable(format!("the subresource {other} has no backend"))),
     }
@@ -161,18 +158,34 @@ fn own(writer: &Writer<'_>, kind: Kind, sent: &mut Value) {
     apply::track_update(None, sent, &context);
 }
 
+/// Serves subresources with an object of their own.
+async fn part(ctx: RequestContext, request: Request<Body>) -> Result<Response<Body>> {
+    let bytes = body::read(request.into_body()).await?;
+    let sent = bytes.len();
+    let answer = |ctx: RequestContext| async move {
+        match ctx.info.subresource.as_str() {
+            "scale" => scale::route(&ctx, &bytes).await,
+            "binding" => binding::route(&ctx, &bytes).await,
+            "eviction" => eviction::route(&ctx, &bytes).await,
+            _ => token::route(&ctx, &bytes).await,
+        }
+    };
+    crate::heavy::work(ctx, sent, answer).await
+}
+
 /// Serves subresources whose requests and answers are the whole object.
-async fn whole(ctx: &RequestContext, request: Request<Body>) -> Result<Response<Body>> {
+async fn whole(ctx: RequestContext, request: Request<Body>) -> Result<Response<Body>> {
     if ctx.info.verb == Verb::Get {
-        return verb::get::get(ctx).await;
+        return verb::get::get(&ctx).await;
     }
     let bytes = body::read(request.into_body()).await?;
-    let write = async {
+    let sent = bytes.len();
+    let write = |ctx: RequestContext| async move {
         match ctx.info.verb {
-            Verb::Update => verb::update::update(ctx, &bytes).await,
-            Verb::Patch => verb::patch::patch(ctx, &bytes).await,
+            Verb::Update => verb::update::update(&ctx, &bytes).await,
+            Verb::Patch => verb::patch::patch(&ctx, &bytes).await,
             _ => Err(ApiError::method_not_allowed()),
         }
     };
-    crate::heavy::work(ctx, bytes.len(), Box::pin(write)).await
+    crate::heavy::work(ctx, sent, write).await
 }

@@ -319,7 +319,7 @@ fn patched(writer: &Writer<'_>, current: &Value, bytes: &[u8]) -> Result<Value> 
     let mut target = current.clone();
     let target = match &*media_type(&ctx.headers) {
         "application/json-patch+json" => {
-            apply_json_patch(&mut target, &patch).map_err(|error| refused(&error))?;
+            apply_json_patch(&mut target, &patch, &ctx.work.interrupt).map_err(|error| refused(&error))?;
             target
         }
         "application/merge-patch+json" => {

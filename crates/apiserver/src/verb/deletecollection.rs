@@ -33,6 +33,7 @@ pub(crate) async fn deletecollection(ctx: &RequestContext, bytes: &[u8]) -> Resu
     selected.retain(|entry| selection.matches(&ctx.resource, entry));
     let mut warnings = Vec::new();
     for target in &selected {
+        ctx.work.check()?;
         // The answers of webhooks about one object are of no use to the next.
         let writer = Writer::with(ctx, WriteOptions::of_delete(options.is_dry_run()));
         let write = Write::deletion(&writer, Kind::Delete, &DeleteOneOfMany, &options);

@@ -175,9 +175,9 @@ pub(crate) async fn list(ctx: &RequestContext) -> Result<Response<Body>> {
     let walk = place.snapshot.range(&range, place.after.as_deref());
     let listed = if conversion::converted_by_webhook(&ctx.resource).is_some() {
         let viewed = viewed(ctx, walk.cloned().collect(), &selection, limit).await?;
-        page(ctx, revision, viewed.iter(), &selection, limit)
+        page(ctx, revision, viewed.iter(), &selection, limit)?
     } else {
-        page(ctx, revision, walk, &selection, limit)
+        page(ctx, revision, walk, &selection, limit)?
     };
     representation::list(ctx, listed).await
 }
@@ -205,11 +205,12 @@ fn page<'e>(
     mut walk: impl Iterator<Item = &'e Arc<Entry>>,
     selection: &Selection,
     limit: usize,
-) -> Listed {
+) -> Result<Listed> {
     let resource = &ctx.resource;
     let mut entries: Vec<Arc<Entry>> = Vec::new();
     let mut more = false;
     for entry in walk.by_ref() {
+        ctx.work.check_interrupt()?;
         if !selection.matches(resource, entry) {
             continue;
         }
@@ -230,7 +231,7 @@ fn page<'e>(
             listed.remaining = Some(1 + walk.count());
         }
     }
-    listed
+    Ok(listed)
 }
 
 #[cfg(test)]

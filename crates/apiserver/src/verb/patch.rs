@@ -57,7 +57,7 @@ impl Merge for Patched {
             return Err(ApiError::not_found(resource, write.name).into());
         };
         let shown = present::value(resource, live.clone());
-        let patched = self.patch.apply(shown, &resource.schema())?;
+        let patched = self.patch.apply(shown, &resource.schema(), &ctx.work.interrupt)?;
         if !matches!(self.patch, Patch::Strategic(_)) {
             strategy::of(resource).check_patched_kind(resource, &patched)?;
         }

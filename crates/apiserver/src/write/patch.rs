@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 use setpoint_api::cause::{Cause, Path};
 use setpoint_api::status::StatusCause;
+use setpoint_machinery::Interrupt;
 use setpoint_machinery::apply::ApplyError;
 use setpoint_machinery::patch::{MAX_OPERATIONS, PatchError, apply_json_patch, apply_merge_patch};
 use setpoint_machinery::strategic;
@@ -18,6 +19,7 @@ use crate::body;
 use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
 use crate::negotiate::media_type;
+use crate::object;
 use crate::write_options::FieldValidation;
 use crate::writer::Writer;
 
@@ -73,11 +75,15 @@ impl Patch {
         }
     }
 
-    /// The target with the patch.
-    pub(crate) fn apply(&self, mut target: Value, schema: &Schema) -> Result<Value> {
+    /// The target with the patch. It is void once the interrupt is raised.
+    pub(crate) fn apply(&self, mut target: Value, schema: &Schema, interrupt: &Interrupt) -> Result<Value> {
         match self {
             Patch::Json(operations) => {
-                apply_json_patch(&mut target, operations).map_err(|error| refused(&error))?;
+                apply_json_patch(&mut target, operations, interrupt).map_err(|error| refused(&error))?;
+                // What comes next recurses over the object.
+                if object::depth(&target) > object::READABLE {
+                    return Err(ApiError::too_deep());
+                }
             }
             Patch::Merge(merge) => {
                 apply_merge_patch(&mut target, merge.clone()).map_err(|error| refused(&error))?;
@@ -152,6 +158,7 @@ pub(crate) fn refused(error: &PatchError) -> ApiError {
     match error {
         PatchError::TooManyOperations(found) => ApiError::too_many_operations(MAX_OPERATIONS, *found),
         PatchError::Unprocessable(_) => ApiError::unprocessable(),
+        PatchError::TooDeep => ApiError::too_deep(),
         other => ApiError::bad_request(other.to_string()),
     }
 }
@@ -191,7 +198,10 @@ fn doubled_paths(bytes: &[u8]) -> Vec<String> {
 fn operation_faults(operations: &Value, doubled: Vec<String>) -> Vec<String> {
     let mut faults: Vec<String> = Vec::new();
     let mut left: Vec<String> = Vec::new();
-    for (at, operation) in operations.as_array().into_iter().flatten().enumerate() {
+    // A patch with more operations is refused: its faults are never told.
+    let operations = operations.as_array().filter(|all| all.len() <= MAX_OPERATIONS);
+    let operations = operations.map_or(&[][..], Vec::as_slice);
+    for (at, operation) in operations.iter().enumerate() {
         let here = format!("[{at}].");
         for path in doubled.iter().filter_map(|path| path.strip_prefix(&here)) {
             faults.push(format!("json patch duplicate field \"{here}{path}\""));
@@ -212,11 +222,11 @@ fn operation_faults(operations: &Value, doubled: Vec<String>) -> Vec<String> {
 }
 
 /// Whether what an operation wrote is still there as it was written: no later one replaces it or looks into it.
-fn stays(operations: &Value, at: usize, pointer: &str) -> bool {
+fn stays(operations: &[Value], at: usize, pointer: &str) -> bool {
     let within = |inner: &str, outer: &str| {
         inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    let mut later = operations.as_array().into_iter().flatten().skip(at + 1);
+    let mut later = operations.iter().skip(at + 1);
     !later.any(|operation| {
         let paths = ["path", "from"].into_iter().filter_map(|name| operation[name].as_str());
         paths.into_iter().any(|path| within(path, pointer) || within(pointer, path))

@@ -59,6 +59,8 @@ pub(super) fn decide(write: &Write<'_>, snapshot: &Snapshot, txn: &mut Txn) -> D
 fn run_stages(write: &Write<'_>, state: &mut State<'_>, change: &mut Change) -> Decision<()> {
     for stage in STAGES.iter().filter(|stage| !stage.skipped_by.contains(&write.kind)) {
         let ran = (stage.run)(write, state, change);
+        // A stage that was interrupted may come to anything.
+        write.ctx().work.check_interrupt()?;
         ran.map_err(|stop| {
             tracing::trace!(stage = stage.name, %stop, "the write stops");
             stop.with_warnings(&change.warnings)

@@ -93,8 +93,7 @@ fn put(writer: &Writer<'_>, txn: &mut Txn, key: Vec<u8>, object: &Value) -> Deci
     if object::depth(&stored) > object::MAX_DEPTH {
         object::metadata_mut(stored.to_mut()).remove("managedFields");
         if object::depth(&stored) > object::MAX_DEPTH {
-            let text = format!("the object nests deeper than {} levels", object::MAX_DEPTH);
-            return Err(ApiError::bad_request(text).into());
+            return Err(ApiError::too_deep().into());
         }
     }
     let encoded = size::encoded(ctx, &mut stored)?;

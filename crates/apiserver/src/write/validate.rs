@@ -59,9 +59,10 @@ fn policy_of(ctx: &RequestContext) -> Policy {
 fn create(ctx: &RequestContext, sent_empty: &[&str], object: &Value) -> Result<()> {
     let resource = &*ctx.resource;
     let mut causes = validate::create(&resource.facts, &as_validated(resource, object), policy_of(ctx));
-    strategy::of(resource).validate_create(resource, object, &mut causes);
+    let interrupt = &ctx.work.interrupt;
+    strategy::of(resource).validate_create(resource, object, interrupt, &mut causes);
     if resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
-        causes.extend(crate::crd::validate(object, None));
+        causes.extend(crate::crd::validate(object, None, interrupt));
     }
     if resource.group == configured::GROUP {
         causes.extend(configured::validate(object, None));
@@ -108,9 +109,10 @@ pub(super) fn update(
         let place = behind_what_is_frozen(&causes);
         causes.splice(place..place, empty);
     }
-    let tolerated = strategy::of(resource).validate_update(resource, subresource, new, live, &mut causes);
+    let (strategy, interrupt) = (strategy::of(resource), &ctx.work.interrupt);
+    let tolerated = strategy.validate_update(resource, subresource, new, live, interrupt, &mut causes);
     if resource.is("apiextensions.k8s.io", "customresourcedefinitions") && !status {
-        causes.extend(crate::crd::validate(new, Some(live)));
+        causes.extend(crate::crd::validate(new, Some(live), interrupt));
     }
     if resource.group == configured::GROUP {
         causes.extend(configured::validate(new, Some(live)));

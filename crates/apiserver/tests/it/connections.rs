@@ -277,7 +277,7 @@ async fn an_answer_to_head_has_a_length_and_no_body() {
 }
 
 /// Reads one answer with a length.
-async fn read_answer(io: &mut (impl tokio::io::AsyncRead + Unpin)) -> String {
+pub async fn read_answer(io: &mut (impl tokio::io::AsyncRead + Unpin)) -> String {
     let mut read = Vec::new();
     loop {
         let text = String::from_utf8_lossy(&read);
@@ -305,7 +305,7 @@ impl rustls::time_provider::TimeProvider for Then {
 }
 
 /// A server behind a socket, with TLS.
-struct Listening {
+pub struct Listening {
     address: SocketAddr,
     tls: Arc<rustls::ClientConfig>,
     _tasks: JoinSet<()>,
@@ -332,14 +332,14 @@ impl Listening {
         Listening { address, tls: Arc::new(tls), _tasks: tasks }
     }
 
-    async fn connect(&self) -> std::io::Result<TlsStream<TcpStream>> {
+    pub async fn connect(&self) -> std::io::Result<TlsStream<TcpStream>> {
         let socket = TcpStream::connect(self.address).await?;
         let name = ServerName::from(self.address.ip());
         tokio_rustls::TlsConnector::from(self.tls.clone()).connect(name, socket).await
     }
 }
 
-async fn listening(cluster: &Cluster) -> Listening {
+pub async fn listening(cluster: &Cluster) -> Listening {
     Listening::start(cluster, TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap())
 }
 

@@ -105,3 +105,100 @@ async fn a_patch_does_not_make_what_nobody_reads() {
     assert_eq!(patch.expect(400)["message"], "the object nests deeper than 125 levels");
     cluster.get(&format!("{DEEPS}/d")).await.expect(200);
 }
+
+/// Each copy puts the object into its own innermost part.
+#[tokio::test]
+async fn copies_of_a_patch_do_not_nest_an_object_without_end() {
+    let cluster = cluster().await;
+    let text =
+        r#"{"kind": "Deep", "apiVersion": "deep.io/v1", "metadata": {"name": "d"}, "spec": {"a": {}}}"#;
+    assert_eq!(send(&cluster, Request::post(DEEPS), "application/json", text.to_owned()).await.code, 201);
+    let (mut operations, mut levels) = (Vec::new(), 1);
+    while levels < 100_000 {
+        let path = format!("/spec{}", "/a".repeat(levels + 1));
+        operations.push(json!({"op": "copy", "from": "/spec/a", "path": path}));
+        levels *= 2;
+    }
+    let patch = serde_json::Value::from(operations).to_string();
+    let patched =
+        send(&cluster, Request::patch(format!("{DEEPS}/d")), "application/json-patch+json", patch).await;
+    assert_eq!(patched.expect(400)["message"], "the object nests deeper than 125 levels");
+    cluster.get(&format!("{DEEPS}/d")).await.expect(200);
+}
+
+/// A message of protobuf, written from its end to its beginning.
+#[derive(Default)]
+struct Backwards(Vec<u8>);
+
+impl Backwards {
+    /// Puts what there is so far into a field of a message.
+    fn wrap(&mut self, field: u8) {
+        let (mut length, mut digits) = (self.0.len(), Vec::new());
+        while length > 0x7f {
+            digits.push(u8::try_from(length & 0x7f).unwrap() | 0x80);
+            length >>= 7;
+        }
+        digits.push(u8::try_from(length).unwrap());
+        self.0.extend(digits.iter().rev());
+        let tag = u32::from(field) << 3 | 2;
+        let high = u8::try_from(tag >> 7).unwrap();
+        if high > 0 {
+            self.0.extend([high, u8::try_from(tag & 0x7f).unwrap() | 0x80]);
+        } else {
+            self.0.push(u8::try_from(tag).unwrap());
+        }
+    }
+}
+
+/// A schema (`not` within `not`) that nests so deep.
+fn definition(levels: usize) -> Vec<u8> {
+    let mut message = Backwards::default();
+    for _ in 0..levels {
+        message.wrap(28);
+    }
+    // openAPIV3Schema, schema, versions, spec, raw.
+    for field in [1, 4, 7, 2, 2] {
+        message.wrap(field);
+    }
+    message.0.reverse();
+    let kind = b"\x0a\x17apiextensions.k8s.io/v1\x12\x18CustomResourceDefinition";
+    let mut bytes = b"k8s\0\x0a".to_vec();
+    bytes.push(u8::try_from(kind.len()).unwrap());
+    bytes.extend_from_slice(kind);
+    bytes.extend(message.0);
+    bytes
+}
+
+#[tokio::test]
+async fn deep_protobuf_is_read_to_a_limit_and_never_ends_the_process() {
+    let cluster = start().await;
+    let mut codes = Vec::new();
+    for levels in [10, 1_000, 100_000, 400_000] {
+        let request =
+            Request::post(DEFINITIONS).header("content-type", "application/vnd.kubernetes.protobuf");
+        let answer = cluster.send(request.body(body(definition(levels))).unwrap()).await;
+        codes.push(answer.code);
+    }
+    // The first one is read, and is no definition.
+    assert_eq!(codes, [422, 400, 400, 400]);
+}
+
+#[tokio::test]
+async fn filters_in_the_columns_of_a_table_nest_to_a_limit() {
+    let cluster = start().await;
+    let filters = |levels: usize| format!(".spec{}1{}", "[?(@.a".repeat(levels), ")]".repeat(levels));
+    let column = |name: &str, path: String| json!({"name": name, "type": "string", "jsonPath": path});
+    let version = json!({"name": "v1", "served": true, "storage": true,
+        "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+        "additionalPrinterColumns": [column("Deep", filters(100_000)), column("Wide", "..a".repeat(60))]});
+    let definition = json!({"metadata": {"name": "deeps.deep.io"}, "spec": {"group": "deep.io",
+        "scope": "Namespaced", "names": {"plural": "deeps", "kind": "Deep"}, "versions": [version]}});
+    cluster.post(DEFINITIONS, &definition).await.expect(201);
+    let text = format!(
+        r#"{{"kind": "Deep", "apiVersion": "deep.io/v1", "metadata": {{"name": "d"}}, "spec": {}}}"#,
+        nested(100)
+    );
+    assert_eq!(send(&cluster, Request::post(DEEPS), "application/json", text).await.code, 201);
+    let table = cluster.get_as(DEEPS, "application/json;as=Table;v=v1;g=meta.k8s.io").await.expect(200);
+    assert_eq!(table["rows"].as_array().map(Vec::len), Some(1));
+}

@@ -12,6 +12,7 @@ mod definitions;
 mod depth;
 mod escalation;
 mod impersonation;
+mod interrupts;
 mod named;
 mod policy;
 mod proxy;

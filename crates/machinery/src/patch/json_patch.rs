@@ -3,7 +3,8 @@
 
 use serde_json::Value;
 
-use crate::fieldset::values_equal;
+use super::document::{Node, depth};
+use crate::Interrupt;
 
 /// More operations in one patch are refused.
 pub const MAX_OPERATIONS: usize = 10_000;
@@ -24,18 +25,25 @@ pub enum PatchError {
     /// An operation does not apply or its test failed: 422.
     #[error("{0}")]
     Unprocessable(String),
+    /// The object nests too deep meanwhile: 400.
+    #[error("the object nests too deep")]
+    TooDeep,
     /// A merge patch of `null`: 400.
     #[error("Invalid JSON Patch")]
     BadMergePatch,
 }
 
+/// How deep the object may nest between two operations. Few operations could otherwise nest it a million levels deep:
+/// even dropping it would overflow the stack.
+const MAX_DEPTH: usize = 250;
+
 type Applied = Result<(), String>;
 
-/// Applies the operations in turn; on an error the target may be half changed.
+/// Applies the operations in turn; on an error the target may be half changed. It is void once the interrupt is raised.
 ///
 /// # Errors
 /// See [`PatchError`].
-pub fn apply_json_patch(target: &mut Value, patch: &Value) -> Result<(), PatchError> {
+pub fn apply_json_patch(target: &mut Value, patch: &Value, interrupt: &Interrupt) -> Result<(), PatchError> {
     let Value::Array(operations) = patch else {
         let kind = match patch {
             Value::Null => return Ok(()),
@@ -51,14 +59,48 @@ pub fn apply_json_patch(target: &mut Value, patch: &Value) -> Result<(), PatchEr
     if operations.len() > MAX_OPERATIONS {
         return Err(PatchError::TooManyOperations(operations.len()));
     }
+    let mut node = Node::Closed(target.take());
+    let applied = apply_all(&mut node, operations, interrupt);
+    *target = node.close();
+    applied
+}
+
+fn apply_all(target: &mut Node, operations: &[Value], interrupt: &Interrupt) -> Result<(), PatchError> {
     let mut copied = 0;
-    for operation in operations {
+    let mut deepest = target.depth();
+    for operation in operations.iter().take_while(|_| !interrupt.is_raised()) {
+        let deeper = deepest.max(depth_after(operation, deepest));
+        deepest = match deeper > MAX_DEPTH {
+            // That was a bound. What is really there may be less.
+            true => {
+                let now = target.depth();
+                depth_after(operation, now).max(now)
+            }
+            false => deeper,
+        };
+        if deepest > MAX_DEPTH {
+            return Err(PatchError::TooDeep);
+        }
         apply_operation(target, operation, &mut copied).map_err(PatchError::Unprocessable)?;
     }
     Ok(())
 }
 
-fn apply_operation(target: &mut Value, operation: &Value, copied: &mut usize) -> Applied {
+/// The most levels down to which a value reaches that an operation inserts into an object of so many levels.
+fn depth_after(operation: &Value, deepest: usize) -> usize {
+    let levels = |name: &str| {
+        let path = operation.get(name).and_then(Value::as_str);
+        path.map_or(0, |path| path.bytes().filter(|byte| *byte == b'/').count())
+    };
+    let inserted = match operation.get("op").and_then(Value::as_str) {
+        Some("add" | "replace") => operation.get("value").map_or(0, depth),
+        Some("move" | "copy") => deepest.saturating_sub(levels("from")),
+        _ => return 0,
+    };
+    levels("path") + inserted
+}
+
+fn apply_operation(target: &mut Node, operation: &Value, copied: &mut usize) -> Applied {
     let kind = operation.get("op").and_then(Value::as_str).unwrap_or("unknown");
     match kind {
         "add" => add(target, operation),
@@ -92,23 +134,25 @@ fn text_field<'a>(operation: &'a Value, name: &str) -> Result<&'a str, String> {
 }
 
 /// The container that holds what `path` names, and the last token.
-fn find<'a>(target: &'a mut Value, path: &str) -> Option<(&'a mut Value, String)> {
+fn find<'a>(target: &'a mut Node, path: &str) -> Option<(&'a mut Node, String)> {
     let mut tokens = path.split('/');
     tokens.next();
     let tokens: Vec<String> = tokens.map(|token| token.replace("~1", "/").replace("~0", "~")).collect();
     let (last, parents) = tokens.split_last()?;
     let mut container = target;
     for token in parents {
+        container.open();
         container = match container {
-            Value::Object(fields) => fields.get_mut(token)?,
-            Value::Array(items) => {
+            Node::Object(fields) => fields.get_mut(token)?,
+            Node::List(items) => {
                 let at = index_of(token, items.len()).ok()?;
                 items.get_mut(at)?
             }
-            _ => return None,
+            Node::Closed(_) => return None,
         };
     }
-    matches!(container, Value::Object(_) | Value::Array(_)).then_some((container, last.clone()))
+    container.open();
+    container.is_container().then_some((container, last.clone()))
 }
 
 fn invalid_index(index: i64) -> String {
@@ -133,45 +177,48 @@ fn parse_index(token: &str) -> Result<i64, String> {
     })
 }
 
-fn get<'v>(container: &'v Value, key: &str) -> Result<Option<&'v Value>, String> {
+fn get<'v>(container: &'v Node, key: &str) -> Result<Option<&'v Node>, String> {
     match container {
-        Value::Object(fields) => Ok(fields.get(key)),
-        Value::Array(items) => index_of(key, items.len()).map(|at| Some(&items[at])),
-        _ => Ok(None),
+        Node::Object(fields) => Ok(fields.get(key)),
+        Node::List(items) => index_of(key, items.len()).map(|at| items.get(at)),
+        Node::Closed(_) => Ok(None),
     }
 }
 
-fn insert(container: &mut Value, key: &str, value: Value) -> Applied {
+fn insert(container: &mut Node, key: &str, value: Node) -> Applied {
     match container {
-        Value::Object(fields) => drop(fields.insert(key.into(), value)),
-        Value::Array(items) if key == "-" => items.push(value),
-        Value::Array(items) => {
+        Node::Object(fields) => drop(fields.insert(key.into(), value)),
+        Node::List(items) if key == "-" => items.insert(items.len(), value),
+        Node::List(items) => {
             let index = parse_index(key)
                 .map_err(|error| format!("value was not a proper array index: '{key}': {error}"))?;
             let length = items.len() + 1;
             items.insert(index_of(&index.to_string(), length)?, value);
         }
-        _ => {}
+        Node::Closed(_) => {}
     }
     Ok(())
 }
 
-fn take(container: &mut Value, key: &str) -> Result<Value, String> {
+fn take(container: &mut Node, key: &str) -> Result<Node, String> {
     match container {
-        Value::Object(fields) => match fields.remove(key) {
+        Node::Object(fields) => match fields.remove(key) {
             Some(value) => Ok(value),
             None => Err(format!("Unable to remove nonexistent key: {key}: {MISSING}")),
         },
-        Value::Array(items) => Ok(items.remove(index_of(key, items.len())?)),
-        _ => Ok(Value::Null),
+        Node::List(items) => {
+            let at = index_of(key, items.len())?;
+            Ok(items.remove(at).expect("the index is within the list"))
+        }
+        Node::Closed(_) => Ok(Node::Closed(Value::Null)),
     }
 }
 
-fn operand(operation: &Value) -> Value {
-    operation.get("value").cloned().unwrap_or(Value::Null)
+fn operand(operation: &Value) -> Node {
+    Node::Closed(operation.get("value").cloned().unwrap_or(Value::Null))
 }
 
-fn add(target: &mut Value, operation: &Value) -> Applied {
+fn add(target: &mut Node, operation: &Value) -> Applied {
     let path = text_field(operation, "path")
         .map_err(|_| format!("add operation failed to decode path: {MISSING}"))?;
     let Some((container, key)) = find(target, path) else {
@@ -181,7 +228,7 @@ fn add(target: &mut Value, operation: &Value) -> Applied {
         .map_err(|error| format!("error in add for path: '{path}': {error}"))
 }
 
-fn remove(target: &mut Value, operation: &Value) -> Applied {
+fn remove(target: &mut Node, operation: &Value) -> Applied {
     let path = text_field(operation, "path")
         .map_err(|_| format!("remove operation failed to decode path: {MISSING}"))?;
     let Some((container, key)) = find(target, path) else {
@@ -190,12 +237,12 @@ fn remove(target: &mut Value, operation: &Value) -> Applied {
     take(container, &key).map(drop).map_err(|error| format!("error in remove for path: '{path}': {error}"))
 }
 
-fn replace(target: &mut Value, operation: &Value) -> Applied {
+fn replace(target: &mut Node, operation: &Value) -> Applied {
     let path = text_field(operation, "path")
         .map_err(|error| format!("replace operation failed to decode path: {error}"))?;
     let value = operand(operation);
     if path.is_empty() {
-        if !value.is_object() && !value.is_array() {
+        if !value.is_container() {
             return Err("replace operation value must be object or array: %!w(<nil>)".into());
         }
         *target = value;
@@ -205,20 +252,21 @@ fn replace(target: &mut Value, operation: &Value) -> Applied {
         return Err(format!("replace operation does not apply: doc is missing path: {path}: {MISSING}"));
     };
     match container {
-        Value::Array(items) => {
-            let Ok(at) = index_of(&key, items.len()) else {
+        Node::List(items) => {
+            let place = index_of(&key, items.len()).ok().and_then(|at| items.get_mut(at));
+            let Some(place) = place else {
                 return Err(format!(
                     "replace operation does not apply: doc is missing key: {path}: {MISSING}"
                 ));
             };
-            items[at] = value;
+            *place = value;
             Ok(())
         }
         other => insert(other, &key, value),
     }
 }
 
-fn relocate(target: &mut Value, operation: &Value) -> Applied {
+fn relocate(target: &mut Node, operation: &Value) -> Applied {
     let from = text_field(operation, "from")
         .map_err(|error| format!("move operation failed to decode from: {error}"))?;
     let Some((container, key)) = find(target, from) else {
@@ -236,29 +284,30 @@ fn relocate(target: &mut Value, operation: &Value) -> Applied {
     insert(container, &key, value).map_err(|error| format!("error in move for path: '{path}': {error}"))
 }
 
-fn test(target: &mut Value, operation: &Value) -> Applied {
+fn test(target: &mut Node, operation: &Value) -> Applied {
     let path = text_field(operation, "path")
         .map_err(|error| format!("test operation failed to decode path: {error}"))?;
-    let expected = operand(operation);
+    let expected = operation.get("value").unwrap_or(&Value::Null);
     let failed = || Err(format!("testing value {path} failed: {TEST_FAILED}"));
     if path.is_empty() {
-        return if values_equal(target, &expected) { Ok(()) } else { failed() };
+        return if target.equals(expected) { Ok(()) } else { failed() };
     }
     let Some((container, key)) = find(target, path) else {
         return Err(format!("test operation does not apply: is missing path: {path}: {MISSING}"));
     };
     let found = get(container, &key).map_err(|error| format!("error in test for path: '{path}': {error}"))?;
-    if values_equal(found.unwrap_or(&Value::Null), &expected) { Ok(()) } else { failed() }
+    let is_equal = found.map_or(expected.is_null(), |found| found.equals(expected));
+    if is_equal { Ok(()) } else { failed() }
 }
 
-fn copy(target: &mut Value, operation: &Value, copied: &mut usize) -> Applied {
+fn copy(target: &mut Node, operation: &Value, copied: &mut usize) -> Applied {
     let from = text_field(operation, "from")
         .map_err(|error| format!("copy operation failed to decode from: {error}"))?;
     let Some((container, key)) = find(target, from) else {
         return Err(format!("copy operation does not apply: doc is missing from path: {from}: {MISSING}"));
     };
     let value = get(container, &key).map_err(|error| format!("error in copy for from: '{from}': {error}"))?;
-    let value = value.cloned().unwrap_or(Value::Null);
+    let value = value.cloned().map_or(Value::Null, Node::close);
     let path = text_field(operation, "path")
         .map_err(|_| format!("copy operation failed to decode path: {MISSING}"))?;
     let Some((container, key)) = find(target, path) else {
@@ -273,5 +322,6 @@ fn copy(target: &mut Value, operation: &Value, copied: &mut usize) -> Applied {
              {MAX_COPIED_BYTES}"
         ));
     }
-    insert(container, &key, value).map_err(|error| format!("error while adding value during copy: {error}"))
+    insert(container, &key, Node::Closed(value))
+        .map_err(|error| format!("error while adding value during copy: {error}"))
 }

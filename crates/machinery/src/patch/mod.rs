@@ -2,6 +2,7 @@
 
 mod merge_patch;
 mod json_patch;
+mod document;
 #[cfg(test)]
 mod tests;
 

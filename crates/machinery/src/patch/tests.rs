@@ -1,10 +1,12 @@
 use serde_json::{Value, json};
 
+use crate::Interrupt;
+
 use super::{MAX_OPERATIONS, PatchError, apply_json_patch, apply_merge_patch};
 
 fn patched(target: Value, patch: Value) -> Result<Value, PatchError> {
     let mut target = target;
-    apply_json_patch(&mut target, &patch)?;
+    apply_json_patch(&mut target, &patch, &Interrupt::default())?;
     Ok(target)
 }
 
@@ -76,4 +78,42 @@ fn failures_carry_the_servers_texts() {
         text(Value::Array(many)),
         "The allowed maximum operations in a JSON patch is 10000, got 10001"
     );
+}
+
+/// Each copy doubles the depth. The stack would end long before the largest patch does.
+#[test]
+fn few_operations_do_not_nest_an_object_without_end() {
+    let mut operations = vec![json!({"op": "add", "path": "/a", "value": {}})];
+    let mut levels = 1;
+    while levels < 100_000 {
+        let path = format!("{}/a", "/a".repeat(levels));
+        operations.push(json!({"op": "copy", "from": "/a", "path": path}));
+        levels *= 2;
+    }
+    assert_eq!(patched(json!({}), json!(operations)), Err(PatchError::TooDeep));
+    let add = |levels: usize| json!([{"op": "add", "path": "/a", "value": nested(levels)}]);
+    assert!(patched(json!({}), add(100)).is_ok());
+    assert_eq!(patched(json!({}), add(300)), Err(PatchError::TooDeep));
+}
+
+fn nested(levels: usize) -> Value {
+    (0..levels).fold(json!(1), |inner, _| json!({"a": inner}))
+}
+
+#[test]
+fn moving_to_and_fro_nests_nothing() {
+    let there = json!({"op": "move", "from": "/a", "path": "/b/a"});
+    let back = json!({"op": "move", "from": "/b/a", "path": "/a"});
+    let moves: Vec<Value> = [there, back].into_iter().cycle().take(MAX_OPERATIONS).collect();
+    let object = json!({"a": nested(100), "b": {}});
+    assert_eq!(patched(object.clone(), json!(moves)), Ok(object));
+}
+
+#[test]
+fn an_interrupted_patch_ends() {
+    let interrupt = Interrupt::default();
+    interrupt.raise();
+    let mut target = json!({});
+    apply_json_patch(&mut target, &json!([{"op": "add", "path": "/a", "value": 1}]), &interrupt).unwrap();
+    assert_eq!(target, json!({}));
 }

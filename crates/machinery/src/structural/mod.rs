@@ -22,6 +22,8 @@ use serde_json::Value;
 use setpoint_api::cause::{Cause, CauseType, Path};
 use setpoint_schema::Schema;
 
+use crate::Interrupt;
+
 /// One reason why a schema is refused.
 pub type Refusal = Cause;
 
@@ -42,16 +44,23 @@ impl Structural {
     /// # Errors
     /// Everything that is wrong with it.
     pub fn compile(schema: &Value) -> Result<Structural, Vec<Refusal>> {
-        Structural::compile_at(schema, &Path::new("spec.validation.openAPIV3Schema"), false)
+        let path = Path::new("spec.validation.openAPIV3Schema");
+        Structural::compile_at(schema, &path, false, &Interrupt::default())
     }
 
-    /// Compiles a schema that stands at `path`; `status` says whether its version has the status subresource.
+    /// Compiles a schema that stands at `path`; `status` says whether its version has the status subresource. The result
+    /// is void once the interrupt is raised.
     ///
     /// # Errors
     /// Everything that is wrong with it.
-    pub fn compile_at(schema: &Value, path: &Path, status: bool) -> Result<Structural, Vec<Refusal>> {
+    pub fn compile_at(
+        schema: &Value,
+        path: &Path,
+        status: bool,
+        interrupt: &Interrupt,
+    ) -> Result<Structural, Vec<Refusal>> {
         let structural = Structural::read(schema);
-        let refusals = refuse::refusals(&structural, path, status);
+        let refusals = refuse::refusals(&structural, path, status, interrupt);
         if refusals.is_empty() { Ok(structural) } else { Err(refusals) }
     }
 
@@ -104,26 +113,27 @@ impl Structural {
     /// Everything that is wrong with an object, `x-kubernetes-validations` aside. On an update, `old` is the stored
     /// object: what did not change is not held against the new one.
     pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
-        let mut causes = self.validate_values(object, old);
+        let mut causes = self.validate_values(object, old, &Interrupt::default());
         causes.extend(self.validate_embedded(object));
         causes.extend(self.validate_lists(object, old));
         causes
     }
 
-    /// Returns the faults in the values of an object.
-    pub fn validate_values(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
-        validate::values(object, old, self.props(), &Path::default())
+    /// Returns the faults in the values of an object. They are void once the interrupt is raised.
+    pub fn validate_values(&self, object: &Value, old: Option<&Value>, interrupt: &Interrupt) -> Vec<Cause> {
+        validate::values(object, old, self.props(), &Path::default(), interrupt)
     }
 
-    /// Returns the faults of the status alone. A write to the status answers for nothing else.
-    pub fn validate_status(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+    /// Returns the faults of the status alone. A write to the status answers for nothing else. They are void once the
+    /// interrupt is raised.
+    pub fn validate_status(&self, object: &Value, old: Option<&Value>, interrupt: &Interrupt) -> Vec<Cause> {
         let (Some(status), Some(props)) = (object.get("status"), self.props().properties.get("status"))
         else {
             return Vec::new();
         };
         // A status that was not there and one that is null are the same.
         let old = old.map(|old| old.get("status").unwrap_or(&Value::Null));
-        validate::values(status, old, props, &Path::new("status"))
+        validate::values(status, old, props, &Path::new("status"), interrupt)
     }
 
     /// Returns the faults of resources within the object.

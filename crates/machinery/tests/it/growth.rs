@@ -5,6 +5,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use setpoint_machinery::Interrupt;
 use setpoint_machinery::fieldset::FieldSet;
 use setpoint_machinery::patch::apply_json_patch;
 use setpoint_machinery::strategic;
@@ -18,6 +19,11 @@ fn soon<T>(run: impl FnOnce() -> T) -> T {
     let took = start.elapsed();
     assert!(took < Duration::from_secs(20), "{took:?}");
     result
+}
+
+/// The signal of a request whose client waits.
+fn never() -> Interrupt {
+    Interrupt::default()
 }
 
 /// Numbers below `count`, each once, in an order far from their own.
@@ -39,13 +45,13 @@ fn a_move_takes_what_it_moves() {
         })
         .collect();
     let before = object.clone();
-    soon(|| apply_json_patch(&mut object, &Value::Array(moves))).unwrap();
+    soon(|| apply_json_patch(&mut object, &Value::Array(moves), &never())).unwrap();
     assert_eq!(object, before);
     let test = json!({"op": "test", "path": "/a", "value": {}});
-    let failed = soon(|| apply_json_patch(&mut object, &json!([test]))).unwrap_err();
+    let failed = soon(|| apply_json_patch(&mut object, &json!([test]), &never())).unwrap_err();
     assert_eq!(failed.to_string(), "testing value /a failed: test failed");
     let tests = vec![json!({"op": "test", "path": "/a/key-7", "value": "value"}); 10_000];
-    soon(|| apply_json_patch(&mut object, &Value::Array(tests))).unwrap();
+    soon(|| apply_json_patch(&mut object, &Value::Array(tests), &never())).unwrap();
 }
 
 #[test]
@@ -94,7 +100,7 @@ fn duplicates_in_lists_are_found_in_one_pass() {
     assert_eq!(told, [r#"map[50000]: Duplicate value: {"k":5}"#, "set[50000]: Duplicate value: 5"]);
     let causes = soon(|| structural.validate_lists(&object, Some(&object)));
     assert!(causes.len() <= 2);
-    assert!(soon(|| structural.validate_values(&object, Some(&object))).is_empty());
+    assert!(soon(|| structural.validate_values(&object, Some(&object), &never())).is_empty());
 }
 
 #[test]
@@ -103,4 +109,17 @@ fn field_sets_are_sorted_once() {
         shuffled(300_000).map(|number| (format!("i:{number}"), json!({}))).collect();
     let set = soon(|| FieldSet::from_fields_v1(&Value::Object(fields))).unwrap();
     assert_eq!(set.len(), 300_000);
+}
+
+/// The longest list that an object can have, and the most operations, each in its middle.
+#[test]
+fn an_item_in_the_middle_of_a_list_comes_and_goes_quickly() {
+    let list: Vec<u8> = vec![1; 700_000];
+    let mut object = json!({"a": list});
+    let there = json!({"op": "remove", "path": "/a/350000"});
+    let back = json!({"op": "add", "path": "/a/350000", "value": 1});
+    let operations: Vec<Value> = [there, back].into_iter().cycle().take(10_000).collect();
+    let before = object.clone();
+    soon(|| apply_json_patch(&mut object, &Value::Array(operations), &never())).unwrap();
+    assert_eq!(object, before);
 }

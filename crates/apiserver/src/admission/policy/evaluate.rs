@@ -14,6 +14,7 @@ use crate::key;
 use crate::object;
 use crate::registry;
 use setpoint_cel::{Evaluation, Facts};
+use setpoint_machinery::Interrupt;
 
 /// The longest message that a `messageExpression` may compute.
 const LONGEST_MESSAGE: usize = 5 * 1024;
@@ -85,6 +86,9 @@ pub(crate) async fn evaluate(
 ) -> (Vec<String>, Result<()>) {
     let mut verdict = Verdict::default();
     for policy in policies {
+        if let Err(error) = ctx.work.check() {
+            return (verdict.warnings, Err(error));
+        }
         match policy.scope.equivalent(ctx, attributes) {
             Err(error) => verdict.misconfigured(policy, None, &error.status().message),
             Ok(None) => {}
@@ -171,7 +175,12 @@ async fn evaluate_one(
         };
         let namespace = namespace(ctx, attributes)?;
         for params in &all {
-            verdict.take(policy, binding, found(policy, &shown.facts(&namespace, params)));
+            ctx.work.check()?;
+            verdict.take(
+                policy,
+                binding,
+                found(policy, &shown.facts(&namespace, params, &ctx.work.interrupt)),
+            );
         }
     }
     Ok(())
@@ -211,8 +220,9 @@ impl PolicyInput {
         Ok(PolicyInput { object, old, request: review["request"].take() })
     }
 
-    fn facts<'a>(&'a self, namespace: &'a Value, params: &'a Value) -> Facts<'a> {
-        Facts { object: &self.object, old: &self.old, request: &self.request, namespace, params }
+    fn facts<'a>(&'a self, namespace: &'a Value, params: &'a Value, interrupt: &'a Interrupt) -> Facts<'a> {
+        let PolicyInput { object, old, request } = self;
+        Facts { object, old, request, namespace, params, interrupt }
     }
 }
 

@@ -13,6 +13,7 @@ use crate::admission::{Attributes, webhook_versions};
 use crate::configured::Hook;
 use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
+use crate::object;
 use crate::webhook::Patience;
 use setpoint_cel as cel;
 
@@ -87,7 +88,7 @@ async fn invocation<'h>(
     let null = Value::Null;
     let object = invocation.object.as_ref().unwrap_or(&null);
     let old = invocation.old.as_ref().unwrap_or(&null);
-    match cel::hold(&hook.conditions, object, old, &request) {
+    match cel::hold(&hook.conditions, object, old, &request, &ctx.work.interrupt) {
         Ok(true) => Ok(Some(invocation)),
         Ok(false) => Ok(None),
         Err(_) if hook.ignores_failures => Ok(None),
@@ -207,10 +208,13 @@ async fn patch(
         )));
     };
     let mut patched = before.clone();
-    apply_json_patch(&mut patched, &operations).map_err(|error| match error {
+    apply_json_patch(&mut patched, &operations, &ctx.work.interrupt).map_err(|error| match error {
         PatchError::Unprocessable(why) => internal(why),
         other => internal(other.to_string()),
     })?;
+    if object::depth(&patched) > object::READABLE {
+        return Err(internal(PatchError::TooDeep.to_string()));
+    }
     if let Some(refused) = other_kind(ctx, before, &patched) {
         return Err(Failed::Refused(refused));
     }

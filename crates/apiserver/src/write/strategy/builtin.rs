@@ -5,6 +5,7 @@ use setpoint_api::Status;
 use setpoint_api::cause::{Cause, Path};
 use setpoint_api::kind::GroupKind;
 use setpoint_kinds::warnings;
+use setpoint_machinery::Interrupt;
 use setpoint_schema::{Read, TypeMeta};
 
 use super::{Sent, Strategy};
@@ -110,9 +111,17 @@ impl Strategy for Builtin {
         if may_be_empty { empty_maps(resource, &sent) } else { Vec::new() }
     }
 
-    fn validate_create(&self, _: &Resource, _: &Value, _: &mut Vec<Cause>) {}
+    fn validate_create(&self, _: &Resource, _: &Value, _: &Interrupt, _: &mut Vec<Cause>) {}
 
-    fn validate_update(&self, _: &Resource, _: &str, _: &Value, _: &Value, _: &mut Vec<Cause>) -> Vec<Cause> {
+    fn validate_update(
+        &self,
+        _: &Resource,
+        _: &str,
+        _: &Value,
+        _: &Value,
+        _: &Interrupt,
+        _: &mut Vec<Cause>,
+    ) -> Vec<Cause> {
         Vec::new()
     }
 

@@ -5,13 +5,14 @@ use setpoint_api::Status;
 use setpoint_api::cause::{Cause, CauseType, Path};
 use setpoint_api::kind::GroupKind;
 use setpoint_kinds::warnings;
+use setpoint_machinery::Interrupt;
 use setpoint_schema::{Read, TypeMeta};
 
 use super::builtin::patched_into_nothing;
 use super::{Sent, Strategy, unhandled, unrecognized};
 use crate::error::ApiError;
 use crate::object;
-use crate::registry::{Custom, Resource};
+use crate::registry::{Custom, Judged, Resource};
 use crate::write::decode_hints::DecodeHints;
 use crate::write::patch_type::{APPLY_PATCH, JSON_PATCH, MERGE_PATCH};
 use crate::write_options::FieldValidation;
@@ -101,8 +102,15 @@ impl Strategy for Custom {
         Vec::new()
     }
 
-    fn validate_create(&self, resource: &Resource, new: &Value, causes: &mut Vec<Cause>) {
-        let (found, _) = self.validate(&resource.version, new, None, false, causes);
+    fn validate_create(
+        &self,
+        resource: &Resource,
+        new: &Value,
+        interrupt: &Interrupt,
+        causes: &mut Vec<Cause>,
+    ) {
+        let judged = Judged { object: new, old: None, is_status: false, interrupt };
+        let (found, _) = self.validate(&resource.version, &judged, causes);
         causes.extend(found);
     }
 
@@ -112,11 +120,13 @@ impl Strategy for Custom {
         subresource: &str,
         new: &Value,
         old: &Value,
+        interrupt: &Interrupt,
         causes: &mut Vec<Cause>,
     ) -> Vec<Cause> {
         causes.extend(said_again(causes));
-        let status = subresource == "status";
-        let (found, tolerated) = self.validate(&resource.version, new, Some(old), status, causes);
+        let is_status = subresource == "status";
+        let judged = Judged { object: new, old: Some(old), is_status, interrupt };
+        let (found, tolerated) = self.validate(&resource.version, &judged, causes);
         causes.extend(found);
         tolerated
     }

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 use setpoint_api::cause::Cause;
+use setpoint_machinery::Interrupt;
 use setpoint_schema::{Read, TypeMeta};
 
 use self::builtin::Builtin;
@@ -79,8 +80,14 @@ pub(crate) trait Strategy {
     /// Keeps what reading dropped and the write must know. Returns the maps that were sent empty and are read as absent.
     fn note_dropped(&self, resource: &Resource, sent: &Sent<'_>, read: &mut Value) -> Vec<&'static str>;
 
-    /// Adds what is wrong with a new object to what is wrong with its metadata.
-    fn validate_create(&self, resource: &Resource, new: &Value, causes: &mut Vec<Cause>);
+    /// Adds what is wrong with a new object to what is wrong with its metadata. It is void once the interrupt is raised.
+    fn validate_create(
+        &self,
+        resource: &Resource,
+        new: &Value,
+        interrupt: &Interrupt,
+        causes: &mut Vec<Cause>,
+    );
 
     /// Adds what is wrong with a changed object. What was wrong before and did not change comes back, and is tolerated.
     fn validate_update(
@@ -89,6 +96,7 @@ pub(crate) trait Strategy {
         subresource: &str,
         new: &Value,
         old: &Value,
+        interrupt: &Interrupt,
         causes: &mut Vec<Cause>,
     ) -> Vec<Cause>;
 

@@ -1,17 +1,18 @@
 //! Defaults must be what they default: pruned and valid.
 
+use crate::Interrupt;
 use crate::structural::props::Props;
 use crate::structural::{Structural, metadata, prune, validate};
 use setpoint_api::cause::{Cause, Path};
 
 /// Returns the faults of the defaults.
-pub(super) fn check(structural: &Structural, path: &Path) -> Vec<Cause> {
+pub(super) fn check(structural: &Structural, path: &Path, interrupt: &Interrupt) -> Vec<Cause> {
     let mut causes = Vec::new();
-    node(structural.props(), path, true, &mut causes);
+    node(structural.props(), path, true, interrupt, &mut causes);
     causes
 }
 
-fn node(props: &Props, path: &Path, root: bool, causes: &mut Vec<Cause>) {
+fn node(props: &Props, path: &Path, root: bool, interrupt: &Interrupt, causes: &mut Vec<Cause>) {
     if let Some(default) = &props.default {
         let path = path.child("default");
         let mut pruned = default.clone();
@@ -29,12 +30,12 @@ fn node(props: &Props, path: &Path, root: bool, causes: &mut Vec<Cause>) {
             // Here kube-apiserver does not know what may be an integer or a string.
             let any = Props { int_or_string: false, ..props.clone() };
             let props = if props.int_or_string { &any } else { props };
-            errors = validate::values(default, None, props, &path);
+            errors = validate::values(default, None, props, &path, interrupt);
         }
         causes.extend(errors);
     }
     if let Some(items) = &props.items {
-        node(items, &path.child("items"), false, causes);
+        node(items, &path.child("items"), false, interrupt, causes);
     }
     let is_resource = root || props.embedded_resource;
     for (name, property) in &props.properties {
@@ -42,6 +43,6 @@ fn node(props: &Props, path: &Path, root: bool, causes: &mut Vec<Cause>) {
         if is_resource && ["metadata", "apiVersion", "kind"].contains(&name.as_str()) {
             continue;
         }
-        node(property, &path.child("properties").key(name), false, causes);
+        node(property, &path.child("properties").key(name), false, interrupt, causes);
     }
 }

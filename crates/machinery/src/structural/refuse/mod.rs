@@ -7,10 +7,16 @@ mod openapi;
 
 use super::Structural;
 use super::props::{Props, Unsupported};
+use crate::Interrupt;
 use setpoint_api::cause::{Cause, Path};
 
 /// All refusals of a schema that stands at `path`. `status` says whether the version has the status subresource.
-pub(super) fn refusals(structural: &Structural, path: &Path, status: bool) -> Vec<Cause> {
+pub(super) fn refusals(
+    structural: &Structural,
+    path: &Path,
+    status: bool,
+    interrupt: &Interrupt,
+) -> Vec<Cause> {
     let props = structural.props();
     let mut causes = Vec::new();
     if status {
@@ -25,7 +31,7 @@ pub(super) fn refusals(structural: &Structural, path: &Path, status: bool) -> Ve
         structural_causes.extend(completeness::check(props, path));
         structural_causes.sort_by_key(ToString::to_string);
         if structural_causes.is_empty() {
-            structural_causes = defaults::check(structural, path);
+            structural_causes = defaults::check(structural, path, interrupt);
         }
         causes.extend(structural_causes);
     }

@@ -4,16 +4,23 @@ use serde_json::Value;
 
 use super::failure::What;
 use super::{Outcome, node};
+use crate::Interrupt;
 use crate::structural::props::Props;
 use setpoint_api::go_format::quote;
 
-pub(super) fn check(value: &Value, old: Option<&Value>, props: &Props, name: &str) -> Outcome {
+pub(super) fn check(
+    value: &Value,
+    old: Option<&Value>,
+    props: &Props,
+    name: &str,
+    interrupt: &Interrupt,
+) -> Outcome {
     let mut out = Outcome::default();
-    any_of(value, old, props, name, &mut out);
-    one_of(value, old, props, name, &mut out);
-    all_of(value, old, props, name, &mut out);
+    any_of(value, old, props, name, interrupt, &mut out);
+    one_of(value, old, props, name, interrupt, &mut out);
+    all_of(value, old, props, name, interrupt, &mut out);
     if let Some(not) = &props.not
-        && node(value, old, not, name).failures.is_empty()
+        && node(value, old, not, name, interrupt).failures.is_empty()
     {
         out.fail(name, What::Plain(format!("{} must not validate the schema (not)", quote(name))));
     }
@@ -28,13 +35,20 @@ fn closer(best: Option<Outcome>, other: Outcome) -> Option<Outcome> {
     }
 }
 
-fn any_of(value: &Value, old: Option<&Value>, props: &Props, name: &str, out: &mut Outcome) {
+fn any_of(
+    value: &Value,
+    old: Option<&Value>,
+    props: &Props,
+    name: &str,
+    interrupt: &Interrupt,
+    out: &mut Outcome,
+) {
     if props.any_of.is_empty() {
         return;
     }
     let mut best = None;
     for schema in &props.any_of {
-        let outcome = node(value, old, schema, name);
+        let outcome = node(value, old, schema, name, interrupt);
         if outcome.failures.is_empty() {
             return out.merge(outcome);
         }
@@ -46,13 +60,20 @@ fn any_of(value: &Value, old: Option<&Value>, props: &Props, name: &str, out: &m
     }
 }
 
-fn one_of(value: &Value, old: Option<&Value>, props: &Props, name: &str, out: &mut Outcome) {
+fn one_of(
+    value: &Value,
+    old: Option<&Value>,
+    props: &Props,
+    name: &str,
+    interrupt: &Interrupt,
+    out: &mut Outcome,
+) {
     if props.one_of.is_empty() {
         return;
     }
     let (mut best, mut first, mut valid) = (None, None, 0);
     for schema in &props.one_of {
-        let outcome = node(value, old, schema, name);
+        let outcome = node(value, old, schema, name, interrupt);
         if outcome.failures.is_empty() {
             valid += 1;
             best = None;
@@ -73,10 +94,17 @@ fn one_of(value: &Value, old: Option<&Value>, props: &Props, name: &str, out: &m
     }
 }
 
-fn all_of(value: &Value, old: Option<&Value>, props: &Props, name: &str, out: &mut Outcome) {
+fn all_of(
+    value: &Value,
+    old: Option<&Value>,
+    props: &Props,
+    name: &str,
+    interrupt: &Interrupt,
+    out: &mut Outcome,
+) {
     let mut valid = 0;
     for schema in &props.all_of {
-        let outcome = node(value, old, schema, name);
+        let outcome = node(value, old, schema, name, interrupt);
         valid += usize::from(outcome.failures.is_empty());
         out.merge(outcome);
     }

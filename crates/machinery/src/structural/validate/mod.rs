@@ -17,13 +17,20 @@ pub(super) use ratchet::unchanged;
 use serde_json::{Map, Value};
 
 use super::props::Props;
+use crate::Interrupt;
 use crate::fieldset::values_equal;
 use failure::What;
 use setpoint_api::cause::{Cause, Path};
 
 /// Returns the faults of `value`, which stands at `path`. `old` is the value before an update.
-pub(super) fn values(value: &Value, old: Option<&Value>, props: &Props, path: &Path) -> Vec<Cause> {
-    let outcome = ratcheted(value, old, props, "");
+pub(super) fn values(
+    value: &Value,
+    old: Option<&Value>,
+    props: &Props,
+    path: &Path,
+    interrupt: &Interrupt,
+) -> Vec<Cause> {
+    let outcome = ratcheted(value, old, props, "", interrupt);
     outcome.failures.into_iter().map(|failure| failure.into_cause(path)).collect()
 }
 
@@ -46,8 +53,14 @@ impl Outcome {
 }
 
 /// Validates one value; failures of one that did not change are dropped.
-fn ratcheted(value: &Value, old: Option<&Value>, props: &Props, name: &str) -> Outcome {
-    let outcome = node(value, old, props, name);
+fn ratcheted(
+    value: &Value,
+    old: Option<&Value>,
+    props: &Props,
+    name: &str,
+    interrupt: &Interrupt,
+) -> Outcome {
+    let outcome = node(value, old, props, name, interrupt);
     match old {
         Some(old) if !outcome.failures.is_empty() && ratchet::unchanged(value, old, props) => {
             Outcome::default()
@@ -79,9 +92,13 @@ fn format(props: &Props) -> &str {
     if known { &props.format } else { "" }
 }
 
-/// Validates a value on its own, children included.
-fn node(value: &Value, old: Option<&Value>, props: &Props, name: &str) -> Outcome {
+/// Validates a value on its own, children included. A schema may name one value many times (`allOf`), so the work is not
+/// bounded by the size of the object alone.
+fn node(value: &Value, old: Option<&Value>, props: &Props, name: &str, interrupt: &Interrupt) -> Outcome {
     let mut out = Outcome::default();
+    if interrupt.is_raised() {
+        return out;
+    }
     if value.is_null() {
         let types = types(props);
         if !types.is_empty() && !props.nullable {
@@ -95,7 +112,7 @@ fn node(value: &Value, old: Option<&Value>, props: &Props, name: &str) -> Outcom
         check_type(value, &types, format, name, &mut out);
         out.matched += 1;
     }
-    out.merge(junctors::check(value, old, props, name));
+    out.merge(junctors::check(value, old, props, name, interrupt));
     out.matched += 1;
     match value {
         Value::String(text) => {
@@ -113,7 +130,7 @@ fn node(value: &Value, old: Option<&Value>, props: &Props, name: &str) -> Outcom
             out.matched += 2;
         }
         Value::Array(items) => {
-            list(items, old, props, name, &mut out);
+            list(items, old, props, name, interrupt, &mut out);
             out.matched += 2;
         }
         _ => {}
@@ -121,7 +138,7 @@ fn node(value: &Value, old: Option<&Value>, props: &Props, name: &str) -> Outcom
     enumeration(value, props, name, &mut out);
     out.matched += 1;
     if let Value::Object(fields) = value {
-        object(fields, old, props, name, &mut out);
+        object(fields, old, props, name, interrupt, &mut out);
         out.matched += 1;
     }
     out.matched += 1;
@@ -186,12 +203,19 @@ fn enumeration(value: &Value, props: &Props, name: &str, out: &mut Outcome) {
     }
 }
 
-fn list(items: &[Value], old: Option<&Value>, props: &Props, name: &str, out: &mut Outcome) {
+fn list(
+    items: &[Value],
+    old: Option<&Value>,
+    props: &Props,
+    name: &str,
+    interrupt: &Interrupt,
+    out: &mut Outcome,
+) {
     if let Some(item_props) = &props.items {
         let old = OldItems::of(old, props);
         for (at, item) in items.iter().enumerate() {
             let old = old.get(item);
-            out.merge(ratcheted(item, old, item_props, &format!("{name}[{at}]")));
+            out.merge(ratcheted(item, old, item_props, &format!("{name}[{at}]"), interrupt));
         }
     }
     let size = i64::try_from(items.len()).unwrap_or(i64::MAX);
@@ -204,7 +228,14 @@ fn list(items: &[Value], old: Option<&Value>, props: &Props, name: &str, out: &m
     }
 }
 
-fn object(fields: &Map<String, Value>, old: Option<&Value>, props: &Props, name: &str, out: &mut Outcome) {
+fn object(
+    fields: &Map<String, Value>,
+    old: Option<&Value>,
+    props: &Props,
+    name: &str,
+    interrupt: &Interrupt,
+    out: &mut Outcome,
+) {
     let size = i64::try_from(fields.len()).unwrap_or(i64::MAX);
     if let Some(least) = props.min_properties.filter(|least| size < *least) {
         let message = format!("{name} in body should have at least {least} properties");
@@ -228,7 +259,8 @@ fn object(fields: &Map<String, Value>, old: Option<&Value>, props: &Props, name:
         Some(additional) => {
             if let Some(schema) = &additional.schema {
                 for (key, value) in fields.iter().filter(|(key, _)| !props.properties.contains_key(*key)) {
-                    out.merge(ratcheted(value, old_field(key), schema, &format!("{name}.{key}")));
+                    let child = format!("{name}.{key}");
+                    out.merge(ratcheted(value, old_field(key), schema, &child, interrupt));
                 }
             }
         }
@@ -237,7 +269,7 @@ fn object(fields: &Map<String, Value>, old: Option<&Value>, props: &Props, name:
     for (key, schema) in &props.properties {
         if let Some(value) = fields.get(key) {
             let child = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
-            out.merge(ratcheted(value, old_field(key), schema, &child));
+            out.merge(ratcheted(value, old_field(key), schema, &child, interrupt));
         }
     }
     for key in props.required.iter().filter(|key| !fields.contains_key(*key)) {
