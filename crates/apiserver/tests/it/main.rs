@@ -22,6 +22,7 @@ mod relays;
 mod request_limits;
 mod sizes;
 mod tokens;
+mod too_large;
 mod watches;
 mod webhook;
 mod writes;
