@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use crate::body::Body;
 use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
+use crate::registry::Resource;
 use crate::request::Query;
 use crate::selection::{Selection, parse_version, scope};
 use crate::versions::conversion;
@@ -233,13 +234,15 @@ impl Run {
     }
 
     /// Converts the next events. They wait for their webhook, as in kube-apiserver: the server calls it again until
-    /// it answers or the watch ends.
+    /// it answers, the watch ends, or the definition changes.
     async fn convert(&mut self) {
         let mut pause = FIRST_PAUSE;
         let converted = async {
             loop {
                 match conversion::events(&self.ctx, &self.unconverted).await {
-                    Ok(events) => return events,
+                    Ok(events) => return Some(events),
+                    // Its webhook may have moved, or have another certificate: the client's next watch finds it.
+                    Err(_) if self.is_outdated() => return None,
                     Err(failed) => {
                         let why = failed.first().map_or("", |one| one.why.as_str());
                         tracing::warn!(
@@ -256,9 +259,18 @@ impl Run {
         let converted = tokio::time::timeout_at(self.ends, converted).await;
         self.unconverted.clear();
         match converted {
-            Ok(events) => self.ready.extend(events.into_iter().map(Ready::Changed)),
-            Err(_) => self.source = Source::Ended,
+            Ok(Some(events)) => self.ready.extend(events.into_iter().map(Ready::Changed)),
+            Ok(None) | Err(_) => self.source = Source::Ended,
         }
+    }
+
+    /// Whether the definition has changed since the watch began. kube-apiserver ends every watch of a kind whose
+    /// definition changes.
+    fn is_outdated(&self) -> bool {
+        let generation = |resource: &Resource| resource.custom.as_ref().map(|custom| custom.generation());
+        let own = &self.ctx.resource;
+        let now = self.ctx.server.0.registry.find(&own.group, &own.version, &own.plural);
+        now.as_deref().map(generation) != Some(generation(own))
     }
 
     fn bookmark(&mut self, before_end: Instant) {
