@@ -53,6 +53,7 @@ mod protobuf;
 pub mod negotiate;
 mod header;
 mod nodes;
+mod local_webhooks;
 mod unsent;
 mod body;
 mod user;
@@ -69,6 +70,7 @@ mod yaml;
 pub use auth::{Caller, ClientCertificate};
 pub use body::{Body, BoxError};
 pub use bootstrap::StartError;
+pub use local_webhooks::{Answering, LocalWebhooks, LocalWebhooksHandle};
 pub use nodes::{Dialing, Io, Nodes, NodesHandle};
 pub use options::{
     Admission, Authorization, FrontProxy, KubeletTls, Options, Parts, RequestLimits, ServiceAccountKeys,

@@ -8,6 +8,7 @@ use setpoint_api::{Clock, Random};
 use setpoint_store::Store;
 
 pub use crate::jwt::ServiceAccountKeys;
+use crate::local_webhooks::LocalWebhooksHandle;
 use crate::nodes::NodesHandle;
 use crate::pki::PkiError;
 use crate::review_webhook::{AccessWebhook, TokenWebhook};
@@ -60,6 +61,8 @@ pub struct Options {
     pub kept_protobuf: usize,
     /// Nodes inside this process; others are reached at the address in their Node status.
     pub nodes: Option<NodesHandle>,
+    /// Webhooks inside this process; others are called over TLS.
+    pub webhooks: Option<LocalWebhooksHandle>,
     /// TLS towards nodes at an address: the client certificate and the trusted authorities.
     pub kubelet_tls: Option<KubeletTls>,
     /// The PEM of the authority that signed the serving certificate, for `kube-root-ca.crt` and its like.
@@ -103,6 +106,7 @@ impl Options {
             event_ttl: Duration::from_secs(3600),
             kept_protobuf: KEPT_PROTOBUF,
             nodes: None,
+            webhooks: None,
             kubelet_tls: None,
             ca_certificate: None,
             prose: None,

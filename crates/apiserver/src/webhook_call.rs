@@ -10,6 +10,7 @@ use rustls_pki_types::ServerName;
 use serde_json::Value;
 
 use crate::dial::{Endpoint, dial};
+use crate::local_webhooks::Answering;
 use crate::server::Server;
 use crate::service;
 use crate::webhook::answer::Room;
@@ -66,6 +67,12 @@ impl Webhook {
                 .body(Full::new(body))
                 .map_err(|error| error.to_string())
         };
+        let inside = self.call_inside(server, request(body.clone())?.map(|_| body.clone()));
+        if let Some(answering) = inside {
+            let (parts, bytes) = answering.await.into_parts();
+            let rooms = [&self.room, &server.0.webhook_room];
+            return Ok((parts.status, answer::read(Full::new(bytes), limit, rooms).await?));
+        }
         // A kept connection may have ended meanwhile. The call then goes out again on a new one.
         if let Some(mut kept) = self.kept()
             && let Ok(response) = kept.send_request(request(body.clone())?).await
@@ -75,6 +82,12 @@ impl Webhook {
         let mut sender = self.dial(server, url).await?;
         let response = sender.send_request(request(body)?).await.map_err(|error| error.to_string())?;
         self.read_answer(server, sender, response, limit, own).await
+    }
+
+    /// Begins the call of a webhook inside this process.
+    fn call_inside(&self, server: &Server, request: Request<Bytes>) -> Option<Answering> {
+        let Some(Place::Service { namespace, name, .. }) = &self.place else { return None };
+        server.options().webhooks.as_ref()?.call(namespace, name, request)
     }
 
     async fn read_answer(

@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::credentials::{Credentials, CredentialsError};
 use crate::nodes::LocalNodes;
 use crate::options::{Backend, Options, Serving};
+use crate::webhooks::InProcessWebhooks;
 use crate::{kubeconfig, transport, workload};
 
 /// Shortest interval at which the server drops expired objects and old history.
@@ -113,6 +114,7 @@ impl Cluster {
         server.max_token_life = options.max_token_life;
         let nodes = LocalNodes::default();
         server.nodes = Some(Arc::new(nodes.clone()));
+        server.webhooks = Some(Arc::new(options.webhooks.clone()));
         server.kubelet_tls = Some(kubelet_tls(&credentials, &clock));
         let server = Server::start(server).await?;
         let stop = CancellationToken::new();
@@ -158,6 +160,11 @@ impl Cluster {
     /// Returns a client that acts as any user in any groups.
     pub fn client_as(&self, user: &str, groups: &[&str]) -> Client {
         transport::client(&self.server, UserInfo::new(user, groups.iter().copied()))
+    }
+
+    /// Returns the webhooks that the server calls as functions: those of the options, also after the start.
+    pub fn webhooks(&self) -> &InProcessWebhooks {
+        &self.options.webhooks
     }
 
     /// Opens a TLS socket for clients of other processes. Returns the bound address.

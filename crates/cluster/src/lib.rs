@@ -42,6 +42,7 @@ mod kubeconfig;
 mod workload;
 mod nodes;
 mod options;
+mod webhooks;
 mod transport;
 
 pub use cluster::{Checkpoint, Cluster, ClusterError, bind, reachable};
@@ -51,3 +52,4 @@ pub use options::{Backend, Controllers, Options, Serving};
 pub use setpoint_apiserver::{Admission, Authorization, FrontProxy, RequestLimits};
 pub use setpoint_node::NodeOptions;
 pub use wait::{NeverCame, PATIENCE};
+pub use webhooks::InProcessWebhooks;

@@ -12,6 +12,8 @@ use setpoint_apiserver::{
 };
 use setpoint_node::NodeOptions;
 
+use crate::webhooks::InProcessWebhooks;
+
 /// Start options of a cluster. The default suits tests: in memory, every controller, one simulated node.
 #[derive(Clone)]
 pub struct Options {
@@ -66,6 +68,8 @@ pub struct Options {
     pub service_account_keys: Vec<String>,
     /// Descriptions of built-in types for `kubectl explain`. Without them it shows fields and types only.
     pub prose: Option<Prose>,
+    /// Webhooks that the server calls as functions.
+    pub webhooks: InProcessWebhooks,
 }
 
 impl Default for Options {
@@ -95,6 +99,7 @@ impl Default for Options {
             service_account_signing_key: None,
             service_account_keys: Vec::new(),
             prose: None,
+            webhooks: InProcessWebhooks::default(),
         }
     }
 }
