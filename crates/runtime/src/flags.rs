@@ -61,6 +61,10 @@ mod arguments {
         /// Serve /healthz and /readyz at IP:PORT, or at :PORT on all addresses. 0 serves nothing.
         #[arg(long, value_name = "ADDRESS", default_value = "0")]
         pub health_probe_bind_address: BindAddress,
+        /// Serve webhooks at IP:PORT, or at :PORT on all addresses. 0 serves nothing.
+        #[cfg(feature = "webhooks")]
+        #[arg(long, value_name = "ADDRESS", default_value = "0")]
+        pub webhook_bind_address: BindAddress,
         /// The address that 0.0.0.0 stands for in a pod that shares its host's network. The node sets the variable.
         #[arg(long, value_name = "ADDRESS", env = "SETPOINT_HOST", hide = true)]
         pub own_address: Option<IpAddr>,
@@ -164,6 +168,8 @@ impl Flags {
             leader_election_namespace: self.leader_election_namespace,
             metrics_address: self.metrics_bind_address.0,
             health_address: self.health_probe_bind_address.0,
+            #[cfg(feature = "webhooks")]
+            webhook_address: self.webhook_bind_address.0,
             own_address: self.own_address,
         }
     }

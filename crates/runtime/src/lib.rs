@@ -93,6 +93,11 @@
 //! reads go to the server, events are readable, clock and seed are the test's. The crate `setpoint-cluster` starts a
 //! whole cluster in the process of the test.
 //!
+//! # Webhooks
+//!
+//! With the feature `webhooks` the module `webhook` has typed admission and conversion handlers, their server in the
+//! manager, and certificates that are made and rotated without another program. `docs/webhooks.md` says how.
+//!
 //! # While the program runs
 //!
 //! Everything that was declared can also begin and end later. [`ControllerHandle::watch`] adds a watch to a running
@@ -119,6 +124,7 @@
 //! - `tokio` and `tokio-util`: channels, and `CancellationToken` for work that is told to stop
 //! - `prometheus-client`: re-exported in [`metrics`], for metrics of one's own
 //! - `clap`: with the feature `flags`
+//! - `http` and `bytes`: with the feature `webhooks`
 //!
 //! # Dropping a future
 //!
@@ -143,6 +149,8 @@
 pub mod flags;
 pub mod program;
 pub mod manifests;
+#[cfg(feature = "webhooks")]
+pub mod webhook;
 
 pub mod conditions;
 pub mod finalizer;

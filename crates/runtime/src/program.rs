@@ -40,7 +40,10 @@ pub struct Program {
     pub metrics_address: Option<SocketAddr>,
     /// The address of health and readiness.
     pub health_address: Option<SocketAddr>,
-    /// The address to serve on where one of the two says `0.0.0.0`: for a pod that shares its host's network.
+    /// The address of webhooks, if some are registered.
+    #[cfg(feature = "webhooks")]
+    pub webhook_address: Option<SocketAddr>,
+    /// The address to serve on where one of the others says `0.0.0.0`: for a pod that shares its host's network.
     pub own_address: Option<IpAddr>,
 }
 
@@ -118,6 +121,8 @@ impl Program {
             leader_election,
             metrics_address: self.serving(self.metrics_address),
             health_address: self.serving(self.health_address),
+            #[cfg(feature = "webhooks")]
+            webhook_address: self.serving(self.webhook_address),
             ..ManagerOptions::default()
         };
         Ok(Manager::new(connect_with(config)?, options))

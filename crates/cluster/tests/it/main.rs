@@ -9,3 +9,4 @@ mod library;
 mod readme;
 mod registration;
 mod runtime;
+mod webhooks;

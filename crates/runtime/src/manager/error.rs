@@ -25,6 +25,9 @@ pub enum SetupError {
         /// The error of the selector.
         error: SelectorError,
     },
+    /// The webhooks contradict each other, or would be asked about what they need themselves.
+    #[error("webhooks: {0}")]
+    Webhook(String),
     /// The manager has stopped.
     #[error("the manager has stopped")]
     Stopped,

@@ -1,7 +1,10 @@
 //! The manager: one client, shared caches, and everything that runs, started and stopped in order.
 
+#[cfg(feature = "webhooks")]
+mod webhooks;
 mod error;
 mod options;
+mod early;
 mod run;
 
 use std::collections::BTreeSet;
@@ -25,6 +28,7 @@ use crate::informer::ReflectorOptions;
 use crate::informer::SharedInformer;
 use crate::informer::{ClientListerWatcher, Namespaces, Target};
 use crate::informer::{Connect, FactoryOptions, InformerFactory, InformerOptions};
+use crate::latch::Latch;
 use crate::leader_clock::LeaderClock;
 use crate::metrics::Metrics;
 use crate::recorder::{self, Recorded, Recorder, Unsent};
@@ -39,6 +43,9 @@ const RESYNC_JITTER: f64 = 0.1;
 /// When something runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Group {
+    /// Before the caches, and until all other work has ended.
+    #[cfg_attr(not(feature = "webhooks"), allow(dead_code, reason = "only webhooks are served so early"))]
+    Server,
     /// As soon as the caches have synced.
     Always,
     /// While this process is the leader.
@@ -55,6 +62,8 @@ pub(crate) struct Runnable {
     caches: Option<SyncDeadline>,
     /// Ends it alone; it may come before it runs.
     stop: CancellationToken,
+    /// Set when the caches may start; only work of [`Group::Server`] is waited for.
+    ready: Arc<Latch>,
     start: Start,
 }
 
@@ -139,6 +148,8 @@ pub struct Addresses {
     pub health: Option<SocketAddr>,
     /// Metrics.
     pub metrics: Option<SocketAddr>,
+    /// Webhooks (feature `webhooks`).
+    pub webhooks: Option<SocketAddr>,
 }
 
 impl fmt::Debug for Manager {
@@ -377,7 +388,18 @@ impl Manager {
         F: FnOnce(CancellationToken) -> BoxFuture<'static, Result<(), Error>> + Send + 'static,
     {
         let stop = caches.as_ref().map(|caches| caches.stop.clone()).unwrap_or_default();
-        let runnable = Runnable { name: name.to_owned(), group, caches, stop, start: Box::new(start) };
+        let runnable = Runnable {
+            name: name.to_owned(),
+            group,
+            caches,
+            stop,
+            ready: Arc::default(),
+            start: Box::new(start),
+        };
+        self.register_runnable(runnable)
+    }
+
+    fn register_runnable(&self, runnable: Runnable) -> Result<(), SetupError> {
         let mut state = self.state();
         if state.stopped {
             return Err(SetupError::Stopped);

@@ -26,6 +26,9 @@ pub struct ManagerOptions {
     pub health_address: Option<SocketAddr>,
     /// Serves `/metrics` here.
     pub metrics_address: Option<SocketAddr>,
+    /// Serves webhooks here, if some are registered.
+    #[cfg(feature = "webhooks")]
+    pub webhook_address: Option<SocketAddr>,
     /// How long running work is given when the manager stops.
     pub grace_period: Duration,
     /// How often every object is queued again from the cache, ± 10 %; `None` for never.
@@ -74,6 +77,8 @@ impl Default for ManagerOptions {
             leader_election: None,
             health_address: None,
             metrics_address: None,
+            #[cfg(feature = "webhooks")]
+            webhook_address: None,
             grace_period: Duration::from_secs(30),
             resync: Some(Duration::from_secs(10 * 60 * 60)),
             cache_sync_timeout: Duration::from_secs(120),

@@ -1,8 +1,8 @@
 //! Starting and stopping in order.
 //!
-//! Start: servers, caches, work that needs no lease, then (once elected) work that does. Stop, in reverse: work that
-//! needs the lease, other work, what was recorded is sent and the lease given up, then caches, then servers. A lost
-//! lease stops everything at once.
+//! Start: servers, webhooks, caches, work that needs no lease, then (once elected) work that does. Stop, in reverse: work
+//! that needs the lease, other work, what was recorded is sent and the lease given up, then webhooks, caches and servers.
+//! A lost lease stops everything at once.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -77,7 +77,7 @@ pub enum ManagerError {
 }
 
 /// A group of running work.
-struct Running {
+pub(super) struct Running {
     tasks: JoinSet<Result<(), Error>>,
     names: Vec<(Id, String)>,
     stopping: CancellationToken,
@@ -88,7 +88,7 @@ impl Running {
         Running { tasks: JoinSet::new(), names: Vec::new(), stopping: CancellationToken::new() }
     }
 
-    fn start(&mut self, runnable: Runnable) {
+    pub(super) fn start(&mut self, runnable: Runnable) {
         tracing::debug!(name = runnable.name, "starting");
         let (start, stopping) = (runnable.start, self.stopping.clone());
         // Begun within the task: what panics before there is a future is named too, and stops the others in order.
@@ -132,7 +132,7 @@ impl Running {
     }
 
     /// Tells all to end and waits for it; the names of those that did not end in time.
-    async fn finish(&mut self, end: tokio::time::Instant) -> (Option<ManagerError>, Vec<String>) {
+    pub(super) async fn finish(&mut self, end: tokio::time::Instant) -> (Option<ManagerError>, Vec<String>) {
         self.stopping.cancel();
         let mut failure = None;
         while let Ok(Some(ended)) = tokio::time::timeout_at(end, self.tasks.join_next_with_id()).await {
@@ -199,14 +199,23 @@ impl Manager {
             sink.run(recorded, unsent).await;
             Ok(())
         });
+        let mut serving = Running::new();
+        let before = runnables.extract_if(.., |runnable| runnable.group == Group::Server);
+        let ready: Vec<_> = before.map(|runnable| serving.start_early(runnable)).collect();
         let caches = runnables.iter_mut().filter_map(|runnable| runnable.caches.take()).collect();
         tokio::pin!(shutdown);
         {
-            let mut synced = std::pin::pin!(self.start_caches(caches));
+            let mut synced = Box::pin(async {
+                for ready in ready {
+                    ready.wait().await;
+                }
+                self.start_caches(caches).await
+            });
             loop {
                 tokio::select! {
                     biased;
-                    () = &mut shutdown => return Ok(()),
+                    () = &mut shutdown => return serving.drain(self.0.options.grace_period).await,
+                    error = serving.failure() => return Err(error),
                     synced = synced.as_mut() => break synced?,
                     Some(notice) = notices.recv() => match notice {
                         Notice::Run(runnable) => runnables.push(runnable),
@@ -215,7 +224,7 @@ impl Manager {
                 }
             }
         }
-        self.work(shutdown, elector.as_mut(), runnables, notices).await
+        self.work(shutdown, elector.as_mut(), serving, runnables, notices).await
     }
 
     /// As [`Manager::run`], until SIGTERM or SIGINT. A second signal stops everything at once.
@@ -314,6 +323,7 @@ impl Manager {
         &self,
         mut shutdown: Pin<&mut impl Future<Output = ()>>,
         mut elector: Option<&mut Elector>,
+        mut serving: Running,
         runnables: Vec<Runnable>,
         mut notices: mpsc::UnboundedReceiver<Notice>,
     ) -> Result<(), ManagerError> {
@@ -321,7 +331,7 @@ impl Manager {
         let mut waiting = Vec::new();
         for runnable in runnables.into_iter().filter(|runnable| !runnable.stop.is_cancelled()) {
             match runnable.group {
-                Group::Always => always.start(runnable),
+                Group::Always | Group::Server => always.start(runnable),
                 Group::Leader => waiting.push(runnable),
             }
         }
@@ -346,6 +356,7 @@ impl Manager {
                 () = shutdown.as_mut() => break Ok(()),
                 () = election.as_mut() => break Err(ManagerError::LeaseLost),
                 () = caught_up.as_mut(), if !elected => elected = true,
+                error = serving.failure() => break Err(error),
                 error = always.failure() => break Err(error),
                 error = leading.failure() => break Err(error),
                 Some(notice) = notices.recv() => match notice {
@@ -377,7 +388,8 @@ impl Manager {
         if let Some(elector) = elector {
             elector.release().await;
         }
-        ended.and(stopped)
+        let drained = serving.drain(self.0.options.grace_period).await;
+        ended.and(stopped).and(drained)
     }
 
     /// Lists the newest state of each kind, if the options say so: the process that led before may have written what
