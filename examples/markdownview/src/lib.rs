@@ -4,6 +4,7 @@
 mod children;
 mod metrics;
 mod status;
+mod webhooks;
 pub mod types;
 
 use k8s_openapi::api::apps::v1::Deployment;
@@ -12,16 +13,24 @@ use kube::{CustomResourceExt, ResourceExt};
 use serde_json::Value;
 use setpoint::conditions::is_true;
 use setpoint::manifests::{Installation, Rule};
+use setpoint::webhook::ServingOptions;
 use setpoint::{Action, Context, Controller, Error, Key, Manager, Reconciler, SetupError};
 
 pub use metrics::Metrics;
 pub use types::{MarkdownView, MarkdownViewSpec, MarkdownViewStatus, State};
+pub use webhooks::webhooks;
 
 /// The name under which it owns fields.
 pub const NAME: &str = "markdown-view-controller";
 
-/// Registers the controller and its metrics.
+/// Registers the controller, its metrics, and the webhooks, which are served if the manager has an address for them.
 pub fn register(manager: &Manager) -> Result<(), SetupError> {
+    register_with(manager, ServingOptions::default())
+}
+
+/// The same with webhooks that are served in another way.
+pub fn register_with(manager: &Manager, serving: ServingOptions) -> Result<(), SetupError> {
+    webhooks().serving(serving).register(manager)?;
     let metrics = Metrics::default();
     metrics.register(manager);
     Controller::for_kind::<MarkdownView>(manager)
@@ -90,6 +99,11 @@ impl Views {
 /// The custom resource definition.
 pub fn definition() -> Value {
     serde_json::to_value(MarkdownView::crd()).expect("a definition has a JSON form")
+}
+
+/// The same with the webhooks.
+pub fn manifests_with_webhooks(image: &str) -> Vec<Value> {
+    webhooks().install(manifests(image))
 }
 
 /// Everything that it needs to run in a cluster, with the rights that it uses and no other.

@@ -1,6 +1,7 @@
 //! The operator of the book's chapter on reconcile loops: a MyResource becomes a Deployment of its image, and its
 //! state follows that Deployment.
 
+pub mod v1beta1;
 pub mod types;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use kube::{CustomResourceExt, ResourceExt};
 use serde_json::Value;
 use setpoint::client::controller_reference;
 use setpoint::manifests::{Installation, Rule};
+use setpoint::webhook::ServingOptions;
 use setpoint::{Action, Context, Controller, Error, Key, Manager, Query, SetupError};
 use tracing::info;
 
@@ -20,8 +22,14 @@ pub use types::{MyResource, MyResourceSpec, MyResourceStatus, State};
 /// The name under which it owns fields and holds its lease.
 pub const NAME: &str = "myresource-operator";
 
-/// Registers the controller.
+/// Registers the controller, and the conversion webhook, which is served if the manager has an address for it.
 pub fn register(manager: &Manager) -> Result<(), SetupError> {
+    register_with(manager, ServingOptions::default())
+}
+
+/// The same with webhooks that are served in another way.
+pub fn register_with(manager: &Manager, serving: ServingOptions) -> Result<(), SetupError> {
+    v1beta1::webhooks().serving(serving).register(manager)?;
     Controller::for_kind::<MyResource>(manager).owns::<Deployment>().field_owner(NAME).register(reconcile)?;
     Ok(())
 }
@@ -102,6 +110,13 @@ async fn observe(ctx: &Context, key: &Key, resource: &MyResource) -> Result<MyRe
 /// The custom resource definition.
 pub fn definition() -> Value {
     serde_json::to_value(MyResource::crd()).expect("a definition has a JSON form")
+}
+
+/// The same with both versions and the webhook that converts them.
+pub fn manifests_with_webhooks(image: &str) -> Vec<Value> {
+    let mut manifests = manifests(image);
+    manifests[0] = serde_json::to_value(v1beta1::definition()).expect("a definition has a JSON form");
+    v1beta1::webhooks().install(manifests)
 }
 
 /// Everything that it needs to run in a cluster, with the rights that it uses and no other.

@@ -43,7 +43,7 @@ pub enum State {
 }
 
 /// A quantity is a number or text of a fixed form, so that a wrong one is refused when it is written.
-fn quantity(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+pub(crate) fn quantity(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({
         "x-kubernetes-int-or-string": true,
         "anyOf": [{ "type": "integer" }, { "type": "string" }],

