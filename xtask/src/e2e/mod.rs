@@ -12,6 +12,7 @@ mod kubelet;
 mod leader;
 mod manifests;
 mod operators;
+mod webhooks;
 pub mod pods;
 mod restart;
 mod rollout;
@@ -68,6 +69,7 @@ const PARTS: &[Part] = &[
     Part { name: "sample-controller", gate: false, run: sample_controller::run },
     Part { name: "manifests", gate: true, run: manifests::run },
     Part { name: "cel-corpus", gate: false, run: cel_corpus::run },
+    Part { name: "webhooks", gate: false, run: webhooks::run },
     Part { name: "steady", gate: false, run: steady::run },
     Part { name: "controller-runtime", gate: true, run: controller_runtime::short },
     Part { name: "demo", gate: true, run: demo::run },
