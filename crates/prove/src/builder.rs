@@ -140,6 +140,12 @@ impl Prove {
         self
     }
 
+    /// Tries one kind of fault and the others named so, and leaves out all else. A restart at rest is always tried.
+    pub fn only(mut self, kind: &str) -> Prove {
+        self.0.settings.only.push(kind.to_owned());
+        self
+    }
+
     /// Explores the life and reports.
     ///
     /// # Errors

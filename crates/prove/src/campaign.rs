@@ -240,7 +240,7 @@ impl Campaign {
             faults.extend(further_faults(&baseline, reference, step - 1, idle));
             plans.extend(faults.into_iter().map(|at| Plan { step, at }));
         }
-        let tried = |plan: &Plan| !self.settings.without.iter().any(|kind| kind == plan.at.kind());
+        let tried = |plan: &Plan| self.settings.tries(plan.at.kind());
         plans.retain(tried);
         // Crashes first: they find the most.
         plans.sort_by_key(|plan| rank(&plan.at));
@@ -268,6 +268,9 @@ impl Campaign {
     fn notes(&self, reference: &Reference) -> Vec<String> {
         let mut notes: Vec<String> =
             self.settings.without.iter().map(|kind| format!("{kind}: left out by the author")).collect();
+        if !self.settings.only.is_empty() {
+            notes.push(format!("only {} tried, as the author says", self.settings.only.join(", ")));
+        }
         let cached = |outcome: &Outcome| !outcome.cached.is_empty();
         if self.settings.watch_list {
             let reason =

@@ -26,6 +26,8 @@ pub struct Settings {
     pub watch_list: bool,
     /// Kinds of faults that are not tried, by their names in the report.
     pub without: Vec<String>,
+    /// The only kinds of faults that are tried, by their names in the report. Empty: all kinds.
+    pub only: Vec<String>,
 }
 
 impl Default for Settings {
@@ -41,6 +43,15 @@ impl Default for Settings {
             findings: 1,
             watch_list: true,
             without: Vec::new(),
+            only: Vec::new(),
         }
+    }
+}
+
+impl Settings {
+    /// Returns whether a kind of fault is tried.
+    pub(crate) fn tries(&self, kind: &str) -> bool {
+        let named = |names: &[String]| names.iter().any(|name| name == kind);
+        !named(&self.without) && (self.only.is_empty() || named(&self.only))
     }
 }
