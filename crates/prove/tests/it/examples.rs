@@ -42,6 +42,8 @@ fn with_deployments(options: &mut Options) {
 fn short(settings: &mut Settings) {
     settings.patience = Duration::from_secs(120);
     settings.settle = Duration::from_secs(10);
+    // The first plans: crashes, failed writes, other people. The whole list takes minutes in a debug build.
+    settings.runs = 100;
 }
 
 #[test]
