@@ -281,7 +281,11 @@ impl Checkpoint {
         self.start_with(setpoint::clock::tokio_clock(self.time)).await
     }
 
-    async fn start_with(&self, clock: Clock) -> Result<Cluster, ClusterError> {
+    /// Starts a cluster like [`Checkpoint::start`], with another clock.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub async fn start_with(&self, clock: Clock) -> Result<Cluster, ClusterError> {
         Cluster::on(self.store.fork(), None, clock, self.random.fork(), self.options.clone()).await
     }
 }

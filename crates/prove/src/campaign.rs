@@ -13,7 +13,7 @@ use crate::page::page;
 use crate::plan::{Anchor, Fault, Plan, PlanFile};
 use crate::reference::{Reference, base, reference};
 use crate::segment::{Goal, Outcome, Ran, RunError, Segment, run, simulate};
-use crate::settings::Settings;
+use crate::settings::{Pace, Settings};
 use crate::subject::Subject;
 use crate::trace::{record, trace};
 use crate::traffic::Sent;
@@ -128,7 +128,7 @@ impl Campaign {
     pub fn life_from_schema(&self, sample: &Value) -> Result<Vec<Step>, ProveError> {
         let variants = generate::variants(&self.subject.manifests, sample);
         let base = base(&self.subject, &self.settings, &self.cluster)?;
-        let accepted = simulate(async {
+        let accepted = simulate(&Pace::default(), async {
             let cluster = base.start().await.map_err(RunError::from)?;
             Ok::<_, RunError>(life::accepted(variants, &cluster.client()).await)
         })?;
@@ -169,8 +169,12 @@ impl Campaign {
             plan: Some(plan),
             jitter: None,
             asleep: false,
+            ready: self.settings.pace.real.then_some(&reference.ready),
         };
-        let Ran::Done(mut outcomes) = simulate(run(&segment, Some(&goal), visited))? else { return Ok(None) };
+        let Ran::Done(mut outcomes) = simulate(&self.settings.pace, run(&segment, Some(&goal), visited))?
+        else {
+            return Ok(None);
+        };
         let Some(outcome) = outcomes.pop() else { return Ok(None) };
         let findings = of_run(reference, &self.statements, &outcome, plan);
         Ok(Some((outcome, findings)))
@@ -234,9 +238,8 @@ impl Campaign {
         for step in 1..=reference.outcomes.len() {
             let plan = Plan { step, at: Fault::Restart };
             let Some(baseline) = self.visit(reference, &plan, &mut visited, explored)? else { continue };
-            let long = (self.settings.patience / 2).as_secs();
             let more = step < reference.outcomes.len();
-            let mut faults = single_faults(&baseline, more, long);
+            let mut faults = single_faults(&baseline, more, &self.settings);
             faults.extend(further_faults(&baseline, reference, step - 1, idle));
             plans.extend(faults.into_iter().map(|at| Plan { step, at }));
         }
@@ -375,7 +378,7 @@ impl Campaign {
 }
 
 /// The order in which kinds of faults are explored.
-fn rank(fault: &Fault) -> u8 {
+pub fn rank(fault: &Fault) -> u8 {
     match fault {
         Fault::Restart => 0,
         Fault::CrashAfter { .. } => 1,
@@ -393,7 +396,9 @@ fn rank(fault: &Fault) -> u8 {
 }
 
 /// Returns all single faults of a step, from the record of the step without one. `more`: another step follows.
-fn single_faults(baseline: &Outcome, more: bool, long: u64) -> Vec<Fault> {
+pub fn single_faults(baseline: &Outcome, more: bool, settings: &Settings) -> Vec<Fault> {
+    let long = (settings.patience / 2).as_secs();
+    let holds = settings.pace.holds.clone().unwrap_or_else(|| vec![SHORT_HOLD, long]);
     let mut faults = Vec::new();
     for sent in baseline.sent.iter().filter(|sent| sent.call.is_work()) {
         of_write(sent, more, &mut faults);
@@ -406,7 +411,7 @@ fn single_faults(baseline: &Outcome, more: bool, long: u64) -> Vec<Fault> {
         let resource = resource.to_owned();
         for event in 1..=count {
             faults.push(Fault::Cut { resource: resource.clone(), event });
-            for seconds in [SHORT_HOLD, long] {
+            for &seconds in &holds {
                 faults.push(Fault::Hold { resource: resource.clone(), event, seconds });
             }
         }

@@ -7,6 +7,17 @@
 //! `docs/prove.md` in the repository lists the faults and the oracles, and says what they do not cover.
 #![deny(missing_docs)]
 
+/// The parts of a proof, for programs that drive the runs themselves. `setpoint prove` does so for processes.
+pub mod engine {
+    pub use crate::campaign::{Campaign, rank, single_faults};
+    pub use crate::judge::{Statements, of_reference, of_run};
+    pub use crate::life::{Action, LifeError};
+    pub use crate::reference::{Reference, base, resolve, undisturbed};
+    pub use crate::resource::ObjectName;
+    pub use crate::segment::{Goal, Outcome, Ran, RunError, Segment, run, simulate};
+    pub use crate::trace::trace;
+}
+
 mod builder;
 mod report;
 mod html;
@@ -26,6 +37,7 @@ mod feed;
 mod wire;
 mod bystander;
 mod traffic;
+mod message;
 mod finding;
 mod plan;
 mod life;
@@ -40,6 +52,6 @@ pub use finding::{Finding, Oracle};
 pub use life::Step;
 pub use plan::{Anchor, Fault, Plan, PlanFile};
 pub use report::Report;
-pub use settings::Settings;
+pub use settings::{Pace, Settings};
 pub use state::View;
 pub use subject::{Operator, Program, Running, Start, Subject, program};

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use serde_json::Value;
 use setpoint_cluster::{Checkpoint, Cluster, Options};
 
-use crate::life::{self, Action, Step};
+use crate::life::{self, Action, LifeError, Step};
 use crate::resource::ObjectName;
 use crate::segment::{Outcome, Ran, RunError, Segment, run, simulate};
-use crate::settings::Settings;
+use crate::settings::{Pace, Settings};
 use crate::state::{Place, Scope, State, differences};
 use crate::subject::Subject;
 
@@ -41,6 +42,8 @@ pub struct Reference {
     pub joined: Vec<Option<Outcome>>,
     /// The first difference between two equal runs.
     pub nondeterminism: Option<String>,
+    /// The watches of the operator at rest, before the first step.
+    pub ready: BTreeSet<String>,
 }
 
 /// Starts a cluster with the manifests of a subject, and keeps its state.
@@ -48,8 +51,11 @@ pub struct Reference {
 /// # Errors
 /// If it does not start, or refuses a manifest.
 pub fn base(subject: &Subject, settings: &Settings, options: &Options) -> Result<Checkpoint, RunError> {
-    simulate(async {
-        let beginning = BEGINNING.parse().expect("the constant is a time");
+    simulate(&Pace::default(), async {
+        let beginning = match settings.pace.real {
+            true => setpoint::clock::system_clock().now() - WARM_UP,
+            false => BEGINNING.parse().expect("the constant is a time"),
+        };
         let clock = setpoint::clock::tokio_clock(beginning);
         let options = Options { seed: Some(settings.seed), clock: Some(clock), ..options.clone() };
         let cluster = Cluster::start(options).await?;
@@ -57,13 +63,20 @@ pub fn base(subject: &Subject, settings: &Settings, options: &Options) -> Result
             let kind = manifest["kind"].as_str().unwrap_or_default();
             if !LEFT_OUT.contains(&kind) {
                 let client = cluster.client();
-                let actions = life::resolve(&[Step::Apply(manifest.clone())], &client).await?;
-                actions[0].perform(client).await?;
+                apply(manifest, client).await.map_err(|source| RunError::Manifest {
+                    object: format!("{kind} {}", manifest["metadata"]["name"].as_str().unwrap_or_default()),
+                    source: Box::new(source),
+                })?;
             }
         }
         cluster.advance(WARM_UP).await;
         Ok(cluster.checkpoint())
     })
+}
+
+async fn apply(manifest: &Value, client: kube::Client) -> Result<(), LifeError> {
+    let actions = life::resolve(&[Step::Apply(manifest.clone())], &client).await?;
+    actions[0].perform(client).await
 }
 
 /// Lives the undisturbed life four times: twice alike, and twice with benign delays.
@@ -76,10 +89,7 @@ pub fn reference(
     base: &Checkpoint,
     steps: &[Step],
 ) -> Result<Reference, RunError> {
-    let life = simulate(async {
-        let cluster = base.start().await?;
-        Ok::<_, RunError>(life::resolve(steps, &cluster.client()).await?)
-    })?;
+    let life = resolve(base, steps)?;
     let whole = Segment {
         subject,
         settings,
@@ -90,6 +100,7 @@ pub fn reference(
         plan: None,
         jitter: None,
         asleep: false,
+        ready: None,
     };
     let live = |jitter| undisturbed(&Segment { jitter, ..whole.clone() });
     let outcomes: Vec<Outcome> = live(None)?;
@@ -105,34 +116,64 @@ pub fn reference(
         let segment = Segment { from, first, count: 1, asleep: true, ..whole.clone() };
         joined[first + 1] = undisturbed(&segment)?.pop();
     }
-    let scope = scope(&life, outcomes.iter().chain(delayed.iter().flatten()));
-    let mut reference = Reference {
-        starts: std::iter::once(base.clone())
-            .chain(outcomes.iter().map(|outcome| outcome.checkpoint.clone()))
-            .collect(),
-        states: outcomes.iter().map(|outcome| State::of(&outcome.after, &scope)).collect(),
-        masks: vec![BTreeSet::new(); outcomes.len()],
-        churn: outcomes.iter().map(|outcome| outcome.churn.clone()).collect(),
-        life,
-        outcomes,
-        scope,
-        joined,
-        nondeterminism,
-    };
-    for other in delayed.iter().flatten() {
-        reference.learn(other);
-    }
+    let mut reference = Reference::of(base, life, outcomes, &delayed, joined);
+    reference.nondeterminism = nondeterminism;
     Ok(reference)
 }
 
-fn undisturbed(segment: &Segment<'_>) -> Result<Vec<Outcome>, RunError> {
-    match simulate(run(segment, None, &mut BTreeSet::new()))? {
+/// Resolves the kinds of a life on a cluster.
+///
+/// # Errors
+/// If the cluster does not know a kind.
+pub fn resolve(base: &Checkpoint, steps: &[Step]) -> Result<Vec<Action>, RunError> {
+    simulate(&Pace::default(), async {
+        let cluster = base.start().await?;
+        Ok(life::resolve(steps, &cluster.client()).await?)
+    })
+}
+
+/// Runs a segment that has no fault.
+///
+/// # Errors
+/// If a step is refused.
+pub fn undisturbed(segment: &Segment<'_>) -> Result<Vec<Outcome>, RunError> {
+    match simulate(&segment.settings.pace, run(segment, None, &mut BTreeSet::new()))? {
         Ran::Done(outcomes) => Ok(outcomes),
         Ran::Known => Ok(Vec::new()),
     }
 }
 
 impl Reference {
+    /// Makes a reference of an undisturbed life, and of others with benign delays. `joined` is the end of each step
+    /// for an operator that slept during this step and the one before.
+    pub fn of(
+        base: &Checkpoint,
+        life: Vec<Action>,
+        outcomes: Vec<Outcome>,
+        delayed: &[Vec<Outcome>],
+        joined: Vec<Option<Outcome>>,
+    ) -> Reference {
+        let scope = scope(&life, outcomes.iter().chain(delayed.iter().flatten()));
+        let mut reference = Reference {
+            starts: std::iter::once(base.clone())
+                .chain(outcomes.iter().map(|outcome| outcome.checkpoint.clone()))
+                .collect(),
+            states: outcomes.iter().map(|outcome| State::of(&outcome.after, &scope)).collect(),
+            masks: vec![BTreeSet::new(); outcomes.len()],
+            churn: outcomes.iter().map(|outcome| outcome.churn.clone()).collect(),
+            ready: outcomes.first().map(|outcome| outcome.watched.clone()).unwrap_or_default(),
+            life,
+            outcomes,
+            scope,
+            joined,
+            nondeterminism: None,
+        };
+        for other in delayed.iter().flatten() {
+            reference.learn(other);
+        }
+        reference
+    }
+
     /// Masks what differs in another undisturbed run.
     fn learn(&mut self, other: &Outcome) {
         let Some(expected) = self.states.get(other.step) else { return };

@@ -86,9 +86,6 @@ impl Commits {
     }
 }
 
-/// Interval at which an operator that is not quiet is looked at again.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
-
 /// Waits until everything is at rest. Returns early with `Ok(true)` if `enough` says so at a quiet moment.
 ///
 /// # Errors
@@ -109,18 +106,21 @@ pub async fn rest(
         }
         let (sent, answered) = wire.quiet();
         let since = sent.max(commits.last());
+        let last =
+            if settings.pace.real { wire.last_seen().map_or(since, |seen| seen.max(since)) } else { since };
         let now = Instant::now();
         if answered && now >= since + patience {
             return Ok(false);
         }
-        if answered && now >= since + settings.settle && asked.replace(since) != Some(since) && enough() {
+        if answered && now >= last + settings.settle && asked.replace(last) != Some(last) && enough() {
             return Ok(true);
         }
         if now > limit {
             return Err(Unrest::Limit(settings.limit));
         }
-        let next = if answered { since + patience } else { now + LOOK_AGAIN };
+        let next = if answered { since + patience } else { now + settings.pace.look };
         // A loop of writes must not run until the patience ends before it is noticed.
-        tokio::time::sleep_until(next.min(now + LOOK_AGAIN).max(now + Duration::from_millis(1))).await;
+        tokio::time::sleep_until(next.min(now + settings.pace.look).max(now + Duration::from_millis(1)))
+            .await;
     }
 }

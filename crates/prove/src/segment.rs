@@ -6,6 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::json;
 use setpoint::clock::{Clock, Random};
 use setpoint_cluster::{Checkpoint, Cluster, ClusterError};
 use setpoint_store::{Event, Snapshot, Store};
@@ -17,7 +20,7 @@ use crate::plan::{Fault, Plan};
 use crate::resource::{ObjectName, of_key};
 use crate::rest::{Commits, Unrest, rest};
 use crate::service;
-use crate::settings::Settings;
+use crate::settings::{Pace, Settings};
 use crate::state::{self, Scope, State};
 use crate::subject::{Start, Subject};
 use crate::traffic::{Delivered, Sent};
@@ -25,12 +28,8 @@ use crate::wire::{Signal, Wire};
 
 mod script;
 
-/// Time that a started operator has to look at what is there before a step begins.
-const SETTLED: Duration = Duration::from_secs(5);
-/// Time between the two steps of [`Fault::Unseen`], and after the second.
-const UNSEEN: Duration = Duration::from_secs(1);
-/// Time after which a program that ended is started again.
-const STARTED_AGAIN: Duration = Duration::from_secs(10);
+/// The namespace of the nodes' Leases.
+const NODE_LEASES: &str = "kube-node-lease";
 
 /// The reason why a run could not begin or go on.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +40,14 @@ pub enum RunError {
     /// The life is wrong.
     #[error(transparent)]
     Life(#[from] LifeError),
+    /// The server refuses an object of the manifests.
+    #[error("the manifest of {object}: {}", words(source))]
+    Manifest {
+        /// Its kind and name.
+        object: String,
+        /// The cause.
+        source: Box<LifeError>,
+    },
 }
 
 /// The choice of what runs.
@@ -64,6 +71,8 @@ pub struct Segment<'a> {
     pub jitter: Option<u64>,
     /// Whether the operator starts only after two steps: it sees what both left.
     pub asleep: bool,
+    /// The watches by which a started operator is known to be ready. Only in real time.
+    pub ready: Option<&'a BTreeSet<String>>,
 }
 
 /// A state that ends a run early: the same as in the undisturbed run.
@@ -107,6 +116,8 @@ pub struct Outcome {
     pub lost: Option<Mark>,
     /// Resources whose first state the operator took from a cache of the server, which may be old.
     pub cached: BTreeSet<String>,
+    /// The watches that the operator had opened when it was at rest before the first step.
+    pub watched: BTreeSet<String>,
     /// The state, for later runs.
     pub checkpoint: Checkpoint,
 }
@@ -119,10 +130,19 @@ pub enum Ran {
     Known,
 }
 
-/// Runs a future on a runtime of its own with virtual time.
-pub fn simulate<T>(future: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    runtime.expect("a runtime without I/O takes no resources").block_on(future)
+/// Runs a future on a runtime of its own. Its time is virtual, unless the pace says otherwise.
+pub fn simulate<T>(pace: &Pace, future: impl Future<Output = T>) -> T {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let builder = if pace.real { builder.enable_all() } else { builder.enable_time().start_paused(true) };
+    builder.build().expect("the system has resources for one more runtime").block_on(future)
+}
+
+/// Returns the server's own words about a refused object.
+fn words(error: &LifeError) -> String {
+    match error {
+        LifeError::Refused { source, .. } => source.to_string(),
+        error => error.to_string(),
+    }
 }
 
 /// A running cluster with the operator.
@@ -142,6 +162,7 @@ struct World<'a> {
     began: u64,
     /// Seconds by which the operator's clock is wrong.
     skew: Arc<AtomicI64>,
+    watched: BTreeSet<String>,
     /// Restart states of earlier runs.
     visited: &'a mut BTreeSet<(usize, u64)>,
 }
@@ -155,9 +176,14 @@ pub async fn run(
     goal: Option<&Goal<'_>>,
     visited: &mut BTreeSet<(usize, u64)>,
 ) -> Result<Ran, RunError> {
-    let cluster = segment.from.start().await?;
+    let pace = &segment.settings.pace;
+    let cluster = match pace.real {
+        true => segment.from.start_with(setpoint::clock::system_clock()).await?,
+        false => segment.from.start().await?,
+    };
     let jitter = segment.jitter.map(Random::from_seed);
-    let wire = Wire::new(cluster.store().clone(), jitter);
+    let ready = segment.ready.cloned().unwrap_or_default();
+    let wire = Wire::new(cluster.store().clone(), jitter, pace.clone(), ready);
     if !segment.settings.watch_list {
         wire.lists_instead();
     }
@@ -175,18 +201,21 @@ pub async fn run(
         lost: None,
         began: 0,
         skew: Arc::default(),
+        watched: BTreeSet::new(),
         visited,
     };
     if !segment.asleep {
+        world.free_leases().await;
         world.boot();
     }
     let fault = segment.plan.map(|plan| plan.at.clone());
     let before = world.store().snapshot();
-    let settled = rest(&world.wire, &world.commits, SETTLED, segment.settings, || false).await;
+    let settled = world.settle().await;
     if settled.is_err() {
         let outcome = world.outcome(segment.first, before, settled.err());
         return Ok(Ran::Done(vec![outcome]));
     }
+    world.watched = world.wire.watched();
     world.woke = world.wire.record().0.into_iter().filter(|sent| sent.revision.is_some()).collect();
     let joined = 1 + usize::from(segment.asleep || fault.as_ref().is_some_and(Fault::spans_two_steps));
     let mut outcomes = Vec::new();
@@ -242,8 +271,49 @@ impl World<'_> {
         if !self.visited.insert((step, hash)) {
             return false;
         }
+        self.free_leases().await;
         self.boot();
         true
+    }
+
+    /// Lets a started operator look at what is there.
+    async fn settle(&mut self) -> Result<(), Unrest> {
+        let (wire, commits, settings) = (self.wire.clone(), self.commits.clone(), self.segment.settings);
+        // Before its watches are known, only a long silence tells that a process has started.
+        let known = !settings.pace.real || self.segment.ready.is_some() || self.segment.asleep;
+        let patience = if known { settings.pace.settled } else { settings.patience };
+        tokio::select! {
+            biased;
+            Some(ended) = self.program.join_next() => {
+                self.exits.push(exit(ended));
+                Ok(())
+            }
+            rested = rest(&wire, &commits, patience, settings, || false) => rested.map(drop),
+        }
+    }
+
+    /// Releases the Leases of a process that was killed, as they would expire. In virtual time they do.
+    async fn free_leases(&self) {
+        if !self.segment.settings.pace.real {
+            return;
+        }
+        let client = self.cluster.client();
+        let all: Api<Lease> = Api::all(client.clone());
+        let Ok(leases) = all.list(&Default::default()).await else { return };
+        for lease in leases {
+            let held =
+                lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default();
+            let (Some(namespace), Some(name)) = (&lease.metadata.namespace, &lease.metadata.name) else {
+                continue;
+            };
+            if namespace == NODE_LEASES || held.is_empty() {
+                continue;
+            }
+            let released = json!({"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}});
+            let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
+            // A lease that is not released costs its duration, and no more.
+            let _ = leases.patch(name, &PatchParams::default(), &Patch::Merge(&released)).await;
+        }
     }
 
     /// Does a step, or two, and waits for rest. `None` if the run is a repetition of an earlier one.
@@ -258,9 +328,10 @@ impl World<'_> {
         if let (Some(Fault::Unseen { resource }), true) = (fault, last > first) {
             self.wire.hold(resource);
             life[first].perform(self.cluster.client()).await?;
-            tokio::time::sleep(UNSEEN).await;
+            let unseen = self.segment.settings.pace.unseen;
+            tokio::time::sleep(unseen).await;
             life[last].perform(self.cluster.client()).await?;
-            tokio::time::sleep(UNSEEN).await;
+            tokio::time::sleep(unseen).await;
             self.wire.release(resource);
         } else {
             self.begin(first, fault).await?;
@@ -288,7 +359,10 @@ impl World<'_> {
     ) -> Result<script::Ended, RunError> {
         let life = self.segment.life;
         let store = self.store().clone();
-        let reached = || goal.is_some_and(|goal| goal.reached(&store));
+        let strikes = fault.as_ref().is_some_and(|fault| *fault != Fault::Restart);
+        let waits = strikes && self.segment.settings.pace.real;
+        let struck = self.wire.clone();
+        let reached = || (!waits || struck.struck()) && goal.is_some_and(|goal| goal.reached(&store));
         loop {
             let (wire, settings) = (self.wire.clone(), self.segment.settings);
             let commits = self.commits.clone();
@@ -307,8 +381,9 @@ impl World<'_> {
                 Some(ended) = self.program.join_next() => {
                     self.exits.push(exit(ended));
                     // As a Deployment would.
-                    tokio::time::sleep(STARTED_AGAIN).await;
+                    tokio::time::sleep(settings.pace.again).await;
                     if self.exits.len() < 3 {
+                        self.free_leases().await;
                         self.boot();
                     }
                 }
@@ -337,6 +412,7 @@ impl World<'_> {
             panics: self.panics.iter().map(|count| count()).sum(),
             lost: self.lost.clone(),
             cached: self.wire.cached(),
+            watched: self.watched.clone(),
             checkpoint: self.cluster.checkpoint(),
         }
     }

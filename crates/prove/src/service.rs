@@ -1,7 +1,5 @@
 //! The tower layer between the operator and the server: it is where faults happen.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
@@ -13,9 +11,6 @@ use crate::feed::{self, Answer, BoxError};
 use crate::plan::Fault;
 use crate::traffic::Call;
 use crate::wire::{Signal, Wire};
-
-/// Virtual time of each request. Without it, two programs that undo each other's writes would stop the clock.
-const LATENCY: Duration = Duration::from_millis(5);
 
 /// The clients behind the operator's client.
 #[derive(Clone)]
@@ -49,7 +44,7 @@ impl Layer {
         };
         let flight = self.wire.take_off(self.incarnation);
         let (place, fault) = self.wire.note(self.incarnation, &call, body.clone());
-        tokio::time::sleep(LATENCY).await;
+        self.wire.travel().await;
         self.wire.delay().await;
         if self.wire.is_down() {
             return Err(refused());

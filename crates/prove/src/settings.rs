@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The bounds of a proof. All times are virtual.
+/// The bounds of a proof. All times are virtual, unless [`Pace::real`] says otherwise.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Seed of the cluster, of the operator, and of the delays of the reference runs.
@@ -28,6 +28,62 @@ pub struct Settings {
     pub without: Vec<String>,
     /// The only kinds of faults that are tried, by their names in the report. Empty: all kinds.
     pub only: Vec<String>,
+    /// The kind of time, and the waits within a run.
+    pub pace: Pace,
+}
+
+/// The kind of time of a run, and its waits.
+#[derive(Clone, Debug)]
+pub struct Pace {
+    /// Whether time is the machine's: for programs that are processes. They have no virtual time.
+    pub real: bool,
+    /// Time of each request. In virtual time, two programs that undo each other's writes would else stop the clock.
+    pub latency: Duration,
+    /// Time that a started operator has to look at what is there before a step begins. In real time: the silence
+    /// after its watches are open.
+    pub settled: Duration,
+    /// Real time only: the wait for the watches of a started operator. An operator without them is then taken as
+    /// started.
+    pub start: Duration,
+    /// Time between two steps that are not seen, and after the second.
+    pub unseen: Duration,
+    /// Time after which a program that ended is started again.
+    pub again: Duration,
+    /// The longest interval between two looks at whether there is rest.
+    pub look: Duration,
+    /// The lengths of held watches in seconds. `None`: 6 s, and half of the patience.
+    pub holds: Option<Vec<u64>>,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Pace {
+            real: false,
+            latency: Duration::from_millis(5),
+            settled: Duration::from_secs(5),
+            start: Duration::ZERO,
+            unseen: Duration::from_secs(1),
+            again: Duration::from_secs(10),
+            look: Duration::from_secs(1),
+            holds: None,
+        }
+    }
+}
+
+impl Pace {
+    /// The pace of processes.
+    pub fn real() -> Pace {
+        Pace {
+            real: true,
+            latency: Duration::ZERO,
+            settled: Duration::from_millis(300),
+            start: Duration::from_secs(20),
+            unseen: Duration::from_millis(200),
+            again: Duration::from_millis(200),
+            look: Duration::from_millis(50),
+            holds: Some(vec![1]),
+        }
+    }
 }
 
 impl Default for Settings {
@@ -44,6 +100,7 @@ impl Default for Settings {
             watch_list: true,
             without: Vec::new(),
             only: Vec::new(),
+            pace: Pace::default(),
         }
     }
 }

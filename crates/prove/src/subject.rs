@@ -25,6 +25,7 @@ pub struct Operator {
 pub struct Subject {
     pub(crate) name: String,
     pub(crate) manifests: Vec<Value>,
+    pub(crate) account: Option<(String, String)>,
     pub(crate) start: Arc<dyn Fn(Start) -> Running + Send + Sync>,
 }
 
@@ -65,7 +66,7 @@ where
         let running = main(start.client).map(|ended| ended.map_err(|error| error.to_string()));
         Running { program: running.boxed(), panics: Box::new(|| 0) }
     };
-    Subject { name: name.to_owned(), manifests, start: Arc::new(start) }
+    Subject::new(name, manifests, start)
 }
 
 impl From<Operator> for Subject {
@@ -111,15 +112,43 @@ impl Subject {
             };
             Running { program, panics: Box::new(move || panics(&metrics.encode())) }
         };
-        Subject { name: name.to_owned(), manifests, start: Arc::new(start) }
+        Subject::new(name, manifests, start)
     }
 
-    /// Returns the user of its service account, if the manifests have one.
-    pub(crate) fn service_account(&self) -> Option<(String, String)> {
-        let account = self.manifests.iter().find(|object| object["kind"] == "ServiceAccount")?;
-        let text = |field: &str| account["metadata"][field].as_str().map(str::to_owned);
-        Some((text("namespace")?, text("name")?))
+    /// Makes a subject of anything that `start` starts. It acts as the service account of the manifests, if there is
+    /// one.
+    pub fn new(
+        name: &str,
+        manifests: Vec<Value>,
+        start: impl Fn(Start) -> Running + Send + Sync + 'static,
+    ) -> Subject {
+        let account = service_account(&manifests);
+        Subject { name: name.to_owned(), manifests, account, start: Arc::new(start) }
     }
+
+    /// Returns the subject with another start.
+    #[must_use]
+    pub fn with_start(&self, start: impl Fn(Start) -> Running + Send + Sync + 'static) -> Subject {
+        Subject { start: Arc::new(start), ..self.clone() }
+    }
+
+    /// Returns the subject under another service account: its namespace and its name.
+    #[must_use]
+    pub fn with_account(self, account: Option<(String, String)>) -> Subject {
+        Subject { account, ..self }
+    }
+
+    /// Returns namespace and name of the service account, if there is one.
+    pub fn service_account(&self) -> Option<(String, String)> {
+        self.account.clone()
+    }
+}
+
+/// Returns the first service account of some manifests.
+fn service_account(manifests: &[Value]) -> Option<(String, String)> {
+    let account = manifests.iter().find(|object| object["kind"] == "ServiceAccount")?;
+    let text = |field: &str| account["metadata"][field].as_str().map(str::to_owned);
+    Some((text("namespace")?, text("name")?))
 }
 
 /// Adds up the panics of all reconcilers.

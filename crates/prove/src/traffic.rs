@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use serde_json::Value;
 
+use crate::message;
 use crate::resource::{ObjectName, is_background, of_path};
 
 /// A request of the operator, as far as faults and records need it.
@@ -29,11 +30,8 @@ impl Call {
         let (mut object, subresource) = of_path(parts.uri.path())?;
         let verb = parts.method.to_string();
         if verb == "POST" && object.name.is_empty() {
-            let sent: Value = serde_json::from_slice(body).unwrap_or_default();
-            let text = |field: &str| sent["metadata"][field].as_str().map(str::to_owned);
-            object.name = text("name")
-                .or_else(|| text("generateName").map(|prefix| format!("{prefix}*")))
-                .unwrap_or_default();
+            let (name, prefix) = message::names(body).unwrap_or_else(|| names(body));
+            object.name = if name.is_empty() && !prefix.is_empty() { format!("{prefix}*") } else { name };
         }
         let query = parts.uri.query().unwrap_or_default();
         let watch = query.contains("watch=true") || query.contains("watch=1");
@@ -68,6 +66,13 @@ impl Call {
             subresource => format!("{}/{subresource}", self.object.resource),
         }
     }
+}
+
+/// Returns name and `generateName` of the object in a JSON body.
+fn names(body: &[u8]) -> (String, String) {
+    let sent: Value = serde_json::from_slice(body).unwrap_or_default();
+    let text = |field: &str| sent["metadata"][field].as_str().unwrap_or_default().to_owned();
+    (text("name"), text("generateName"))
 }
 
 impl std::fmt::Display for Call {

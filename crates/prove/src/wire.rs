@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use crate::bystander::Mark;
 use crate::plan::{Anchor, Fault};
 use crate::resource::of_key;
+use crate::settings::Pace;
 use crate::traffic::{Call, Delivered, Sent};
 
 /// The longest delay of a message in a run with benign delays.
@@ -78,9 +79,25 @@ struct State {
     /// A mark of somebody else that a write removed.
     lost: Option<Mark>,
     jitter: Option<Random>,
+    pace: Pace,
+    /// Watches by which a started operator is known to be ready. Only in real time.
+    expected: BTreeSet<String>,
+    booted: Instant,
+    /// Whether the present incarnation is about to die: nothing that it sends counts any more.
+    dying: bool,
+    /// The resources that the present incarnation watches.
+    watched: BTreeSet<String>,
+    /// The last request or event of the present incarnation.
+    last_seen: Option<Instant>,
 }
 
 impl State {
+    /// Returns whether the operator has started. In virtual time it has, once nothing can run.
+    fn is_ready(&self) -> bool {
+        let begun = || self.last_seen.is_some() && self.expected.is_subset(&self.watched);
+        !self.pace.real || begun() || self.booted.elapsed() > self.pace.start
+    }
+
     /// Ends holds during which the operator wrote too often.
     fn count_while_held(&mut self) {
         for hold in self.held.values_mut() {
@@ -124,7 +141,7 @@ impl Drop for Flight {
 
 impl Wire {
     /// A wire without faults. With `jitter`, messages are late by random times.
-    pub fn new(store: Store, jitter: Option<Random>) -> Wire {
+    pub fn new(store: Store, jitter: Option<Random>, pace: Pace, expected: BTreeSet<String>) -> Wire {
         let now = Instant::now();
         let state = State {
             began: now,
@@ -146,6 +163,12 @@ impl Wire {
             kept: None,
             lost: None,
             jitter,
+            pace,
+            expected,
+            booted: now,
+            dying: false,
+            watched: BTreeSet::new(),
+            last_seen: None,
         };
         let (changed, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         Wire { state: Arc::new(Mutex::new(state)), changed, ended, store }
@@ -163,6 +186,10 @@ impl Wire {
         state.unread = 0;
         // A process that has just started is not at rest.
         state.last_work = Instant::now();
+        state.dying = false;
+        state.watched.clear();
+        state.last_seen = None;
+        state.booted = Instant::now();
         state.incarnation
     }
 
@@ -311,7 +338,8 @@ impl Wire {
     /// events are read.
     pub fn quiet(&self) -> (Instant, bool) {
         let state = self.state();
-        (state.last_work, state.in_flight == 0 && state.held.is_empty() && state.unread == 0)
+        let idle = state.in_flight == 0 && state.held.is_empty() && state.unread == 0;
+        (state.last_work, idle && state.is_ready())
     }
 
     /// Returns the number of writes in this step.
@@ -325,9 +353,9 @@ impl Wire {
         (state.sent.clone(), state.delivered.clone())
     }
 
-    /// Waits for ever if the process that sent a request is dead.
+    /// Waits for ever if the process that sent a request is dead or dies.
     pub async fn alive(&self, incarnation: u32) {
-        if self.state().incarnation != incarnation {
+        if !self.runs(incarnation) {
             std::future::pending::<()>().await;
         }
     }
@@ -402,6 +430,7 @@ impl Wire {
         let mut state = self.state();
         delivered.at = state.began.elapsed();
         delivered.incarnation = incarnation;
+        state.last_seen = Some(Instant::now());
         state.delivered.push(delivered);
     }
 
@@ -415,12 +444,36 @@ impl Wire {
 
     /// Returns whether a process still runs.
     pub fn runs(&self, incarnation: u32) -> bool {
-        self.state().incarnation == incarnation
+        let state = self.state();
+        state.incarnation == incarnation && !state.dying
+    }
+
+    /// Returns the resources that the present incarnation watches.
+    pub fn watched(&self) -> BTreeSet<String> {
+        self.state().watched.clone()
+    }
+
+    /// Returns the time of the last request or event of the present incarnation.
+    pub fn last_seen(&self) -> Option<Instant> {
+        self.state().last_seen
+    }
+
+    /// Waits for the time that a request takes.
+    pub async fn travel(&self) {
+        let latency = self.state().pace.latency;
+        if !latency.is_zero() {
+            tokio::time::sleep(latency).await;
+        }
     }
 
     /// Writes a request down. Returns its place in the record, and the fault that happens to it.
     pub fn note(&self, incarnation: u32, call: &Call, body: Bytes) -> (usize, Option<Fault>) {
         let mut state = self.state();
+        state.last_seen = Some(Instant::now());
+        if call.watch && state.watched.insert(call.object.resource.clone()) && state.pace.real {
+            // The patience begins when the operator sees everything.
+            state.last_work = Instant::now();
+        }
         let work = call.is_work();
         let nth = if work {
             let key = (call.verb.clone(), call.target(), call.object.name.clone());
@@ -462,6 +515,7 @@ impl Wire {
     pub fn answered(&self, place: usize, status: u16) {
         let mut state = self.state();
         let now = Instant::now();
+        state.last_seen = Some(now);
         // The record begins anew with each step.
         let Some(sent) = state.sent.get_mut(place) else { return };
         sent.status = Some(status);
@@ -473,7 +527,10 @@ impl Wire {
 
     /// Gives a signal to the run.
     pub fn give(&self, signal: Signal) {
-        self.state().signal = Some(signal);
+        let mut state = self.state();
+        state.signal = Some(signal);
+        state.dying = signal == Signal::Crash;
+        drop(state);
         self.changed.notify_waiters();
     }
 }
