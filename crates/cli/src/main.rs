@@ -31,6 +31,8 @@ enum Command {
     Up(command::up::Arguments),
     /// Run the built-in controllers, the scheduler and nodes against any API server.
     Controllers(command::controllers::Arguments),
+    /// Find the convergence bugs of an operator, in any language.
+    Prove(command::prove::Arguments),
     /// Write executables named kube-apiserver and etcd, so that a Go suite that uses envtest runs on Setpoint.
     Assets(command::assets::Arguments),
     /// Print a completion script for a shell.
@@ -101,6 +103,10 @@ fn run(command: Command, began: Instant) -> anyhow::Result<ExitCode> {
     match command {
         Command::Up(arguments) => multi_thread()?.block_on(command::up::run(arguments, began))?,
         Command::Controllers(arguments) => multi_thread()?.block_on(command::controllers::run(arguments))?,
+        Command::Prove(arguments) => {
+            setpoint_apiserver::raise_open_files();
+            return Ok(command::prove::run(arguments));
+        }
         Command::Assets(arguments) => command::assets::run(&arguments)?,
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "setpoint", &mut std::io::stdout());

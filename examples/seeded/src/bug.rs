@@ -84,6 +84,11 @@ pub enum Bug {
 }
 
 impl Bug {
+    /// Returns the bug with a number.
+    pub fn numbered(number: u8) -> Option<Bug> {
+        Bug::ALL.into_iter().find(|bug| *bug as u8 == number)
+    }
+
     /// All bugs. Number 19, a state that the operator must see, needs pods that take their time to end.
     pub const ALL: [Bug; 39] = [
         Bug::FirstSecretGuardsBoth,

@@ -5,4 +5,5 @@ pub mod controllers;
 pub mod up;
 mod demo;
 mod nodes;
+pub mod prove;
 pub mod viewer;
