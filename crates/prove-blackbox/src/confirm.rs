@@ -13,7 +13,7 @@ const CONFIRMATIONS: usize = 3;
 
 /// A confirmed finding: the run that showed it, and its log.
 pub struct Confirmed {
-    /// What happened.
+    /// The last repetition.
     pub outcome: Outcome,
     /// The output of the process.
     pub log: Log,

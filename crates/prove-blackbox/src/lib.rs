@@ -8,12 +8,13 @@
 mod proof;
 mod confirm;
 mod shrink;
+mod reference;
 mod runs;
 mod workers;
+mod replay;
 mod program;
 mod front;
 mod log;
-mod replay;
 mod objects;
 
 pub use objects::{ObjectsError, life, manifests, samples, service_account};

@@ -8,9 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use setpoint_cluster::Checkpoint;
-use setpoint_prove::engine::{
-    Outcome, Reference, RunError, base, of_reference, rank, resolve, single_faults, trace,
-};
+use setpoint_prove::engine::{Outcome, Reference, RunError, base, rank, single_faults, trace};
 use setpoint_prove::{Fault, Finding, Plan, PlanFile, Report, Step, Visited};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -18,13 +16,11 @@ use tokio_util::sync::CancellationToken;
 use crate::confirm::confirm;
 use crate::front::{Tls, TlsError};
 use crate::program::Program;
+use crate::reference::{REFERENCES, ReferenceError, reference};
 use crate::replay::Replay;
-use crate::runs::{Bounds, Failure, Runs, Undisturbed};
+use crate::runs::{Bounds, Failure, Runs};
 use crate::shrink::shrink;
 use crate::workers::run_all;
-
-/// Undisturbed lives: one without delays, and two with benign delays of each message.
-const REFERENCES: [Option<u64>; 3] = [None, Some(1_001), Some(1_002)];
 
 /// The reason why a proof could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -52,6 +48,15 @@ pub enum ProofError {
     /// Somebody stopped the proof before the undisturbed life was over.
     #[error("stopped before the undisturbed life was over: nothing was found out")]
     Stopped,
+}
+
+impl From<ReferenceError> for ProofError {
+    fn from(error: ReferenceError) -> Self {
+        match error {
+            ReferenceError::Ends(how) => ProofError::Ends(how),
+            ReferenceError::Failure(failure) => failure.into(),
+        }
+    }
 }
 
 impl From<Failure> for ProofError {
@@ -196,7 +201,7 @@ impl Proof {
         let deadline = Instant::now() + self.bounds.budget;
         tell(Stage::Undisturbed);
         let base = base(&runs.subject, &runs.settings(runs.suspicion()), &runs.cluster)?;
-        let (reference, undisturbed) = self.reference(&runs, &base)?;
+        let (reference, undisturbed) = reference(&runs, &base, &self.life)?;
         let exploration = Exploration {
             proof: self,
             runs: &runs,
@@ -206,7 +211,7 @@ impl Proof {
             deadline,
             tell,
         };
-        exploration.explored().runs = REFERENCES.len();
+        exploration.explored().runs = REFERENCES;
         let began = Instant::now();
         if !undisturbed.is_empty() {
             exploration.keep_undisturbed(undisturbed);
@@ -236,80 +241,6 @@ impl Proof {
             return Err(failed("it is not executable"));
         }
         Ok(())
-    }
-
-    /// Lives the undisturbed life three times, and judges it. A suspicion must come again with the whole patience.
-    fn reference(&self, runs: &Runs, base: &Checkpoint) -> Result<(Reference, Vec<Finding>), ProofError> {
-        let reference = self.live(runs, base, runs.suspicion())?;
-        if of_reference(&reference, &runs.statements).is_empty() {
-            return Ok((reference, Vec::new()));
-        }
-        let patient = self.live(runs, base, runs.bounds.patience)?;
-        let findings = of_reference(&patient, &runs.statements);
-        Ok((patient, findings))
-    }
-
-    fn live(&self, runs: &Runs, base: &Checkpoint, patience: Duration) -> Result<Reference, ProofError> {
-        let life = resolve(base, &self.life)?;
-        let whole = Undisturbed {
-            life: &life,
-            from: base,
-            first: 0,
-            count: life.len(),
-            jitter: None,
-            asleep: false,
-            ready: None,
-            patience,
-        };
-        let mut lives: Vec<Vec<Outcome>> = vec![Vec::new(); REFERENCES.len()];
-        let mut failure = None;
-        run_all(
-            runs.bounds.jobs,
-            REFERENCES.into_iter().enumerate(),
-            || false,
-            |(place, jitter)| (place, runs.undisturbed(&Undisturbed { jitter, ..whole.clone() })),
-            |(place, lived)| match lived {
-                Ok((outcomes, _)) => lives[place] = outcomes,
-                Err(error) => failure = Some(error),
-            },
-        );
-        if let Some(failure) = failure {
-            return Err(failure.into());
-        }
-        let outcomes = lives.remove(0);
-        if let Some(exit) = outcomes.first().and_then(|first| first.exits.first()) {
-            return Err(ProofError::Ends(exit.clone()));
-        }
-        let joined = self.join(runs, &whole, &outcomes)?;
-        Ok(Reference::of(base, life, outcomes, &lives, joined))
-    }
-
-    /// Lets the operator sleep through each pair of steps.
-    fn join(
-        &self,
-        runs: &Runs,
-        whole: &Undisturbed<'_>,
-        outcomes: &[Outcome],
-    ) -> Result<Vec<Option<Outcome>>, ProofError> {
-        let mut joined = vec![None; outcomes.len()];
-        let mut failure = None;
-        run_all(
-            runs.bounds.jobs,
-            0..outcomes.len().saturating_sub(1),
-            || false,
-            |first| {
-                let from = if first == 0 { whole.from } else { &outcomes[first - 1].checkpoint };
-                (
-                    first,
-                    runs.undisturbed(&Undisturbed { from, first, count: 1, asleep: true, ..whole.clone() }),
-                )
-            },
-            |(first, slept)| match slept {
-                Ok((mut outcomes, _)) => joined[first + 1] = outcomes.pop(),
-                Err(error) => failure = Some(error),
-            },
-        );
-        failure.map_or(Ok(joined), |failure| Err(failure.into()))
     }
 }
 

@@ -66,7 +66,7 @@ pub enum Failure {
 
 /// The end of a run with a fault.
 pub struct Attempt {
-    /// What happened. `None` if an earlier run restarted the operator in the same state.
+    /// The outcome. `None` if an earlier run restarted the operator in the same state.
     pub outcome: Option<Outcome>,
     /// The contradictions.
     pub findings: Vec<Finding>,

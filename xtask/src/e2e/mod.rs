@@ -13,6 +13,7 @@ mod leader;
 mod manifests;
 mod operators;
 mod webhooks;
+mod prove;
 pub mod pods;
 mod restart;
 mod rollout;
@@ -66,6 +67,7 @@ const PARTS: &[Part] = &[
     Part { name: "runtime", gate: true, run: runtime::run },
     Part { name: "leader", gate: false, run: leader::run },
     Part { name: "operators", gate: true, run: operators::run },
+    Part { name: "prove", gate: false, run: prove::run },
     Part { name: "sample-controller", gate: false, run: sample_controller::run },
     Part { name: "manifests", gate: true, run: manifests::run },
     Part { name: "cel-corpus", gate: false, run: cel_corpus::run },

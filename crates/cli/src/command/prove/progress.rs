@@ -31,7 +31,7 @@ impl Progress {
         match stage {
             Stage::Undisturbed => self.line(&format!("{seconds:>4} s  the undisturbed life"), true),
             Stage::Plans { done, all, found } => {
-                self.line(&format!("{seconds:>4} s  {done} of {all} plans, {found} found"), false);
+                self.line(&format!("{seconds:>4} s  {done} of {all} plans so far, {found} found"), false);
             }
             Stage::Found(finding) => {
                 let first = finding.headline.lines().next().unwrap_or_default();
