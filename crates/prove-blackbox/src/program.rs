@@ -119,8 +119,10 @@ impl Drop for Group {
     fn drop(&mut self) {
         let Some(leader) = self.leader else { return };
         if killpg(leader, Signal::SIGKILL).is_ok() {
-            // When this returns, the child's ports are free and its writes are over. tokio collects the child later.
+            // When this returns, the child's ports are free and its writes are over.
             let _ = waitid(Id::Pid(leader), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
+            // tokio would collect the child later, and never once this runtime is gone.
+            let _ = self.child.try_wait();
         }
     }
 }

@@ -45,6 +45,9 @@ pub enum ProofError {
     /// A manifest or a step is refused, or no cluster starts.
     #[error(transparent)]
     Run(#[from] RunError),
+    /// The undisturbed life used the budget up.
+    #[error("the undisturbed life took {} s, and no time was left for faults: raise the budget", .0.as_secs())]
+    Budget(Duration),
     /// Somebody stopped the proof before the undisturbed life was over.
     #[error("stopped before the undisturbed life was over: nothing was found out")]
     Stopped,
@@ -154,7 +157,8 @@ struct Exploration<'a> {
     base: &'a Checkpoint,
     reference: Reference,
     explored: Mutex<Explored>,
-    deadline: Instant,
+    /// No run begins after this moment.
+    deadline: Option<Instant>,
     tell: &'a (dyn Fn(Stage<'_>) + Sync),
 }
 
@@ -198,10 +202,15 @@ impl Proof {
         runs.cluster = self.cluster.clone();
         runs.bounds = self.bounds.clone();
         runs.statements.keeps = self.keeps.iter().cloned().collect();
-        let deadline = Instant::now() + self.bounds.budget;
+        let begin = Instant::now();
+        // A replay is one plan, and takes as long as it takes.
+        let deadline = only.is_none().then(|| begin + self.bounds.budget);
         tell(Stage::Undisturbed);
         let base = base(&runs.subject, &runs.settings(runs.suspicion()), &runs.cluster)?;
         let (reference, undisturbed) = reference(&runs, &base, &self.life)?;
+        if undisturbed.is_empty() && deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return Err(ProofError::Budget(begin.elapsed()));
+        }
         let exploration = Exploration {
             proof: self,
             runs: &runs,
@@ -255,7 +264,11 @@ impl Exploration<'_> {
         self.runs.stop.is_cancelled()
             || explored.error.is_some()
             || explored.found.len() >= self.proof.bounds.findings
-            || Instant::now() >= self.deadline
+            || self.is_late()
+    }
+
+    fn is_late(&self) -> bool {
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
     fn explore(&self) {
@@ -402,7 +415,7 @@ impl Exploration<'_> {
             return;
         }
         (self.tell)(Stage::Shrinking);
-        let late = || self.runs.stop.is_cancelled() || Instant::now() >= self.deadline;
+        let late = || self.runs.stop.is_cancelled() || self.is_late();
         let mut found = std::mem::take(&mut self.explored().found);
         for found in &mut found {
             let Some(plan) = found.finding.plan.clone() else { continue };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use setpoint_cluster::Checkpoint;
 use setpoint_prove::engine::{Outcome, Reference, of_reference, resolve};
-use setpoint_prove::{Finding, Step};
+use setpoint_prove::{Finding, Oracle, Step};
 
 use crate::runs::{Failure, Runs, Undisturbed};
 use crate::workers::run_all;
@@ -32,8 +32,10 @@ pub fn reference(
     steps: &[Step],
 ) -> Result<(Reference, Vec<Finding>), ReferenceError> {
     let reference = live(runs, base, steps, runs.suspicion())?;
-    if of_reference(&reference, &runs.statements).is_empty() {
-        return Ok((reference, Vec::new()));
+    let suspicions = of_reference(&reference, &runs.statements);
+    // An operator that never rests does not do so with more patience.
+    if suspicions.is_empty() || suspicions.iter().any(|finding| finding.oracle == Oracle::Rest) {
+        return Ok((reference, suspicions));
     }
     let patient = live(runs, base, steps, runs.bounds.patience)?;
     let findings = of_reference(&patient, &runs.statements);
@@ -75,6 +77,10 @@ fn live(
     let outcomes = lives.remove(0);
     if let Some(exit) = outcomes.first().and_then(|first| first.exits.first()) {
         return Err(ReferenceError::Ends(exit.clone()));
+    }
+    if outcomes.iter().any(|outcome| outcome.unrest.is_some()) {
+        let joined = vec![None; outcomes.len()];
+        return Ok(Reference::of(base, life, outcomes, &lives, joined));
     }
     let joined = join(runs, &whole, &outcomes)?;
     Ok(Reference::of(base, life, outcomes, &lives, joined))

@@ -35,6 +35,8 @@ fn proof(arguments: &[&str]) -> Proof {
         life: vec![store("10Gi"), store("15Gi")],
         keeps: Vec::new(),
         bounds: Bounds {
+            // A replay runs whatever the budget is.
+            budget: Duration::ZERO,
             suspicion: Duration::from_secs(3),
             patience: Duration::from_secs(10),
             shrink: false,
@@ -51,6 +53,19 @@ fn between_note_and_thing() -> Plan {
     Plan { step: 2, at: Fault::CrashAfter { write } }
 }
 
+/// Returns the number of processes of the operator with an argument. A process that only waits to be collected has no
+/// arguments any more.
+fn running(argument: &str) -> usize {
+    let processes = std::fs::read_dir("/proc").unwrap().filter_map(|entry| {
+        let words = std::fs::read(entry.ok()?.path().join("cmdline")).ok()?;
+        let words: Vec<String> =
+            words.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into()).collect();
+        Some(words)
+    });
+    let program = env!("CARGO_BIN_EXE_seeded-operator");
+    processes.filter(|words| words[0] == program && words.iter().any(|word| word == argument)).count()
+}
+
 #[test]
 fn a_killed_process_with_the_bug_does_not_converge_and_the_sound_one_does() {
     let (stop, plan) = (CancellationToken::new(), between_note_and_thing());
@@ -59,6 +74,7 @@ fn a_killed_process_with_the_bug_does_not_converge_and_the_sound_one_does() {
     assert_eq!(found.finding.oracle, Oracle::Convergence, "{}", found.finding.headline);
     assert_eq!(found.replay.plan.plan.as_ref(), Some(&plan));
     assert!(found.finding.trace.contains("crash after a write"), "{}", found.finding.trace);
+    assert_eq!(running("--bug=2"), 0, "a proof leaves no process behind");
 
     let proved = proof(&[]).replay(Some(&plan), &stop, &|_| {}).unwrap();
     assert!(proved.found.is_empty(), "{}", proved.report);
@@ -81,6 +97,9 @@ fn a_program_that_ends_at_its_start_is_an_error_with_its_last_words() {
         error.to_string().starts_with("cannot run the program ./no/such/manager: No such file"),
         "{error}"
     );
+
+    let error = proof(&[]).run(&stop, &|_| {}).err().unwrap();
+    assert!(error.to_string().contains("raise the budget"), "{error}");
 
     stop.cancel();
     let error = proof(&[]).run(&stop, &|_| {}).err().unwrap();
