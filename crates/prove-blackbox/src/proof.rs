@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 use setpoint_cluster::Checkpoint;
-use setpoint_prove::engine::{Outcome, Reference, RunError, base, rank, single_faults, trace};
+use setpoint_prove::engine::{
+    Outcome, Reference, RunError, advisories, base, page, rank, single_faults, trace,
+};
 use setpoint_prove::{Fault, Finding, Plan, PlanFile, Report, Step, Visited};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -143,11 +145,21 @@ struct Explored {
     /// Suspicions whose confirmation runs.
     pending: Vec<Finding>,
     counts: BTreeMap<&'static str, Visited>,
+    matrix: BTreeMap<(usize, &'static str), Visited>,
+    advisories: Vec<Finding>,
     visited: BTreeSet<(usize, u64)>,
     runs: usize,
     done: usize,
     unconfirmed: usize,
     error: Option<ProofError>,
+}
+
+impl Explored {
+    /// Counts a plan under its kind, and under its kind and step.
+    fn count(&mut self, plan: &Plan, change: impl Fn(&mut Visited)) {
+        change(self.counts.entry(plan.at.kind()).or_default());
+        change(self.matrix.entry((plan.step, plan.at.kind())).or_default());
+    }
 }
 
 /// A proof under way.
@@ -221,6 +233,7 @@ impl Proof {
             tell,
         };
         exploration.explored().runs = REFERENCES;
+        exploration.explored().advisories = advisories(&exploration.reference);
         let began = Instant::now();
         if !undisturbed.is_empty() {
             exploration.keep_undisturbed(undisturbed);
@@ -294,7 +307,7 @@ impl Exploration<'_> {
     /// Counts a plan that is to be run.
     fn counts(&self, plan: Option<&Plan>) {
         if let Some(plan) = plan {
-            self.explored().counts.entry(plan.at.kind()).or_default().plans += 1;
+            self.explored().count(plan, |count| count.plans += 1);
         }
     }
 
@@ -336,14 +349,13 @@ impl Exploration<'_> {
             explored.visited.extend(visited.difference(&known).copied());
             explored.runs += 1;
             explored.done += 1;
-            let count = explored.counts.entry(plan.at.kind()).or_default();
-            match &attempt.outcome {
+            explored.count(plan, |count| match &attempt.outcome {
                 None => count.known += 1,
                 Some(outcome) => {
                     count.run += 1;
                     count.missed += usize::from(!outcome.struck && plan.at != Fault::Restart);
                 }
-            }
+            });
         }
         for finding in attempt.findings {
             self.suspect(plan, finding);
@@ -355,6 +367,12 @@ impl Exploration<'_> {
     fn suspect(&self, plan: &Plan, finding: Finding) {
         {
             let mut explored = self.explored();
+            if finding.oracle.is_advisory() {
+                if !explored.advisories.iter().any(|known| known.is_like(&finding)) {
+                    explored.advisories.push(finding);
+                }
+                return;
+            }
             let known = explored.found.iter().any(|found| found.finding.is_like(&finding));
             if known || explored.pending.iter().any(|pending| pending.is_like(&finding)) {
                 return;
@@ -368,8 +386,9 @@ impl Exploration<'_> {
         match confirmed {
             Ok(Some(confirmed)) => {
                 let trace = trace(&self.reference, Some(plan), Some(&confirmed.outcome));
+                let page = page(&self.reference, Some(plan), Some(&confirmed.outcome));
                 let found =
-                    self.found(Finding { trace, ..finding }, Some(plan.clone()), confirmed.log.text());
+                    self.found(Finding { trace, page, ..finding }, Some(plan.clone()), confirmed.log.text());
                 (self.tell)(Stage::Found(&found.finding));
                 explored.found.push(found);
             }
@@ -385,7 +404,8 @@ impl Exploration<'_> {
     fn keep_undisturbed(&self, findings: Vec<Finding>) {
         for finding in findings {
             let trace = trace(&self.reference, None, None);
-            let found = self.found(Finding { trace, ..finding }, None, String::new());
+            let page = page(&self.reference, None, None);
+            let found = self.found(Finding { trace, page, ..finding }, None, String::new());
             (self.tell)(Stage::Found(&found.finding));
             self.explored().found.push(found);
         }
@@ -439,7 +459,10 @@ impl Exploration<'_> {
             subject: self.proof.program.name.clone(),
             steps: self.proof.life.len(),
             findings: explored.found.iter().map(|found| found.finding.clone()).collect(),
+            advisories: explored.advisories,
+            notes: Vec::new(),
             visited: explored.counts,
+            matrix: explored.matrix,
             runs: explored.runs,
             unconfirmed: explored.unconfirmed,
             nondeterminism: None,

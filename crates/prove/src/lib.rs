@@ -10,8 +10,9 @@
 /// The parts of a proof, for programs that drive the runs themselves. `setpoint prove` does so for processes.
 pub mod engine {
     pub use crate::campaign::{Campaign, rank, single_faults};
-    pub use crate::judge::{Statements, of_reference, of_run};
+    pub use crate::judge::{Statements, advisories, of_reference, of_run};
     pub use crate::life::{Action, LifeError};
+    pub use crate::page::page;
     pub use crate::reference::{Reference, base, resolve, undisturbed};
     pub use crate::resource::ObjectName;
     pub use crate::segment::{Goal, Outcome, Ran, RunError, Segment, run, simulate};

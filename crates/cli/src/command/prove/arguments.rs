@@ -67,6 +67,9 @@ pub struct Arguments {
     /// Variable of the operator's environment. `{port}` becomes a free port.
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
+    /// File for the report as an HTML page.
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
     /// File for a JUnit report.
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,

@@ -46,6 +46,10 @@ fn prove(arguments: &Arguments) -> Result<Proved> {
         None => results::write(&proved, &arguments.folder).context("the plan files")?,
     };
     print!("{}", results::text(&proof, &proved, &written));
+    if let Some(file) = &arguments.report {
+        std::fs::write(file, proved.report.html())
+            .with_context(|| format!("cannot write {}", file.display()))?;
+    }
     if let Some(file) = &arguments.junit {
         std::fs::write(file, proved.report.junit())
             .with_context(|| format!("cannot write {}", file.display()))?;

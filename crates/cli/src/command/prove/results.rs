@@ -68,6 +68,9 @@ fn summary(proof: &Proof, proved: &Proved, text: &mut String) {
         count(plans, "plan"),
         time.as_secs_f64(),
     );
+    for advisory in &report.advisories {
+        let _ = writeln!(text, "  advice: {}", advisory.headline);
+    }
     let mut left_out = 0;
     for (kind, Visited { plans, run, known, missed }) in &report.visited {
         let left = plans.saturating_sub(run + known);
