@@ -70,7 +70,7 @@ impl Webhook {
         let inside = self.call_inside(server, request(body.clone())?.map(|_| body.clone()));
         if let Some(answering) = inside {
             let (parts, bytes) = answering.await.into_parts();
-            let rooms = [&self.room, &server.0.webhook_room];
+            let rooms = [own, &self.room, &server.0.webhook_room];
             return Ok((parts.status, answer::read(Full::new(bytes), limit, rooms).await?));
         }
         // A kept connection may have ended meanwhile. The call then goes out again on a new one.
