@@ -27,7 +27,7 @@ fn controller(name: &'static str, others: &[&str]) -> Prove {
     proof.cluster(move |options| {
         options.controllers = Controllers::Only(others);
         options.nodes.count = 0;
-        options.service_account_admission = false;
+        options.admission.service_account = false;
     })
 }
 
