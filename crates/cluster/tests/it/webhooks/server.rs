@@ -54,6 +54,7 @@ impl Running {
     pub async fn start(manager: Manager) -> Running {
         let (stop, stopped) = oneshot::channel::<()>();
         let mut addresses = manager.addresses();
+        #[allow(clippy::disallowed_methods)] // It ends with the test's runtime.
         let run = tokio::spawn(async move { manager.run(async { drop(stopped.await) }).await });
         let listening = addresses.wait_for(|addresses| addresses.webhooks.is_some());
         let found = tokio::time::timeout(DEADLINE, listening).await.expect("the webhooks listen").unwrap();
@@ -196,6 +197,7 @@ async fn a_stop_waits_for_the_review_in_flight() {
     let (address, authority) = (running.address, secret_authority(&cluster).await);
     let stream = connect(address, &authority, None, cluster.clock()).await.unwrap();
     let mut caller = Caller::on(stream).await;
+    #[allow(clippy::disallowed_methods)] // It ends with the test's runtime.
     let asking = tokio::spawn(async move { caller.post("/validate--v1-configmap", review()).await });
     tokio::time::timeout(DEADLINE, gate.entered.notified()).await.unwrap();
     let stopped = running.stop();

@@ -72,6 +72,7 @@ impl Caller {
         assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
         let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
         let (sender, connection) = handshake.await.unwrap();
+        #[allow(clippy::disallowed_methods)] // It ends with the test's runtime.
         tokio::spawn(connection);
         Caller(sender)
     }
