@@ -31,13 +31,12 @@ struct Spoke {
 /// annotations, because the API server refuses other changes. Keep in an annotation what a version cannot express.
 ///
 /// ```
-/// use kube::CustomResource;
-/// use schemars::JsonSchema;
-/// use serde::{Deserialize, Serialize};
 /// use setpoint::webhook::Conversion;
 ///
 /// mod v1 {
-///     # use super::*;
+///     # use kube::CustomResource;
+///     # use schemars::JsonSchema;
+///     # use serde::{Deserialize, Serialize};
 ///     #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 ///     #[kube(group = "example.org", version = "v1", kind = "Cafe", namespaced)]
 ///     pub struct CafeSpec {
@@ -45,7 +44,9 @@ struct Spoke {
 ///     }
 /// }
 /// mod v1beta1 {
-///     # use super::*;
+///     # use kube::CustomResource;
+///     # use schemars::JsonSchema;
+///     # use serde::{Deserialize, Serialize};
 ///     #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 ///     #[kube(group = "example.org", version = "v1beta1", kind = "Cafe", namespaced)]
 ///     pub struct CafeSpec {
