@@ -95,6 +95,11 @@ impl Budget {
         spent <= CALL_LIMIT && !self.interrupt.is_raised()
     }
 
+    /// Whether the evaluation may cost so much more.
+    pub(super) fn affords(&self, cost: u64) -> bool {
+        self.spent().saturating_add(cost) <= CALL_LIMIT
+    }
+
     /// Takes back a part of the cost.
     pub(super) fn refund(&self, cost: u64) {
         self.call.store(self.spent().saturating_sub(cost), Ordering::Relaxed);

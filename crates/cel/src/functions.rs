@@ -54,6 +54,13 @@ pub(super) enum Cost {
     Other,
 }
 
+impl Cost {
+    /// Whether the function compares each item with each other, so that its cost has to be known before it runs.
+    pub(super) fn is_of_pairs(self) -> bool {
+        matches!(self, Cost::Sets(_) | Cost::Distinct)
+    }
+}
+
 /// The overload of a function for arguments of these types.
 fn cost(name: &str, args: &[Ty]) -> Cost {
     match (name, args) {

@@ -110,6 +110,9 @@ pub(super) fn contains(value: &Value, within: &Value) -> Outcome {
     }))
 }
 
+/// The largest precision that Rust formats a number with. Beyond it the library would panic.
+const MAX_PRECISION: u64 = 65_535;
+
 /// About how many bytes a function makes of its arguments beyond what they take themselves.
 pub(super) fn expected(name: &str, args: &[Option<Value>]) -> u64 {
     let size = |at: usize| match args.get(at) {
@@ -125,8 +128,23 @@ pub(super) fn expected(name: &str, args: &[Option<Value>]) -> u64 {
             let times = text.len() as u64 / size(1).max(1) + 1;
             times.saturating_mul(size(2))
         }
+        ("format", Some(Some(Value::String(pattern)))) => {
+            let texts = args.get(1).and_then(Option::as_ref).map_or(0, budget::footprint);
+            precisions(pattern).fold(texts, u64::saturating_add)
+        }
         _ => 0,
     }
+}
+
+/// The numbers of digits that a pattern of `format` asks for.
+fn precisions(pattern: &str) -> impl Iterator<Item = u64> {
+    pattern.split("%.").skip(1).map(|clause| {
+        let digits = clause.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(clause.len());
+        match &clause[..digits] {
+            "" => 0,
+            digits => digits.parse().unwrap_or(u64::MAX),
+        }
+    })
 }
 
 /// Calls a function or an operator. The first value of a method is its target.
@@ -134,6 +152,13 @@ pub(super) fn expected(name: &str, args: &[Option<Value>]) -> u64 {
 /// # Errors
 /// The error in cel-go's words, or that the evaluation costs too much.
 pub(super) fn call(name: &str, method: bool, args: Vec<Value>, budget: &Budget) -> Result<Value, String> {
+    if let ("format", Some(Value::String(pattern))) = (name, args.first())
+        && let Some(most) = precisions(pattern).find(|digits| *digits > MAX_PRECISION)
+    {
+        return Err(format!(
+            "could not parse formatting clause: precision {most} is more than {MAX_PRECISION}"
+        ));
+    }
     let own = native(name, &args, budget).or_else(|| optional(name, &args));
     let Some(result) = own else { return evaluate::call(name, method, args) };
     result.map_err(|fault| match fault {

@@ -219,6 +219,18 @@ impl<'n> Run<'n, '_> {
                 }
             }
         }
+        let overload = match call.overloads.as_slice() {
+            [only] => Some(*only),
+            [Cost::Equals, ..] => Some(Cost::Equals),
+            _ => None,
+        };
+        let seen: Vec<Seen<'_>> = args.iter().map(Option::as_ref).collect();
+        // cel-go charges after the call. A call that compares all pairs would end too late for that.
+        if overload.is_some_and(Cost::is_of_pairs)
+            && !self.budget.affords(charge::cost(&call.name, overload, &seen, None))
+        {
+            return Err(Fault::Exceeded);
+        }
         let result =
             match first_fault {
                 Some(fault) => Err(fault),
@@ -234,12 +246,6 @@ impl<'n> Run<'n, '_> {
         if matches!(result, Err(Fault::Exceeded)) {
             return result;
         }
-        let overload = match call.overloads.as_slice() {
-            [only] => Some(*only),
-            [Cost::Equals, ..] => Some(Cost::Equals),
-            _ => None,
-        };
-        let seen: Vec<Seen<'_>> = args.iter().map(Option::as_ref).collect();
         self.charge(charge::cost(&call.name, overload, &seen, result.as_ref().ok()))?;
         result
     }

@@ -479,3 +479,20 @@ fn an_interrupted_evaluation_ends() {
     // The caller looks at the signal, and drops this.
     assert_eq!(rules.validate(&object, None, &interrupt).0.len(), 1);
 }
+
+/// Go formats with up to a million digits. Rust would panic, and a list compared with itself would take minutes.
+#[test]
+fn formats_and_pairs_are_bounded_before_they_run() {
+    let items: Vec<String> = (0..100_000).map(|number| number.to_string()).collect();
+    for rule in
+        ["sets.contains(self.l, self.l)", "sets.equivalent(self.l, self.l)", "self.l.distinct().size() > 0"]
+    {
+        let causes = causes(json!([{"rule": rule}]), json!({"l": items}), None);
+        assert!(causes.len() == 1 && causes[0].contains("cost limit exceeded"), "{rule}: {causes:?}");
+    }
+    assert!(holds("'%.3f'.format([1.0]) == '1.000'", json!({})));
+    let digits = causes(json!([{"rule": "'%.70000f'.format([1.0]) != ''"}]), json!({}), None);
+    assert!(digits.len() == 1 && digits[0].contains("precision 70000 is more than 65535"), "{digits:?}");
+    let many = format!("'{}'.format([{}]) != ''", "%.65000f".repeat(5000), vec!["1.0"; 5000].join(","));
+    assert!(!holds(&many, json!({})));
+}
