@@ -49,7 +49,7 @@ impl JsonPath {
         Parser { rest: inner.trim(), depth: 0 }.steps().map(JsonPath)
     }
 
-    /// Everything that the path leads to, as far as [`MOST_VISITS`] values allow.
+    /// Everything that the path leads to, as far as `MOST_VISITS` values allow.
     pub fn find<'a>(&self, value: &'a Value) -> Vec<&'a Value> {
         let mut left = MOST_VISITS;
         follow(&self.0, vec![value], &mut left)

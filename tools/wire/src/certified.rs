@@ -1,4 +1,4 @@
-//! A server over TLS whose clients have certificates. A user is a name of [`Certified::users`], or is written out:
+//! A server over TLS whose clients have certificates. A user is a short name, or is written out:
 //! `CN=alice,O=dev` is a certificate with these attributes.
 
 use std::collections::BTreeMap;
