@@ -424,3 +424,20 @@ fn adds_retries_and_waits_are_counted_as_client_go_counts_them() {
     queue.add_rate_limited(&"d", 0, why, now(61));
     assert_eq!((queue.stats.retries, queue.stats.adds), (3, 3));
 }
+
+/// The end of one delay made the other key leave the idle ones. It was then forgotten twice, and its place with it.
+#[test]
+fn a_shutdown_forgets_a_delayed_key_once() {
+    let now = Duration::ZERO;
+    for (first, second) in [(1, 2), (2, 1)] {
+        let mut queue = Queue::new(options(1));
+        queue.intern(&first);
+        queue.add_after(&first, Duration::from_millis(10), 0, Reason::MANUAL, now);
+        queue.add_after(&second, Duration::from_millis(5), 0, Reason::MANUAL, now);
+        queue.shut_down();
+        assert_eq!(queue.known(), 1, "one key may stay idle");
+        queue.intern(&3);
+        queue.intern(&4);
+        assert_eq!(queue.known(), 1);
+    }
+}
