@@ -101,7 +101,7 @@ fn end_state(reference: &Reference, outcome: &Outcome, plan: &Plan, findings: &m
         });
     }
     if matches!(plan.at, Fault::Drift { delete: true, .. }) {
-        // What is made again may have new contents, such as a drawn password.
+        // An object that is made again may have new contents, such as a drawn password.
         differing.retain(|difference| difference.place.path.is_empty());
     }
     let mut first = differing.into_iter().next().map(|difference| convergence(&difference));

@@ -80,7 +80,7 @@ impl Patch {
         match self {
             Patch::Json(operations) => {
                 apply_json_patch(&mut target, operations, interrupt).map_err(|error| refused(&error))?;
-                // What comes next recurses over the object.
+                // The next steps recurse over the object.
                 if object::depth(&target) > object::READABLE {
                     return Err(ApiError::too_deep());
                 }

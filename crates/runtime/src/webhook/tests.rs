@@ -99,7 +99,7 @@ async fn the_patch_of_a_mutator_touches_only_what_it_changed() {
     let patch = STANDARD.decode(answer["response"]["patch"].as_str().unwrap()).unwrap();
     let patch: Value = serde_json::from_slice(&patch).unwrap();
     assert_eq!(patch, json!([{"op": "add", "path": "/data/b~1c", "value": "2"}]));
-    // What is there already is no change, and a deletion has nothing to change.
+    // An existing entry is no change, and a deletion has nothing to change.
     let (_, same) =
         post(&webhooks, MUTATE, &review("UPDATE", map(json!({})), map(json!({"b/c": "2"})))).await;
     assert_eq!(same["response"], json!({"uid": "u-1", "allowed": true}));
