@@ -1,6 +1,7 @@
 //! Writes that controllers of pods have in common.
 
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 use serde_json::json;
 use setpoint::{Client, ClientError, Context, DeleteOptions, Error, Key, Kind, NotFoundExt, Patch};
@@ -22,7 +23,8 @@ pub async fn delete_pod<K: Kind>(ctx: &Context, owner: &K, pod: &Pod) -> Result<
     }
 }
 
-/// Writes the changed fields of an object's status.
+/// Writes the changed fields of an object's status. Another writer's conditions stay: if there was one, the write
+/// ends in a conflict.
 pub async fn status<K: Kind, S: Clone + Default + Serialize>(
     client: &Client,
     key: &Key,
@@ -31,11 +33,17 @@ pub async fn status<K: Kind, S: Clone + Default + Serialize>(
     after: &S,
 ) -> Result<(), Error> {
     let before = before.cloned().unwrap_or_default();
-    let mut patch = json!({ "metadata": { "uid": object.meta().uid } });
-    if let Patch::Merge(difference) = Patch::merge_from(&before, after)? {
+    let patch = status_patch(object.meta(), &before, after)?;
+    // The object was deleted meanwhile, so its status has no reader.
+    client.patch_status::<K>(key, &patch).await.ignore_not_found()?;
+    Ok(())
+}
+
+/// The patch of a status from `before`, which was read with `meta`, to `after`.
+pub fn status_patch<S: Serialize>(meta: &ObjectMeta, before: &S, after: &S) -> Result<Patch, ClientError> {
+    let mut patch = json!({ "metadata": { "uid": meta.uid } });
+    if let Patch::Merge(difference) = Patch::merge_from(before, after)? {
         patch["status"] = difference;
     }
-    // The object was deleted meanwhile, so its status has no reader.
-    client.patch_status::<K>(key, &Patch::Merge(patch)).await.ignore_not_found()?;
-    Ok(())
+    Ok(Patch::Merge(patch).locked_for_lists(meta))
 }

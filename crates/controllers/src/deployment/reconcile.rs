@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 use setpoint::recorder::EventApi;
@@ -17,6 +17,7 @@ use super::plan::{Observed, plan};
 use super::{REVISION, condition, status, template, trigger};
 use crate::children::adopt::{self, Owner, children, children_and_orphans};
 use crate::children::claim::{Claimant, controller_of, controller_reference};
+use crate::children::write;
 use crate::object::field::{deployment_spec, replica_set_spec};
 use crate::object::pod::is_terminal;
 use crate::object::selector;
@@ -157,7 +158,7 @@ async fn create(ctx: &Context, key: &Key, deployment: &Deployment, set: &Replica
             }
             let before = deployment.status.clone().unwrap_or_default();
             let after = status::with_collision(before.clone());
-            client.patch_status::<Deployment>(key, &status_patch(deployment, &before, &after, None)).await?;
+            client.patch_status::<Deployment>(key, &status_patch(deployment, &before, &after, None)?).await?;
             Err(error.into())
         }
         Err(error) => {
@@ -165,7 +166,7 @@ async fn create(ctx: &Context, key: &Key, deployment: &Deployment, set: &Replica
             if condition::progress_deadline(deployment).is_some() {
                 let before = deployment.status.clone().unwrap_or_default();
                 let after = status::with_create_failure(before.clone(), message.clone(), ctx.now());
-                let patch = status_patch(deployment, &before, &after, None);
+                let patch = status_patch(deployment, &before, &after, None)?;
                 // The original error must be reported. An error of this status write occurs again at the next
                 // attempt.
                 let _ = client.patch_status::<Deployment>(key, &patch).await;
@@ -216,7 +217,7 @@ async fn write_status(client: &Client, key: &Key, deployment: &Deployment, plan:
     }
     let before = deployment.status.clone().unwrap_or_default();
     let after = plan.status.as_ref().unwrap_or(&before);
-    let patch = status_patch(deployment, &before, after, plan.revision.as_deref());
+    let patch = status_patch(deployment, &before, after, plan.revision.as_deref())?;
     // The Deployment was deleted meanwhile, so its status has no reader.
     let written = client.patch_status::<Deployment>(key, &patch).await.ignore_not_found()?;
     let Some(written) = written else { return Ok(()) };
@@ -232,17 +233,13 @@ async fn write_status(client: &Client, key: &Key, deployment: &Deployment, plan:
 
 fn status_patch(
     deployment: &Deployment,
-    before: &k8s_openapi::api::apps::v1::DeploymentStatus,
-    after: &k8s_openapi::api::apps::v1::DeploymentStatus,
+    before: &DeploymentStatus,
+    after: &DeploymentStatus,
     revision: Option<&str>,
-) -> Patch {
-    let difference = Patch::merge_from(before, after).expect("a status is made of JSON values");
-    let mut patch = json!({ "metadata": { "uid": deployment.metadata.uid } });
-    if let Patch::Merge(status) = difference {
-        patch["status"] = status;
-    }
-    if let Some(revision) = revision {
+) -> Result<Patch, ClientError> {
+    let mut patch = write::status_patch(&deployment.metadata, before, after)?;
+    if let (Patch::Merge(patch), Some(revision)) = (&mut patch, revision) {
         patch["metadata"]["annotations"] = json!({ REVISION: revision });
     }
-    Patch::Merge(patch)
+    Ok(patch)
 }

@@ -208,7 +208,8 @@ async fn say(
     }
     let patch =
         json!({ "metadata": { "uid": namespace.metadata.uid }, "status": { "conditions": conditions } });
-    client.patch_status::<Namespace>(key, &Patch::Merge(patch)).await.ignore_not_found()?;
+    let version = namespace.metadata.resource_version.as_deref().unwrap_or_default();
+    client.patch_status::<Namespace>(key, &Patch::Merge(patch).locked(version)).await.ignore_not_found()?;
     Ok(())
 }
 

@@ -17,9 +17,7 @@ fn controller(name: &'static str, others: &[&str]) -> Prove {
         setpoint_controllers::register(manager, &setpoint_controllers::Options { only, ..Default::default() })
     });
     let others: Vec<String> = others.iter().map(|name| (*name).to_owned()).collect();
-    // Their merge patches of a status replace the whole list of conditions: a condition that somebody else adds at the
-    // same moment is lost. kube-controller-manager would get a conflict.
-    let proof = prove(subject).without("concurrent writer").settings(|settings| {
+    let proof = prove(subject).settings(|settings| {
         settings.patience = Duration::from_secs(120);
         settings.settle = Duration::from_secs(10);
         settings.runs = RUNS;

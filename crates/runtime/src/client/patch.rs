@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -43,6 +44,25 @@ impl Patch {
             value["metadata"]["resourceVersion"] = Value::from(resource_version);
         }
         self
+    }
+
+    /// [Locks](Patch::locked) a merge patch that replaces a list to the version that was read.
+    ///
+    /// A merge patch replaces a list whole, so it would also remove what others have added since
+    /// the list was read, for example a condition. A strategic patch merges most lists by key.
+    #[must_use]
+    pub fn locked_for_lists(self, read: &ObjectMeta) -> Self {
+        fn holds_list(value: &Value) -> bool {
+            match value {
+                Value::Array(_) => true,
+                Value::Object(fields) => fields.values().any(holds_list),
+                _ => false,
+            }
+        }
+        match (&self, &read.resource_version) {
+            (Patch::Merge(value), Some(version)) if holds_list(value) => self.locked(version),
+            _ => self,
+        }
     }
 
     /// Whether a merge patch would change nothing.

@@ -263,6 +263,8 @@ impl Client {
 
     /// Changes an object from `old` to `new` with the smallest merge patch; sends nothing if they are equal.
     ///
+    /// If a list differs, the patch is locked to the version of `old`: it would replace the whole list.
+    ///
     /// Dropping the future does not take the request back: the server may act on it. Later
     /// reads wait until the cache has listed the kind anew.
     ///
@@ -274,10 +276,13 @@ impl Client {
         if patch.is_empty() {
             return Ok(None);
         }
-        self.patch(key, &patch).await.map(Some)
+        self.patch(key, &patch.locked_for_lists(old.meta())).await.map(Some)
     }
 
     /// Changes an object's status from `old` to `new`; sends nothing if they are equal.
+    ///
+    /// If a list differs, such as the conditions, the patch is locked to the version of `old`: it would replace
+    /// the whole list.
     ///
     /// Dropping the future does not take the request back: the server may act on it. Later
     /// reads wait until the cache has listed the kind anew.
@@ -291,7 +296,8 @@ impl Client {
         if patch.is_empty() {
             return Ok(None);
         }
-        self.patch_status(key, &Patch::Merge(Value::Object(patch))).await.map(Some)
+        let patch = Patch::Merge(Value::Object(patch)).locked_for_lists(old.meta());
+        self.patch_status(key, &patch).await.map(Some)
     }
 
     pub(super) async fn patch_at<T: DeserializeOwned>(

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v1::Scale;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service, ServiceAccount};
 use k8s_openapi::api::rbac::v1::Role;
 use kube::api::ObjectMeta;
 use serde_json::{Value, json};
@@ -196,6 +196,40 @@ async fn a_name_may_hold_whatever_its_kind_allows() {
         assert!(client.get::<Role>(place.key(name)).await.unwrap().is_none());
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_patch_replaces_no_list_that_somebody_else_changed() {
+    let place = Place::new().await;
+    let manager = place.manager();
+    let client = manager.client().in_namespace(&place.namespace);
+    // Nobody else writes a Service, on any server.
+    let service = json!({"metadata": {"name": "a"}, "spec": {"ports": [{"port": 80}]}});
+    let with_condition = |service: &Service, kind: &str| {
+        let mut changed = service.clone();
+        let condition = serde_json::from_value(json!({
+            "type": kind, "status": "True", "reason": "Test", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }));
+        changed.status.get_or_insert_default().conditions.get_or_insert_default().push(condition.unwrap());
+        changed
+    };
+    let created = client.create(&serde_json::from_value::<Service>(service).unwrap()).await.unwrap();
+    client.patch_status_from(&created, &with_condition(&created, "example.org/a")).await.unwrap().unwrap();
+    let late = client.patch_status_from(&created, &with_condition(&created, "example.org/b")).await;
+    assert!(late.unwrap_err().is_conflict());
+
+    let with_finalizer = |service: &Service, name: &str| {
+        let mut changed = service.clone();
+        changed.metadata.finalizers.get_or_insert_default().push(format!("example.org/{name}"));
+        changed
+    };
+    let read = client.live().get::<Service>(place.key("a")).await.unwrap().unwrap();
+    client.patch_from(&read, &with_finalizer(&read, "a")).await.unwrap().unwrap();
+    assert!(client.patch_from(&read, &with_finalizer(&read, "b")).await.unwrap_err().is_conflict());
+
+    let mut labelled = read.clone();
+    labelled.metadata.labels.get_or_insert_default().insert("a".into(), "b".into());
+    client.patch_from(&read, &labelled).await.unwrap().unwrap();
 }
 
 #[tokio::test]
