@@ -6,10 +6,10 @@ use setpoint_store::Store;
 use crate::cluster::{APPLY, Cluster, MERGE, start, start_with};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-const LARGE: &str = "/apis/large.io/v1/namespaces/default/larges";
-const TOO_LARGE: &str = "etcdserver: request is too large";
+pub const LARGE: &str = "/apis/large.io/v1/namespaces/default/larges";
+pub const TOO_LARGE: &str = "etcdserver: request is too large";
 
-async fn with_definition() -> Cluster {
+pub async fn with_definition() -> Cluster {
     let cluster = start().await;
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let definition = json!({"metadata": {"name": "larges.large.io"}, "spec": {"group": "large.io",
@@ -19,7 +19,7 @@ async fn with_definition() -> Cluster {
     cluster
 }
 
-fn large(name: &str, data: Value) -> Value {
+pub fn large(name: &str, data: Value) -> Value {
     json!({"apiVersion": "large.io/v1", "kind": "Large", "metadata": {"name": name}, "data": data})
 }
 

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::hook::{Hook, mutating, with};
 use crate::cluster::{Cluster, MAPS, MERGE, map, start, start_with};
+use crate::sizes::{LARGE, TOO_LARGE, large, with_definition};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const QUOTAS: &str = "/api/v1/namespaces/default/resourcequotas";
@@ -45,6 +46,17 @@ async fn a_mutated_object_is_as_large_as_another_may_be() {
     let refused = refused.expect(422);
     assert!(refused["message"].as_str().unwrap().contains("Too long"), "{refused}");
     cluster.get(&format!("{MAPS}/a")).await.expect(404);
+}
+
+#[tokio::test]
+async fn a_mutated_custom_object_is_stored_only_if_etcd_would_take_it() {
+    let (cluster, hook) = (with_definition().await, Hook::start().await);
+    let rules =
+        json!([{"apiGroups": ["large.io"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}]);
+    mutating(&cluster, "m", &[with(hook.at("/fill"), json!({"rules": rules}))]).await;
+    let refused = cluster.post(LARGE, &large("a", json!({}))).await.expect(500);
+    assert_eq!(refused["message"], TOO_LARGE);
+    cluster.get(&format!("{LARGE}/a")).await.expect(404);
 }
 
 #[tokio::test]
