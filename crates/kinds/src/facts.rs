@@ -53,8 +53,6 @@ pub struct Facts {
     pub create_on_update: bool,
     /// Whether deletion gives the object time (pods).
     pub graceful: bool,
-    /// How long an object is kept, in seconds.
-    pub ttl_seconds: Option<u32>,
     /// The default propagation of a delete to dependants.
     pub garbage: Garbage,
     /// Whether a CustomResourceDefinition defines it.
@@ -97,7 +95,6 @@ const DEFAULT: Facts = Facts {
     unconditional_update: true,
     create_on_update: false,
     graceful: false,
-    ttl_seconds: None,
     garbage: Garbage::Delete,
     custom: false,
 };
@@ -117,16 +114,12 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 const NETWORKING: &str = "networking.k8s.io";
 const STORAGE: &str = "storage.k8s.io";
 
-/// How long the server keeps events.
-pub const EVENT_TTL_SECONDS: u32 = 3600;
-
 static BUILTIN: &[Facts] = &[
     namespaced("", "ConfigMap"),
     Facts { create_on_update: true, ..namespaced("", "Endpoints") },
     Facts {
         name: NameRule::PathSegment,
         create_on_update: true,
-        ttl_seconds: Some(EVENT_TTL_SECONDS),
         garbage: Garbage::Unsupported,
         ..namespaced("", "Event")
     },
@@ -244,10 +237,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_event_groups_are_one_kind_that_expires() {
+    fn both_event_groups_are_one_kind() {
         let core = Facts::builtin("", "Event").unwrap();
         assert_eq!(core, Facts::builtin("events.k8s.io", "Event").unwrap());
-        assert_eq!(core.ttl_seconds, Some(3600));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::registry::{self, meta};
 use crate::request::RequestInfo;
 use crate::user::UserInfo;
 
-pub(super) const RBAC: &str = "rbac.authorization.k8s.io";
+pub(crate) const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// The attributes of a request that authorization decides on.
 #[derive(Clone, Copy, Debug, Default)]

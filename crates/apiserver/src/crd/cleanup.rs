@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use setpoint_store::{Event, KeyRange, Snapshot, Txn};
 
-use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
 use crate::key;
 use crate::object;
@@ -16,8 +16,8 @@ use crate::server::Server;
 const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// A definition that is deleted first waits for its instances.
-pub(crate) fn on_delete(ctx: &RequestContext, new: &mut Value) {
-    if !ctx.resource.is(GROUP, PLURAL) || is_true(new, "Terminating") {
+pub(crate) fn begin_deletion(new: &mut Value, now: Timestamp) {
+    if is_true(new, "Terminating") {
         return;
     }
     let metadata = object::metadata_mut(new);
@@ -32,7 +32,6 @@ pub(crate) fn on_delete(ctx: &RequestContext, new: &mut Value) {
         finalizers.push(json!(FINALIZER));
     }
     let text = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
-    let now = ctx.server.options().clock.now();
     set_condition(new, now, "Terminating", true, "InstanceDeletionPending", text);
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use setpoint_store::Event;
 
-pub(crate) use cleanup::{cleanup_after, on_delete};
+pub(crate) use cleanup::{begin_deletion, cleanup_after};
 pub(crate) use names::{begin, note_stored_version};
 pub(crate) use validate::validate;
 

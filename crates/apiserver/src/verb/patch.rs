@@ -10,12 +10,12 @@ use crate::decision::Decision;
 use crate::error::{ApiError, Result};
 use crate::versions::present;
 use crate::write::decode::{self, Decoded};
-use crate::write::decode_hints::DecodeHints;
+use crate::write::decoder::{self, DecodeHints};
 use crate::write::metadata::{Found, check_name, place, single_owners};
 use crate::write::patch::{
     Configuration, Patch, apply_refused, check_media_type, check_options, is_apply, judge_doubled,
 };
-use crate::write::{Change, Kind, Merge, Outcome, State, Write, answer, strategy, transaction, unchanged};
+use crate::write::{Change, Kind, Merge, Outcome, State, Write, answer, transaction, unchanged};
 use crate::writer::Writer;
 use crate::{body, object, tracking};
 
@@ -59,7 +59,7 @@ impl Merge for Patched {
         let shown = present::value(resource, live.clone());
         let patched = self.patch.apply(shown, &resource.schema(), &ctx.work.interrupt)?;
         if !matches!(self.patch, Patch::Strategic(_)) {
-            strategy::of(resource).check_patched_kind(resource, &patched)?;
+            decoder::of(resource).check_patched_kind(resource, &patched)?;
         }
         let decoded = decode::patched(write.writer, &self.hints, patched)?;
         change.take(decoded);

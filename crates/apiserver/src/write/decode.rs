@@ -5,8 +5,7 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 use setpoint_schema::{Strict, protobuf};
 
-use super::decode_hints::DecodeHints;
-use super::strategy::{self, Sent, unhandled, unrecognized};
+use super::decoder::{self, DecodeHints, Sent, unhandled, unrecognized};
 use crate::body;
 use crate::error::{ApiError, Result};
 use crate::negotiate::{Format, Offer, body_format};
@@ -29,7 +28,7 @@ pub(crate) struct Decoded {
 pub(crate) fn body(writer: &Writer<'_>, bytes: &[u8]) -> Result<Decoded> {
     let ctx = writer.ctx;
     let reader = Reader { resource: &ctx.resource, validation: writer.field_validation() };
-    let offer = Offer { protobuf: strategy::of(&ctx.resource).has_protobuf(), forms: false };
+    let offer = Offer { protobuf: decoder::of(&ctx.resource).has_protobuf(), forms: false };
     match body_format(&ctx.headers, offer)? {
         Format::Json => reader.json(bytes, &[]),
         Format::Yaml => {
@@ -93,17 +92,17 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn json(&self, bytes: &[u8], doubled: &[String]) -> Result<Decoded> {
-        let (resource, strategy) = (self.resource, strategy::of(self.resource));
+        let (resource, decoder) = (self.resource, decoder::of(self.resource));
         let meta = setpoint_schema::type_meta(bytes)
             .map_err(|error| unrecognized(resource, &error.to_string(), bytes))?;
-        strategy.check_kind(resource, self.validation, &meta, bytes)?;
-        let read = strategy.read(resource, bytes).map_err(|error| unhandled(resource, &error))?;
+        decoder.check_kind(resource, self.validation, &meta, bytes)?;
+        let read = decoder.read(resource, bytes).map_err(|error| unhandled(resource, &error))?;
         let warnings = self.report_strict(doubled, &read.strict)?;
         let mut object = stored(resource, read.value)?;
         let untyped = || Cow::Owned(serde_json::from_slice(bytes).unwrap_or_default());
         let may_have_managers = memchr::memmem::find(bytes, b"\"managedFields\"").is_some();
         let sent = Sent { object: &untyped, may_have_managers };
-        let sent_empty = strategy.note_dropped(resource, &sent, &mut object);
+        let sent_empty = decoder.note_dropped(resource, &sent, &mut object);
         Ok(Decoded { object, warnings, sent_empty })
     }
 
@@ -133,10 +132,10 @@ pub(crate) fn patched(writer: &Writer<'_>, hints: &DecodeHints, mut value: Value
         fields.insert("kind".into(), json!(resource.kind));
         fields.insert("apiVersion".into(), json!(resource.api_version()));
     }
-    let strategy = strategy::of(resource);
-    let read = strategy.read_patched(resource, hints, &value);
+    let decoder = decoder::of(resource);
+    let read = decoder.read_patched(resource, hints, &value);
     let read =
-        read.map_err(|error| strategy.unconvertible(resource, hints, &ctx.info.name, &value, &error))?;
+        read.map_err(|error| decoder.unconvertible(resource, hints, &ctx.info.name, &value, &error))?;
     // The merge checked an applied configuration against its type: fields that are dropped now are not reported.
     let warnings = match hints.applied {
         true => Vec::new(),
@@ -145,7 +144,7 @@ pub(crate) fn patched(writer: &Writer<'_>, hints: &DecodeHints, mut value: Value
     let mut object = stored(resource, read.value)?;
     let sent_empty = {
         let sent = Sent { object: &|| Cow::Borrowed(&value), may_have_managers: true };
-        strategy.note_dropped(resource, &sent, &mut object)
+        decoder.note_dropped(resource, &sent, &mut object)
     };
     Ok(Decoded { object, warnings, sent_empty })
 }
@@ -167,7 +166,7 @@ fn report_strict_patched(
         FieldValidation::Strict if !found.is_empty() => {
             let error = format!("strict decoding error: {}", found.join(", "));
             let (resource, name) = (&*writer.ctx.resource, &writer.ctx.info.name);
-            Err(strategy::of(resource).unconvertible(resource, hints, name, value, &error))
+            Err(decoder::of(resource).unconvertible(resource, hints, name, value, &error))
         }
         FieldValidation::Warn | FieldValidation::Strict => Ok(found),
     }

@@ -26,9 +26,8 @@ mod terminate;
 pub(crate) mod change;
 pub(crate) mod metadata;
 pub(crate) mod decode;
+pub(crate) mod decoder;
 pub(crate) mod strategy;
-pub(crate) mod decode_hints;
-pub(crate) mod patch_type;
 pub(crate) mod delete_options;
 
 pub(crate) use change::{Change, Kind, Live, Merge, Outcome, State, Write};

@@ -12,9 +12,7 @@ use setpoint_machinery::strategic;
 use setpoint_schema::Schema;
 
 use super::decode::yaml_errors;
-use super::decode_hints::DecodeHints;
-use super::patch_type::{APPLY_PATCH, JSON_PATCH, MERGE_PATCH};
-use super::strategy;
+use super::decoder::{self, APPLY_PATCH, DecodeHints, JSON_PATCH, MERGE_PATCH};
 use crate::body;
 use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
@@ -44,10 +42,10 @@ pub(crate) fn is_apply(ctx: &RequestContext) -> bool {
 
 /// Refuses a content type that patches of the resource do not have.
 pub(crate) fn check_media_type(ctx: &RequestContext) -> Result<()> {
-    let strategy = strategy::of(&ctx.resource);
-    match strategy.patch_types().contains(&&*media_type(&ctx.headers)) {
+    let decoder = decoder::of(&ctx.resource);
+    match decoder.patch_types().contains(&&*media_type(&ctx.headers)) {
         true => Ok(()),
-        false => Err(strategy.unsupported_patch()),
+        false => Err(decoder.unsupported_patch()),
     }
 }
 

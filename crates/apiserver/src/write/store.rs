@@ -5,7 +5,7 @@ use setpoint_machinery::apply::only_timestamps_differ;
 use setpoint_store::Txn;
 
 use super::change::{Change, Live, Outcome, State, Write};
-use super::terminate;
+use super::{strategy, terminate};
 use crate::decision::Decision;
 use crate::error::ApiError;
 use crate::versions::conversion;
@@ -98,13 +98,8 @@ fn put(writer: &Writer<'_>, txn: &mut Txn, key: Vec<u8>, object: &Value) -> Deci
     }
     let encoded = size::encoded(ctx, &mut stored)?;
     let put = txn.put_with(key, move |revision| encoded.at(revision));
-    if let Some(seconds) = ctx.resource.facts.ttl_seconds {
-        let kept = if ctx.resource.plural == "events" {
-            ctx.server.options().event_ttl.as_millis()
-        } else {
-            u128::from(seconds) * 1000
-        };
-        let expires = writer.now.as_millisecond() + i64::try_from(kept).unwrap_or(i64::MAX);
+    if let Some(kept) = strategy::of(&ctx.resource).expires_after(ctx.server.options()) {
+        let expires = writer.now.as_millisecond() + i64::try_from(kept.as_millis()).unwrap_or(i64::MAX);
         put.expires_at(u64::try_from(expires).unwrap_or(0));
     }
     Ok(())

@@ -2,10 +2,11 @@
 
 use serde_json::{Value, json};
 use setpoint_kinds::facts::Garbage;
-use setpoint_kinds::strategy;
+use setpoint_kinds::strategy::grace_period;
 
 use super::change::{Change, Live, State, Write};
 use super::delete_options::DeleteOptions;
+use super::strategy;
 use crate::admission::{Attributes, Operation};
 use crate::context::RequestContext;
 use crate::decision::Decision;
@@ -26,18 +27,14 @@ pub(super) fn run(write: &Write<'_>, options: &DeleteOptions, change: &mut Chang
     // An object that waits for its end is written in the version of the request.
     let mut new = change.requested_view.take().unwrap_or_else(|| live.clone());
     set_finalizers(&mut new, finalizers(&ctx.resource, options, live));
-    let grace = strategy::grace_period(&ctx.resource.facts, live, options.grace_period_seconds);
+    let grace = grace_period(&ctx.resource.facts, live, options.grace_period_seconds);
     if !object::is_terminating(live) {
         begin_deletion(&mut new, grace.unwrap_or(0), now);
     } else if let Some(grace) = grace.filter(|grace| *grace < seconds_left(live).unwrap_or(0)) {
         // A second deletion can only bring the end nearer.
         set_deletion(&mut new, grace, now);
     }
-    crate::crd::on_delete(ctx, &mut new);
-    if ctx.resource.is("", "namespaces") {
-        new["status"]["phase"] = json!("Terminating");
-        object::metadata_mut(&mut new).remove("deletionGracePeriodSeconds");
-    }
+    strategy::of(&ctx.resource).begin_deletion(&mut new, now);
     change.new = new;
     Ok(())
 }
@@ -59,10 +56,7 @@ pub(super) fn attributes(
         return Ok(None);
     }
     let mut said = options.to_value()?;
-    // The deletion of a namespace is of that namespace and no later one of its name.
-    if ctx.resource.is("", "namespaces") && said["preconditions"].get("uid").is_none() {
-        said["preconditions"]["uid"] = json!(object::meta_text(live, "uid"));
-    }
+    strategy::of(&ctx.resource).review_deletion(live, &mut said);
     Ok(Some(Attributes {
         old: Some(live.clone()),
         options: said,
@@ -129,7 +123,5 @@ pub(super) fn may_go(ctx: &RequestContext, object: &Value) -> bool {
     if !object::is_terminating(object) || !object::finalizers(object).is_empty() {
         return false;
     }
-    let namespace_waits = ctx.resource.is("", "namespaces")
-        && object.pointer("/spec/finalizers").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
-    seconds_left(object).unwrap_or(0) == 0 && !namespace_waits
+    seconds_left(object).unwrap_or(0) == 0 && !strategy::of(&ctx.resource).is_held(object)
 }

@@ -8,7 +8,6 @@ use setpoint_store::{Entry, Event, Snapshot, Txn, TxnError};
 use super::change::{Change, Outcome, Write};
 use super::{pipeline, strategy, terminate};
 use crate::auth::access::Access;
-use crate::configured;
 use crate::context::RequestContext;
 use crate::decision::{Decision, Stop};
 use crate::error::{ApiError, Result};
@@ -131,12 +130,5 @@ async fn ask(writer: &Writer<'_>, needs: &Stop) -> Result<()> {
 /// Does what must follow a write before the writer is answered.
 async fn follow_up(ctx: &RequestContext, events: &[Arc<Event>]) {
     crate::protobuf_fill::written(&ctx.server, &ctx.resource, events);
-    if ctx.resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
-        crate::crd::accept_names_after(&ctx.server, events).await;
-    } else if ctx.resource.group == configured::GROUP {
-        ctx.server.webhooks_changed();
-    } else if strategy::of(&ctx.resource).has_definition() {
-        // The last object of a kind that is on its way out takes the definition with it.
-        crate::crd::cleanup_after(&ctx.server, events).await;
-    }
+    strategy::of(&ctx.resource).committed(&ctx.server, events).await;
 }

@@ -1,21 +1,16 @@
 //! Holds the object against the rules of its kind.
 
-use std::borrow::Cow;
-
 use serde_json::Value;
 use setpoint_api::cause::{Cause, Path};
 use setpoint_kinds::validate::{self, Policy};
 
 use super::change::{Change, State, Write};
-use super::strategy;
-use crate::admission::policy;
-use crate::configured;
+use super::strategy::{self, Candidate};
 use crate::context::RequestContext;
 use crate::decision::Decision;
 use crate::error::{ApiError, Result};
 use crate::object;
 use crate::registry::Resource;
-use crate::versions::builtin_views;
 
 pub(super) fn run(write: &Write<'_>, _: &mut State<'_>, change: &mut Change) -> Decision<()> {
     let ctx = write.ctx();
@@ -41,39 +36,18 @@ fn refuse(resource: &Resource, sent_empty: &[&str], object: &Value, mut causes: 
     Err(ApiError::invalid(resource, object::name(object), causes))
 }
 
-/// An object as its rules read it: those of events are the newer group's where it came through that.
-fn as_validated<'a>(resource: &Resource, object: &'a Value) -> Cow<'a, Value> {
-    let newer = resource.is("events.k8s.io", "events");
-    if newer {
-        Cow::Owned(builtin_views::from_stored(resource, object.clone()))
-    } else {
-        Cow::Borrowed(object)
-    }
-}
-
 /// The rules that the administrator set.
 fn policy_of(ctx: &RequestContext) -> Policy {
     Policy { forbids_privileged: !ctx.server.options().allow_privileged }
 }
 
-fn create(ctx: &RequestContext, sent_empty: &[&str], object: &Value) -> Result<()> {
-    let resource = &*ctx.resource;
-    let mut causes = validate::create(&resource.facts, &as_validated(resource, object), policy_of(ctx));
-    let interrupt = &ctx.work.interrupt;
-    strategy::of(resource).validate_create(resource, object, interrupt, &mut causes);
-    if resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
-        causes.extend(crate::crd::validate(object, None, interrupt));
-    }
-    if resource.group == configured::GROUP {
-        causes.extend(configured::validate(object, None));
-    }
-    if resource.is(configured::GROUP, "validatingadmissionpolicies") {
-        causes.extend(policy::validate(object, None));
-    }
-    if resource.group == configured::GROUP {
-        causes.extend(configured::reserved_name(object::name(object)));
-    }
-    refuse(resource, sent_empty, object, causes)
+fn create(ctx: &RequestContext, sent_empty: &[&str], new: &Value) -> Result<()> {
+    let (resource, subresource) = (&*ctx.resource, ctx.info.subresource.as_str());
+    let strategy = strategy::of(resource);
+    let mut causes = validate::create(&resource.facts, &strategy.as_validated(resource, new), policy_of(ctx));
+    let candidate = Candidate { subresource, new, old: None, interrupt: &ctx.work.interrupt };
+    strategy.validate(resource, &candidate, &mut causes);
+    refuse(resource, sent_empty, new, causes)
 }
 
 /// Returns the place behind the causes about the change of an immutable object. Causes about its data come after them.
@@ -92,12 +66,11 @@ pub(super) fn update(
     new: &Value,
     live: &Value,
 ) -> Result<Vec<String>> {
-    let resource = &*ctx.resource;
-    let subresource = ctx.info.subresource.as_str();
-    let status = subresource == "status";
+    let (resource, subresource) = (&*ctx.resource, ctx.info.subresource.as_str());
+    let strategy = strategy::of(resource);
     let mut causes = match subresource {
         "" | "scale" => {
-            let (new, live) = (as_validated(resource, new), as_validated(resource, live));
+            let (new, live) = (strategy.as_validated(resource, new), strategy.as_validated(resource, live));
             validate::update(&resource.facts, &new, &live, policy_of(ctx))
         }
         subresource => validate::update_subresource(&resource.facts, subresource, new, live, policy_of(ctx)),
@@ -109,17 +82,8 @@ pub(super) fn update(
         let place = behind_what_is_frozen(&causes);
         causes.splice(place..place, empty);
     }
-    let (strategy, interrupt) = (strategy::of(resource), &ctx.work.interrupt);
-    let tolerated = strategy.validate_update(resource, subresource, new, live, interrupt, &mut causes);
-    if resource.is("apiextensions.k8s.io", "customresourcedefinitions") && !status {
-        causes.extend(crate::crd::validate(new, Some(live), interrupt));
-    }
-    if resource.group == configured::GROUP {
-        causes.extend(configured::validate(new, Some(live)));
-    }
-    if resource.is(configured::GROUP, "validatingadmissionpolicies") && !status {
-        causes.extend(policy::validate(new, Some(live)));
-    }
+    let candidate = Candidate { subresource, new, old: Some(live), interrupt: &ctx.work.interrupt };
+    let tolerated = strategy.validate(resource, &candidate, &mut causes);
     let tolerated: Vec<String> = tolerated.iter().map(ToString::to_string).collect();
     refuse(resource, sent_empty, new, causes).map_err(|error| error.with_warnings(&tolerated))?;
     Ok(tolerated)

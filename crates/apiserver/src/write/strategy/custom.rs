@@ -1,132 +1,40 @@
-//! Custom kinds: unstructured, with the structural schema and the rules of their definition.
+//! Custom kinds: the rules of their definition.
 
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use serde_json::Value;
-use setpoint_api::Status;
-use setpoint_api::cause::{Cause, CauseType, Path};
-use setpoint_api::kind::GroupKind;
+use setpoint_api::cause::{Cause, CauseType};
 use setpoint_kinds::warnings;
-use setpoint_machinery::Interrupt;
-use setpoint_schema::{Read, TypeMeta};
+use setpoint_store::Event;
 
-use super::builtin::patched_into_nothing;
-use super::{Sent, Strategy, unhandled, unrecognized};
-use crate::error::ApiError;
-use crate::object;
+use super::{Candidate, Strategy};
+use crate::crd;
 use crate::registry::{Custom, Judged, Resource};
-use crate::write::decode_hints::DecodeHints;
-use crate::write::patch_type::{APPLY_PATCH, JSON_PATCH, MERGE_PATCH};
-use crate::write_options::FieldValidation;
+use crate::server::Server;
 
 impl Strategy for Custom {
     fn refuses_creates(&self) -> Option<&'static str> {
         self.terminating.then_some("create not allowed while custom resource definition is terminating")
     }
 
-    fn has_definition(&self) -> bool {
-        true
-    }
-
-    fn has_protobuf(&self) -> bool {
-        false
-    }
-
-    fn patch_types(&self) -> &'static [&'static str] {
-        &[JSON_PATCH, MERGE_PATCH, APPLY_PATCH]
-    }
-
-    fn unsupported_patch(&self) -> ApiError {
-        ApiError::unsupported_media_type(self.patch_types())
-    }
-
-    /// The decoder of unstructured objects needs both.
-    fn check_kind(
+    fn validate(
         &self,
         resource: &Resource,
-        validation: FieldValidation,
-        meta: &TypeMeta,
-        bytes: &[u8],
-    ) -> Result<(), ApiError> {
-        let expected = resource.api_version();
-        if meta.kind.is_empty() || meta.api_version.is_empty() {
-            let missing = if meta.kind.is_empty() { "Kind" } else { "apiVersion" };
-            let text = String::from_utf8_lossy(bytes);
-            let error = format!("Object '{missing}' is missing in '{}'", text.trim_end());
-            return Err(match validation {
-                FieldValidation::Ignore => unhandled(resource, &error),
-                _ => unrecognized(resource, &error, bytes),
-            });
-        }
-        if meta.api_version != expected {
-            return Err(ApiError::bad_request(format!(
-                "the API version in the data ({}) does not match the expected API version ({expected})",
-                meta.api_version
-            )));
-        }
-        if meta.kind == resource.kind {
-            return Ok(());
-        }
-        let name = serde_json::from_slice::<Value>(bytes).unwrap_or_default();
-        let text = format!("must be {}", resource.kind);
-        let cause = Cause::invalid(&Path::new("kind"), &*meta.kind, &text);
-        let sent = GroupKind::new(&*resource.group, &*meta.kind);
-        Err(Status::invalid(&sent, object::name(&name), vec![cause]).into())
-    }
-
-    fn check_patched_kind(&self, _: &Resource, _: &Value) -> Result<(), ApiError> {
-        Ok(())
-    }
-
-    fn read(&self, resource: &Resource, bytes: &[u8]) -> Result<Read, String> {
-        Custom::read(self, &resource.version, bytes)
-    }
-
-    fn read_patched(&self, resource: &Resource, hints: &DecodeHints, value: &Value) -> Result<Read, String> {
-        match hints.applied {
-            true => self.read_applied(&resource.version, value.clone()),
-            false => self.read_value(&resource.version, value.clone()),
-        }
-    }
-
-    fn unconvertible(
-        &self,
-        _: &Resource,
-        hints: &DecodeHints,
-        _: &str,
-        value: &Value,
-        error: &str,
-    ) -> ApiError {
-        patched_into_nothing(hints, value, error)
-    }
-
-    fn note_dropped(&self, _: &Resource, _: &Sent<'_>, _: &mut Value) -> Vec<&'static str> {
-        Vec::new()
-    }
-
-    fn validate_create(
-        &self,
-        resource: &Resource,
-        new: &Value,
-        interrupt: &Interrupt,
-        causes: &mut Vec<Cause>,
-    ) {
-        let judged = Judged { object: new, old: None, is_status: false, interrupt };
-        let (found, _) = self.validate(&resource.version, &judged, causes);
-        causes.extend(found);
-    }
-
-    fn validate_update(
-        &self,
-        resource: &Resource,
-        subresource: &str,
-        new: &Value,
-        old: &Value,
-        interrupt: &Interrupt,
+        candidate: &Candidate<'_>,
         causes: &mut Vec<Cause>,
     ) -> Vec<Cause> {
-        causes.extend(said_again(causes));
-        let is_status = subresource == "status";
-        let judged = Judged { object: new, old: Some(old), is_status, interrupt };
-        let (found, tolerated) = self.validate(&resource.version, &judged, causes);
+        if candidate.old.is_some() {
+            causes.extend(said_again(causes));
+        }
+        let judged = Judged {
+            object: candidate.new,
+            old: candidate.old,
+            is_status: candidate.is_status(),
+            interrupt: candidate.interrupt,
+        };
+        let (found, tolerated) = Custom::validate(self, &resource.version, &judged, causes);
         causes.extend(found);
         tolerated
     }
@@ -144,6 +52,11 @@ impl Strategy for Custom {
         if subresource == "status" && new.get("status").is_some_and(Value::is_null) {
             new.as_object_mut().map(|fields| fields.remove("status"));
         }
+    }
+
+    /// The last object of a kind that is on its way out takes the definition with it.
+    fn committed<'a>(&self, server: &'a Server, events: &'a [Arc<Event>]) -> BoxFuture<'a, ()> {
+        crd::cleanup_after(server, events).boxed()
     }
 }
 

@@ -1,107 +1,120 @@
-//! Kubernetes' strategy of a kind: how its objects are read, judged and stored. Built-in kinds have one, and every
-//! definition of a custom kind is one.
+//! Kubernetes' strategy of a kind: the steps of a write in which kinds differ. A built-in kind may have one of its own,
+//! and every definition of a custom kind is one.
 
 mod custom;
-mod builtin;
+mod kinds;
 
 use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use jiff::Timestamp;
 use serde_json::Value;
 use setpoint_api::cause::Cause;
+use setpoint_kinds::warnings;
 use setpoint_machinery::Interrupt;
-use setpoint_schema::{Read, TypeMeta};
+use setpoint_store::{Event, Snapshot};
 
-use self::builtin::Builtin;
-use super::decode_hints::DecodeHints;
+use crate::context::RequestContext;
 use crate::error::ApiError;
+use crate::options::Options;
 use crate::registry::Resource;
-use crate::write_options::FieldValidation;
+use crate::server::Server;
+use crate::writer::Writer;
 
 /// The strategy of a resource.
 pub(crate) fn of(resource: &Resource) -> &dyn Strategy {
     match &resource.custom {
         Some(custom) => &**custom,
-        None => &Builtin,
+        None => kinds::of(resource),
     }
 }
 
-/// An object as it was sent.
-pub(crate) struct Sent<'a> {
-    /// Reads it without a type. It costs as much as the typed reading did.
-    pub(crate) object: &'a dyn Fn() -> Cow<'a, Value>,
-    /// Whether it may have `managedFields`.
-    pub(crate) may_have_managers: bool,
+/// An object that is validated.
+pub(crate) struct Candidate<'a> {
+    pub(crate) subresource: &'a str,
+    pub(crate) new: &'a Value,
+    /// The stored object; none if the write creates the object.
+    pub(crate) old: Option<&'a Value>,
+    /// The result is void once the interrupt is raised.
+    pub(crate) interrupt: &'a Interrupt,
 }
 
-pub(crate) trait Strategy {
+impl Candidate<'_> {
+    /// Whether the write changes the status alone.
+    pub(crate) fn is_status(&self) -> bool {
+        self.old.is_some() && self.subresource == "status"
+    }
+}
+
+/// The methods stand in the order of the stages. A built-in kind whose facts and rules in `setpoint-kinds` say
+/// everything has the steps that stand here.
+pub(crate) trait Strategy: Sync {
     /// The reason why nothing new of the kind can be created; none if it can.
-    fn refuses_creates(&self) -> Option<&'static str>;
+    fn refuses_creates(&self) -> Option<&'static str> {
+        None
+    }
 
-    /// Whether a definition makes the kind. It may wait for the last object.
-    fn has_definition(&self) -> bool;
+    /// The map that validation tells apart from an absent one when it is sent empty.
+    fn empty_map(&self) -> Option<&'static str> {
+        None
+    }
 
-    /// Whether the kind has a protobuf form.
-    fn has_protobuf(&self) -> bool;
-
-    /// The content types of patches.
-    fn patch_types(&self) -> &'static [&'static str];
-
-    /// The refusal of another content type.
-    fn unsupported_patch(&self) -> ApiError;
-
-    /// Checks kind and version of a body against the resource's. A body may leave out what its decoder does not need.
-    fn check_kind(
+    /// Gives a new or changed object what must be unique in the cluster.
+    fn allocate(
         &self,
-        resource: &Resource,
-        validation: FieldValidation,
-        meta: &TypeMeta,
-        bytes: &[u8],
-    ) -> Result<(), ApiError>;
+        _writer: &Writer<'_>,
+        _snapshot: &Snapshot,
+        _new: &mut Value,
+        _live: Option<&Value>,
+    ) -> Result<(), ApiError> {
+        Ok(())
+    }
 
-    /// Checks kind and version of what a JSON or merge patch made. Strategic merge patches do not change them.
-    fn check_patched_kind(&self, resource: &Resource, patched: &Value) -> Result<(), ApiError>;
-
-    /// Reads a body.
-    fn read(&self, resource: &Resource, bytes: &[u8]) -> Result<Read, String>;
-
-    /// Reads what a patch made.
-    fn read_patched(&self, resource: &Resource, hints: &DecodeHints, value: &Value) -> Result<Read, String>;
-
-    /// The refusal of a patch whose result is no object of the kind.
-    fn unconvertible(
+    /// Refuses an object that grants more than its writer holds. `live` is the object that it replaces.
+    fn authorize(
         &self,
-        resource: &Resource,
-        hints: &DecodeHints,
-        name: &str,
-        value: &Value,
-        error: &str,
-    ) -> ApiError;
+        _ctx: &RequestContext,
+        _snapshot: &Snapshot,
+        _new: &Value,
+        _live: Option<&Value>,
+    ) -> Result<(), ApiError> {
+        Ok(())
+    }
 
-    /// Keeps what reading dropped and the write must know. Returns the maps that were sent empty and are read as absent.
-    fn note_dropped(&self, resource: &Resource, sent: &Sent<'_>, read: &mut Value) -> Vec<&'static str>;
+    /// Changes an object whose deletion begins.
+    fn begin_deletion(&self, _new: &mut Value, _now: Timestamp) {}
 
-    /// Adds what is wrong with a new object to what is wrong with its metadata. It is void once the interrupt is raised.
-    fn validate_create(
+    /// Adds to the options of a deletion, as webhooks see them.
+    fn review_deletion(&self, _live: &Value, _options: &mut Value) {}
+
+    /// Whether more than its metadata holds a terminating object.
+    fn is_held(&self, _object: &Value) -> bool {
+        false
+    }
+
+    /// The object in the version whose rules validation applies.
+    fn as_validated<'a>(&self, _resource: &Resource, object: &'a Value) -> Cow<'a, Value> {
+        Cow::Borrowed(object)
+    }
+
+    /// Adds the errors that the rules in `setpoint-kinds` do not find. Errors that were there before and did not change
+    /// come back: validation tolerates them.
+    fn validate(
         &self,
-        resource: &Resource,
-        new: &Value,
-        interrupt: &Interrupt,
-        causes: &mut Vec<Cause>,
-    );
-
-    /// Adds what is wrong with a changed object. What was wrong before and did not change comes back, and is tolerated.
-    fn validate_update(
-        &self,
-        resource: &Resource,
-        subresource: &str,
-        new: &Value,
-        old: &Value,
-        interrupt: &Interrupt,
-        causes: &mut Vec<Cause>,
-    ) -> Vec<Cause>;
+        _resource: &Resource,
+        _candidate: &Candidate<'_>,
+        _causes: &mut Vec<Cause>,
+    ) -> Vec<Cause> {
+        Vec::new()
+    }
 
     /// Whether an object that does not change is validated for the sake of its warnings.
-    fn warns_of_unchanged(&self, resource: &Resource) -> bool;
+    fn warns_of_unchanged(&self, _resource: &Resource) -> bool {
+        false
+    }
 
     /// Warns of what is valid and probably not meant.
     fn warnings(
@@ -110,23 +123,27 @@ pub(crate) trait Strategy {
         subresource: &str,
         new: &Value,
         old: Option<&Value>,
-    ) -> Vec<String>;
+    ) -> Vec<String> {
+        if old.is_some() && !matches!(subresource, "" | "scale") {
+            return Vec::new();
+        }
+        warnings::of(&resource.group_kind(), false, new, old)
+    }
+
+    /// Adds the fields that the server has the last word on. `live` is the object that the new one replaces.
+    fn complete(&self, _subresource: &str, _live: Option<&Value>, _new: &mut Value) {}
 
     /// Takes away what the stored version does not have.
-    fn encode(&self, resource: &Resource, subresource: &str, new: &mut Value);
-}
+    fn encode(&self, _resource: &Resource, _subresource: &str, _new: &mut Value) {}
 
-/// The error for a body whose kind cannot be told.
-pub(super) fn unrecognized(resource: &Resource, error: &str, bytes: &[u8]) -> ApiError {
-    ApiError::bad_request(format!(
-        "the object provided is unrecognized (must be of type {}): {error} ({})",
-        resource.kind,
-        setpoint_schema::excerpt(bytes)
-    ))
-}
+    /// How long the store keeps an object after its last write; forever if `None`.
+    fn expires_after(&self, _options: &Options) -> Option<Duration> {
+        None
+    }
 
-/// The error for a body that is no object of its kind.
-pub(super) fn unhandled(resource: &Resource, error: &str) -> ApiError {
-    let (kind, version) = (&resource.kind, &resource.version);
-    ApiError::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {error}"))
+    /// Does what must follow a write before its writer is answered.
+    fn committed<'a>(&self, _server: &'a Server, _events: &'a [Arc<Event>]) -> BoxFuture<'a, ()> {
+        // A box of nothing allocates nothing.
+        async {}.boxed()
+    }
 }

@@ -4,29 +4,19 @@ use serde_json::{Value, json};
 use setpoint_api::Status;
 use setpoint_api::cause::{Cause, Path};
 use setpoint_api::kind::GroupKind;
-use setpoint_kinds::warnings;
-use setpoint_machinery::Interrupt;
 use setpoint_schema::{Read, TypeMeta};
 
-use super::{Sent, Strategy};
+use super::{APPLY_PATCH, DecodeHints, Decoder, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Sent};
 use crate::error::ApiError;
 use crate::object;
 use crate::registry::Resource;
-use crate::write::decode_hints::DecodeHints;
-use crate::write::patch_type::{APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH};
+use crate::write::strategy;
 use crate::write_options::FieldValidation;
 
+/// Reads what it is given with the schema of the resource.
 pub(super) struct Builtin;
 
-impl Strategy for Builtin {
-    fn refuses_creates(&self) -> Option<&'static str> {
-        None
-    }
-
-    fn has_definition(&self) -> bool {
-        false
-    }
-
+impl Decoder for Builtin {
     fn has_protobuf(&self) -> bool {
         true
     }
@@ -97,9 +87,8 @@ impl Strategy for Builtin {
 
     fn note_dropped(&self, resource: &Resource, sent: &Sent<'_>, read: &mut Value) -> Vec<&'static str> {
         let bare = |template: &Value| template.pointer("/metadata/labels").is_none();
-        let may_be_empty = resource.is("", "configmaps")
-            || resource.is("", "secrets")
-            || read.pointer("/spec/template").is_some_and(bare);
+        let own = strategy::of(resource).empty_map();
+        let may_be_empty = own.is_some() || read.pointer("/spec/template").is_some_and(bare);
         let may_reset = sent.may_have_managers && read.pointer("/metadata/managedFields").is_none();
         if !may_be_empty && !may_reset {
             return Vec::new();
@@ -108,41 +97,8 @@ impl Strategy for Builtin {
         if may_reset {
             keep_reset(&sent, read);
         }
-        if may_be_empty { empty_maps(resource, &sent) } else { Vec::new() }
+        if may_be_empty { empty_maps(own, &sent) } else { Vec::new() }
     }
-
-    fn validate_create(&self, _: &Resource, _: &Value, _: &Interrupt, _: &mut Vec<Cause>) {}
-
-    fn validate_update(
-        &self,
-        _: &Resource,
-        _: &str,
-        _: &Value,
-        _: &Value,
-        _: &Interrupt,
-        _: &mut Vec<Cause>,
-    ) -> Vec<Cause> {
-        Vec::new()
-    }
-
-    fn warns_of_unchanged(&self, _: &Resource) -> bool {
-        false
-    }
-
-    fn warnings(
-        &self,
-        resource: &Resource,
-        subresource: &str,
-        new: &Value,
-        old: Option<&Value>,
-    ) -> Vec<String> {
-        if old.is_some() && !matches!(subresource, "" | "scale") {
-            return Vec::new();
-        }
-        warnings::of(&resource.group_kind(), false, new, old)
-    }
-
-    fn encode(&self, _: &Resource, _: &str, _: &mut Value) {}
 }
 
 /// A body of another built-in kind or version than the resource's, in the words of Go's decoder.
@@ -190,10 +146,9 @@ pub(super) fn patched_into_nothing(hints: &DecodeHints, value: &Value, error: &s
 const TEMPLATE_LABELS: &str = "spec.template.metadata.labels";
 
 /// The maps that validation tells apart from absent ones when they are sent empty.
-fn empty_maps(resource: &Resource, sent: &Value) -> Vec<&'static str> {
-    let field = if resource.plural == "secrets" { "data" } else { "binaryData" };
+fn empty_maps(own: Option<&'static str>, sent: &Value) -> Vec<&'static str> {
     let is_empty = |pointer: &str| sent.pointer(pointer).is_some_and(|value| value == &json!({}));
-    let own = is_empty(&format!("/{field}")).then_some(field);
+    let own = own.filter(|field| is_empty(&format!("/{field}")));
     let labels = is_empty("/spec/template/metadata/labels").then_some(TEMPLATE_LABELS);
     own.into_iter().chain(labels).collect()
 }
