@@ -7,7 +7,7 @@
 //! | name | subject |
 //! |---|---|
 //! | `deployment` | Deployments' ReplicaSets: rollouts, scaling, history |
-//! | `replicaset` | ReplicaSets' pods |
+//! | `replicaset`, `replicationcontroller` | pods of ReplicaSets and of ReplicationControllers |
 //! | `statefulset` | StatefulSets' pods and claims, in order: rollouts, scaling, history |
 //! | `daemonset` | DaemonSets' pods, one on each node that should have one: rollouts, history |
 //! | `job` | Jobs' pods: parallel, indexed, counted once |

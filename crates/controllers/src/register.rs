@@ -15,6 +15,7 @@ use crate::{
 pub const NAMES: &[&str] = &[
     "deployment",
     "replicaset",
+    "replicationcontroller",
     "statefulset",
     "daemonset",
     "job",
@@ -90,7 +91,8 @@ pub fn register(manager: &Manager, options: &Options) -> Result<(), SetupError> 
     let wanted = |name: &str| options.only.as_ref().is_none_or(|only| only.contains(name));
     let plain: &[(&str, Register)] = &[
         ("deployment", deployment::register),
-        ("replicaset", replicaset::register),
+        ("replicaset", replicaset::register_sets),
+        ("replicationcontroller", replicaset::register_controllers),
         ("statefulset", statefulset::register),
         ("daemonset", daemonset::register),
         ("job", job::register),

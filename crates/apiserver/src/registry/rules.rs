@@ -13,7 +13,6 @@ pub struct Rules {
 
 /// Kinds that are stored and served, and that no controller acts on.
 const INERT: &[(&str, &str)] = &[
-    ("", "replicationcontrollers"),
     ("networking.k8s.io", "networkpolicies"),
     ("networking.k8s.io", "ingresses"),
     ("autoscaling", "horizontalpodautoscalers"),

@@ -1,5 +1,7 @@
 //! Which owners a change to a child concerns.
 
+use std::borrow::Cow;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
 use setpoint::informer::Lister;
 use setpoint::predicate::Change;
@@ -10,7 +12,7 @@ use crate::object::selector;
 /// The owners of one kind, and how they select.
 pub struct Owners<K: Kind> {
     pub lister: Lister<K>,
-    pub selector: fn(&K) -> Option<&LabelSelector>,
+    pub selector: fn(&K) -> Option<Cow<'_, LabelSelector>>,
 }
 
 impl<K: Kind> Owners<K> {
@@ -45,7 +47,7 @@ impl<K: Kind> Owners<K> {
         let all = self.lister.list_namespace(namespace).unwrap_or_default();
         let selecting = all.iter().filter(|owner| {
             (self.selector)(owner).is_some_and(|selector| {
-                !selector::is_empty(selector) && selector::matches(selector, Some(&labels))
+                !selector::is_empty(&selector) && selector::matches(&selector, Some(&labels))
             })
         });
         let name = |owner: &std::sync::Arc<K>| owner.meta().name.clone();
@@ -101,7 +103,7 @@ mod tests {
         store.apply(&Scope::All, Delta::Replaced { revision: 9, objects });
         let sets: Owners<ReplicaSet> = Owners {
             lister: Lister::new(store),
-            selector: |set| Some(&crate::object::field::replica_set_spec(set).selector),
+            selector: |set| Some(Cow::Borrowed(&crate::object::field::replica_set_spec(set).selector)),
         };
         // what happened; before, after → queued
         for (what, old, new, expected) in [

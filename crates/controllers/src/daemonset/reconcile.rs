@@ -1,5 +1,6 @@
 //! The thin part: read, keep the history, plan, create or delete pods, tell.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 
 use futures::future::join_all;
@@ -31,8 +32,10 @@ pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
     let sets = manager.informer::<DaemonSet>();
     let pods = adopt::children_informer::<Pod>(manager);
     let revisions = adopt::children_informer::<ControllerRevision>(manager);
-    let owners =
-        || Owners { lister: sets.lister(), selector: |set: &DaemonSet| Some(&daemon_set_spec(set).selector) };
+    let owners = || Owners {
+        lister: sets.lister(),
+        selector: |set: &DaemonSet| Some(Cow::Borrowed(&daemon_set_spec(set).selector)),
+    };
     let (of_pods, of_revisions, all) = (owners(), owners(), sets.lister());
     Controller::for_kind::<DaemonSet>(manager)
         .watches(Watch::of_target(pods.target().clone()).map_changes(move |change| of_pods.of_child(change)))

@@ -1,5 +1,6 @@
 //! The thin part: read, evaluate, create or delete pods, count, tell.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -34,7 +35,7 @@ const CONCURRENCY: usize = 8;
 pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
     let pods = adopt::children_informer::<Pod>(manager);
     let lister = adopt::children_informer::<Job>(manager).lister();
-    let jobs = Owners { lister, selector: |job| spec(job).selector.as_ref() };
+    let jobs = Owners { lister, selector: |job| spec(job).selector.as_ref().map(Cow::Borrowed) };
     Controller::for_kind::<Job>(manager)
         .watches(Watch::of_target(pods.target().clone()).map_changes(move |change| jobs.of_child(change)))
         .named("job-controller")

@@ -7,6 +7,7 @@ use k8s_openapi::api::apps::v1::{
     DaemonSet, DaemonSetSpec, Deployment, DeploymentCondition, DeploymentSpec, ReplicaSet,
     ReplicaSetCondition, ReplicaSetSpec, StatefulSet, StatefulSetSpec,
 };
+use k8s_openapi::api::core::v1::ReplicationControllerCondition;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 
 /// A field of `T`, or of `Option<T>`.
@@ -92,7 +93,7 @@ pub fn endpoints_mut(slice: &mut EndpointSlice) -> &mut Vec<Endpoint> {
     slice.endpoints.value_mut()
 }
 
-/// The common fields of Deployment and ReplicaSet conditions.
+/// The common fields of the conditions of Deployments, ReplicaSets and ReplicationControllers.
 pub trait Condition {
     /// The type.
     fn kind(&self) -> &str;
@@ -114,4 +115,4 @@ macro_rules! condition {
     )*};
 }
 
-condition!(DeploymentCondition, ReplicaSetCondition);
+condition!(DeploymentCondition, ReplicaSetCondition, ReplicationControllerCondition);

@@ -1,9 +1,10 @@
-//! ReplicaSets: as many pods of one template as asked for.
+//! ReplicaSets and ReplicationControllers: as many pods of one template as asked for.
 
 mod reconcile;
 mod batch;
 mod plan;
 mod rank;
+mod replicated;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -13,7 +14,8 @@ pub(crate) use batch::slow_start;
 use plan::Plan;
 use plan::{plan, pod_from_template};
 pub(crate) use rank::stage_order;
-pub(crate) use reconcile::register;
+pub(crate) use reconcile::{register_controllers, register_sets};
+use replicated::Replicated;
 #[cfg(test)]
 use status::NextStatus;
 use status::{Failure, next_status};

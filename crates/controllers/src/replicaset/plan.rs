@@ -3,10 +3,9 @@
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 use super::rank;
-use crate::children::claim::controller_reference;
 use crate::object::field::replica_set_spec;
 
 /// The most pods that one look creates or deletes; the rest follows at the next.
@@ -38,8 +37,8 @@ pub fn plan(set: &ReplicaSet, active: &[&Pod], related: &[&Pod], now: Timestamp)
     Plan { create: 0, delete: order }
 }
 
-/// A pod of the ReplicaSet.
-pub fn pod_from_template(set: &ReplicaSet) -> Pod {
+/// A pod of the ReplicaSet, controlled by `owner`.
+pub fn pod_from_template(set: &ReplicaSet, owner: OwnerReference) -> Pod {
     let template = replica_set_spec(set).template.clone().unwrap_or_default();
     let meta = template.metadata.unwrap_or_default();
     Pod {
@@ -49,7 +48,7 @@ pub fn pod_from_template(set: &ReplicaSet) -> Pod {
             labels: meta.labels,
             annotations: meta.annotations,
             finalizers: meta.finalizers,
-            owner_references: Some(vec![controller_reference("apps/v1", "ReplicaSet", &set.metadata)]),
+            owner_references: Some(vec![owner]),
             ..Default::default()
         },
         spec: template.spec,

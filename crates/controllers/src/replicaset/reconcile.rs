@@ -1,48 +1,59 @@
 //! The thin part: read, plan, create or delete pods, tell.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use futures::future::join_all;
 use k8s_openapi::api::apps::v1::ReplicaSet;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, ReplicationController};
 use setpoint::recorder::EventApi;
 use setpoint::{
     Action, Client, ClientError, Context, Controller, Error, Key, Manager, Reconciler, SetupError, Watch,
 };
 
-use super::{Failure, next_status, plan, pod_from_template, slow_start};
+use super::{Failure, Replicated, next_status, plan, pod_from_template, slow_start};
 use crate::children::adopt::{self, Owner, children, children_and_orphans};
-use crate::children::claim::{Claimant, controller_of, controller_reference};
+use crate::children::claim::{Claimant, controller_of};
 use crate::children::trigger::Owners;
-use crate::children::write::{self, delete_pod};
+use crate::children::write::delete_pod;
 use crate::object::field::replica_set_spec;
 use crate::object::pod::{is_active, is_terminating};
 use crate::object::selector;
 
-/// Number of ReplicaSets that are reconciled in parallel.
+/// Number of objects of a kind that are reconciled in parallel.
 const CONCURRENCY: usize = 8;
 
-/// Registers the controller.
-pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
-    let sets = adopt::children_informer::<ReplicaSet>(manager);
+/// Registers the controller of ReplicaSets.
+pub(crate) fn register_sets(manager: &Manager) -> Result<(), SetupError> {
+    register::<ReplicaSet>(manager)
+}
+
+/// Registers the controller of ReplicationControllers.
+pub(crate) fn register_controllers(manager: &Manager) -> Result<(), SetupError> {
+    register::<ReplicationController>(manager)
+}
+
+fn register<K: Replicated>(manager: &Manager) -> Result<(), SetupError> {
+    let sets = adopt::children_informer::<K>(manager);
     let pods = adopt::children_informer::<Pod>(manager);
-    let owners = Owners { lister: sets.lister(), selector: |set| Some(&replica_set_spec(set).selector) };
-    Controller::for_kind::<ReplicaSet>(manager)
+    let owners = Owners { lister: sets.lister(), selector: K::selector };
+    Controller::for_kind::<K>(manager)
         .watches(Watch::of_target(pods.target().clone()).map_changes(move |change| owners.of_child(change)))
-        .named("replicaset-controller")
-        .events("replicaset-controller", EventApi::CoreV1)
+        .named(K::CONTROLLER)
+        .events(K::CONTROLLER, EventApi::CoreV1)
         .field_owner(crate::FIELD_OWNER)
         .concurrency(CONCURRENCY)
-        .register(ReplicaSetController)?;
+        .register(ReplicaController::<K>(PhantomData))?;
     Ok(())
 }
 
-struct ReplicaSetController;
+struct ReplicaController<K>(PhantomData<K>);
 
-impl Reconciler for ReplicaSetController {
+impl<K: Replicated> Reconciler for ReplicaController<K> {
     async fn reconcile(&self, ctx: &Context, key: Key) -> Result<Action, Error> {
         let client = ctx.client();
-        let Some(set) = client.get::<ReplicaSet>(&key).await? else { return Ok(Action::done()) };
+        let Some(object) = client.get::<K>(&key).await? else { return Ok(Action::done()) };
+        let set = object.as_set();
         let spec = replica_set_spec(&set);
         if selector::check(&spec.selector).is_err() {
             return Ok(Action::done());
@@ -59,19 +70,20 @@ impl Reconciler for ReplicaSetController {
                 deleting: set.metadata.deletion_timestamp.is_some(),
                 selector: &spec.selector,
             },
-            reference: controller_reference("apps/v1", "ReplicaSet", &set.metadata),
+            reference: object.reference(),
         };
-        let active = adopt::claim::<ReplicaSet, Pod>(client, &owner, active).await?;
+        let active = adopt::claim::<K, Pod>(client, &owner, active).await?;
         let active: Vec<&Pod> = active.iter().map(|pod| &**pod).collect();
-        let managed = manage(ctx, &set, &active).await;
-        // Pods that came or went just now queue this ReplicaSet again: their number is written then, once.
+        let managed = manage(ctx, &*object, &set, &active).await;
+        // Pods that came or went just now queue this object again: their number is written then, once.
         if matches!(managed, Ok(Managed::Changed)) {
             return Ok(Action::done());
         }
         let failure = managed.as_ref().err().map(|error| Failure { message: error.to_string() });
+        let terminating = K::COUNTS_TERMINATING.then_some(terminating);
         let next_status = next_status(&set, &active, terminating, failure.as_ref(), ctx.now());
         if let Some(status) = &next_status.status {
-            write::status(client, &key, &*set, set.status.as_ref(), status).await?;
+            object.write_status(client, &key, status).await?;
         }
         managed?;
         Ok(next_status.requeue.map_or(Action::done(), Action::requeue_after))
@@ -90,24 +102,35 @@ enum Managed {
 }
 
 /// Creates missing pods and deletes surplus ones.
-async fn manage(ctx: &Context, set: &ReplicaSet, active: &[&Pod]) -> Result<Managed, ClientError> {
+async fn manage<K: Replicated>(
+    ctx: &Context,
+    object: &K,
+    set: &ReplicaSet,
+    active: &[&Pod],
+) -> Result<Managed, ClientError> {
     let wanted = usize::try_from(replica_set_spec(set).replicas.unwrap_or(1)).unwrap_or(0);
-    let related = if active.len() > wanted { related_pods(ctx.client(), set).await? } else { Vec::new() };
+    let related =
+        if active.len() > wanted { related_pods::<K>(ctx.client(), set).await? } else { Vec::new() };
     let related: Vec<&Pod> = related.iter().map(|pod| &**pod).collect();
     let plan = plan(set, active, &related, ctx.now());
     if plan.create > 0 {
-        return create(ctx, set, plan.create).await;
+        return create(ctx, object, set, plan.create).await;
     }
     if plan.delete.is_empty() {
         return Ok(Managed::Unchanged);
     }
-    let deletions = plan.delete.iter().map(|index| delete_pod(ctx, set, active[*index]));
+    let deletions = plan.delete.iter().map(|index| delete_pod(ctx, object, active[*index]));
     let failed = join_all(deletions).await.into_iter().find_map(Result::err);
     failed.map_or(Ok(Managed::Changed), Err)
 }
 
-async fn create(ctx: &Context, set: &ReplicaSet, count: usize) -> Result<Managed, ClientError> {
-    let pod = pod_from_template(set);
+async fn create<K: Replicated>(
+    ctx: &Context,
+    object: &K,
+    set: &ReplicaSet,
+    count: usize,
+) -> Result<Managed, ClientError> {
+    let pod = pod_from_template(set, object.reference());
     for batch in slow_start(count) {
         let results = join_all((0..batch).map(|_| ctx.client().create(&pod))).await;
         let mut failure = None;
@@ -115,12 +138,12 @@ async fn create(ctx: &Context, set: &ReplicaSet, count: usize) -> Result<Managed
             match result {
                 Ok(pod) => {
                     let name = pod.metadata.name.unwrap_or_default();
-                    ctx.recorder().normal(set, "SuccessfulCreate", format!("Created pod: {name}"));
+                    ctx.recorder().normal(object, "SuccessfulCreate", format!("Created pod: {name}"));
                 }
                 // The namespace is being deleted, so nothing can be created in it.
                 Err(error) if error.is_namespace_terminating() => return Ok(Managed::Unchanged),
                 Err(error) => {
-                    ctx.recorder().warning(set, "FailedCreate", format!("Error creating: {error}"));
+                    ctx.recorder().warning(object, "FailedCreate", format!("Error creating: {error}"));
                     failure = failure.or(Some(error));
                 }
             }
@@ -132,14 +155,17 @@ async fn create(ctx: &Context, set: &ReplicaSet, count: usize) -> Result<Managed
     Ok(Managed::Changed)
 }
 
-/// Pods of all ReplicaSets with the same controller, this one's included.
-async fn related_pods(client: &Client, set: &ReplicaSet) -> Result<Vec<Arc<Pod>>, ClientError> {
+/// Pods of all objects of the kind with the same controller, this one's included.
+async fn related_pods<K: Replicated>(
+    client: &Client,
+    set: &ReplicaSet,
+) -> Result<Vec<Arc<Pod>>, ClientError> {
     let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
     let mut sets = Vec::new();
     if let Some(owner) = controller_of(&set.metadata) {
-        sets.extend(children::<ReplicaSet>(client, namespace, &owner.uid).await?);
+        sets.extend(children::<K>(client, namespace, &owner.uid).await?);
     }
-    let mut uids: Vec<String> = sets.iter().filter_map(|set| set.metadata.uid.clone()).collect();
+    let mut uids: Vec<String> = sets.iter().filter_map(|set| set.meta().uid.clone()).collect();
     if uids.is_empty() {
         uids.extend(set.metadata.uid.clone());
     }

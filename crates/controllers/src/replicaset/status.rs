@@ -26,11 +26,11 @@ pub struct NextStatus {
     pub requeue: Option<Duration>,
 }
 
-/// Judges the ReplicaSet by its active pods.
+/// Judges the ReplicaSet by its active pods. `terminating` is `None` if the kind does not count those on their way out.
 pub fn next_status(
     set: &ReplicaSet,
     active: &[&Pod],
-    terminating: usize,
+    terminating: Option<usize>,
     failure: Option<&Failure>,
     now: Timestamp,
 ) -> NextStatus {
@@ -47,7 +47,7 @@ pub fn next_status(
         fully_labeled_replicas: count(&|pod| contains(pod.metadata.labels.as_ref(), labels)),
         ready_replicas: count(&is_ready),
         available_replicas: count(&|pod| is_available(pod, min_ready, now)),
-        terminating_replicas: Some(int(terminating)),
+        terminating_replicas: terminating.map(int),
         observed_generation: set.metadata.generation,
         conditions: conditions(
             set,

@@ -139,7 +139,7 @@ fn status_counts_ready_available_and_fully_labelled() {
     let active: Vec<&Pod> = pods.iter().collect();
     let mut set = set(3);
     set.spec.min_ready_seconds = Some(10);
-    let outlook1 = next_status(&set, &active, 2, None, now());
+    let outlook1 = next_status(&set, &active, Some(2), None, now());
     let status = outlook1.status.unwrap();
     assert_eq!(
         (status.replicas, status.fully_labeled_replicas, status.ready_replicas, status.available_replicas),
@@ -150,12 +150,12 @@ fn status_counts_ready_available_and_fully_labelled() {
     // Seen again, nothing changes; the wait goes on.
     set.status = Some(status);
     assert_eq!(
-        next_status(&set, &active, 2, None, now()),
+        next_status(&set, &active, Some(2), None, now()),
         NextStatus { status: None, requeue: Some(Duration::from_secs(6)) }
     );
     // Everybody available: no wait.
     let later = now() + SignedDuration::from_secs(6);
-    let after = next_status(&set, &active, 2, None, later);
+    let after = next_status(&set, &active, Some(2), None, later);
     assert_eq!((after.status.unwrap().available_replicas, after.requeue), (Some(2), None));
 }
 
@@ -165,21 +165,24 @@ fn a_failure_is_said_once_and_taken_back() {
     for (wanted, reason) in [(3, "FailedCreate"), (0, "FailedDelete")] {
         let pod = pod("a", "n", "Running", 100, None);
         let mut set = set(wanted);
-        let status = next_status(&set, &[&pod], 0, Some(&failure), now()).status.unwrap();
+        let status = next_status(&set, &[&pod], Some(0), Some(&failure), now()).status.unwrap();
         let condition = &status.conditions.as_ref().unwrap()[0];
         assert_eq!(condition.type_.as_deref(), Some("ReplicaFailure"));
         assert_eq!(condition.reason.as_deref(), Some(reason));
         assert_eq!(condition.message.as_deref(), Some("pods \"x\" is forbidden"));
         set.status = Some(status);
         let other = Failure { message: "another text".into() };
-        assert_eq!(next_status(&set, &[&pod], 0, Some(&other), now()).status, None);
-        assert_eq!(next_status(&set, &[&pod], 0, None, now()).status.unwrap().conditions, None);
+        assert_eq!(next_status(&set, &[&pod], Some(0), Some(&other), now()).status, None);
+        assert_eq!(next_status(&set, &[&pod], Some(0), None, now()).status.unwrap().conditions, None);
     }
 }
 
 #[test]
 fn a_pod_is_made_from_the_template() {
-    let pod = pod_from_template(&set(1));
+    let pod = {
+        let set = set(1);
+        pod_from_template(&set, set.reference())
+    };
     assert_eq!(pod.metadata.generate_name.as_deref(), Some("web-1-"));
     assert_eq!(pod.metadata.labels, Some(labels()));
     let owner = &pod.metadata.owner_references.as_ref().unwrap()[0];

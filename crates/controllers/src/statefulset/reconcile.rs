@@ -1,5 +1,6 @@
 //! The thin part: read, plan, write pods and claims, tell.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -35,7 +36,7 @@ pub(crate) fn register(manager: &Manager) -> Result<(), SetupError> {
     let pods = adopt::children_informer::<Pod>(manager);
     adopt::children_informer::<ControllerRevision>(manager);
     let lister = manager.informer::<StatefulSet>().lister();
-    let owners = Owners { lister, selector: |set| Some(&stateful_set_spec(set).selector) };
+    let owners = Owners { lister, selector: |set| Some(Cow::Borrowed(&stateful_set_spec(set).selector)) };
     Controller::for_kind::<StatefulSet>(manager)
         .watches(Watch::of_target(pods.target().clone()).map_changes(move |change| owners.of_child(change)))
         .reads::<PersistentVolumeClaim>()

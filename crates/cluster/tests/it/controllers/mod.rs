@@ -12,6 +12,7 @@ mod namespace;
 mod nodes;
 mod protection;
 mod quota;
+mod replication;
 mod rollout;
 mod scheduling;
 mod services;
