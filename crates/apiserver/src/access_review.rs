@@ -64,7 +64,7 @@ async fn token(ctx: &RequestContext, review: &Value) -> Result<Value> {
     let snapshot = ctx.server.store().snapshot();
     let verified = match authn::bearer(ctx.server.options(), &snapshot, token, &audiences).await {
         Ok(verified) => verified,
-        Err(error) => return Ok(json!({"user": {}, "error": error})),
+        Err(error) => return Ok(json!({"user": {}, "error": error.to_string()})),
     };
     if let Some(secret) = &verified.secret {
         legacy::note_use(&ctx.server, secret).await;

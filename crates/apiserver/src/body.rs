@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::error::ApiError;
 use crate::object::READABLE;
+use crate::yaml::YamlError;
 
 /// The error of a body while it is read or written.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -52,7 +53,7 @@ const YAML_STACK: usize = 64 * 1024 * 1024;
 
 /// Reads YAML as Go's reader does: the last value of a doubled key counts. The reader recurses with large frames, so
 /// it runs on a stack of its own: a deep document must not end the process.
-fn read_yaml<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
+fn read_yaml<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, YamlError> {
     let mut budget = serde_saphyr::Budget::default();
     budget.max_depth = READABLE;
     budget.flow_nesting_limit = READABLE;
@@ -65,7 +66,7 @@ fn read_yaml<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
             // As in Go, only the first document counts, whatever follows it.
             let mut bytes = text.as_bytes();
             let first = serde_saphyr::read_with_options(&mut bytes, options).next();
-            first.and_then(Result::ok).ok_or_else(|| error.to_string())
+            first.and_then(Result::ok).ok_or_else(|| YamlError(error.to_string()))
         })
     };
     stacker::grow(YAML_STACK, read)
@@ -220,12 +221,12 @@ impl<'de> Visitor<'de> for Below {
 
 /// YAML as JSON text. Clients mostly send JSON, which stays as it is. A body in braces that is neither is returned too:
 /// its error is that of JSON.
-pub fn yaml_to_json(bytes: &[u8]) -> Result<Cow<'_, [u8]>, String> {
+pub fn yaml_to_json(bytes: &[u8]) -> Result<Cow<'_, [u8]>, YamlError> {
     let in_braces = bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
     if in_braces && serde_json::from_slice::<IgnoredAny>(bytes).is_ok() {
         return Ok(Cow::Borrowed(bytes));
     }
-    let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
+    let text = std::str::from_utf8(bytes).map_err(|error| YamlError(error.to_string()))?;
     match read_yaml::<Value>(text) {
         Ok(value) => Ok(Cow::Owned(value.to_string().into_bytes())),
         Err(_) if in_braces => Ok(Cow::Borrowed(bytes)),

@@ -23,13 +23,22 @@ pub(crate) struct Pod {
     pub(crate) name: String,
 }
 
-/// Connects to an endpoint. The error is that of Go's dialer. Addresses of pods inside this process carry no traffic,
+/// A connection that could not be made, in the words of Go's dialer.
+#[derive(Debug, thiserror::Error)]
+#[error("dial tcp {address}: {}", text(.error))]
+pub(crate) struct DialError {
+    address: String,
+    error: io::Error,
+}
+
+/// Connects to an endpoint. Addresses of pods inside this process carry no traffic,
 /// so their nodes make the connection.
-pub(crate) async fn dial(server: &Server, endpoint: &Endpoint) -> Result<Box<dyn Io>, String> {
-    let connected = connect(server, endpoint).await;
-    let address =
-        if endpoint.host.contains(':') { format!("[{}]", endpoint.host) } else { endpoint.host.clone() };
-    connected.map_err(|error| format!("dial tcp {address}:{}: {}", endpoint.port, text(&error)))
+pub(crate) async fn dial(server: &Server, endpoint: &Endpoint) -> Result<Box<dyn Io>, DialError> {
+    let Endpoint { host, port, .. } = endpoint;
+    connect(server, endpoint).await.map_err(|error| {
+        let address = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+        DialError { address, error }
+    })
 }
 
 async fn connect(server: &Server, endpoint: &Endpoint) -> io::Result<Box<dyn Io>> {

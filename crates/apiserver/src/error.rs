@@ -7,10 +7,12 @@ use serde_json::Value;
 use setpoint_api::cause::{Cause, Path};
 use setpoint_api::kind::{GroupKind, GroupResource};
 use setpoint_api::status::{Details, Reason, Status, StatusCause};
+use setpoint_machinery::apply::ConversionError;
 use setpoint_machinery::strategic;
 use setpoint_store::{Entry, ReadError, TxnError, WriteError};
 
 use crate::object;
+use crate::yaml::YamlError;
 
 /// The failure of a request, as clients see it.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -63,6 +65,18 @@ impl From<WriteError> for ApiError {
             WriteError::Quota => ApiError::internal_plain("etcdserver: mvcc: database space exceeded"),
             other => ApiError::unavailable(other.to_string()),
         }
+    }
+}
+
+impl From<YamlError> for ApiError {
+    fn from(error: YamlError) -> Self {
+        ApiError::bad_request(error.to_string())
+    }
+}
+
+impl From<ConversionError> for ApiError {
+    fn from(error: ConversionError) -> Self {
+        ApiError::internal_plain(error.0)
     }
 }
 
@@ -369,7 +383,7 @@ pub(crate) struct Refusal {
 #[derive(Debug)]
 pub(crate) struct Unreadable {
     pub(crate) entry: Arc<Entry>,
-    pub(crate) why: String,
+    pub(crate) why: ConversionError,
 }
 
 /// The number of unreadable objects that the error of a list names.

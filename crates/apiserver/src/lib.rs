@@ -76,7 +76,7 @@ pub use options::{
     Admission, Authorization, FrontProxy, KubeletTls, Options, Parts, RequestLimits, ServiceAccountKeys,
     StaticToken,
 };
-pub use request_limits::go_duration;
+pub use request_limits::{DurationError, go_duration};
 pub use review_webhook::{
     AccessStatus, AccessWebhook, ReviewClient, ReviewError, ReviewVersion, TokenWebhook,
 };

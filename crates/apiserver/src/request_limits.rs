@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use setpoint_api::go_format::quote;
 use setpoint_machinery::Interrupt;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -80,13 +81,31 @@ pub(crate) fn timeout(info: &RequestInfo, most: Duration) -> Result<Option<Durat
     Ok(Some(wanted.filter(|wanted| !wanted.is_zero() && *wanted < most).unwrap_or(most)))
 }
 
+/// A text that is no duration, in Go's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DurationError {
+    /// A part of the text is no number.
+    #[error("time: invalid duration {}", quote(.0))]
+    Invalid(String),
+    /// A number has no unit.
+    #[error("time: missing unit in duration {}", quote(.0))]
+    NoUnit(String),
+    /// Go does not know the unit.
+    #[error("time: unknown unit {} in duration {}", quote(.unit), quote(.text))]
+    UnknownUnit {
+        /// The unit.
+        unit: String,
+        /// The whole text.
+        text: String,
+    },
+}
+
 /// A duration as Go reads it, or `None` if it is negative.
 ///
 /// # Errors
-/// The text is no duration. The error is Go's.
-pub fn go_duration(text: &str) -> std::result::Result<Option<Duration>, String> {
-    let quoted = || setpoint_api::go_format::quote(text);
-    let invalid = || format!("time: invalid duration {}", quoted());
+/// The text is no duration.
+pub fn go_duration(text: &str) -> std::result::Result<Option<Duration>, DurationError> {
+    let invalid = || DurationError::Invalid(text.to_owned());
     let (negative, mut rest) = match text.strip_prefix(['-', '+']) {
         Some(rest) => (text.starts_with('-'), rest),
         None => (false, text),
@@ -115,10 +134,9 @@ pub fn go_duration(text: &str) -> std::result::Result<Option<Duration>, String> 
                 "s" => 1.0,
                 "m" => 60.0,
                 "h" => 3600.0,
-                "" => return Err(format!("time: missing unit in duration {}", quoted())),
-                other => {
-                    let unit = setpoint_api::go_format::quote(other);
-                    return Err(format!("time: unknown unit {unit} in duration {}", quoted()));
+                "" => return Err(DurationError::NoUnit(text.to_owned())),
+                unit => {
+                    return Err(DurationError::UnknownUnit { unit: unit.to_owned(), text: text.to_owned() });
                 }
             };
         rest = tail;
@@ -202,7 +220,7 @@ mod tests {
             (".s", Err("time: invalid duration \".s\"".to_owned())),
             ("9999999h", Err("time: invalid duration \"9999999h\"".to_owned())),
         ] {
-            assert_eq!(go_duration(text), expected, "{text}");
+            assert_eq!(go_duration(text).map_err(|error| error.to_string()), expected, "{text}");
         }
     }
 }

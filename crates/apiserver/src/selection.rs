@@ -59,14 +59,14 @@ impl Selection {
     }
 }
 
+/// A `resourceVersion` that is no number, in Go's words.
+#[derive(Debug, thiserror::Error)]
+#[error("resourceVersion: Invalid value: {0}: strconv.ParseUint: parsing {0}: invalid syntax")]
+pub(crate) struct VersionError(String);
+
 /// Reads the version that a client sent.
-pub(crate) fn parse_version(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| {
-        let quoted = setpoint_api::go_format::quote(text);
-        format!(
-            "resourceVersion: Invalid value: {quoted}: strconv.ParseUint: parsing {quoted}: invalid syntax"
-        )
-    })
+pub(crate) fn parse_version(text: &str) -> Result<u64, VersionError> {
+    text.parse().map_err(|_| VersionError(setpoint_api::go_format::quote(text)))
 }
 
 /// The keys that can match: a selected name is one key.

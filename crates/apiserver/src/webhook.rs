@@ -18,6 +18,7 @@ pub(crate) mod trust;
 
 use answer::Room;
 pub(crate) use answer::server_room;
+use trust::TrustError;
 
 /// The most concurrent calls to one webhook. Further calls wait within their own time limit. The number is below the
 /// limit of writes in flight, so that a webhook that hangs, or calls itself through this API, leaves room for other
@@ -43,7 +44,7 @@ pub(crate) enum Place {
 pub(crate) struct Webhook {
     pub(crate) place: Option<Place>,
     pub(crate) authority: Vec<u8>,
-    pub(crate) tls: OnceLock<Result<Arc<ClientConfig>, String>>,
+    pub(crate) tls: OnceLock<Result<Arc<ClientConfig>, TrustError>>,
     pub(crate) idle: Mutex<Vec<SendRequest<Full<Bytes>>>>,
     pub(crate) calls: Semaphore,
     pub(crate) room: Room,
@@ -53,6 +54,15 @@ impl std::fmt::Debug for Webhook {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Webhook").field("place", &self.place).finish_non_exhaustive()
     }
+}
+
+/// A webhook whose configuration names no URL.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AddressError {
+    #[error("the webhook has no address")]
+    Missing,
+    #[error("{0} is no URL")]
+    Malformed(String),
 }
 
 impl Webhook {
@@ -82,10 +92,10 @@ impl Webhook {
     }
 
     /// The address of a call. It includes the caller's time limit.
-    pub(crate) fn url(&self, patience: Duration) -> Result<Uri, String> {
+    pub(crate) fn url(&self, patience: Duration) -> Result<Uri, AddressError> {
         let timeout = format!("timeout={}s", patience.as_secs());
         let text = match &self.place {
-            None => return Err("the webhook has no address".to_owned()),
+            None => return Err(AddressError::Missing),
             Some(Place::Service { namespace, name, port, path }) => {
                 format!("https://{name}.{namespace}.svc:{port}{}?{timeout}", clean(path))
             }
@@ -94,7 +104,7 @@ impl Webhook {
                 format!("https://{authority}{}?{timeout}", clean(url.path()))
             }
         };
-        text.parse().map_err(|_| format!("{text} is no URL"))
+        text.parse().map_err(|_| AddressError::Malformed(text))
     }
 }
 

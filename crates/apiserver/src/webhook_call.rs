@@ -6,47 +6,85 @@ use http::{Request, StatusCode, Uri};
 use http_body_util::Full;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
-use rustls_pki_types::ServerName;
+use rustls_pki_types::{InvalidDnsNameError, ServerName};
 use serde_json::Value;
+use tokio::sync::AcquireError;
 
-use crate::dial::{Endpoint, dial};
+use crate::dial::{DialError, Endpoint, dial};
 use crate::local_webhooks::Answering;
 use crate::server::Server;
-use crate::service;
-use crate::webhook::answer::Room;
-use crate::webhook::answer::{self, Answer};
-use crate::webhook::{Patience, Place, Webhook, trust};
+use crate::service::{self, ResolveError};
+use crate::webhook::answer::{self, Answer, AnswerError, Room};
+use crate::webhook::trust::{self, TrustError};
+use crate::webhook::{AddressError, Patience, Place, Webhook};
 
 /// The most connections kept for later calls. Others are closed.
 const IDLE: usize = 8;
 
+/// The reason why a webhook gave no answer, in the words of Go's client.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CallError {
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    #[error("Post \"{url}\": {why}")]
+    Unanswered { url: Uri, why: Unanswered },
+    #[error("{0}")]
+    Refused(String),
+    #[error("0-length response with status code: {0} and content type: application/json")]
+    Empty(u16),
+    #[error("couldn't get version/kind; json parse error: {0}")]
+    Unreadable(#[from] serde_json::Error),
+}
+
+/// The part of a call that failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unanswered {
+    #[error("{0}")]
+    Late(&'static str),
+    #[error(transparent)]
+    Closed(#[from] AcquireError),
+    #[error(transparent)]
+    Request(#[from] http::Error),
+    #[error(transparent)]
+    Resolve(#[from] ResolveError),
+    #[error(transparent)]
+    Dial(#[from] DialError),
+    #[error(transparent)]
+    Trust(#[from] TrustError),
+    #[error(transparent)]
+    Name(#[from] InvalidDnsNameError),
+    #[error("tls: failed to verify certificate: {}", distrust(.0))]
+    Tls(std::io::Error),
+    #[error(transparent)]
+    Http(#[from] hyper::Error),
+    #[error(transparent)]
+    Answer(#[from] AnswerError),
+}
+
 impl Webhook {
     /// Posts JSON and reads JSON. A long answer takes room of the server, of the webhook, and of the request that asks
-    /// (`own`). The error is in the words of Go's client.
+    /// (`own`).
     pub(crate) async fn call(
         &self,
         server: &Server,
         body: &Value,
         patience: Patience,
         own: &Room,
-    ) -> Result<Value, String> {
+    ) -> Result<Value, CallError> {
         let url = self.url(patience.time)?;
-        let failed = |error: String| format!("Post \"{url}\": {error}");
+        let failed = |why: Unanswered| CallError::Unanswered { url: url.clone(), why };
         let asked =
             tokio::time::timeout(patience.time, self.ask(server, &url, body.to_string().into(), own)).await;
-        let (status, answer) = asked.map_err(|_| failed(patience.exceeded.to_owned()))?.map_err(failed)?;
+        let (status, answer) =
+            asked.map_err(|_| failed(Unanswered::Late(patience.exceeded)))?.map_err(failed)?;
         let bytes = &answer.bytes;
         if !status.is_success() {
-            return Err(said(bytes).unwrap_or_else(|| refusal(status)));
+            return Err(CallError::Refused(said(bytes).unwrap_or_else(|| refusal(status))));
         }
         if bytes.is_empty() {
-            let code = status.as_u16();
-            return Err(format!(
-                "0-length response with status code: {code} and content type: application/json"
-            ));
+            return Err(CallError::Empty(status.as_u16()));
         }
-        serde_json::from_slice(bytes)
-            .map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))
+        Ok(serde_json::from_slice(bytes)?)
     }
 
     async fn ask(
@@ -55,8 +93,8 @@ impl Webhook {
         url: &Uri,
         body: Bytes,
         own: &Room,
-    ) -> Result<(StatusCode, Answer), String> {
-        let _call = self.calls.acquire().await.map_err(|error| error.to_string())?;
+    ) -> Result<(StatusCode, Answer), Unanswered> {
+        let _call = self.calls.acquire().await?;
         let limit = answer::limit(body.len());
         let request = |body: Bytes| {
             Request::post(url.path_and_query().map_or("/", |path| path.as_str()))
@@ -65,7 +103,6 @@ impl Webhook {
                 .header(ACCEPT, "application/json, */*")
                 .header(USER_AGENT, "kube-apiserver-admission")
                 .body(Full::new(body))
-                .map_err(|error| error.to_string())
         };
         let inside = self.call_inside(server, request(body.clone())?.map(|_| body.clone()));
         if let Some(answering) = inside {
@@ -80,7 +117,7 @@ impl Webhook {
             return self.read_answer(server, kept, response, limit, own).await;
         }
         let mut sender = self.dial(server, url).await?;
-        let response = sender.send_request(request(body)?).await.map_err(|error| error.to_string())?;
+        let response = sender.send_request(request(body)?).await?;
         self.read_answer(server, sender, response, limit, own).await
     }
 
@@ -97,7 +134,7 @@ impl Webhook {
         response: http::Response<hyper::body::Incoming>,
         limit: usize,
         own: &Room,
-    ) -> Result<(StatusCode, Answer), String> {
+    ) -> Result<(StatusCode, Answer), Unanswered> {
         let status = response.status();
         let rooms = [own, &self.room, &server.0.webhook_room];
         let answer = answer::read(response.into_body(), limit, rooms).await?;
@@ -118,7 +155,7 @@ impl Webhook {
         None
     }
 
-    async fn dial(&self, server: &Server, url: &Uri) -> Result<SendRequest<Full<Bytes>>, String> {
+    async fn dial(&self, server: &Server, url: &Uri) -> Result<SendRequest<Full<Bytes>>, Unanswered> {
         let host = url.host().unwrap_or("").trim_matches(['[', ']']).to_owned();
         let endpoint = match &self.place {
             Some(Place::Service { namespace, name, port, .. }) => {
@@ -131,12 +168,10 @@ impl Webhook {
             .tls
             .get_or_init(|| trust::client_config(&self.authority, &server.options().clock))
             .clone()?;
-        let name = ServerName::try_from(host).map_err(|error| error.to_string())?;
+        let name = ServerName::try_from(host)?;
         let stream = tokio_rustls::TlsConnector::from(tls).connect(name, socket).await;
-        let stream =
-            stream.map_err(|error| format!("tls: failed to verify certificate: {}", distrust(&error)))?;
-        let (sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
+        let stream = stream.map_err(Unanswered::Tls)?;
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         server.own(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "a connection to a webhook ended");

@@ -2,6 +2,11 @@
 
 use serde_json::Value;
 
+/// A text that is no YAML.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct YamlError(pub(crate) String);
+
 /// A value as a YAML document.
 pub(crate) fn to_yaml(value: &Value) -> String {
     let mut out = String::new();

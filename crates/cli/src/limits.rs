@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use setpoint_apiserver::DurationError;
 use setpoint_cluster::RequestLimits;
 
 /// The flags of request limits.
@@ -53,7 +54,7 @@ pub struct GoDuration(pub Option<Duration>);
 
 impl GoDuration {
     /// Reads a duration. The error is Go's.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, DurationError> {
         setpoint_apiserver::go_duration(text).map(GoDuration)
     }
 }

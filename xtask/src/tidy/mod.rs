@@ -6,6 +6,7 @@ mod commits;
 mod sources;
 mod prose;
 mod futures;
+mod errors;
 mod names;
 mod layers;
 mod ratchets;
@@ -38,6 +39,7 @@ pub fn run(words: &[String]) -> Result<()> {
             sources::source_rules(file, &text, &mut found);
             prose::count(file, &text, &mut ratchets);
             futures::check(file, &text, &mut found);
+            errors::count(file, &text, &mut ratchets);
         }
     }
     sources::example_sizes(&files, &mut found);

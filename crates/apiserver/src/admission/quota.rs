@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use setpoint_kinds::quota::{self, Tracked, Write};
+use setpoint_kinds::quota::{self, QuotaError, Tracked, Write};
 use setpoint_kinds::resources;
 use setpoint_store::{Entry, KeyRange, Snapshot, Txn};
 
@@ -41,7 +41,9 @@ pub(crate) fn charge(
     let near = key::object("", PLURAL, &ctx.info.namespace, "");
     let stored: Vec<&Arc<Entry>> = snapshot.range(&KeyRange::prefix(near), None).collect();
     let quotas: Vec<Value> = stored.iter().map(|entry| registry::value(entry)).collect();
-    let refused = |why: String| ApiError::forbidden(&resource.group_resource(), object::name(object), &why);
+    let refused = |error: QuotaError| {
+        ApiError::forbidden(&resource.group_resource(), object::name(object), &error.to_string())
+    };
     for (place, used) in quota::charge(&write, &quotas).map_err(refused)? {
         let mut charged = quotas[place].clone();
         charged["status"]["used"] = resources::to_json(&used);

@@ -1,5 +1,7 @@
 //! Matching of requests to webhooks and policies, and the resource as which each sees a request.
 
+use setpoint_api::selector::SelectorError;
+
 use super::attributes::Attributes;
 use super::review::EquivalentResource;
 use super::selected::{in_selected_namespace, selects_object};
@@ -19,7 +21,7 @@ impl Scope {
         ctx: &RequestContext,
         attributes: &Attributes,
     ) -> Result<Option<EquivalentResource>> {
-        let broken = |error: &String| ApiError::internal(error);
+        let broken = |error: &SelectorError| ApiError::internal(error);
         let in_namespace = self.namespaces.as_ref().map_err(broken).and_then(|selector| {
             in_selected_namespace(selector, attributes)
                 .map_err(|_| ApiError::namespace_not_found(&attributes.namespace))

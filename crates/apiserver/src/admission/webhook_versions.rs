@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use setpoint_kinds::defaults;
+use setpoint_machinery::apply::ConversionError;
 
 use super::attributes::Attributes;
 use super::review::EquivalentResource;
 use crate::context::RequestContext;
-use crate::registry::Resource;
+use crate::registry::{DecodeError, Resource};
 use crate::versions::present;
 use crate::versions::{builtin_views, conversion};
 
@@ -27,6 +28,15 @@ fn resource(
     ctx.server.0.registry.find(&equivalent.group, &equivalent.version, &equivalent.resource)
 }
 
+/// A patched object that the server cannot take over.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TakeError {
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    #[error(transparent)]
+    Conversion(#[from] ConversionError),
+}
+
 /// An object in the version that the webhook asks for.
 ///
 /// # Errors
@@ -36,7 +46,7 @@ pub(crate) async fn shown(
     attributes: &Attributes,
     equivalent: &EquivalentResource,
     value: &Value,
-) -> Result<Value, String> {
+) -> Result<Value, ConversionError> {
     if let Some(resource) = resource(ctx, attributes, equivalent) {
         if is_converted(ctx, &resource) {
             return conversion::at(ctx, value, &resource.api_version()).await;
@@ -70,19 +80,17 @@ pub(crate) async fn read(
     attributes: &Attributes,
     equivalent: &EquivalentResource,
     patched: Value,
-) -> Result<Read, String> {
+) -> Result<Read, TakeError> {
     let Some(resource) = resource(ctx, attributes, equivalent) else {
         let kind = &attributes.kind;
         let schema = setpoint_schema::builtin().schema(&kind.group, &kind.version, &kind.kind);
         let schema = schema.unwrap_or_else(setpoint_schema::Schema::any);
-        let shown = setpoint_schema::read_value(patched, &schema).map_err(|error| error.to_string())?.value;
+        let shown = setpoint_schema::read_value(patched, &schema).map_err(DecodeError::from)?.value;
         return Ok(Read { object: shown.clone(), shown });
     };
     let read = match &resource.custom {
         Some(custom) => custom.read_value(&resource.version, patched)?,
-        None => {
-            setpoint_schema::read_value(patched, &resource.schema()).map_err(|error| error.to_string())?
-        }
+        None => setpoint_schema::read_value(patched, &resource.schema()).map_err(DecodeError::from)?,
     };
     let shown = read.value;
     let mut object = shown.clone();

@@ -67,7 +67,7 @@ impl<'a> Access<'a> {
                 Authorization::Webhook => match self.answers.find(review_spec(user, wanted)) {
                     // The decision is void, so it must not come from an authorizer behind the webhook.
                     None => return Verdict::Refused { reason: String::new(), error: None },
-                    Some(Err(failure)) => error = Some(failure),
+                    Some(Err(failure)) => error = Some(failure.message),
                     Some(Ok(status)) if status.denied => return denied(status),
                     Some(Ok(status)) if status.allowed => return Verdict::Allowed(status.reason),
                     Some(Ok(status)) if status.reason.is_empty() => {}

@@ -16,6 +16,7 @@ use crate::error::{ApiError, Result};
 use crate::header::{first, lossy};
 use crate::jwt;
 use crate::options::Options;
+use crate::review_webhook::ReviewError;
 use crate::user::UserInfo;
 
 /// Prefix of the WebSocket subprotocol that carries a token: base64 follows.
@@ -67,7 +68,7 @@ pub(crate) async fn authenticate(
         Some(token) => match bearer(options, snapshot, &token, &[]).await {
             Ok(verified) => Ok(Identity { user: verified.user, secret: verified.secret }),
             Err(why) => {
-                tracing::debug!(why, "a bearer token is refused");
+                tracing::debug!(%why, "a bearer token is refused");
                 Err(ApiError::unauthorized())
             }
         },
@@ -128,28 +129,37 @@ pub(crate) struct Verified {
     pub(crate) secret: Option<Vec<u8>>,
 }
 
+/// A token that stands for nobody, in the words of a TokenReview.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TokenError {
+    #[error("invalid bearer token")]
+    Unknown,
+    /// The server does not know the token, and the webhook failed.
+    #[error("[invalid bearer token, {0}]")]
+    Webhook(#[from] ReviewError),
+}
+
 /// The user that a bearer token stands for: a token that the server knows, else one that the webhook knows. Without
 /// `audiences`, the token must be for the server's own.
 ///
 /// # Errors
-/// Nobody knows the token, or the webhook failed. The text is that of a TokenReview.
+/// Nobody knows the token, or the webhook failed.
 pub(crate) async fn bearer(
     options: &Options,
     snapshot: &Snapshot,
     token: &str,
     audiences: &[String],
-) -> std::result::Result<Verified, String> {
-    const UNKNOWN: &str = "invalid bearer token";
+) -> std::result::Result<Verified, TokenError> {
     if let Some(verified) = token_user(options, snapshot, token, audiences) {
         return Ok(verified);
     }
-    let Some(webhook) = &options.token_webhook else { return Err(UNKNOWN.to_owned()) };
+    let Some(webhook) = &options.token_webhook else { return Err(TokenError::Unknown) };
     let own = std::slice::from_ref(&options.service_accounts.issuer);
     let audiences = if audiences.is_empty() { own } else { audiences };
     match webhook.user(token, audiences, own).await {
         Ok(Some((user, audiences))) => Ok(Verified { user: user.authenticated(), audiences, secret: None }),
-        Ok(None) => Err(UNKNOWN.to_owned()),
-        Err(error) => Err(format!("[{UNKNOWN}, {error}]")),
+        Ok(None) => Err(TokenError::Unknown),
+        Err(error) => Err(error.into()),
     }
 }
 

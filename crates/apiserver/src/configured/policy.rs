@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use setpoint_api::kind::GroupVersionKind;
-use setpoint_api::selector::LabelSelector;
+use setpoint_api::selector::{LabelSelector, SelectorError};
 use setpoint_api::status::Reason;
 use setpoint_store::{KeyRange, Snapshot};
 
@@ -59,7 +59,7 @@ pub(crate) enum Action {
 pub(crate) struct ParamRef {
     pub(crate) name: String,
     pub(crate) namespace: String,
-    pub(crate) selector: Option<Result<LabelSelector, String>>,
+    pub(crate) selector: Option<Result<LabelSelector, SelectorError>>,
     /// Whether the request is denied if there are no params.
     pub(crate) required: bool,
 }
@@ -167,8 +167,7 @@ impl ParamRef {
         ParamRef {
             name: text(param, "name").to_owned(),
             namespace: text(param, "namespace").to_owned(),
-            selector: selector
-                .map(|selector| LabelSelector::from_json(selector).map_err(|error| error.to_string())),
+            selector: selector.map(LabelSelector::from_json),
             required: text(param, "parameterNotFoundAction") == "Deny",
         }
     }

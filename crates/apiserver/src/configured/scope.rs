@@ -1,7 +1,7 @@
 //! The requests that a webhook or a policy applies to.
 
 use serde_json::Value;
-use setpoint_api::selector::LabelSelector;
+use setpoint_api::selector::{LabelSelector, SelectorError};
 
 /// Rules and selectors.
 #[derive(Debug)]
@@ -13,8 +13,8 @@ pub(crate) struct Scope {
     pub(crate) open: bool,
     /// Whether rules match only the request's own resource (`matchPolicy: Exact`).
     pub(crate) exact: bool,
-    pub(crate) namespaces: Result<LabelSelector, String>,
-    pub(crate) objects: Result<LabelSelector, String>,
+    pub(crate) namespaces: Result<LabelSelector, SelectorError>,
+    pub(crate) objects: Result<LabelSelector, SelectorError>,
 }
 
 impl Scope {
@@ -32,7 +32,7 @@ impl Scope {
         let list = |field: &str| value.get(field).and_then(Value::as_array).into_iter().flatten();
         let selector = |field: &str| match value.get(field).filter(|selector| !selector.is_null()) {
             None => Ok(LabelSelector::everything()),
-            Some(selector) => LabelSelector::from_json(selector).map_err(|error| error.to_string()),
+            Some(selector) => LabelSelector::from_json(selector),
         };
         Scope {
             rules: list(rules).map(Rule::read).collect(),

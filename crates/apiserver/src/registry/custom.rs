@@ -7,7 +7,7 @@ use setpoint_kinds::table::Printer;
 use setpoint_machinery::Interrupt;
 use setpoint_machinery::apply::Versions;
 use setpoint_machinery::structural::Structural;
-use setpoint_schema::{Fault, Read, Schema, Strict, builtin, read_json, read_value};
+use setpoint_schema::{Fault, Read, ReadError, Schema, Strict, builtin, read_json, read_value};
 
 use super::conversion::Conversion;
 use super::scale::{self, ScalePaths};
@@ -15,6 +15,18 @@ use super::version::version_order;
 
 /// A schema of more bytes may judge each value of an object many times.
 const LONG_SCHEMA: usize = 64 * 1024;
+
+/// The reason why a value is no object of its kind.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DecodeError {
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error("{0}")]
+    Malformed(Cause),
+    /// The error of Go's conversion of unstructured objects.
+    #[error("{0}")]
+    Unconvertible(String),
+}
 
 /// An object that its schema judges.
 pub(crate) struct Judged<'a> {
@@ -253,18 +265,18 @@ impl Custom {
     }
 
     /// JSON text as an object of that version.
-    pub(crate) fn read(&self, version: &str, bytes: &[u8]) -> Result<Read, String> {
-        let read = read_json(bytes, &Schema::any()).map_err(|error| error.to_string())?;
+    pub(crate) fn read(&self, version: &str, bytes: &[u8]) -> Result<Read, DecodeError> {
+        let read = read_json(bytes, &Schema::any())?;
         self.shaped(version, read, Structural::default)
     }
 
     /// A value as an object of that version.
-    pub(crate) fn read_value(&self, version: &str, value: Value) -> Result<Read, String> {
+    pub(crate) fn read_value(&self, version: &str, value: Value) -> Result<Read, DecodeError> {
         self.shaped(version, Read { value, strict: Vec::new() }, Structural::default)
     }
 
     /// The result of an apply as an object of that version.
-    pub(crate) fn read_applied(&self, version: &str, value: Value) -> Result<Read, String> {
+    pub(crate) fn read_applied(&self, version: &str, value: Value) -> Result<Read, DecodeError> {
         self.shaped(version, Read { value, strict: Vec::new() }, Structural::default_applied)
     }
 
@@ -274,24 +286,24 @@ impl Custom {
         version: &str,
         mut read: Read,
         default: fn(&Structural, &mut Value),
-    ) -> Result<Read, String> {
+    ) -> Result<Read, DecodeError> {
         let typed = typed_metadata(&mut read.value)?;
         read.strict.extend(typed);
         let Some(version) = self.version(version) else { return Ok(read) };
         let unknown = version.structural.prune(&mut read.value);
         read.strict.extend(unknown.into_iter().map(|path| Strict { fault: Fault::Unknown, path }));
         if let Some(cause) = version.structural.malformed(&read.value) {
-            return Err(cause.to_string());
+            return Err(DecodeError::Malformed(cause));
         }
         default(&version.structural, &mut read.value);
         Ok(read)
     }
 }
 
-fn typed_metadata(value: &mut Value) -> Result<Vec<Strict>, String> {
+fn typed_metadata(value: &mut Value) -> Result<Vec<Strict>, ReadError> {
     let schema = builtin().schema("", "v1", "ConfigMap").and_then(|schema| schema.child("metadata"));
     let (Some(metadata), Some(schema)) = (value.get_mut("metadata"), schema) else { return Ok(Vec::new()) };
-    let typed = read_value(metadata.take(), &schema).map_err(|error| error.to_string())?;
+    let typed = read_value(metadata.take(), &schema)?;
     *metadata = typed.value;
     let prefixed = typed.strict.into_iter().map(|strict| {
         let path = format!("metadata.{}", strict.path);

@@ -22,7 +22,7 @@ pub(super) fn check(paths: &ScalePaths, object: &Value, status: bool) -> Vec<Cau
     if !paths.label_selector.is_empty()
         && let Err(error) = nested(object, &paths.label_selector, "string", Value::is_string)
     {
-        causes.push(Cause::invalid(&Path::new(&*paths.label_selector), "", &error));
+        causes.push(Cause::invalid(&Path::new(&*paths.label_selector), "", &error.to_string()));
     }
     causes
 }
@@ -31,7 +31,7 @@ fn replicas(object: &Value, path: &str, causes: &mut Vec<Cause>) {
     let at = Path::new(path);
     let found = nested(object, path, "int64", |value| value.as_i64().is_some());
     let number = match found {
-        Err(error) => return causes.push(Cause::invalid(&at, &json!(0), &error)),
+        Err(error) => return causes.push(Cause::invalid(&at, &json!(0), &error.to_string())),
         Ok(found) => found.and_then(Value::as_i64).unwrap_or(0),
     };
     if number < 0 {
@@ -42,26 +42,37 @@ fn replicas(object: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// The value at the path. The error says which part of the path has the wrong type.
+/// A part of a path has the wrong type, in Go's words.
+#[derive(Debug, thiserror::Error)]
+#[error(".{path} accessor error: {value} is of the type {found}, expected {wanted}")]
+struct AccessorError {
+    path: String,
+    value: String,
+    found: &'static str,
+    wanted: String,
+}
+
+/// The value at the path.
 fn nested<'v>(
     object: &'v Value,
     path: &str,
     wanted: &str,
     fits: impl Fn(&Value) -> bool,
-) -> Result<Option<&'v Value>, String> {
+) -> Result<Option<&'v Value>, AccessorError> {
     let steps: Vec<&str> = path.trim_start_matches('.').split('.').collect();
     let mut here = object;
+    let wrong = |depth: usize, value: &Value, wanted: &str| AccessorError {
+        path: steps[..depth].join("."),
+        value: go_format::plain(value),
+        found: go_format::type_name(value),
+        wanted: wanted.to_owned(),
+    };
     for (at, step) in steps.iter().enumerate() {
         if here.is_null() {
             return Ok(None);
         }
         let Value::Object(fields) = here else {
-            return Err(format!(
-                ".{} accessor error: {} is of the type {}, expected map[string]interface{{}}",
-                steps[..=at].join("."),
-                go_format::plain(here),
-                go_format::type_name(here)
-            ));
+            return Err(wrong(at + 1, here, "map[string]interface{}"));
         };
         match fields.get(*step) {
             Some(below) => here = below,
@@ -71,10 +82,5 @@ fn nested<'v>(
     if fits(here) {
         return Ok(Some(here));
     }
-    Err(format!(
-        ".{} accessor error: {} is of the type {}, expected {wanted}",
-        steps.join("."),
-        go_format::plain(here),
-        go_format::type_name(here)
-    ))
+    Err(wrong(steps.len(), here, wanted))
 }

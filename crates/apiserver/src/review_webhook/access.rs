@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::cache::Cache;
-use super::{Calls, ReviewClient, ReviewVersion, status};
+use super::{Calls, ReviewClient, ReviewError, ReviewVersion, status};
 
 /// The longest question whose answer is kept, as kube-apiserver has it.
 const LONGEST: usize = 10_000;
@@ -48,7 +48,7 @@ impl AccessWebhook {
     ///
     /// # Errors
     /// The webhook gave no opinion.
-    pub(crate) async fn opinion(&self, spec: &Value) -> Result<AccessStatus, String> {
+    pub(crate) async fn opinion(&self, spec: &Value) -> Result<AccessStatus, ReviewError> {
         let question = spec.to_string();
         if let Some(answer) = self.answers.get(&question) {
             return Ok(answer);
@@ -66,7 +66,7 @@ impl AccessWebhook {
             "spec": spec,
             "status": {"allowed": false},
         });
-        let reviewed = self.calls.post(&review).await.map_err(|error| error.message)?;
+        let reviewed = self.calls.post(&review).await?;
         let status: AccessStatus = status(reviewed)?;
         if question.len() < LONGEST {
             let time = if status.allowed { self.authorized } else { self.unauthorized };

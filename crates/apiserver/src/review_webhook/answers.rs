@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use serde_json::Value;
 
-use super::{AccessStatus, AccessWebhook};
+use super::{AccessStatus, AccessWebhook, ReviewError};
 
 /// The most questions of one request. Constrained impersonation asks most, about each group and extra value.
 const MOST: usize = 1000;
@@ -16,14 +16,14 @@ pub(crate) struct Answers(Mutex<Asked>);
 
 #[derive(Debug, Default)]
 struct Asked {
-    known: BTreeMap<String, Result<AccessStatus, String>>,
+    known: BTreeMap<String, Result<AccessStatus, ReviewError>>,
     /// The spec of a SubjectAccessReview.
     missing: Option<Value>,
 }
 
 impl Answers {
     /// Returns the known opinion. Notes the question if there is none.
-    pub(crate) fn find(&self, spec: Value) -> Option<Result<AccessStatus, String>> {
+    pub(crate) fn find(&self, spec: Value) -> Option<Result<AccessStatus, ReviewError>> {
         let mut asked = self.0.lock().expect("no holder of this lock panics");
         let found = asked.known.get(&spec.to_string()).cloned();
         if found.is_none() {
@@ -46,11 +46,11 @@ impl Answers {
         let Some(spec) = missing else { return false };
         let opinion = match webhook {
             Some(webhook) if count < MOST => webhook.opinion(&spec).await,
-            Some(_) => Err(format!("one request asks more than {MOST} questions")),
-            None => Err("the authorizer Webhook has no webhook".to_owned()),
+            Some(_) => Err(ReviewError::lasting(format!("one request asks more than {MOST} questions"))),
+            None => Err(ReviewError::lasting("the authorizer Webhook has no webhook".to_owned())),
         };
         if let Err(error) = &opinion {
-            tracing::warn!(error, "the authorization webhook failed");
+            tracing::warn!(%error, "the authorization webhook failed");
         }
         self.0.lock().expect("no holder of this lock panics").known.insert(spec.to_string(), opinion);
         true

@@ -34,13 +34,20 @@ pub trait ReviewClient: Send + Sync {
 }
 
 /// The reason why a webhook gave no review.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ReviewError {
     /// The text, in the words of Go's client.
     pub message: String,
     /// Whether the server calls again: the connection was reset, or the answer was 429, 500 or 504.
     pub is_temporary: bool,
+}
+
+impl ReviewError {
+    /// A failure that another call would meet again.
+    fn lasting(message: String) -> Self {
+        ReviewError { message, is_temporary: false }
+    }
 }
 
 /// The version of the reviews that a webhook speaks.
@@ -93,10 +100,11 @@ impl Calls {
 }
 
 /// Reads the status of an answered review. As in Go, `null` is an absent field.
-fn status<T: DeserializeOwned + Default>(mut review: Value) -> Result<T, String> {
+fn status<T: DeserializeOwned + Default>(mut review: Value) -> Result<T, ReviewError> {
     match review.get_mut("status").map(Value::take) {
         None | Some(Value::Null) => Ok(T::default()),
-        Some(status) => serde_json::from_value(without_nulls(status)).map_err(|error| error.to_string()),
+        Some(status) => serde_json::from_value(without_nulls(status))
+            .map_err(|error| ReviewError::lasting(error.to_string())),
     }
 }
 

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::cache::Cache;
-use super::{Calls, ReviewClient, ReviewVersion, status};
+use super::{Calls, ReviewClient, ReviewError, ReviewVersion, status};
 use crate::user::UserInfo;
 
 /// The user of a token, and the requested audiences that the token is for.
@@ -67,7 +67,7 @@ impl TokenWebhook {
         token: &str,
         audiences: &[String],
         own: &[String],
-    ) -> Result<Option<Accepted>, String> {
+    ) -> Result<Option<Accepted>, ReviewError> {
         let question = json!([token, audiences]).to_string();
         if let Some(answer) = self.answers.get(&question) {
             return Ok(answer);
@@ -79,7 +79,7 @@ impl TokenWebhook {
             "spec": {"token": token, "audiences": audiences},
             "status": {"user": {}},
         });
-        let reviewed = self.calls.post(&review).await.map_err(|error| error.message)?;
+        let reviewed = self.calls.post(&review).await?;
         let answer = judge(status(reviewed)?, audiences, own)?;
         // As in kube-apiserver, only answers are kept: an error is asked for again.
         self.answers.put(&question, answer.clone(), self.time);
@@ -87,7 +87,7 @@ impl TokenWebhook {
     }
 }
 
-fn judge(status: Status, audiences: &[String], own: &[String]) -> Result<Option<Accepted>, String> {
+fn judge(status: Status, audiences: &[String], own: &[String]) -> Result<Option<Accepted>, ReviewError> {
     let given = status.audiences.filter(|given| !given.is_empty());
     let given = given.as_deref().unwrap_or(own);
     let shared: Vec<String> = audiences.iter().filter(|audience| given.contains(audience)).cloned().collect();
@@ -97,7 +97,7 @@ fn judge(status: Status, audiences: &[String], own: &[String]) -> Result<Option<
     match (status.authenticated, status.error) {
         (true, _) => Ok(Some((status.user.into(), shared))),
         (false, error) if error.is_empty() => Ok(None),
-        (false, error) => Err(error),
+        (false, error) => Err(ReviewError::lasting(error)),
     }
 }
 
@@ -156,8 +156,8 @@ mod tests {
         });
         let webhook = TokenWebhook::new(client, ReviewVersion::V1, Duration::from_secs(120));
         let own = texts(&["api"]);
-        assert_eq!(webhook.user("t", &own, &own).await, Err("no".to_owned()));
-        assert_eq!(webhook.user("t", &own, &own).await, Err("expired".to_owned()));
+        assert_eq!(webhook.user("t", &own, &own).await, Err(failed(false)));
+        assert_eq!(webhook.user("t", &own, &own).await, Err(ReviewError::lasting("expired".to_owned())));
         assert!(webhook.user("t", &own, &own).await.unwrap().is_some());
     }
 }

@@ -44,7 +44,7 @@ pub(crate) fn decode(
     kind: &str,
 ) -> Result<Value> {
     let offer = negotiate::Offer { protobuf: true, forms: false };
-    let unhandled = |error: String| {
+    let unhandled = |error: &dyn std::fmt::Display| {
         ApiError::bad_request(format!(
             "{kind} in version \"{version}\" cannot be handled as a {kind}: {error}"
         ))
@@ -54,9 +54,9 @@ pub(crate) fn decode(
     match negotiate::body_format(&ctx.headers, offer)? {
         negotiate::Format::Protobuf => crate::protobuf::decode_any(bytes),
         _ => {
-            let json = crate::body::yaml_to_json(bytes).map_err(unhandled)?;
+            let json = crate::body::yaml_to_json(bytes).map_err(|error| unhandled(&error))?;
             let read = setpoint_schema::read_json(&json, &schema);
-            read.map(|read| read.value).map_err(|error| unhandled(error.to_string()))
+            read.map(|read| read.value).map_err(|error| unhandled(&error))
         }
     }
 }

@@ -5,7 +5,7 @@ mod rewrite;
 mod tls;
 
 use std::borrow::Cow;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,7 +19,7 @@ use http::header::{
 use http::{Method, Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
-use rustls_pki_types::ServerName;
+use rustls_pki_types::{InvalidDnsNameError, ServerName};
 use serde_json::json;
 
 use self::location::{Wanted, unreachable};
@@ -27,7 +27,7 @@ use self::rewrite::{Links, join};
 use super::node;
 use crate::body::{Body, BoxError};
 use crate::context::RequestContext;
-use crate::dial::{Endpoint, dial};
+use crate::dial::{DialError, Endpoint, dial};
 use crate::error::{ApiError, Result};
 use crate::header::{first, lossy};
 use crate::nodes::Io;
@@ -129,6 +129,19 @@ fn place(ctx: &RequestContext) -> Result<Place> {
     }
 }
 
+/// A connection to the target of a proxy that could not be made.
+#[derive(Debug, thiserror::Error)]
+enum ConnectError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Dial(#[from] DialError),
+    #[error(transparent)]
+    Name(#[from] InvalidDnsNameError),
+    #[error(transparent)]
+    Tls(#[from] rustls::Error),
+}
+
 impl Place {
     fn host(&self) -> String {
         match self {
@@ -137,26 +150,26 @@ impl Place {
         }
     }
 
-    async fn connect(&self, ctx: &RequestContext) -> Result<Box<dyn Io>, String> {
+    async fn connect(&self, ctx: &RequestContext) -> Result<Box<dyn Io>, ConnectError> {
         let (endpoint, tls) = match self {
-            Place::Kubelet(node) => return node::dial(ctx, node).await.map_err(|error| error.to_string()),
+            Place::Kubelet(node) => return Ok(node::dial(ctx, node).await?),
             Place::At { endpoint, tls } => (endpoint, *tls),
         };
         let stream = dial(&ctx.server, endpoint).await?;
         if !tls {
             return Ok(stream);
         }
-        let name = ServerName::try_from(endpoint.host.clone()).map_err(|error| error.to_string())?;
-        let config = tls::client_config().map_err(|error| error.to_string())?;
+        let name = ServerName::try_from(endpoint.host.clone())?;
+        let config = tls::client_config()?;
         let stream = tokio_rustls::TlsConnector::from(config).connect(name, stream).await;
-        Ok(Box::new(stream.map_err(|error| error.to_string())?))
+        Ok(Box::new(stream?))
     }
 }
 
 async fn exchange(ctx: &RequestContext, place: &Place, request: Request<Body>) -> Result<Response<Incoming>> {
     let connecting = tokio::time::timeout(CONNECT, place.connect(ctx)).await;
     let io = connecting.map_err(|_| unreachable(&format!("dial tcp {}: i/o timeout", place.host())))?;
-    let io = io.map_err(|error| unreachable(&error))?;
+    let io = io.map_err(|error| unreachable(&error.to_string()))?;
     node::over(&ctx.server, io, request).await.map_err(|error| unreachable(&error.to_string()))
 }
 

@@ -312,7 +312,7 @@ fn set_pointer(object: &mut Value, pointer: &str, value: Value) {
 
 fn patched(writer: &Writer<'_>, current: &Value, bytes: &[u8]) -> Result<Value> {
     let ctx = writer.ctx;
-    let text = crate::body::yaml_to_json(bytes).map_err(ApiError::bad_request)?;
+    let text = crate::body::yaml_to_json(bytes)?;
     let patch: Value =
         serde_json::from_slice(&text).map_err(|_| ApiError::bad_request("invalid JSON patch"))?;
     let schema = schema();

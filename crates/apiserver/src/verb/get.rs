@@ -12,7 +12,7 @@ use crate::versions::conversion;
 /// Answers the newest state; a `resourceVersion` only says how new it must at least be.
 pub(crate) async fn get(ctx: &RequestContext) -> Result<Response<Body>> {
     if let Some(text) = ctx.info.query.get("resourceVersion") {
-        let version = parse_version(text).map_err(ApiError::internal_plain)?;
+        let version = parse_version(text).map_err(|error| ApiError::internal_plain(error.to_string()))?;
         ctx.server.wait_for(version).await?;
     }
     let snapshot = ctx.server.store().snapshot();

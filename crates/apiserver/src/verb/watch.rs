@@ -139,7 +139,7 @@ impl Run {
     async fn begin(&mut self, range: KeyRange) -> Result<()> {
         let query = self.ctx.info.query.clone();
         let version = query.get("resourceVersion").map(parse_version).transpose();
-        let version = version.map_err(ApiError::internal_plain)?.unwrap_or(0);
+        let version = version.map_err(|error| ApiError::internal_plain(error.to_string()))?.unwrap_or(0);
         let wants_initial = query.optional_flag("sendInitialEvents");
         if wants_initial == Some(true) {
             self.ctx.server.wait_for(version).await?;
@@ -244,7 +244,7 @@ impl Run {
                     // Its webhook may have moved, or have another certificate: the client's next watch finds it.
                     Err(_) if self.is_outdated() => return None,
                     Err(failed) => {
-                        let why = failed.first().map_or("", |one| one.why.as_str());
+                        let why = failed.first().map_or("", |one| one.why.0.as_str());
                         tracing::warn!(
                             why,
                             resource = self.ctx.resource.plural,

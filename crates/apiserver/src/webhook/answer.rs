@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use http_body::Body;
 use http_body_util::BodyExt;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 use crate::body::BoxError;
 
@@ -45,32 +45,41 @@ pub(crate) struct Answer {
     _room: Vec<OwnedSemaphorePermit>,
 }
 
+/// The reason why an answer could not be read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AnswerError {
+    #[error("the answer is longer than {0} bytes")]
+    TooLong(usize),
+    #[error("{0}")]
+    Body(BoxError),
+    #[error(transparent)]
+    Closed(#[from] AcquireError),
+}
+
 /// Reads an answer. A long answer takes all its room before the server reads on: calls that each held a part and
 /// waited for more could wait for each other.
-pub(crate) async fn read<B>(mut body: B, limit: usize, rooms: [&Room; 3]) -> Result<Answer, String>
+pub(crate) async fn read<B>(mut body: B, limit: usize, rooms: [&Room; 3]) -> Result<Answer, AnswerError>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<BoxError>,
 {
-    let too_long = || format!("the answer is longer than {limit} bytes");
     let announced = body.size_hint().exact().map(|length| usize::try_from(length).unwrap_or(usize::MAX));
     if announced.is_some_and(|length| length > limit) {
-        return Err(too_long());
+        return Err(AnswerError::TooLong(limit));
     }
     let mut taken = Vec::new();
     let mut bytes = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| error.into().to_string())?;
+        let frame = frame.map_err(|error| AnswerError::Body(error.into()))?;
         let Ok(data) = frame.into_data() else { continue };
         let length = bytes.len() + data.len();
         if length > limit {
-            return Err(too_long());
+            return Err(AnswerError::TooLong(limit));
         }
         if length > SMALL && taken.is_empty() {
             let kilobytes = u32::try_from(announced.unwrap_or(limit).div_ceil(1024)).unwrap_or(u32::MAX);
             for room in rooms {
-                let permit = room.clone().acquire_many_owned(kilobytes).await;
-                taken.push(permit.map_err(|error| error.to_string())?);
+                taken.push(room.clone().acquire_many_owned(kilobytes).await?);
             }
         }
         bytes.extend_from_slice(&data);
@@ -102,7 +111,7 @@ mod tests {
             read(Full::from(vec![0; limit(0) + 1]), limit(0), rooms).await,
             read(endless(), limit(0), rooms).await,
         ] {
-            assert_eq!(read.err().unwrap(), "the answer is longer than 4194304 bytes");
+            assert_eq!(read.err().unwrap().to_string(), "the answer is longer than 4194304 bytes");
         }
         assert_eq!((limit(1000), limit(usize::MAX)), (SLACK + 2000, MAX_ANSWER));
         assert_eq!((own.available_permits(), all.available_permits()), (MAX_OF_ONE, MAX_OF_ALL));

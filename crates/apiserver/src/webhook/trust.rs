@@ -3,9 +3,9 @@
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_name;
+use rustls::client::{VerifierBuilderError, WebPkiServerVerifier};
 use rustls::server::ParsedCertificate;
 use rustls::time_provider::TimeProvider;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
@@ -14,19 +14,30 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use setpoint_api::Clock;
 use x509_parser::prelude::{ASN1Time, FromDer, X509Certificate};
 
+/// A `caBundle` that TLS cannot use.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum TrustError {
+    #[error(transparent)]
+    Pem(#[from] Arc<rustls_pki_types::pem::Error>),
+    #[error(transparent)]
+    Verifier(#[from] VerifierBuilderError),
+    #[error(transparent)]
+    Tls(#[from] rustls::Error),
+}
+
 /// TLS towards a webhook. An empty authority stands for those of this host.
-pub(crate) fn client_config(authority: &[u8], clock: &Clock) -> Result<Arc<ClientConfig>, String> {
+pub(crate) fn client_config(authority: &[u8], clock: &Clock) -> Result<Arc<ClientConfig>, TrustError> {
     let mut named: Vec<CertificateDer<'static>> = Vec::new();
     for certificate in CertificateDer::pem_slice_iter(authority) {
-        named.push(certificate.map_err(|error| error.to_string())?);
+        named.push(certificate.map_err(Arc::new)?);
     }
     let roots = if authority.is_empty() { SYSTEM.clone() } else { Arc::new(roots(&named)) };
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let chains = WebPkiServerVerifier::builder_with_provider(roots, provider.clone()).build();
-    let verifier = Trust { chains: chains.map_err(|error| error.to_string())?, named };
+    let verifier = Trust { chains: chains?, named };
     let time = Arc::new(Now(clock.clone()));
     let config = ClientConfig::builder_with_details(provider, time).with_safe_default_protocol_versions();
-    let config = config.map_err(|error| error.to_string())?.dangerous();
+    let config = config?.dangerous();
     Ok(Arc::new(config.with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth()))
 }
 

@@ -108,7 +108,7 @@ impl<'a> Write<'a> {
         &self,
         mut generate: impl FnMut() -> String,
         is_free: impl Fn(&str) -> bool,
-    ) -> GeneratedName {
+    ) -> Result<String, NameTaken> {
         let mut kept = self.generated_name.lock().expect("no holder of this lock panics");
         let mut name = String::new();
         for _ in 0..NAME_TRIES {
@@ -118,7 +118,7 @@ impl<'a> Write<'a> {
                 return Ok(name);
             }
         }
-        Err(name)
+        Err(NameTaken(name))
     }
 
     /// Whether that name was generated for the new object.
@@ -127,8 +127,8 @@ impl<'a> Write<'a> {
     }
 }
 
-/// A name that is free, or the last of those that are taken.
-type GeneratedName = Result<String, String>;
+/// The last of the generated names, which are all taken.
+pub(super) struct NameTaken(pub(super) String);
 
 /// How often a name is generated again if it is taken.
 const NAME_TRIES: usize = 8;

@@ -96,7 +96,7 @@ impl Reader<'_> {
         let meta = setpoint_schema::type_meta(bytes)
             .map_err(|error| unrecognized(resource, &error.to_string(), bytes))?;
         decoder.check_kind(resource, self.validation, &meta, bytes)?;
-        let read = decoder.read(resource, bytes).map_err(|error| unhandled(resource, &error))?;
+        let read = decoder.read(resource, bytes).map_err(|error| unhandled(resource, &error.to_string()))?;
         let warnings = self.report_strict(doubled, &read.strict)?;
         let mut object = stored(resource, read.value)?;
         let untyped = || Cow::Owned(serde_json::from_slice(bytes).unwrap_or_default());
@@ -134,8 +134,9 @@ pub(crate) fn patched(writer: &Writer<'_>, hints: &DecodeHints, mut value: Value
     }
     let decoder = decoder::of(resource);
     let read = decoder.read_patched(resource, hints, &value);
-    let read =
-        read.map_err(|error| decoder.unconvertible(resource, hints, &ctx.info.name, &value, &error))?;
+    let read = read.map_err(|error| {
+        decoder.unconvertible(resource, hints, &ctx.info.name, &value, &error.to_string())
+    })?;
     // The merge checked an applied configuration against its type: fields that are dropped now are not reported.
     let warnings = match hints.applied {
         true => Vec::new(),

@@ -98,7 +98,7 @@ fn from_body(ctx: &RequestContext, bytes: &[u8]) -> Result<DeleteOptions> {
     let value: Value = match format {
         Format::Protobuf => crate::protobuf::decode_any(bytes)?,
         Format::Json | Format::Yaml => {
-            let text = body::yaml_to_json(bytes).map_err(ApiError::bad_request)?;
+            let text = body::yaml_to_json(bytes)?;
             serde_json::from_slice(&text)
                 .map_err(|error| ApiError::bad_request(format!("error decoding the options: {error}")))?
         }

@@ -41,7 +41,7 @@ fn name_it(write: &Write<'_>, state: &State<'_>, new: &mut Value) -> Result<()> 
     let generate = || name::generate(&base, &ctx.server.options().random);
     let is_free = |name: &str| state.snapshot.get(&resource.key(&namespace, name)).is_none();
     let name = write.generate_name(generate, is_free);
-    let name = name.map_err(|taken| ApiError::generate_name_conflict(resource, &taken))?;
+    let name = name.map_err(|taken| ApiError::generate_name_conflict(resource, &taken.0))?;
     object::set_meta_text(new, "name", &name);
     Ok(())
 }

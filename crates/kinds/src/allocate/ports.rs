@@ -47,19 +47,26 @@ fn draw_port(ranges: &Ranges, given: &[u16], taken: &dyn Fn(Claim) -> bool, rand
     draw(lower..last, random, free).or_else(|| draw(first..lower, random, free)).map(|port| port as u16)
 }
 
-fn port_is_free(ranges: &Ranges, port: i64, taken: &dyn Fn(Claim) -> bool) -> Result<u16, String> {
+/// A port that a Service cannot have.
+#[derive(Debug, thiserror::Error)]
+enum PortError {
+    #[error("provided port is already allocated")]
+    Taken,
+    #[error("provided port is not in the valid range. The range of valid ports is {first}-{last}")]
+    OutOfRange { first: u16, last: u16 },
+}
+
+fn port_is_free(ranges: &Ranges, port: i64, taken: &dyn Fn(Claim) -> bool) -> Result<u16, PortError> {
     let (first, last) = (ranges.first_port, ranges.last_port);
     match u16::try_from(port) {
         Ok(port) if (first..=last).contains(&port) => {
             if taken(Claim::Port(port)) {
-                Err("provided port is already allocated".to_owned())
+                Err(PortError::Taken)
             } else {
                 Ok(port)
             }
         }
-        _ => Err(format!(
-            "provided port is not in the valid range. The range of valid ports is {first}-{last}"
-        )),
+        _ => Err(PortError::OutOfRange { first, last }),
     }
 }
 
@@ -78,7 +85,7 @@ impl Draw<'_> {
             |claim: Claim| (self.taken)(claim) || self.given.iter().any(|own| claim == Claim::Port(*own));
         let free = port_is_free(self.ranges, port, &taken).map_err(|why| {
             let path = Path::new("spec.ports").index(index).child("nodePort");
-            refuse(service, Cause::invalid(&path, port, &why))
+            refuse(service, Cause::invalid(&path, port, &why.to_string()))
         })?;
         self.given.push(free);
         Ok(())

@@ -58,18 +58,51 @@ impl Write<'_> {
     }
 }
 
+/// A write that its quotas do not allow, in kube-apiserver's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum QuotaError {
+    /// The object does not say what a quota must know.
+    #[error("failed quota: {quota}: {missing}")]
+    Unspecified {
+        /// The quota.
+        quota: String,
+        /// The missing part.
+        missing: String,
+    },
+    /// The quota has not been counted yet.
+    #[error("status unknown for quota: {quota}, resources: {resources}")]
+    Uncounted {
+        /// The quota.
+        quota: String,
+        /// The resources that it limits.
+        resources: String,
+    },
+    /// The object uses less than nothing of these resources.
+    #[error("quota usage is negative for resource(s): {0}")]
+    Negative(String),
+    /// The write does not fit.
+    #[error("exceeded quota: {quota}, requested: {requested}, used: {used}, limited: {limited}")]
+    Exceeded {
+        /// The quota.
+        quota: String,
+        /// The amounts of the write.
+        requested: String,
+        /// The amounts before the write.
+        used: String,
+        /// The limits.
+        limited: String,
+    },
+}
+
 /// Returns the use of each quota with this write, by its index. Quotas that the write costs nothing are left out.
-///
-/// # Errors
-/// Why the write does not fit.
-pub fn charge(write: &Write<'_>, quotas: &[Value]) -> Result<Vec<(usize, Amounts)>, String> {
+pub fn charge(write: &Write<'_>, quotas: &[Value]) -> Result<Vec<(usize, Amounts)>, QuotaError> {
     if !write.counts() {
         return Ok(Vec::new());
     }
     let concerned: Vec<(usize, &Value)> =
         quotas.iter().enumerate().filter(|(_, quota)| write.matches(quota, write.object)).collect();
     for (_, quota) in &concerned {
-        judge(write, quota)?;
+        check_known(write, quota)?;
     }
     if concerned.is_empty() {
         return Ok(Vec::new());
@@ -78,7 +111,7 @@ pub fn charge(write: &Write<'_>, quotas: &[Value]) -> Result<Vec<(usize, Amounts
     let negative: Vec<&str> =
         usage.iter().filter(|(_, amount)| amount.signum() < 0).map(|(name, _)| name.as_str()).collect();
     if !negative.is_empty() {
-        return Err(format!("quota usage is negative for resource(s): {}", negative.join(",")));
+        return Err(QuotaError::Negative(negative.join(",")));
     }
     let mut charged = Vec::new();
     for (place, quota) in concerned {
@@ -99,22 +132,21 @@ pub fn charge(write: &Write<'_>, quotas: &[Value]) -> Result<Vec<(usize, Amounts
 }
 
 /// Whether the object says what the quota must know, and the quota knows what it has used.
-fn judge(write: &Write<'_>, quota: &Value) -> Result<(), String> {
+fn check_known(write: &Write<'_>, quota: &Value) -> Result<(), QuotaError> {
     let (name, counted) = (text(quota, "metadata.name"), write.counted(quota));
     if *write.tracked == Tracked::Pods
         && let Some(missing) = pod::missing(write.object, &counted)
     {
-        return Err(format!("failed quota: {name}: {missing}"));
+        return Err(QuotaError::Unspecified { quota: name.to_owned(), missing: missing.to_string() });
     }
     let used = at(quota, "status.used");
     if counted.iter().any(|name| used.get(name).is_none()) {
-        let counted = counted.join(",");
-        return Err(format!("status unknown for quota: {name}, resources: {counted}"));
+        return Err(QuotaError::Uncounted { quota: name.to_owned(), resources: counted.join(",") });
     }
     Ok(())
 }
 
-fn fits(name: &str, more: &Amounts, used: &Amounts, hard: &Amounts) -> Result<(), String> {
+fn fits(name: &str, more: &Amounts, used: &Amounts, hard: &Amounts) -> Result<(), QuotaError> {
     let none = Quantity::whole(0);
     let of = |amounts: &Amounts, name: &str| amounts.get(name).copied().unwrap_or(none);
     let exceeded: Vec<&str> = more
@@ -129,10 +161,10 @@ fn fits(name: &str, more: &Amounts, used: &Amounts, hard: &Amounts) -> Result<()
         let parts = exceeded.iter().filter_map(|name| Some(format!("{name}={}", amounts.get(*name)?)));
         parts.collect::<Vec<_>>().join(",")
     };
-    Err(format!(
-        "exceeded quota: {name}, requested: {}, used: {}, limited: {}",
-        told(more),
-        told(used),
-        told(hard)
-    ))
+    Err(QuotaError::Exceeded {
+        quota: name.to_owned(),
+        requested: told(more),
+        used: told(used),
+        limited: told(hard),
+    })
 }

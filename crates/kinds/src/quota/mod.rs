@@ -11,7 +11,7 @@ mod service;
 use jiff::Timestamp;
 use serde_json::Value;
 
-pub use charge::{Write, charge};
+pub use charge::{QuotaError, Write, charge};
 
 use crate::access::entries;
 use crate::resources::{Amounts, add};

@@ -30,7 +30,7 @@ fn written(
     quotas: &[Value],
 ) -> Result<String, String> {
     let write = Write { tracked, subresource: "", object, old, now: now() };
-    let charged = charge(&write, quotas)?;
+    let charged = charge(&write, quotas).map_err(|error| error.to_string())?;
     let parts: Vec<String> =
         charged.iter().map(|(place, used)| format!("{place}: {}", shown(used))).collect();
     Ok(parts.join("; "))

@@ -309,23 +309,36 @@ fn selectable_fields(causes: &mut Causes, version: &Value, schema: &Value, missi
     }
 }
 
+/// A path that names no declared field.
+#[derive(Debug, thiserror::Error)]
+enum PathError {
+    #[error("array notation is not allowed")]
+    Index,
+    #[error("expected [ or . but got: {0}")]
+    Unexpected(String),
+    #[error("unexpected end of JSON path")]
+    End,
+    #[error("does not refer to a valid field")]
+    Unknown,
+}
+
 /// Returns the schema at a path of declared fields.
-fn selectable<'p>(path: &str, props: &'p Props) -> Result<&'p Props, String> {
+fn selectable<'p>(path: &str, props: &'p Props) -> Result<&'p Props, PathError> {
     let (mut props, mut rest) = (props, path);
     while !rest.is_empty() {
         let Some(after) = rest.strip_prefix('.') else {
             if rest.starts_with('[') {
-                return Err("array notation is not allowed".to_owned());
+                return Err(PathError::Index);
             }
             let end = rest.find(['.', '[', ']']).unwrap_or(rest.len()).max(1);
-            return Err(format!("expected [ or . but got: {}", &rest[..end]));
+            return Err(PathError::Unexpected(rest[..end].to_owned()));
         };
         let end = after.find(['.', '[', ']']).unwrap_or(after.len());
         if after.is_empty() {
-            return Err("unexpected end of JSON path".to_owned());
+            return Err(PathError::End);
         }
         let found = props.properties.get(&after[..end]);
-        props = found.ok_or_else(|| "does not refer to a valid field".to_owned())?;
+        props = found.ok_or(PathError::Unknown)?;
         rest = &after[end..];
     }
     Ok(props)

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::managers::ManagedFieldsError;
 use super::typed::{TypeMismatch, describe};
 use super::updater::Conflict;
+use super::versions::ConversionError;
 use crate::fieldset::display_path;
 use setpoint_api::kind::GroupVersionKind;
 
@@ -29,8 +30,8 @@ pub enum ApplyError {
     #[error("failed to decode managed fields: {0}")]
     ManagedFields(ManagedFieldsError),
     /// The object does not fit its type in the version that some manager wrote in: 500.
-    #[error("{0}")]
-    Conversion(String),
+    #[error(transparent)]
+    Conversion(ConversionError),
     /// Others own fields that the configuration changes: 409 with reason Conflict.
     #[error("{}", conflict_message(.0))]
     Conflicts(Vec<Conflict>),

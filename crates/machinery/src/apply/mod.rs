@@ -26,7 +26,7 @@ pub use managers::{ManagedFieldsError, ManagerId, Operation, check_managers};
 pub use reset::{ResetFields, Step};
 pub use typed::TypeMismatch;
 pub use updater::Conflict;
-pub use versions::{OneVersion, Versions};
+pub use versions::{ConversionError, OneVersion, Versions};
 
 use std::borrow::Cow;
 use std::sync::LazyLock;

@@ -139,23 +139,41 @@ impl<'s> MapType<'s> {
     }
 }
 
+/// An item that no element of a path selects, in the words of Go's library.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ElementError {
+    #[error("invalid indexing of non-associative list")]
+    Atomic,
+    #[error("associative list without keys has an element that's a map type")]
+    MapInSet,
+    #[error("not supported: associative list with lists as elements")]
+    ListInSet,
+    #[error("associative list without keys has an element that's an explicit null")]
+    NullInSet,
+    #[error("associative list with keys may not have a null element")]
+    NullInMap,
+    #[error("associative list with keys may not have non-map elements")]
+    ScalarInMap,
+    #[error(
+        "associative list with keys has an element that omits all key fields [{0}] (and doesn't have default values \
+         for any key fields)"
+    )]
+    NoKeys(String),
+}
+
 impl<'s> ListType<'s> {
     pub(super) fn atomic(&self) -> bool {
         *self.kind == ListKind::Atomic
     }
 
-    /// The element that selects `item`; an error says why nothing does.
-    pub(super) fn element_of(&self, item: &Value) -> Result<PathElement, String> {
+    /// The element that selects `item`.
+    pub(super) fn element_of(&self, item: &Value) -> Result<PathElement, ElementError> {
         match self.kind {
-            ListKind::Atomic => Err("invalid indexing of non-associative list".into()),
+            ListKind::Atomic => Err(ElementError::Atomic),
             ListKind::Set => match item {
-                Value::Object(_) => {
-                    Err("associative list without keys has an element that's a map type".into())
-                }
-                Value::Array(_) => Err("not supported: associative list with lists as elements".into()),
-                Value::Null => {
-                    Err("associative list without keys has an element that's an explicit null".into())
-                }
+                Value::Object(_) => Err(ElementError::MapInSet),
+                Value::Array(_) => Err(ElementError::ListInSet),
+                Value::Null => Err(ElementError::NullInSet),
                 scalar => Ok(PathElement::Value(Arc::new(scalar.clone()))),
             },
             ListKind::Map(keys) => self.keyed(keys, item),
@@ -184,13 +202,9 @@ impl<'s> ListType<'s> {
         }
     }
 
-    fn keyed(&self, keys: &[Arc<str>], item: &Value) -> Result<PathElement, String> {
+    fn keyed(&self, keys: &[Arc<str>], item: &Value) -> Result<PathElement, ElementError> {
         let Value::Object(item) = item else {
-            return Err(if item.is_null() {
-                "associative list with keys may not have a null element".into()
-            } else {
-                "associative list with keys may not have non-map elements".into()
-            });
+            return Err(if item.is_null() { ElementError::NullInMap } else { ElementError::ScalarInMap });
         };
         let mut fields: Vec<(Arc<str>, Value)> = Vec::with_capacity(keys.len());
         for key in keys {
@@ -202,11 +216,7 @@ impl<'s> ListType<'s> {
         }
         if fields.is_empty() {
             let keys: Vec<String> = keys.iter().map(|key| setpoint_api::go_format::quote(key)).collect();
-            return Err(format!(
-                "associative list with keys has an element that omits all key fields [{}] (and doesn't have default \
-                 values for any key fields)",
-                keys.join(" ")
-            ));
+            return Err(ElementError::NoKeys(keys.join(" ")));
         }
         Ok(PathElement::key(fields))
     }

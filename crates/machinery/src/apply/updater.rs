@@ -13,7 +13,7 @@ use super::reset::ResetFields;
 use super::to_set::to_set;
 use super::typed::{check, describe};
 use super::types::Type;
-use super::versions::Versions;
+use super::versions::{ConversionError, Versions};
 use crate::fieldset::{FieldSet, PathElement, values_equal};
 use setpoint_schema::Schema;
 
@@ -30,7 +30,7 @@ pub struct Conflict {
 pub(super) enum Refused {
     Conflicts(Vec<Conflict>),
     /// The object does not fit its type in some manager's version.
-    Conversion(String),
+    Conversion(ConversionError),
 }
 
 type AtVersion<'v> = (Cow<'v, Value>, Cow<'v, Schema>);
@@ -48,12 +48,16 @@ impl<'c> Updater<'c> {
     }
 
     /// The object and type at another version; none where that version is no more. An error says what does not fit.
-    fn at_version<'v>(&'v self, object: &'v Value, version: &str) -> Result<Option<AtVersion<'v>>, String> {
+    fn at_version<'v>(
+        &'v self,
+        object: &'v Value,
+        version: &str,
+    ) -> Result<Option<AtVersion<'v>>, ConversionError> {
         if version == self.api_version {
             return Ok(Some((Cow::Borrowed(object), Cow::Borrowed(self.schema))));
         }
         let Some((object, schema)) = self.versions.try_convert(object, version)? else { return Ok(None) };
-        check(&object, Type::root(&schema), false).map_err(|errors| describe(&errors))?;
+        check(&object, Type::root(&schema), false).map_err(|errors| ConversionError(describe(&errors)))?;
         Ok(Some((Cow::Owned(object), Cow::Owned(schema))))
     }
 
@@ -132,8 +136,8 @@ impl<'c> Updater<'c> {
 
     /// Compares two objects as a manager of `version` sees them. `None` if that version is no longer served.
     fn compare_at(&self, old: &Value, new: &Value, version: &str) -> Result<Option<Comparison>, Refused> {
-        let failed = |which: &str, error: String| {
-            Refused::Conversion(format!("failed to convert {which} object: {error}"))
+        let failed = |which: &str, error: ConversionError| {
+            Refused::Conversion(error.within(&format!("failed to convert {which} object")))
         };
         let old = self.at_version(old, version).map_err(|error| failed("old", error))?;
         let new = self.at_version(new, version).map_err(|error| failed("new", error))?;
@@ -177,8 +181,7 @@ impl<'c> Updater<'c> {
         managers.0.insert(own.clone(), owned);
         if let (Some(last), true) = (&last, pruning) {
             let pruned = self.prune(merged, managers, last);
-            merged =
-                pruned.map_err(|error| Refused::Conversion(format!("failed to prune fields: {error}")))?;
+            merged = pruned.map_err(|error| Refused::Conversion(error.within("failed to prune fields")))?;
         }
         if values_equal(live, &merged) {
             managers.0.retain(|_, owned| !owned.set.is_empty());
@@ -189,10 +192,10 @@ impl<'c> Updater<'c> {
     }
 
     /// Removes what the manager applied last time and not this time, unless somebody owns it.
-    fn prune(&self, merged: Value, managers: &Managers, last: &Owned) -> Result<Value, String> {
+    fn prune(&self, merged: Value, managers: &Managers, last: &Owned) -> Result<Value, ConversionError> {
         let at_last = self.at_version(&merged, &last.api_version);
         let at_last = at_last
-            .map_err(|error| format!("failed to convert merged object to last applied version: {error}"))?;
+            .map_err(|error| error.within("failed to convert merged object to last applied version"))?;
         let Some((at_last, schema)) = at_last else { return Ok(merged) };
         let ty = Type::root(&schema);
         let last_set = with_named_fields(&last.set, Some(ty));
@@ -216,7 +219,7 @@ impl<'c> Updater<'c> {
         pruned: Value,
         last_version: &str,
         managers: &Managers,
-    ) -> Result<Value, String> {
+    ) -> Result<Value, ConversionError> {
         let mut by_version: BTreeMap<&str, FieldSet> = BTreeMap::new();
         for owned in managers.0.values() {
             let set = by_version.entry(&owned.api_version).or_default();
@@ -226,10 +229,9 @@ impl<'c> Updater<'c> {
         let first = by_version.remove_entry(last_version);
         let (mut pruned, mut current) = (pruned, last_version.to_owned());
         for (version, managed) in first.into_iter().chain(by_version) {
-            let failed = |which: &str, error: String| {
-                format!(
-                    "failed add back owned items: failed to convert {which} object at version {version}: {error}"
-                )
+            let failed = |which: &str, error: ConversionError| {
+                let step = "failed add back owned items: failed to convert";
+                error.within(&format!("{step} {which} object at version {version}"))
             };
             let merged = self.convert_between(merged, last_version, version);
             let Some((merged, schema)) = merged.map_err(|error| failed("merged", error))? else { continue };
@@ -245,8 +247,8 @@ impl<'c> Updater<'c> {
             version.clone_into(&mut current);
         }
         let back = self.convert_between(&pruned, &current, last_version).map_err(|error| {
-            format!(
-                "failed add back dangling items: failed to convert pruned object to last applied version: {error}"
+            error.within(
+                "failed add back dangling items: failed to convert pruned object to last applied version",
             )
         })?;
         Ok(back.map_or(pruned, |(object, _)| object))
@@ -257,7 +259,7 @@ impl<'c> Updater<'c> {
         object: &Value,
         from: &str,
         to: &str,
-    ) -> Result<Option<(Value, Schema)>, String> {
+    ) -> Result<Option<(Value, Schema)>, ConversionError> {
         if from == to && to == self.api_version {
             return Ok(Some((object.clone(), self.schema.clone())));
         }
@@ -267,7 +269,7 @@ impl<'c> Updater<'c> {
             false => converted,
         };
         if let Some((object, schema)) = &converted {
-            check(object, Type::root(schema), false).map_err(|errors| describe(&errors))?;
+            check(object, Type::root(schema), false).map_err(|errors| ConversionError(describe(&errors)))?;
         }
         Ok(converted)
     }

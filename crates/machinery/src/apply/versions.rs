@@ -4,6 +4,18 @@ use serde_json::Value;
 
 use setpoint_schema::Schema;
 
+/// An object that could not be converted to another version.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ConversionError(pub String);
+
+impl ConversionError {
+    /// Says in what step the conversion failed.
+    pub(super) fn within(self, step: &str) -> Self {
+        ConversionError(format!("{step}: {self}"))
+    }
+}
+
 /// How an object looks in another version.
 pub trait Versions {
     /// The object at `api_version`, with that version's type; none if the version is not served. The object may
@@ -12,7 +24,11 @@ pub trait Versions {
 
     /// As [`Versions::convert`], for those who may fail to: the error says why. Owners are then not noted, and an apply
     /// is refused.
-    fn try_convert(&self, object: &Value, api_version: &str) -> Result<Option<(Value, Schema)>, String> {
+    fn try_convert(
+        &self,
+        object: &Value,
+        api_version: &str,
+    ) -> Result<Option<(Value, Schema)>, ConversionError> {
         Ok(self.convert(object, api_version))
     }
 }

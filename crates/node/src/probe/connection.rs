@@ -1,4 +1,4 @@
-//! The connection of a probe.
+//! The connection of a probe, and its failure.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,6 +11,14 @@ pub(super) async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-pub(super) fn text(error: impl std::fmt::Display) -> String {
-    error.to_string()
+/// An attempt of a probe that failed, in a kubelet's words where they are known.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ProbeFailure(pub String);
+
+impl ProbeFailure {
+    /// The failure that `cause` describes.
+    pub(crate) fn new(cause: impl std::fmt::Display) -> Self {
+        ProbeFailure(cause.to_string())
+    }
 }

@@ -8,7 +8,7 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::task::JoinSet;
 
-use super::connection::{connect, text};
+use super::connection::{ProbeFailure, connect};
 
 /// Maximum length of an answer. Longer answers are failures.
 const ANSWER: usize = 16 * 1024;
@@ -16,10 +16,11 @@ const ANSWER: usize = 16 * 1024;
 const SERVING: u8 = 1;
 
 /// Checks that the service is serving.
-pub(super) async fn check(address: SocketAddr, service: &str) -> Result<(), String> {
-    let stream = TokioIo::new(connect(address).await.map_err(text)?);
-    let (mut send, connection) =
-        hyper::client::conn::http2::handshake(TokioExecutor::new(), stream).await.map_err(text)?;
+pub(super) async fn check(address: SocketAddr, service: &str) -> Result<(), ProbeFailure> {
+    let stream = TokioIo::new(connect(address).await.map_err(ProbeFailure::new)?);
+    let (mut send, connection) = hyper::client::conn::http2::handshake(TokioExecutor::new(), stream)
+        .await
+        .map_err(ProbeFailure::new)?;
     let mut driver = JoinSet::new();
     driver.spawn(async move { drop(connection.await) });
     let request = Request::post(format!("http://{address}/grpc.health.v1.Health/Check"))
@@ -27,15 +28,15 @@ pub(super) async fn check(address: SocketAddr, service: &str) -> Result<(), Stri
         .header("te", "trailers")
         .header("user-agent", "kube-probe/1.37")
         .body(Full::new(question(service)))
-        .map_err(text)?;
-    let answer = send.send_request(request).await.map_err(text)?;
+        .map_err(ProbeFailure::new)?;
+    let answer = send.send_request(request).await.map_err(ProbeFailure::new)?;
     // An answer without a body has its status in the headers.
     let early = status(answer.headers());
-    let body = Limited::new(answer.into_body(), ANSWER).collect().await.map_err(text)?;
+    let body = Limited::new(answer.into_body(), ANSWER).collect().await.map_err(ProbeFailure::new)?;
     match body.trailers().and_then(status).or(early) {
         Some((0, _)) => verdict(&body.to_bytes()),
-        Some((code, message)) => Err(format!("gRPC status {code}: {message}")),
-        None => Err("the answer is not gRPC's".into()),
+        Some((code, message)) => Err(ProbeFailure(format!("gRPC status {code}: {message}"))),
+        None => Err(ProbeFailure::new("the answer is not gRPC's")),
     }
 }
 
@@ -65,12 +66,14 @@ fn question(service: &str) -> Bytes {
 }
 
 /// `HealthCheckResponse { status = 1 }`: one small number after the frame's five bytes.
-fn verdict(answer: &[u8]) -> Result<(), String> {
+fn verdict(answer: &[u8]) -> Result<(), ProbeFailure> {
     match answer {
         [0, _, _, _, _, 0x08, SERVING] => Ok(()),
-        [0, _, _, _, _, 0x08, status] => Err(format!("service unhealthy (responded with status {status})")),
-        [0, 0, 0, 0, 0] => Err("service unhealthy (responded with UNKNOWN)".into()),
-        _ => Err("the answer is not a health check's".into()),
+        [0, _, _, _, _, 0x08, status] => {
+            Err(ProbeFailure(format!("service unhealthy (responded with status {status})")))
+        }
+        [0, 0, 0, 0, 0] => Err(ProbeFailure::new("service unhealthy (responded with UNKNOWN)")),
+        _ => Err(ProbeFailure::new("the answer is not a health check's")),
     }
 }
 
@@ -88,9 +91,9 @@ mod tests {
     #[test]
     fn only_serving_is_healthy() {
         assert!(verdict(&[0, 0, 0, 0, 2, 8, 1]).is_ok());
-        assert!(verdict(&[0, 0, 0, 0, 2, 8, 2]).unwrap_err().contains("status 2"));
-        let unknown = "service unhealthy (responded with UNKNOWN)".to_owned();
-        assert_eq!(verdict(&[0, 0, 0, 0, 0]), Err(unknown));
-        assert_eq!(verdict(b"hello"), Err("the answer is not a health check's".to_owned()));
+        assert!(verdict(&[0, 0, 0, 0, 2, 8, 2]).unwrap_err().0.contains("status 2"));
+        let failed = |why: &str| Err(ProbeFailure::new(why));
+        assert_eq!(verdict(&[0, 0, 0, 0, 0]), failed("service unhealthy (responded with UNKNOWN)"));
+        assert_eq!(verdict(b"hello"), failed("the answer is not a health check's"));
     }
 }

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 
 use super::HttpGet;
-use super::connection::{connect, text};
+use super::connection::{ProbeFailure, connect};
 use super::tls::any_server;
 
 /// Maximum number of redirects, as in a kubelet.
@@ -28,13 +28,13 @@ struct Page {
 }
 
 /// Requests the page, and follows redirects on the same host.
-pub(super) async fn get(address: SocketAddr, wanted: &HttpGet) -> Result<(), String> {
+pub(super) async fn get(address: SocketAddr, wanted: &HttpGet) -> Result<(), ProbeFailure> {
     let mut page = Page { tls: wanted.tls, address, path: wanted.path.clone() };
     for _ in 0..=REDIRECTS {
         let answer = page.ask(&wanted.headers).await?;
         let status = answer.status().as_u16();
         if !(200..400).contains(&status) {
-            return Err(format!("HTTP probe failed with statuscode: {status}"));
+            return Err(ProbeFailure(format!("HTTP probe failed with statuscode: {status}")));
         }
         let to = answer.headers().get(header::LOCATION).filter(|_| (300..400).contains(&status));
         match to.and_then(|to| page.redirected(to.to_str().ok()?)) {
@@ -43,34 +43,39 @@ pub(super) async fn get(address: SocketAddr, wanted: &HttpGet) -> Result<(), Str
             None => return Ok(()),
         }
     }
-    Err(format!("stopped after {REDIRECTS} redirects"))
+    Err(ProbeFailure(format!("stopped after {REDIRECTS} redirects")))
 }
 
 impl Page {
-    async fn ask(&self, headers: &[(String, String)]) -> Result<Response<Incoming>, String> {
-        let stream = connect(self.address).await.map_err(text)?;
+    async fn ask(&self, headers: &[(String, String)]) -> Result<Response<Incoming>, ProbeFailure> {
+        let stream = connect(self.address).await.map_err(ProbeFailure::new)?;
         if !self.tls {
             return self.exchange(stream, headers).await;
         }
-        let config = any_server().map_err(text)?.with_no_client_auth();
+        let config = any_server().map_err(ProbeFailure::new)?.with_no_client_auth();
         let name = ServerName::from(self.address.ip());
-        let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.map_err(text)?;
+        let stream =
+            TlsConnector::from(Arc::new(config)).connect(name, stream).await.map_err(ProbeFailure::new)?;
         self.exchange(stream, headers).await
     }
 
-    async fn exchange<S>(&self, stream: S, headers: &[(String, String)]) -> Result<Response<Incoming>, String>
+    async fn exchange<S>(
+        &self,
+        stream: S,
+        headers: &[(String, String)],
+    ) -> Result<Response<Incoming>, ProbeFailure>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let (mut send, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(text)?;
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(ProbeFailure::new)?;
         let mut driver = JoinSet::new();
         driver.spawn(async move { drop(connection.await) });
-        send.send_request(self.request(headers)?).await.map_err(text)
+        send.send_request(self.request(headers)?).await.map_err(ProbeFailure::new)
     }
 
     /// Builds the request. The probe's own headers replace the default headers of a probe.
-    fn request(&self, headers: &[(String, String)]) -> Result<Request<Empty<Bytes>>, String> {
+    fn request(&self, headers: &[(String, String)]) -> Result<Request<Empty<Bytes>>, ProbeFailure> {
         let mut request = Request::get(&self.path);
         let host = self.address.to_string();
         let given = [("host", host.as_str()), ("user-agent", "kube-probe/1.37"), ("accept", "*/*")];
@@ -82,7 +87,7 @@ impl Page {
         for (name, value) in headers {
             request = request.header(name, value);
         }
-        request.body(Empty::new()).map_err(text)
+        request.body(Empty::new()).map_err(ProbeFailure::new)
     }
 
     /// Returns the page that `to` leads to, or `None` if it is on another host.

@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::{Container, Probe};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 pub use attempt::attempt;
+pub use connection::ProbeFailure;
 
 /// The check of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +39,21 @@ pub enum Check {
         command: Vec<String>,
     },
     /// The check cannot run, for this reason. It neither succeeds nor fails.
-    Impossible(String),
+    Impossible(Unprobeable),
+}
+
+/// A probe that cannot run, in a kubelet's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unprobeable {
+    /// The probe names no check.
+    #[error("missing probe handler")]
+    NoHandler,
+    /// The container has no port of that name.
+    #[error("couldn't find port: {0:?}")]
+    NoPort(String),
+    /// The number is no port.
+    #[error("invalid port number: {0}")]
+    BadPort(i32),
 }
 
 /// An HTTP check.
@@ -95,7 +110,7 @@ pub fn schedule(probe: &Probe, container: &Container) -> Schedule {
     }
 }
 
-fn check(probe: &Probe, container: &Container) -> Result<Check, String> {
+fn check(probe: &Probe, container: &Container) -> Result<Check, Unprobeable> {
     let named = |host: &Option<String>| host.clone().filter(|host| !host.is_empty());
     if let Some(get) = &probe.http_get {
         let path = get.path.clone().filter(|path| !path.is_empty()).unwrap_or_else(|| "/".into());
@@ -115,25 +130,22 @@ fn check(probe: &Probe, container: &Container) -> Result<Check, String> {
         return Ok(Check::Grpc { port, service: grpc.service.clone().unwrap_or_default() });
     }
     let command = probe.exec.as_ref().and_then(|exec| exec.command.clone());
-    Ok(Check::Exec { command: command.ok_or("missing probe handler")? })
+    Ok(Check::Exec { command: command.ok_or(Unprobeable::NoHandler)? })
 }
 
-/// Returns the number of a port, which may be named. The messages are a kubelet's.
-fn port(port: &IntOrString, container: &Container) -> Result<u16, String> {
+/// Returns the number of a port, which may be named.
+fn port(port: &IntOrString, container: &Container) -> Result<u16, Unprobeable> {
     let number = match port {
         IntOrString::Int(number) => *number,
         IntOrString::String(name) => {
             let mut ports = container.ports.iter().flatten();
             match ports.find(|port| port.name.as_ref() == Some(name)) {
                 Some(port) => port.container_port,
-                None => name.parse().map_err(|_| format!("couldn't find port: {name:?}"))?,
+                None => name.parse().map_err(|_| Unprobeable::NoPort(name.clone()))?,
             }
         }
     };
-    u16::try_from(number)
-        .ok()
-        .filter(|number| *number > 0)
-        .ok_or_else(|| format!("invalid port number: {number}"))
+    u16::try_from(number).ok().filter(|number| *number > 0).ok_or(Unprobeable::BadPort(number))
 }
 
 /// Counts results. The verdict changes when a threshold is reached.
@@ -201,8 +213,8 @@ mod tests {
     fn a_probe_that_cannot_be_asked_says_why() {
         let check = |probe| schedule_of(probe).check;
         let nameless = check(json!({"tcpSocket": {"port": "web"}}));
-        assert_eq!(nameless, Check::Impossible("couldn't find port: \"web\"".into()));
-        assert_eq!(check(json!({})), Check::Impossible("missing probe handler".into()));
+        assert_eq!(nameless, Check::Impossible(Unprobeable::NoPort("web".into())));
+        assert_eq!(check(json!({})), Check::Impossible(Unprobeable::NoHandler));
         let https = check(json!({"httpGet": {"port": 1, "path": "live", "scheme": "HTTPS", "host": "h"}}));
         let Check::Http(https) = https else { panic!("{https:?}") };
         assert_eq!((https.tls, https.path.as_str(), https.host.as_deref()), (true, "/live", Some("h")));

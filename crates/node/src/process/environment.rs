@@ -216,8 +216,15 @@ pub fn expand(text: &str, environment: &BTreeMap<String, String>) -> String {
     })
 }
 
-/// Like [`expand`], but every variable must exist. Otherwise returns the name of the first missing one.
-pub fn expand_known(text: &str, environment: &BTreeMap<String, String>) -> Result<String, String> {
+/// The name of a variable that does not exist.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing(pub String);
+
+/// Like [`expand`], but every variable must exist.
+///
+/// # Errors
+/// The first variable that does not exist.
+pub fn expand_known(text: &str, environment: &BTreeMap<String, String>) -> Result<String, Missing> {
     let mut missing = None;
     let expanded = expand_with(text, |name| {
         environment.get(name).cloned().unwrap_or_else(|| {
@@ -226,7 +233,7 @@ pub fn expand_known(text: &str, environment: &BTreeMap<String, String>) -> Resul
         })
     });
     match missing {
-        Some(name) => Err(name),
+        Some(name) => Err(Missing(name)),
         None => Ok(expanded),
     }
 }

@@ -12,6 +12,7 @@ use super::environment::{
     ReferenceError, References, config_map_files, expand_known, field_value, resource_value, secret_files,
 };
 use super::lasting;
+use super::mount_guard::Covered;
 use super::root::Mount;
 use super::volume::{File, Files};
 
@@ -191,23 +192,49 @@ fn select(
     Ok(files)
 }
 
+/// A mount that the node refuses, in a kubelet's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MountError {
+    /// There is nothing to mount.
+    #[error("the pod has no spec")]
+    NoSpec,
+    /// The mount hides a path that programs load code from.
+    #[error(transparent)]
+    Covered(#[from] Covered),
+    /// The pod has no such volume.
+    #[error("cannot find volume {volume:?} to mount into container {container:?}")]
+    NoVolume {
+        /// The volume.
+        volume: String,
+        /// The container.
+        container: String,
+    },
+    /// `subPathExpr` names a variable that the container does not have.
+    #[error("missing value for {0:?}")]
+    NoVariable(String),
+    /// `subPath` is absolute.
+    #[error("error SubPath `{0}` must not be an absolute path")]
+    Absolute(String),
+    /// `subPath` leads out of the volume.
+    #[error("unable to provision SubPath `{0}`: must not contain '..'")]
+    Outside(String),
+}
+
 /// Returns the mounts of a container's volumes. `folder_of` gives the folder of a volume by its name.
-///
-/// # Errors
-/// An invalid `subPath`, in a kubelet's words.
 pub fn mounts(
     spec: &PodSpec,
     container: &Container,
     variables: &BTreeMap<String, String>,
     folder_of: impl Fn(&str) -> Option<PathBuf>,
-) -> Result<Vec<Mount>, String> {
+) -> Result<Vec<Mount>, MountError> {
     let mut mounts = Vec::new();
     for mount in container.volume_mounts.iter().flatten() {
         let name = &mount.name;
         let volume = spec.volumes.iter().flatten().find(|volume| volume.name == *name);
         let found = volume.and_then(|volume| Some((volume, folder_of(name)?)));
-        let (volume, folder) = found.ok_or_else(|| {
-            format!("cannot find volume {name:?} to mount into container {:?}", container.name)
+        let (volume, folder) = found.ok_or_else(|| MountError::NoVolume {
+            volume: name.clone(),
+            container: container.name.clone(),
         })?;
         let ours = has_files(volume);
         mounts.push(Mount {
@@ -232,18 +259,18 @@ fn has_files(volume: &Volume) -> bool {
 }
 
 /// Returns the subpath of a volume that is mounted. Empty for the whole volume.
-fn sub_path(mount: &VolumeMount, variables: &BTreeMap<String, String>) -> Result<PathBuf, String> {
+fn sub_path(mount: &VolumeMount, variables: &BTreeMap<String, String>) -> Result<PathBuf, MountError> {
     let path = match mount.sub_path_expr.as_deref().filter(|path| !path.is_empty()) {
         Some(expression) => {
-            expand_known(expression, variables).map_err(|name| format!("missing value for {name:?}"))?
+            expand_known(expression, variables).map_err(|missing| MountError::NoVariable(missing.0))?
         }
         None => mount.sub_path.clone().unwrap_or_default(),
     };
     if path.starts_with('/') {
-        return Err(format!("error SubPath `{path}` must not be an absolute path"));
+        return Err(MountError::Absolute(path));
     }
     if path.split('/').any(|part| part == "..") {
-        return Err(format!("unable to provision SubPath `{path}`: must not contain '..'"));
+        return Err(MountError::Outside(path));
     }
     Ok(PathBuf::from(path))
 }
@@ -255,7 +282,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn mount(mount: &serde_json::Value) -> Result<Mount, String> {
+    fn mount(mount: &serde_json::Value) -> Result<Mount, MountError> {
         let mut mount = mount.clone();
         mount["mountPath"] = json!("/m");
         let spec: PodSpec = serde_json::from_value(json!({
@@ -281,7 +308,7 @@ mod tests {
             ("subPathExpr", "$(NONE)", "missing value for \"NONE\""),
         ];
         for (field, path, message) in refused {
-            assert_eq!(sub(field, path).unwrap_err(), message);
+            assert_eq!(sub(field, path).unwrap_err().to_string(), message);
         }
     }
 
@@ -290,6 +317,6 @@ mod tests {
         let read_only = |name: &str| mount(&json!({"name": name})).map(|mount| mount.read_only);
         assert_eq!((read_only("c"), read_only("e")), (Ok(true), Ok(false)));
         let missing = "cannot find volume \"none\" to mount into container \"main\"";
-        assert_eq!(read_only("none").unwrap_err(), missing);
+        assert_eq!(read_only("none").unwrap_err().to_string(), missing);
     }
 }

@@ -12,7 +12,7 @@ use super::running::Watch;
 use super::streams::{Client, PIECES};
 use crate::address::PodPorts;
 use crate::events::PodEvents;
-use crate::probe::{Check, Schedule, Verdict, attempt};
+use crate::probe::{Check, ProbeFailure, Schedule, Verdict, attempt};
 
 /// The probes of one container.
 #[derive(Clone, Debug, Default)]
@@ -127,20 +127,21 @@ impl Prober {
         self.watch.pods.record(&self.watch.key, record);
     }
 
-    async fn exec(&self, command: &[String], timeout: Duration) -> Result<(), String> {
+    async fn exec(&self, command: &[String], timeout: Duration) -> Result<(), ProbeFailure> {
         let exec = self.watch.pods.exec(&self.watch.key, &self.watch.name, command.to_vec());
-        let exec = exec.ok_or("the container does not run")?;
+        let exec = exec.ok_or_else(|| ProbeFailure::new("the container does not run"))?;
         let (sender, pieces) = mpsc::channel(PIECES);
         let client = Client { stdout: Some(sender.clone()), stderr: Some(sender), ..Client::default() };
         let finished = async { tokio::join!(run_exec(exec, client), gather(pieces)) };
         let (status, output) = tokio::time::timeout(timeout, finished).await.map_err(|_| {
-            format!("command timed out: {:?} timed out after {}s", command.join(" "), timeout.as_secs())
+            let (command, seconds) = (command.join(" "), timeout.as_secs());
+            ProbeFailure(format!("command timed out: {command:?} timed out after {seconds}s"))
         })?;
         match (status["status"].as_str(), status["reason"].as_str()) {
             (Some("Success"), _) => Ok(()),
             // The program's output, which a kubelet reports too.
-            (_, Some("NonZeroExitCode")) => Err(output),
-            _ => Err(status["message"].as_str().unwrap_or_default().to_owned()),
+            (_, Some("NonZeroExitCode")) => Err(ProbeFailure(output)),
+            _ => Err(ProbeFailure::new(status["message"].as_str().unwrap_or_default())),
         }
     }
 }

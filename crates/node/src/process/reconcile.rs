@@ -18,7 +18,7 @@ use super::container::Input;
 use super::environment::{References, environment, expand};
 use super::init::Launch;
 use super::mount_guard::MountGuard;
-use super::mounts::{self, Tokens};
+use super::mounts::{self, MountError, Tokens};
 use super::plan::{ProcessPlan, is_sidecar, plan};
 use super::pods::{ProcessPods, deadline};
 use super::probing::Probes;
@@ -278,7 +278,7 @@ impl PodReconcile<'_> {
         let message = message_of(container, &folder);
         let view = self
             .view(pod, container, entry, (&variables, references, &message))
-            .map_err(|error| ("CreateContainerError", error))?;
+            .map_err(|error| ("CreateContainerError", error.to_string()))?;
         let launch = Launch {
             command,
             environment: variables,
@@ -305,8 +305,8 @@ impl PodReconcile<'_> {
         container: &Container,
         entry: &Image,
         (variables, references, message): (&BTreeMap<String, String>, &References, &Message),
-    ) -> Result<View, String> {
-        let Some(spec) = &pod.spec else { return Err("the pod has no spec".to_owned()) };
+    ) -> Result<View, MountError> {
+        let Some(spec) = &pod.spec else { return Err(MountError::NoSpec) };
         let volumes = self.pods.folder(&pod.uid().unwrap_or_default()).join("volumes");
         let folder_of = |volume: &str| match references.volumes.get(volume) {
             Some(Ok(bound)) => self.pods.volume_folder(bound),
@@ -321,7 +321,7 @@ impl PodReconcile<'_> {
         }
         let guard = MountGuard::of(entry);
         for mount in &mounts {
-            guard.check(&mount.target).map_err(|covered| covered.to_string())?;
+            guard.check(&mount.target)?;
         }
         let directory = container.working_dir.clone().map(Into::into).or_else(|| entry.working_dir.clone());
         Ok(View { mounts, guard, directory })

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use setpoint_api::kind::GroupResource;
 use setpoint_api::status::Reason;
 
-use super::params;
+use super::params::{self, ParamError};
 use crate::admission::review::{self, EquivalentResource};
 use crate::admission::{Attributes, webhook_versions};
 use crate::configured::{Action, Binding, Policy, Validation};
@@ -15,6 +15,7 @@ use crate::object;
 use crate::registry;
 use setpoint_cel::{Evaluation, Facts};
 use setpoint_machinery::Interrupt;
+use setpoint_machinery::apply::ConversionError;
 
 /// The longest message that a `messageExpression` may compute.
 const LONGEST_MESSAGE: usize = 5 * 1024;
@@ -153,7 +154,7 @@ async fn evaluate_one(
             match in_version(ctx, resource, collected).await {
                 Ok(found) => all = found,
                 Err(error) => {
-                    verdict.misconfigured(policy, Some(binding), &error);
+                    verdict.misconfigured(policy, Some(binding), &error.to_string());
                     continue;
                 }
             }
@@ -189,8 +190,8 @@ async fn evaluate_one(
 async fn in_version(
     ctx: &RequestContext,
     resource: &registry::Resource,
-    collected: Result<Vec<Value>, String>,
-) -> Result<Vec<Value>, String> {
+    collected: Result<Vec<Value>, ParamError>,
+) -> Result<Vec<Value>, ParamError> {
     let mut all = Vec::new();
     for param in collected? {
         all.push(params::shown(ctx, resource, param).await?);
@@ -210,7 +211,7 @@ impl PolicyInput {
         ctx: &RequestContext,
         attributes: &Attributes,
         equivalent: &EquivalentResource,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, ConversionError> {
         let shown = async |value: &Option<Value>| match value {
             None => Ok(Value::Null),
             Some(value) => webhook_versions::shown(ctx, attributes, equivalent, value).await,

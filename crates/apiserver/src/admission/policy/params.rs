@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 use setpoint_api::kind::GroupVersionKind;
+use setpoint_api::selector::SelectorError;
+use setpoint_machinery::apply::ConversionError;
 use setpoint_store::{KeyRange, Snapshot};
 
 use crate::configured::ParamRef;
@@ -9,6 +11,21 @@ use crate::context::RequestContext;
 use crate::registry::{self, Resource};
 use crate::versions::conversion;
 use crate::versions::present;
+
+/// The reason why a binding has no params.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ParamError {
+    #[error("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources")]
+    Namespaced,
+    #[error("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")]
+    ClusterScoped,
+    #[error(transparent)]
+    Selector(#[from] SelectorError),
+    #[error("no params found for policy binding with `Deny` parameterNotFoundAction")]
+    NotFound,
+    #[error(transparent)]
+    Conversion(#[from] ConversionError),
+}
 
 /// The error of a policy whose `paramKind` is not served.
 pub(super) fn unknown(kind: &GroupVersionKind) -> String {
@@ -26,19 +43,16 @@ pub(super) fn collect(
     resource: &Resource,
     param: &ParamRef,
     namespace: &str,
-) -> Result<Vec<Value>, String> {
+) -> Result<Vec<Value>, ParamError> {
     let namespace = match (resource.facts.namespaced, param.namespace.as_str()) {
         (true, "") if namespace.is_empty() => {
-            return Err(
-                "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
-                    .to_owned(),
-            );
+            return Err(ParamError::Namespaced);
         }
         (true, "") => namespace,
         (true, own) => own,
         (false, "") => "",
         (false, _) => {
-            return Err("paramRef.namespace must not be provided for a cluster-scoped `paramKind`".to_owned());
+            return Err(ParamError::ClusterScoped);
         }
     };
     let found: Vec<Value> = match &param.selector {
@@ -54,7 +68,7 @@ pub(super) fn collect(
         }
     };
     if found.is_empty() && param.required {
-        return Err("no params found for policy binding with `Deny` parameterNotFoundAction".to_owned());
+        return Err(ParamError::NotFound);
     }
     Ok(found)
 }
@@ -63,12 +77,16 @@ pub(super) fn collect(
 ///
 /// # Errors
 /// It cannot be converted.
-pub(super) async fn shown(ctx: &RequestContext, resource: &Resource, param: Value) -> Result<Value, String> {
+pub(super) async fn shown(
+    ctx: &RequestContext,
+    resource: &Resource,
+    param: Value,
+) -> Result<Value, ParamError> {
     let wanted = resource.api_version();
     match &resource.custom {
         Some(custom) if custom.conversion().is_some() && param["apiVersion"] != wanted => {
             let converted = conversion::convert(&ctx.server, custom, &wanted, &[&param]).await.pop();
-            converted.unwrap_or_else(|| Err("nothing was converted".to_owned()))
+            Ok(converted.unwrap_or_else(|| Err(conversion::nothing()))?)
         }
         _ => Ok(present::value(resource, param)),
     }

@@ -218,8 +218,9 @@ async fn patch(
     if let Some(refused) = other_kind(ctx, before, &patched) {
         return Err(Failed::Refused(refused));
     }
-    let read =
-        webhook_versions::read(ctx, attributes, &invocation.equivalent, patched).await.map_err(internal)?;
+    let read = webhook_versions::read(ctx, attributes, &invocation.equivalent, patched)
+        .await
+        .map_err(|error| internal(error.to_string()))?;
     let changed = read.shown != *before;
     Ok(Some((read.object, changed)))
 }

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use serde_json::Value;
-use setpoint_machinery::apply::Versions;
+use setpoint_machinery::apply::{ConversionError, Versions};
 use setpoint_schema::Schema;
 use setpoint_store::{Entry, Event};
 
@@ -46,7 +46,7 @@ pub(crate) struct Conversions {
 
 #[derive(Default)]
 struct Memo {
-    known: HashMap<Asked, Result<Value, String>>,
+    known: HashMap<Asked, Result<Value, ConversionError>>,
     wanted: Vec<Wanted>,
     rounds: usize,
 }
@@ -75,7 +75,7 @@ impl Conversions {
 
     /// The object at another version, or the error of its conversion. `None` if neither is known yet: the conversion
     /// is then noted for [`Conversions::fetch`].
-    fn converted(&self, object: &Value, to: &str) -> Option<Result<Value, String>> {
+    fn converted(&self, object: &Value, to: &str) -> Option<Result<Value, ConversionError>> {
         let asked = Asked { object: object.to_string(), to: to.to_owned() };
         let mut memo = self.memo();
         if let Some(known) = memo.known.get(&asked) {
@@ -149,7 +149,7 @@ pub(crate) fn stored<'v>(conversions: Option<&Conversions>, object: &'v Value) -
         return Err(Stop::NeedsConversion);
     }
     let converted = conversions.converted(object, &to).ok_or(Stop::NeedsConversion)?;
-    let converted = converted.map_err(ApiError::internal_plain)?;
+    let converted = converted.map_err(ApiError::from)?;
     Ok(Cow::Owned(conversions.custom.pruned_for_storage(converted)))
 }
 
@@ -169,7 +169,11 @@ impl Versions for Conversions {
         self.try_convert(object, api_version).ok().flatten()
     }
 
-    fn try_convert(&self, object: &Value, api_version: &str) -> Result<Option<(Value, Schema)>, String> {
+    fn try_convert(
+        &self,
+        object: &Value,
+        api_version: &str,
+    ) -> Result<Option<(Value, Schema)>, ConversionError> {
         let Some(schema) = self.custom.schema_of(api_version) else { return Ok(None) };
         if object["apiVersion"] == api_version {
             return Ok(Some((object.clone(), schema)));
@@ -185,16 +189,18 @@ pub(crate) async fn convert(
     custom: &Custom,
     to: &str,
     objects: &[&Value],
-) -> Vec<Result<Value, String>> {
-    let all = |why: String| objects.iter().map(|_| Err(why.clone())).collect();
+) -> Vec<Result<Value, ConversionError>> {
+    let all = |why: ConversionError| objects.iter().map(|_| Err(why.clone())).collect();
     let (Some(conversion), Some(first)) = (custom.conversion(), objects.first()) else {
-        return all("the definition names no webhook".to_owned());
+        return all(ConversionError("the definition names no webhook".to_owned()));
     };
     let unknown =
         |object: &&&Value| !object["apiVersion"].as_str().is_some_and(|own| custom.has_version(own));
     if let Some(object) = objects.iter().find(unknown) {
         let version = object["apiVersion"].as_str().unwrap_or("");
-        return all(format!("request to convert CR from an invalid group/version: {version}"));
+        return all(ConversionError(format!(
+            "request to convert CR from an invalid group/version: {version}"
+        )));
     }
     let uid = server.options().random.uid();
     let question = match Question::new(&conversion.review_versions, uid, to, first) {
@@ -202,16 +208,21 @@ pub(crate) async fn convert(
         Err(why) => return all(why),
     };
     match conversion.webhook.call(server, &question.body(objects), PATIENCE, &room()).await {
-        Err(why) => all(question.failed(&why)),
+        Err(why) => all(question.failed(&why.to_string())),
         Ok(answer) => question.read(answer, objects).unwrap_or_else(all),
     }
 }
 
+/// The error for a list of converted objects that is empty.
+pub(crate) fn nothing() -> ConversionError {
+    ConversionError("nothing was converted".to_owned())
+}
+
 /// One object at another version, outside a decision.
-pub(crate) async fn at(ctx: &RequestContext, object: &Value, to: &str) -> Result<Value, String> {
+pub(crate) async fn at(ctx: &RequestContext, object: &Value, to: &str) -> Result<Value, ConversionError> {
     let Some(custom) = converted_by_webhook(&ctx.resource) else { return Ok(object.clone()) };
     let converted = convert(&ctx.server, custom, to, &[object]).await.pop();
-    converted.unwrap_or_else(|| Err("nothing was converted".to_owned()))
+    converted.unwrap_or_else(|| Err(nothing()))
 }
 
 /// One stored object at the version of the request.
@@ -297,8 +308,8 @@ pub(crate) async fn read_back(ctx: &RequestContext, value: Value) -> Result<Valu
     if to == back {
         return Ok(value);
     }
-    let one = |mut converted: Vec<Result<Value, String>>| {
-        converted.pop().unwrap_or_else(|| Err(String::new())).map_err(ApiError::internal_plain)
+    let one = |mut converted: Vec<Result<Value, ConversionError>>| {
+        converted.pop().unwrap_or_else(|| Err(nothing())).map_err(ApiError::from)
     };
     let stored = one(convert(&ctx.server, custom, &to, &[&value]).await)?;
     let stored = custom.pruned_for_storage(stored);

@@ -5,6 +5,7 @@ use setpoint_api::cause::{Path, aggregate};
 use setpoint_api::go_format::quote;
 use setpoint_api::go_format::type_name;
 use setpoint_kinds::validate;
+use setpoint_machinery::apply::ConversionError;
 
 use crate::object;
 
@@ -25,13 +26,14 @@ impl<'q> Question<'q> {
         uid: String,
         desired: &'q str,
         first: &Value,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, ConversionError> {
         let review = versions.iter().find_map(|version| match version.as_str() {
             "v1" => Some("v1"),
             "v1beta1" => Some("v1beta1"),
             _ => None,
         });
-        let review = review.ok_or("no supported conversion review versions")?;
+        let review =
+            review.ok_or_else(|| ConversionError("no supported conversion review versions".to_owned()))?;
         let text = |field: &str| first.get(field).and_then(Value::as_str).unwrap_or("").to_owned();
         let from = format!("{}, Kind={}", text("apiVersion"), text("kind"));
         Ok(Question { review, uid, desired, from })
@@ -48,8 +50,8 @@ impl<'q> Question<'q> {
     }
 
     /// The error text of a conversion that failed as a whole.
-    pub(super) fn failed(&self, why: &str) -> String {
-        format!("conversion webhook for {} failed: {why}", self.from)
+    pub(super) fn failed(&self, why: &str) -> ConversionError {
+        ConversionError(format!("conversion webhook for {} failed: {why}", self.from))
     }
 
     /// The converted objects in the order of the originals. An invalid object is replaced by its error.
@@ -57,45 +59,49 @@ impl<'q> Question<'q> {
         &self,
         answer: Value,
         originals: &[&Value],
-    ) -> Result<Vec<Result<Value, String>>, String> {
-        let converted = self.converted(answer).map_err(|why| self.failed(&why))?;
+    ) -> Result<Vec<Result<Value, ConversionError>>, ConversionError> {
+        let converted = self.converted(answer).map_err(|why| self.failed(&why.0))?;
         if converted.len() != originals.len() {
-            return Err(format!(
+            return Err(ConversionError(format!(
                 "conversion webhook for {} returned {} objects, expected {}",
                 self.from,
                 converted.len(),
                 originals.len()
-            ));
+            )));
         }
         let pairs = converted.into_iter().zip(originals);
         Ok(pairs.map(|(converted, original)| self.checked(converted, original)).collect())
     }
 
-    fn converted(&self, mut answer: Value) -> Result<Vec<Value>, String> {
+    fn converted(&self, mut answer: Value) -> Result<Vec<Value>, ConversionError> {
         let text =
             |value: &Value, field: &str| value.get(field).and_then(Value::as_str).unwrap_or("").to_owned();
         let (version, kind) = (text(&answer, "apiVersion"), text(&answer, "kind"));
         let strict = self.review == "v1";
         if strict && (version != "apiextensions.k8s.io/v1" || kind != "ConversionReview") {
             let version = if version.is_empty() { "/".to_owned() } else { version };
-            return Err(format!(
+            return Err(ConversionError(format!(
                 "expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview, got {version}, \
                  Kind={kind}"
-            ));
+            )));
         }
         let response = answer.get_mut("response").map(Value::take).filter(Value::is_object);
-        let mut response = response.ok_or("no response provided")?;
+        let mut response = response.ok_or_else(|| ConversionError("no response provided".to_owned()))?;
         let uid = text(&response, "uid");
         if strict && uid != self.uid {
-            return Err(format!("expected response.uid={}, got {}", quote(&self.uid), quote(&uid)));
+            return Err(ConversionError(format!(
+                "expected response.uid={}, got {}",
+                quote(&self.uid),
+                quote(&uid)
+            )));
         }
         let result = response.get("result").cloned().unwrap_or_default();
         let status = text(&result, "status");
         if status != "Success" {
-            return Err(match text(&result, "message") {
+            return Err(ConversionError(match text(&result, "message") {
                 message if !message.is_empty() => message,
                 _ => format!("response.result.status was '{status}', not 'Success'"),
-            });
+            }));
         }
         match response["convertedObjects"].take() {
             Value::Array(objects) => Ok(objects),
@@ -103,10 +109,12 @@ impl<'q> Question<'q> {
         }
     }
 
-    fn checked(&self, mut converted: Value, original: &Value) -> Result<Value, String> {
+    fn checked(&self, mut converted: Value, original: &Value) -> Result<Value, ConversionError> {
         let text =
             |value: &Value, field: &str| value.get(field).and_then(Value::as_str).unwrap_or("").to_owned();
-        let wrong = |what: String| format!("conversion webhook for {} returned invalid {what}", self.from);
+        let wrong = |what: String| {
+            ConversionError(format!("conversion webhook for {} returned invalid {what}", self.from))
+        };
         let version = text(&converted, "apiVersion");
         if version != self.desired {
             return Err(wrong(format!(
@@ -132,12 +140,15 @@ impl<'q> Question<'q> {
 }
 
 /// Restores metadata from the original. A webhook may change only labels and annotations.
-fn restore(converted: &mut Value, original: &Value) -> Result<(), String> {
+fn restore(converted: &mut Value, original: &Value) -> Result<(), ConversionError> {
     let answered = match converted.get("metadata") {
-        None => return Err("missing metadata in converted object".to_owned()),
+        None => return Err(ConversionError("missing metadata in converted object".to_owned())),
         Some(Value::Object(metadata)) => metadata.clone(),
         Some(other) => {
-            return Err(format!("invalid metadata of type {} in converted object", type_name(other)));
+            return Err(ConversionError(format!(
+                "invalid metadata of type {} in converted object",
+                type_name(other)
+            )));
         }
     };
     let mut metadata = original.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
@@ -150,7 +161,9 @@ fn restore(converted: &mut Value, original: &Value) -> Result<(), String> {
             }
             Some(other) => {
                 let found = type_name(other);
-                return Err(format!("invalid metadata.{field} of type {found} in converted object"));
+                return Err(ConversionError(format!(
+                    "invalid metadata.{field} of type {found} in converted object"
+                )));
             }
         }
     }
@@ -160,12 +173,16 @@ fn restore(converted: &mut Value, original: &Value) -> Result<(), String> {
 
 /// Checks labels or annotations. Entries that did not change are skipped: they may have been stored before a rule
 /// forbade them.
-fn check_texts(field: &str, texts: &Map<String, Value>, original: Option<&Value>) -> Result<(), String> {
+fn check_texts(
+    field: &str,
+    texts: &Map<String, Value>,
+    original: Option<&Value>,
+) -> Result<(), ConversionError> {
     if let Some((key, other)) = texts.iter().find(|(_, value)| !value.is_string()) {
-        return Err(format!(
+        return Err(ConversionError(format!(
             "metadata.{field}[{key}] must be a string, but is {} in converted object",
             type_name(other)
-        ));
+        )));
     }
     if original.and_then(Value::as_object).is_some_and(|own| own == texts) {
         return Ok(());
@@ -175,5 +192,5 @@ fn check_texts(field: &str, texts: &Map<String, Value>, original: Option<&Value>
         "labels" => validate::labels(&value, &Path::new("metadata.labels")),
         _ => validate::annotations(&value, &Path::new("metadata.annotation")),
     };
-    if causes.is_empty() { Ok(()) } else { Err(aggregate(&causes)) }
+    if causes.is_empty() { Ok(()) } else { Err(ConversionError(aggregate(&causes))) }
 }

@@ -9,7 +9,7 @@ use setpoint_schema::{Read, TypeMeta};
 use super::{APPLY_PATCH, DecodeHints, Decoder, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Sent};
 use crate::error::ApiError;
 use crate::object;
-use crate::registry::Resource;
+use crate::registry::{DecodeError, Resource};
 use crate::write::strategy;
 use crate::write_options::FieldValidation;
 
@@ -53,16 +53,21 @@ impl Decoder for Builtin {
         if is_own { Ok(()) } else { Err(patched_into_another(resource, patched)) }
     }
 
-    fn read(&self, resource: &Resource, bytes: &[u8]) -> Result<Read, String> {
-        setpoint_schema::read_json(bytes, &resource.schema()).map_err(|error| error.to_string())
+    fn read(&self, resource: &Resource, bytes: &[u8]) -> Result<Read, DecodeError> {
+        Ok(setpoint_schema::read_json(bytes, &resource.schema())?)
     }
 
-    fn read_patched(&self, resource: &Resource, hints: &DecodeHints, value: &Value) -> Result<Read, String> {
+    fn read_patched(
+        &self,
+        resource: &Resource,
+        hints: &DecodeHints,
+        value: &Value,
+    ) -> Result<Read, DecodeError> {
         let schema = resource.schema();
         setpoint_schema::read_value(value.clone(), &schema).map_err(|error| {
             let unstructured = hints.applied || hints.merge.is_some();
             let own = unstructured.then(|| setpoint_schema::conversion_error(value, &schema)).flatten();
-            own.unwrap_or_else(|| error.to_string())
+            own.map_or_else(|| error.into(), DecodeError::Unconvertible)
         })
     }
 

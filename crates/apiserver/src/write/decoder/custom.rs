@@ -10,7 +10,7 @@ use super::builtin::patched_into_nothing;
 use super::{APPLY_PATCH, DecodeHints, Decoder, JSON_PATCH, MERGE_PATCH, Sent, unhandled, unrecognized};
 use crate::error::ApiError;
 use crate::object;
-use crate::registry::{Custom, Resource};
+use crate::registry::{Custom, DecodeError, Resource};
 use crate::write_options::FieldValidation;
 
 impl Decoder for Custom {
@@ -64,11 +64,16 @@ impl Decoder for Custom {
         Ok(())
     }
 
-    fn read(&self, resource: &Resource, bytes: &[u8]) -> Result<Read, String> {
+    fn read(&self, resource: &Resource, bytes: &[u8]) -> Result<Read, DecodeError> {
         Custom::read(self, &resource.version, bytes)
     }
 
-    fn read_patched(&self, resource: &Resource, hints: &DecodeHints, value: &Value) -> Result<Read, String> {
+    fn read_patched(
+        &self,
+        resource: &Resource,
+        hints: &DecodeHints,
+        value: &Value,
+    ) -> Result<Read, DecodeError> {
         match hints.applied {
             true => self.read_applied(&resource.version, value.clone()),
             false => self.read_value(&resource.version, value.clone()),

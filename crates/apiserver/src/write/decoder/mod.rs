@@ -11,7 +11,7 @@ use setpoint_schema::{Read, TypeMeta};
 
 use self::builtin::Builtin;
 use crate::error::ApiError;
-use crate::registry::Resource;
+use crate::registry::{DecodeError, Resource};
 use crate::write_options::FieldValidation;
 
 /// The content types of patches.
@@ -72,10 +72,15 @@ pub(crate) trait Decoder {
     fn check_patched_kind(&self, resource: &Resource, patched: &Value) -> Result<(), ApiError>;
 
     /// Reads a body.
-    fn read(&self, resource: &Resource, bytes: &[u8]) -> Result<Read, String>;
+    fn read(&self, resource: &Resource, bytes: &[u8]) -> Result<Read, DecodeError>;
 
     /// Reads what a patch made.
-    fn read_patched(&self, resource: &Resource, hints: &DecodeHints, value: &Value) -> Result<Read, String>;
+    fn read_patched(
+        &self,
+        resource: &Resource,
+        hints: &DecodeHints,
+        value: &Value,
+    ) -> Result<Read, DecodeError>;
 
     /// The refusal of a patch whose result is no object of the kind.
     fn unconvertible(

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use setpoint_apiserver::DurationError;
 
 const TABLE: &str = include_str!("flags.txt");
 
@@ -125,7 +126,7 @@ fn parse(kind: &str, value: &str) -> Result<(), String> {
     let number = |said: &str| format!("strconv.Parse{said}: parsing {value:?}: invalid syntax");
     match kind {
         "bool" => go_bool(value).map(drop),
-        "duration" => go_duration(value).map(drop),
+        "duration" => go_duration(value).map(drop).map_err(|error| error.to_string()),
         "int" => value.parse::<i64>().map(drop).map_err(|_| number("Int")),
         "float" | "float32" => value.parse::<f64>().map(drop).map_err(|_| number("Float")),
         _ => Ok(()),
@@ -141,41 +142,12 @@ pub fn go_bool(text: &str) -> Result<bool, String> {
     }
 }
 
-/// Parses a duration as Go's `time.ParseDuration` does.
+/// Parses a duration that is not negative, as Go's `time.ParseDuration` does.
 ///
 /// # Errors
-/// Go's words.
-pub fn go_duration(text: &str) -> Result<Duration, String> {
-    let invalid = || format!("time: invalid duration {text:?}");
-    if text == "0" {
-        return Ok(Duration::ZERO);
-    }
-    let mut rest = text.strip_prefix('+').unwrap_or(text);
-    if rest.is_empty() {
-        return Err(invalid());
-    }
-    let mut total = Duration::ZERO;
-    while !rest.is_empty() {
-        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
-        let (number, tail) = rest.split_at(end);
-        let number: f64 = number.parse().map_err(|_| invalid())?;
-        let end = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
-        let (unit, tail) = tail.split_at(end);
-        let seconds = match unit {
-            "ns" => 1e-9,
-            "us" | "µs" | "μs" => 1e-6,
-            "ms" => 1e-3,
-            "s" => 1.0,
-            "m" => 60.0,
-            "h" => 3600.0,
-            "" => return Err(format!("time: missing unit in duration {text:?}")),
-            _ => return Err(format!("time: unknown unit {unit:?} in duration {text:?}")),
-        };
-        let part = Duration::try_from_secs_f64(number * seconds).map_err(|_| invalid())?;
-        total = total.checked_add(part).ok_or_else(invalid)?;
-        rest = tail;
-    }
-    Ok(total)
+/// The text is no such duration.
+pub fn go_duration(text: &str) -> Result<Duration, DurationError> {
+    setpoint_apiserver::go_duration(text)?.ok_or_else(|| DurationError::Invalid(text.to_owned()))
 }
 
 #[cfg(test)]

@@ -87,7 +87,7 @@ fn http(tls: bool, port: u16, path: &str) -> HttpGet {
     HttpGet { tls, host: None, port, path: path.into(), headers: Vec::new() }
 }
 
-async fn ask(check: Check) -> Result<(), String> {
+async fn ask(check: Check) -> Result<(), ProbeFailure> {
     attempt(&check, &HERE, SOON).await
 }
 
@@ -97,15 +97,15 @@ async fn a_port_where_nobody_listens_fails_the_attempt() {
     let tcp = |host: Option<&str>| Check::Tcp { host: host.map(str::to_owned), port };
     assert_eq!(ask(tcp(None)).await, Ok(()));
     assert_eq!(attempt(&tcp(Some("127.0.0.1")), &PodPorts::None, SOON).await, Ok(()), "its own host");
-    assert!(attempt(&tcp(None), &PodPorts::None, SOON).await.unwrap_err().contains("simulated"));
+    assert!(attempt(&tcp(None), &PodPorts::None, SOON).await.unwrap_err().0.contains("simulated"));
     drop(listener);
-    assert!(ask(tcp(None)).await.unwrap_err().contains("refused"));
+    assert!(ask(tcp(None)).await.unwrap_err().0.contains("refused"));
 }
 
 #[tokio::test]
 async fn the_status_of_the_page_decides_after_redirections_on_the_same_host() {
     let (port, _server) = web(false).await;
-    let failed = |status| Err(format!("HTTP probe failed with statuscode: {status}"));
+    let failed = |status| Err(ProbeFailure(format!("HTTP probe failed with statuscode: {status}")));
     for (path, wanted) in [
         ("/good", Ok(())),
         ("/bad", failed(500)),
@@ -113,7 +113,7 @@ async fn the_status_of_the_page_decides_after_redirections_on_the_same_host() {
         ("/moved", Ok(())),
         ("/moved-to-bad", failed(500)),
         ("/elsewhere", Ok(())),
-        ("/again", Err("stopped after 10 redirects".to_owned())),
+        ("/again", Err(ProbeFailure::new("stopped after 10 redirects"))),
         ("/named", failed(500)),
     ] {
         assert_eq!(ask(Check::Http(http(false, port, path))).await, wanted, "{path}");
@@ -129,12 +129,15 @@ async fn over_tls_any_certificate_will_do_and_clear_text_will_not() {
     assert_eq!(ask(Check::Http(http(true, port, "/good"))).await, Ok(()));
     assert_eq!(ask(Check::Http(http(true, port, "/moved"))).await, Ok(()));
     let bad = ask(Check::Http(http(true, port, "/bad"))).await;
-    assert_eq!(bad, Err("HTTP probe failed with statuscode: 500".into()));
-    assert_eq!(ask(Check::Http(http(false, port, "/good"))).await, Err("invalid HTTP version parsed".into()));
+    assert_eq!(bad, Err(ProbeFailure::new("HTTP probe failed with statuscode: 500")));
+    assert_eq!(
+        ask(Check::Http(http(false, port, "/good"))).await,
+        Err(ProbeFailure::new("invalid HTTP version parsed"))
+    );
     let (clear, _clear) = web(false).await;
     assert_eq!(
         ask(Check::Http(http(true, clear, "/good"))).await,
-        Err("received corrupt message of type InvalidContentType".into())
+        Err(ProbeFailure::new("received corrupt message of type InvalidContentType"))
     );
 }
 
@@ -167,6 +170,6 @@ async fn a_grpc_server_says_whether_its_service_serves() {
     let ask = async |service: &str| ask(Check::Grpc { port, service: service.into() }).await;
     assert_eq!(ask("").await, Ok(()));
     assert_eq!(ask("a").await, Ok(()));
-    assert!(ask("b").await.unwrap_err().contains("unhealthy"));
-    assert_eq!(ask("unknown").await, Err("gRPC status 5: ".into()));
+    assert!(ask("b").await.unwrap_err().0.contains("unhealthy"));
+    assert_eq!(ask("unknown").await, Err(ProbeFailure::new("gRPC status 5: ")));
 }
