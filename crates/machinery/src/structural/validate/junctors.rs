@@ -15,12 +15,13 @@ pub(super) fn check(
     name: &str,
     interrupt: &Interrupt,
 ) -> Outcome {
+    let by = |schema: &Props| node(value, old, schema, name, interrupt);
     let mut out = Outcome::default();
-    any_of(value, old, props, name, interrupt, &mut out);
-    one_of(value, old, props, name, interrupt, &mut out);
-    all_of(value, old, props, name, interrupt, &mut out);
+    any_of(props, name, &by, &mut out);
+    one_of(props, name, &by, &mut out);
+    all_of(props, name, &by, &mut out);
     if let Some(not) = &props.not
-        && node(value, old, not, name, interrupt).failures.is_empty()
+        && by(not).failures.is_empty()
     {
         out.fail(name, What::Plain(format!("{} must not validate the schema (not)", quote(name))));
     }
@@ -28,65 +29,53 @@ pub(super) fn check(
     out
 }
 
-fn closer(best: Option<Outcome>, other: Outcome) -> Option<Outcome> {
-    match best {
-        Some(best) if best.matched >= other.matched => Some(best),
-        _ => Some(other),
-    }
+/// The outcome of the branches of a junctor that only one needs to fit.
+#[derive(Default)]
+struct Branches {
+    /// The first branch that fits.
+    valid: Option<Outcome>,
+    count: usize,
+    /// The branch that comes closest, if none fits.
+    best: Option<Outcome>,
 }
 
-fn any_of(
-    value: &Value,
-    old: Option<&Value>,
-    props: &Props,
-    name: &str,
-    interrupt: &Interrupt,
-    out: &mut Outcome,
-) {
-    if props.any_of.is_empty() {
-        return;
-    }
-    let mut best = None;
-    for schema in &props.any_of {
-        let outcome = node(value, old, schema, name, interrupt);
+impl Branches {
+    fn add(&mut self, outcome: Outcome) {
         if outcome.failures.is_empty() {
-            return out.merge(outcome);
+            self.count += 1;
+            self.valid.get_or_insert(outcome);
+            self.best = None;
+        } else if self.count == 0 && self.best.as_ref().is_none_or(|best| best.matched < outcome.matched) {
+            self.best = Some(outcome);
         }
-        best = closer(best, outcome);
-    }
-    out.fail(name, What::Plain(format!("{} must validate at least one schema (anyOf)", quote(name))));
-    if let Some(best) = best {
-        out.merge(best);
     }
 }
 
-fn one_of(
-    value: &Value,
-    old: Option<&Value>,
-    props: &Props,
-    name: &str,
-    interrupt: &Interrupt,
-    out: &mut Outcome,
-) {
+fn any_of(props: &Props, name: &str, by: &dyn Fn(&Props) -> Outcome, out: &mut Outcome) {
+    let mut branches = Branches::default();
+    for schema in &props.any_of {
+        branches.add(by(schema));
+        if let Some(valid) = branches.valid {
+            return out.merge(valid);
+        }
+    }
+    let Some(best) = branches.best else { return };
+    out.fail(name, What::Plain(format!("{} must validate at least one schema (anyOf)", quote(name))));
+    out.merge(best);
+}
+
+fn one_of(props: &Props, name: &str, by: &dyn Fn(&Props) -> Outcome, out: &mut Outcome) {
     if props.one_of.is_empty() {
         return;
     }
-    let (mut best, mut first, mut valid) = (None, None, 0);
-    for schema in &props.one_of {
-        let outcome = node(value, old, schema, name, interrupt);
-        if outcome.failures.is_empty() {
-            valid += 1;
-            best = None;
-            first = first.or(Some(outcome));
-        } else if valid == 0 {
-            best = closer(best, outcome);
-        }
-    }
-    if let (1, Some(first)) = (valid, first) {
-        return out.merge(first);
+    let mut branches = Branches::default();
+    props.one_of.iter().for_each(|schema| branches.add(by(schema)));
+    let Branches { valid, count, best } = branches;
+    if let (1, Some(valid)) = (count, valid) {
+        return out.merge(valid);
     }
     let found =
-        if valid == 0 { "Found none valid".into() } else { format!("Found {valid} valid alternatives") };
+        if count == 0 { "Found none valid".into() } else { format!("Found {count} valid alternatives") };
     let message = format!("{} must validate one and only one schema (oneOf). {found}", quote(name));
     out.fail(name, What::Plain(message));
     if let Some(best) = best {
@@ -94,17 +83,10 @@ fn one_of(
     }
 }
 
-fn all_of(
-    value: &Value,
-    old: Option<&Value>,
-    props: &Props,
-    name: &str,
-    interrupt: &Interrupt,
-    out: &mut Outcome,
-) {
+fn all_of(props: &Props, name: &str, by: &dyn Fn(&Props) -> Outcome, out: &mut Outcome) {
     let mut valid = 0;
     for schema in &props.all_of {
-        let outcome = node(value, old, schema, name, interrupt);
+        let outcome = by(schema);
         valid += usize::from(outcome.failures.is_empty());
         out.merge(outcome);
     }
