@@ -15,6 +15,7 @@ use hyper::rt::Executor;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use setpoint_serving::{Seat, Unauthenticated};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -30,15 +31,15 @@ use crate::respond::{self, Known};
 use crate::server::Server;
 
 mod descriptors;
-mod unauthenticated;
 mod unread;
 mod stalling;
 
 use crate::unsent::{self, Unsent, room};
 pub use descriptors::raise_open_files;
 use stalling::Stalling;
-use unauthenticated::{Seat, Unauthenticated};
 
+/// Connections without an authenticated request.
+const MAX_UNAUTHENTICATED: usize = 256;
 /// Streams that one HTTP/2 connection may have open, as kube-apiserver has it. client-go opens another connection
 /// when it needs more.
 const MAX_STREAMS: u32 = 100;
@@ -94,10 +95,10 @@ impl Server {
             self.trust_clients_of(authority);
         }
         let most = descriptors::max_connections();
-        let unauthenticated = Unauthenticated::default();
+        let unauthenticated = Unauthenticated::new(MAX_UNAUTHENTICATED);
         let mut connections: JoinSet<()> = JoinSet::new();
         let mut maintain = tokio::time::interval(MAINTAIN);
-        let mut next = Box::pin(next_connection(&listener, &unauthenticated));
+        let mut next = Box::pin(unauthenticated.accept(&listener));
         loop {
             tokio::select! {
                 biased;
@@ -113,7 +114,7 @@ impl Server {
                             () = server.accept(socket, seat, tls, shutdown) => {}
                         }
                     });
-                    next.set(next_connection(&listener, &unauthenticated));
+                    next.set(unauthenticated.accept(&listener));
                 }
             }
         }
@@ -191,26 +192,6 @@ impl Server {
         }
         connection.as_mut().graceful_shutdown();
         let _ = tokio::time::timeout(DRAIN, connection).await;
-    }
-}
-
-/// The next connection, and its place among the unauthenticated connections.
-async fn next_connection(
-    listener: &TcpListener,
-    unauthenticated: &Unauthenticated,
-) -> (TcpStream, Seat, CancellationToken) {
-    loop {
-        match listener.accept().await {
-            Ok((socket, _)) => {
-                let (seat, leave) = unauthenticated.seat().await;
-                return (socket, seat, leave);
-            }
-            // Out of file descriptors: the next connection that closes makes room.
-            Err(error) => {
-                tracing::warn!(%error, "could not accept a connection; retrying");
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        }
     }
 }
 

@@ -1,24 +1,23 @@
-//! Connections without an authenticated request. They are few: anybody can open them without credentials.
+//! Connections whose client is not authenticated yet. They are few: anybody can open them without credentials.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Maximum number of such connections. A further one waits at most until the oldest has had its [`GRACE`].
-pub(super) const MAX_UNAUTHENTICATED: usize = 256;
-/// How long a connection may take to its first authenticated request while others wait for its place.
-pub(super) const GRACE: Duration = Duration::from_secs(1);
+/// Time that a client has to authenticate while other connections wait for its place.
+pub const GRACE: Duration = Duration::from_secs(1);
 
-/// The connections that nobody has authenticated yet.
-#[derive(Clone, Default)]
-pub(super) struct Unauthenticated(Arc<Inner>);
+/// The connections whose clients are not authenticated yet.
+#[derive(Clone)]
+pub struct Unauthenticated(Arc<Inner>);
 
-#[derive(Default)]
 struct Inner {
+    most: usize,
     seats: Mutex<Seats>,
     left: Notify,
 }
@@ -30,8 +29,8 @@ struct Seats {
     taken: BTreeMap<u64, (Instant, CancellationToken)>,
 }
 
-/// A connection's place among the unauthenticated connections; it is left when this is dropped.
-pub(super) struct Seat {
+/// A connection's place among the unauthenticated connections. Dropping it leaves the place.
+pub struct Seat {
     number: u64,
     unauthenticated: Unauthenticated,
 }
@@ -44,12 +43,36 @@ impl Drop for Seat {
 }
 
 impl Unauthenticated {
+    /// Bounds these connections to `most`. A further one waits at most until the oldest has had its [`GRACE`].
+    pub fn new(most: usize) -> Self {
+        Unauthenticated(Arc::new(Inner { most, seats: Mutex::default(), left: Notify::new() }))
+    }
+
+    /// Accepts the next connection and gives it a place. The token is cancelled when the connection must leave in its
+    /// turn.
+    pub async fn accept(&self, listener: &TcpListener) -> (TcpStream, Seat, CancellationToken) {
+        loop {
+            match listener.accept().await {
+                Ok((socket, _)) => {
+                    let (seat, leave) = self.seat().await;
+                    return (socket, seat, leave);
+                }
+                // Out of file descriptors: the next connection that closes makes room.
+                Err(error) => {
+                    let address = listener.local_addr().ok();
+                    tracing::warn!(?address, %error, "could not accept a connection; retrying");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            }
+        }
+    }
+
     fn seats(&self) -> MutexGuard<'_, Seats> {
         self.0.seats.lock().expect("no holder of this lock panics")
     }
 
-    /// Takes a place, that of the oldest if there is no other. The token says when the new one must go in its turn.
-    pub(super) async fn seat(&self) -> (Seat, CancellationToken) {
+    /// Takes a place, that of the oldest if there is no other.
+    async fn seat(&self) -> (Seat, CancellationToken) {
         loop {
             let Err(wait_until) = self.try_seat() else { return self.take() };
             tokio::select! {
@@ -60,10 +83,10 @@ impl Unauthenticated {
         }
     }
 
-    /// Makes room, or says when there will be some at the latest.
+    /// Makes room, or returns the latest time at which there will be room.
     fn try_seat(&self) -> Result<(), Instant> {
         let mut seats = self.seats();
-        if seats.taken.len() < MAX_UNAUTHENTICATED {
+        if seats.taken.len() < self.0.most {
             return Ok(());
         }
         let oldest = seats.taken.first_entry().expect("the seats are all taken");
@@ -91,9 +114,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_oldest_connection_goes_when_another_needs_its_place_and_it_had_its_chance() {
-        let unauthenticated = Unauthenticated::default();
+        let unauthenticated = Unauthenticated::new(8);
         let mut seated = Vec::new();
-        for _ in 0..MAX_UNAUTHENTICATED {
+        for _ in 0..8 {
             seated.push(unauthenticated.seat().await);
         }
         let began = Instant::now();

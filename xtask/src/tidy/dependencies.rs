@@ -20,6 +20,7 @@ const MUST_NOT_PULL_IN: &[(&str, &[&str])] = &[(
         "setpoint-cluster",
         "setpoint-controllers",
         "setpoint-node",
+        "setpoint-serving",
         "cel",
         "kube-cel",
         "antlr4rust",
@@ -34,6 +35,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("setpoint-kinds", &["setpoint-api", "setpoint-schema", "setpoint-machinery"]),
     ("setpoint-cel", &["setpoint-api", "setpoint-machinery"]),
     ("setpoint-store", &[]),
+    ("setpoint-serving", &[]),
     (
         "setpoint-apiserver",
         &[
@@ -43,11 +45,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "setpoint-kinds",
             "setpoint-cel",
             "setpoint-store",
+            "setpoint-serving",
         ],
     ),
     ("setpoint", &["setpoint-api", "setpoint-schema"]),
     ("setpoint-controllers", &["setpoint-api", "setpoint-kinds", "setpoint"]),
-    ("setpoint-node", &["setpoint-api", "setpoint"]),
+    ("setpoint-node", &["setpoint-api", "setpoint", "setpoint-serving"]),
     (
         "setpoint-cluster",
         &[

@@ -15,7 +15,6 @@ use tokio_rustls::TlsConnector;
 
 use super::HttpGet;
 use super::connection::{ProbeFailure, connect};
-use super::tls::any_server;
 
 /// Maximum number of redirects, as in a kubelet.
 const REDIRECTS: usize = 10;
@@ -52,7 +51,7 @@ impl Page {
         if !self.tls {
             return self.exchange(stream, headers).await;
         }
-        let config = any_server().map_err(ProbeFailure::new)?.with_no_client_auth();
+        let config = setpoint_serving::any_server().map_err(ProbeFailure::new)?.with_no_client_auth();
         let name = ServerName::from(self.address.ip());
         let stream =
             TlsConnector::from(Arc::new(config)).connect(name, stream).await.map_err(ProbeFailure::new)?;

@@ -4,7 +4,6 @@ mod attempt;
 mod grpc;
 mod http_get;
 mod connection;
-pub mod tls;
 
 use std::time::Duration;
 

@@ -1,22 +1,21 @@
 //! Identifies a client by its certificate.
 //!
-//! As in a kubelet, the handshake takes any certificate, and the authority is checked only afterwards. A stranger
-//! then gets an answer with 401 instead of a broken connection.
+//! As in a kubelet, the handshake takes any certificate ([`AnyClient`](setpoint_serving::AnyClient)), and the authority
+//! is checked only afterwards.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::CryptoProvider;
 use rustls::server::WebPkiClientVerifier;
-use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{DigitallySignedStruct, DistinguishedName, Error, RootCertStore, SignatureScheme};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{Error, RootCertStore};
 use rustls_pki_types::{CertificateDer, UnixTime};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// The authority whose certificates are trusted.
 #[derive(Clone, Debug)]
-pub struct ClientAuthority(Arc<dyn ClientCertVerifier>);
+pub struct ClientAuthority(pub(super) Arc<dyn ClientCertVerifier>);
 
 impl ClientAuthority {
     /// Reads the authority's certificates.
@@ -45,50 +44,5 @@ impl ClientAuthority {
         let (_, certificate) = X509Certificate::from_der(leaf).ok()?;
         let name = certificate.subject().iter_common_name().next()?.as_str().ok()?;
         Some(name.to_owned()).filter(|name| !name.is_empty())
-    }
-}
-
-/// Takes any certificate in the handshake, but checks that the client has its key.
-#[derive(Debug)]
-pub struct Asked(pub ClientAuthority);
-
-impl ClientCertVerifier for Asked {
-    fn client_auth_mandatory(&self) -> bool {
-        false
-    }
-
-    fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        self.0.0.root_hint_subjects()
-    }
-
-    fn verify_client_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: UnixTime,
-    ) -> Result<ClientCertVerified, Error> {
-        Ok(ClientCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.0.verify_tls12_signature(message, certificate, signature)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.0.verify_tls13_signature(message, certificate, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.0.supported_verify_schemes()
     }
 }

@@ -1,7 +1,6 @@
 //! Serves the kubelet's paths at an address of this host, over TLS, for the API server alone.
 
 mod client_certificate;
-mod unauthenticated;
 
 use std::convert::Infallible;
 use std::io;
@@ -18,13 +17,13 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use setpoint::Error;
 use setpoint_api::Clock;
+use setpoint_serving::{AnyClient, Seat, Unauthenticated};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use self::client_certificate::{Asked, ClientAuthority};
-use self::unauthenticated::{Seat, Unauthenticated};
+use self::client_certificate::ClientAuthority;
 use crate::host::NodePods;
 use crate::kubelet::service::{Body, Host, Service, text};
 use crate::node_name;
@@ -33,6 +32,8 @@ use crate::pods::Pods;
 
 /// Maximum number of connections to one node. Further ones wait to be accepted.
 const CONNECTIONS: usize = 1024;
+/// Maximum number of connections to all nodes of this process that are not admitted yet.
+const MAX_UNAUTHENTICATED: usize = 64;
 /// Time that a client has for the handshake. A client that is not admitted has the same time for its request and the
 /// refusal.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -109,7 +110,7 @@ impl Serving {
         let chain = CertificateDer::pem_slice_iter(certificate.as_bytes()).collect::<Result<Vec<_>, _>>()?;
         let mut tls = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
-            .with_client_cert_verifier(Arc::new(Asked(authority.clone())))
+            .with_client_cert_verifier(Arc::new(AnyClient(authority.0.clone())))
             .with_single_cert(chain, PrivateKeyDer::from_pem_slice(key.as_bytes())?)?;
         // Upgrades exist only in HTTP/1.1.
         tls.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -132,12 +133,11 @@ impl Serving {
     /// Serves until `stop` is cancelled.
     pub(crate) async fn run(self, pods: Pods, clock: Clock, stop: CancellationToken) -> Result<(), Error> {
         let mut nodes = JoinSet::new();
-        let unauthenticated = Unauthenticated::default();
+        let unauthenticated = Unauthenticated::new(MAX_UNAUTHENTICATED);
         for (index, listener) in pods.options().indices().zip(self.listeners) {
             let name = node_name::name(index);
             let Some(service) = NodePods::kubelet(&pods, &name) else { continue };
-            let one =
-                OneNode { name, service, client_check: self.client_check.clone(), clock: clock.clone() };
+            let one = OneNode { service, client_check: self.client_check.clone(), clock: clock.clone() };
             let listener = TcpListener::from_std(listener)?;
             nodes.spawn(one.accept(listener, TlsAcceptor::from(self.tls.clone()), unauthenticated.clone()));
         }
@@ -201,7 +201,6 @@ impl ClientCheck {
 /// One node's server.
 #[derive(Clone)]
 struct OneNode<H> {
-    name: String,
     service: Service<H>,
     client_check: ClientCheck,
     clock: Clock,
@@ -210,7 +209,7 @@ struct OneNode<H> {
 impl<H: Host> OneNode<H> {
     async fn accept(self, listener: TcpListener, acceptor: TlsAcceptor, unauthenticated: Unauthenticated) {
         let mut connections = JoinSet::new();
-        let mut next = Box::pin(self.next_connection(&listener, &unauthenticated));
+        let mut next = Box::pin(unauthenticated.accept(&listener));
         loop {
             tokio::select! {
                 biased;
@@ -224,26 +223,7 @@ impl<H: Host> OneNode<H> {
                             () = node.connection(socket, seat, acceptor) => {}
                         }
                     });
-                    next.set(self.next_connection(&listener, &unauthenticated));
-                }
-            }
-        }
-    }
-
-    async fn next_connection(
-        &self,
-        listener: &TcpListener,
-        unauthenticated: &Unauthenticated,
-    ) -> (TcpStream, Seat, CancellationToken) {
-        loop {
-            match listener.accept().await {
-                Ok((socket, _)) => {
-                    let (seat, leave) = unauthenticated.seat().await;
-                    return (socket, seat, leave);
-                }
-                Err(error) => {
-                    tracing::warn!(node = self.name, %error, "could not accept a connection; retrying");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    next.set(unauthenticated.accept(&listener));
                 }
             }
         }

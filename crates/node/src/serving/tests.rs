@@ -2,9 +2,10 @@ use http_body_util::{BodyExt, Empty};
 use rcgen::{BasicConstraints, DistinguishedName, DnType, IsCa, Issuer};
 use serde_json::{Value, json};
 
+use setpoint_serving::any_server;
+
 use super::*;
 use crate::kubelet::service::{ContainerName, HostError, LogSource};
-use crate::probe::tls::any_server;
 use crate::process::attach::Attachment;
 use crate::process::exec::ExecCommand;
 
@@ -92,10 +93,10 @@ impl Node {
         let Serving { mut listeners, tls, client_check } = serving;
         let clock = Clock::new(|| "2026-06-01T00:00:00Z".parse().unwrap());
         let service = Service::new(OneLog, clock.clone());
-        let one = OneNode { name: "setpoint-0".into(), service, client_check, clock };
+        let one = OneNode { service, client_check, clock };
         let listener = TcpListener::from_std(listeners.remove(0)).unwrap();
         let mut tasks = JoinSet::new();
-        tasks.spawn(one.accept(listener, TlsAcceptor::from(tls), Unauthenticated::default()));
+        tasks.spawn(one.accept(listener, TlsAcceptor::from(tls), Unauthenticated::new(MAX_UNAUTHENTICATED)));
         Node { address, _tasks: tasks }
     }
 
