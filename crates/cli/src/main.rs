@@ -33,6 +33,8 @@ enum Command {
     Controllers(command::controllers::Arguments),
     /// Find the convergence bugs of an operator, in any language.
     Prove(command::prove::Arguments),
+    /// Write the crate of a new operator, or add a kind, a webhook or a version to one.
+    New(command::new::Arguments),
     /// Write executables named kube-apiserver and etcd, so that a Go suite that uses envtest runs on Setpoint.
     Assets(command::assets::Arguments),
     /// Print a completion script for a shell.
@@ -107,6 +109,7 @@ fn run(command: Command, began: Instant) -> anyhow::Result<ExitCode> {
             setpoint_apiserver::raise_open_files();
             return Ok(command::prove::run(arguments));
         }
+        Command::New(arguments) => command::new::run(arguments)?,
         Command::Assets(arguments) => command::assets::run(&arguments)?,
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "setpoint", &mut std::io::stdout());

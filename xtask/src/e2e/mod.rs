@@ -14,6 +14,7 @@ mod manifests;
 mod operators;
 mod webhooks;
 mod prove;
+mod scaffold;
 pub mod pods;
 mod restart;
 mod rollout;
@@ -68,6 +69,7 @@ const PARTS: &[Part] = &[
     Part { name: "leader", gate: false, run: leader::run },
     Part { name: "operators", gate: true, run: operators::run },
     Part { name: "prove", gate: false, run: prove::run },
+    Part { name: "scaffold", gate: false, run: scaffold::run },
     Part { name: "sample-controller", gate: false, run: sample_controller::run },
     Part { name: "manifests", gate: true, run: manifests::run },
     Part { name: "cel-corpus", gate: false, run: cel_corpus::run },

@@ -1,5 +1,6 @@
 //! The subcommands, one file each.
 
+pub mod new;
 pub mod assets;
 pub mod controllers;
 pub mod up;
