@@ -45,6 +45,8 @@ pub(super) enum CollectError {
     UnknownKind { api_version: String, kind: String },
     #[error("{0} of {1} dependents could not be released: {2}")]
     Orphan(usize, usize, ClientError),
+    #[error("no watch has shown the owner {0} yet")]
+    Unobserved(Uid),
 }
 
 impl Collector {
@@ -121,7 +123,7 @@ impl Collector {
             let (verdict, object) = self.evaluate(uid, &found);
             let Some(object) = object else { return Ok(()) };
             match verdict {
-                Verdict::Nothing => return Ok(()),
+                Verdict::Nothing => return self.all_observed(&found),
                 Verdict::Verify(owners) => {
                     for owner in owners {
                         let presence = self.look_for(&object, &owner).await?;
@@ -131,6 +133,17 @@ impl Collector {
                 verdict => return self.carry_out(&object, verdict).await,
             }
         }
+    }
+
+    /// Checks that the graph has the owners that the server has. kube-controller-manager looks again and again, too: an
+    /// owner that comes and goes while a watch is interrupted is never observed, and nothing would tell of its end
+    /// (kubernetes#56121).
+    fn all_observed(&self, found: &BTreeMap<Owner, Presence>) -> Result<(), CollectError> {
+        let known = self.known();
+        let exists = |presence: &Presence| matches!(presence, Presence::Present | Presence::Waiting);
+        let unobserved =
+            found.iter().find(|(owner, presence)| exists(presence) && known.graph.get(&owner.uid).is_none());
+        unobserved.map_or(Ok(()), |(owner, _)| Err(CollectError::Unobserved(owner.uid.clone())))
     }
 
     fn evaluate(&self, uid: &Uid, found: &BTreeMap<Owner, Presence>) -> (Verdict, Option<Object>) {
