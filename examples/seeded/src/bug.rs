@@ -39,6 +39,8 @@ pub enum Bug {
     CountedInCache = 17,
     /// A child is made again because the cache lags behind its creation. (cluster-api-13649)
     LaggingCache = 18,
+    /// A claim is deleted only if its pod is seen terminating. (Instaclustr cassandra-398)
+    SeenTerminating = 19,
     /// Claims follow the difference between two events. (casskop-342, K8SPXC-918, rabbitmq-758)
     EventDifference = 20,
     /// The memory of the process says whether a store is new. (zookeeper-453)
@@ -89,8 +91,8 @@ impl Bug {
         Bug::ALL.into_iter().find(|bug| *bug as u8 == number)
     }
 
-    /// All bugs. Number 19, a state that the operator must see, needs pods that take their time to end.
-    pub const ALL: [Bug; 39] = [
+    /// All bugs.
+    pub const ALL: [Bug; 40] = [
         Bug::FirstSecretGuardsBoth,
         Bug::NoteBeforeThing,
         Bug::ConfigBeforeMark,
@@ -109,6 +111,7 @@ impl Bug {
         Bug::OrphansByStatus,
         Bug::CountedInCache,
         Bug::LaggingCache,
+        Bug::SeenTerminating,
         Bug::EventDifference,
         Bug::FirstSeen,
         Bug::GuardedByOther,

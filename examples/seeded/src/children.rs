@@ -103,13 +103,14 @@ async fn stateful_set(pass: &Pass<'_>) -> Result<(), Error> {
     // Pods of a broken config find no node.
     let broken = spec.config.as_deref() == Some("broken");
     let selector = if broken { json!({"store": "nowhere"}) } else { json!({}) };
+    let pod = json!({"labels": labels, "annotations": mistakes::pod_annotations(pass)});
     let object = json!({
         "metadata": metadata,
         "spec": {
             "serviceName": pass.name(""),
             "replicas": spec.replicas,
             "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {
+            "template": {"metadata": pod, "spec": {
                 "containers": [container], "nodeSelector": selector,
             }},
         },
@@ -155,7 +156,8 @@ async fn make_claims(pass: &Pass<'_>) -> Result<(), Error> {
     }
     for claim in claims(pass).await? {
         let ends = claim.metadata.deletion_timestamp.is_some();
-        if !ends && !names.contains(&claim.name_any()) && pass.is_current().await? {
+        let unwanted = !ends && !names.contains(&claim.name_any());
+        if unwanted && mistakes::may_go(pass, &claim.name_any()).await? && pass.is_current().await? {
             pass.client().delete_object(&*claim).await?;
         }
     }

@@ -16,7 +16,7 @@ mod types;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Secret, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::CustomResourceExt;
 use serde_json::Value;
@@ -60,18 +60,19 @@ pub fn register(manager: &Manager, bug: Option<Bug>) -> Result<(), SetupError> {
         Some(Bug::SwallowedConflict) => controller.with_predicate_for_all(predicate::generation_changed()),
         Some(Bug::GuardedByOther) => controller.without_read_your_writes(),
         Some(Bug::TerminatingByName) => {
-            controller.watches(Watch::of::<PersistentVolumeClaim>().map(store_of_claim))
+            controller.watches(Watch::of::<PersistentVolumeClaim>().map(labelled_store))
         }
+        Some(Bug::SeenTerminating) => controller.watches(Watch::of::<Pod>().map(labelled_store)),
         _ => controller,
     };
     controller.register(Stores { bug, memory })?;
     Ok(())
 }
 
-/// Returns the key of the store that a claim belongs to.
-fn store_of_claim(claim: &Object) -> Vec<Key> {
-    let namespace = claim.key().namespace().map(str::to_owned);
-    let store = claim.labels().get("store").map(|store| Key::new(namespace.as_deref(), store));
+/// Returns the key of the store that a claim or pod belongs to.
+fn labelled_store(object: &Object) -> Vec<Key> {
+    let namespace = object.key().namespace().map(str::to_owned);
+    let store = object.labels().get("store").map(|store| Key::new(namespace.as_deref(), store));
     store.into_iter().collect()
 }
 

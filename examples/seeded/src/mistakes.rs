@@ -1,7 +1,7 @@
 //! The bugs that need more than a condition.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Secret, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::api::PostParams;
@@ -70,6 +70,23 @@ pub async fn companion(pass: &Pass<'_>, claim: &str) -> Result<(), Error> {
         pass.client().apply_partial::<ConfigMap>(&json!({"metadata": metadata})).await?;
     }
     Ok(())
+}
+
+/// Returns whether an unwanted claim may be deleted: with the bug, only while its pod is seen terminating.
+///
+/// # Errors
+/// If the cache cannot answer.
+pub async fn may_go(pass: &Pass<'_>, claim: &str) -> Result<bool, Error> {
+    if !pass.has(Bug::SeenTerminating) {
+        return Ok(true);
+    }
+    let pod = pass.client().get::<Pod>(Key::new(Some(&pass.namespace()), claim)).await?;
+    Ok(pod.is_some_and(|pod| pod.metadata.deletion_timestamp.is_some()))
+}
+
+/// Returns the annotations of the pods: where somebody waits for their end, they take some seconds.
+pub fn pod_annotations(pass: &Pass<'_>) -> Value {
+    if pass.has(Bug::SeenTerminating) { json!({"setpoint.dev/stop-delay": "3s"}) } else { json!({}) }
 }
 
 /// Deletes secrets whose store is not in the cache.

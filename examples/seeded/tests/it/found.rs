@@ -38,8 +38,8 @@ fn bugs_1_to_9_are_found() {
 }
 
 #[test]
-fn bugs_10_to_18_are_found() {
-    are_found(10..=18);
+fn bugs_10_to_19_are_found() {
+    are_found(10..=19);
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub fn proof(bug: Option<Bug>, late: bool) -> Prove {
         settings.writes = 300;
         settings.shrink = false;
     });
-    let pods = bug == Some(Bug::OnlyReady);
+    let pods = matches!(bug, Some(Bug::OnlyReady | Bug::SeenTerminating));
     proof.cluster(move |options| {
         let mut controllers = vec!["garbage", "persistentvolumeclaim-protection"];
         if pods {
@@ -73,6 +73,11 @@ pub fn grow() -> Vec<Step> {
 /// Large, small, and large again.
 pub fn shrink_and_grow() -> Vec<Step> {
     applied(&[large(), small(), large()])
+}
+
+/// Large, then small.
+pub fn lessen() -> Vec<Step> {
+    applied(&[large(), small()])
 }
 
 /// Made and deleted.

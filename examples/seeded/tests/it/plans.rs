@@ -4,7 +4,7 @@ use seeded_operator::Bug;
 use setpoint_prove::{Anchor, Fault, Oracle, Plan, Step};
 
 use crate::lives::{
-    break_and_mend, come_again, come_and_go, grow, pair, resize, shrink_and_grow, there_and_back,
+    break_and_mend, come_again, come_and_go, grow, lessen, pair, resize, shrink_and_grow, there_and_back,
 };
 
 const STATUS: &str = "stores.seeded.example.org/status";
@@ -69,6 +69,9 @@ fn disturbed(bug: Bug) -> (Vec<Step>, Option<Plan>, Oracle) {
         Bug::CountedInCache | Bug::LaggingCache => {
             let write = write("POST", "configmaps", "a-member-*", 1);
             (grow(), Plan { step: 1, at: Fault::LostAnswer { write } })
+        }
+        Bug::SeenTerminating => {
+            (lessen(), Plan { step: 2, at: Fault::Gap { resource: "pods".into(), event: 1, seconds: 6 } })
         }
         Bug::EventDifference => (grow(), crash_after(2, "PATCH", SETS, "a", 1)),
         Bug::OwnEventFiltered => (grow(), early(SETS, "a")),

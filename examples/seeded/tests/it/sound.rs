@@ -61,9 +61,29 @@ fn two_sound_stores_stand_crashes() {
 }
 
 #[test]
+fn the_sound_operator_stands_a_crash_with_an_old_cache_after_it() {
+    let life = proof(None, true).server_like("1.31").steps(grow());
+    is_sound(life, &["stale restart after a crash"]);
+}
+
+#[test]
 fn a_consistent_start_is_never_stale() {
     let life = proof(None, false).server_like("1.31").steps(grow());
     let report = is_sound(life, &["crash after a write"]);
     assert!(!report.visited.contains_key("stale restart"), "{report}");
     assert!(report.notes.iter().any(|note| note.contains("newest state")), "{report}");
+}
+
+const LEADERS: [&str; 4] = ["change of leader", "late standby", "leader cut off", "rolling replacement"];
+
+#[test]
+fn two_replicas_of_the_sound_operator_stand_the_end_of_the_leader() {
+    let report = is_sound(proof(None, false).steps(there_and_back()), &LEADERS);
+    let missed: usize = LEADERS.iter().map(|kind| report.visited[kind].missed).sum();
+    assert_eq!(missed, 0, "another replica takes over in each run: {report}");
+}
+
+#[test]
+fn two_sound_replicas_that_trust_their_caches_stand_the_end_of_the_leader() {
+    is_sound(proof(None, true).steps(grow()), &LEADERS);
 }
