@@ -1,8 +1,11 @@
 //! The entry: a life is written down, then checked.
 
+use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
 
+use bytes::Bytes;
+use http::{Request, Response};
 use serde_json::Value;
 use setpoint_cluster::Options;
 
@@ -15,6 +18,7 @@ use crate::settings::Settings;
 use crate::shrink::shrink;
 use crate::state::View;
 use crate::subject::Subject;
+use crate::webhooks::Webhooks;
 
 /// Begins a proof of an operator, or of any program that [`crate::program`] wraps.
 pub fn prove(subject: impl Into<Subject>) -> Prove {
@@ -110,6 +114,24 @@ impl Prove {
         self
     }
 
+    /// Adds the operator's webhooks: the server calls `answer` for the configurations that name this Service. An
+    /// operator on `setpoint` has `setpoint::webhook::Webhooks::call` and `configurations` for that.
+    pub fn webhooks<R>(
+        mut self,
+        namespace: &str,
+        service: &str,
+        configurations: Vec<Value>,
+        answer: impl Fn(Request<Bytes>) -> R + Send + Sync + 'static,
+    ) -> Prove
+    where
+        R: Future<Output = Response<Bytes>> + Send + 'static,
+    {
+        let service = (namespace, service);
+        let webhooks = Webhooks::new(&self.0.cluster.webhooks, service, configurations, answer);
+        self.0.subject.webhooks = Some(webhooks);
+        self
+    }
+
     /// Changes the options of the cluster. With fewer controllers and no node a run is several times as fast.
     pub fn cluster(mut self, change: impl FnOnce(&mut Options)) -> Prove {
         change(&mut self.0.cluster);
@@ -196,7 +218,10 @@ impl Prove {
         if steps == 0 || needed > steps || file.plan.as_ref().is_some_and(|plan| plan.step == 0) {
             return Err(ProveError::File(format!("the plan needs step {needed} of a life of {steps}")));
         }
-        if matches!(file.plan.as_ref().map(|plan| &plan.at), Some(Fault::StaleRestart { .. })) {
+        if matches!(
+            file.plan.as_ref().map(|plan| &plan.at),
+            Some(Fault::StaleRestart { .. } | Fault::StaleCrash { .. })
+        ) {
             self.0.settings.watch_list = false;
         }
         self.0.settings.seed = file.seed;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use setpoint_cluster::Options;
 
-use crate::enumerate::{further_faults, second_crashes};
+use crate::enumerate::{further_faults, leader_faults, sample, second_crashes, webhook_faults};
 use crate::generate;
 use crate::judge::{Finding, Oracle, Statements, advisories, of_reference, of_run};
 use crate::life::{self, Step};
@@ -241,6 +241,12 @@ impl Campaign {
             let more = step < reference.outcomes.len();
             let mut faults = single_faults(&baseline, more, &self.settings);
             faults.extend(further_faults(&baseline, reference, step - 1, idle));
+            if self.subject.lease.is_some() {
+                faults.extend(leader_faults(&baseline));
+            }
+            if self.subject.webhooks.is_some() {
+                faults.extend(webhook_faults(&baseline));
+            }
             plans.extend(faults.into_iter().map(|at| Plan { step, at }));
         }
         let tried = |plan: &Plan| self.settings.tries(plan.at.kind());
@@ -248,6 +254,7 @@ impl Campaign {
         // Crashes first: they find the most.
         plans.sort_by_key(|plan| rank(&plan.at));
         plans.iter().for_each(|plan| explored.expect(plan));
+        let plans = sample(plans, self.settings.plans);
         let mut deeper = Vec::new();
         for plan in &plans {
             if explored.findings.len() >= self.settings.findings || explored.runs >= self.settings.runs {
@@ -258,6 +265,7 @@ impl Campaign {
         }
         deeper.retain(tried);
         deeper.iter().for_each(|plan| explored.expect(plan));
+        let deeper = sample(deeper, self.settings.plans.saturating_sub(plans.len()));
         for plan in &deeper {
             if explored.findings.len() >= self.settings.findings || explored.runs >= self.settings.runs {
                 break;
@@ -273,6 +281,13 @@ impl Campaign {
             self.settings.without.iter().map(|kind| format!("{kind}: left out by the author")).collect();
         if !self.settings.only.is_empty() {
             notes.push(format!("only {} tried, as the author says", self.settings.only.join(", ")));
+        }
+        if self.subject.lease.is_none() {
+            let reason = "the operator competes for no Lease, or has no right to one";
+            notes.push(format!("leader faults: not tried, {reason}"));
+        }
+        if self.subject.webhooks.is_none() {
+            notes.push("webhook outage: not tried, `.webhooks(..)` gives the operator's webhooks".to_owned());
         }
         let cached = |outcome: &Outcome| !outcome.cached.is_empty();
         if self.settings.watch_list {
@@ -387,9 +402,11 @@ pub fn rank(fault: &Fault) -> u8 {
         Fault::Bystander { .. } => 4,
         Fault::Refuse { .. } | Fault::Reset { .. } => 5,
         Fault::NextStep { .. } | Fault::Unseen { .. } => 6,
-        Fault::StaleRestart { .. } => 7,
+        Fault::StaleRestart { .. } | Fault::StaleCrash { .. } => 7,
         Fault::SlowDeletion { .. } | Fault::ServerRestart { .. } | Fault::Twin | Fault::ClockJump { .. } => 8,
         Fault::Cut { .. } | Fault::Gap { .. } | Fault::Drift { .. } => 9,
+        Fault::WebhookOutage { .. } => 9,
+        Fault::LeaderChange { .. } | Fault::LeaderCutOff { .. } | Fault::Replacement { .. } => 9,
         Fault::Hold { .. } | Fault::Swizzle { .. } => 10,
         Fault::Idle { .. } | Fault::CrashTwice { .. } | Fault::Marked { .. } => 11,
     }

@@ -1,6 +1,6 @@
 //! The plans of a step besides those of one write or one event.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::life::Action;
 use crate::plan::{Anchor, Fault, Plan};
@@ -14,6 +14,8 @@ use crate::traffic::Sent;
 const ALL_ORDERS: usize = 4;
 /// Length of a gap in the watch of a kind, in seconds.
 const GAP: u64 = 6;
+/// Length of an outage of the operator's webhooks, in seconds.
+const OUTAGE: u64 = 30;
 /// Jump of the operator's clock in seconds.
 const JUMP: i64 = 3600;
 
@@ -51,6 +53,24 @@ pub fn further_faults(baseline: &Outcome, reference: &Reference, step: usize, id
     faults
 }
 
+/// Returns the faults of two replicas.
+pub fn leader_faults(baseline: &Outcome) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for sent in baseline.sent.iter().filter(|sent| sent.call.is_work()) {
+        let write = anchor(sent);
+        faults.extend([false, true].map(|stale| Fault::LeaderChange { write: write.clone(), stale }));
+        faults.push(Fault::LeaderCutOff { write: write.clone() });
+        faults.push(Fault::Replacement { write });
+    }
+    faults
+}
+
+/// Returns the outages of the operator's webhooks.
+pub fn webhook_faults(baseline: &Outcome) -> Vec<Fault> {
+    let writes = baseline.sent.iter().filter(|sent| sent.call.is_work());
+    writes.map(|sent| Fault::WebhookOutage { write: anchor(sent), seconds: OUTAGE }).collect()
+}
+
 /// Returns crashes in the recovery from a crash, from the record of that recovery.
 pub fn second_crashes(plan: &Plan, outcome: &Outcome) -> Vec<Plan> {
     let Fault::CrashAfter { write } = &plan.at else { return Vec::new() };
@@ -64,6 +84,31 @@ pub fn second_crashes(plan: &Plan, outcome: &Outcome) -> Vec<Plan> {
         Plan { step: plan.step, at: Fault::CrashTwice { write: write.clone(), then } }
     });
     second.collect()
+}
+
+/// Returns about `most` of some plans, in the same order: an even part of each kind of fault, and at least one.
+pub fn sample(plans: Vec<Plan>, most: usize) -> Vec<Plan> {
+    let total = plans.len();
+    if total <= most {
+        return plans;
+    }
+    let mut of_kind: BTreeMap<&'static str, usize> = BTreeMap::new();
+    for plan in &plans {
+        *of_kind.entry(plan.at.kind()).or_default() += 1;
+    }
+    let share = |count: usize| (count * most / total).max(1);
+    let mut seen: BTreeMap<&'static str, usize> = BTreeMap::new();
+    let mut is_taken = |plan: &Plan| {
+        let kind = plan.at.kind();
+        let (count, index) = (of_kind[kind], seen.entry(kind).or_default());
+        let share = share(count);
+        // The first plan of each of `share` equal parts.
+        let part = |index: usize| index * share / count;
+        let first = *index == 0 || part(*index) != part(*index - 1);
+        *index += 1;
+        first
+    };
+    plans.into_iter().filter(|plan| is_taken(plan)).collect()
 }
 
 fn anchor(sent: &Sent) -> Anchor {
@@ -134,7 +179,7 @@ fn stale(baseline: &Outcome, reference: &Reference, step: usize) -> Vec<Fault> {
         }
     }
     let orders = first_and_last(&reference.life[step].resource(), &all);
-    let mut faults = Vec::new();
+    let mut faults = stale_crashes(baseline, &revisions, &orders[1]);
     for steps in 1..=2 {
         if step + steps > reference.outcomes.len() {
             continue;
@@ -144,6 +189,22 @@ fn stale(baseline: &Outcome, reference: &Reference, step: usize) -> Vec<Fault> {
                 faults.push(Fault::StaleRestart { commits: *commits, order: order.clone(), steps });
             }
         }
+    }
+    faults
+}
+
+/// Returns crashes after each write, with a successor that sees the state before the write or before the step.
+fn stale_crashes(baseline: &Outcome, revisions: &[u64], order: &[String]) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for sent in baseline.sent.iter().filter(|sent| sent.call.is_work()) {
+        let Some(revision) = sent.revision else { continue };
+        let before = revisions.iter().filter(|known| **known < revision).count();
+        let views: BTreeSet<usize> = [0, before].into();
+        faults.extend(views.into_iter().map(|commits| Fault::StaleCrash {
+            write: anchor(sent),
+            commits,
+            order: order.to_vec(),
+        }));
     }
     faults
 }
@@ -172,4 +233,21 @@ fn drift(baseline: &Outcome, reference: &Reference) -> Vec<Fault> {
         }
     }
     faults
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_has_every_kind_and_spreads_over_each() {
+        let cut = |event| Plan { step: 1, at: Fault::Cut { resource: "pods".into(), event } };
+        let mut plans: Vec<Plan> = (1..=90).map(cut).collect();
+        plans.push(Plan { step: 1, at: Fault::Twin });
+        let taken = sample(plans.clone(), 10);
+        assert_eq!(taken.len(), 10, "{taken:?}");
+        assert!(taken.contains(&cut(1)) && taken.contains(&cut(81)), "{taken:?}");
+        assert_eq!(taken.last(), plans.last());
+        assert_eq!(sample(plans.clone(), 91), plans);
+    }
 }

@@ -107,6 +107,8 @@ impl Feed {
             return None;
         }
         self.wire.released(&self.resource).await;
+        self.wire.sighted(self.incarnation, self.began).await;
+        self.wire.connected(self.incarnation).await;
         if self.wire.expired(&self.resource, self.began) {
             self.ended = true;
             return Some(Ok(gone()));

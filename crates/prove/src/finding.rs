@@ -42,6 +42,8 @@ pub enum Oracle {
     FlipFlop,
     /// Two objects in two namespaces become what each becomes alone.
     Isolation,
+    /// No replica writes while another one holds the Lease.
+    Leader,
     /// Advisory: a property of the spec has an effect.
     Effect,
     /// Advisory: an object is not ready while a child is not.
@@ -76,6 +78,7 @@ impl Oracle {
             Oracle::Ownership => "ownership",
             Oracle::FlipFlop => "flip-flop",
             Oracle::Isolation => "isolation",
+            Oracle::Leader => "leader",
             Oracle::Effect => "effect",
             Oracle::Readiness => "readiness",
             Oracle::Healing => "healing",

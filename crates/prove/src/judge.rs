@@ -53,17 +53,22 @@ pub fn of_run(
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
     common(outcome, &mut findings);
+    leader(outcome, &mut findings);
     let step = outcome.step;
     if outcome.unrest.is_none() {
         end_state(reference, outcome, plan, &mut findings);
-        if plan.at == Fault::Restart {
+        // Before the first step nobody has run the operator on this cluster: it may have work.
+        if plan.at == Fault::Restart && plan.step > 1 {
             idempotence(outcome, &mut findings);
         }
         // By hand, things are deleted and made again more often.
         let by_hand = matches!(plan.at, Fault::Drift { .. });
         if !by_hand && (!plan.at.spans_two_steps() || matches!(plan.at, Fault::StaleRestart { .. })) {
             identity(reference, outcome, plan, &mut findings);
-            work(reference, outcome, &mut findings);
+            // An operator that cannot see an owner's end makes again what the garbage collector deletes again.
+            if !plan.at.is_late() {
+                work(reference, outcome, &mut findings);
+            }
         }
         if let Some(mark) = outcome.lost.as_ref().filter(|_| matches!(plan.at, Fault::Bystander { .. })) {
             let (object, kind) = mark.describe();
@@ -88,9 +93,18 @@ fn end_state(reference: &Reference, outcome: &Outcome, plan: &Plan, findings: &m
     let expected = State::of(&reference.outcomes[step].after, &scope);
     if plan.at == Fault::Twin {
         isolation(reference, outcome, &expected, &found, findings);
-        found.objects.retain(|name, _| name.namespace != TWIN);
+        found.objects.retain(|name, _| name.namespace != TWIN && name.name != TWIN);
     }
     let mut differing = differences(&expected, &found, &reference.masks[step]);
+    if plan.at == Fault::Twin {
+        // A twin may have a cluster-wide object of its own, such as a volume.
+        let of_twin = |difference: &Difference| {
+            difference.place.path.is_empty()
+                && difference.expected.is_none()
+                && difference.place.object.namespace.is_empty()
+        };
+        differing.retain(|difference| !of_twin(difference));
+    }
     if plan.at.spans_two_steps() {
         let asleep = reference.joined[step].as_ref().map(|joined| State::of(&joined.after, &scope));
         let other = asleep.map(|asleep| differences(&asleep, &found, &reference.masks[step]));
@@ -176,6 +190,14 @@ fn common(outcome: &Outcome, findings: &mut Vec<Finding>) {
         let headline = format!("the operator lacks the right to {}", sent.call);
         findings.push(Finding::new(Oracle::Rights, sent.call.target(), headline));
     }
+}
+
+/// Looks for a write of a replica that the Lease does not name any more.
+fn leader(outcome: &Outcome, findings: &mut Vec<Finding>) {
+    let Some(sent) = outcome.sent.iter().find(|sent| sent.rival.is_some()) else { return };
+    let (holder, call) = (sent.rival.as_deref().unwrap_or_default(), &sent.call);
+    let headline = format!("replica {} sends {call} while {holder} holds the Lease", sent.incarnation);
+    findings.push(Finding::new(Oracle::Leader, sent.call.target(), headline));
 }
 
 /// The server also answers 403 where a namespace ends or a quota is used up: that is no lack of a right.

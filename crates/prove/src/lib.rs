@@ -45,6 +45,7 @@ mod life;
 mod state;
 mod resource;
 mod subject;
+mod webhooks;
 mod settings;
 
 pub use builder::{Prove, prove};
@@ -55,4 +56,4 @@ pub use plan::{Anchor, Fault, Plan, PlanFile};
 pub use report::Report;
 pub use settings::{Pace, Settings};
 pub use state::View;
-pub use subject::{Operator, Program, Running, Start, Subject, program};
+pub use subject::{Election, Operator, Program, Running, Start, Subject, program};

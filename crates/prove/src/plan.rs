@@ -152,6 +152,41 @@ pub enum Fault {
     },
     /// The same object is made in a second namespace at the same time.
     Twin,
+    /// The operator's webhooks do not answer for a while, from a write on.
+    WebhookOutage {
+        /// The write.
+        write: Anchor,
+        /// The time in seconds.
+        seconds: u64,
+    },
+    /// The operator dies after a write, and the first lists of its successor show an older state. Then the resources
+    /// catch up one after the other.
+    StaleCrash {
+        /// The write.
+        write: Anchor,
+        /// The number of commits of the step, of anything but Leases, Nodes and Events, after which the old state was.
+        commits: usize,
+        /// The resources, in the order in which they catch up.
+        order: Vec<String>,
+    },
+    /// Two replicas run. The leader is cut off from the server after a write for longer than its Lease lasts: the
+    /// other one takes over. Then the connection is back.
+    LeaderCutOff {
+        /// The write.
+        write: Anchor,
+    },
+    /// Two replicas run. The leader dies after a write, and the other one takes over when the Lease is over.
+    LeaderChange {
+        /// The write.
+        write: Anchor,
+        /// Whether the open watches of the other one show neither this write nor anything after it by then.
+        stale: bool,
+    },
+    /// Two replicas run. The leader is told to stop after a write, as in a rolling update.
+    Replacement {
+        /// The write.
+        write: Anchor,
+    },
     /// Somebody else marks an object before the step. The control of [`Fault::Bystander`]: an operator that removes a
     /// mark that it has seen means to.
     Marked {
@@ -175,6 +210,11 @@ impl Fault {
             | Fault::NextStep { write }
             | Fault::CrashTwice { write, .. }
             | Fault::SlowDeletion { write }
+            | Fault::WebhookOutage { write, .. }
+            | Fault::StaleCrash { write, .. }
+            | Fault::LeaderCutOff { write }
+            | Fault::LeaderChange { write, .. }
+            | Fault::Replacement { write }
             | Fault::ServerRestart { write } => Some(write),
             _ => None,
         }
@@ -205,6 +245,12 @@ impl Fault {
             Fault::Idle { .. } => "idle time",
             Fault::ClockJump { .. } => "clock jump",
             Fault::Twin => "second namespace",
+            Fault::WebhookOutage { .. } => "webhook outage",
+            Fault::StaleCrash { .. } => "stale restart after a crash",
+            Fault::LeaderCutOff { .. } => "leader cut off",
+            Fault::LeaderChange { stale: false, .. } => "change of leader",
+            Fault::LeaderChange { stale: true, .. } => "late standby",
+            Fault::Replacement { .. } => "rolling replacement",
             Fault::Marked { .. } => "mark before the step",
         }
     }
@@ -214,11 +260,21 @@ impl Fault {
         matches!(self, Fault::NextStep { .. } | Fault::Unseen { .. } | Fault::StaleRestart { steps: 2, .. })
     }
 
+    /// Returns whether two replicas run, and one leads.
+    pub(crate) fn needs_replicas(&self) -> bool {
+        matches!(self, Fault::LeaderCutOff { .. } | Fault::LeaderChange { .. } | Fault::Replacement { .. })
+    }
+
     /// Returns whether the operator sees the past for a time: it then may do again what somebody else undoes.
     pub(crate) fn is_late(&self) -> bool {
         matches!(
             self,
-            Fault::Hold { .. } | Fault::Gap { .. } | Fault::Swizzle { .. } | Fault::StaleRestart { .. }
+            Fault::Hold { .. }
+                | Fault::Gap { .. }
+                | Fault::Swizzle { .. }
+                | Fault::StaleRestart { .. }
+                | Fault::StaleCrash { .. }
+                | Fault::LeaderChange { stale: true, .. }
         )
     }
 
@@ -265,6 +321,26 @@ impl std::fmt::Display for Fault {
             Fault::Idle { hours } => write!(f, "nothing happens for {hours} hours"),
             Fault::ClockJump { seconds } => write!(f, "the operator's clock jumps by {seconds} s"),
             Fault::Twin => write!(f, "the same object is made in a second namespace"),
+            Fault::WebhookOutage { write, seconds } => {
+                write!(f, "the operator's webhooks do not answer for {seconds} s from {write} on")
+            }
+            Fault::StaleCrash { write, commits, order } => {
+                let order = order.join(", ");
+                write!(
+                    f,
+                    "the operator dies after {write}, its successor sees commit {commits}; then follow {order}"
+                )
+            }
+            Fault::LeaderCutOff { write } => {
+                write!(f, "the leader is cut off past its Lease after {write}")
+            }
+            Fault::LeaderChange { write, stale: false } => {
+                write!(f, "the leader dies after {write}, and a standby takes over")
+            }
+            Fault::LeaderChange { write, .. } => {
+                write!(f, "the leader dies after {write}, and a standby that does not see it takes over")
+            }
+            Fault::Replacement { write } => write!(f, "the leader is replaced in order after {write}"),
             Fault::Marked { path, .. } => write!(f, "another client marks {path} before the step"),
         }
     }

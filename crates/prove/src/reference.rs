@@ -69,6 +69,9 @@ pub fn base(subject: &Subject, settings: &Settings, options: &Options) -> Result
                 })?;
             }
         }
+        for configuration in subject.webhooks.iter().flat_map(|webhooks| &webhooks.configurations) {
+            apply(configuration, cluster.client()).await?;
+        }
         cluster.advance(WARM_UP).await;
         Ok(cluster.checkpoint())
     })

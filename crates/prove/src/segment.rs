@@ -3,33 +3,27 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::AtomicI64;
 
-use k8s_openapi::api::coordination::v1::Lease;
-use kube::api::{Api, Patch, PatchParams};
-use serde_json::json;
-use setpoint::clock::{Clock, Random};
+use setpoint::clock::Random;
 use setpoint_cluster::{Checkpoint, Cluster, ClusterError};
 use setpoint_store::{Event, Snapshot, Store};
-use tokio::task::{JoinError, JoinSet};
 
 use crate::bystander::Mark;
 use crate::life::{Action, LifeError};
 use crate::plan::{Fault, Plan};
 use crate::resource::{ObjectName, of_key};
 use crate::rest::{Commits, Unrest, rest};
-use crate::service;
 use crate::settings::{Pace, Settings};
 use crate::state::{self, Scope, State};
-use crate::subject::{Start, Subject};
+use crate::subject::Subject;
 use crate::traffic::{Delivered, Sent};
 use crate::wire::{Signal, Wire};
 
+mod processes;
 mod script;
 
-/// The namespace of the nodes' Leases.
-const NODE_LEASES: &str = "kube-node-lease";
+use processes::Processes;
 
 /// The reason why a run could not begin or go on.
 #[derive(Debug, thiserror::Error)]
@@ -92,7 +86,7 @@ pub struct Outcome {
     pub step: usize,
     /// Whether and how rest failed.
     pub unrest: Option<Unrest>,
-    /// Whether the fault struck.
+    /// Whether the fault struck, and another replica took over if that is the fault.
     pub struck: bool,
     /// The state at the beginning of the step.
     pub before: Snapshot,
@@ -151,8 +145,7 @@ struct World<'a> {
     cluster: Cluster,
     wire: Wire,
     commits: Commits,
-    incarnation: u64,
-    program: JoinSet<Result<(), String>>,
+    processes: Processes,
     panics: Vec<Box<dyn Fn() -> u64 + Send>>,
     exits: Vec<String>,
     woke: Vec<Sent>,
@@ -163,6 +156,8 @@ struct World<'a> {
     /// Seconds by which the operator's clock is wrong.
     skew: Arc<AtomicI64>,
     watched: BTreeSet<String>,
+    /// The standby, in runs with two replicas.
+    standby: u32,
     /// Restart states of earlier runs.
     visited: &'a mut BTreeSet<(usize, u64)>,
 }
@@ -184,6 +179,7 @@ pub async fn run(
     let jitter = segment.jitter.map(Random::from_seed);
     let ready = segment.ready.cloned().unwrap_or_default();
     let wire = Wire::new(cluster.store().clone(), jitter, pace.clone(), ready);
+    let wire = wire.with_webhooks(segment.subject.webhooks.clone());
     if !segment.settings.watch_list {
         wire.lists_instead();
     }
@@ -193,8 +189,7 @@ pub async fn run(
         cluster,
         wire,
         commits,
-        incarnation: 0,
-        program: JoinSet::new(),
+        processes: Processes::default(),
         panics: Vec::new(),
         exits: Vec::new(),
         woke: Vec::new(),
@@ -202,15 +197,12 @@ pub async fn run(
         began: 0,
         skew: Arc::default(),
         watched: BTreeSet::new(),
+        standby: 0,
         visited,
     };
-    if !segment.asleep {
-        world.free_leases().await;
-        world.boot();
-    }
     let fault = segment.plan.map(|plan| plan.at.clone());
     let before = world.store().snapshot();
-    let settled = world.settle().await;
+    let settled = world.begin_to_live(&fault).await;
     if settled.is_err() {
         let outcome = world.outcome(segment.first, before, settled.err());
         return Ok(Ran::Done(vec![outcome]));
@@ -242,40 +234,6 @@ impl World<'_> {
         self.cluster.store()
     }
 
-    /// Starts an incarnation of the operator.
-    fn boot(&mut self) {
-        let inner = match self.segment.subject.service_account() {
-            None => self.cluster.client(),
-            Some((namespace, name)) => {
-                let user = format!("system:serviceaccount:{namespace}:{name}");
-                let of_namespace = format!("system:serviceaccounts:{namespace}");
-                self.cluster
-                    .client_as(&user, &["system:serviceaccounts", &of_namespace, "system:authenticated"])
-            }
-        };
-        self.incarnation += 1;
-        let start = Start {
-            client: service::client(&self.wire, inner, self.cluster.client()),
-            clock: skewed(self.cluster.clock().clone(), self.skew.clone()),
-            random: Random::from_seed(self.segment.settings.seed.wrapping_add(self.incarnation)),
-        };
-        let running = (self.segment.subject.start)(start);
-        self.program.spawn(running.program);
-        self.panics.push(running.panics);
-    }
-
-    /// Drops the operator where it is and starts it again. Returns `false` if an earlier run did so in this state.
-    async fn restart(&mut self, step: usize) -> bool {
-        self.program.shutdown().await;
-        let hash = state::hash(&self.store().snapshot(), self.segment.from.store().revision());
-        if !self.visited.insert((step, hash)) {
-            return false;
-        }
-        self.free_leases().await;
-        self.boot();
-        true
-    }
-
     /// Lets a started operator look at what is there.
     async fn settle(&mut self) -> Result<(), Unrest> {
         let (wire, commits, settings) = (self.wire.clone(), self.commits.clone(), self.segment.settings);
@@ -284,35 +242,12 @@ impl World<'_> {
         let patience = if known { settings.pace.settled } else { settings.patience };
         tokio::select! {
             biased;
-            Some(ended) = self.program.join_next() => {
-                self.exits.push(exit(ended));
+            Some((incarnation, words)) = self.processes.ended() => {
+                self.wire.end_process(incarnation);
+                self.exits.push(words);
                 Ok(())
             }
             rested = rest(&wire, &commits, patience, settings, || false) => rested.map(drop),
-        }
-    }
-
-    /// Releases the Leases of a process that was killed, as they would expire. In virtual time they do.
-    async fn free_leases(&self) {
-        if !self.segment.settings.pace.real {
-            return;
-        }
-        let client = self.cluster.client();
-        let all: Api<Lease> = Api::all(client.clone());
-        let Ok(leases) = all.list(&Default::default()).await else { return };
-        for lease in leases {
-            let held =
-                lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default();
-            let (Some(namespace), Some(name)) = (&lease.metadata.namespace, &lease.metadata.name) else {
-                continue;
-            };
-            if namespace == NODE_LEASES || held.is_empty() {
-                continue;
-            }
-            let released = json!({"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}});
-            let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
-            // A lease that is not released costs its duration, and no more.
-            let _ = leases.patch(name, &PatchParams::default(), &Patch::Merge(&released)).await;
         }
     }
 
@@ -338,7 +273,7 @@ impl World<'_> {
         }
         if self.segment.asleep {
             life[last].perform(self.cluster.client()).await?;
-            self.boot();
+            self.boot(None);
         }
         let ended = match fault {
             Some(Fault::StaleRestart { steps: 2, .. }) => Some(self.short_rest().await),
@@ -361,31 +296,32 @@ impl World<'_> {
         let store = self.store().clone();
         let strikes = fault.as_ref().is_some_and(|fault| *fault != Fault::Restart);
         let waits = strikes && self.segment.settings.pace.real;
+        let replicas = fault.as_ref().is_some_and(Fault::needs_replicas);
         let struck = self.wire.clone();
-        let reached = || (!waits || struck.struck()) && goal.is_some_and(|goal| goal.reached(&store));
+        let happened = || (!waits || struck.struck()) && (!replicas || struck.changed_leader());
+        let reached = || happened() && goal.is_some_and(|goal| goal.reached(&store));
         loop {
             let (wire, settings) = (self.wire.clone(), self.segment.settings);
             let commits = self.commits.clone();
             tokio::select! {
                 biased;
                 signal = wire.signal() => match (signal, fault) {
-                    (Signal::Crash, Some(Fault::CrashTwice { then, .. })) if self.incarnation == 1 => {
-                        self.program.shutdown().await;
-                        self.boot();
+                    (Signal::Crash(_), Some(Fault::CrashTwice { then, .. })) if self.processes.count() == 1 => {
+                        self.kill().await;
+                        self.boot(None);
                         self.wire.arm_again(Fault::CrashAfter { write: then.clone() });
                     }
-                    (Signal::Crash, _) if !self.restart(first).await => return Ok(None),
-                    (Signal::Crash, _) => {}
+                    (Signal::Crash(leader), Some(Fault::LeaderChange { .. })) => self.lose(leader).await,
+                    (Signal::Crash(_), Some(Fault::StaleCrash { commits, order, .. })) => {
+                        self.restart_in_the_past(*commits, order).await;
+                    }
+                    (Signal::Crash(_), _) if !self.restart(first).await => return Ok(None),
+                    (Signal::Crash(_), _) => {}
+                    (Signal::Replace(leader), _) => self.processes.stop(leader),
                     (Signal::NextStep, _) => life[last].perform(self.cluster.client()).await?,
                 },
-                Some(ended) = self.program.join_next() => {
-                    self.exits.push(exit(ended));
-                    // As a Deployment would.
-                    tokio::time::sleep(settings.pace.again).await;
-                    if self.exits.len() < 3 {
-                        self.free_leases().await;
-                        self.boot();
-                    }
+                Some((incarnation, words)) = self.processes.ended() => {
+                    self.bury(incarnation, words, fault).await;
                 }
                 rested = rest(&wire, &commits, settings.patience, settings, &reached) => {
                     return Ok(Some(rested.map(drop)));
@@ -400,7 +336,7 @@ impl World<'_> {
         Outcome {
             step,
             unrest,
-            struck: self.wire.struck(),
+            struck: self.wire.struck() && (self.standby == 0 || self.wire.changed_leader()),
             churn: churn(&events),
             events,
             before,
@@ -423,31 +359,6 @@ impl Goal<'_> {
         let found = State::of(&store.snapshot(), self.scope);
         state::differences(self.state, &found, self.masks).is_empty()
     }
-}
-
-/// Returns a clock that is wrong by some seconds.
-fn skewed(clock: Clock, skew: Arc<AtomicI64>) -> Clock {
-    Clock::new(move || {
-        let seconds = skew.load(Ordering::Relaxed);
-        let by = Duration::from_secs(seconds.unsigned_abs());
-        if seconds < 0 { clock.now() - by } else { clock.now() + by }
-    })
-}
-
-fn exit(ended: Result<Result<(), String>, JoinError>) -> String {
-    match ended {
-        Ok(Ok(())) => "it returned".to_owned(),
-        Ok(Err(error)) => error,
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => format!("panic: {}", message(&panic)),
-            Err(error) => error.to_string(),
-        },
-    }
-}
-
-fn message(panic: &Box<dyn std::any::Any + Send>) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a message".to_owned())
 }
 
 /// Counts creations and deletions.

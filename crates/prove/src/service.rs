@@ -1,5 +1,7 @@
 //! The tower layer between the operator and the server: it is where faults happen.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
@@ -22,10 +24,10 @@ struct Layer {
     other: kube::Client,
 }
 
-/// Returns the client of the next incarnation of the operator.
-pub fn client(wire: &Wire, inner: kube::Client, other: kube::Client) -> kube::Client {
+/// Returns the client of a process of the operator.
+pub fn client(wire: &Wire, incarnation: u32, inner: kube::Client, other: kube::Client) -> kube::Client {
     let namespace = inner.default_namespace().to_owned();
-    let layer = Layer { wire: wire.clone(), incarnation: wire.next_incarnation(), inner, other };
+    let layer = Layer { wire: wire.clone(), incarnation, inner, other };
     let service = tower::service_fn(move |request: Request<Body>| {
         let layer = layer.clone();
         async move { layer.pass(request).await }
@@ -46,6 +48,7 @@ impl Layer {
         let (place, fault) = self.wire.note(self.incarnation, &call, body.clone());
         self.wire.travel().await;
         self.wire.delay().await;
+        self.wire.connected(self.incarnation).await;
         if self.wire.is_down() {
             return Err(refused());
         }
@@ -65,7 +68,14 @@ impl Layer {
         let body = body.collect().await.map_err(BoxError::from)?.to_bytes();
         self.wire.answered(place, parts.status.as_u16());
         match fault {
-            Some(Fault::CrashAfter { .. } | Fault::CrashTwice { .. }) => self.crash().await,
+            Some(
+                Fault::CrashAfter { .. }
+                | Fault::CrashTwice { .. }
+                | Fault::StaleCrash { .. }
+                | Fault::LeaderChange { .. },
+            ) => self.crash().await,
+            Some(Fault::LeaderCutOff { .. }) => self.wire.cut_off(self.incarnation),
+            Some(Fault::Replacement { .. }) => self.wire.give(Signal::Replace(self.incarnation)),
             Some(Fault::LostAnswer { .. }) => return Err(reset()),
             Some(Fault::NextStep { .. }) => self.wire.give(Signal::NextStep),
             Some(Fault::ServerRestart { .. }) => {
@@ -82,6 +92,7 @@ impl Layer {
             _ => {}
         }
         self.wire.delay().await;
+        self.wire.connected(self.incarnation).await;
         self.wire.alive(self.incarnation).await;
         drop(flight);
         Ok(Response::from_parts(parts, full(body)))
@@ -98,6 +109,14 @@ impl Layer {
             Some(Fault::Reset { .. }) => Err(reset()),
             Some(Fault::Refuse { status, .. }) => Ok((Some(refusal(*status)?), None)),
             Some(Fault::Bystander { .. }) => Ok((None, Mark::put(&self.other, call).await)),
+            Some(Fault::WebhookOutage { seconds, .. }) => {
+                self.wire.webhooks_go_down(Duration::from_secs(*seconds));
+                Ok((None, None))
+            }
+            Some(Fault::LeaderChange { stale: true, .. }) => {
+                self.wire.blind_others(self.incarnation);
+                Ok((None, None))
+            }
             Some(Fault::SlowDeletion { .. }) => {
                 if bystander::keep(&self.other, &call.path).await {
                     self.wire.keep(call.path.clone());
@@ -138,7 +157,7 @@ impl Layer {
     }
 
     async fn crash(&self) -> ! {
-        self.wire.give(Signal::Crash);
+        self.wire.give(Signal::Crash(self.incarnation));
         std::future::pending().await
     }
 }

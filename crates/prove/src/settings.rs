@@ -17,6 +17,9 @@ pub struct Settings {
     pub writes: usize,
     /// The number of runs after which the exploration ends. The report then says how many plans were left out.
     pub runs: usize,
+    /// The number of plans that are tried, besides the restarts at rest. Of a longer list an even part of each kind of
+    /// fault is taken, and at least one plan. The report then says how many plans were left out.
+    pub plans: usize,
     /// Whether the life of a finding is shortened. That takes a few undisturbed lives.
     pub shrink: bool,
     /// The number of findings after which the exploration ends.
@@ -95,6 +98,7 @@ impl Default for Settings {
             limit: Duration::from_secs(60 * 60),
             writes: 1_000,
             runs: 10_000,
+            plans: usize::MAX,
             shrink: true,
             findings: 1,
             watch_list: true,

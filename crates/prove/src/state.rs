@@ -19,6 +19,8 @@ pub const CONDITION: &str = "prove.setpoint.dev/Bystander";
 /// The namespace of twins.
 pub const TWIN: &str = "prove-twin";
 
+mod uids;
+
 /// A state of the cluster, as an author's property sees it.
 pub struct View<'a>(&'a Objects);
 
@@ -111,6 +113,8 @@ impl State {
         for (name, mut object) in read {
             let uid = object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
             let prefix = object["metadata"]["generateName"].as_str().map(str::to_owned);
+            // A name with a uid is as good as a generated one: `pvc-`UID.
+            let prefix = prefix.or_else(|| uids::without(&name.name));
             if !scope.statuses.contains(&name.resource) {
                 object.as_object_mut().map(|fields| fields.remove("status"));
             }
@@ -167,8 +171,10 @@ pub fn hash(snapshot: &Snapshot, since: u64) -> u64 {
 const VOLATILE: [&str; 6] =
     ["uid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "selfLink"];
 /// Annotations of built-in controllers and of this crate.
-const FOREIGN: [&str; 6] = [
+const FOREIGN: [&str; 7] = [
     BYSTANDER,
+    // The time of the last change, unless the write that carried it failed: kube-controller-manager drops it, too.
+    "endpoints.kubernetes.io/last-change-trigger-time",
     "deployment.kubernetes.io/revision",
     "deprecated.daemonset.template.generation",
     "pv.kubernetes.io/bind-completed",
@@ -236,11 +242,19 @@ fn owners(metadata: &mut Map<String, Value>, known: &BTreeMap<String, String>) {
 fn texts(value: &mut Value) {
     match value {
         Value::String(text) if is_time(text) => *value = "<time>".into(),
+        Value::String(text) => {
+            if let Some(other) = uids::without(text) {
+                *text = other;
+            }
+        }
         Value::Array(items) => items.iter_mut().for_each(texts),
         Value::Object(fields) => {
             for (name, field) in fields {
                 if ALLOCATED.contains(&name.as_str()) && *field != "None" {
                     *field = "<allocated>".into();
+                } else if name == "resourceVersion" {
+                    // A reference to another object may name its version.
+                    *field = "<version>".into();
                 } else {
                     texts(field);
                 }
@@ -355,6 +369,19 @@ mod tests {
             json!({"metadata": {"name": "p-y", "generateName": "p-", "ownerReferences": [{"name": "a", "uid": "2"}]}}),
         ]);
         assert_eq!(differences(&one, &two, &BTreeSet::new()), []);
+    }
+
+    #[test]
+    fn uids_in_texts_and_names_are_no_difference() {
+        let volume = |uid: &str| {
+            state(&[
+                json!({"metadata": {"name": format!("pvc-{uid}"), "labels": {"of": uid}}, "spec": {"uid": uid}}),
+            ])
+        };
+        let one = volume("4b6aa72c-41a4-4d60-bd0d-eaa823c01310");
+        let two = volume("e3f9c2c4-f5cf-4dee-9f7b-8b54670a0342");
+        assert_eq!(differences(&one, &two, &BTreeSet::new()), []);
+        assert!(one.objects.keys().all(|name| name.name == "pvc-<uid>*1"), "{one:?}");
     }
 
     #[test]

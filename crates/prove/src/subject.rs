@@ -7,7 +7,14 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::Value;
 use setpoint::clock::{Clock, Random};
+use setpoint::leader_election::LeaderElection;
 use setpoint::{Manager, ManagerOptions, SetupError};
+use tokio_util::sync::CancellationToken;
+
+use crate::webhooks::Webhooks;
+
+/// The namespace of Leases of programs without an account.
+const BUILT_IN: &str = "kube-system";
 
 /// An operator on `setpoint`, as its `main` knows it.
 #[derive(Clone, Copy)]
@@ -26,6 +33,9 @@ pub struct Subject {
     pub(crate) name: String,
     pub(crate) manifests: Vec<Value>,
     pub(crate) account: Option<(String, String)>,
+    /// Namespace and name of the Lease for which replicas compete.
+    pub(crate) lease: Option<(String, String)>,
+    pub(crate) webhooks: Option<Webhooks>,
     pub(crate) start: Arc<dyn Fn(Start) -> Running + Send + Sync>,
 }
 
@@ -38,6 +48,21 @@ pub struct Start {
     pub clock: Clock,
     /// A source of random numbers that the run's seed determines.
     pub random: Random,
+    /// The part in a leader election, in runs with two replicas. Others have none.
+    pub election: Option<Election>,
+    /// Asks the program to stop in order, as SIGTERM does.
+    pub stop: CancellationToken,
+}
+
+/// The part of one replica in a leader election.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Election {
+    /// The namespace of the Lease.
+    pub namespace: String,
+    /// The name of the Lease.
+    pub name: String,
+    /// The replica's own name.
+    pub identity: String,
 }
 
 /// One incarnation of a program. Dropping `program` is a crash.
@@ -93,6 +118,7 @@ impl Subject {
         change: impl Fn(&mut ManagerOptions) + Send + Sync + 'static,
         register: impl Fn(&Manager) -> Result<(), SetupError> + Send + Sync + 'static,
     ) -> Subject {
+        let lease = lease(name, &manifests, &change);
         let manager_name = name.to_owned();
         let start = move |start: Start| {
             let options = ManagerOptions::with(|options| {
@@ -100,19 +126,24 @@ impl Subject {
                 options.clock = start.clock;
                 options.random = start.random;
                 change(options);
+                if let Some(Election { namespace, name, identity }) = &start.election {
+                    let own = LeaderElection::new(namespace, name);
+                    let election = options.leader_election.take().unwrap_or(own);
+                    options.leader_election = Some(election.identity(identity));
+                }
             });
             let manager = Manager::new(start.client, options);
             let metrics = manager.metrics().clone();
             let program = match register(&manager) {
                 Ok(()) => async move {
-                    manager.run(std::future::pending()).await.map_err(|error| error.to_string())
+                    manager.run(start.stop.cancelled_owned()).await.map_err(|error| error.to_string())
                 }
                 .boxed(),
                 Err(error) => futures::future::ready(Err(error.to_string())).boxed(),
             };
             Running { program, panics: Box::new(move || panics(&metrics.encode())) }
         };
-        Subject::new(name, manifests, start)
+        Subject { lease, ..Subject::new(name, manifests, start) }
     }
 
     /// Makes a subject of anything that `start` starts. It acts as the service account of the manifests, if there is
@@ -123,7 +154,14 @@ impl Subject {
         start: impl Fn(Start) -> Running + Send + Sync + 'static,
     ) -> Subject {
         let account = service_account(&manifests);
-        Subject { name: name.to_owned(), manifests, account, start: Arc::new(start) }
+        Subject {
+            name: name.to_owned(),
+            manifests,
+            account,
+            lease: None,
+            webhooks: None,
+            start: Arc::new(start),
+        }
     }
 
     /// Returns the subject with another start.
@@ -138,10 +176,35 @@ impl Subject {
         Subject { account, ..self }
     }
 
+    /// Returns the subject with a Lease for which its replicas compete if [`Start::election`] says so. Subjects with a
+    /// manager compete for the Lease of the operator's name, if the account may write Leases.
+    #[must_use]
+    pub fn with_lease(self, namespace: &str, name: &str) -> Subject {
+        Subject { lease: Some((namespace.to_owned(), name.to_owned())), ..self }
+    }
+
     /// Returns namespace and name of the service account, if there is one.
     pub fn service_account(&self) -> Option<(String, String)> {
         self.account.clone()
     }
+}
+
+/// Returns the Lease for which replicas of a manager compete, unless the account has no right to it.
+fn lease(name: &str, manifests: &[Value], change: &impl Fn(&mut ManagerOptions)) -> Option<(String, String)> {
+    let options = ManagerOptions::with(change);
+    if let Some(election) = options.leader_election {
+        return Some((election.namespace, election.name));
+    }
+    let Some((namespace, _)) = service_account(manifests) else {
+        return Some((BUILT_IN.to_owned(), name.to_owned()));
+    };
+    let rules = manifests.iter().filter_map(|object| object["rules"].as_array()).flatten();
+    let has = |rule: &Value, field: &str, wanted: &str| {
+        let values = rule[field].as_array();
+        values.into_iter().flatten().any(|value| value == wanted || value == "*")
+    };
+    let mut rules = rules.filter(|rule| has(rule, "resources", "leases"));
+    rules.any(|rule| has(rule, "verbs", "update")).then(|| (namespace, name.to_owned()))
 }
 
 /// Returns the first service account of some manifests.

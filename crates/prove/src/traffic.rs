@@ -44,6 +44,11 @@ impl Call {
         self.verb != "GET" && !is_background(&self.object.resource) && !self.is_review()
     }
 
+    /// Returns whether the request writes a Lease.
+    pub fn is_election(&self) -> bool {
+        self.verb != "GET" && self.object.resource == "leases.coordination.k8s.io"
+    }
+
     /// Questions that are asked by POST and store nothing.
     fn is_review(&self) -> bool {
         self.object.resource.ends_with("reviews.authorization.k8s.io")
@@ -103,6 +108,8 @@ pub struct Sent {
     pub revision: Option<u64>,
     /// The fault that happened to it.
     pub fault: Option<String>,
+    /// The replica that held the Lease when another one sent this write.
+    pub rival: Option<String>,
 }
 
 /// An event that a watch delivered.

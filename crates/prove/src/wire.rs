@@ -15,8 +15,14 @@ use crate::plan::{Anchor, Fault};
 use crate::resource::of_key;
 use crate::settings::Pace;
 use crate::traffic::{Call, Delivered, Sent};
+use crate::webhooks::Webhooks;
 
+mod leader;
+mod process;
 mod server;
+
+use leader::Lease;
+use process::Process;
 
 /// The longest delay of a message in a run with benign delays.
 const JITTER_MILLIS: u64 = 40;
@@ -29,8 +35,10 @@ const DOWN: Duration = Duration::from_secs(1);
 /// A request of the run: do something to the operator or the life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// The operator dies.
-    Crash,
+    /// The process dies.
+    Crash(u32),
+    /// The process is told to stop: another one takes its place.
+    Replace(u32),
     /// The next step comes now.
     NextStep,
 }
@@ -61,10 +69,12 @@ struct State {
     fault: Option<Fault>,
     struck: bool,
     signal: Option<Signal>,
+    /// The number of processes so far.
     incarnation: u32,
-    in_flight: usize,
-    /// Watches whose client does not read on.
-    unread: usize,
+    /// The processes that run, by number.
+    processes: BTreeMap<u32, Process>,
+    /// The Lease for which the processes compete, if they do.
+    lease: Option<Lease>,
     last_work: Instant,
     sent: Vec<Sent>,
     delivered: Vec<Delivered>,
@@ -84,20 +94,14 @@ struct State {
     pace: Pace,
     /// Watches by which a started operator is known to be ready. Only in real time.
     expected: BTreeSet<String>,
-    booted: Instant,
-    /// Whether the present incarnation is about to die: nothing that it sends counts any more.
-    dying: bool,
-    /// The resources that the present incarnation watches.
-    watched: BTreeSet<String>,
-    /// The last request or event of the present incarnation.
-    last_seen: Option<Instant>,
 }
 
 impl State {
     /// Returns whether the operator has started. In virtual time it has, once nothing can run.
     fn is_ready(&self) -> bool {
-        let begun = || self.last_seen.is_some() && self.expected.is_subset(&self.watched);
-        !self.pace.real || begun() || self.booted.elapsed() > self.pace.start
+        let Some((_, process)) = self.processes.last_key_value() else { return true };
+        let begun = || process.last_seen.is_some() && self.expected.is_subset(&process.watched);
+        !self.pace.real || begun() || process.booted.elapsed() > self.pace.start
     }
 
     /// Ends holds during which the operator wrote too often.
@@ -127,18 +131,7 @@ pub struct Wire {
     changed: Arc<Notify>,
     ended: Arc<Notify>,
     store: Store,
-}
-
-/// Counts a request as in flight until it is dropped.
-pub struct Flight(Wire, u32);
-
-impl Drop for Flight {
-    fn drop(&mut self) {
-        let mut state = self.0.state();
-        if state.incarnation == self.1 {
-            state.in_flight = state.in_flight.saturating_sub(1);
-        }
-    }
+    webhooks: Option<Webhooks>,
 }
 
 impl Wire {
@@ -151,8 +144,8 @@ impl Wire {
             struck: false,
             signal: None,
             incarnation: 0,
-            in_flight: 0,
-            unread: 0,
+            processes: BTreeMap::new(),
+            lease: None,
             last_work: now,
             sent: Vec::new(),
             delivered: Vec::new(),
@@ -167,38 +160,13 @@ impl Wire {
             jitter,
             pace,
             expected,
-            booted: now,
-            dying: false,
-            watched: BTreeSet::new(),
-            last_seen: None,
         };
         let (changed, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-        Wire { state: Arc::new(Mutex::new(state)), changed, ended, store }
+        Wire { state: Arc::new(Mutex::new(state)), changed, ended, store, webhooks: None }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Begins the next incarnation of the operator. Requests of earlier ones get no answer any more.
-    pub fn next_incarnation(&self) -> u32 {
-        let mut state = self.state();
-        state.incarnation += 1;
-        state.in_flight = 0;
-        state.unread = 0;
-        // A process that has just started is not at rest.
-        state.last_work = Instant::now();
-        state.dying = false;
-        state.watched.clear();
-        state.last_seen = None;
-        state.booted = Instant::now();
-        state.incarnation
-    }
-
-    /// Counts a request as in flight until the answer is dropped.
-    pub fn take_off(&self, incarnation: u32) -> Flight {
-        self.state().in_flight += 1;
-        Flight(self.clone(), incarnation)
     }
 
     /// Begins a step: counts start over, and `fault` may strike.
@@ -213,6 +181,8 @@ impl Wire {
         state.delivered.clear();
         state.writes.clear();
         state.events.clear();
+        drop(state);
+        self.look_at_lease(true);
     }
 
     /// Stops all watches of a resource until [`Wire::release`] or [`Wire::let_go`].
@@ -267,7 +237,7 @@ impl Wire {
     /// events are read.
     pub fn quiet(&self) -> (Instant, bool) {
         let state = self.state();
-        let idle = state.in_flight == 0 && state.held.is_empty() && state.unread == 0;
+        let idle = state.held.is_empty() && state.processes.values().all(Process::is_quiet);
         (state.last_work, idle && state.is_ready())
     }
 
@@ -280,13 +250,6 @@ impl Wire {
     pub fn record(&self) -> (Vec<Sent>, Vec<Delivered>) {
         let state = self.state();
         (state.sent.clone(), state.delivered.clone())
-    }
-
-    /// Waits for ever if the process that sent a request is dead or dies.
-    pub async fn alive(&self, incarnation: u32) {
-        if !self.runs(incarnation) {
-            std::future::pending::<()>().await;
-        }
     }
 
     /// Waits for a benign delay, in runs that have some.
@@ -359,32 +322,8 @@ impl Wire {
         let mut state = self.state();
         delivered.at = state.began.elapsed();
         delivered.incarnation = incarnation;
-        state.last_seen = Some(Instant::now());
+        state.seen(incarnation);
         state.delivered.push(delivered);
-    }
-
-    /// Counts watches whose last event was handed over and whose client has not asked for more.
-    pub fn unread(&self, incarnation: u32, unread: bool) {
-        let mut state = self.state();
-        if state.incarnation == incarnation {
-            state.unread = if unread { state.unread + 1 } else { state.unread.saturating_sub(1) };
-        }
-    }
-
-    /// Returns whether a process still runs.
-    pub fn runs(&self, incarnation: u32) -> bool {
-        let state = self.state();
-        state.incarnation == incarnation && !state.dying
-    }
-
-    /// Returns the resources that the present incarnation watches.
-    pub fn watched(&self) -> BTreeSet<String> {
-        self.state().watched.clone()
-    }
-
-    /// Returns the time of the last request or event of the present incarnation.
-    pub fn last_seen(&self) -> Option<Instant> {
-        self.state().last_seen
     }
 
     /// Waits for the time that a request takes.
@@ -397,9 +336,10 @@ impl Wire {
 
     /// Writes a request down. Returns its place in the record, and the fault that happens to it.
     pub fn note(&self, incarnation: u32, call: &Call, body: Bytes) -> (usize, Option<Fault>) {
+        let rival = self.rival(incarnation);
         let mut state = self.state();
-        state.last_seen = Some(Instant::now());
-        if call.watch && state.watched.insert(call.object.resource.clone()) && state.pace.real {
+        state.seen(incarnation);
+        if call.watch && state.opens(incarnation, &call.object.resource) && state.pace.real {
             // The patience begins when the operator sees everything.
             state.last_work = Instant::now();
         }
@@ -430,6 +370,7 @@ impl Wire {
             before: self.store.revision(),
             revision: None,
             fault: fault.as_ref().map(|fault| fault.kind().to_owned()),
+            rival: rival.filter(|_| work),
         };
         state.sent.push(sent);
         let place = state.sent.len() - 1;
@@ -444,13 +385,19 @@ impl Wire {
     pub fn answered(&self, place: usize, status: u16) {
         let mut state = self.state();
         let now = Instant::now();
-        state.last_seen = Some(now);
         // The record begins anew with each step.
         let Some(sent) = state.sent.get_mut(place) else { return };
         sent.status = Some(status);
-        if sent.call.is_work() {
+        let (incarnation, work) = (sent.incarnation, sent.call.is_work());
+        let elects = sent.call.is_election();
+        if work {
             sent.revision = change(&self.store, &sent.call, sent.before);
             state.last_work = now;
+        }
+        state.seen(incarnation);
+        drop(state);
+        if elects {
+            self.look_at_lease(false);
         }
     }
 
@@ -458,7 +405,9 @@ impl Wire {
     pub fn give(&self, signal: Signal) {
         let mut state = self.state();
         state.signal = Some(signal);
-        state.dying = signal == Signal::Crash;
+        if let Signal::Crash(incarnation) = signal {
+            state.dies(incarnation);
+        }
         drop(state);
         self.changed.notify_waiters();
     }

@@ -95,7 +95,7 @@ impl World<'_> {
     }
 
     /// Starts the operator on the state after some commits of the step.
-    async fn restart_in_the_past(&mut self, commits: usize, order: &[String]) {
+    pub(super) async fn restart_in_the_past(&mut self, commits: usize, order: &[String]) {
         let mut revisions: Vec<u64> =
             self.commits.after(self.began).iter().map(|event| event.revision).collect();
         revisions.dedup();
@@ -103,10 +103,10 @@ impl World<'_> {
             None => self.began,
             Some(index) => revisions.get(index).copied().unwrap_or(self.began),
         };
-        self.program.shutdown().await;
+        self.kill().await;
         self.wire.look_back(Some(view));
         order.iter().for_each(|resource| self.wire.hold(resource));
-        self.boot();
+        self.boot(None);
         tokio::time::sleep(PAST).await;
         self.catch_up(order).await;
         self.wire.look_back(None);
@@ -135,8 +135,8 @@ impl World<'_> {
         if !matches!(ended, Some(Ok(()))) || goal.is_some_and(|goal| goal.reached(&store)) {
             return Ok(ended);
         }
-        self.program.shutdown().await;
-        self.boot();
+        self.kill().await;
+        self.boot(None);
         self.until_rest((last, last), &None, goal).await
     }
 

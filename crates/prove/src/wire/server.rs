@@ -1,16 +1,29 @@
 //! The server of a wire: its age, its restarts, and what other clients leave behind on it.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::{DOWN, Wire};
 use crate::bystander::Mark;
+use crate::webhooks::Webhooks;
 
 impl Wire {
     /// Lets the server refuse to stream first states.
     pub fn lists_instead(&self) {
         self.state().age.lists_only = true;
+    }
+
+    /// Gives the wire the switch of the operator's webhooks, which are up.
+    pub fn with_webhooks(self, webhooks: Option<Webhooks>) -> Wire {
+        webhooks.iter().for_each(Webhooks::come_up);
+        Wire { webhooks, ..self }
+    }
+
+    /// Begins an outage of the operator's webhooks.
+    pub fn webhooks_go_down(&self, time: Duration) {
+        self.webhooks.iter().for_each(|webhooks| webhooks.go_down(time));
     }
 
     /// Lets lists from the server's cache show an old revision, or the present again.

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod examples;
+mod leaders;
 mod mistakes;
 mod ourselves;
 mod schema;
+mod webhooks;
