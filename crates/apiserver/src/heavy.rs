@@ -40,7 +40,7 @@ fn is_heavy(ctx: &RequestContext, sent: usize) -> bool {
                     .any(|name| ctx.info.query.get(name).is_some_and(|text| text.len() > QUICK_SELECTOR))
         }
         _ if sent > QUICK => true,
-        _ if resource.custom.as_ref().is_some_and(|custom| custom.judges_long(&resource.version)) => true,
+        _ if resource.custom.as_ref().is_some_and(|custom| custom.validates_long(&resource.version)) => true,
         // Any write may meet a policy, whose expressions may take long.
         Verb::Create | Verb::Update | Verb::Patch | Verb::Delete
             if ctx.server.0.webhooks.current().is_some_and(|hooks| !hooks.policies.is_empty()) =>

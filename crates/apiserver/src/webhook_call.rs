@@ -79,7 +79,7 @@ impl Webhook {
             asked.map_err(|_| failed(Unanswered::Late(patience.exceeded)))?.map_err(failed)?;
         let bytes = &answer.bytes;
         if !status.is_success() {
-            return Err(CallError::Refused(said(bytes).unwrap_or_else(|| refusal(status))));
+            return Err(CallError::Refused(status_message(bytes).unwrap_or_else(|| refusal(status))));
         }
         if bytes.is_empty() {
             return Err(CallError::Empty(status.as_u16()));
@@ -182,7 +182,7 @@ impl Webhook {
 }
 
 /// The message of a Status that came instead of an answer.
-fn said(answer: &[u8]) -> Option<String> {
+fn status_message(answer: &[u8]) -> Option<String> {
     let status: Value = serde_json::from_slice(answer).ok()?;
     let message = status["message"].as_str().filter(|_| status["kind"] == "Status")?;
     Some(message.to_owned())

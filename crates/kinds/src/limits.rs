@@ -59,10 +59,10 @@ pub fn refuse_pod(range: &Value, pod: &Value) -> Option<String> {
             "Container" => {
                 for container in CONTAINERS.iter().flat_map(|(list, _)| items(pod, list)) {
                     let resources = at(container, "resources");
-                    judge(&mut wrong, limit, &Side::Requests.of(resources), &Side::Limits.of(resources));
+                    check(&mut wrong, limit, &Side::Requests.of(resources), &Side::Limits.of(resources));
                 }
             }
-            "Pod" => judge(&mut wrong, limit, &of_spec(pod, Side::Requests), &of_spec(pod, Side::Limits)),
+            "Pod" => check(&mut wrong, limit, &of_spec(pod, Side::Requests), &of_spec(pod, Side::Limits)),
             _ => {}
         }
     }
@@ -76,11 +76,11 @@ pub fn refuse_claim(range: &Value, claim: &Value) -> Option<String> {
     let limits = items(range, "spec.limits").iter();
     for limit in limits.filter(|limit| text(limit, "type") == "PersistentVolumeClaim") {
         for (name, least) in amounts(at(limit, "min")) {
-            let asked = Asked::new(limit, &name, &requests, &Amounts::new());
+            let asked = Requested::new(limit, &name, &requests, &Amounts::new());
             wrong.extend(asked.below(least));
         }
         for (name, most) in amounts(at(limit, "max")) {
-            let asked = Asked::new(limit, &name, &requests, &Amounts::new());
+            let asked = Requested::new(limit, &name, &requests, &Amounts::new());
             wrong.extend(asked.request_above(most));
         }
     }
@@ -102,30 +102,30 @@ fn together(wrong: Vec<String>) -> Option<String> {
     }
 }
 
-fn judge(wrong: &mut Vec<String>, limit: &Value, requests: &Amounts, limits: &Amounts) {
+fn check(wrong: &mut Vec<String>, limit: &Value, requests: &Amounts, limits: &Amounts) {
     for (name, least) in amounts(at(limit, "min")) {
-        wrong.extend(Asked::new(limit, &name, requests, limits).below(least));
+        wrong.extend(Requested::new(limit, &name, requests, limits).below(least));
     }
     for (name, most) in amounts(at(limit, "max")) {
-        wrong.extend(Asked::new(limit, &name, requests, limits).above(most));
+        wrong.extend(Requested::new(limit, &name, requests, limits).above(most));
     }
     for (name, ratio) in amounts(at(limit, "maxLimitRequestRatio")) {
-        wrong.extend(Asked::new(limit, &name, requests, limits).apart(ratio));
+        wrong.extend(Requested::new(limit, &name, requests, limits).apart(ratio));
     }
 }
 
 /// The amounts asked for of one resource.
-struct Asked<'a> {
+struct Requested<'a> {
     kind: &'a str,
     name: &'a str,
     request: Option<Quantity>,
     limit: Option<Quantity>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> Requested<'a> {
     fn new(range: &'a Value, name: &'a str, requests: &Amounts, limits: &Amounts) -> Self {
         let (request, limit) = (requests.get(name).copied(), limits.get(name).copied());
-        Asked { kind: text(range, "type"), name, request, limit }
+        Requested { kind: text(range, "type"), name, request, limit }
     }
 
     /// Request, limit and bound as whole numbers of one precision.

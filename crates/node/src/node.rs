@@ -54,8 +54,9 @@ pub fn status(
         "pods": options.capacity.pods.to_string(),
     });
     let condition = |kind: &str, status: &str, reason: &str, message: &str| {
-        let said = before.and_then(|node| said(node, kind)).filter(|said| said.status == status);
-        let since = said.and_then(|said| said.last_transition_time.as_ref());
+        let reported =
+            before.and_then(|node| reported(node, kind)).filter(|reported| reported.status == status);
+        let since = reported.and_then(|reported| reported.last_transition_time.as_ref());
         json!({
             "type": kind, "status": status, "reason": reason, "message": message, "lastHeartbeatTime": time,
             "lastTransitionTime": since.map_or_else(|| time.clone(), |since| rfc3339_seconds(since.0)),
@@ -90,10 +91,10 @@ pub fn status(
 
 /// Whether a Node's Ready condition is true.
 pub fn is_ready(node: &Node) -> bool {
-    said(node, "Ready").is_some_and(|ready| ready.status == "True")
+    reported(node, "Ready").is_some_and(|ready| ready.status == "True")
 }
 
-fn said<'a>(node: &'a Node, kind: &str) -> Option<&'a NodeCondition> {
+fn reported<'a>(node: &'a Node, kind: &str) -> Option<&'a NodeCondition> {
     node.status.as_ref()?.conditions.as_ref()?.iter().find(|condition| condition.type_ == kind)
 }
 

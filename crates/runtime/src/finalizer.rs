@@ -50,7 +50,8 @@ impl Client {
     /// runs `on_delete` and then removes it. `on_delete` may run more than once.
     ///
     /// ```no_run
-    /// # use setpoint::{Action, Context, Error, Key, Lifecycle};
+    /// # use setpoint::finalizer::Lifecycle;
+    /// # use setpoint::{Action, Context, Error, Key};
     /// # use k8s_openapi::api::core::v1::ConfigMap;
     /// # async fn reconcile(ctx: &Context, key: Key) -> Result<Action, Error> {
     /// let lifecycle = ctx

@@ -18,15 +18,15 @@ pub(crate) struct Latch {
 impl Latch {
     /// Tells everyone who waits; whether this was the first time.
     pub fn set(&self) -> bool {
-        self.settle(SET)
+        self.set_to(SET)
     }
 
     /// It will never be set. Changes nothing once it is.
     pub fn abandon(&self) {
-        self.settle(ABANDONED);
+        self.set_to(ABANDONED);
     }
 
-    fn settle(&self, state: u8) -> bool {
+    fn set_to(&self, state: u8) -> bool {
         let first = self.state.compare_exchange(OPEN, state, Ordering::AcqRel, Ordering::Acquire).is_ok();
         if first {
             self.waiters.notify_waiters();

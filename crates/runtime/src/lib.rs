@@ -102,7 +102,7 @@
 //!
 //! Everything that was declared can also begin and end later. [`ControllerHandle::watch`] adds a watch to a running
 //! controller until its answer is dropped, [`ControllerHandle::stop`] ends one controller, [`Manager::hold`] keeps an
-//! informer for as long as somebody holds it, and [`Namespaces::Labelled`] follows the namespaces that carry a label.
+//! informer for as long as somebody holds it, and [`Namespaces::Labelled`](informer::Namespaces::Labelled) follows the namespaces that carry a label.
 //! Informers are reference-counted: a watch is open while somebody needs it.
 //!
 //! # The low layer
@@ -180,8 +180,7 @@ pub mod key;
 pub use client::{Client, DeleteOptions, Kind, Patch, Query, connect};
 pub use controller::{Action, Context, Controller, Reconciler, Watch};
 pub use error::{ClientError, Error, NotFoundExt};
-pub use finalizer::Lifecycle;
-pub use informer::{Namespaces, Object, Target};
+pub use informer::{Object, Target};
 pub use key::Key;
 pub use manager::{Manager, ManagerOptions, SetupError};
 pub use predicate::Predicate;

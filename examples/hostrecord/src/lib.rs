@@ -11,11 +11,12 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Service;
 use kube::CustomResourceExt;
 use serde_json::{Value, json};
+use setpoint::finalizer::Lifecycle;
 use setpoint::informer::Index;
 use setpoint::manifests::{Installation, Rule};
 use setpoint::{
-    Action, Client, Context, Controller, Error, Key, Lifecycle, Manager, Object, Predicate, Reconciler,
-    SetupError, Watch, predicate,
+    Action, Client, Context, Controller, Error, Key, Manager, Object, Predicate, Reconciler, SetupError,
+    Watch, predicate,
 };
 use tokio::sync::mpsc;
 use tracing::info;

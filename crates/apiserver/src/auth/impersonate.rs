@@ -120,8 +120,9 @@ mod tests {
             // A second user name is not read.
             assert_eq!(refused.is_err(), name != "impersonate-user", "{name}");
         }
-        assert!(read(&[("impersonate-user", b"Jos\xe9")]).is_err());
-        assert!(read(&[("impersonate-user", b"bob"), ("impersonate-extra-%ff", b"a")]).is_err());
+        assert_eq!(read(&[("impersonate-user", b"Jos\xe9")]).unwrap_err().code(), 400);
+        let name = read(&[("impersonate-user", b"bob"), ("impersonate-extra-%ff", b"a")]).unwrap_err();
+        assert_eq!(name.status().message, "the name of an Impersonate-Extra header is not valid UTF-8");
     }
 
     /// As kube-apiserver's `processImpersonationHeaders` says it.

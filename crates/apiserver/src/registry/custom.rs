@@ -28,15 +28,22 @@ pub(crate) enum DecodeError {
     Unconvertible(String),
 }
 
-/// An object that its schema judges.
-pub(crate) struct Judged<'a> {
-    pub(crate) object: &'a Value,
-    /// The stored object on an update.
+/// An object that is validated.
+#[derive(Clone, Copy)]
+pub(crate) struct Candidate<'a> {
+    pub(crate) subresource: &'a str,
+    pub(crate) new: &'a Value,
+    /// The stored object; none if the write creates the object.
     pub(crate) old: Option<&'a Value>,
-    /// Whether the write answers for the status alone.
-    pub(crate) is_status: bool,
-    /// The judgement is void once it is raised.
+    /// The result is void once the interrupt is raised.
     pub(crate) interrupt: &'a Interrupt,
+}
+
+impl Candidate<'_> {
+    /// Whether the write changes the status alone.
+    pub(crate) fn is_status(&self) -> bool {
+        self.old.is_some() && self.subresource == "status"
+    }
 }
 
 /// The parts of a definition that its versions share.
@@ -62,7 +69,7 @@ pub(super) struct Version {
     /// `x-kubernetes-validations`.
     rules: cel::Rules,
     /// Whether the schema has rules or is long.
-    judges_long: bool,
+    validates_long: bool,
     /// Whether all objects were stored by this very schema. Reads then need not prune or default them.
     as_stored: bool,
     columns: Value,
@@ -135,8 +142,8 @@ impl Custom {
     }
 
     /// Whether validation of a short object may take long: the schema has rules, or is long itself.
-    pub(crate) fn judges_long(&self, version: &str) -> bool {
-        self.version(version).is_some_and(|version| version.judges_long)
+    pub(crate) fn validates_long(&self, version: &str) -> bool {
+        self.version(version).is_some_and(|version| version.validates_long)
     }
 
     /// Whether stored objects need no change for that version: it has the schema by which they were stored.
@@ -232,10 +239,11 @@ impl Custom {
     pub(crate) fn validate(
         &self,
         version: &str,
-        judged: &Judged<'_>,
+        candidate: &Candidate<'_>,
         metadata: &[Cause],
     ) -> (Vec<Cause>, Vec<Cause>) {
-        let Judged { object, old, is_status: status, interrupt } = *judged;
+        let Candidate { new: object, old, interrupt, .. } = *candidate;
+        let status = candidate.is_status();
         let Some(version) = self.version(version) else { return Default::default() };
         let structural = &version.structural;
         let mut causes = if status {
@@ -358,7 +366,7 @@ impl Version {
             served: flag("/served"),
             storage: flag("/storage"),
             as_stored: false,
-            judges_long: !rules.is_empty() || schema.to_string().len() > LONG_SCHEMA,
+            validates_long: !rules.is_empty() || schema.to_string().len() > LONG_SCHEMA,
             rules,
             structural,
             columns: version.get("additionalPrinterColumns").cloned().unwrap_or(Value::Null),

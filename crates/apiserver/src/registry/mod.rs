@@ -23,7 +23,7 @@ pub use crate::entry::{Meta, meta, value};
 pub(crate) use crate::entry::{decoded, keep_view, kept_view, protobuf};
 use crate::key;
 pub use custom::Custom;
-pub(crate) use custom::{DecodeError, Judged};
+pub(crate) use custom::{Candidate, DecodeError};
 pub use rules::Rules;
 pub(crate) use version::version_order;
 

@@ -12,10 +12,10 @@ const MOST: usize = 1000;
 
 /// The opinions so far, and the question that a check lacked.
 #[derive(Debug, Default)]
-pub(crate) struct Answers(Mutex<Asked>);
+pub(crate) struct Answers(Mutex<Questions>);
 
 #[derive(Debug, Default)]
-struct Asked {
+struct Questions {
     known: BTreeMap<String, Result<AccessStatus, ReviewError>>,
     /// The spec of a SubjectAccessReview.
     missing: Option<Value>,

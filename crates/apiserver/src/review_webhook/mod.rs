@@ -157,12 +157,12 @@ mod tests {
     async fn a_temporary_failure_is_tried_five_times_and_others_once() {
         let client = Scripted::new(|_, _| Err(failed(true)));
         let began = tokio::time::Instant::now();
-        assert!(Calls::new(client.clone()).post(&Value::Null).await.is_err());
+        assert_eq!(Calls::new(client.clone()).post(&Value::Null).await, Err(failed(true)));
         assert_eq!(client.calls(), 5);
         // Half a second, and each pause half as long again.
         assert_eq!(began.elapsed().as_secs(), 4);
         let client = Scripted::new(|_, _| Err(failed(false)));
-        assert!(Calls::new(client.clone()).post(&Value::Null).await.is_err());
+        assert_eq!(Calls::new(client.clone()).post(&Value::Null).await, Err(failed(false)));
         assert_eq!(client.calls(), 1);
         let client = Scripted::new(|_, calls| if calls < 2 { Err(failed(true)) } else { Ok(Value::Null) });
         assert!(Calls::new(client.clone()).post(&Value::Null).await.is_ok());

@@ -80,14 +80,14 @@ impl TokenWebhook {
             "status": {"user": {}},
         });
         let reviewed = self.calls.post(&review).await?;
-        let answer = judge(status(reviewed)?, audiences, own)?;
+        let answer = accepted(status(reviewed)?, audiences, own)?;
         // As in kube-apiserver, only answers are kept: an error is asked for again.
         self.answers.put(&question, answer.clone(), self.time);
         Ok(answer)
     }
 }
 
-fn judge(status: Status, audiences: &[String], own: &[String]) -> Result<Option<Accepted>, ReviewError> {
+fn accepted(status: Status, audiences: &[String], own: &[String]) -> Result<Option<Accepted>, ReviewError> {
     let given = status.audiences.filter(|given| !given.is_empty());
     let given = given.as_deref().unwrap_or(own);
     let shared: Vec<String> = audiences.iter().filter(|audience| given.contains(audience)).cloned().collect();

@@ -51,7 +51,7 @@ enum Place {
 
 /// Forwards a request, and its answer back.
 pub(super) async fn route(ctx: &RequestContext, request: Request<Body>) -> Result<Response<Body>> {
-    let path = asked_path(ctx);
+    let path = requested_path(ctx);
     let kind = match ctx.resource.plural.as_str() {
         "pods" => "PodProxyOptions",
         "services" => "ServiceProxyOptions",
@@ -82,7 +82,7 @@ async fn pass_on(ctx: &RequestContext, request: Request<Body>, path: &str) -> Re
 }
 
 /// The path after `proxy`. It begins with a slash, and ends with one if the request's path does.
-fn asked_path(ctx: &RequestContext) -> String {
+fn requested_path(ctx: &RequestContext) -> String {
     let mut path = if ctx.info.rest.is_empty() { String::new() } else { join("", &ctx.info.rest) };
     if ctx.info.path.ends_with('/') && !path.ends_with('/') {
         path.push('/');

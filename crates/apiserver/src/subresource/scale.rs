@@ -22,7 +22,7 @@ use crate::registry;
 use crate::request::Verb;
 use crate::respond;
 use crate::versions::conversion;
-use crate::write::patch::{apply_refused, is_apply, judge_doubled, refused};
+use crate::write::patch::{apply_refused, is_apply, refused, report_doubled};
 use crate::write::{Change, Kind, Live, Merge, State, Write, prepare, transaction};
 use crate::writer::Writer;
 use crate::{object, subresource, table};
@@ -189,7 +189,7 @@ impl Merge for ScaleTo {
         writer.check_converted()?;
         let mutated = webhook::mutate(ctx, writer.reviews.as_ref(), || attributes(&wanted), |_| Ok(()))?;
         let wanted = mutated.unwrap_or(wanted);
-        change.warnings.extend(judge_doubled(writer, &self.doubled)?);
+        change.warnings.extend(report_doubled(writer, &self.doubled)?);
         check(ctx, &wanted, live)?;
         webhook::validate(ctx, writer.reviews.as_ref(), || {
             // Admission gets the object's Scale once more, without owners.

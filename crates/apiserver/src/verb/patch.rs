@@ -13,9 +13,9 @@ use crate::write::decode::{self, Decoded};
 use crate::write::decoder::{self, DecodeHints};
 use crate::write::metadata::{Found, check_name, place, single_owners};
 use crate::write::patch::{
-    Configuration, Patch, apply_refused, check_media_type, check_options, is_apply, judge_doubled,
+    Configuration, Patch, apply_refused, check_media_type, check_options, is_apply, report_doubled,
 };
-use crate::write::{Change, Kind, Merge, Outcome, State, Write, answer, transaction, unchanged};
+use crate::write::{Change, Kind, Merge, Outcome, State, Write, answer, transaction, validate};
 use crate::writer::Writer;
 use crate::{body, object, tracking};
 
@@ -107,8 +107,8 @@ impl Merge for Applied {
 
 impl Applied {
     fn unchanged(&self, write: &Write<'_>, change: &mut Change) -> Result<()> {
-        change.warnings.extend(judge_doubled(write.writer, &self.doubled)?);
-        let warnings = change.live_object().map(|live| unchanged::warnings(write, live));
+        change.warnings.extend(report_doubled(write.writer, &self.doubled)?);
+        let warnings = change.live_object().map(|live| validate::warnings_of_unchanged(write, live));
         change.warnings.extend(warnings.unwrap_or_default());
         change.outcome = Some(Outcome::Unchanged);
         Ok(())
@@ -146,7 +146,7 @@ impl Applied {
     fn take(&self, write: &Write<'_>, mut merged: Value, change: &mut Change) -> Result<()> {
         object::set_meta_text(&mut merged, "name", write.name);
         let mut decoded: Decoded = decode::patched(write.writer, &self.hints, merged)?;
-        decoded.warnings.extend(judge_doubled(write.writer, &self.doubled)?);
+        decoded.warnings.extend(report_doubled(write.writer, &self.doubled)?);
         change.take(decoded);
         Ok(())
     }

@@ -139,8 +139,8 @@ pub(crate) fn check_options(ctx: &RequestContext) -> Result<()> {
     Err(ApiError::invalid_options("PatchOptions", vec![cause]))
 }
 
-/// Keys that stand twice in what was applied: they are judged last.
-pub(crate) fn judge_doubled(writer: &Writer<'_>, doubled: &[String]) -> Result<Vec<String>> {
+/// Keys that stand twice in what was applied: they are reported last.
+pub(crate) fn report_doubled(writer: &Writer<'_>, doubled: &[String]) -> Result<Vec<String>> {
     match writer.field_validation() {
         FieldValidation::Ignore => Ok(Vec::new()),
         FieldValidation::Strict if !doubled.is_empty() => Err(ApiError::bad_request(format!(

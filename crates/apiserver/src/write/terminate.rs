@@ -55,11 +55,11 @@ pub(super) fn attributes(
     {
         return Ok(None);
     }
-    let mut said = options.to_value()?;
-    strategy::of(&ctx.resource).review_deletion(live, &mut said);
+    let mut shown = options.to_value()?;
+    strategy::of(&ctx.resource).review_deletion(live, &mut shown);
     Ok(Some(Attributes {
         old: Some(live.clone()),
-        options: said,
+        options: shown,
         ..Attributes::of_write(ctx, &write.writer.options, state.snapshot, Operation::Delete)
     }))
 }
@@ -99,7 +99,7 @@ fn finalizers(resource: &Resource, options: &DeleteOptions, live: &Value) -> Vec
         (Some(true), _) | (_, Some("Orphan")) => ORPHAN,
         (Some(false), _) | (_, Some("Background")) => "",
         (_, Some("Foreground")) => FOREGROUND,
-        // Nothing said: what the object carries already stands.
+        // Nothing shown: what the object carries already stands.
         _ => return finalizers,
     };
     finalizers.retain(|own| own != ORPHAN && own != FOREGROUND);

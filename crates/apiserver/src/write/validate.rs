@@ -5,12 +5,12 @@ use setpoint_api::cause::{Cause, Path};
 use setpoint_kinds::validate::{self, Policy};
 
 use super::change::{Change, State, Write};
-use super::strategy::{self, Candidate};
+use super::strategy;
 use crate::context::RequestContext;
 use crate::decision::Decision;
 use crate::error::{ApiError, Result};
 use crate::object;
-use crate::registry::Resource;
+use crate::registry::{Candidate, Resource};
 
 pub(super) fn run(write: &Write<'_>, _: &mut State<'_>, change: &mut Change) -> Decision<()> {
     let ctx = write.ctx();
@@ -60,12 +60,7 @@ fn behind_what_is_frozen(causes: &[Cause]) -> usize {
 }
 
 /// Validates a changed object. What rules have against what did not change comes back as warnings.
-pub(super) fn update(
-    ctx: &RequestContext,
-    sent_empty: &[&str],
-    new: &Value,
-    live: &Value,
-) -> Result<Vec<String>> {
+fn update(ctx: &RequestContext, sent_empty: &[&str], new: &Value, live: &Value) -> Result<Vec<String>> {
     let (resource, subresource) = (&*ctx.resource, ctx.info.subresource.as_str());
     let strategy = strategy::of(resource);
     let mut causes = match subresource {
@@ -87,4 +82,18 @@ pub(super) fn update(
     let tolerated: Vec<String> = tolerated.iter().map(ToString::to_string).collect();
     refuse(resource, sent_empty, new, causes).map_err(|error| error.with_warnings(&tolerated))?;
     Ok(tolerated)
+}
+
+/// The warnings about a stored object that an apply leaves as it is. Such an apply ends before this stage.
+pub(crate) fn warnings_of_unchanged(write: &Write<'_>, live: &Value) -> Vec<String> {
+    let (ctx, resource) = (write.ctx(), write.resource());
+    let strategy = strategy::of(resource);
+    let mut warnings = Vec::new();
+    if strategy.warns_of_unchanged(resource) {
+        warnings = update(ctx, &[], live, live).unwrap_or_default();
+    }
+    if ctx.info.subresource.is_empty() {
+        warnings.extend(strategy.warnings(resource, "", live, Some(live)));
+    }
+    warnings
 }

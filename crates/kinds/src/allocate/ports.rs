@@ -128,7 +128,7 @@ pub(super) fn first_node_ports(service: &mut Value, mut draw: Draw<'_>) -> Resul
                 wanted
             }
             None => {
-                let port = match asked_for(service, number) {
+                let port = match requested(service, number) {
                     0 => draw.any()?,
                     asked => {
                         draw.ask(service, index, asked)?;
@@ -145,7 +145,7 @@ pub(super) fn first_node_ports(service: &mut Value, mut draw: Draw<'_>) -> Resul
 }
 
 /// The node port that the client gives any of the ports of that number.
-fn asked_for(service: &Value, number: i64) -> i64 {
+fn requested(service: &Value, number: i64) -> i64 {
     let same = |port: &&Value| int(port, "port").unwrap_or_default() == number;
     let ports = items(service, "spec.ports").iter().filter(same);
     ports.filter_map(|port| int(port, "nodePort")).find(|port| *port != 0).unwrap_or_default()

@@ -84,7 +84,7 @@ fn bounds(causes: &mut Causes, limit: &Value, path: &Path) {
             request: amount("defaultRequest"),
             ratio: amount("maxLimitRequestRatio"),
         }
-        .judge(causes, resource, path);
+        .check(causes, resource, path);
     }
 }
 
@@ -98,7 +98,7 @@ struct Bounds {
 }
 
 impl Bounds {
-    fn judge(&self, causes: &mut Causes, resource: &str, path: &Path) {
+    fn check(&self, causes: &mut Causes, resource: &str, path: &Path) {
         let mut wrong = |field: &str, shown: Quantity, detail: String| {
             causes.invalid(&path.child(field).key(resource), shown.to_string(), &detail);
         };

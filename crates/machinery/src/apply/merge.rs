@@ -47,12 +47,12 @@ pub(super) fn merge_into(target: &mut Value, config: &Value, ty: Type<'_>) {
 const MAX_COMPARISONS: usize = 10_000;
 
 /// Whether merging `config` into `target` would change nothing. May say no where the answer is yes.
-pub(super) fn is_settled(target: &Value, config: &Value, ty: Type<'_>) -> bool {
+pub(super) fn is_unchanged(target: &Value, config: &Value, ty: Type<'_>) -> bool {
     match ty.atom(Some(config)) {
         Atom::Scalar(_) => values_equal(target, config),
         Atom::List(list) => match (target, config) {
             (Value::Array(items), Value::Array(applied)) if !list.atomic() && !items.is_empty() => {
-                items_are_settled(items, applied, list)
+                items_are_unchanged(items, applied, list)
             }
             (Value::Array(items), Value::Null) if !list.atomic() && !items.is_empty() => true,
             _ => values_equal(target, config),
@@ -60,7 +60,7 @@ pub(super) fn is_settled(target: &Value, config: &Value, ty: Type<'_>) -> bool {
         Atom::Map(map) => match (target, config) {
             (Value::Object(fields), Value::Object(applied)) if !map.atomic && !fields.is_empty() => {
                 applied.iter().all(|(name, value)| match (fields.get(name), map.child(name)) {
-                    (Some(current), Some(ty)) => is_settled(current, value, ty),
+                    (Some(current), Some(ty)) => is_unchanged(current, value, ty),
                     _ => false,
                 })
             }
@@ -71,7 +71,7 @@ pub(super) fn is_settled(target: &Value, config: &Value, ty: Type<'_>) -> bool {
 }
 
 /// Whether the applied items are all there, once, settled, and in their order.
-fn items_are_settled(items: &[Value], applied: &[Value], list: ListType<'_>) -> bool {
+fn items_are_unchanged(items: &[Value], applied: &[Value], list: ListType<'_>) -> bool {
     if items.len() * applied.len() > MAX_COMPARISONS {
         return false;
     }
@@ -81,7 +81,7 @@ fn items_are_settled(items: &[Value], applied: &[Value], list: ListType<'_>) -> 
         match (same.next(), same.next()) {
             (Some((at, item)), None) if at >= from => {
                 from = at + 1;
-                is_settled(item, wanted, list.item)
+                is_unchanged(item, wanted, list.item)
             }
             _ => false,
         }

@@ -216,7 +216,7 @@ pub fn server_side_apply<'l>(
     let ty = Type::root(context.schema);
     let fits = typed::check(config, ty, false)
         .map_err(|errors| ApplyError::untyped_config(config, context.kind, &errors));
-    if let Some(live) = live.filter(|live| fits.is_ok() && is_settled(live, config, context)) {
+    if let Some(live) = live.filter(|live| fits.is_ok() && is_unchanged(live, config, context)) {
         return Ok(Applied { object: Cow::Borrowed(live), changed: false });
     }
     let stored = Managers::decode(live.and_then(managed_fields)).map_err(ApplyError::ManagedFields)?;
@@ -263,9 +263,9 @@ pub fn server_side_apply<'l>(
 
 /// Whether the manager owns just what the configuration says and the object has it: most applies are like that, and
 /// need not be merged to be seen as such.
-fn is_settled(live: &Value, config: &Value, context: &WriteContext<'_>) -> bool {
+fn is_unchanged(live: &Value, config: &Value, context: &WriteContext<'_>) -> bool {
     let ty = Type::root(context.schema);
-    if context.manager == last_applied::KUBECTL || !merge::is_settled(live, config, ty) {
+    if context.manager == last_applied::KUBECTL || !merge::is_unchanged(live, config, ty) {
         return false;
     }
     let own = context.id(context.manager, Operation::Apply);

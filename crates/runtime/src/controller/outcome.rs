@@ -33,7 +33,7 @@ pub(super) enum Verdict {
 
 /// The priority of the present run is kept, unless the reconciler chose another. `lease_over`: this process held the
 /// lease and does not any more, so what was not sent for want of it is not sent later either.
-pub(super) fn judge(outcome: &Outcome, priority: Priority, lease_over: bool) -> Verdict {
+pub(super) fn classify(outcome: &Outcome, priority: Priority, lease_over: bool) -> Verdict {
     match outcome {
         Outcome::Finished(Ok(action)) => {
             let priority = action.priority.unwrap_or(priority);
@@ -54,7 +54,7 @@ pub(super) fn judge(outcome: &Outcome, priority: Priority, lease_over: bool) -> 
 }
 
 /// Carries the verdict out. The key must still be with its worker.
-pub(super) fn settle(item: &Item<Key>, verdict: &Verdict) {
+pub(super) fn carry_out(item: &Item<Key>, verdict: &Verdict) {
     match verdict {
         Verdict::Done => item.forget(),
         Verdict::After(delay, priority) => {
@@ -79,7 +79,7 @@ mod tests {
     fn every_outcome_has_its_verdict() {
         let low = Priority::LOW;
         let second = Duration::from_secs(1);
-        let finished = |result| judge(&Outcome::Finished(result), low, false);
+        let finished = |result| classify(&Outcome::Finished(result), low, false);
         assert_eq!(finished(Ok(Action::done())), Verdict::Done);
         assert_eq!(finished(Ok(Action::requeue_after(second))), Verdict::After(second, low));
         let raised = Action::requeue_after(second).with_priority(Priority(7));
@@ -92,9 +92,12 @@ mod tests {
         let stale = ClientError::Stale { kind: "Pod".into(), key: Key::new(None, "x"), lag: second };
         assert_eq!(finished(Err(stale.into())), Verdict::BackOff(Trigger::Stale, low));
         let not_leader = || Outcome::Finished(Err(ClientError::NotLeader.into()));
-        assert_eq!(judge(&not_leader(), low, false), Verdict::After(ELECTION, low), "it may come");
-        assert_eq!(judge(&not_leader(), low, true), Verdict::GiveUp);
-        assert_eq!(judge(&Outcome::Panicked("x".into()), low, true), Verdict::BackOff(Trigger::Panic, low));
-        assert_eq!(judge(&Outcome::TimedOut(second), low, true), Verdict::BackOff(Trigger::Error, low));
+        assert_eq!(classify(&not_leader(), low, false), Verdict::After(ELECTION, low), "it may come");
+        assert_eq!(classify(&not_leader(), low, true), Verdict::GiveUp);
+        assert_eq!(
+            classify(&Outcome::Panicked("x".into()), low, true),
+            Verdict::BackOff(Trigger::Panic, low)
+        );
+        assert_eq!(classify(&Outcome::TimedOut(second), low, true), Verdict::BackOff(Trigger::Error, low));
     }
 }

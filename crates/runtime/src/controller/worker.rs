@@ -17,7 +17,7 @@ use tracing::Instrument;
 
 use super::arrivals::{Added, Arrivals};
 use super::context::{Context, Inner};
-use super::outcome::{Outcome, Verdict, judge, settle};
+use super::outcome::{Outcome, Verdict, carry_out, classify};
 use super::reconcile::DynReconciler;
 use super::source::Source;
 use crate::client::{Client, HeldInformer, Pending, Pins};
@@ -265,9 +265,9 @@ impl Work {
 
     fn end_run(&self, item: &Item<Key>, outcome: &Outcome, reconcile_id: &str, took: Duration) {
         let lease_over = self.lease.as_ref().is_some_and(LeaderClock::is_over);
-        let verdict = judge(outcome, item.priority(), lease_over);
+        let verdict = classify(outcome, item.priority(), lease_over);
         self.report(item, outcome, &verdict, reconcile_id, took);
-        settle(item, &verdict);
+        carry_out(item, &verdict);
     }
 
     async fn reconcile(&self, context: &Context, key: Key) -> Outcome {

@@ -107,7 +107,7 @@ impl Running {
             match self.tasks.join_next_with_id().await {
                 None => std::future::pending().await,
                 Some(ended) => {
-                    if let Some(error) = self.judge(ended) {
+                    if let Some(error) = self.failure_of(ended) {
                         return error;
                     }
                 }
@@ -115,7 +115,7 @@ impl Running {
         }
     }
 
-    fn judge(&mut self, ended: Result<(Id, Result<(), Error>), JoinError>) -> Option<ManagerError> {
+    fn failure_of(&mut self, ended: Result<(Id, Result<(), Error>), JoinError>) -> Option<ManagerError> {
         match ended {
             Ok((id, Ok(()))) => {
                 self.name_of(id);
@@ -136,7 +136,7 @@ impl Running {
         self.stopping.cancel();
         let mut failure = None;
         while let Ok(Some(ended)) = tokio::time::timeout_at(end, self.tasks.join_next_with_id()).await {
-            let error = self.judge(ended);
+            let error = self.failure_of(ended);
             failure = failure.or(error);
         }
         let left = if self.tasks.is_empty() {

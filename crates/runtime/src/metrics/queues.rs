@@ -23,7 +23,7 @@ struct Known {
 
 impl Known {
     /// Keeps the counters of a queue that ended, and not its keys: they would be kept for as long as the program runs.
-    fn settle(&mut self) {
+    fn keep_counters(&mut self) {
         let report = QueueReport { depths: Vec::new(), ..(self.report)() };
         self.has_ended = Box::new(|| true);
         self.report = Box::new(move || report.clone());
@@ -52,7 +52,10 @@ impl Queues {
     /// The queue of this name has ended, with its workers.
     pub(super) fn ended(&self, name: &str) {
         let mut known = self.0.lock().expect("no holder of this lock panics");
-        known.iter_mut().filter(|known| known.name == name && (known.has_ended)()).for_each(Known::settle);
+        known
+            .iter_mut()
+            .filter(|known| known.name == name && (known.has_ended)())
+            .for_each(Known::keep_counters);
     }
 }
 

@@ -224,7 +224,7 @@ impl<T: Clone + Eq + Hash> Item<T> {
         let now = queue.time_for(&state.queue);
         state.queue.finish(*id, now);
         let Some((place, _)) = state.queue.take(now) else {
-            queue.settle(state);
+            queue.wake_after_finish(state);
             return Poll::Ready(false);
         };
         let slots = &mut state.queue.keys.slots;

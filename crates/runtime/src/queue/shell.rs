@@ -322,11 +322,11 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
         let mut state = self.lock();
         let now = self.time_for(&state.queue);
         state.queue.finish(id, now);
-        self.settle(state);
+        self.wake_after_finish(state);
     }
 
     /// After a key was given back: wakes whom it concerns.
-    pub(super) fn settle(&self, state: MutexGuard<'_, State<T>>) {
+    pub(super) fn wake_after_finish(&self, state: MutexGuard<'_, State<T>>) {
         let drained = state.draining && state.queue.drained();
         self.wake(state);
         if drained {

@@ -151,8 +151,8 @@ impl Correlator {
         Correlator { options, series, spam: Bounded::new(), groups: Bounded::new(), sent: Bounded::new() }
     }
 
-    /// Judges one event at `now`, the time since any fixed start.
-    pub(super) fn judge(&mut self, event: &Recorded, now: Duration) -> (Step, Slot) {
+    /// Decides on one event at `now`, the time since any fixed start.
+    pub(super) fn next_step(&mut self, event: &Recorded, now: Duration) -> (Step, Slot) {
         let flow: Flow = (source(event), event.kind);
         let group: Group = (flow.clone(), format!("{}/{}", event.reason, event.action));
         let window = self.options.window;
@@ -323,15 +323,15 @@ mod tests {
     #[test]
     fn a_series_is_told_when_it_begins_now_and_then_and_when_it_ends() {
         let mut correlator = Correlator::new(CorrelatorOptions::default(), true);
-        let (_, slot) = correlator.judge(&event("a", "x"), Duration::ZERO);
+        let (_, slot) = correlator.next_step(&event("a", "x"), Duration::ZERO);
         correlator.created(&slot, "a.1");
         let mut now = Duration::from_secs(1);
-        assert!(matches!(correlator.judge(&event("a", "x"), now).0, Step::Count { count: 2, .. }));
+        assert!(matches!(correlator.next_step(&event("a", "x"), now).0, Step::Count { count: 2, .. }));
         // A thousand more, one every five seconds: beyond any spam filter, and without a request each.
         let mut told = Vec::new();
         for _ in 0..1000 {
             now += Duration::from_secs(5);
-            assert_eq!(correlator.judge(&event("a", "x"), now).0, Step::Later);
+            assert_eq!(correlator.next_step(&event("a", "x"), now).0, Step::Later);
             told.extend(correlator.refresh(now).into_iter().map(|refresh| refresh.count));
         }
         assert_eq!(told, [362, 722], "once in half an hour");
@@ -344,7 +344,7 @@ mod tests {
         assert!(!correlator.has_series());
         let later = now + SERIES_END + Duration::from_secs(1);
         assert!(
-            matches!(correlator.judge(&event("a", "x"), later).0, Step::Create { .. }),
+            matches!(correlator.next_step(&event("a", "x"), later).0, Step::Create { .. }),
             "a new one begins"
         );
     }
@@ -352,14 +352,14 @@ mod tests {
     #[test]
     fn equal_events_are_counted_on_the_first() {
         let mut correlator = correlator();
-        let (step, slot) = correlator.judge(&event("a", "x"), Duration::ZERO);
+        let (step, slot) = correlator.next_step(&event("a", "x"), Duration::ZERO);
         assert_eq!(step, created("x", 1));
         correlator.created(&slot, "a.1");
-        let (step, _) = correlator.judge(&event("a", "x"), Duration::from_secs(1));
+        let (step, _) = correlator.next_step(&event("a", "x"), Duration::from_secs(1));
         assert!(matches!(step, Step::Count { name, count: 2, .. } if name == "a.1"));
-        assert!(matches!(correlator.judge(&event("b", "x"), Duration::ZERO).0, Step::Create { .. }));
+        assert!(matches!(correlator.next_step(&event("b", "x"), Duration::ZERO).0, Step::Create { .. }));
         correlator.gone(&slot);
-        let (step, _) = correlator.judge(&event("a", "x"), Duration::from_secs(2));
+        let (step, _) = correlator.next_step(&event("a", "x"), Duration::from_secs(2));
         assert!(matches!(step, Step::Create { .. }));
     }
 
@@ -367,16 +367,16 @@ mod tests {
     fn the_tenth_distinct_message_is_combined() {
         let mut correlator = correlator();
         for number in 0..9 {
-            let (step, _) = correlator.judge(&event("a", &number.to_string()), Duration::ZERO);
+            let (step, _) = correlator.next_step(&event("a", &number.to_string()), Duration::ZERO);
             assert_eq!(step, created(number.to_string(), 1));
         }
-        let (step, slot) = correlator.judge(&event("a", "9"), Duration::ZERO);
+        let (step, slot) = correlator.next_step(&event("a", "9"), Duration::ZERO);
         assert_eq!(step, created("(combined from similar events): 9", 1));
         correlator.created(&slot, "a.c");
-        let (step, _) = correlator.judge(&event("a", "10"), Duration::ZERO);
+        let (step, _) = correlator.next_step(&event("a", "10"), Duration::ZERO);
         assert!(matches!(step, Step::Count { count: 2, .. }));
         let later = AGGREGATE_WINDOW + Duration::from_secs(1);
-        let (step, _) = correlator.judge(&event("a", "11"), later);
+        let (step, _) = correlator.next_step(&event("a", "11"), later);
         assert_eq!(step, created("11", 1));
     }
 
@@ -384,57 +384,58 @@ mod tests {
     fn what_was_told_before_there_were_too_many_is_counted_on() {
         let mut correlator = correlator();
         for number in 0..12 {
-            let (_, slot) = correlator.judge(&event("a", &number.to_string()), Duration::ZERO);
+            let (_, slot) = correlator.next_step(&event("a", &number.to_string()), Duration::ZERO);
             correlator.created(&slot, &format!("a.{}", number.min(9)));
         }
-        let (step, _) = correlator.judge(&event("a", "3"), Duration::from_secs(1));
+        let (step, _) = correlator.next_step(&event("a", "3"), Duration::from_secs(1));
         assert!(matches!(step, Step::Count { name, count: 2, .. } if name == "a.3"));
         // Rest, not age, ends the combining.
         for minute in 1..12 {
-            correlator.judge(&event("a", "3"), Duration::from_secs(60 * minute));
+            correlator.next_step(&event("a", "3"), Duration::from_secs(60 * minute));
         }
-        let (step, _) = correlator.judge(&event("a", "12"), Duration::from_secs(670));
+        let (step, _) = correlator.next_step(&event("a", "12"), Duration::from_secs(670));
         assert!(matches!(step, Step::Count { name, .. } if name == "a.9"));
     }
 
     #[test]
     fn a_flood_is_counted_though_it_is_not_told_and_the_count_does_not_grow_old() {
         let mut correlator = correlator();
-        let (_, slot) = correlator.judge(&event("a", "x"), Duration::ZERO);
+        let (_, slot) = correlator.next_step(&event("a", "x"), Duration::ZERO);
         correlator.created(&slot, "a.1");
         for _ in 0..99 {
-            correlator.judge(&event("a", "x"), Duration::from_secs(1));
+            correlator.next_step(&event("a", "x"), Duration::from_secs(1));
         }
-        let (step, _) = correlator.judge(&event("a", "x"), Duration::from_secs(3000));
+        let (step, _) = correlator.next_step(&event("a", "x"), Duration::from_secs(3000));
         assert!(matches!(step, Step::Count { name, count: 101, .. } if name == "a.1"));
     }
 
     #[test]
     fn a_flood_is_cut_off_and_let_in_again_slowly() {
         let mut correlator = correlator();
-        let sent =
-            (0..100).filter(|_| correlator.judge(&event("a", "x"), Duration::ZERO).0 != Step::Drop).count();
+        let sent = (0..100)
+            .filter(|_| correlator.next_step(&event("a", "x"), Duration::ZERO).0 != Step::Drop)
+            .count();
         assert_eq!(sent, SPAM_BURST as usize);
-        assert_ne!(correlator.judge(&event("a", "x"), SPAM_REFILL).0, Step::Drop);
-        assert_eq!(correlator.judge(&event("a", "x"), SPAM_REFILL).0, Step::Drop);
-        assert_ne!(correlator.judge(&event("b", "x"), SPAM_REFILL).0, Step::Drop);
+        assert_ne!(correlator.next_step(&event("a", "x"), SPAM_REFILL).0, Step::Drop);
+        assert_eq!(correlator.next_step(&event("a", "x"), SPAM_REFILL).0, Step::Drop);
+        assert_ne!(correlator.next_step(&event("b", "x"), SPAM_REFILL).0, Step::Drop);
     }
 
     #[test]
     fn a_flood_of_one_type_does_not_silence_the_other() {
         let mut correlator = correlator();
         for _ in 0..=SPAM_BURST {
-            correlator.judge(&event("a", "well"), Duration::ZERO);
+            correlator.next_step(&event("a", "well"), Duration::ZERO);
         }
-        assert_eq!(correlator.judge(&event("a", "well"), Duration::ZERO).0, Step::Drop);
+        assert_eq!(correlator.next_step(&event("a", "well"), Duration::ZERO).0, Step::Drop);
         let warning = Recorded { kind: EventType::Warning, ..event("a", "not well") };
-        assert_eq!(correlator.judge(&warning, Duration::ZERO).0, created("not well", 1));
+        assert_eq!(correlator.next_step(&warning, Duration::ZERO).0, created("not well", 1));
     }
 
     #[test]
     fn events_about_another_part_or_with_another_relation_are_others() {
         let mut correlator = correlator();
-        let (_, slot) = correlator.judge(&event("a", "x"), Duration::ZERO);
+        let (_, slot) = correlator.next_step(&event("a", "x"), Duration::ZERO);
         correlator.created(&slot, "a.1");
         let reference =
             |name: &str| ObjectReference { name: Some(name.into()), ..ObjectReference::default() };
@@ -445,12 +446,12 @@ mod tests {
             Recorded { regarding: version, ..event("a", "x") },
             Recorded { related: Some(reference("b")), ..event("a", "x") },
         ] {
-            assert_eq!(correlator.judge(&other, Duration::ZERO).0, created("x", 1));
+            assert_eq!(correlator.next_step(&other, Duration::ZERO).0, created("x", 1));
         }
         // And yet all of them are about one object, which may not flood.
         let flood = (0..100).filter(|number: &u32| {
             let related = Some(reference(&number.to_string()));
-            correlator.judge(&Recorded { related, ..event("a", "x") }, Duration::ZERO).0 != Step::Drop
+            correlator.next_step(&Recorded { related, ..event("a", "x") }, Duration::ZERO).0 != Step::Drop
         });
         assert!(flood.count() <= SPAM_BURST as usize);
     }
@@ -459,7 +460,7 @@ mod tests {
     fn what_is_remembered_is_bounded() {
         let mut correlator = correlator();
         for number in 0..MAX_TRACKED + 10 {
-            correlator.judge(&event(&number.to_string(), "x"), Duration::ZERO);
+            correlator.next_step(&event(&number.to_string(), "x"), Duration::ZERO);
         }
         assert_eq!(correlator.sent.entries.len(), MAX_TRACKED);
         assert_eq!(correlator.spam.entries.len(), MAX_TRACKED);

@@ -116,7 +116,7 @@ impl Sink {
 
     async fn handle(&mut self, event: Recorded) {
         let elapsed = self.start.elapsed();
-        let (step, slot) = self.correlator(event.api).judge(&event, elapsed);
+        let (step, slot) = self.correlator(event.api).next_step(&event, elapsed);
         match step {
             Step::Drop => self.metrics.event_dropped("spam"),
             Step::Later => {}

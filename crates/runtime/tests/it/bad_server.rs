@@ -6,10 +6,11 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
 use setpoint::clock::Random;
+use setpoint::informer::Namespaces;
 use setpoint::informer::{
     Event, FactoryOptions, InformerFactory, ReflectorOptions, SharedInformer, SubscribeOptions,
 };
-use setpoint::{Namespaces, Object, Target};
+use setpoint::{Object, Target};
 
 use crate::misdeed::Misdeed;
 use crate::world::{Asked, World, failure};

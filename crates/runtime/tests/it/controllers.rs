@@ -8,11 +8,12 @@ use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
 use kube::api::ObjectMeta;
 use serde_json::json;
 use setpoint::client::set_controller_reference;
+use setpoint::finalizer::Lifecycle;
 use setpoint::manager::ManagerError;
 use setpoint::metrics::Metrics;
 use setpoint::{
-    Action, Context, Controller, Error, Key, Lifecycle, Manager, ManagerOptions, Patch, SetupError, Target,
-    Watch, predicate,
+    Action, Context, Controller, Error, Key, Manager, ManagerOptions, Patch, SetupError, Target, Watch,
+    predicate,
 };
 use tokio::sync::mpsc;
 use tokio::time::Instant;

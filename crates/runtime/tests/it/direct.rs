@@ -3,7 +3,8 @@
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::core::ApiResource;
 use serde_json::json;
-use setpoint::{Action, ClientError, Context, Error, Key, Lifecycle, Patch, Query};
+use setpoint::finalizer::Lifecycle;
+use setpoint::{Action, ClientError, Context, Error, Key, Patch, Query};
 
 use crate::controllers::{CONFIG_MAPS, config_map};
 use crate::fake::Fake;

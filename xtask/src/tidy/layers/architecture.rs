@@ -25,6 +25,7 @@ const SECTION: &str = "## The life of ";
 const BLOCK: &str = "```modules ";
 /// The list of the stages of a write, in the server and in this file.
 const PIPELINE: &str = "crates/apiserver/src/write/pipeline.rs";
+const SHORT_STAGE: &str = "write/pipeline/";
 
 /// Checks the file of this repository.
 pub fn check(found: &mut Vec<String>) -> Result<()> {
@@ -118,6 +119,10 @@ impl Block<'_> {
         for module in &self.modules {
             let name = module.join("/");
             let Some(place) = tree.place(module) else {
+                // A stage of a few lines is a function of the pipeline. `stages` compares it with the list there.
+                if name.starts_with(SHORT_STAGE) {
+                    continue;
+                }
                 found.push(format!("{FILE}: names the module `{name}`, which {} does not have", self.folder));
                 continue;
             };
@@ -152,7 +157,8 @@ mod tests {
 
     #[test]
     fn the_stages_of_a_write_are_those_of_the_pipeline() {
-        let text = "```modules crates/a\nwrite/pipeline  the list\nwrite/read  x\nwrite/store  y\n```\n";
+        let text =
+            "```modules crates/a\nwrite/pipeline  the list\nwrite/pipeline::read  x\nwrite/store  y\n```\n";
         let check = |pipeline: &str| {
             let mut found = Vec::new();
             stages(text, pipeline, &mut found);

@@ -194,7 +194,8 @@ mod tests {
             "127.1",
             "0x7f000001",
         ] {
-            assert!(check_address(refused).is_err(), "{refused}");
+            let error = check_address(refused).unwrap_err();
+            assert_eq!(error.status().message, "address not allowed", "{refused}");
         }
         for allowed in
             ["10.244.0.9", "192.168.0.1", "203.0.113.9", "fd00::1", "2001:db8::1", "::ffff:10.0.0.1"]

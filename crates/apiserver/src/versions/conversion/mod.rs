@@ -46,19 +46,19 @@ pub(crate) struct Conversions {
 
 #[derive(Default)]
 struct Memo {
-    known: HashMap<Asked, Result<Value, ConversionError>>,
+    known: HashMap<ConversionKey, Result<Value, ConversionError>>,
     wanted: Vec<Wanted>,
     rounds: usize,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Asked {
+struct ConversionKey {
     object: String,
     to: String,
 }
 
 struct Wanted {
-    asked: Asked,
+    key: ConversionKey,
     object: Value,
 }
 
@@ -76,12 +76,12 @@ impl Conversions {
     /// The object at another version, or the error of its conversion. `None` if neither is known yet: the conversion
     /// is then noted for [`Conversions::fetch`].
     fn converted(&self, object: &Value, to: &str) -> Option<Result<Value, ConversionError>> {
-        let asked = Asked { object: object.to_string(), to: to.to_owned() };
+        let key = ConversionKey { object: object.to_string(), to: to.to_owned() };
         let mut memo = self.memo();
-        if let Some(known) = memo.known.get(&asked) {
+        if let Some(known) = memo.known.get(&key) {
             return Some(known.clone());
         }
-        memo.wanted.push(Wanted { asked, object: object.clone() });
+        memo.wanted.push(Wanted { key, object: object.clone() });
         None
     }
 
@@ -104,13 +104,13 @@ impl Conversions {
             return Err(ApiError::modified(&ctx.resource, &ctx.info.name));
         }
         while let Some(first) = wanted.first() {
-            let to = first.asked.to.clone();
-            let (now, later): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|one| one.asked.to == to);
+            let to = first.key.to.clone();
+            let (now, later): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|one| one.key.to == to);
             wanted = later;
             let objects: Vec<&Value> = now.iter().map(|one| &one.object).collect();
             let converted = convert(&ctx.server, &self.custom, &to, &objects).await;
             for (one, converted) in now.into_iter().zip(converted) {
-                self.memo().known.insert(one.asked, converted);
+                self.memo().known.insert(one.key, converted);
             }
         }
         Ok(())

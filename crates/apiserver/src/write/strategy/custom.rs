@@ -9,9 +9,9 @@ use setpoint_api::cause::{Cause, CauseType};
 use setpoint_kinds::warnings;
 use setpoint_store::Event;
 
-use super::{Candidate, Strategy};
+use super::Strategy;
 use crate::crd;
-use crate::registry::{Custom, Judged, Resource};
+use crate::registry::{Candidate, Custom, Resource};
 use crate::server::Server;
 
 impl Strategy for Custom {
@@ -26,15 +26,9 @@ impl Strategy for Custom {
         causes: &mut Vec<Cause>,
     ) -> Vec<Cause> {
         if candidate.old.is_some() {
-            causes.extend(said_again(causes));
+            causes.extend(repeated(causes));
         }
-        let judged = Judged {
-            object: candidate.new,
-            old: candidate.old,
-            is_status: candidate.is_status(),
-            interrupt: candidate.interrupt,
-        };
-        let (found, tolerated) = Custom::validate(self, &resource.version, &judged, causes);
+        let (found, tolerated) = Custom::validate(self, &resource.version, candidate, causes);
         causes.extend(found);
         tolerated
     }
@@ -62,7 +56,7 @@ impl Strategy for Custom {
 
 /// kube-apiserver looks at the metadata of a changed custom object three times, and tells each time; at what may not
 /// change, twice.
-fn said_again(causes: &[Cause]) -> Vec<Cause> {
+fn repeated(causes: &[Cause]) -> Vec<Cause> {
     let thrice = |cause: &Cause| {
         let fields = ["metadata.labels", "metadata.annotations", "metadata.ownerReferences"];
         fields.iter().any(|field| cause.field.starts_with(field))

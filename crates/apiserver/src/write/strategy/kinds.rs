@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use setpoint_api::cause::Cause;
 use setpoint_store::{Event as StoreEvent, Snapshot};
 
-use super::{Candidate, Strategy};
+use super::Strategy;
 use crate::admission::{policy, service};
 use crate::auth::authz::RBAC;
 use crate::auth::escalation;
@@ -21,7 +21,7 @@ use crate::crd;
 use crate::error::Result;
 use crate::object;
 use crate::options::Options;
-use crate::registry::{Resource, definition};
+use crate::registry::{Candidate, Resource, definition};
 use crate::server::Server;
 use crate::versions::builtin_views;
 use crate::writer::Writer;

@@ -14,13 +14,12 @@ use jiff::Timestamp;
 use serde_json::Value;
 use setpoint_api::cause::Cause;
 use setpoint_kinds::warnings;
-use setpoint_machinery::Interrupt;
 use setpoint_store::{Event, Snapshot};
 
 use crate::context::RequestContext;
 use crate::error::ApiError;
 use crate::options::Options;
-use crate::registry::Resource;
+use crate::registry::{Candidate, Resource};
 use crate::server::Server;
 use crate::writer::Writer;
 
@@ -29,23 +28,6 @@ pub(crate) fn of(resource: &Resource) -> &dyn Strategy {
     match &resource.custom {
         Some(custom) => &**custom,
         None => kinds::of(resource),
-    }
-}
-
-/// An object that is validated.
-pub(crate) struct Candidate<'a> {
-    pub(crate) subresource: &'a str,
-    pub(crate) new: &'a Value,
-    /// The stored object; none if the write creates the object.
-    pub(crate) old: Option<&'a Value>,
-    /// The result is void once the interrupt is raised.
-    pub(crate) interrupt: &'a Interrupt,
-}
-
-impl Candidate<'_> {
-    /// Whether the write changes the status alone.
-    pub(crate) fn is_status(&self) -> bool {
-        self.old.is_some() && self.subresource == "status"
     }
 }
 

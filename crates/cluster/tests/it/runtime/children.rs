@@ -7,7 +7,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::{DeleteParams, ObjectMeta, PostParams};
 use serde_json::json;
 use setpoint::client::{owner_reference, set_controller_reference};
-use setpoint::{Action, ClientError, Context, Controller, Error, Key, Lifecycle, Target, Watch, predicate};
+use setpoint::finalizer::Lifecycle;
+use setpoint::{Action, ClientError, Context, Controller, Error, Key, Target, Watch, predicate};
 
 use super::{Place, beside, until, until_true};
 

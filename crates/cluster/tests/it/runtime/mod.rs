@@ -17,7 +17,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client, Config};
 use serde_json::{Value, json};
-use setpoint::{Manager, ManagerOptions, Namespaces};
+use setpoint::informer::Namespaces;
+use setpoint::{Manager, ManagerOptions};
 use setpoint_cluster::{Cluster, Controllers, NodeOptions, Options};
 use tokio::time::Instant;
 

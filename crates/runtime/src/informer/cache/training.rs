@@ -227,7 +227,7 @@ mod tests {
         (training, store, ingest)
     }
 
-    async fn settle(training: &Training, store: &Store) {
+    async fn train(training: &Training, store: &Store) {
         training.synced();
         tokio::select! {
             biased;
@@ -241,7 +241,7 @@ mod tests {
         let (training, store, mut ingest) = fill(1500, 20);
         let before = store.bytes();
         let pinned = store.snapshot();
-        settle(&training, &store).await;
+        train(&training, &store).await;
         assert_eq!(training.version(), 1);
         assert!(store.bytes() * 2 < before, "{} of {before}", store.bytes());
         for (raw, packed) in pinned.iter().zip(store.snapshot().iter()) {
@@ -258,7 +258,7 @@ mod tests {
         for (count, padding) in [(500, 20), (1500, 2)] {
             let (training, store, _) = fill(count, padding);
             let before = store.bytes();
-            settle(&training, &store).await;
+            train(&training, &store).await;
             assert_eq!((training.version(), store.bytes()), (0, before));
         }
     }

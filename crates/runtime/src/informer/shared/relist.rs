@@ -10,10 +10,10 @@ use crate::revision::Revision;
 /// The relists that were asked of one informer. Each has a number; a watch that finishes number *n* has applied
 /// everything that was true when *n* was asked for.
 #[derive(Debug, Default)]
-pub(crate) struct Relists(Mutex<Asked>);
+pub(crate) struct Relists(Mutex<Requests>);
 
 #[derive(Debug, Default)]
-struct Asked {
+struct Requests {
     number: u64,
     /// Boxed, because it is rare and every informer holds the space for it.
     due: Option<Box<Due>>,
@@ -39,7 +39,7 @@ struct Watch {
 }
 
 impl Relists {
-    fn lock(&self) -> MutexGuard<'_, Asked> {
+    fn lock(&self) -> MutexGuard<'_, Requests> {
         self.0.lock().expect("no holder of this lock panics")
     }
 

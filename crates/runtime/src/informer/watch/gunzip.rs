@@ -42,6 +42,7 @@ mod tests {
             }
             assert_eq!(out, line.as_bytes());
         }
-        assert!(Gunzip::default().unpack(b"no gzip at all").is_err());
+        let refused = Gunzip::default().unpack(b"no gzip at all").unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
     }
 }
