@@ -7,6 +7,10 @@ mod command;
 mod standin;
 mod limits;
 mod prose;
+mod user_kubeconfig;
+mod named;
+mod holder;
+mod output;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -17,9 +21,16 @@ use clap::{CommandFactory, Parser, Subcommand};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+const EXAMPLES: &str = "Examples:
+  setpoint up                       # a cluster until Ctrl-C, ready in milliseconds
+  setpoint up --detach              # the same in the background
+  setpoint load manifests/          # apply a folder to it
+  setpoint down
+  setpoint new my-operator --kind Website --group example.org";
+
 /// A Kubernetes cluster in one process, and tools around it.
 #[derive(Parser, Debug)]
-#[command(name = "setpoint", version, about)]
+#[command(name = "setpoint", version, about, after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -29,6 +40,14 @@ struct Cli {
 enum Command {
     /// Start a cluster and keep it in the foreground until Ctrl-C or SIGTERM.
     Up(command::up::Arguments),
+    /// List the clusters that were started with --detach or --name.
+    Status(command::status::Arguments),
+    /// Stop a cluster that was started with --detach or --name.
+    Down(command::down::Arguments),
+    /// Print a cluster's kubeconfig, merge it into yours, or remove it from there.
+    Kubeconfig(command::kubeconfig::Arguments),
+    /// Apply a folder in order: namespaces, definitions (and waits until they are served), then the rest.
+    Load(command::load::Arguments),
     /// Run the built-in controllers, the scheduler and nodes against any API server.
     Controllers(command::controllers::Arguments),
     /// Find the convergence bugs of an operator, in any language.
@@ -38,6 +57,9 @@ enum Command {
     /// Write executables named kube-apiserver and etcd, so that a Go suite that uses envtest runs on Setpoint.
     Assets(command::assets::Arguments),
     /// Print a completion script for a shell.
+    #[command(
+        after_help = "Example:\n  setpoint completions bash > ~/.local/share/bash-completion/completions/setpoint"
+    )]
     Completions {
         /// The shell.
         shell: clap_complete::Shell,
@@ -66,7 +88,9 @@ enum Command {
 fn main() -> ExitCode {
     let began = Instant::now();
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into());
-    let colours = std::io::stderr().is_terminal();
+    // https://no-color.org: any value but an empty one.
+    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let colours = std::io::stderr().is_terminal() && !refused;
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours).init();
     // The program's name selects its role: see `setpoint assets`.
     let name = std::env::args_os().next().map(std::path::PathBuf::from);
@@ -104,6 +128,10 @@ fn stand_in_for_etcd() -> anyhow::Result<ExitCode> {
 fn run(command: Command, began: Instant) -> anyhow::Result<ExitCode> {
     match command {
         Command::Up(arguments) => multi_thread()?.block_on(command::up::run(arguments, began))?,
+        Command::Status(arguments) => return command::status::run(arguments),
+        Command::Down(arguments) => command::down::run(arguments)?,
+        Command::Kubeconfig(arguments) => command::kubeconfig::run(arguments)?,
+        Command::Load(arguments) => current_thread()?.block_on(command::load::run(arguments))?,
         Command::Controllers(arguments) => multi_thread()?.block_on(command::controllers::run(arguments))?,
         Command::Prove(arguments) => {
             setpoint_apiserver::raise_open_files();

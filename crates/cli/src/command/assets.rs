@@ -4,8 +4,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+const EXAMPLES: &str = "Example:
+  eval \"$(setpoint assets ~/.cache/setpoint-assets)\" && go test ./...";
+
 /// Write executables named kube-apiserver and etcd, so that a Go suite that uses envtest runs on Setpoint.
 #[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// The folder. It is created if it does not exist.
     folder: PathBuf,

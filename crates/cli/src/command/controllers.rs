@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use base64::Engine;
 use kube::Config;
 use setpoint::program::Program;
@@ -17,8 +17,13 @@ use super::nodes::{self, PodFolder};
 /// The name of the nodes in `--only`.
 const NODE: &str = "node";
 
+const EXAMPLES: &str = "Examples:
+  setpoint controllers --kubeconfig FILE
+  setpoint controllers --kubeconfig FILE --only scheduler,node --images images.toml --client-ca-file ca.crt";
+
 /// Run the built-in controllers, the scheduler and nodes against any API server.
 #[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// Kubeconfig of the cluster.
     #[arg(long, value_name = "FILE")]
@@ -78,6 +83,10 @@ struct Nodes {
 pub async fn run(arguments: Arguments) -> Result<()> {
     let only =
         arguments.only.as_deref().map(|text| setpoint_controllers::parse_names(text, &[NODE])).transpose()?;
+    let with_nodes = only.as_ref().is_none_or(|names| names.contains(NODE)) && arguments.nodes.nodes > 0;
+    if let Some(flag) = arguments.nodes.given().filter(|_| !with_nodes) {
+        bail!("{flag} has no effect without nodes: name `node` in --only, and do not set --nodes 0");
+    }
     let program = Program::with(|program| {
         program.name = "setpoint-controllers".into();
         program.kubeconfig = arguments.kubeconfig.clone();
@@ -89,7 +98,6 @@ pub async fn run(arguments: Arguments) -> Result<()> {
         Some(path) => Some(read(path)?),
         None => authority(&config)?,
     };
-    let with_nodes = only.as_ref().is_none_or(|names| names.contains(NODE)) && arguments.nodes.nodes > 0;
     let token_signer = arguments.service_account_private_key_file.as_deref().map(token_signer).transpose()?;
     let options = setpoint_controllers::Options { only, root_ca, token_signer };
     let folder = PodFolder::make(None)?;
@@ -113,6 +121,19 @@ fn token_signer(path: &Path) -> Result<TokenSigner> {
 }
 
 impl Nodes {
+    /// Returns a flag that asks for something of the nodes.
+    fn given(&self) -> Option<&'static str> {
+        let flags = [
+            ("--nodes", self.nodes > 1),
+            ("--first-node", self.first_node > 0),
+            ("--images", self.images.is_some()),
+            ("--client-ca-file", self.client_ca_file.is_some()),
+            ("--node-port", self.node_port > 0),
+            ("--tls-cert-file", self.tls_cert_file.is_some()),
+        ];
+        flags.into_iter().find_map(|(flag, given)| given.then_some(flag))
+    }
+
     fn options(&self, config: &Config, folder: &PodFolder) -> Result<(NodeOptions, Option<Serving>)> {
         let url = &config.cluster_url;
         let host = url.host().unwrap_or("localhost").trim_start_matches('[').trim_end_matches(']');

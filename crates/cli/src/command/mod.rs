@@ -1,6 +1,10 @@
 //! The subcommands, one file each.
 
 pub mod new;
+pub mod status;
+pub mod down;
+pub mod kubeconfig;
+pub mod load;
 pub mod assets;
 pub mod controllers;
 pub mod up;

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::output::say;
 use anyhow::{Context, Result};
 use setpoint_scaffold::{
     ApiGroup, ApiVersion, Changes, CustomResource, KindName, OperatorName, Plural, Project, Source,
@@ -102,18 +103,16 @@ fn operator(arguments: Arguments) -> Result<()> {
         created.extend(setpoint_scaffold::webhook(&Project::open(&folder)?, &kind)?.write()?.0);
     }
     format(&folder);
-    println!("wrote {} files to {}/. Next:\n", created.len(), folder.display());
-    println!("  cd {name}");
-    println!(
-        "  cargo test     # the operator on a cluster in the test's process, and a proof that it converges"
-    );
-    println!("  less README.md # how to run and deploy it, and how to add to it");
+    say(&format!("wrote {} files to {}/. Next:\n", created.len(), folder.display()));
+    say(&format!("  cd {name}"));
+    say("  cargo test     # the operator on a cluster in the test's process, and a proof that it converges");
+    say("  less README.md # how to run and deploy it, and how to add to it");
     if source == Source::Registry && !PUBLISHED {
-        println!(
+        say(&format!(
             "\nThe crates of Setpoint are not in the registry yet, so cargo will not find them. Remove the folder and \
              use a clone:\n\n  setpoint new {name} --kind {kind} --group {} --setpoint-path DIR",
             resource.group
-        );
+        ));
     }
     Ok(())
 }
@@ -138,10 +137,10 @@ fn add(folder: &Path, addition: Addition) -> Result<()> {
     format(folder);
     for (what, files) in [("wrote", created), ("changed", changed)] {
         for file in files {
-            println!("{what} {}", file.display());
+            say(&format!("{what} {}", file.display()));
         }
     }
-    println!("\nNext: cargo test");
+    say("\nNext: cargo test");
     Ok(())
 }
 

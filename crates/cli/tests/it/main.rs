@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod assets;
+mod background;
 mod messages;
 mod node;
 mod processes;

@@ -13,6 +13,6 @@ async fn the_webhook_trims_and_refuses() {
     let object = |message: &str| StaticSite::new("home", StaticSiteSpec { message: message.into() });
     let created = objects.create(&PostParams::default(), &object(" Hello ")).await.unwrap();
     assert_eq!(created.spec.message, "Hello");
-    let refused = objects.create(&PostParams::default(), &object("  ")).await.unwrap_err();
-    assert!(refused.to_string().contains("more than space"), "{refused}");
+    let refused = objects.create(&PostParams::default(), &object(" home")).await.unwrap_err();
+    assert!(refused.to_string().contains("more than the name"), "{refused}");
 }

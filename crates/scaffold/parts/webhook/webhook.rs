@@ -16,7 +16,7 @@ pub fn default(_: &Review<StaticSite>, object: &mut StaticSite) -> Result<Allowe
     Ok(Allowed::yes())
 }
 
-/// Checks an object: here, the message is not only space.
+/// Checks an object: here, the message is not only the object's name.
 ///
 /// # Errors
 /// If the object is refused.
@@ -24,8 +24,9 @@ pub fn validate(review: &Review<StaticSite>) -> Result<Allowed, Denied> {
     // A deletion is always allowed.
     let Some(object) = &review.new else { return Ok(Allowed::yes()) };
     let mut errors = FieldErrors::default();
-    if object.spec.message.is_empty() {
-        errors.required("spec.message", "the message must have more than space");
+    if object.spec.message == review.key.name() {
+        let message = object.spec.message.as_str();
+        errors.invalid("spec.message", message, "the message must say more than the name");
     }
     review.verdict(errors)
 }
