@@ -230,6 +230,18 @@ impl Cause {
         Cause::new(CauseType::FieldValueTooLong, path, None, &detail)
     }
 
+    /// The value has more than `most` characters.
+    pub fn too_many_characters(path: &Path, most: usize) -> Self {
+        let unit = if most == 1 { "character" } else { "characters" };
+        let detail = format!("may not be more than {most} {unit}");
+        Cause::new(CauseType::FieldValueTooLong, path, None, &detail)
+    }
+
+    /// The value is wrong and too large or too secret to show.
+    pub fn invalid_unshown(path: &Path, detail: &str) -> Self {
+        Cause::new(CauseType::FieldValueInvalid, path, None, detail)
+    }
+
     /// The list has more than `most` items.
     pub fn too_many(path: &Path, has: usize, most: usize) -> Self {
         let unit = if most == 1 { "item" } else { "items" };

@@ -131,6 +131,22 @@ fn subdomain(name: &str, too_many: fn(usize) -> String) -> Vec<String> {
     wrong
 }
 
+/// RFC 1123 subdomain in any case: `Example.com`.
+pub fn caseless_subdomain(name: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if name.len() > SUBDOMAIN_MAX {
+        wrong.push(too_many_bytes(SUBDOMAIN_MAX));
+    }
+    if !subdomain_shaped(&name.to_ascii_lowercase()) {
+        wrong.push(regex_error(
+            "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character",
+            SUBDOMAIN_FMT,
+            &["Example.com"],
+        ));
+    }
+    wrong
+}
+
 /// RFC 1123 subdomain whose parts may hold and begin with `_`, as search domains have it.
 pub fn dns1123_subdomain_with_underscore(name: &str) -> Vec<String> {
     const PART: &str = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?";

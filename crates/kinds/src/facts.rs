@@ -149,6 +149,16 @@ static BUILTIN: &[Facts] = &[
         ..cluster("certificates.k8s.io", "CertificateSigningRequest")
     },
     Facts {
+        name: NameRule::PathSegment,
+        unconditional_update: false,
+        ..cluster("certificates.k8s.io", "ClusterTrustBundle")
+    },
+    Facts {
+        status: true,
+        unconditional_update: false,
+        ..namespaced("certificates.k8s.io", "PodCertificateRequest")
+    },
+    Facts {
         create_on_update: true,
         unconditional_update: false,
         ..namespaced("coordination.k8s.io", "Lease")
@@ -226,7 +236,13 @@ static BUILTIN: &[Facts] = &[
         generation: SPEC,
         ..cluster("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration")
     },
+    Facts {
+        status: true,
+        unconditional_update: false,
+        ..cluster("storagemigration.k8s.io", "StorageVersionMigration")
+    },
     Facts { generation: SPEC, ..cluster("resource.k8s.io", "DeviceClass") },
+    Facts { status: true, generation: SPEC, ..cluster("resource.k8s.io", "DeviceTaintRule") },
     Facts { status: true, ..namespaced("resource.k8s.io", "ResourceClaim") },
     namespaced("resource.k8s.io", "ResourceClaimTemplate"),
     Facts { generation: SPEC, ..cluster("resource.k8s.io", "ResourceSlice") },

@@ -31,6 +31,8 @@ const FIELDS: &[(&str, &str, &[&str])] = &[
     ("", "Service", &["spec.clusterIP", "spec.type"]),
     ("batch", "Job", &["status.successful"]),
     ("certificates.k8s.io", "CertificateSigningRequest", &["spec.signerName"]),
+    ("certificates.k8s.io", "ClusterTrustBundle", &["spec.signerName"]),
+    ("certificates.k8s.io", "PodCertificateRequest", &["spec.signerName", "spec.podName", "spec.nodeName"]),
     ("events.k8s.io", "Event", EVENTS),
     ("resource.k8s.io", "ResourceSlice", &["spec.nodeName", "spec.driver", "spec.pool.name"]),
 ];

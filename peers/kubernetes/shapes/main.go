@@ -9,18 +9,26 @@ import (
 
 	admv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	extint "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	extv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/kubernetes/pkg/apis/admissionregistration"
 	"k8s.io/kubernetes/pkg/apis/apps"
+	"k8s.io/kubernetes/pkg/apis/authorization"
 	"k8s.io/kubernetes/pkg/apis/batch"
 	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/apis/flowcontrol"
+	"k8s.io/kubernetes/pkg/apis/networking"
 	"k8s.io/kubernetes/pkg/apis/policy"
 	"k8s.io/kubernetes/pkg/apis/rbac"
+	"k8s.io/kubernetes/pkg/apis/storage"
 )
 
 var done = map[string]string{}
@@ -172,6 +180,7 @@ func main() {
 		{core.ServicePort{}, corev1.ServicePort{}},
 		{core.ScopeSelector{}, corev1.ScopeSelector{}},
 		{core.Taint{}, corev1.Taint{}},
+		{core.EventSource{}, corev1.EventSource{}},
 		{core.ObjectReference{}, corev1.ObjectReference{}},
 		{core.SecurityContext{}, corev1.SecurityContext{}},
 		{rbac.RoleRef{}, rbacv1.RoleRef{}},
@@ -183,6 +192,11 @@ func main() {
 		{extint.CustomResourceDefinitionVersion{}, extv1.CustomResourceDefinitionVersion{}},
 		{admissionregistration.Rule{}, admv1.Rule{}},
 		{policy.PodDisruptionBudgetSpec{}, policyv1.PodDisruptionBudgetSpec{}},
+		{storage.CSINodeDriver{}, storagev1.CSINodeDriver{}},
+		{flowcontrol.FlowSchemaSpec{}, flowcontrolv1.FlowSchemaSpec{}},
+		{flowcontrol.PriorityLevelConfigurationSpec{}, flowcontrolv1.PriorityLevelConfigurationSpec{}},
+		{networking.ServiceCIDRSpec{}, networkingv1.ServiceCIDRSpec{}},
+		{authorization.NonResourceAttributes{}, authorizationv1.NonResourceAttributes{}},
 	}
 	for _, p := range pairs {
 		walk(reflect.TypeOf(p[0]), reflect.TypeOf(p[1]))

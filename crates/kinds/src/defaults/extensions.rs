@@ -26,6 +26,13 @@ pub(super) const LEASE: &[Rule] = &[Rule::Struct("spec", &[])];
 
 pub(super) const CSR: &[Rule] = &[Rule::Struct("status", &[])];
 
+pub(super) const POD_CERTIFICATE: &[Rule] = &[
+    Rule::Struct("spec", &[Rule::Absent("maxExpirationSeconds", Int(86_400))]),
+    Rule::Struct("status", &[]),
+];
+
+pub(super) const MIGRATION: &[Rule] = &[Rule::Struct("status", &[])];
+
 pub(super) const EVENTS_EVENT: &[Rule] = &[
     Rule::Struct("deprecatedSource", &[]),
     Rule::Struct("regarding", &[]),

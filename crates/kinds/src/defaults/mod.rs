@@ -106,6 +106,8 @@ fn rules(group: &str, version: &str, kind: &str) -> &'static [Rule] {
         ("apiextensions.k8s.io", _, "CustomResourceDefinition") => extensions::CRD,
         ("coordination.k8s.io", _, "Lease") => extensions::LEASE,
         ("certificates.k8s.io", _, "CertificateSigningRequest") => extensions::CSR,
+        ("certificates.k8s.io", _, "PodCertificateRequest") => extensions::POD_CERTIFICATE,
+        ("storagemigration.k8s.io", _, "StorageVersionMigration") => extensions::MIGRATION,
         ("events.k8s.io", _, "Event") => extensions::EVENTS_EVENT,
         ("flowcontrol.apiserver.k8s.io", _, "FlowSchema") => extensions::FLOW_SCHEMA,
         ("flowcontrol.apiserver.k8s.io", _, "PriorityLevelConfiguration") => extensions::PRIORITY_LEVEL,

@@ -89,6 +89,10 @@ fn name_label(namespace: &mut Value) {
 /// The old and the new way to name what a claim is filled from say the same.
 fn data_sources(claim: &mut Value, old: &Value) {
     let used = !at(old, "spec.dataSource").is_null() || !at(old, "spec.dataSourceRef").is_null();
+    if !used && !text(claim, "spec.dataSourceRef.namespace").is_empty() {
+        // A source in another namespace is an alpha feature, which is off.
+        remove(claim, "spec.dataSourceRef");
+    }
     let source = at(claim, "spec.dataSource");
     let reference = at(claim, "spec.dataSourceRef");
     if !used && reference.is_null() && !source.is_null() {

@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::age::human_duration;
-use super::cells::{NONE, UNSET, created, name, named_default, or_none};
+use super::age::{age, human_duration};
+use super::cells::{NONE, UNSET, created, labels, name, named_default, or_none};
 use crate::access::{at, entries, int, items, text, truth};
 
 pub(super) fn role_binding(object: &Value, now: Timestamp) -> Vec<Value> {
@@ -153,6 +153,45 @@ pub(super) fn certificate_request(object: &Value, now: Timestamp) -> Vec<Value> 
         wanted.into(),
         status.into(),
     ]
+}
+
+pub(super) fn trust_bundle(object: &Value, _: Timestamp) -> Vec<Value> {
+    let signer = text(object, "spec.signerName");
+    vec![name(object), if signer.is_empty() { NONE } else { signer }.into()]
+}
+
+pub(super) fn pod_certificate(object: &Value, _: Timestamp) -> Vec<Value> {
+    let ends = ["Issued", "Denied", "Failed"];
+    let state = items(object, "status.conditions")
+        .iter()
+        .map(|one| text(one, "type"))
+        .rfind(|kind| ends.contains(kind));
+    let spec = |field: &str| text(at(object, "spec"), field).into();
+    vec![
+        name(object),
+        spec("podName"),
+        spec("serviceAccountName"),
+        spec("nodeName"),
+        spec("signerName"),
+        state.unwrap_or("Pending").into(),
+        labels(at(object, "spec.unverifiedUserAnnotations")),
+    ]
+}
+
+pub(super) fn component_status(object: &Value, _: Timestamp) -> Vec<Value> {
+    let healthy = items(object, "conditions").iter().find(|one| text(one, "type") == "Healthy");
+    let status = healthy.map_or("Unknown", |one| match text(one, "status") {
+        "True" => "Healthy",
+        _ => "Unhealthy",
+    });
+    let field = |field: &str| healthy.map_or("", |one| text(one, field)).into();
+    vec![name(object), status.into(), field("message"), field("error")]
+}
+
+pub(super) fn device_taint_rule(object: &Value, now: Timestamp) -> Vec<Value> {
+    let taint = |field: &str| text(at(object, "spec.taint"), field).into();
+    let added = age(object, "spec.taint.timeAdded", now).into();
+    vec![name(object), taint("key"), taint("value"), taint("effect"), added, created(object, now)]
 }
 
 pub(super) fn definition(object: &Value, _: Timestamp) -> Vec<Value> {

@@ -363,4 +363,26 @@ static KINDS: &[Kind] = &[
         &[NAME, AGE, s("SignerName"), s("Requestor"), s("RequestedDuration"), s("Condition")],
         certificate_request,
     ),
+    kind("certificates.k8s.io", "ClusterTrustBundle", &[NAME, s("SignerName")], trust_bundle),
+    kind(
+        "certificates.k8s.io",
+        "PodCertificateRequest",
+        &[
+            NAME,
+            s("PodName"),
+            s("ServiceAccountName"),
+            s("NodeName"),
+            s("SignerName"),
+            s("State"),
+            s("UnverifiedUserAnnotations"),
+        ],
+        pod_certificate,
+    ),
+    kind("", "ComponentStatus", &[NAME, s("Status"), s("Message"), s("Error")], component_status),
+    kind(
+        "resource.k8s.io",
+        "DeviceTaintRule",
+        &[NAME, s("Key"), s("Value"), s("Effect"), s("TimeAdded"), AGE],
+        device_taint_rule,
+    ),
 ];

@@ -69,7 +69,8 @@ fn usages(causes: &mut Causes, usages: &[Value], path: &Path) {
     }
 }
 
-fn signer(causes: &mut Causes, signer: &str, path: &Path) {
+/// The name of a signer: a domain, a slash and a path.
+pub(super) fn signer(causes: &mut Causes, signer: &str, path: &Path) {
     if signer.is_empty() {
         return causes.required(path, "");
     }

@@ -7,15 +7,19 @@ mod admission_policy;
 mod autoscaling;
 mod batch;
 mod config;
+mod status;
+mod cluster;
 mod crd;
+mod csi;
 mod admission;
 mod event;
+mod flow_control;
 mod limits;
 mod networking;
 mod node;
 mod policy;
 mod rbac;
-mod status;
+mod trust;
 mod certificates;
 mod quota;
 mod service;
@@ -38,6 +42,7 @@ use crate::access::text;
 use crate::facts::Facts;
 use check::Causes;
 pub use check::Policy;
+use cluster::Indexed;
 use setpoint_api::cause::{Cause, Path};
 use setpoint_api::name::NameRule;
 
@@ -50,6 +55,10 @@ pub fn create(facts: &Facts, object: &Value, policy: Policy) -> Vec<Cause> {
     } else {
         causes.extend(match facts.kind {
             "CustomResourceDefinition" => meta::create(facts, object, |name, _| crd::name(object, name)),
+            "IPAddress" => meta::create(facts, object, |name, _| cluster::address_name(name)),
+            "ClusterTrustBundle" => {
+                meta::create(facts, object, |name, prefix| trust::bundle_name(object, name, prefix))
+            }
             _ => meta::create(facts, object, |name, prefix| facts.name.check(name, prefix)),
         });
         causes.extend(meta::standard_finalizers(facts, object));
@@ -105,7 +114,7 @@ pub fn update_subresource(
         ("Pod", "ephemeralcontainers") => pod::ephemeral_containers,
         ("Pod", "resize") => pod::resize,
         ("CertificateSigningRequest", _) => |causes, object, _| certificates::conditions(causes, object),
-        ("Namespace", _) => |_, _, _| {},
+        ("Namespace", _) => |causes, object, _| cluster::namespace_finalizers(causes, object, Indexed::Yes),
         _ => return update(facts, object, old, policy),
     };
     let mut causes = Causes::under(policy);
@@ -152,6 +161,7 @@ fn new(causes: &mut Causes, facts: &Facts, object: &Value) {
         ("", "Secret") => config::secret(causes, object),
         ("", "Pod") => pod::create(causes, object),
         ("", "PodTemplate") => pod::template(causes, &object["template"], &Path::new("template")),
+        ("", "Namespace") => cluster::namespace_finalizers(causes, object, Indexed::No),
         ("", "ReplicationController") => workload::replication_controller(causes, object),
         ("", "Service") => service::service(causes, object),
         ("", "PersistentVolumeClaim") => storage::claim(causes, object),
@@ -171,6 +181,8 @@ fn new(causes: &mut Causes, facts: &Facts, object: &Value) {
         ("policy", "PodDisruptionBudget") => policy::disruption_budget(causes, object),
         ("networking.k8s.io", "Ingress") => networking::ingress(causes, object),
         ("networking.k8s.io", "IngressClass") => networking::ingress_class(causes, object),
+        ("networking.k8s.io", "IPAddress") => cluster::address(causes, object),
+        ("networking.k8s.io", "ServiceCIDR") => cluster::service_cidr(causes, object),
         ("networking.k8s.io", "NetworkPolicy") => networking::network_policy(causes, object),
         ("discovery.k8s.io", "EndpointSlice") => networking::endpoint_slice(causes, object),
         ("rbac.authorization.k8s.io", "Role" | "ClusterRole") => {
@@ -178,8 +190,19 @@ fn new(causes: &mut Causes, facts: &Facts, object: &Value) {
         }
         ("rbac.authorization.k8s.io", _) => rbac::binding(causes, object, facts.namespaced),
         ("certificates.k8s.io", "CertificateSigningRequest") => certificates::request(causes, object),
+        ("certificates.k8s.io", "ClusterTrustBundle") => trust::bundle(causes, object),
+        ("certificates.k8s.io", "PodCertificateRequest") => trust::pod_certificate(causes, object),
+        ("flowcontrol.apiserver.k8s.io", "FlowSchema") => flow_control::flow_schema(causes, object),
+        ("flowcontrol.apiserver.k8s.io", _) => flow_control::priority_level(causes, object),
+        ("node.k8s.io", "RuntimeClass") => cluster::runtime_class(causes, object),
+        ("storagemigration.k8s.io", _) => cluster::migration(causes, object),
         ("coordination.k8s.io", "Lease") => policy::lease(causes, object),
         ("storage.k8s.io", "StorageClass") => storage::class(causes, object),
+        ("storage.k8s.io", "CSIDriver") => csi::driver(causes, object),
+        ("storage.k8s.io", "CSINode") => csi::node(causes, object),
+        ("storage.k8s.io", "CSIStorageCapacity") => csi::capacity(causes, object),
+        ("storage.k8s.io", "VolumeAttachment") => csi::attachment(causes, object),
+        ("storage.k8s.io", "VolumeAttributesClass") => csi::attributes_class(causes, object),
         ("scheduling.k8s.io", "PriorityClass") => policy::priority_class(causes, object),
         (
             "admissionregistration.k8s.io",
@@ -226,6 +249,21 @@ fn changed(causes: &mut Causes, facts: &Facts, object: &Value, old: &Value) {
             rbac::binding_update(causes, object, old, facts.namespaced);
         }
         ("storage.k8s.io", "StorageClass") => storage::class_update(causes, object, old),
+        ("storage.k8s.io", "CSIDriver") => csi::driver_update(causes, object, old),
+        ("storage.k8s.io", "CSINode") => csi::node_update(causes, object, old),
+        ("storage.k8s.io", "CSIStorageCapacity") => csi::capacity_update(causes, object, old),
+        ("storage.k8s.io", "VolumeAttachment") => csi::attachment_update(causes, object, old),
+        ("storage.k8s.io", "VolumeAttributesClass") => csi::attributes_class_update(causes, object, old),
+        ("node.k8s.io", "RuntimeClass") => cluster::runtime_class_update(causes, object, old),
+        ("networking.k8s.io", "IPAddress") => cluster::address_update(causes, object, old),
+        ("networking.k8s.io", "ServiceCIDR") => cluster::service_cidr_update(causes, object, old),
+        ("storagemigration.k8s.io", _) => cluster::migration_update(causes, object, old),
+        ("certificates.k8s.io", "ClusterTrustBundle") => trust::bundle_update(causes, object, old),
+        ("certificates.k8s.io", "PodCertificateRequest") => {
+            trust::pod_certificate_update(causes, object, old);
+        }
+        // The status and the finalizers have subresources of their own.
+        ("", "Namespace") => {}
         ("scheduling.k8s.io", "PriorityClass") => policy::priority_class_update(causes, object, old),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => crd::definition(causes, object, old),
         _ => new(causes, facts, object),

@@ -11,6 +11,7 @@ use setpoint_api::name;
 
 pub(super) fn node(causes: &mut Causes, object: &Value) {
     taints(causes, object);
+    declared_features(causes, object);
     for (index, cidr) in items(object, "spec.podCIDRs").iter().filter_map(Value::as_str).enumerate() {
         causes.cidr(&Path::new("spec.podCIDRs").index(index), cidr);
     }
@@ -23,6 +24,31 @@ pub(super) fn node(causes: &mut Causes, object: &Value) {
         let shown = BadValue::raw(at(object, "spec.podCIDRs").to_string());
         let detail = "may specify no more than one CIDR for each IP family";
         causes.invalid(&Path::new("spec.podCIDRs"), shown, detail);
+    }
+}
+
+fn declared_features(causes: &mut Causes, node: &Value) {
+    let features: Vec<&str> =
+        items(node, "status.declaredFeatures").iter().filter_map(Value::as_str).collect();
+    for (index, feature) in features.iter().enumerate() {
+        let path = Path::new("status.declaredFeatures").index(index);
+        if index > 0 && features[index - 1] == *feature {
+            causes.push(Cause::duplicate(&path, *feature));
+        } else if index > 0 && features[index - 1] > *feature {
+            causes.invalid(&path, *feature, "list must be sorted alphabetically");
+        }
+        let alphanumeric =
+            |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        if !feature.starts_with(|first: char| first.is_ascii_uppercase())
+            || !feature.split('/').all(alphanumeric)
+        {
+            let detail = format!(
+                "invalid feature name \"{feature}\": must start with an UpperCamelCase segment, with subsequent segments \
+                 separated by '/' (e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters and \
+                 slashes"
+            );
+            causes.invalid(&path, *feature, &detail);
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::check::Causes;
+use super::check::{Causes, no_backsteps};
 use super::meta::IMMUTABLE;
 use super::pod;
 use crate::access::{at, copy, entries, is_empty, items, remove, text};
@@ -106,6 +106,13 @@ pub(super) fn volume(causes: &mut Causes, object: &Value) {
     if !policy.is_empty() {
         causes.one_of(&policy_path, policy, &["Delete", "Recycle", "Retain"]);
     }
+    let affinity = at(spec, "nodeAffinity");
+    if at(affinity, "required").is_null() && !affinity.is_null() {
+        let detail = "must specify required node constraints";
+        causes.required(&path.child("nodeAffinity.required"), detail);
+    } else if !affinity.is_null() {
+        pod::node_selector(causes, at(affinity, "required"), &path.child("nodeAffinity.required"));
+    }
     source(causes, spec, &path);
     if text(spec, "hostPath.path") == "/" && policy == "Recycle" {
         causes.forbidden(&policy_path, "may not be 'recycle' for a hostPath mount of '/'");
@@ -117,20 +124,84 @@ pub(super) fn volume(causes: &mut Causes, object: &Value) {
     if let Some(mode) = at(spec, "volumeMode").as_str() {
         causes.one_of(&path.child("volumeMode"), mode, &["Block", "Filesystem"]);
     }
+    attributes_class(causes, spec, &path);
+}
+
+/// The volume of an attachment, which has no object of its own.
+pub(super) fn inline_volume(causes: &mut Causes, spec: &Value, path: &Path) {
+    const CONTEXT: &str = "in the context of inline volumes";
+    for field in ["claimRef", "capacity"] {
+        if !is_empty(spec, field) {
+            causes.forbidden(&path.child(field), &format!("may not be specified {CONTEXT}"));
+        }
+    }
+    if at(spec, "csi").is_null() {
+        causes.required(&path.child("csi"), &format!("has to be specified {CONTEXT}"));
+    }
+    if items(spec, "accessModes").is_empty() {
+        causes.required(&path.child("accessModes"), "");
+    }
+    pod::access_modes(causes, items(spec, "accessModes"), &path.child("accessModes"));
+    if !matches!(text(spec, "persistentVolumeReclaimPolicy"), "" | "Retain") {
+        let detail = format!("may only be Retain {CONTEXT}");
+        causes.forbidden(&path.child("persistentVolumeReclaimPolicy"), &detail);
+    }
+    if !at(spec, "nodeAffinity").is_null() {
+        causes.forbidden(&path.child("nodeAffinity"), &format!("may not be specified {CONTEXT}"));
+    }
+    source(causes, spec, path);
+    if !text(spec, "storageClassName").is_empty() {
+        causes.forbidden(&path.child("storageClassName"), &format!("may not be specified {CONTEXT}"));
+    }
+    if !at(spec, "volumeMode").is_null() && text(spec, "volumeMode") != "Filesystem" {
+        let detail = format!("may not specify volumeMode other than Filesystem {CONTEXT}");
+        causes.forbidden(&path.child("volumeMode"), &detail);
+    }
 }
 
 fn source(causes: &mut Causes, spec: &Value, path: &Path) {
     let mut found = 0;
     for kind in SOURCES.iter().filter(|kind| !at(spec, kind).is_null()) {
         found += 1;
-        if found > 1 {
-            causes.forbidden(&path.child(kind), "may not specify more than 1 volume type");
-        } else if *kind == "hostPath" {
-            pod::host_path(causes, at(spec, kind), &path.child(kind));
+        // The real server spells one source in its own way, and never counts another.
+        let path = path.child(if *kind == "cephfs" { "cephFS" } else { kind });
+        match *kind {
+            "flexVolume" => {}
+            _ if found > 1 => causes.forbidden(&path, "may not specify more than 1 volume type"),
+            "hostPath" => pod::host_path(causes, at(spec, kind), &path),
+            "local" => local(causes, spec, &path),
+            _ => {}
         }
     }
     if found == 0 {
         causes.required(path, "must specify a volume type");
+    }
+}
+
+/// A directory of a node, which is on that node only.
+fn local(causes: &mut Causes, spec: &Value, path: &Path) {
+    let target = text(spec, "local.path");
+    if target.is_empty() {
+        causes.required(&path.child("path"), "");
+    } else {
+        no_backsteps(causes, &path.child("path"), target);
+    }
+    if at(spec, "nodeAffinity").is_null() {
+        causes.required(&Path::new("spec.nodeAffinity"), "Local volume requires node affinity");
+    }
+}
+
+fn attributes_class(causes: &mut Causes, spec: &Value, path: &Path) {
+    let Some(class) = at(spec, "volumeAttributesClassName").as_str() else { return };
+    let at_class = path.child("volumeAttributesClassName");
+    if class.is_empty() {
+        causes.required(&at_class, "an empty string is disallowed");
+    } else {
+        causes.wrong(&at_class, class, &name::dns1123_subdomain(class));
+    }
+    if at(spec, "csi").is_null() {
+        let detail = "has to be specified when using volumeAttributesClassName";
+        causes.required(&path.child("csi"), detail);
     }
 }
 

@@ -4,27 +4,51 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::security::HostUsers;
 use super::volume::Volumes;
-use super::{env, probe, resources, security};
-use crate::access::{at, int, items, text};
+use super::{env, probe, resources, restart, security};
+use crate::access::{at, int, items, text, truth};
 use crate::validate::check::{Causes, descending_path};
 use setpoint_api::cause::{Cause, Path};
 use setpoint_api::name;
 
+/// The parts of a pod that its containers refer to.
+pub(super) struct OfPod<'a> {
+    pub(super) volumes: Volumes<'a>,
+    pub(super) claims: &'a BTreeSet<&'a str>,
+}
+
 /// All containers of a pod.
-pub(super) fn containers(causes: &mut Causes, spec: &Value, volumes: &Volumes<'_>, path: &Path) {
+pub(super) fn containers(causes: &mut Causes, spec: &Value, of_pod: &OfPod<'_>, path: &Path) {
     let grace = int(spec, "terminationGracePeriodSeconds").unwrap_or_default();
     let mut names: BTreeSet<&str> = BTreeSet::new();
-    regular(causes, spec, volumes, &path.child("containers"), grace, &mut names);
-    init(causes, spec, volumes, &path.child("initContainers"), grace, &mut names);
+    regular(causes, spec, of_pod, &path.child("containers"), grace, &mut names);
+    init(causes, spec, of_pod, &path.child("initContainers"), grace, &mut names);
     for (index, one) in items(spec, "ephemeralContainers").iter().enumerate() {
         let path = path.child("ephemeralContainers").index(index);
-        common(causes, one, volumes, &path);
+        common(causes, one, spec, of_pod, &path);
+        let image = text(one, "image");
+        if image.trim() != image {
+            causes.invalid(&path.child("image"), image, "must not have leading or trailing whitespace");
+        }
         let is_target_there = names.contains(text(one, "targetContainerName"));
         unique_name(causes, one, &path, &mut names);
         ephemeral(causes, one, is_target_there, &path);
     }
 }
+
+/// Fields that an ephemeral container may not have, in Go's order.
+const NOT_EPHEMERAL: [&str; 9] = [
+    "ports",
+    "resources",
+    "resizePolicy",
+    "restartPolicy",
+    "restartPolicyRules",
+    "livenessProbe",
+    "readinessProbe",
+    "startupProbe",
+    "lifecycle",
+];
 
 /// Checks the fields that an ephemeral container may not have. It may share the processes of one of the others.
 fn ephemeral(causes: &mut Causes, container: &Value, is_target_there: bool, path: &Path) {
@@ -33,7 +57,7 @@ fn ephemeral(causes: &mut Causes, container: &Value, is_target_there: bool, path
         causes.push(Cause::not_found(&path.child("targetContainerName"), target));
     }
     let refused = "cannot be set for an Ephemeral Container";
-    for field in ["ports", "resources", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle"] {
+    for field in NOT_EPHEMERAL {
         if !crate::access::is_empty(container, field) {
             causes.forbidden(&path.child(field), refused);
         }
@@ -50,7 +74,7 @@ fn ephemeral(causes: &mut Causes, container: &Value, is_target_there: bool, path
 fn regular<'a>(
     causes: &mut Causes,
     spec: &'a Value,
-    volumes: &Volumes<'_>,
+    of_pod: &OfPod<'_>,
     path: &Path,
     grace: i64,
     names: &mut BTreeSet<&'a str>,
@@ -61,9 +85,10 @@ fn regular<'a>(
     }
     for (index, one) in all.iter().enumerate() {
         let path = path.index(index);
-        common(causes, one, volumes, &path);
+        common(causes, one, spec, of_pod, &path);
         unique_name(causes, one, &path, names);
         lifecycle_and_probes(causes, one, grace, &path);
+        restart::policy(causes, one, &path);
     }
     host_port_conflicts(causes, all, path);
 }
@@ -71,7 +96,7 @@ fn regular<'a>(
 fn init<'a>(
     causes: &mut Causes,
     spec: &'a Value,
-    volumes: &Volumes<'_>,
+    of_pod: &OfPod<'_>,
     path: &Path,
     grace: i64,
     names: &mut BTreeSet<&'a str>,
@@ -79,11 +104,9 @@ fn init<'a>(
     for (index, one) in items(spec, "initContainers").iter().enumerate() {
         let list = path;
         let path = path.index(index);
-        common(causes, one, volumes, &path);
+        common(causes, one, spec, of_pod, &path);
         let policy = text(one, "restartPolicy");
-        if !policy.is_empty() {
-            causes.one_of(&path.child("restartPolicy"), policy, &["Always", "Never", "OnFailure"]);
-        }
+        restart::init_policy(causes, one, &path);
         unique_name(causes, one, &path, names);
         host_port_conflicts(causes, std::slice::from_ref(one), list);
         if policy == "Always" {
@@ -94,6 +117,13 @@ fn init<'a>(
             if !at(one, field).is_null() {
                 let detail = "may not be set for init containers without restartPolicy=Always";
                 causes.forbidden(&path.child(field), detail);
+            }
+        }
+        for (index, one) in items(one, "resizePolicy").iter().enumerate() {
+            if text(one, "restartPolicy") == "RestartContainer" {
+                let path = path.child("resizePolicy").index(index).child("restartPolicy");
+                let detail = "must not be set to 'RestartContainer' for non-sidecar initContainers";
+                causes.invalid(&path, "RestartContainer", detail);
             }
         }
     }
@@ -119,7 +149,7 @@ fn lifecycle_and_probes(causes: &mut Causes, container: &Value, grace: i64, path
 }
 
 /// Checks the rules for containers of every kind.
-fn common(causes: &mut Causes, container: &Value, volumes: &Volumes<'_>, path: &Path) {
+fn common(causes: &mut Causes, container: &Value, spec: &Value, of_pod: &OfPod<'_>, path: &Path) {
     causes.named(&path.child("name"), text(container, "name"), name::dns1123_label);
     if text(container, "image").is_empty() {
         causes.required(&path.child("image"), "");
@@ -132,12 +162,14 @@ fn common(causes: &mut Causes, container: &Value, volumes: &Volumes<'_>, path: &
     ports(causes, items(container, "ports"), &path.child("ports"));
     env::env(causes, items(container, "env"), &path.child("env"));
     env::env_from(causes, items(container, "envFrom"), &path.child("envFrom"));
-    mounts(causes, container, volumes, &path.child("volumeMounts"));
-    devices(causes, container, volumes, &path.child("volumeDevices"));
+    mounts(causes, container, &of_pod.volumes, &path.child("volumeMounts"));
+    devices(causes, container, &of_pod.volumes, &path.child("volumeDevices"));
     let pull = text(container, "imagePullPolicy");
     causes.required_one_of(&path.child("imagePullPolicy"), pull, &["Always", "IfNotPresent", "Never"]);
-    resources::requirements(causes, at(container, "resources"), &path.child("resources"));
-    security::container(causes, at(container, "securityContext"), &path.child("securityContext"));
+    resources::of_container(causes, at(container, "resources"), of_pod.claims, &path.child("resources"));
+    restart::on_resize(causes, container, text(spec, "restartPolicy"), path);
+    let users = if at(spec, "hostUsers") == false { HostUsers::Apart } else { HostUsers::Shared };
+    security::container(causes, at(container, "securityContext"), users, &path.child("securityContext"));
 }
 
 fn ports(causes: &mut Causes, ports: &[Value], path: &Path) {
@@ -223,21 +255,72 @@ fn mounts(causes: &mut Causes, container: &Value, volumes: &Volumes<'_>, path: &
         if !propagation.is_empty() {
             let known = ["Bidirectional", "HostToContainer", "None"];
             causes.one_of(&path.child("mountPropagation"), propagation, &known);
+            if propagation == "Bidirectional" && !truth(container, "securityContext.privileged") {
+                let detail = "Bidirectional mount propagation is available only to privileged containers";
+                causes.forbidden(&path.child("mountPropagation"), detail);
+            }
         }
+        recursive_read_only(causes, mount, &path.child("recursiveReadOnly"));
+    }
+}
+
+fn recursive_read_only(causes: &mut Causes, mount: &Value, path: &Path) {
+    match at(mount, "recursiveReadOnly").as_str() {
+        None | Some("Disabled") => {}
+        Some("Enabled" | "IfPossible") => {
+            if !truth(mount, "readOnly") {
+                causes.forbidden(path, "may only be specified when readOnly is true");
+            }
+            if !matches!(text(mount, "mountPropagation"), "" | "None") {
+                let detail = "may only be specified when mountPropagation is None or not specified";
+                causes.forbidden(path, detail);
+            }
+        }
+        Some(other) => causes.one_of(path, other, &["Disabled", "Enabled", "IfPossible"]),
     }
 }
 
 fn devices(causes: &mut Causes, container: &Value, volumes: &Volumes<'_>, path: &Path) {
+    let mounts = items(container, "volumeMounts");
+    let (mut names, mut paths): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
     for (index, device) in items(container, "volumeDevices").iter().enumerate() {
         let path = path.index(index);
         let (name, target) = (text(device, "name"), text(device, "devicePath"));
+        let (at_name, at_target) = (path.child("name"), path.child("devicePath"));
         if name.is_empty() {
-            causes.required(&path.child("name"), "");
-        } else if !volumes.contains_key(name) {
-            causes.push(Cause::not_found(&path.child("name"), name));
+            causes.required(&at_name, "");
+        }
+        if names.contains(&name) {
+            causes.invalid(&at_name, name, "must be unique");
+        }
+        match volumes.get(name) {
+            None => causes.push(Cause::not_found(&at_name, name)),
+            Some(volume)
+                if at(volume, "persistentVolumeClaim").is_null() && at(volume, "ephemeral").is_null() =>
+            {
+                let detail =
+                    "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
+                causes.invalid(&at_name, name, detail);
+            }
+            Some(_) => {}
         }
         if target.is_empty() {
-            causes.required(&path.child("devicePath"), "");
+            causes.required(&at_target, "");
         }
+        if paths.contains(&target) {
+            causes.invalid(&at_target, target, "must be unique");
+        }
+        if target.split('/').any(|part| part == "..") {
+            causes.invalid(&at_target, target, "can not contain backsteps ('..')");
+        } else {
+            paths.push(target);
+        }
+        if mounts.iter().any(|mount| text(mount, "name") == name) {
+            causes.invalid(&at_name, name, "must not already exist in volumeMounts");
+        }
+        if mounts.iter().any(|mount| text(mount, "mountPath") == target) {
+            causes.invalid(&at_target, target, "must not already exist as a path in volumeMounts");
+        }
+        names.extend(Some(name).filter(|name| !name.is_empty()));
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::access::{at, text};
-use crate::validate::check::Causes;
+use crate::validate::check::{Causes, no_backsteps};
 use setpoint_api::cause::{Cause, Path};
 use setpoint_api::name;
 use setpoint_api::quantity::Quantity;
@@ -55,11 +55,13 @@ fn value_from(causes: &mut Causes, variable: &Value, path: &Path) {
             "fieldRef" => field_ref(causes, source, &path, &FIELDS[..9]),
             "resourceFieldRef" => resource_field_ref(causes, source, &path, false),
             "fileKeyRef" => {
-                for field in ["volumeName", "path", "key"] {
-                    if text(source, field).is_empty() {
-                        causes.required(&path.child(field), "");
-                    }
+                causes.named(&path.child("key"), text(source, "key"), name::env_var_name);
+                causes.named(&path.child("volumeName"), text(source, "volumeName"), name::dns1123_label);
+                let file = text(source, "path");
+                if file.is_empty() {
+                    causes.required(&path.child("path"), "");
                 }
+                no_backsteps(causes, &path.child("path"), file);
             }
             _ => {
                 let name = text(source, "name");

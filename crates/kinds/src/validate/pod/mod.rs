@@ -8,8 +8,12 @@ mod volume;
 mod env;
 mod affinity;
 mod probe;
+mod restart;
+mod host;
 mod resources;
+mod claims;
 mod security;
+mod windows;
 
 use serde_json::Value;
 
@@ -18,10 +22,11 @@ use super::meta;
 use crate::access::{at, int, items, text};
 use setpoint_api::cause::Path;
 
+pub(super) use affinity::node_selector;
 pub(super) use resources::{
-    container_resource, integer_resource, may_overcommit, quota_resource, resource_name,
+    container_resource, integer_resource, may_overcommit, quota_resource, requirements, resource_name,
 };
-pub(super) use security::effect;
+pub(super) use security::{effect, tolerations};
 pub(super) use spec::spec;
 pub(super) use status::update_status;
 pub(super) use update::{ephemeral_containers, resize, update};

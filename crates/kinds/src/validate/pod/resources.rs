@@ -1,11 +1,14 @@
 //! Requests and limits.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
-use crate::access::{at, entries, items};
-use crate::resources::{is_extended, is_huge_pages, is_native};
+use super::claims;
+use crate::access::{at, entries, items, text};
+use crate::resources::{Side, is_extended, is_huge_pages, is_native, of_spec};
 use crate::validate::check::{Causes, NOT_NEGATIVE};
-use setpoint_api::cause::{BadValue, Path};
+use setpoint_api::cause::{BadValue, Cause, Path};
 use setpoint_api::name;
 use setpoint_api::quantity::Quantity;
 
@@ -94,14 +97,88 @@ fn amount(causes: &mut Causes, resource: &str, amount: Quantity, path: &Path) {
     if integer_resource(resource) && amount.milli_value() % 1000 != 0 {
         causes.invalid(path, shown(), "must be an integer");
     }
+    if let Some(size) = resource.strip_prefix("hugepages-")
+        && let Ok(page) = Quantity::from_json(&size.into())
+        && page.signum() > 0
+        && amount.value() % page.value() != 0
+    {
+        let detail = format!("{amount} is not positive integer multiple of {page}");
+        causes.invalid(path, shown(), &detail);
+    }
 }
 
-/// Requests and limits of a container.
-pub(super) fn requirements(causes: &mut Causes, requirements: &Value, path: &Path) {
+/// Requests, limits and claims of a container; `claims` are those of its pod.
+pub(super) fn of_container(causes: &mut Causes, requirements: &Value, claims: &BTreeSet<&str>, path: &Path) {
+    self::requirements(causes, requirements, path);
+    claims::used(causes, items(requirements, "claims"), claims, &path.child("claims"));
+}
+
+/// Requests and limits of a pod as a whole, beside those of its containers.
+pub(super) fn of_pod(causes: &mut Causes, spec: &Value, claims: &BTreeSet<&str>, path: &Path) {
+    let own = at(spec, "resources");
+    let path = path.child("resources");
+    if own.is_null() {
+        return;
+    }
+    if text(spec, "os.name") == "windows" {
+        return causes.forbidden(&path, "may not be set for a windows pod");
+    }
+    if !at(own, "claims").is_null() {
+        causes.forbidden(&path.child("claims"), "claims may not be set for Resources at pod-level");
+    }
+    amounts(causes, own, pod_resource, &path);
+    claims::used(causes, items(own, "claims"), claims, &path.child("claims"));
+    consistent(causes, spec, &path);
+}
+
+fn pod_resource(causes: &mut Causes, resource: &str, path: &Path) {
+    let before = causes.0.len();
+    resource_name(causes, resource, path);
+    let supported = matches!(resource, "cpu" | "memory") || is_huge_pages(resource);
+    if causes.0.len() == before && !supported {
+        causes.push(Cause::not_supported(path, resource, &["cpu", "memory"]));
+    }
+}
+
+/// A pod as a whole gets what its containers need, and none of them gets more.
+fn consistent(causes: &mut Causes, spec: &Value, path: &Path) {
+    let own = at(spec, "resources");
+    let mut alone = serde_json::json!({ "spec": spec });
+    crate::access::remove(&mut alone, "spec.resources");
+    let amount = |list: &str, name: &str| Quantity::from_json(at(own, list).get(name)?).ok();
+    let sums = [(Side::Requests, "requests"), (Side::Limits, "limits")];
+    for (side, list) in sums {
+        for (name, sum) in of_spec(&alone, side) {
+            let counts = side == Side::Requests || is_huge_pages(&name);
+            if let Some(whole) = amount(list, &name).filter(|whole| counts && sum > *whole) {
+                let detail = format!("must be greater than or equal to aggregate container {list} of {sum}");
+                causes.invalid(&path.child(list).key(&name), whole.to_string(), &detail);
+            }
+        }
+    }
+    for (index, container) in items(spec, "containers").iter().enumerate() {
+        for (name, limit) in entries(container, "resources.limits") {
+            let Ok(limit) = Quantity::from_json(limit) else { continue };
+            if let Some(whole) = amount("limits", name).filter(|whole| limit > *whole) {
+                let path = path.child("containers").index(index).key(name).child("limits");
+                let detail = format!("must be less than or equal to pod limits of {whole}");
+                causes.invalid(&path, limit.to_string(), &detail);
+            }
+        }
+    }
+}
+
+/// Requests and limits, of which a container could have each.
+pub(in crate::validate) fn requirements(causes: &mut Causes, requirements: &Value, path: &Path) {
+    amounts(causes, requirements, container_resource, path);
+}
+
+/// Requests and limits; `named` checks the name of a resource.
+fn amounts(causes: &mut Causes, requirements: &Value, named: fn(&mut Causes, &str, &Path), path: &Path) {
     let limits = at(requirements, "limits");
     for (name, value) in entries(requirements, "limits") {
         let path = path.child("limits").key(name);
-        container_resource(causes, name, &path);
+        named(causes, name, &path);
         if let Ok(value) = Quantity::from_json(value) {
             amount(causes, name, value, &path);
         }
@@ -109,7 +186,7 @@ pub(super) fn requirements(causes: &mut Causes, requirements: &Value, path: &Pat
     let request_path = path.child("requests");
     for (name, value) in entries(requirements, "requests") {
         let path_of_name = request_path.key(name);
-        container_resource(causes, name, &path_of_name);
+        named(causes, name, &path_of_name);
         let Ok(request) = Quantity::from_json(value) else { continue };
         amount(causes, name, request, &path_of_name);
         let overcommit = may_overcommit(name);
@@ -129,11 +206,9 @@ pub(super) fn requirements(causes: &mut Causes, requirements: &Value, path: &Pat
             _ => {}
         }
     }
-    let mut claims: Vec<&Value> = Vec::new();
-    for (index, claim) in items(requirements, "claims").iter().enumerate() {
-        if crate::access::text(claim, "name").is_empty() {
-            causes.required(&path.child("claims").index(index), "");
-        }
-        claims.push(claim);
+    let names = || ["limits", "requests"].into_iter().flat_map(|list| entries(requirements, list));
+    let computes = names().any(|(name, _)| matches!(&**name, "cpu" | "memory"));
+    if !computes && names().any(|(name, _)| is_huge_pages(name)) {
+        causes.forbidden(path, "HugePages require cpu or memory");
     }
 }

@@ -1,11 +1,15 @@
 //! Security contexts, tolerations, taints.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
 use serde_json::Value;
 
+use super::windows;
 use crate::access::{at, int, items, text, truth};
 use crate::go_struct;
 use crate::validate::check::{Causes, descending_path};
-use setpoint_api::cause::{BadValue, Path};
+use setpoint_api::cause::{BadValue, Cause, Path};
 use setpoint_api::name;
 
 /// Users and groups are numbers that the kernel knows.
@@ -16,7 +20,8 @@ fn id(causes: &mut Causes, context: &Value, field: &str, path: &Path) {
 }
 
 /// The security context of a pod.
-pub(super) fn pod(causes: &mut Causes, context: &Value, path: &Path) {
+pub(super) fn pod(causes: &mut Causes, spec: &Value, path: &Path) {
+    let context = at(spec, "securityContext");
     id(causes, context, "fsGroup", path);
     id(causes, context, "runAsUser", path);
     id(causes, context, "runAsGroup", path);
@@ -25,11 +30,78 @@ pub(super) fn pod(causes: &mut Causes, context: &Value, path: &Path) {
         let wrong = name::in_range(group, 0, i64::from(i32::MAX));
         causes.wrong_number(&path.child("supplementalGroups").index(index), group, &wrong);
     }
-    let policy = text(context, "fsGroupChangePolicy");
-    if !policy.is_empty() {
-        causes.one_of(&path.child("fsGroupChangePolicy"), policy, &["Always", "OnRootMismatch"]);
-    }
+    sysctls(causes, context, spec, &path.child("sysctls"));
+    let one_of = |causes: &mut Causes, field: &str, known: &[&str]| {
+        if let Some(value) = at(context, field).as_str() {
+            causes.one_of(&path.child(field), value, known);
+        }
+    };
+    one_of(causes, "fsGroupChangePolicy", &["Always", "OnRootMismatch"]);
     seccomp(causes, context, path);
+    windows::options(causes, context, path);
+    app_armor(causes, context, path);
+    one_of(causes, "supplementalGroupsPolicy", &["Merge", "Strict"]);
+    one_of(causes, "seLinuxChangePolicy", &["MountOption", "Recursive"]);
+}
+
+const SYSCTL: &str = r"^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
+
+/// Settings of the kernel. Those of a name space that is the host's are not the pod's to set.
+fn sysctls(causes: &mut Causes, context: &Value, spec: &Value, path: &Path) {
+    const LONGEST: usize = 253;
+    static NAME: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(SYSCTL).expect("a constant expression compiles"));
+    let mut names: Vec<&str> = Vec::new();
+    for (index, sysctl) in items(context, "sysctls").iter().enumerate() {
+        let (path, name) = (path.index(index).child("name"), text(sysctl, "name"));
+        if name.is_empty() {
+            causes.required(&path, "");
+        } else if name.len() > LONGEST || !NAME.is_match(name) {
+            let detail = format!("must have at most {LONGEST} characters and match regex {SYSCTL}");
+            causes.invalid(&path, name, &detail);
+        } else if names.contains(&name) {
+            causes.push(Cause::duplicate(&path, name));
+        }
+        let dotted = name.replace('/', ".");
+        let of_ipc = ["kernel.sem", "kernel.shm", "kernel.msg", "fs.mqueue."];
+        if truth(spec, "hostNetwork") && dotted.starts_with("net.") {
+            causes.invalid(&path, name, "may not be specified when 'hostNetwork' is true");
+        } else if truth(spec, "hostIPC") && of_ipc.iter().any(|begin| dotted.starts_with(begin)) {
+            causes.invalid(&path, name, "may not be specified when 'hostIPC' is true");
+        }
+        names.push(name);
+    }
+}
+
+fn app_armor(causes: &mut Causes, context: &Value, path: &Path) {
+    const LONGEST: usize = 4095;
+    let profile = at(context, "appArmorProfile");
+    if profile.is_null() {
+        return;
+    }
+    let path = path.child("appArmorProfile");
+    let (at_local, local) = (path.child("localhostProfile"), at(profile, "localhostProfile").as_str());
+    match (text(profile, "type"), local) {
+        ("Localhost", None | Some("")) => {
+            causes.required(&at_local, "must be set when AppArmor type is Localhost");
+        }
+        ("Localhost", Some(local)) => {
+            if local.trim() != local {
+                causes.invalid(&at_local, local, "must not be padded with whitespace");
+            }
+            if local.len() > LONGEST {
+                causes.push(Cause::too_long(&at_local, LONGEST));
+            }
+        }
+        ("RuntimeDefault" | "Unconfined", Some(local)) => {
+            causes.invalid(&at_local, local, "can only be set when AppArmor type is Localhost");
+        }
+        ("RuntimeDefault" | "Unconfined", None) => {}
+        ("", _) => causes.required(&path.child("type"), "type is required when appArmorProfile is set"),
+        (other, _) => {
+            causes.one_of(&path.child("type"), other, &["Localhost", "RuntimeDefault", "Unconfined"]);
+        }
+    }
 }
 
 /// Profiles that were named in annotations before there were fields for them.
@@ -60,17 +132,22 @@ fn seccomp(causes: &mut Causes, context: &Value, path: &Path) {
     }
     let local = at(profile, "localhostProfile");
     if kind == "Localhost" {
-        if local.is_null() {
-            causes.required(&path.child("localhostProfile"), "must be set when seccomp type is Localhost");
+        match local.as_str() {
+            None => {
+                let detail = "must be set when seccomp type is Localhost";
+                causes.required(&path.child("localhostProfile"), detail);
+            }
+            Some(local) => descending_path(causes, &path.child("localhostProfile"), local),
         }
-    } else if let Some(local) = local.as_str() {
+    } else if !local.is_null() {
         let detail = "can only be set when seccomp type is Localhost";
-        causes.invalid(&path.child("localhostProfile"), local, detail);
+        let shown = BadValue::raw(go_struct::line("core.SeccompProfile", profile));
+        causes.invalid(&path.child("localhostProfile"), shown, detail);
     }
 }
 
-/// The security context of a container.
-pub(super) fn container(causes: &mut Causes, context: &Value, path: &Path) {
+/// The security context of a container. `host_users` says whose users its pod has.
+pub(super) fn container(causes: &mut Causes, context: &Value, host_users: HostUsers, path: &Path) {
     if causes.policy().forbids_privileged && truth(context, "privileged") {
         causes.forbidden(&path.child("privileged"), "disallowed by cluster policy");
     }
@@ -79,6 +156,9 @@ pub(super) fn container(causes: &mut Causes, context: &Value, path: &Path) {
     let mount = text(context, "procMount");
     if !mount.is_empty() {
         causes.one_of(&path.child("procMount"), mount, &["Default", "Unmasked"]);
+        if host_users == HostUsers::Shared && mount == "Unmasked" {
+            causes.invalid(&path.child("procMount"), mount, "`hostUsers` must be false to use `Unmasked`");
+        }
     }
     seccomp(causes, context, path);
     if at(context, "allowPrivilegeEscalation") == false {
@@ -94,6 +174,17 @@ pub(super) fn container(causes: &mut Causes, context: &Value, path: &Path) {
             causes.invalid(path, whole(), detail);
         }
     }
+    windows::options(causes, context, path);
+    app_armor(causes, context, path);
+}
+
+/// Whose users a pod has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum HostUsers {
+    /// Those of the host.
+    Shared,
+    /// Its own.
+    Apart,
 }
 
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
@@ -104,7 +195,7 @@ pub(in crate::validate) fn effect(causes: &mut Causes, effect: &str, path: &Path
 }
 
 /// Tolerations.
-pub(super) fn tolerations(causes: &mut Causes, tolerations: &[Value], path: &Path) {
+pub(in crate::validate) fn tolerations(causes: &mut Causes, tolerations: &[Value], path: &Path) {
     for (index, one) in tolerations.iter().enumerate() {
         let path = path.index(index);
         let (key, operator, value) = (text(one, "key"), text(one, "operator"), text(one, "value"));

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{affinity, container, security, volume};
+use super::{affinity, claims, container, host, resources, security, volume, windows};
 use crate::access::{at, int, items, text, truth};
 use crate::validate::check::Causes;
 use crate::validate::meta;
@@ -12,7 +12,9 @@ use setpoint_api::name;
 /// The spec of a pod, wherever it stands. `pod` is its name; empty in a template.
 pub(in crate::validate) fn spec(causes: &mut Causes, spec: &Value, pod: &str, path: &Path) {
     let volumes = volume::volumes(causes, items(spec, "volumes"), pod, &path.child("volumes"));
-    container::containers(causes, spec, &volumes, path);
+    let claims = claims::of_pod(causes, spec, path);
+    container::containers(causes, spec, &container::OfPod { volumes, claims: &claims }, path);
+    resources::of_pod(causes, spec, &claims, path);
     host_network(causes, spec, !pod.is_empty(), path);
     let restart = text(spec, "restartPolicy");
     causes.required_one_of(&path.child("restartPolicy"), restart, &["Always", "OnFailure", "Never"]);
@@ -22,7 +24,7 @@ pub(in crate::validate) fn spec(causes: &mut Causes, spec: &Value, pod: &str, pa
         &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"],
     );
     causes.extend(meta::labels(at(spec, "nodeSelector"), &path.child("nodeSelector")));
-    security::pod(causes, at(spec, "securityContext"), &path.child("securityContext"));
+    security::pod(causes, spec, &path.child("securityContext"));
     if truth(spec, "shareProcessNamespace") && truth(spec, "hostPID") {
         let detail = "ShareProcessNamespace and HostPID cannot both be enabled";
         causes.invalid(&path.child("shareProcessNamespace"), true, detail);
@@ -31,38 +33,42 @@ pub(in crate::validate) fn spec(causes: &mut Causes, spec: &Value, pod: &str, pa
     dns_config(causes, spec, &path.child("dnsConfig"));
     gates(causes, spec, path);
     topology(causes, items(spec, "topologySpreadConstraints"), &path.child("topologySpreadConstraints"));
-    names(causes, spec, path);
+    windows::host_processes(causes, spec, path);
+    host::host_users(causes, spec, path);
+    host::host_name(causes, spec, path);
+    names(causes, spec, &["serviceAccountName", "nodeName"], path);
     if let Some(seconds) = int(spec, "activeDeadlineSeconds") {
         let wrong = name::in_range(seconds, 1, i64::from(i32::MAX));
         causes.wrong_number(&path.child("activeDeadlineSeconds"), seconds, &wrong);
     }
+    names(causes, spec, &["hostname", "subdomain"], path);
     security::tolerations(causes, items(spec, "tolerations"), &path.child("tolerations"));
     host_aliases(causes, items(spec, "hostAliases"), &path.child("hostAliases"));
+    names(causes, spec, &["priorityClassName", "runtimeClassName"], path);
     let policy = text(spec, "preemptionPolicy");
     if !policy.is_empty() {
         causes.one_of(&path.child("preemptionPolicy"), policy, &["PreemptLowerPriority", "Never"]);
     }
+    let overhead = at(spec, "overhead");
+    if !overhead.is_null() {
+        // The real server judges the overhead as the limits of a container.
+        let limits = serde_json::json!({ "limits": overhead });
+        resources::requirements(causes, &limits, &path.child("overhead"));
+    }
     operating_system(causes, spec, path);
+    host::file_volumes(causes, spec, path);
 }
 
-/// A rule for names: returns the faults.
-type Rule = fn(&str) -> Vec<String>;
-
 /// Names that are there must be good.
-fn names(causes: &mut Causes, spec: &Value, path: &Path) {
-    let rules: [(&str, Rule); 6] = [
-        ("serviceAccountName", name::dns1123_subdomain),
-        ("nodeName", name::dns1123_subdomain),
-        ("hostname", name::dns1123_label),
-        ("subdomain", name::dns1123_label),
-        ("priorityClassName", name::dns1123_subdomain),
-        ("runtimeClassName", name::dns1123_subdomain),
-    ];
-    for (field, rule) in rules {
+fn names(causes: &mut Causes, spec: &Value, fields: &[&str], path: &Path) {
+    for field in fields {
         let value = text(spec, field);
-        if !value.is_empty() {
-            causes.wrong(&path.child(field), value, &rule(value));
-        }
+        let wrong = match *field {
+            _ if value.is_empty() => continue,
+            "hostname" | "subdomain" => name::dns1123_label(value),
+            _ => name::dns1123_subdomain(value),
+        };
+        causes.wrong(&path.child(field), value, &wrong);
     }
 }
 
@@ -71,14 +77,12 @@ fn host_network(causes: &mut Causes, spec: &Value, whole: bool, path: &Path) {
     if !truth(spec, "hostNetwork") {
         return;
     }
-    for list in ["containers", "initContainers"] {
-        for (index, container) in items(spec, list).iter().enumerate() {
-            for (at, port) in items(container, "ports").iter().enumerate() {
-                let host = int(port, "hostPort").unwrap_or_default();
-                if host != int(port, "containerPort").unwrap_or_default() && (whole || host != 0) {
-                    let path = path.child(list).index(index).child("ports").index(at).child("hostPort");
-                    causes.invalid(&path, host, "must match `containerPort` when `hostNetwork` is true");
-                }
+    for (index, container) in items(spec, "containers").iter().enumerate() {
+        for (at, port) in items(container, "ports").iter().enumerate() {
+            let host = int(port, "hostPort").unwrap_or_default();
+            if host != int(port, "containerPort").unwrap_or_default() && (whole || host != 0) {
+                let path = path.child("containers").index(index).child("ports").index(at).child("hostPort");
+                causes.invalid(&path, host, "must match `containerPort` when `hostNetwork` is true");
             }
         }
     }
@@ -155,9 +159,23 @@ fn topology(causes: &mut Causes, constraints: &[Value], path: &Path) {
         if constraints[index + 1..].iter().any(|later| pair(later) == pair(one)) {
             causes.push(Cause::duplicate(&path.child("{topologyKey, whenUnsatisfiable}"), pair(one)));
         }
-        if let Some(domains) = int(one, "minDomains").filter(|domains| *domains <= 0) {
-            causes.invalid(&path.child("minDomains"), domains, "must be greater than zero");
+        if let Some(domains) = int(one, "minDomains") {
+            let path = path.child("minDomains");
+            if domains <= 0 {
+                causes.invalid(&path, domains, "must be greater than zero");
+            }
+            if action != "DoNotSchedule" {
+                let detail =
+                    format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}");
+                causes.invalid(&path, domains, &detail);
+            }
         }
+        for field in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
+            if let Some(policy) = at(one, field).as_str() {
+                causes.one_of(&path.child(field), policy, &["Honor", "Ignore"]);
+            }
+        }
+        affinity::label_keys(causes, one, &["matchLabelKeys"], &path);
         causes.extend(meta::label_selector(at(one, "labelSelector"), &path.child("labelSelector")));
     }
 }

@@ -71,9 +71,9 @@ const SOURCES: [&str; 29] = [
     "photonPersistentDisk",
     "portworxVolume",
     "azureDisk",
-    "scaleIO",
     "storageos",
     "projected",
+    "scaleIO",
     "csi",
     "ephemeral",
 ];
@@ -85,13 +85,18 @@ fn source(causes: &mut Causes, volume: &Value, path: &Path) {
         if source.is_null() {
             continue;
         }
-        let path = path.child(kind);
         if found > 0 {
-            causes.forbidden(&path, "may not specify more than 1 volume type");
+            // The real server spells two sources in its own way here.
+            let shown = match *kind {
+                "cephfs" => "cephFS",
+                "downwardAPI" => "downwarAPI",
+                kind => kind,
+            };
+            causes.forbidden(&path.child(shown), "may not specify more than 1 volume type");
             continue;
         }
         found += 1;
-        known_source(causes, kind, source, &path);
+        known_source(causes, kind, source, &path.child(kind));
     }
     if found == 0 {
         causes.required(path, "must specify a volume type");
@@ -350,6 +355,10 @@ pub(in crate::validate) fn claim_spec(causes: &mut Causes, spec: &Value, path: &
         causes.one_of(&path.child("volumeMode"), mode, &["Block", "Filesystem"]);
     }
     data_sources(causes, spec, path);
+    let class = text(spec, "volumeAttributesClassName");
+    if !class.is_empty() {
+        causes.wrong(&path.child("volumeAttributesClassName"), class, &name::dns1123_subdomain(class));
+    }
 }
 
 fn data_sources(causes: &mut Causes, spec: &Value, path: &Path) {
