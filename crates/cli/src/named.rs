@@ -19,13 +19,13 @@ pub struct ClusterName(String);
 pub const DEFAULT_NAME: &str = "default";
 
 impl FromStr for ClusterName {
-    type Err = String;
+    type Err = anyhow::Error;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self> {
         let allowed = |sign: char| sign.is_ascii_lowercase() || sign.is_ascii_digit() || sign == '-';
         let edge = |sign: char| sign != '-' && allowed(sign);
         if text.len() > 63 || !text.chars().all(allowed) || !text.starts_with(edge) || !text.ends_with(edge) {
-            return Err("use at most 63 lower-case letters, digits and '-', no '-' at an end".to_owned());
+            bail!("use at most 63 lower-case letters, digits and '-', no '-' at an end");
         }
         Ok(ClusterName(text.to_owned()))
     }

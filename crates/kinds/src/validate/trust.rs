@@ -89,9 +89,7 @@ fn wrong_anchor(block: &PemBlock) -> Option<String> {
         return Some("has PEM block headers".to_owned());
     }
     match X509Certificate::from_der(&block.bytes) {
-        Ok(([], certificate)) => {
-            (!certificate.is_ca()).then(|| "does not have the CA bit set".to_owned())
-        }
+        Ok(([], certificate)) => (!certificate.is_ca()).then(|| "does not have the CA bit set".to_owned()),
         _ => Some("does not parse as X.509".to_owned()),
     }
 }

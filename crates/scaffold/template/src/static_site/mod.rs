@@ -13,10 +13,9 @@ use kube::{CustomResourceExt, ResourceExt};
 use serde_json::Value;
 use setpoint::client::{controller_reference, is_controlled_by};
 use setpoint::conditions::{Conditions, is_true};
+use setpoint::finalizer::Lifecycle;
 use setpoint::manifests::Rule;
-use setpoint::{
-    Action, ClientError, Context, Controller, Error, Key, Lifecycle, Manager, NotFoundExt, SetupError,
-};
+use setpoint::{Action, ClientError, Context, Controller, Error, Key, Manager, NotFoundExt, SetupError};
 
 pub use types::{StaticSite, StaticSiteSpec, StaticSiteStatus};
 
