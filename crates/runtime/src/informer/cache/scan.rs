@@ -239,7 +239,7 @@ mod tests {
         let json = br#"{"a":{"b":["x\"y",{"c":null}]},"d":12}"#;
         for length in 0..json.len() {
             let mut cursor = Cursor::new(&json[..length]);
-            assert_eq!(cursor.value(), Err(Malformed { at: length }));
+            assert!(matches!(cursor.value(), Err(Malformed { at }) if at <= length), "{length}");
         }
         assert_eq!(Cursor::new(json).value(), Ok(&json[..]));
     }
