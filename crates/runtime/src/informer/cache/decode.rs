@@ -190,7 +190,7 @@ impl Inner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::informer::cache::compress::Body;
+    use crate::informer::cache::body::Body;
     use serde_json::Value;
 
     fn object(name: &str) -> Object {

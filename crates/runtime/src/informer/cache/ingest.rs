@@ -8,8 +8,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde::Deserialize;
 
-use super::bases::{Bases, group};
-use super::compress::{Body, Packer};
+use super::body::{Body, BodyWriter};
 use super::field_owners::FieldOwners;
 use super::intern::{Interner, hash_bytes};
 use super::labels::{Labels, Packed};
@@ -104,9 +103,7 @@ pub(crate) struct Ingest {
     owners: Interner<[OwnerReference]>,
     finalizers: Interner<[String]>,
     managed: Interner<[ManagedFields]>,
-    bases: Bases,
-    packer: Option<Packer>,
-    packer_version: u64,
+    writer: BodyWriter,
     scratch: Vec<u8>,
     key: String,
     /// The next object is left as it is.
@@ -117,15 +114,14 @@ pub(crate) struct Ingest {
 
 impl Ingest {
     pub fn new(options: IngestOptions) -> Self {
+        let dictionaries = options.training.as_ref().map(|training| training.dictionaries().clone());
         Ingest {
+            writer: BodyWriter::new(dictionaries),
             options,
             labels: Interner::new(),
             owners: Interner::new(),
             finalizers: Interner::new(),
             managed: Interner::new(),
-            bases: Bases::new(),
-            packer: None,
-            packer_version: 0,
             scratch: Vec::new(),
             key: String::new(),
             hurried: false,
@@ -141,7 +137,7 @@ impl Ingest {
     /// The object that was left as it is, and what to keep instead.
     pub fn pack(&mut self) -> Option<(Object, Object)> {
         let (raw, group) = self.unpacked.take()?;
-        let packed = raw.with_body(self.packed(&raw.json(), group));
+        let packed = raw.with_body(self.writer.body(&raw.json(), group));
         self.offer(&packed);
         (packed.heap_bytes() < raw.heap_bytes()).then_some((raw, packed))
     }
@@ -150,7 +146,7 @@ impl Ingest {
     pub fn rest(&mut self) {
         self.scratch = Vec::new();
         self.key = String::new();
-        self.bases.rest();
+        self.writer.rest();
     }
 
     /// Whether nobody told yet what objects begin with that come without their types.
@@ -242,7 +238,7 @@ impl Ingest {
         scratch.reserve(parts.iter().map(|part| part.len()).sum());
         parts.iter().for_each(|part| scratch.extend_from_slice(part));
         let transformed = self.transformed(&scratch);
-        let body = self.packed(transformed.as_deref().unwrap_or(&scratch), group(metadata));
+        let body = self.writer.body(transformed.as_deref().unwrap_or(&scratch), group(metadata));
         self.scratch = scratch;
         body
     }
@@ -251,19 +247,6 @@ impl Ingest {
         let reduced = if self.options.metadata_only { metadata_alone(json) } else { None };
         let transform = self.options.transform.as_ref();
         transform.and_then(|transform| transform(reduced.as_deref().unwrap_or(json))).or(reduced)
-    }
-
-    fn packed(&mut self, json: &[u8], group: u64) -> Body {
-        let Some(training) = &self.options.training else { return Body::Raw(json.into()) };
-        if training.version() != self.packer_version {
-            self.packer_version = training.version();
-            self.packer = training.packer();
-        }
-        let derived = self.bases.derive(json, group, self.packer.as_mut(), training.base_bytes());
-        derived.unwrap_or_else(|| match &mut self.packer {
-            Some(packer) => packer.pack(json),
-            None => Body::Raw(json.into()),
-        })
     }
 
     fn managed_fields(&mut self, json: Option<&[u8]>) -> Option<Arc<[ManagedFields]>> {
@@ -281,6 +264,13 @@ impl Ingest {
         }
         Some(self.managed.get(&identity, || kept.into()))
     }
+}
+
+/// A number that objects of one workload have in common.
+fn group(metadata: &Metadata<'_>) -> u64 {
+    // Pods of a StatefulSet differ in their labels, those of any owner agree in it.
+    let shared = metadata.owner_references.filter(|owners| owners.len() > 2);
+    hash_bytes(shared.or(metadata.labels).unwrap_or_default())
 }
 
 /// The metadata of an object as its own, or `None` if it is no more already.
@@ -365,12 +355,16 @@ mod tests {
             };
             let (first, later) = pod("first", false);
             assert!(later.is_none() && first.raw_bytes() == 0);
-            let one_base = training.base_bytes().load(Ordering::Relaxed);
+            let one_base = training.dictionaries().base_bytes().load(Ordering::Relaxed);
             let (raw, later) = pod("second", true);
             let (old, packed) = later.expect("it was left as it is");
             assert!(old.ptr_eq(&raw) && raw.raw_bytes() > filler.len());
             assert_eq!((packed.json(), packed.raw_bytes()), (raw.json(), 0));
-            assert_eq!(training.base_bytes().load(Ordering::Relaxed), one_base, "one workload, one base");
+            assert_eq!(
+                training.dictionaries().base_bytes().load(Ordering::Relaxed),
+                one_base,
+                "one workload, one base"
+            );
             let (third, later) = pod("third", false);
             assert!(later.is_none() && third.raw_bytes() == 0);
         }

@@ -1,8 +1,6 @@
 //! The cache of one kind: objects as bytes with decoded metadata, indexes, snapshots, typed reads.
 
 mod ingest;
-mod bases;
-mod intern;
 mod lister;
 mod metadata;
 mod training;
@@ -16,8 +14,8 @@ mod snapshot;
 mod index;
 mod field_owners;
 mod object;
-mod compress;
-mod difference;
+mod body;
+mod intern;
 mod scan;
 mod brackets;
 mod selector;

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde::de::DeserializeOwned;
 
-use super::compress::{Body, Packer};
+use super::body::{Body, Packer};
 use super::labels::Labels;
 use super::scan::{self, Cursor};
 use crate::key::Key;
@@ -272,32 +272,17 @@ impl Object {
 
     /// Raw bytes that it brought into memory: its own, or those of the base that was made of it.
     pub(super) fn raw_bytes(&self) -> usize {
-        match &self.0.body {
-            Body::Raw(bytes) => bytes.len(),
-            Body::Packed { .. } | Body::Derived { .. } => 0,
-        }
+        self.0.body.raw_bytes()
     }
 
-    /// How long the longest text is that it takes to read it: its JSON, or the base that it differs from.
+    /// How long the longest text is that it takes to read it.
     pub(super) fn longest_text(&self) -> usize {
-        match &self.0.body {
-            Body::Derived { base, length, .. } => base.length().max(*length as usize),
-            body => body.length(),
-        }
+        self.0.body.longest_text()
     }
 
     /// The same object compressed, or `None` when that gains nothing.
     pub(super) fn packed_with(&self, packer: &mut Packer) -> Option<Object> {
-        let entry = &*self.0;
-        if let Body::Derived { base, .. } = &entry.body {
-            base.pack(packer);
-            return None;
-        }
-        if packer.has_packed(&entry.body) {
-            return None;
-        }
-        let body = packer.pack(&entry.body.expand());
-        (body.stored_bytes() < entry.body.stored_bytes()).then(|| self.with_body(body))
+        self.0.body.packed_with(packer).map(|body| self.with_body(body))
     }
 
     /// The same object with its JSON kept in another form.

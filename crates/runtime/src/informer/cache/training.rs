@@ -1,11 +1,11 @@
 //! Decides when a kind is worth a dictionary, trains it beside the ingest path, and compresses what came before it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
 
-use super::compress::{Dictionary, Packer};
+use super::body::Dictionaries;
 use super::object::Object;
 use super::store::Store;
 
@@ -26,17 +26,14 @@ const GROWTH: usize = 8;
 /// Objects that are compressed anew between two pauses.
 const SWEEP: usize = 128;
 
-/// The dictionary of one kind, shared by all who read objects of it.
+/// The training of one kind's dictionaries.
 #[derive(Default)]
 pub(crate) struct Training {
-    current: RwLock<Option<Arc<Dictionary>>>,
-    /// Counts the dictionaries; readers look again when it moves.
-    version: AtomicU64,
+    dictionaries: Arc<Dictionaries>,
     sampler: Mutex<Sampler>,
     due: Notify,
     /// Begins the task that trains. Few kinds are ever large enough for one.
     begin: Mutex<Option<Begin>>,
-    base_bytes: Arc<AtomicU64>,
 }
 
 type Begin = Box<dyn FnOnce() + Send>;
@@ -97,22 +94,12 @@ impl Sampler {
 impl Training {
     /// For a kind whose bases are counted in `base_bytes`.
     pub fn new(base_bytes: Arc<AtomicU64>) -> Self {
-        Training { base_bytes, ..Training::default() }
+        Training { dictionaries: Arc::new(Dictionaries::new(base_bytes)), ..Training::default() }
     }
 
-    /// Bytes of the texts that objects are kept as differences from.
-    pub fn base_bytes(&self) -> &Arc<AtomicU64> {
-        &self.base_bytes
-    }
-
-    /// The number of the present dictionary; zero when there is none.
-    pub fn version(&self) -> u64 {
-        self.version.load(Ordering::Acquire)
-    }
-
-    /// A packer with the present dictionary.
-    pub fn packer(&self) -> Option<Packer> {
-        self.current.read().expect("no holder of this lock panics").clone().and_then(Packer::new)
+    /// The dictionaries that objects of the kind are compressed with.
+    pub(super) fn dictionaries(&self) -> &Arc<Dictionaries> {
+        &self.dictionaries
     }
 
     /// Calls `begin` once the kind may be worth a dictionary: it must see to it that [`Training::run`] runs.
@@ -122,7 +109,7 @@ impl Training {
 
     /// Takes note of an object that was read.
     pub fn offer(&self, object: &Object) {
-        let base_bytes = self.base_bytes.load(Ordering::Relaxed);
+        let base_bytes = self.dictionaries.base_bytes().load(Ordering::Relaxed);
         if self.sampler.lock().expect("no holder of this lock panics").offer(object, base_bytes) {
             self.wake();
         }
@@ -173,15 +160,12 @@ impl Training {
         if bytes < samples.len() * SMALLEST_AVERAGE {
             return false;
         }
-        let Some(dictionary) = Dictionary::train(&samples) else { return false };
-        *self.current.write().expect("no holder of this lock panics") = Some(dictionary);
-        self.version.fetch_add(1, Ordering::Release);
-        true
+        self.dictionaries.train(&samples)
     }
 
     /// Compresses what was cached before the dictionary existed, a few objects at a time.
     async fn sweep(&self, store: &Store) {
-        let Some(mut packer) = self.packer() else { return };
+        let Some(mut packer) = self.dictionaries.packer() else { return };
         let snapshot = store.snapshot();
         let mut objects = snapshot.iter();
         loop {
@@ -242,7 +226,7 @@ mod tests {
         let before = store.bytes();
         let pinned = store.snapshot();
         train(&training, &store).await;
-        assert_eq!(training.version(), 1);
+        assert_eq!(training.dictionaries().version(), 1);
         assert!(store.bytes() * 2 < before, "{} of {before}", store.bytes());
         for (raw, packed) in pinned.iter().zip(store.snapshot().iter()) {
             assert!(raw.same_state(packed));
@@ -259,7 +243,7 @@ mod tests {
             let (training, store, _) = fill(count, padding);
             let before = store.bytes();
             train(&training, &store).await;
-            assert_eq!((training.version(), store.bytes()), (0, before));
+            assert_eq!((training.dictionaries().version(), store.bytes()), (0, before));
         }
     }
     #[test]

@@ -1,14 +1,17 @@
 //! The texts that objects of one workload are kept as differences from.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, RwLock};
 
-use super::compress::{Base, Body, Packer};
+use super::Body;
+use super::dictionary::Packer;
 use super::difference::difference;
-use super::intern::{SEED, SWEEP_FLOOR, hash_bytes};
-use super::metadata::Metadata;
 use crate::hash::FoldState;
+use crate::informer::cache::intern::{SEED, SWEEP_FLOOR};
+
+/// A base that fewer are made from is compressed: its size matters more than the time to expand it.
+pub(super) const SHARED: usize = 8;
 
 /// A text as long as this is worth a base.
 const SHORTEST_TEXT: usize = 512;
@@ -20,11 +23,63 @@ const MISSES: u8 = 2;
 /// that they have doubled.
 const SWEEP_BYTES: u64 = 256 * 1024;
 
-/// A number that objects of one workload have in common.
-pub(super) fn group(metadata: &Metadata<'_>) -> u64 {
-    // Pods of a StatefulSet differ in their labels, those of any owner agree in it.
-    let shared = metadata.owner_references.filter(|owners| owners.len() > 2);
-    hash_bytes(shared.or(metadata.labels).unwrap_or_default())
+/// A text that objects are kept as differences from: one of them, as it was once.
+pub(crate) struct Base {
+    text: RwLock<Body>,
+    /// The bytes of all bases of a kind.
+    counter: Arc<AtomicU64>,
+}
+
+impl Base {
+    pub(super) fn new(text: Body, counter: &Arc<AtomicU64>) -> Arc<Self> {
+        counter.fetch_add(text.stored_bytes() as u64, Ordering::Relaxed);
+        Arc::new(Base { text: RwLock::new(text), counter: counter.clone() })
+    }
+
+    /// Calls `read` with the text.
+    pub fn read<T>(&self, read: impl FnOnce(&[u8]) -> T) -> T {
+        read(&self.text.read().expect("no holder of this lock panics").expand())
+    }
+
+    /// How long the text is.
+    pub fn length(&self) -> usize {
+        self.text.read().expect("no holder of this lock panics").length()
+    }
+
+    /// Compresses the text if few objects share it.
+    pub fn pack(self: &Arc<Self>, packer: &mut Packer) {
+        let mut text = self.text.write().expect("no holder of this lock panics");
+        if Arc::strong_count(self) <= SHARED && !packer.has_packed(&text) {
+            let packed = packer.pack(&text.expand());
+            self.exchange(&mut text, packed);
+        }
+    }
+
+    /// Appends to `patch` what makes `json` out of this text; false when that takes more than `limit` bytes.
+    pub(super) fn difference(self: &Arc<Self>, json: &[u8], limit: usize, patch: &mut Vec<u8>) -> bool {
+        if let Body::Raw(text) = &*self.text.read().expect("no holder of this lock panics") {
+            return difference(text, json, limit, patch);
+        }
+        if Arc::strong_count(self) > SHARED {
+            let mut text = self.text.write().expect("no holder of this lock panics");
+            let raw = Body::Raw(text.expand().into());
+            self.exchange(&mut text, raw);
+        }
+        self.read(|text| difference(text, json, limit, patch))
+    }
+
+    fn exchange(&self, text: &mut Body, other: Body) {
+        self.counter.fetch_add(other.stored_bytes() as u64, Ordering::Relaxed);
+        self.counter.fetch_sub(text.stored_bytes() as u64, Ordering::Relaxed);
+        *text = other;
+    }
+}
+
+impl Drop for Base {
+    fn drop(&mut self) {
+        let text = self.text.get_mut().expect("no holder of this lock panics");
+        self.counter.fetch_sub(text.stored_bytes() as u64, Ordering::Relaxed);
+    }
 }
 
 /// The bases of one kind for one writer.
@@ -104,7 +159,7 @@ impl Bases {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::informer::cache::compress::{Dictionary, SHARED};
+    use crate::informer::cache::body::dictionary::Dictionary;
 
     /// A pod of a workload: `shape` decides its spec, `number` what is its own.
     fn pod(shape: u64, number: u64) -> Vec<u8> {
@@ -113,13 +168,14 @@ mod tests {
             .into()
     }
 
+    /// A body in the group of one workload.
     fn derive(
         bases: &mut Bases,
         json: &[u8],
         packer: Option<&mut Packer>,
         counter: &Arc<AtomicU64>,
     ) -> Option<Body> {
-        let body = bases.derive(json, group(&Metadata::find(json).unwrap()), packer, counter);
+        let body = bases.derive(json, 1, packer, counter);
         if let Some(body) = &body {
             assert_eq!(body.expand(), json);
         }
@@ -152,11 +208,11 @@ mod tests {
         let (mut bases, counter) = (Bases::new(), Arc::default());
         let text = "x".repeat(100_000);
         let mut kept = None;
-        for state in 0..100 {
+        for state in 0..100_u64 {
             let json = format!(
                 r#"{{"metadata":{{"name":"large","labels":{{"state":"{state}"}}}},"data":"{text}"}}"#
             );
-            kept = derive(&mut bases, json.as_bytes(), None, &counter);
+            kept = bases.derive(json.as_bytes(), state, None, &counter);
         }
         assert!(kept.is_some());
         let bytes = counter.load(Ordering::Relaxed);

@@ -1,12 +1,11 @@
-//! The bytes of an object at rest: raw, compressed with the dictionary of its kind, or what differs from another.
+//! Compression with a dictionary that is trained on objects of the kind.
 
-use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 use zstd::bulk::{Compressor, Decompressor};
 
-use super::difference::{apply, difference};
+use super::Body;
 
 /// The level at which zstd begins to trade speed for size. The dictionary gives most of the gain already.
 const LEVEL: i32 = 1;
@@ -14,107 +13,42 @@ const LEVEL: i32 = 1;
 const DICTIONARY_BYTES: usize = 32 * 1024;
 /// Expanders kept ready for a dictionary; more concurrent readers make their own for the moment.
 const IDLE_EXPANDERS: usize = 8;
-/// A base that fewer objects are made from is compressed: its size matters more than the time to expand it.
-pub(super) const SHARED: usize = 8;
-
-/// An object's JSON as it is kept.
-pub(crate) enum Body {
-    Raw(Box<[u8]>),
-    Packed { dictionary: Arc<Dictionary>, length: u32, bytes: Box<[u8]> },
-    Derived { base: Arc<Base>, length: u32, patch: Box<[u8]> },
+/// The dictionaries of one kind, shared by all who read objects of it.
+#[derive(Default)]
+pub(in crate::informer::cache) struct Dictionaries {
+    current: RwLock<Option<Arc<Dictionary>>>,
+    /// Counts the dictionaries; readers look again when it moves.
+    version: AtomicU64,
+    base_bytes: Arc<AtomicU64>,
 }
 
-impl Body {
-    pub fn expand(&self) -> Cow<'_, [u8]> {
-        match self {
-            Body::Raw(bytes) => Cow::Borrowed(bytes),
-            Body::Packed { dictionary, length, bytes } => {
-                Cow::Owned(dictionary.expand(bytes, *length as usize))
-            }
-            Body::Derived { base, length, patch } => {
-                let text = base.read(|base| apply(base, patch, *length as usize));
-                Cow::Owned(text.expect("a base never changes what it says"))
-            }
-        }
+impl Dictionaries {
+    /// For a kind whose bases are counted in `base_bytes`.
+    pub fn new(base_bytes: Arc<AtomicU64>) -> Self {
+        Dictionaries { base_bytes, ..Dictionaries::default() }
     }
 
-    /// How long the JSON is.
-    pub fn length(&self) -> usize {
-        match self {
-            Body::Raw(bytes) => bytes.len(),
-            Body::Packed { length, .. } | Body::Derived { length, .. } => *length as usize,
-        }
+    /// Bytes of the texts that objects are kept as differences from.
+    pub fn base_bytes(&self) -> &Arc<AtomicU64> {
+        &self.base_bytes
     }
 
-    /// Bytes of its own: what it shares with others is not counted.
-    pub fn stored_bytes(&self) -> usize {
-        match self {
-            Body::Raw(bytes) | Body::Packed { bytes, .. } | Body::Derived { patch: bytes, .. } => bytes.len(),
-        }
+    /// The number of the present dictionary; zero when there is none.
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
     }
 
-    #[cfg(test)]
-    pub fn is_raw(&self) -> bool {
-        matches!(self, Body::Raw(_))
-    }
-}
-
-/// A text that objects are kept as differences from: one of them, as it was once.
-pub(crate) struct Base {
-    text: RwLock<Body>,
-    /// The bytes of all bases of a kind.
-    counter: Arc<AtomicU64>,
-}
-
-impl Base {
-    pub(super) fn new(text: Body, counter: &Arc<AtomicU64>) -> Arc<Self> {
-        counter.fetch_add(text.stored_bytes() as u64, Ordering::Relaxed);
-        Arc::new(Base { text: RwLock::new(text), counter: counter.clone() })
+    /// A packer with the present dictionary.
+    pub fn packer(&self) -> Option<Packer> {
+        self.current.read().expect("no holder of this lock panics").clone().and_then(Packer::new)
     }
 
-    /// Calls `read` with the text.
-    pub fn read<T>(&self, read: impl FnOnce(&[u8]) -> T) -> T {
-        read(&self.text.read().expect("no holder of this lock panics").expand())
-    }
-
-    /// How long the text is.
-    pub fn length(&self) -> usize {
-        self.text.read().expect("no holder of this lock panics").length()
-    }
-
-    /// Compresses the text if few objects share it.
-    pub fn pack(self: &Arc<Self>, packer: &mut Packer) {
-        let mut text = self.text.write().expect("no holder of this lock panics");
-        if Arc::strong_count(self) <= SHARED && !packer.has_packed(&text) {
-            let packed = packer.pack(&text.expand());
-            self.exchange(&mut text, packed);
-        }
-    }
-
-    /// Appends to `patch` what makes `json` out of this text; false when that takes more than `limit` bytes.
-    pub(super) fn difference(self: &Arc<Self>, json: &[u8], limit: usize, patch: &mut Vec<u8>) -> bool {
-        if let Body::Raw(text) = &*self.text.read().expect("no holder of this lock panics") {
-            return difference(text, json, limit, patch);
-        }
-        if Arc::strong_count(self) > SHARED {
-            let mut text = self.text.write().expect("no holder of this lock panics");
-            let raw = Body::Raw(text.expand().into());
-            self.exchange(&mut text, raw);
-        }
-        self.read(|text| difference(text, json, limit, patch))
-    }
-
-    fn exchange(&self, text: &mut Body, other: Body) {
-        self.counter.fetch_add(other.stored_bytes() as u64, Ordering::Relaxed);
-        self.counter.fetch_sub(text.stored_bytes() as u64, Ordering::Relaxed);
-        *text = other;
-    }
-}
-
-impl Drop for Base {
-    fn drop(&mut self) {
-        let text = self.text.get_mut().expect("no holder of this lock panics");
-        self.counter.fetch_sub(text.stored_bytes() as u64, Ordering::Relaxed);
+    /// Trains a new dictionary. Returns whether the samples gave one.
+    pub fn train(&self, samples: &[Vec<u8>]) -> bool {
+        let Some(dictionary) = Dictionary::train(samples) else { return false };
+        *self.current.write().expect("no holder of this lock panics") = Some(dictionary);
+        self.version.fetch_add(1, Ordering::Release);
+        true
     }
 }
 
@@ -131,7 +65,7 @@ impl Dictionary {
         Some(Arc::new(Dictionary { bytes: bytes.into(), idle: Mutex::default() }))
     }
 
-    fn expand(&self, bytes: &[u8], length: usize) -> Vec<u8> {
+    pub(super) fn expand(&self, bytes: &[u8], length: usize) -> Vec<u8> {
         let idle = self.idle.lock().expect("no holder of this lock panics").pop();
         let mut expander = idle.unwrap_or_else(|| {
             Decompressor::with_dictionary(&self.bytes).expect("a dictionary that compressed also expands")
