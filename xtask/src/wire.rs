@@ -1,4 +1,4 @@
-//! `cargo xtask wire record|verify|replay|fuzz|policy [FLAGS]`: hands over to `tools/wire`.
+//! `cargo xtask wire record|verify|replay|fuzz|policy|plugins [FLAGS]`: hands over to `tools/wire`.
 
 use anyhow::{Result, bail};
 
@@ -12,9 +12,11 @@ pub fn run(words: &[String]) -> Result<()> {
         Some((name, rest)) if name == "fuzz" => {
             flags::check(rest, &["--seconds=", "--seed=", "--keep-going"])?;
         }
-        Some((name, rest)) if name == "policy" => flags::check(rest, &[])?,
-        Some((other, _)) => bail!("no command `{other}`; there are record, verify, replay, fuzz and policy"),
-        None => bail!("usage: cargo xtask wire record|verify|replay|fuzz|policy [FLAGS]"),
+        Some((name, rest)) if matches!(name.as_str(), "policy" | "plugins") => flags::check(rest, &[])?,
+        Some((other, _)) => {
+            bail!("no command `{other}`; there are record, verify, replay, fuzz, policy and plugins")
+        }
+        None => bail!("usage: cargo xtask wire record|verify|replay|fuzz|policy|plugins [FLAGS]"),
     }
     run::check(run::cargo().args(["run", "--quiet", "--package", "setpoint-wire", "--"]).args(words))
 }

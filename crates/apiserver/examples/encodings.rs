@@ -14,7 +14,7 @@ use http::{Method, Request};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 use setpoint_api::{Clock, Random};
-use setpoint_apiserver::{Body, Caller, Options, Server, UserInfo};
+use setpoint_apiserver::{Body, Caller, Options, Plugin, Server, UserInfo};
 use setpoint_schema::protobuf;
 use setpoint_store::Store;
 
@@ -88,7 +88,7 @@ impl Bench {
     async fn start(clients: &'static Clients) -> Bench {
         let store = Store::memory(setpoint_store::Options::default());
         let mut options = Options::new(store, Clock::new(jiff::Timestamp::now), Random::from_seed(1));
-        options.admission.service_account = false;
+        options.admission.plugins.remove(&Plugin::ServiceAccount);
         let bench = Bench { server: Server::start(options).await.unwrap(), clients };
         if clients.asked {
             bench.send(Method::GET, "/api/v1/namespaces/default", Encoding::Protobuf, Bytes::new()).await;

@@ -73,8 +73,8 @@ pub use bootstrap::StartError;
 pub use local_webhooks::{Answering, LocalWebhooks, LocalWebhooksHandle};
 pub use nodes::{Dialing, Io, Nodes, NodesHandle};
 pub use options::{
-    Admission, Authorization, FrontProxy, KubeletTls, Options, Parts, RequestLimits, ServiceAccountKeys,
-    StaticToken,
+    Admission, Authorization, FrontProxy, KubeletTls, Options, Parts, Plugin, RequestLimits,
+    ServiceAccountKeys, StaticToken,
 };
 pub use request_limits::{DurationError, go_duration};
 pub use review_webhook::{

@@ -13,6 +13,7 @@ use crate::nodes::NodesHandle;
 use crate::pki::PkiError;
 use crate::review_webhook::{AccessWebhook, TokenWebhook};
 use crate::user::UserInfo;
+pub use setpoint_kinds::admission::{Configuration as Admission, Plugin};
 
 /// Passes on all descriptions of built-in types. Each has the published name of the type
 /// (`io.k8s.api.core.v1.Container`), the field that it describes (empty for the type itself), and the text.
@@ -50,7 +51,7 @@ pub struct Options {
     pub service_cidr: String,
     /// The range of node ports (first, last).
     pub node_ports: (u16, u16),
-    /// The admission plugins that can be switched off.
+    /// The admission plugins that are on, and their settings.
     pub admission: Admission,
     /// The address to which the Service `kubernetes` leads.
     pub advertise: Option<SocketAddr>,
@@ -191,22 +192,5 @@ pub struct RequestLimits {
 impl Default for RequestLimits {
     fn default() -> Self {
         RequestLimits { timeout: Duration::from_secs(60), reads: 400, writes: 200 }
-    }
-}
-
-/// The admission plugins that can be switched off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Admission {
-    /// Pods get a service account and a token volume, and need the account to exist.
-    pub service_account: bool,
-    /// Pods get the limits and requests of LimitRanges, and pods and claims stay within their bounds.
-    pub limit_ranger: bool,
-    /// Writes fit into the quotas of their namespace.
-    pub resource_quota: bool,
-}
-
-impl Default for Admission {
-    fn default() -> Self {
-        Admission { service_account: true, limit_ranger: true, resource_quota: true }
     }
 }

@@ -100,6 +100,7 @@ impl Server {
 
     /// Reloads webhooks and policies after a change of a configuration, before the writer gets the answer.
     pub(crate) fn webhooks_changed(&self) {
-        self.0.webhooks.reload(&self.0.options.store.snapshot());
+        let options = &self.0.options;
+        self.0.webhooks.reload(&options.store.snapshot(), &options.admission);
     }
 }

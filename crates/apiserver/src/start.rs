@@ -21,7 +21,7 @@ impl Server {
         let webhooks = Configured::default();
         let snapshot = options.store.snapshot();
         registry.reload(&snapshot);
-        webhooks.reload(&snapshot);
+        webhooks.reload(&snapshot, &options.admission);
         Ok(Server(Arc::new(Inner {
             protobuf_cache: ProtobufCache::new(options.kept_protobuf),
             started: options.clock.now(),

@@ -108,7 +108,7 @@ impl Cluster {
         server.parts = workload::parts(&options);
         server.prose = options.prose;
         server.storage_provisioner = workload::storage_provisioner(&options);
-        server.admission = options.admission;
+        server.admission = options.admission.clone();
         server.allow_privileged = options.allow_privileged;
         server.requests = options.requests;
         server.max_token_life = options.max_token_life;

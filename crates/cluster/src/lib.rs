@@ -49,7 +49,7 @@ pub use cluster::{Checkpoint, Cluster, ClusterError, bind, reachable};
 pub use history::{Change, ChangeKind, change, changes};
 pub use install::InstallError;
 pub use options::{Backend, Controllers, Options, Serving};
-pub use setpoint_apiserver::{Admission, Authorization, FrontProxy, RequestLimits};
+pub use setpoint_apiserver::{Admission, Authorization, FrontProxy, Plugin, RequestLimits};
 pub use setpoint_node::NodeOptions;
 pub use wait::{NeverCame, PATIENCE};
 pub use webhooks::InProcessWebhooks;

@@ -3,6 +3,7 @@
 //!
 //! Every function is pure: it takes an object as a JSON value. Time and randomness arrive as handles.
 
+pub mod admission;
 pub mod allocate;
 pub mod fields;
 pub mod quota;

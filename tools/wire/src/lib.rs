@@ -11,6 +11,7 @@ pub mod play;
 pub mod families;
 pub mod repeat;
 pub mod normal;
+pub mod plugins;
 pub mod policy;
 pub mod target;
 pub mod certified;

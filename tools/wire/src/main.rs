@@ -1,4 +1,4 @@
-//! `setpoint-wire record|verify|replay|fuzz|policy`: see `cargo xtask wire`.
+//! `setpoint-wire record|verify|replay|fuzz|policy|plugins`: see `cargo xtask wire`.
 
 // This is a command line.
 #![allow(clippy::disallowed_methods)]
@@ -13,7 +13,7 @@ use setpoint_wire::peer::Peer;
 use setpoint_wire::play::play;
 use setpoint_wire::setting::Setting;
 use setpoint_wire::target::Target;
-use setpoint_wire::{attack, differences, families, fuzz, policy, scenario, transcript};
+use setpoint_wire::{attack, differences, families, fuzz, plugins, policy, scenario, transcript};
 use tokio::signal::unix::{SignalKind, signal};
 
 #[tokio::main(flavor = "current_thread")]
@@ -39,6 +39,7 @@ async fn run(words: &[String]) -> Result<()> {
         Some("verify") => replay(Targets::of_real(), only, false).await,
         Some("replay") => replay(Targets::of_ours(), only, true).await,
         Some("policy") => policy::record(&Target::real(Arc::new(Peer::start(Setting::Usual)?))).await,
+        Some("plugins") => plugins::record(),
         Some("fuzz") => {
             let number = |name: &str, default: u64| match flag(name) {
                 Some(text) => text.parse::<u64>().with_context(|| format!("{name} {text}")),
@@ -56,7 +57,7 @@ async fn run(words: &[String]) -> Result<()> {
             Box::pin(fuzz::run(&fuzz::Pair { real, ours, seconds }, &plan)).await
         }
         _ => bail!(
-            "usage: setpoint-wire record|verify|replay|fuzz|policy [--only FILE] [--seconds N] [--seed S]"
+            "usage: setpoint-wire record|verify|replay|fuzz|policy|plugins [--only FILE] [--seconds N] [--seed S]"
         ),
     }
 }

@@ -8,7 +8,7 @@ use http::{HeaderValue, Request};
 use http_body_util::{BodyExt, Full};
 use setpoint_api::{Clock, Random};
 use setpoint_apiserver::jwt::SigningKey;
-use setpoint_apiserver::{Admission, Caller, Options, Server, UserInfo};
+use setpoint_apiserver::{Admission, Caller, Options, Plugin, Server, UserInfo};
 use setpoint_store::Store;
 use tokio::sync::Mutex;
 
@@ -33,10 +33,10 @@ impl Target {
     pub async fn ours(clock: Clock, setting: Setting) -> Result<Target> {
         let store = Store::memory(setpoint_store::Options::default());
         let mut options = Options::new(store, clock, Random::from_seed(11));
-        options.admission.service_account = false;
+        options.admission.plugins.remove(&Plugin::ServiceAccount);
         if setting == Setting::Restricted {
             options.admission =
-                Admission { service_account: false, limit_ranger: false, resource_quota: false };
+                Admission::without([Plugin::ServiceAccount, Plugin::LimitRanger, Plugin::ResourceQuota]);
             options.allow_privileged = false;
             options.max_token_life = Some(Duration::from_secs(7200));
         }

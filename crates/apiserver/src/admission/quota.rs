@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
+use setpoint_kinds::admission::Plugin;
 use setpoint_kinds::quota::{self, QuotaError, Tracked, Write};
 use setpoint_kinds::resources;
 use setpoint_store::{Entry, KeyRange, Snapshot, Txn};
 
+use super::plugins;
 use crate::context::RequestContext;
 use crate::error::{ApiError, Result};
 use crate::key;
@@ -26,7 +28,7 @@ pub(crate) fn charge(
     object: &Value,
     live: Option<&Value>,
 ) -> Result<()> {
-    if !ctx.server.options().admission.resource_quota {
+    if !plugins::is_on(ctx, Plugin::ResourceQuota) {
         return Ok(());
     }
     let resource = &ctx.resource;

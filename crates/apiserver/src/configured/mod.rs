@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use setpoint_api::cause::{Cause, Path};
+use setpoint_kinds::admission::{Configuration as Admission, Plugin};
 use setpoint_store::{KeyRange, Snapshot};
 
 use crate::entry;
@@ -108,9 +109,12 @@ pub(crate) struct Hooks {
 }
 
 impl Hooks {
-    fn read(snapshot: &Snapshot) -> Self {
+    fn read(snapshot: &Snapshot, admission: &Admission) -> Self {
         // Keys are in the order of names, and so are the webhooks.
-        let hooks = |plural: &str| -> Vec<Hook> {
+        let hooks = |plugin: Plugin, plural: &str| -> Vec<Hook> {
+            if !admission.is_on(plugin) {
+                return Vec::new();
+            }
             let range = KeyRange::prefix(key::resource(GROUP, plural));
             let configurations = snapshot.range(&range, None).map(|entry| entry::value(entry));
             let hooks = configurations.flat_map(|mut configuration| match configuration["webhooks"].take() {
@@ -119,10 +123,11 @@ impl Hooks {
             });
             hooks.map(|hook| Hook::read(&hook)).collect()
         };
+        let has_policies = admission.is_on(Plugin::ValidatingAdmissionPolicy);
         Hooks {
-            mutating: hooks("mutatingwebhookconfigurations"),
-            validating: hooks("validatingwebhookconfigurations"),
-            policies: Policy::all(snapshot),
+            mutating: hooks(Plugin::MutatingAdmissionWebhook, "mutatingwebhookconfigurations"),
+            validating: hooks(Plugin::ValidatingAdmissionWebhook, "validatingwebhookconfigurations"),
+            policies: if has_policies { Policy::all(snapshot) } else { Vec::new() },
             revision: snapshot.revision(),
         }
     }
@@ -143,10 +148,10 @@ pub(crate) struct Configured(RwLock<Arc<Hooks>>);
 
 impl Configured {
     /// Reads the configurations again. Call after a write to one of them, with a newer snapshot.
-    pub(crate) fn reload(&self, snapshot: &Snapshot) {
+    pub(crate) fn reload(&self, snapshot: &Snapshot, admission: &Admission) {
         let mut current = self.0.write().expect("no holder of this lock panics");
         if snapshot.revision() >= current.revision {
-            *current = Arc::new(Hooks::read(snapshot));
+            *current = Arc::new(Hooks::read(snapshot, admission));
         }
     }
 

@@ -7,7 +7,7 @@ use super::change::{Change, Live, State, Write};
 use super::metadata::{ABSENT_AT_FIRST, Found, keep_system_fields, place, single_owners};
 use super::terminate;
 use crate::admission::webhook::mutate;
-use crate::admission::{self, Attributes, Operation, namespace};
+use crate::admission::{Attributes, Operation, namespace, plugins};
 use crate::decision::Decision;
 use crate::object;
 
@@ -35,19 +35,21 @@ fn created(write: &Write<'_>, state: &State<'_>, change: &mut Change) -> Decisio
     let (ctx, writer, snapshot) = (write.ctx(), write.writer, state.snapshot);
     let object = &mut change.new;
     namespace::may_create(snapshot, ctx, object::name(object))?;
-    let random = writer.random();
-    admission::create(ctx, &random, snapshot, object)?;
+    let generated = write.has_generated(object::name(object));
+    let admit = |object: &mut Value| {
+        plugins::Write { ctx, random: &writer.random(), snapshot, live: None, generated }.mutate(object)
+    };
+    admit(object)?;
     let attributes = || {
         let mut shown = object.clone();
         let metadata = object::metadata_mut(&mut shown);
         metadata.remove("uid");
         metadata.remove("creationTimestamp");
-        if write.has_generated(object::name(object)) {
+        if generated {
             metadata.remove("name");
         }
         Attributes::of_write(ctx, &writer.options, snapshot, Operation::Create).with(shown, None)
     };
-    let admit = |mutated: &mut Value| admission::create(ctx, &writer.random(), snapshot, mutated);
     let Some(mut mutated) = mutate(ctx, writer.reviews.as_ref(), attributes, admit)? else { return Ok(()) };
     restore_identity(object, &mut mutated);
     change.warnings.extend(keep_managers(object, &mut mutated));
@@ -75,16 +77,16 @@ fn restore_identity(before: &mut Value, mutated: &mut Value) {
 fn changed(write: &Write<'_>, state: &State<'_>, change: &mut Change, live: &Live) -> Decision<()> {
     let (ctx, writer, live) = (write.ctx(), write.writer, &live.object);
     let (new, unsent) = (&mut change.new, &change.unsent);
-    admission::update(ctx, state.snapshot, new, live);
+    let admit = |object: &mut Value| {
+        let (random, snapshot) = (&writer.random(), state.snapshot);
+        plugins::Write { ctx, random, snapshot, live: Some(live), generated: false }.mutate(object)
+    };
+    admit(new)?;
     let attributes = || {
         let mut shown = new.clone();
         let metadata = object::metadata_mut(&mut shown);
         metadata.retain(|field, _| !unsent.contains(&field.as_str()));
         Attributes::of_write(ctx, &writer.options, state.snapshot, Operation::Update).with(shown, Some(live))
-    };
-    let admit = |mutated: &mut Value| {
-        admission::update(ctx, state.snapshot, mutated, live);
-        Ok(())
     };
     let Some(mut mutated) = mutate(ctx, writer.reviews.as_ref(), attributes, admit)? else { return Ok(()) };
     change.warnings.extend(keep_managers(new, &mut mutated));

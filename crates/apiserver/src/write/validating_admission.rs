@@ -4,7 +4,7 @@ use super::change::{Change, Kind, State, Write};
 use super::terminate;
 use crate::admission::webhook;
 use crate::admission::{Attributes, Operation};
-use crate::admission::{limits, policy};
+use crate::admission::{plugins, policy};
 use crate::auth::access::{self, Access};
 use crate::decision::Decision;
 use crate::object;
@@ -18,7 +18,7 @@ pub(super) fn run(write: &Write<'_>, state: &mut State<'_>, change: &mut Change)
         }
         return Ok(());
     }
-    let Change { new, live, .. } = change;
+    let Change { new, live, warnings, .. } = change;
     let live = live.as_ref().map(|live| &live.object);
     // An update or an apply that creates an object also needs the right to create.
     if live.is_none() && write.kind != Kind::Create {
@@ -28,7 +28,8 @@ pub(super) fn run(write: &Write<'_>, state: &mut State<'_>, change: &mut Change)
         object::set_meta_text(new, "resourceVersion", object::meta_text(live, "resourceVersion"));
     }
     policy::authorize(ctx, snapshot, new, live)?;
-    limits::check(ctx, snapshot, new, live)?;
+    let (random, generated) = (&write.writer.random(), write.has_generated(object::name(new)));
+    warnings.extend(plugins::Write { ctx, random, snapshot, live, generated }.validate(new)?);
     let operation = if live.is_some() { Operation::Update } else { Operation::Create };
     let attributes = || Attributes::of_write(ctx, &write.writer.options, snapshot, operation);
     webhook::validate(ctx, reviews, || attributes().with(new.clone(), live))

@@ -223,7 +223,9 @@ async fn every_verb_on_the_target_does_not_let_one_impersonate() {
 
 #[tokio::test]
 async fn pods_get_a_token_volume_when_the_account_is_admitted() {
-    let cluster = crate::cluster::start_with(|options| options.admission.service_account = true).await;
+    let cluster =
+        crate::cluster::start_with(|options| options.admission = setpoint_apiserver::Admission::default())
+            .await;
     let pods = "/api/v1/namespaces/default/pods";
     let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     let refused = cluster.post(pods, &pod).await.expect(403);

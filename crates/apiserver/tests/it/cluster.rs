@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use setpoint_api::{Clock, Random};
 use setpoint_apiserver::jwt::SigningKey;
-use setpoint_apiserver::{Body, Caller, Options, Server, StaticToken, UserInfo};
+use setpoint_apiserver::{Body, Caller, Options, Plugin, Server, StaticToken, UserInfo};
 use setpoint_store::Store;
 
 pub const MERGE: &str = "application/merge-patch+json";
@@ -58,7 +58,7 @@ pub async fn start_with(change: impl FnOnce(&mut Options)) -> Cluster {
     let clock = Clock::new(move || Timestamp::from_second(read.load(Ordering::Relaxed)).unwrap());
     let store = Store::memory(setpoint_store::Options::default());
     let mut options = Options::new(store, clock, Random::from_seed(7));
-    options.admission.service_account = false;
+    options.admission.plugins.remove(&Plugin::ServiceAccount);
     let key = SigningKey::generate_pkcs8().unwrap();
     options.service_accounts.signing = Some(SigningKey::from_pkcs8(&key).unwrap());
     options.tokens = vec![StaticToken { token: "alice".into(), user: UserInfo::new("alice", ["dev"]) }];

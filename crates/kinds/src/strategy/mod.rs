@@ -1,7 +1,6 @@
 //! Strategies: kube-apiserver's changes to an object between decoding and validation. They reset the fields that
 //! clients may not write, fill in those that the server keeps, and count the generation.
 
-mod admit;
 mod delete;
 mod kinds;
 mod equal;
@@ -10,7 +9,6 @@ mod pod;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-pub use admit::{Lookup, admit, admit_update};
 pub use delete::grace_period;
 pub use equal::semantically_equal;
 pub(crate) use pod::qos_class;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use setpoint_api::selector::{FieldSelector, LabelSelector};
 use setpoint_api::{GroupKind, GroupVersionKind, Random, Status};
+use setpoint_kinds::admission::{self, Cluster, Configuration, Operation, Plugin, Request};
 use setpoint_kinds::facts::Facts;
 use setpoint_kinds::fields;
 use setpoint_kinds::table::Printer;
@@ -54,7 +55,7 @@ fn create(input: &Value) -> Result<Value, Status> {
     object["metadata"]["uid"] = json!(UID);
     object["metadata"]["creationTimestamp"] = json!(TIME);
     defaults::apply(&kind, &mut object);
-    strategy::admit(facts, &mut object, &Nothing)?;
+    admit(&kind, "", &mut object, None)?;
     if kind.kind == "Service" {
         allocate::create(&mut object, &ranges(), &taken, &Random::from_seed(1))?;
     }
@@ -79,7 +80,7 @@ fn update(input: &Value, old: &Value, subresource: &str) -> Result<Value, Status
         if kind.kind == "Service" {
             allocate::update(&mut object, old, &ranges(), &taken, &Random::from_seed(1))?;
         }
-        strategy::admit_update(facts, &mut object, old);
+        admit(&kind, "", &mut object, Some(old))?;
         strategy::update(facts, &mut object, old, &context(&user));
         validate::update(facts, &object, old, Policy::default())
     };
@@ -109,15 +110,49 @@ fn ranges() -> allocate::Ranges {
 /// A cluster with one priority class.
 struct Nothing;
 
-impl strategy::Lookup for Nothing {
-    fn get(&self, group: &str, kind: &str, _: &str, name: &str) -> Option<Value> {
-        (group == "scheduling.k8s.io" && kind == "PriorityClass" && name == "pc").then(
+impl Cluster for Nothing {
+    fn get(&self, group: &str, resource: &str, _: &str, name: &str) -> Option<Value> {
+        (group == "scheduling.k8s.io" && resource == "priorityclasses" && name == "pc").then(
             || json!({"metadata": {"name": "pc"}, "value": 100, "preemptionPolicy": "PreemptLowerPriority"}),
         )
     }
-    fn list(&self, _: &str, _: &str) -> Vec<Value> {
+
+    fn list(&self, _: &str, _: &str, _: &str) -> Vec<Value> {
         Vec::new()
     }
+
+    fn allows(&self, _: &str, _: &str, _: &str, _: &str) -> bool {
+        true
+    }
+}
+
+/// Lets the admission plugins change an object.
+fn admit(
+    kind: &GroupVersionKind,
+    subresource: &str,
+    object: &mut Value,
+    old: Option<&Value>,
+) -> Result<(), Status> {
+    let resources = setpoint_schema::builtin().resources();
+    let resource = resources.iter().find(|one| one.group == kind.group && one.kind == kind.kind).unwrap();
+    let request = Request {
+        operation: if old.is_some() { Operation::Update } else { Operation::Create },
+        group: &kind.group,
+        resource: &resource.plural,
+        kind: &kind.kind,
+        subresource,
+        namespace: "t",
+        name: object["metadata"]["name"].as_str().unwrap_or_default(),
+        user: "admin",
+        old,
+        random: &Random::from_seed(1),
+        signs_tokens: false,
+        configuration: &Configuration::without([Plugin::ServiceAccount]),
+    };
+    let mut admitted = object.clone();
+    admission::mutate(&request, &Nothing, &mut admitted)?;
+    *object = admitted;
+    Ok(())
 }
 
 /// Removes the fields that differ from one run to the next.

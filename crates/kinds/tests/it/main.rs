@@ -2,3 +2,4 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot read its recording fails")]
 
 mod kinds;
+mod plugins;

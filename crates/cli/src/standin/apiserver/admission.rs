@@ -2,72 +2,14 @@
 
 use anyhow::{Result, bail};
 use setpoint_cluster::Admission;
+use setpoint_kinds::admission::{Act, PLUGINS, Row};
 
 use super::flags::Flags;
-
-/// The state of a kube-apiserver admission plugin here.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Standing {
-    /// Implemented, and a flag can turn it off.
-    Switched,
-    /// Implemented and always on.
-    Acts,
-    /// It is not implemented and would refuse or restrict something: asking for it stops the start.
-    Guards,
-    /// It is not implemented and would refuse nothing.
-    Absent,
-}
-
-use Standing::{Absent, Acts, Guards, Switched};
-
-/// The plugins of kube-apiserver 1.37, in its order.
-const PLUGINS: [(&str, Standing); 39] = [
-    ("AlwaysAdmit", Absent),
-    ("NamespaceAutoProvision", Absent),
-    ("NamespaceLifecycle", Acts),
-    // NamespaceLifecycle refuses more than NamespaceExists.
-    ("NamespaceExists", Acts),
-    ("LimitPodHardAntiAffinityTopology", Guards),
-    ("LimitRanger", Switched),
-    ("ServiceAccount", Switched),
-    ("NodeRestriction", Guards),
-    ("TaintNodesByCondition", Acts),
-    ("AlwaysPullImages", Guards),
-    ("ImagePolicyWebhook", Guards),
-    ("PodSecurity", Guards),
-    ("PodNodeSelector", Guards),
-    ("Priority", Acts),
-    ("DefaultTolerationSeconds", Acts),
-    ("PodTolerationRestriction", Guards),
-    ("EventRateLimit", Guards),
-    ("ExtendedResourceToleration", Absent),
-    ("DefaultStorageClass", Acts),
-    ("StorageObjectInUseProtection", Acts),
-    ("PodGroupProtection", Guards),
-    ("OwnerReferencesPermissionEnforcement", Guards),
-    ("PersistentVolumeClaimResize", Guards),
-    ("RuntimeClass", Guards),
-    ("CertificateApproval", Guards),
-    ("CertificateSigning", Guards),
-    ("ClusterTrustBundleAttest", Guards),
-    ("CertificateSubjectRestriction", Guards),
-    ("DefaultIngressClass", Acts),
-    ("DenyServiceExternalIPs", Guards),
-    ("PodTopologyLabels", Absent),
-    ("NodeDeclaredFeatureValidator", Guards),
-    ("PodResizeValidator", Guards),
-    ("MutatingAdmissionPolicy", Guards),
-    ("MutatingAdmissionWebhook", Acts),
-    ("ValidatingAdmissionPolicy", Acts),
-    ("ValidatingAdmissionWebhook", Acts),
-    ("ResourceQuota", Switched),
-    ("AlwaysDeny", Guards),
-];
 
 /// The admission plugins that the flags ask for.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Plugins {
-    /// The plugins with a switch.
+    /// The plugins that are on.
     pub admission: Admission,
     /// Warnings about requested plugins without effect.
     pub warnings: Vec<String>,
@@ -76,29 +18,26 @@ pub struct Plugins {
 /// Refuses plugins that kube-apiserver does not know, in its words, and plugins whose protection is not implemented.
 pub fn plugins(flags: &Flags) -> Result<Plugins> {
     let (enabled, disabled) = (&flags.enable_admission_plugins, &flags.disable_admission_plugins);
+    let mut admission = Admission {
+        not_ready_toleration_seconds: flags.default_not_ready_toleration_seconds,
+        unreachable_toleration_seconds: flags.default_unreachable_toleration_seconds,
+        ..Admission::default()
+    };
     let mut warnings = Vec::new();
     for name in enabled {
-        match standing(name) {
-            None => bail!("enable-admission-plugins plugin {name:?} is unknown"),
-            Some(Guards) => bail!(
+        let Some(row) = named(name) else { bail!("enable-admission-plugins plugin {name:?} is unknown") };
+        match row.act {
+            Act::Missing => bail!(
                 "enable-admission-plugins: {name} is not implemented in Setpoint, so nothing would be checked: leave it \
                  out to start without it"
             ),
-            Some(Absent) => warnings.push(format!("admission plugin {name} does nothing in Setpoint")),
-            Some(Acts | Switched) => {}
+            Act::Idle => warnings.push(format!("admission plugin {name} does nothing in Setpoint")),
+            Act::Here { .. } | Act::InServer => drop(admission.plugins.insert(row.plugin)),
         }
     }
     for name in disabled {
-        match standing(name) {
-            None => bail!("disable-admission-plugins plugin {name:?} is unknown"),
-            Some(Acts) => {
-                bail!(
-                    "disable-admission-plugins: Setpoint cannot turn {name} off; only LimitRanger, \
-                     ResourceQuota and ServiceAccount have a switch"
-                )
-            }
-            Some(Switched | Guards | Absent) => {}
-        }
+        let Some(row) = named(name) else { bail!("disable-admission-plugins plugin {name:?} is unknown") };
+        admission.plugins.remove(&row.plugin);
     }
     let mut both: Vec<&str> =
         enabled.iter().filter(|name| disabled.contains(name)).map(String::as_str).collect();
@@ -107,21 +46,17 @@ pub fn plugins(flags: &Flags) -> Result<Plugins> {
     if !both.is_empty() {
         bail!("[{}] in enable-admission-plugins and disable-admission-plugins overlapped", both.join(" "));
     }
-    let is_on = |name: &str| !disabled.iter().any(|disabled| disabled == name);
-    let admission = Admission {
-        service_account: is_on("ServiceAccount"),
-        limit_ranger: is_on("LimitRanger"),
-        resource_quota: is_on("ResourceQuota"),
-    };
     Ok(Plugins { admission, warnings })
 }
 
-fn standing(name: &str) -> Option<Standing> {
-    PLUGINS.iter().find(|(own, _)| *own == name).map(|(_, standing)| *standing)
+fn named(name: &str) -> Option<&'static Row> {
+    PLUGINS.iter().find(|row| row.plugin.to_string() == name)
 }
 
 #[cfg(test)]
 mod tests {
+    use setpoint_cluster::Plugin;
+
     use super::super::flags::parsed;
     use super::*;
 
@@ -130,35 +65,42 @@ mod tests {
     }
 
     #[test]
-    fn plugins_that_act_may_be_named_and_some_can_be_turned_off() {
-        let all = Admission::default();
+    fn flags_turn_each_plugin_on_and_off() {
         let on =
             plugins(&parsed(&["--enable-admission-plugins=MutatingAdmissionWebhook,ResourceQuota"])).unwrap();
-        assert_eq!(on, Plugins { admission: all, warnings: Vec::new() });
-        // The flags with which envtest starts it.
-        let off = plugins(&parsed(&["--disable-admission-plugins=ServiceAccount"])).unwrap();
-        let admission = Admission { service_account: false, ..all };
-        assert_eq!(off, Plugins { admission, warnings: Vec::new() });
-        let limits = plugins(&parsed(&["--disable-admission-plugins=LimitRanger,ResourceQuota"])).unwrap();
-        assert_eq!(limits.admission, Admission { limit_ranger: false, resource_quota: false, ..all });
+        assert_eq!(on, Plugins { admission: Admission::default(), warnings: Vec::new() });
+        for row in PLUGINS {
+            let off = plugins(&parsed(&[&format!("--disable-admission-plugins={}", row.plugin)])).unwrap();
+            assert_eq!(off, Plugins { admission: Admission::without([row.plugin]), warnings: Vec::new() });
+            let on = plugins(&parsed(&[&format!("--enable-admission-plugins={}", row.plugin)]));
+            match row.act {
+                Act::Here { .. } | Act::InServer => assert!(on.unwrap().admission.is_on(row.plugin)),
+                Act::Idle => {
+                    let warning = format!("admission plugin {} does nothing in Setpoint", row.plugin);
+                    assert_eq!(on.unwrap().warnings, [warning]);
+                }
+                Act::Missing => {
+                    let begin = format!("enable-admission-plugins: {} is not implemented", row.plugin);
+                    assert!(on.is_err_and(|said| said.to_string().starts_with(&begin)));
+                }
+            }
+        }
         let twice = ["--disable-admission-plugins=PodSecurity", "--disable-admission-plugins=ServiceAccount"];
-        assert!(!plugins(&parsed(&twice)).unwrap().admission.service_account);
-        let idle = plugins(&parsed(&["--enable-admission-plugins=NamespaceAutoProvision"])).unwrap();
-        assert_eq!(idle.warnings, ["admission plugin NamespaceAutoProvision does nothing in Setpoint"]);
+        let off = Admission::without([Plugin::PodSecurity, Plugin::ServiceAccount]);
+        assert_eq!(plugins(&parsed(&twice)).unwrap().admission, off);
     }
 
     #[test]
-    fn a_plugin_that_would_protect_and_is_not_here_stops_the_start() {
-        let guards = PLUGINS.iter().filter(|(_, standing)| *standing == Guards);
-        for (name, _) in guards {
-            let said = refusal(&[&format!("--enable-admission-plugins=ServiceAccount,{name}")]);
-            assert!(
-                said.starts_with(&format!("enable-admission-plugins: {name} is not implemented")),
-                "{said}"
-            );
-        }
-        let said = refusal(&["--disable-admission-plugins=ServiceAccount,NamespaceLifecycle"]);
-        assert!(said.contains("cannot turn NamespaceLifecycle off"), "{said}");
+    fn flags_say_how_long_pods_stay_on_a_node_that_fails() {
+        let given = parsed(&[
+            "--default-not-ready-toleration-seconds=7",
+            "--default-unreachable-toleration-seconds=8",
+        ]);
+        let admission = plugins(&given).unwrap().admission;
+        assert_eq!(
+            (admission.not_ready_toleration_seconds, admission.unreachable_toleration_seconds),
+            (7, 8)
+        );
     }
 
     /// Answers of kube-apiserver 1.37.

@@ -75,13 +75,18 @@ pub struct Flags {
     /// Prefixes of the headers in which the front proxy passes extra user attributes.
     #[arg(long, value_delimiter = ',')]
     pub requestheader_extra_headers_prefix: Vec<String>,
-    /// Plugins to turn off: LimitRanger, ResourceQuota and ServiceAccount have a switch.
+    /// Plugins to turn off.
     #[arg(long, value_delimiter = ',')]
     pub disable_admission_plugins: Vec<String>,
-    /// Plugins to turn on. Implemented plugins are always on. A plugin that would protect something and is not
-    /// implemented stops the start.
+    /// Plugins to turn on. A plugin that would protect something and is not implemented stops the start.
     #[arg(long, value_delimiter = ',')]
     pub enable_admission_plugins: Vec<String>,
+    /// The seconds for which pods stay on a node that is not ready, if they do not say it.
+    #[arg(long, default_value_t = 300)]
+    pub default_not_ready_toleration_seconds: i64,
+    /// The seconds for which pods stay on a node that is unreachable, if they do not say it.
+    #[arg(long, default_value_t = 300)]
+    pub default_unreachable_toleration_seconds: i64,
     /// Features to turn on or off. A feature that protects something, or is unknown, stops the start unless Setpoint
     /// does the same.
     #[arg(long, value_delimiter = ',')]

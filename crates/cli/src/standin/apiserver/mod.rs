@@ -111,7 +111,7 @@ fn serving(flags: &Flags) -> Result<Serving> {
 
 #[cfg(test)]
 mod tests {
-    use setpoint_cluster::Authorization;
+    use setpoint_cluster::{Authorization, Plugin};
 
     use super::flags::parsed;
     use super::*;
@@ -136,7 +136,11 @@ mod tests {
         assert!(warnings.is_empty(), "{warnings:?}");
         assert_eq!(options.authorization, [Authorization::Rbac]);
         assert!(options.allow_privileged);
-        assert!(options.anonymous && !options.admission.service_account && options.front_proxy.is_none());
+        assert!(
+            options.anonymous
+                && !options.admission.is_on(Plugin::ServiceAccount)
+                && options.front_proxy.is_none()
+        );
     }
 
     #[test]

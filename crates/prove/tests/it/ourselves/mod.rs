@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use setpoint_cluster::Controllers;
+use setpoint_cluster::{Controllers, Plugin};
 use setpoint_controllers::{Options, TokenSigner};
 use setpoint_prove::{Prove, Subject, prove};
 
@@ -49,7 +49,7 @@ fn controller(name: &'static str, surroundings: Surroundings) -> Prove {
     proof.cluster(move |options| {
         options.controllers = Controllers::Only(others);
         options.nodes.count = surroundings.nodes;
-        options.admission.service_account = false;
+        options.admission.plugins.remove(&Plugin::ServiceAccount);
     })
 }
 

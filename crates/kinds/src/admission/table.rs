@@ -1,0 +1,119 @@
+//! The table of all plugins, in kube-apiserver's order.
+
+use serde_json::Value;
+use setpoint_api::status::Status;
+
+use super::plugin::Plugin;
+use super::request::{Cluster, Configuration, Request};
+use super::{
+    default_ingress_class, default_storage_class, default_toleration_seconds, limit_ranger, priority,
+    service_account, storage_object_in_use_protection, taint_nodes_by_condition,
+};
+
+/// Changes an object before webhooks see it, or refuses it.
+pub type Mutate = fn(&Request<'_>, &dyn Cluster, &mut Value) -> Result<(), Status>;
+/// Refuses an object as it will be stored, or returns warnings.
+pub type Validate = fn(&Request<'_>, &dyn Cluster, &Value) -> Result<Vec<String>, Status>;
+
+/// Whether kube-apiserver has a plugin on unless a flag turns it off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Initially {
+    /// On.
+    On,
+    /// Off.
+    Off,
+}
+
+/// The implementation of a plugin here.
+#[derive(Clone, Copy, Debug)]
+pub enum Act {
+    /// It is implemented beside this table.
+    Here {
+        /// Its change.
+        mutate: Option<Mutate>,
+        /// Its judgement.
+        validate: Option<Validate>,
+    },
+    /// It is implemented in the server, which asks whether it is on.
+    InServer,
+    /// It is not implemented and would guard something.
+    Missing,
+    /// It is not implemented and guards nothing.
+    Idle,
+}
+
+/// A plugin.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// Its name.
+    pub plugin: Plugin,
+    /// Whether it is on by default.
+    pub initially: Initially,
+    /// Its implementation here.
+    pub act: Act,
+}
+
+use Act::{Idle, InServer, Missing};
+use Initially::{Off, On};
+
+const fn row(plugin: Plugin, initially: Initially, act: Act) -> Row {
+    Row { plugin, initially, act }
+}
+
+const fn mutates(mutate: Mutate) -> Act {
+    Act::Here { mutate: Some(mutate), validate: None }
+}
+
+const fn both(mutate: Mutate, validate: Validate) -> Act {
+    Act::Here { mutate: Some(mutate), validate: Some(validate) }
+}
+
+/// All plugins, in the order in which kube-apiserver asks them.
+pub const PLUGINS: [Row; 39] = [
+    row(Plugin::AlwaysAdmit, Off, Idle),
+    row(Plugin::NamespaceAutoProvision, Off, Idle),
+    row(Plugin::NamespaceLifecycle, On, InServer),
+    row(Plugin::NamespaceExists, Off, InServer),
+    row(Plugin::LimitPodHardAntiAffinityTopology, Off, Missing),
+    row(Plugin::LimitRanger, On, both(limit_ranger::mutate, limit_ranger::validate)),
+    row(Plugin::ServiceAccount, On, both(service_account::mutate, service_account::validate)),
+    row(Plugin::NodeRestriction, Off, Missing),
+    row(Plugin::TaintNodesByCondition, On, mutates(taint_nodes_by_condition::mutate)),
+    row(Plugin::AlwaysPullImages, Off, Missing),
+    row(Plugin::ImagePolicyWebhook, Off, Missing),
+    row(Plugin::PodSecurity, On, Missing),
+    row(Plugin::PodNodeSelector, Off, Missing),
+    row(Plugin::Priority, On, both(priority::mutate, priority::validate)),
+    row(Plugin::DefaultTolerationSeconds, On, mutates(default_toleration_seconds::mutate)),
+    row(Plugin::PodTolerationRestriction, Off, Missing),
+    row(Plugin::EventRateLimit, Off, Missing),
+    row(Plugin::ExtendedResourceToleration, Off, Idle),
+    row(Plugin::DefaultStorageClass, On, mutates(default_storage_class::mutate)),
+    row(Plugin::StorageObjectInUseProtection, On, mutates(storage_object_in_use_protection::mutate)),
+    row(Plugin::PodGroupProtection, On, Missing),
+    row(Plugin::OwnerReferencesPermissionEnforcement, Off, Missing),
+    row(Plugin::PersistentVolumeClaimResize, On, Missing),
+    row(Plugin::RuntimeClass, On, Missing),
+    row(Plugin::CertificateApproval, On, Missing),
+    row(Plugin::CertificateSigning, On, Missing),
+    row(Plugin::ClusterTrustBundleAttest, On, Missing),
+    row(Plugin::CertificateSubjectRestriction, On, Missing),
+    row(Plugin::DefaultIngressClass, On, mutates(default_ingress_class::mutate)),
+    row(Plugin::DenyServiceExternalIPs, Off, Missing),
+    row(Plugin::PodTopologyLabels, On, Missing),
+    row(Plugin::NodeDeclaredFeatureValidator, On, Missing),
+    row(Plugin::PodResizeValidator, On, Missing),
+    row(Plugin::MutatingAdmissionPolicy, On, Missing),
+    row(Plugin::MutatingAdmissionWebhook, On, InServer),
+    row(Plugin::ValidatingAdmissionPolicy, On, InServer),
+    row(Plugin::ValidatingAdmissionWebhook, On, InServer),
+    row(Plugin::ResourceQuota, On, InServer),
+    row(Plugin::AlwaysDeny, Off, Missing),
+];
+
+impl Default for Configuration {
+    fn default() -> Self {
+        let plugins = PLUGINS.iter().filter(|row| row.initially == On).map(|row| row.plugin).collect();
+        Configuration { plugins, not_ready_toleration_seconds: 300, unreachable_toleration_seconds: 300 }
+    }
+}
