@@ -25,6 +25,18 @@ pub fn of(kind: &GroupKind, custom: bool, new: &Value, old: Option<&Value>) -> V
     };
     match (kind.group.as_str(), kind.kind.as_str()) {
         ("", "Service") => service::warnings(new),
+        ("", "ServiceAccount") if old.is_none_or(|old| !has_annotation(old, ENFORCE_MOUNTABLE)) => {
+            old_annotation(
+                new,
+                ENFORCE_MOUNTABLE,
+                "deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets",
+            )
+        }
+        ("", "PersistentVolumeClaim") => old_annotation(
+            new,
+            STORAGE_CLASS,
+            "deprecated since v1.8; use \"storageClassName\" attribute instead",
+        ),
         ("", "Pod") if old.is_none() => pod::warnings(&Path::default(), new),
         ("apps", "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet")
         | ("batch", "Job")
@@ -33,6 +45,19 @@ pub fn of(kind: &GroupKind, custom: bool, new: &Value, old: Option<&Value>) -> V
         ("apiextensions.k8s.io", "CustomResourceDefinition") => definition(new, old),
         _ => Vec::new(),
     }
+}
+
+const ENFORCE_MOUNTABLE: &str = "kubernetes.io/enforce-mountable-secrets";
+const STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+
+fn has_annotation(object: &Value, name: &str) -> bool {
+    at(object, "metadata.annotations").get(name).is_some()
+}
+
+/// The warning about an annotation that something else replaces.
+fn old_annotation(object: &Value, name: &str, words: &str) -> Vec<String> {
+    let path = Path::new("metadata.annotations").key(name);
+    has_annotation(object, name).then(|| format!("{path}: {words}")).into_iter().collect()
 }
 
 /// Formats that nobody checks and sets of what cannot be told apart, where they are new.

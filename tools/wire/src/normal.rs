@@ -41,6 +41,7 @@ const PLACES: &[(&str, Holds)] = &[
     ("metadata.deletionTimestamp", Holds::Time),
     ("managedFields.*.time", Holds::Time),
     ("conditions.*.lastTransitionTime", Holds::Time),
+    ("status.lastPhaseTransitionTime", Holds::Time),
     ("status.expirationTimestamp", Holds::Time),
     ("serverAddressByClientCIDRs.*.serverAddress", Holds::Secret),
     ("spec.clusterIP", Holds::Address),

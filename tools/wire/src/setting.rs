@@ -7,21 +7,40 @@ pub enum Setting {
     Usual,
     /// No privileged containers, short tokens, no limits and quotas: `restricted`.
     Restricted,
+    /// No flag about admission plugins: `accounts`.
+    Plugged,
+    /// None of the admission plugins that are on by default: `unplugged`.
+    Unplugged,
 }
 
 /// All settings.
-pub const SETTINGS: [Setting; 2] = [Setting::Usual, Setting::Restricted];
+pub const SETTINGS: [Setting; 4] =
+    [Setting::Usual, Setting::Restricted, Setting::Plugged, Setting::Unplugged];
 
 impl Setting {
     /// The setting of a file.
     pub fn of(stem: &str) -> Setting {
-        if stem == "restricted" { Setting::Restricted } else { Setting::Usual }
+        match stem {
+            "restricted" => Setting::Restricted,
+            "accounts" => Setting::Plugged,
+            "unplugged" => Setting::Unplugged,
+            _ => Setting::Usual,
+        }
     }
 
     /// kube-apiserver's flags. Scenarios make pods in namespaces that no controller gave a service account.
     pub fn flags(self) -> &'static [&'static str] {
         match self {
             Setting::Usual => &["--disable-admission-plugins=ServiceAccount"],
+            Setting::Plugged => &[],
+            Setting::Unplugged => &[
+                "--disable-admission-plugins=NamespaceLifecycle,LimitRanger,ServiceAccount,TaintNodesByCondition,\
+                 PodSecurity,Priority,DefaultTolerationSeconds,DefaultStorageClass,StorageObjectInUseProtection,\
+                 PodGroupProtection,PersistentVolumeClaimResize,RuntimeClass,CertificateApproval,CertificateSigning,\
+                 ClusterTrustBundleAttest,CertificateSubjectRestriction,DefaultIngressClass,PodTopologyLabels,\
+                 NodeDeclaredFeatureValidator,PodResizeValidator,MutatingAdmissionPolicy,MutatingAdmissionWebhook,\
+                 ValidatingAdmissionPolicy,ValidatingAdmissionWebhook,ResourceQuota",
+            ],
             Setting::Restricted => &[
                 "--disable-admission-plugins=ServiceAccount,LimitRanger,ResourceQuota",
                 "--allow-privileged=false",

@@ -33,7 +33,13 @@ impl Target {
     pub async fn ours(clock: Clock, setting: Setting) -> Result<Target> {
         let store = Store::memory(setpoint_store::Options::default());
         let mut options = Options::new(store, clock, Random::from_seed(11));
-        options.admission.plugins.remove(&Plugin::ServiceAccount);
+        match setting {
+            Setting::Plugged => {}
+            Setting::Unplugged => options.admission.plugins.clear(),
+            Setting::Usual | Setting::Restricted => {
+                options.admission.plugins.remove(&Plugin::ServiceAccount);
+            }
+        }
         if setting == Setting::Restricted {
             options.admission =
                 Admission::without([Plugin::ServiceAccount, Plugin::LimitRanger, Plugin::ResourceQuota]);

@@ -1,7 +1,7 @@
 //! ServiceAccount: pods run as an account that exists, and find its token in a volume.
 
 use serde_json::{Value, json};
-use setpoint_api::status::Status;
+use setpoint_api::status::{Reason, Status};
 
 use super::pod_secrets;
 use super::request::{Cluster, Request};
@@ -60,7 +60,11 @@ pub(super) fn validate(
     if !enforced.is_some_and(|text| matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True")) {
         return Ok(Vec::new());
     }
-    refuse_secrets(&account, pod, lists).map_or(Ok(Vec::new()), |why| Err(request.forbidden(&why)))
+    refuse_secrets(&account, pod, lists).map_or(Ok(Vec::new()), |why| {
+        // kube-apiserver returns the bare error here, which becomes a 500.
+        let bare = Status::failure(500, Reason::Unknown, why.as_str());
+        Err(if request.creates() { request.forbidden(&why) } else { bare })
+    })
 }
 
 fn is_mirror(pod: &Value) -> bool {

@@ -8,8 +8,8 @@ use super::request::{Cluster, Configuration, Operation, Request};
 
 /// A cluster with the objects of one resource, whose user may do what is listed.
 pub(super) struct Objects {
-    resource: &'static str,
-    objects: Vec<Value>,
+    pub(super) resource: &'static str,
+    pub(super) objects: Vec<Value>,
     pub(super) allowed: Vec<&'static str>,
 }
 
