@@ -11,6 +11,7 @@ mod priority;
 mod default_toleration_seconds;
 mod default_storage_class;
 mod storage_object_in_use_protection;
+mod persistent_volume_claim_resize;
 mod default_ingress_class;
 mod default_class;
 mod pod_secrets;

@@ -6,8 +6,9 @@ use setpoint_api::status::Status;
 use super::plugin::Plugin;
 use super::request::{Cluster, Configuration, Request};
 use super::{
-    default_ingress_class, default_storage_class, default_toleration_seconds, limit_ranger, priority,
-    service_account, storage_object_in_use_protection, taint_nodes_by_condition,
+    default_ingress_class, default_storage_class, default_toleration_seconds, limit_ranger,
+    persistent_volume_claim_resize, priority, service_account, storage_object_in_use_protection,
+    taint_nodes_by_condition,
 };
 
 /// Changes an object before webhooks see it, or refuses it.
@@ -64,6 +65,10 @@ const fn mutates(mutate: Mutate) -> Act {
     Act::Here { mutate: Some(mutate), validate: None }
 }
 
+const fn validates(validate: Validate) -> Act {
+    Act::Here { mutate: None, validate: Some(validate) }
+}
+
 const fn both(mutate: Mutate, validate: Validate) -> Act {
     Act::Here { mutate: Some(mutate), validate: Some(validate) }
 }
@@ -92,7 +97,7 @@ pub const PLUGINS: [Row; 39] = [
     row(Plugin::StorageObjectInUseProtection, On, mutates(storage_object_in_use_protection::mutate)),
     row(Plugin::PodGroupProtection, On, Missing),
     row(Plugin::OwnerReferencesPermissionEnforcement, Off, Missing),
-    row(Plugin::PersistentVolumeClaimResize, On, Missing),
+    row(Plugin::PersistentVolumeClaimResize, On, validates(persistent_volume_claim_resize::validate)),
     row(Plugin::RuntimeClass, On, Missing),
     row(Plugin::CertificateApproval, On, Missing),
     row(Plugin::CertificateSigning, On, Missing),
