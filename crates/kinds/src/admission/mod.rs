@@ -7,6 +7,7 @@ mod table;
 mod limit_ranger;
 mod service_account;
 mod taint_nodes_by_condition;
+mod pod_security;
 mod priority;
 mod default_toleration_seconds;
 mod default_storage_class;
@@ -16,11 +17,13 @@ mod default_ingress_class;
 mod default_class;
 mod pod_secrets;
 mod request;
+mod pod_security_standards;
 mod plugin;
 #[cfg(test)]
 mod testing;
 
 pub use plugin::Plugin;
+pub use pod_security_standards::{Exemptions, InvalidPolicy, Level, PodSecurity, PolicyVersion, Standard};
 pub use request::{Cluster, Configuration, Operation, Request};
 pub use table::{Act, Initially, Mutate, PLUGINS, Row, Validate};
 

@@ -8,6 +8,7 @@ use setpoint_api::kind::GroupResource;
 use setpoint_api::status::Status;
 
 use super::plugin::Plugin;
+use super::pod_security_standards::PodSecurity;
 
 /// The operations that plugins see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +93,8 @@ pub struct Configuration {
     pub not_ready_toleration_seconds: i64,
     /// The seconds for which pods tolerate a node that is unreachable, if they do not say it.
     pub unreachable_toleration_seconds: i64,
+    /// The settings of PodSecurity.
+    pub pod_security: PodSecurity,
 }
 
 impl Configuration {

@@ -4,11 +4,12 @@ use serde_json::Value;
 use setpoint_api::status::Status;
 
 use super::plugin::Plugin;
+use super::pod_security_standards::PodSecurity;
 use super::request::{Cluster, Configuration, Request};
 use super::{
     default_ingress_class, default_storage_class, default_toleration_seconds, limit_ranger,
-    persistent_volume_claim_resize, priority, service_account, storage_object_in_use_protection,
-    taint_nodes_by_condition,
+    persistent_volume_claim_resize, pod_security, priority, service_account,
+    storage_object_in_use_protection, taint_nodes_by_condition,
 };
 
 /// Changes an object before webhooks see it, or refuses it.
@@ -86,7 +87,7 @@ pub const PLUGINS: [Row; 39] = [
     row(Plugin::TaintNodesByCondition, On, mutates(taint_nodes_by_condition::mutate)),
     row(Plugin::AlwaysPullImages, Off, Missing),
     row(Plugin::ImagePolicyWebhook, Off, Missing),
-    row(Plugin::PodSecurity, On, Missing),
+    row(Plugin::PodSecurity, On, validates(pod_security::validate)),
     row(Plugin::PodNodeSelector, Off, Missing),
     row(Plugin::Priority, On, both(priority::mutate, priority::validate)),
     row(Plugin::DefaultTolerationSeconds, On, mutates(default_toleration_seconds::mutate)),
@@ -119,6 +120,11 @@ pub const PLUGINS: [Row; 39] = [
 impl Default for Configuration {
     fn default() -> Self {
         let plugins = PLUGINS.iter().filter(|row| row.initially == On).map(|row| row.plugin).collect();
-        Configuration { plugins, not_ready_toleration_seconds: 300, unreachable_toleration_seconds: 300 }
+        Configuration {
+            plugins,
+            not_ready_toleration_seconds: 300,
+            unreachable_toleration_seconds: 300,
+            pod_security: PodSecurity::default(),
+        }
     }
 }
