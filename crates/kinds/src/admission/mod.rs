@@ -13,6 +13,7 @@ mod default_toleration_seconds;
 mod default_storage_class;
 mod storage_object_in_use_protection;
 mod persistent_volume_claim_resize;
+mod runtime_class;
 mod default_ingress_class;
 mod default_class;
 mod pod_secrets;

@@ -8,7 +8,7 @@ use super::pod_security_standards::PodSecurity;
 use super::request::{Cluster, Configuration, Request};
 use super::{
     default_ingress_class, default_storage_class, default_toleration_seconds, limit_ranger,
-    persistent_volume_claim_resize, pod_security, priority, service_account,
+    persistent_volume_claim_resize, pod_security, priority, runtime_class, service_account,
     storage_object_in_use_protection, taint_nodes_by_condition,
 };
 
@@ -99,7 +99,7 @@ pub const PLUGINS: [Row; 39] = [
     row(Plugin::PodGroupProtection, On, Missing),
     row(Plugin::OwnerReferencesPermissionEnforcement, Off, Missing),
     row(Plugin::PersistentVolumeClaimResize, On, validates(persistent_volume_claim_resize::validate)),
-    row(Plugin::RuntimeClass, On, Missing),
+    row(Plugin::RuntimeClass, On, both(runtime_class::mutate, runtime_class::validate)),
     row(Plugin::CertificateApproval, On, Missing),
     row(Plugin::CertificateSigning, On, Missing),
     row(Plugin::ClusterTrustBundleAttest, On, Missing),
