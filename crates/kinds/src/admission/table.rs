@@ -7,9 +7,10 @@ use super::plugin::Plugin;
 use super::pod_security_standards::PodSecurity;
 use super::request::{Cluster, Configuration, Request};
 use super::{
-    default_ingress_class, default_storage_class, default_toleration_seconds, limit_ranger,
-    persistent_volume_claim_resize, pod_security, priority, runtime_class, service_account,
-    storage_object_in_use_protection, taint_nodes_by_condition,
+    certificate_approval, certificate_signing, certificate_subject_restriction, default_ingress_class,
+    default_storage_class, default_toleration_seconds, limit_ranger, persistent_volume_claim_resize,
+    pod_security, priority, runtime_class, service_account, storage_object_in_use_protection,
+    taint_nodes_by_condition,
 };
 
 /// Changes an object before webhooks see it, or refuses it.
@@ -100,10 +101,11 @@ pub const PLUGINS: [Row; 39] = [
     row(Plugin::OwnerReferencesPermissionEnforcement, Off, Missing),
     row(Plugin::PersistentVolumeClaimResize, On, validates(persistent_volume_claim_resize::validate)),
     row(Plugin::RuntimeClass, On, both(runtime_class::mutate, runtime_class::validate)),
-    row(Plugin::CertificateApproval, On, Missing),
-    row(Plugin::CertificateSigning, On, Missing),
-    row(Plugin::ClusterTrustBundleAttest, On, Missing),
-    row(Plugin::CertificateSubjectRestriction, On, Missing),
+    row(Plugin::CertificateApproval, On, validates(certificate_approval::validate)),
+    row(Plugin::CertificateSigning, On, validates(certificate_signing::validate)),
+    // The gate ClusterTrustBundle is off by default, and ClusterTrustBundles are not served.
+    row(Plugin::ClusterTrustBundleAttest, On, Idle),
+    row(Plugin::CertificateSubjectRestriction, On, validates(certificate_subject_restriction::validate)),
     row(Plugin::DefaultIngressClass, On, mutates(default_ingress_class::mutate)),
     row(Plugin::DenyServiceExternalIPs, Off, Missing),
     row(Plugin::PodTopologyLabels, On, Missing),

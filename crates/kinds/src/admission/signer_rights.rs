@@ -1,0 +1,10 @@
+//! The right to act for a signer of certificates.
+
+use super::request::Cluster;
+
+/// Whether the user may use a verb on a signer, or on all signers of its domain.
+pub(super) fn allows(cluster: &dyn Cluster, verb: &str, signer: &str) -> bool {
+    let domain = signer.split('/').next().unwrap_or_default();
+    let may = |name: &str| cluster.allows(verb, "certificates.k8s.io", "signers", name);
+    may(signer) || may(&format!("{domain}/*"))
+}
