@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use setpoint_api::{cause, clock};
 use setpoint_kinds::validate;
 
+use crate::admission::plugins;
 use crate::body::Body;
 use crate::context::RequestContext;
 use crate::decision::Decision;
@@ -19,6 +20,10 @@ pub(crate) async fn route(ctx: &RequestContext, bytes: &[u8]) -> Result<Response
     let binding = decode(ctx, bytes, "", "v1", "Binding")?;
     super::same_object(ctx, &binding, "Binding")?;
     let writer = Writer::new(ctx, "CreateOptions")?;
+    let (snapshot, mut binding) = (ctx.server.store().snapshot(), binding);
+    let admitting =
+        plugins::Write { ctx, random: &writer.random(), snapshot: &snapshot, live: None, generated: false };
+    admitting.mutate(&mut binding)?;
     let binding = super::admit(&writer, binding, ("", "v1", "Binding")).await?;
     bind(&writer, &ctx.info.name, binding).await
 }
@@ -91,9 +96,11 @@ impl Merge for Bind<'_> {
         check(self.binding, live, write.name)?;
         let mut new = live.clone();
         new["spec"]["nodeName"] = json!(self.node);
-        let annotations = self.binding.pointer("/metadata/annotations").and_then(Value::as_object);
-        for (key, value) in annotations.into_iter().flatten() {
-            new["metadata"]["annotations"][key] = value.clone();
+        for field in ["annotations", "labels"] {
+            let given = self.binding["metadata"][field].as_object();
+            for (key, value) in given.into_iter().flatten() {
+                new["metadata"][field][key] = value.clone();
+            }
         }
         scheduled(&mut new, &clock::rfc3339_seconds(write.writer.now));
         change.new = new;

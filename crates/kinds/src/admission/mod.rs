@@ -18,6 +18,7 @@ mod certificate_approval;
 mod certificate_signing;
 mod certificate_subject_restriction;
 mod default_ingress_class;
+mod pod_topology_labels;
 mod default_class;
 mod pod_secrets;
 mod signer_rights;

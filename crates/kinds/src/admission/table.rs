@@ -9,8 +9,8 @@ use super::request::{Cluster, Configuration, Request};
 use super::{
     certificate_approval, certificate_signing, certificate_subject_restriction, default_ingress_class,
     default_storage_class, default_toleration_seconds, limit_ranger, persistent_volume_claim_resize,
-    pod_security, priority, runtime_class, service_account, storage_object_in_use_protection,
-    taint_nodes_by_condition,
+    pod_security, pod_topology_labels, priority, runtime_class, service_account,
+    storage_object_in_use_protection, taint_nodes_by_condition,
 };
 
 /// Changes an object before webhooks see it, or refuses it.
@@ -108,7 +108,7 @@ pub const PLUGINS: [Row; 39] = [
     row(Plugin::CertificateSubjectRestriction, On, validates(certificate_subject_restriction::validate)),
     row(Plugin::DefaultIngressClass, On, mutates(default_ingress_class::mutate)),
     row(Plugin::DenyServiceExternalIPs, Off, Missing),
-    row(Plugin::PodTopologyLabels, On, Missing),
+    row(Plugin::PodTopologyLabels, On, mutates(pod_topology_labels::mutate)),
     row(Plugin::NodeDeclaredFeatureValidator, On, Missing),
     row(Plugin::PodResizeValidator, On, Missing),
     row(Plugin::MutatingAdmissionPolicy, On, Missing),
