@@ -19,6 +19,8 @@ mod certificate_signing;
 mod certificate_subject_restriction;
 mod default_ingress_class;
 mod pod_topology_labels;
+mod node_declared_feature_validator;
+mod pod_resize_validator;
 mod default_class;
 mod pod_secrets;
 mod signer_rights;

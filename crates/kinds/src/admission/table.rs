@@ -8,9 +8,9 @@ use super::pod_security_standards::PodSecurity;
 use super::request::{Cluster, Configuration, Request};
 use super::{
     certificate_approval, certificate_signing, certificate_subject_restriction, default_ingress_class,
-    default_storage_class, default_toleration_seconds, limit_ranger, persistent_volume_claim_resize,
-    pod_security, pod_topology_labels, priority, runtime_class, service_account,
-    storage_object_in_use_protection, taint_nodes_by_condition,
+    default_storage_class, default_toleration_seconds, limit_ranger, node_declared_feature_validator,
+    persistent_volume_claim_resize, pod_resize_validator, pod_security, pod_topology_labels, priority,
+    runtime_class, service_account, storage_object_in_use_protection, taint_nodes_by_condition,
 };
 
 /// Changes an object before webhooks see it, or refuses it.
@@ -97,7 +97,8 @@ pub const PLUGINS: [Row; 39] = [
     row(Plugin::ExtendedResourceToleration, Off, Idle),
     row(Plugin::DefaultStorageClass, On, mutates(default_storage_class::mutate)),
     row(Plugin::StorageObjectInUseProtection, On, mutates(storage_object_in_use_protection::mutate)),
-    row(Plugin::PodGroupProtection, On, Missing),
+    // The gate GenericWorkload is off by default, and PodGroups are not served.
+    row(Plugin::PodGroupProtection, On, Idle),
     row(Plugin::OwnerReferencesPermissionEnforcement, Off, Missing),
     row(Plugin::PersistentVolumeClaimResize, On, validates(persistent_volume_claim_resize::validate)),
     row(Plugin::RuntimeClass, On, both(runtime_class::mutate, runtime_class::validate)),
@@ -109,8 +110,8 @@ pub const PLUGINS: [Row; 39] = [
     row(Plugin::DefaultIngressClass, On, mutates(default_ingress_class::mutate)),
     row(Plugin::DenyServiceExternalIPs, Off, Missing),
     row(Plugin::PodTopologyLabels, On, mutates(pod_topology_labels::mutate)),
-    row(Plugin::NodeDeclaredFeatureValidator, On, Missing),
-    row(Plugin::PodResizeValidator, On, Missing),
+    row(Plugin::NodeDeclaredFeatureValidator, On, validates(node_declared_feature_validator::validate)),
+    row(Plugin::PodResizeValidator, On, validates(pod_resize_validator::validate)),
     row(Plugin::MutatingAdmissionPolicy, On, Missing),
     row(Plugin::MutatingAdmissionWebhook, On, InServer),
     row(Plugin::ValidatingAdmissionPolicy, On, InServer),

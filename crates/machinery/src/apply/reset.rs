@@ -81,6 +81,7 @@ impl ResetFields {
             (_, _, "status") => ResetFields::exclude(&[&["spec"]]),
             (_, _, "ephemeralcontainers") => ResetFields::include(&[&["spec", "ephemeralContainers"]]),
             (_, _, "resize") => ResetFields::include(&[
+                &["spec", "resources"],
                 &["spec", "containers", "*", "resources"],
                 &["spec", "containers", "*", "resizePolicy"],
                 &["spec", "initContainers", "*", "resources"],
