@@ -16,10 +16,13 @@ const TOO_MUCH: &str = "100000";
 pub fn variants(definitions: &[Value], sample: &Value) -> Vec<Value> {
     let Some(schema) = schema(definitions, sample) else { return Vec::new() };
     let mut found = Vec::new();
-    walk(&schema, sample.get("spec"), &mut Vec::new(), &mut found);
+    walk(&schema, sample.get("spec"), &mut Place::default(), &mut found);
     found.sort_by_key(|change| !change.toggles);
     let with = |change: Change| {
         let mut object = sample.clone();
+        if let Some(toggle) = &change.toggle {
+            put(&mut object["spec"], toggle, true.into());
+        }
         put(&mut object["spec"], &change.path, change.value);
         object
     };
@@ -60,26 +63,68 @@ struct Change {
     value: Value,
     /// Whether the property switches a feature on or off.
     toggles: bool,
+    /// The property that switches on the feature that this one belongs to.
+    toggle: Option<Vec<String>>,
 }
 
-fn walk(schema: &Value, present: Option<&Value>, path: &mut Vec<String>, found: &mut Vec<Change>) {
+/// A place in the spec.
+#[derive(Default)]
+struct Place {
+    path: Vec<String>,
+    /// The nearest property beside the path, or above it, that switches a feature on.
+    toggle: Option<Vec<String>>,
+}
+
+fn walk(schema: &Value, present: Option<&Value>, place: &mut Place, found: &mut Vec<Change>) {
     let properties = schema["properties"].as_object();
+    let change = |value: Value, toggles: bool, place: &Place| {
+        let toggle = place.toggle.clone().filter(|toggle| *toggle != place.path);
+        Change { path: place.path.clone(), value, toggles, toggle }
+    };
     if let Some(value) = of_core_type(properties) {
-        found.push(Change { path: path.clone(), value, toggles: false });
+        found.push(change(value, false, place));
         return;
     }
-    if let Some(properties) = properties.filter(|_| path.len() < DEPTH) {
-        for (name, property) in properties {
-            path.push(name.clone());
-            walk(property, present.and_then(|value| value.get(name)), path, found);
-            path.pop();
+    if let Some(properties) = properties.filter(|_| place.path.len() < DEPTH) {
+        let above = place.toggle.clone();
+        if let Some(toggle) = properties.iter().find(|(name, property)| is_toggle(name, property)) {
+            place.toggle = Some([place.path.as_slice(), &[toggle.0.clone()]].concat());
         }
+        for (name, property) in properties {
+            place.path.push(name.clone());
+            walk(property, present.and_then(|value| value.get(name)), place, found);
+            place.path.pop();
+        }
+        place.toggle = above;
         return;
     }
-    let name = path.last().cloned().unwrap_or_default();
+    let name = place.path.last().cloned().unwrap_or_default();
     if let Some(value) = other(schema, present, &name) {
-        let toggles = schema["type"] == "boolean";
-        found.push(Change { path: path.clone(), value, toggles });
+        found.push(change(value, schema["type"] == "boolean", place));
+    }
+    found.extend(further(schema, present).map(|value| change(value, false, place)));
+}
+
+/// Returns whether a property switches a feature on: `enabled`, `enableMetrics`.
+fn is_toggle(name: &str, schema: &Value) -> bool {
+    schema["type"] == "boolean" && name.to_lowercase().contains("enable")
+}
+
+/// Returns a second value: a count goes down to the least that the schema allows, and a list loses its last item.
+fn further(schema: &Value, present: Option<&Value>) -> Option<Value> {
+    match schema["type"].as_str()? {
+        "integer" => {
+            let present = present.or_else(|| schema.get("default")).and_then(Value::as_i64)?;
+            let least = schema["minimum"].as_i64().unwrap_or(0);
+            // A smaller one may be the first new value already.
+            let first = integer(schema, Some(present));
+            Some(json!(least)).filter(|value| least < present && first.as_ref() != Some(value))
+        }
+        "array" => {
+            let mut items = present.and_then(Value::as_array)?.clone();
+            items.pop().map(|_| items.into())
+        }
+        _ => None,
     }
 }
 
@@ -90,6 +135,10 @@ fn of_core_type(properties: Option<&Map<String, Value>>) -> Option<Value> {
     let has = |names: &[&str]| names.iter().all(|name| properties.contains_key(*name));
     if has(&["limits", "requests"]) {
         return Some(json!({"requests": {"cpu": TOO_MUCH}, "limits": {"cpu": TOO_MUCH}}));
+    }
+    if has(&["runAsUser", "runAsNonRoot"]) {
+        // No image of a simulated pod is the root's.
+        return Some(json!({"runAsNonRoot": true}));
     }
     if has(&["nodeAffinity", "podAffinity", "podAntiAffinity"]) {
         let term = json!({"matchExpressions": [{"key": "prove.setpoint.dev/none", "operator": "Exists"}]});
@@ -178,7 +227,10 @@ mod tests {
             "size": {"type": "string"},
             "mode": {"type": "string", "enum": ["a", "b"]},
             "image": {"type": "string"},
-            "backup": {"type": "object", "properties": {"enabled": {"type": "boolean"}}},
+            "backup": {"type": "object", "properties": {
+                "enabled": {"type": "boolean"}, "hours": {"type": "integer"},
+            }},
+            "parts": {"type": "array", "items": {"type": "object"}},
             "labels": {"type": "object", "additionalProperties": {"type": "string"}},
             "resources": {"type": "object", "properties": {
                 "limits": {"type": "object"}, "requests": {"type": "object"},
@@ -197,7 +249,7 @@ mod tests {
     fn sample() -> Value {
         json!({
             "apiVersion": "example.org/v1", "kind": "Store", "metadata": {"name": "s"},
-            "spec": {"replicas": 3, "size": "10Gi", "mode": "a", "image": "store:1"},
+            "spec": {"replicas": 3, "size": "10Gi", "mode": "a", "image": "store:1", "parts": [{"a": 1}, {"b": 2}]},
         })
     }
 
@@ -206,9 +258,16 @@ mod tests {
         let variants = variants(&[definition()], &sample());
         let spec = |index: usize| &variants[index]["spec"];
         assert_eq!(spec(0)["backup"]["enabled"], true, "{variants:?}");
-        assert_eq!(variants.len(), 7);
+        assert_eq!(variants.len(), 10);
         let all: Vec<&Value> = variants.iter().map(|variant| &variant["spec"]).collect();
         assert!(all.iter().any(|spec| spec["replicas"] == 2 && spec["size"] == "10Gi"), "{all:?}");
+        assert!(all.iter().any(|spec| spec["replicas"] == 0), "{all:?}");
+        assert!(all.iter().any(|spec| spec["parts"] == json!([{"a": 1}])), "{all:?}");
+        let backup = json!({"enabled": true, "hours": 1});
+        assert!(
+            all.iter().any(|spec| spec["backup"] == backup),
+            "a property comes with its feature: {all:?}"
+        );
         assert!(all.iter().any(|spec| spec["size"] == "11Gi"), "{all:?}");
         assert!(all.iter().any(|spec| spec["mode"] == "b"), "{all:?}");
         assert!(all.iter().any(|spec| spec["image"] == "store:prove"), "{all:?}");
@@ -220,7 +279,7 @@ mod tests {
     fn a_life_goes_there_and_back_and_away_twice() {
         let variants = variants(&[definition()], &sample());
         let life = life(&sample(), variants);
-        assert_eq!(life.len(), 1 + 7 * 2 + 3);
+        assert_eq!(life.len(), 1 + 10 * 2 + 3);
         assert_eq!(life[2], Step::Apply(sample()));
         assert!(matches!(life.last(), Some(Step::Delete { .. })));
         assert_eq!(super::variants(&[], &sample()), Vec::<Value>::new());

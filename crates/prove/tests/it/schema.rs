@@ -42,8 +42,8 @@ fn life() -> Prove {
 #[test]
 fn the_server_chooses_the_values_and_an_idle_program_has_no_effect() {
     let report = life().run().unwrap();
-    // There and back for the count; the server refuses the other mode; then away, again and away.
-    assert_eq!(report.steps, 1 + 2 + 3, "{report}");
+    // There and back for the count, up and down; the server refuses the other mode; then away, again and away.
+    assert_eq!(report.steps, 1 + 2 * 2 + 3, "{report}");
     assert!(report.findings.is_empty(), "{report}");
     let effect = report.advisories.iter().find(|advisory| advisory.oracle == Oracle::Effect);
     assert!(effect.is_some_and(|advisory| advisory.place.contains("spec.count")), "{report}");

@@ -1,4 +1,5 @@
 //! Measures the prover on the seeded operator: `score bench [SEEDS]`, `score soak [RUNS]`, `score idle [HOURS]`.
+//! `score speed [SECONDS]` counts the runs of MyResource in a second.
 //! `score trace [SEED [BUG]]` prints everything that happens in the undisturbed life, and `score page [BUG]` the HTML report of
 //! the exploration of a bug.
 #![allow(clippy::unwrap_used, reason = "a measurement that fails must stop")]
@@ -16,8 +17,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use seeded_operator::Bug;
+use serde_json::json;
 use setpoint_cluster::{Cluster, Controllers, Options};
-use setpoint_prove::{Oracle, Report};
+use setpoint_prove::{Operator, Oracle, Report, prove};
 
 use lives::{proof, there_and_back};
 use plans::plan;
@@ -26,6 +28,8 @@ use plans::plan;
 const SEEDS: u64 = 20;
 /// Runs of the sound operator.
 const RUNS: usize = 100_000;
+/// Seconds in which runs are counted.
+const SPEED_SECONDS: u64 = 20;
 /// Plans of one exploration before a bug counts as missed.
 const BUDGET: usize = 2_000;
 
@@ -43,13 +47,14 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Some("idle") => idle(number(24)),
+        Some("speed") => speed(number(SPEED_SECONDS)),
         Some("page") => {
             print!("{}", explore(bug(number(1)), 1).html());
             ExitCode::SUCCESS
         }
         _ => {
             eprintln!(
-                "usage: score bench [SEEDS] | soak [RUNS] | idle [HOURS] | trace [SEED [BUG]] | page [BUG]"
+                "usage: score bench [SEEDS] | soak [RUNS] | idle [HOURS] | speed [SECONDS] | trace [SEED [BUG]] | page [BUG]"
             );
             ExitCode::FAILURE
         }
@@ -99,6 +104,7 @@ fn bench(seeds: u64) -> ExitCode {
     }
     println!("found in process: {found} of {}", Bug::ALL.len());
     idle(24);
+    speed(SPEED_SECONDS);
     soak(usize::try_from(seeds).unwrap() * 100)
 }
 
@@ -117,6 +123,46 @@ fn idle(hours: u64) -> ExitCode {
     });
     let each = micros / u128::from(hours.max(1));
     println!("an idle virtual hour of a bare cluster costs {each} µs (mean of {hours})");
+    ExitCode::SUCCESS
+}
+
+/// Counts the runs of MyResource on one core: each plan begins with a cluster, its controllers and the operator anew.
+fn speed(seconds: u64) -> ExitCode {
+    let operator = Operator {
+        name: myresource_operator::NAME,
+        register: myresource_operator::register,
+        manifests: myresource_operator::manifests,
+    };
+    let resource = json!({
+        "apiVersion": "mygroup.example.com/v1alpha1", "kind": "MyResource", "metadata": {"name": "a"},
+        "spec": {"image": "nginx", "memory": "512Mi"},
+    });
+    let controllers = ["deployment", "replicaset", "garbage", "serviceaccount", "scheduler"];
+    let (mut runs, mut seed, began) = (0, 0, Instant::now());
+    while began.elapsed() < Duration::from_secs(seconds) {
+        seed += 1;
+        let report = prove(operator)
+            .cluster(|options| {
+                options.controllers = Controllers::Only(controllers.map(str::to_owned).to_vec());
+            })
+            // A day with a node is one long run: it says nothing about the others.
+            .without("idle time")
+            .settings(|settings| {
+                settings.seed = seed;
+                settings.patience = Duration::from_secs(120);
+                settings.settle = Duration::from_secs(10);
+                settings.plans = 200;
+            })
+            .apply(resource.clone())
+            .patch("a", json!({"spec": {"image": "nginx:2"}}))
+            .delete("a")
+            .check();
+        runs += report.runs;
+    }
+    let rate = runs as f64 / began.elapsed().as_secs_f64();
+    println!(
+        "MyResource with a node and five controllers: {rate:.0} runs in a second on one core ({runs} runs)"
+    );
     ExitCode::SUCCESS
 }
 

@@ -41,6 +41,20 @@ fn replicasets_converge() {
 }
 
 #[test]
+fn replication_controllers_converge() {
+    let controller = |replicas: i64| {
+        let spec = json!({"replicas": replicas, "selector": {"app": "a"}, "template": template("a")});
+        object("v1", "ReplicationController", "a", json!({"spec": spec}))
+    };
+    let surroundings = Surroundings { others: &["garbage"], ..Surroundings::default() };
+    let life = super::controller("replicationcontroller", surroundings)
+        .apply(controller(2))
+        .apply(controller(3))
+        .delete("a");
+    is_sound(at_most(life, 3));
+}
+
+#[test]
 fn deployments_converge() {
     let others = &["replicaset", "garbage", "scheduler"];
     let proof = controller("deployment", Surroundings { others, nodes: 1, ..Surroundings::default() });
