@@ -8,6 +8,7 @@ mod standin;
 mod limits;
 mod prose;
 mod user_kubeconfig;
+mod control;
 mod named;
 mod holder;
 mod output;
@@ -48,6 +49,8 @@ enum Command {
     Kubeconfig(command::kubeconfig::Arguments),
     /// Apply a folder in order: namespaces, definitions (and waits until they are served), then the rest.
     Load(command::load::Arguments),
+    /// Save the objects of a cluster to a folder, or restore them from one.
+    Snapshot(command::snapshot::Arguments),
     /// Run the built-in controllers, the scheduler and nodes against any API server.
     Controllers(command::controllers::Arguments),
     /// Find the convergence bugs of an operator, in any language.
@@ -132,6 +135,7 @@ fn run(command: Command, began: Instant) -> anyhow::Result<ExitCode> {
         Command::Down(arguments) => command::down::run(arguments)?,
         Command::Kubeconfig(arguments) => command::kubeconfig::run(arguments)?,
         Command::Load(arguments) => current_thread()?.block_on(command::load::run(arguments))?,
+        Command::Snapshot(arguments) => current_thread()?.block_on(command::snapshot::run(arguments))?,
         Command::Controllers(arguments) => multi_thread()?.block_on(command::controllers::run(arguments))?,
         Command::Prove(arguments) => {
             setpoint_apiserver::raise_open_files();

@@ -83,6 +83,7 @@ const LOCK: &str = "lock";
 const FACTS: &str = "cluster.json";
 const KUBECONFIG: &str = "kubeconfig";
 const LOG: &str = "log";
+const CONTROL: &str = "control";
 
 /// The folder of all named clusters: `$XDG_STATE_HOME/setpoint/clusters`, or that of `~/.local/state`.
 fn home() -> Result<PathBuf> {
@@ -130,6 +131,11 @@ impl Named {
     /// The place of that log.
     pub fn log(&self) -> PathBuf {
         self.folder.join(LOG)
+    }
+
+    /// The socket on which its process takes requests of other commands.
+    pub fn control(&self) -> PathBuf {
+        self.folder.join(CONTROL)
     }
 
     fn create_folder(&self) -> Result<()> {
@@ -257,7 +263,7 @@ impl Drop for Claim {
         let folder = &self.named.folder;
         // The lock goes last, and still held: who opens it meanwhile finds that it is no longer there. A folder with
         // other files in it stays.
-        for name in [FACTS, KUBECONFIG, LOG, LOCK] {
+        for name in [FACTS, KUBECONFIG, LOG, CONTROL, LOCK] {
             let _ = fs::remove_file(folder.join(name));
         }
         let _ = fs::remove_dir(folder);

@@ -363,6 +363,13 @@ async fn open(options: &Options) -> Result<(Store, Option<Recovery>), ClusterErr
     store.quota_bytes = options.quota_bytes.unwrap_or(store.quota_bytes);
     match &options.backend {
         Backend::Memory => Ok((Store::memory(store), None)),
+        Backend::Copy { path } => {
+            let disk = Directory::new(path).map_err(ClusterError::Folder)?;
+            let (original, recovery) = Store::open(disk, store).await?;
+            let copy = original.fork();
+            original.shutdown().await;
+            Ok((copy, Some(recovery)))
+        }
         Backend::Folder { path, fsync } => {
             let disk = Directory::new(path).map_err(ClusterError::Folder)?;
             let options = setpoint_store::Options { fsync: *fsync, ..store };

@@ -109,6 +109,11 @@ impl Default for Options {
 pub enum Backend {
     /// Memory of this process only.
     Memory,
+    /// Memory of this process, which begins with the state of a folder. The folder's state stays as it is.
+    Copy {
+        /// The folder: one of a stopped cluster, or one that [`Store::save`](setpoint_store::Store::save) wrote.
+        path: PathBuf,
+    },
     /// A folder, which survives the process.
     Folder {
         /// The folder.

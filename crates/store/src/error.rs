@@ -108,6 +108,18 @@ pub enum OpenError {
     },
 }
 
+/// The reason why a copy of a store could not be written.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum SaveError {
+    /// The folder has files. A copy replaces nothing.
+    #[error("the folder is not empty")]
+    NotEmpty,
+    /// The disk returned an error. What was written so far is no store.
+    #[error(transparent)]
+    Disk(#[from] std::io::Error),
+}
+
 impl OpenError {
     pub(crate) fn io(doing: &'static str, file: &str, source: std::io::Error) -> Self {
         OpenError::Io { doing, file: file.to_owned(), source }

@@ -53,7 +53,7 @@ mod entry;
 
 pub use disk::{Directory, Disk, DiskFile};
 pub use entry::{Entry, Event};
-pub use error::{Cut, Jump, OpenError, ReadError, Recovery, TxnError, WatchError, WriteError};
+pub use error::{Cut, Jump, OpenError, ReadError, Recovery, SaveError, TxnError, WatchError, WriteError};
 pub use key::KeyRange;
 pub use log::RESERVED_REVISIONS;
 pub use options::{CHECKPOINT_SLICE_BYTES, HISTORY_AGE, HISTORY_BYTES, HISTORY_EVENTS, LOG_BYTES, Options};

@@ -10,8 +10,9 @@ use bytes::Bytes;
 use crate::backend;
 use crate::disk::Disk;
 use crate::entry::Event;
-use crate::error::{OpenError, ReadError, Recovery, TxnError, WriteError};
+use crate::error::{OpenError, ReadError, Recovery, SaveError, TxnError, WriteError};
 use crate::key::KeyRange;
+use crate::log;
 use crate::options::Options;
 use crate::past::Past;
 use crate::root::Root;
@@ -77,6 +78,23 @@ impl Store {
         let state = self.shared.state();
         let fork = State::with_history(state.visible.clone(), state.history.clone(), true);
         Store::own(Shared::new(fork, blobs, None), None)
+    }
+
+    /// Writes the present state and the blobs to an empty disk, from which [`Store::open`] goes on at the same revision.
+    /// Writes to this store continue meanwhile, and are not in the copy. History is not in the copy either: a watch that
+    /// resumes on it at an older revision ends with [`WatchError::Compacted`](crate::WatchError::Compacted). Returns the
+    /// revision.
+    ///
+    /// Blocks on the disk, so call it on a thread that may block.
+    ///
+    /// # Errors
+    /// If the disk has files already, or fails. An unfinished copy is refused by [`Store::open`].
+    pub fn save(&self, disk: &dyn Disk) -> Result<Revision, SaveError> {
+        let blobs = self.shared.blobs().clone();
+        let root = self.shared.state().visible.clone();
+        let revision = root.revision;
+        log::save(disk, root, &blobs)?;
+        Ok(revision)
     }
 
     /// Returns a small value kept beside the keys, such as a certificate. Blobs have no versions and no watches.

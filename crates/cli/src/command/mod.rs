@@ -5,6 +5,7 @@ pub mod status;
 pub mod down;
 pub mod kubeconfig;
 pub mod load;
+pub mod snapshot;
 pub mod assets;
 pub mod controllers;
 pub mod up;

@@ -4,6 +4,11 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::ListParams;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config, ResourceExt};
+
 /// The state of one user. The clusters that a failing test leaves are stopped.
 struct User {
     home: tempfile::TempDir,
@@ -168,4 +173,62 @@ fn a_folder_is_loaded_in_the_order_that_it_needs() {
     let said = user.refused(&["load", "manifests"]);
     let wanted = "setpoint: manifests/c.json, document 1: v1 Nope a: the cluster has no kind v1 Nope\n";
     assert!(said.ends_with(wanted), "{said}");
+}
+
+#[test]
+fn a_snapshot_is_a_cluster_again() {
+    let user = User::new();
+    user.ok(&["up", "--detach"]);
+    let kubeconfig = user.path("first.yaml");
+    fs::write(&kubeconfig, user.ok(&["kubeconfig", "print"])).unwrap();
+    let config_map = |name: &str| {
+        let text = format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n");
+        fs::write(user.path("object.yaml"), text).unwrap();
+        user.ok(&["load", "object.yaml"]);
+    };
+    config_map("before");
+    assert!(user.ok(&["snapshot", "save", "backup"]).starts_with("wrote revision "));
+    assert!(user.refused(&["snapshot", "save", "backup"]).contains("is not an empty folder"));
+    config_map("after");
+    user.ok(&["snapshot", "save", "later"]);
+    user.ok(&["down"]);
+
+    let names = |words: &[&str]| {
+        user.ok(&[&["up", "--detach"], words].concat());
+        let names = config_maps(
+            &fs::read_to_string(user.path(".local/state/setpoint/clusters/default/kubeconfig")).unwrap(),
+        );
+        user.ok(&["down"]);
+        names
+    };
+    assert_eq!(names(&["--from", "backup"]), ["before"]);
+    // A copy in memory leaves the folder as it is.
+    assert_eq!(names(&["--from", "backup"]), ["before"]);
+    user.ok(&["snapshot", "restore", "later", "--data-dir", "data"]);
+    assert_eq!(names(&["--data-dir", "data"]), ["after", "before"]);
+    user.ok(&["snapshot", "save", "third", "--data-dir", "data"]);
+    assert_eq!(names(&["--from", "third"]), ["after", "before"]);
+
+    fs::create_dir(user.path("empty")).unwrap();
+    assert!(
+        user.refused(&["snapshot", "restore", "empty", "--data-dir", "x"]).contains("empty holds no cluster")
+    );
+    assert!(
+        user.refused(&["snapshot", "restore", "nowhere", "--data-dir", "x"]).contains("there is no folder")
+    );
+    user.ok(&["up", "--detach", "--data-dir", "data"]);
+    let refused = user.refused(&["snapshot", "save", "fourth", "--data-dir", "data"]);
+    assert!(refused.contains("data folder data is in use by") && refused.contains("--name"), "{refused}");
+}
+
+/// The ConfigMaps of the namespace default that no controller makes.
+fn config_maps(kubeconfig: &str) -> Vec<String> {
+    let kubeconfig = Kubeconfig::from_yaml(kubeconfig).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+        let api: Api<ConfigMap> = Api::default_namespaced(Client::try_from(config).unwrap());
+        let listed = api.list(&ListParams::default()).await.unwrap();
+        listed.iter().map(|object| object.name_any()).filter(|name| name != "kube-root-ca.crt").collect()
+    })
 }

@@ -6,12 +6,11 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::{Disk, DiskFile};
+use super::{Disk, DiskFile, LOCK_FILE};
 
 /// Keys and tokens are stored here, so only the owner may read the files.
 const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
-const LOCK_FILE: &str = "lock";
 
 /// A folder of the real file system.
 #[derive(Clone, Debug)]

@@ -8,6 +8,9 @@ use std::io;
 
 pub use directory::Directory;
 
+/// The file that holds the lock, where it is a file.
+pub(crate) const LOCK_FILE: &str = "lock";
+
 /// A flat folder of files. `docs/store-format.md` states the assumptions about it.
 pub trait Disk: Send + Sync + 'static {
     /// Makes this process the only user of the folder until the result is dropped. Fails with

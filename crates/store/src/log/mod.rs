@@ -2,6 +2,7 @@
 //! `docs/store-format.md` describes the bytes.
 
 mod writer;
+mod save;
 mod checkpoint;
 mod recover;
 mod frame;
@@ -9,5 +10,6 @@ mod names;
 mod record;
 mod varint;
 
+pub(crate) use save::save;
 pub use writer::RESERVED_REVISIONS;
 pub(crate) use writer::{Opened, Writer};

@@ -7,3 +7,4 @@ mod crash;
 mod folder;
 mod model;
 mod recovery;
+mod save;

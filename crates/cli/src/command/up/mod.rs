@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::nodes::{self, PodFolder};
+use crate::control::Control;
 use crate::limits::{RequestFlags, quota};
 use crate::named::{Claim, ClusterName, DEFAULT_NAME, Facts, Named};
 use crate::output::say;
@@ -26,6 +27,7 @@ const EXAMPLES: &str = "Examples:
   setpoint up --detach                         # in the background; `setpoint down` stops it
   setpoint up --detach --name second           # another one beside it
   setpoint up --data-dir data                  # its objects survive a restart
+  setpoint up --from backup                    # a copy of a cluster, in memory
   setpoint up --images images.toml --nodes 3   # pods of these images are programs of this host";
 
 /// The port of a cluster without a name, kube-apiserver's.
@@ -57,6 +59,10 @@ pub struct Arguments {
     /// Folder for the cluster's objects and keys. Without it they live in memory and end with the process.
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
+    /// Begin with the objects of a folder that `setpoint snapshot save` wrote. They live in memory, and the folder stays
+    /// as it is.
+    #[arg(long, value_name = "DIR", conflicts_with = "data_dir")]
+    from: Option<PathBuf>,
     /// With --data-dir: sync each write to the disk before it is acknowledged.
     #[arg(long, value_name = "true|false", default_value_t = true, action = clap::ArgAction::Set,
         requires = "data_dir")]
@@ -118,6 +124,9 @@ impl Arguments {
             !(self.no_controllers && self.nodes.is_some_and(|nodes| nodes > 0)),
             "--nodes has no effect with --no-controllers: a bare API server has no nodes"
         );
+        if let Some(from) = &self.from {
+            ensure!(from.is_dir(), "--from {}: there is no such folder", from.display());
+        }
         ensure!(
             self.images.is_none() || (!self.no_controllers && nodes > 0),
             "--images has no effect without nodes: leave out {}",
@@ -133,14 +142,20 @@ impl Arguments {
         name.map(Named::of).transpose()
     }
 
+    /// The folder that is read at the start.
+    fn folder(&self) -> Option<&Path> {
+        self.data_dir.as_deref().or(self.from.as_deref())
+    }
+
     fn node_count(&self) -> u32 {
         if self.no_controllers { 0 } else { self.nodes.unwrap_or(1) }
     }
 
     fn options(&self, nodes: NodeOptions) -> Result<Options> {
-        let backend = match &self.data_dir {
-            Some(path) => Backend::Folder { path: path.clone(), fsync: self.fsync },
-            None => Backend::Memory,
+        let backend = match (&self.data_dir, &self.from) {
+            (Some(path), _) => Backend::Folder { path: path.clone(), fsync: self.fsync },
+            (None, Some(path)) => Backend::Copy { path: path.clone() },
+            (None, None) => Backend::Memory,
         };
         let controllers = match &self.only {
             _ if self.no_controllers => Controllers::None,
@@ -191,7 +206,11 @@ async fn serve(arguments: Arguments, began: Instant) -> Result<()> {
     report_recovery(cluster.recovery());
     let address = cluster.serve(listener, Serving::default())?;
     write_kubeconfig(&kubeconfig, &cluster.kubeconfig(address)?)?;
-    if let Some(claim) = &claim {
+    let stop = CancellationToken::new();
+    let mut tasks = JoinSet::new();
+    if let (Some(claim), Some(named)) = (&claim, &named) {
+        let control = Control::bind(&named.control())?;
+        tasks.spawn(control.serve(cluster.store().clone(), stop.clone()));
         publish(claim, address, &kubeconfig, arguments.data_dir.as_deref())?;
     }
     let ready = format!(
@@ -200,16 +219,14 @@ async fn serve(arguments: Arguments, began: Instant) -> Result<()> {
         kubeconfig.display()
     );
     say(&ready);
-    let stop = CancellationToken::new();
-    let mut operators = JoinSet::new();
     if arguments.demo {
-        super::demo::start(&kubeconfig, &mut operators, &stop).await.context("the demo did not start")?;
+        super::demo::start(&kubeconfig, &mut tasks, &stop).await.context("the demo did not start")?;
     } else if !arguments.in_background {
         say(&steps::foreground(&kubeconfig, arguments.node_count(), arguments.data_dir.as_deref()));
     }
     signals.next().await;
     stop.cancel();
-    while operators.join_next().await.is_some() {}
+    while tasks.join_next().await.is_some() {}
     cluster.shutdown().await;
     folder.remove();
     drop(claim);
@@ -222,12 +239,13 @@ async fn start(arguments: &Arguments, nodes: NodeOptions) -> Result<Cluster> {
     let started = match tokio::time::timeout(PROGRESS, &mut start).await {
         Ok(started) => started,
         Err(_) => {
-            let data = arguments.data_dir.as_deref().unwrap_or(Path::new("memory"));
-            eprintln!("setpoint: reading {}", data.display());
+            let what =
+                arguments.folder().map_or("starting".into(), |data| format!("reading {}", data.display()));
+            eprintln!("setpoint: {what}");
             start.await
         }
     };
-    started.map_err(|error| failure::explain(error, arguments.data_dir.as_deref()))
+    started.map_err(|error| failure::explain(error, arguments.folder()))
 }
 
 fn publish(claim: &Claim, address: SocketAddr, kubeconfig: &Path, data: Option<&Path>) -> Result<()> {

@@ -1,0 +1,79 @@
+//! Requests of other commands to the process of a named cluster, over a socket in the cluster's folder. The folder is
+//! its owner's alone, so whoever can connect may ask.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use setpoint_store::{Directory, Store};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixListener;
+use tokio_util::sync::CancellationToken;
+
+/// The longest request. A longer one is cut, and does not decode then.
+const REQUEST_BYTES: u64 = 64 << 10;
+
+/// A request, one line of JSON.
+#[derive(Debug, Serialize, Deserialize)]
+enum Request {
+    /// Write a copy of the store to this folder.
+    Save(PathBuf),
+}
+
+/// The answer, one line of JSON: the revision of the copy, or the reason why there is none.
+type Answer = Result<u64, String>;
+
+/// The socket of a cluster.
+pub struct Control(UnixListener);
+
+impl Control {
+    /// Opens the socket. The caller holds the cluster's lock, so a socket that is there is of a process that is gone.
+    pub fn bind(path: &Path) -> Result<Control> {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
+        let listener = UnixListener::bind(path);
+        Ok(Control(listener.with_context(|| format!("cannot listen on {}", path.display()))?))
+    }
+
+    /// Answers one request after the other until `stop`.
+    pub async fn serve(self, store: Store, stop: CancellationToken) {
+        while let Some(Ok((mut stream, _))) = stop.run_until_cancelled(self.0.accept()).await {
+            let mut line = String::new();
+            let (reader, mut writer) = stream.split();
+            if BufReader::new(reader.take(REQUEST_BYTES)).read_line(&mut line).await.is_err() {
+                continue;
+            }
+            let answer = match serde_json::from_str(&line) {
+                Ok(Request::Save(folder)) => save(store.clone(), folder).await,
+                Err(error) => Err(format!("unknown request: {error}")),
+            };
+            let text = serde_json::to_string(&answer).expect("a number or a text has a JSON form");
+            // A client that is gone needs no answer.
+            let _ = writer.write_all(text.as_bytes()).await;
+        }
+    }
+}
+
+async fn save(store: Store, folder: PathBuf) -> Answer {
+    let saved =
+        tokio::task::spawn_blocking(move || -> Result<u64> { Ok(store.save(&Directory::new(&folder)?)?) });
+    saved.await.map_err(|error| error.to_string())?.map_err(|error| format!("{error:#}"))
+}
+
+/// Asks the process of a cluster for a copy. Returns its revision.
+pub fn ask_to_save(socket: &Path, folder: &Path) -> Result<u64> {
+    let mut stream = UnixStream::connect(socket).context("the cluster takes no requests")?;
+    let request = serde_json::to_string(&Request::Save(std::path::absolute(folder)?))?;
+    stream.write_all(format!("{request}\n").as_bytes())?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text)?;
+    match serde_json::from_str::<Answer>(&text).context("the cluster ended before it answered")? {
+        Ok(revision) => Ok(revision),
+        Err(why) => bail!("{}: {why}", folder.display()),
+    }
+}
