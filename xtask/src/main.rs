@@ -10,8 +10,10 @@ mod bench;
 mod tidy;
 mod wire;
 mod flakes;
+mod dist;
 mod e2e;
 mod flags;
+mod packages;
 mod run;
 
 use std::process::ExitCode;
@@ -34,6 +36,8 @@ cargo xtask COMMAND
                     play the attack catalogue on our server and on the real one, and print a table: case, ours, real,
                     verdict. --only takes an item's number or a case, --alone leaves the real server out, --list
                     prints what each case wants
+  dist              build what users of this platform install into target/dist: the stripped binary, its checksum, its list
+                    of packages (CycloneDX), the Python wheel and the npm package
   soak [crash N|store-kill N|kill [--times N] [--seed S]|watch [--seeds N]]
                     long runs: a disk that loses unsynced data (crash); kills of the store's writer (store-kill) or of
                     the server (kill) while it is written to; a misbehaving server before the runtime's caches (watch)
@@ -97,6 +101,7 @@ fn command(words: &[String]) -> Result<()> {
         Some("e2e") => e2e::run(&words[1..]),
         // Not a command of people: what runs in the pods of the part `pods`.
         Some("e2e-echo") => e2e::pods::echo(),
+        Some("dist") => dist::run(&words[1..]),
         Some("soak") => soak::run(&words[1..]),
         Some("bench") => bench::run(&words[1..]),
         Some("peers") => {

@@ -15,6 +15,7 @@ mod operators;
 mod webhooks;
 mod prove;
 mod scaffold;
+mod install;
 pub mod pods;
 mod restart;
 mod rollout;
@@ -70,6 +71,7 @@ const PARTS: &[Part] = &[
     Part { name: "operators", gate: true, run: operators::run },
     Part { name: "prove", gate: false, run: prove::run },
     Part { name: "scaffold", gate: false, run: scaffold::run },
+    Part { name: "install", gate: false, run: install::run },
     Part { name: "sample-controller", gate: false, run: sample_controller::run },
     Part { name: "manifests", gate: true, run: manifests::run },
     Part { name: "cel-corpus", gate: false, run: cel_corpus::run },

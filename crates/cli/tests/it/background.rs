@@ -1,8 +1,9 @@
 //! Clusters in the background: started, found, used and stopped by other commands.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ListParams;
@@ -119,6 +120,19 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
     drop(reader);
     let ended = user.command(&["status"]).stdout(writer).output().unwrap();
     assert!(ended.status.success() && ended.stderr.is_empty(), "{ended:?}");
+}
+
+#[test]
+fn a_cluster_ends_with_the_input_that_its_parent_holds() {
+    let user = User::new();
+    let mut command = user.command(&["up", "--port", "0", "--until-stdin-closes"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.starts_with("ready "), "{line}");
+    assert!(child.try_wait().unwrap().is_none(), "the input is open");
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
 }
 
 #[test]

@@ -50,6 +50,9 @@ pub struct Arguments {
     /// Given by `--detach` to the process in the background.
     #[arg(long, hide = true)]
     in_background: bool,
+    /// Also stop when the standard input ends: for a program that starts a cluster and may be killed.
+    #[arg(long, conflicts_with_all = ["detach", "in_background"])]
+    until_stdin_closes: bool,
     /// Port to serve on; 0 takes a free one [default: 6443, or a free one with --detach or --name].
     #[arg(long)]
     port: Option<u16>,
@@ -224,7 +227,12 @@ async fn serve(arguments: Arguments, began: Instant) -> Result<()> {
     } else if !arguments.in_background {
         say(&steps::foreground(&kubeconfig, arguments.node_count(), arguments.data_dir.as_deref()));
     }
-    signals.next().await;
+    let input_ended = until_stdin_closes(arguments.until_stdin_closes);
+    tokio::select! {
+        biased;
+        () = signals.next() => {}
+        () = input_ended => {}
+    }
     stop.cancel();
     while tasks.join_next().await.is_some() {}
     cluster.shutdown().await;
@@ -246,6 +254,20 @@ async fn start(arguments: &Arguments, nodes: NodeOptions) -> Result<Cluster> {
         }
     };
     started.map_err(|error| failure::explain(error, arguments.folder()))
+}
+
+/// Ends with the standard input, or never.
+async fn until_stdin_closes(watched: bool) {
+    let (ended, end) = tokio::sync::oneshot::channel::<()>();
+    if !watched {
+        return std::future::pending().await;
+    }
+    // A thread of its own: a read cannot be interrupted, and the runtime would wait for one of its threads.
+    std::thread::spawn(move || {
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        drop(ended);
+    });
+    let _ = end.await;
 }
 
 fn publish(claim: &Claim, address: SocketAddr, kubeconfig: &Path, data: Option<&Path>) -> Result<()> {
