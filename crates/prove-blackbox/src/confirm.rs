@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use setpoint_prove::engine::{Outcome, Reference, of_run};
-use setpoint_prove::{Fault, Finding, Plan};
+use setpoint_prove::{Fault, Finding, Oracle, Plan};
 
 use crate::log::Log;
 use crate::runs::{Failure, Runs, Undisturbed, last_step};
@@ -30,7 +30,7 @@ pub fn confirm(
     plan: &Plan,
     finding: &Finding,
 ) -> Result<Option<Confirmed>, Failure> {
-    std::thread::scope(|scope| {
+    std::thread::scope(|scope| -> Result<Option<Confirmed>, Failure> {
         let again = || runs.attempt(reference, plan, runs.bounds.patience, &mut BTreeSet::new());
         let repetitions: Vec<_> = (0..CONFIRMATIONS).map(|_| scope.spawn(again)).collect();
         let control = scope.spawn(|| without_fault(runs, reference, plan));
@@ -45,7 +45,21 @@ pub fn confirm(
         let judged = control.map(|outcome| of_run(reference, &runs.statements, &outcome, plan));
         let alone = judged.is_some_and(|found| found.iter().any(|other| other.is_like(finding)));
         Ok(confirmed.filter(|_| every && !alone))
+    })?
+    .map_or(Ok(None), |confirmed| {
+        let meant =
+            finding.oracle == Oracle::LostUpdate && means_to(runs, reference, plan, &confirmed.outcome)?;
+        Ok(Some(confirmed).filter(|_| !meant))
     })
+}
+
+/// Returns whether the operator also removes a mark that it has seen before the step.
+fn means_to(runs: &Runs, reference: &Reference, plan: &Plan, outcome: &Outcome) -> Result<bool, Failure> {
+    let Some(mark) = outcome.lost.clone() else { return Ok(false) };
+    let at = Fault::Marked { path: mark.path, condition: mark.condition };
+    let control = Plan { step: plan.step, at };
+    let attempt = runs.attempt(reference, &control, runs.bounds.patience, &mut BTreeSet::new())?;
+    Ok(attempt.outcome.is_none_or(|outcome| outcome.lost.is_some()))
 }
 
 /// Runs the steps of a plan without its fault. For a restart at rest that is the whole life up to the step.

@@ -5,14 +5,18 @@
 //! traces this crate uses. Time is the machine's.
 #![deny(missing_docs)]
 
-mod proof;
+mod course;
+mod explore;
+mod plans;
 mod confirm;
 mod shrink;
 mod reference;
+mod proof;
 mod runs;
 mod workers;
 mod replay;
 mod program;
+mod process;
 mod front;
 mod log;
 mod objects;
@@ -21,4 +25,4 @@ pub use objects::{ObjectsError, life, manifests, samples, service_account};
 pub use program::Program;
 pub use proof::{Found, Proof, ProofError, Proved, Stage};
 pub use replay::{Replay, ReplayError};
-pub use runs::Bounds;
+pub use runs::{Bounds, Patience};

@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, killpg};
@@ -16,6 +17,7 @@ use tokio::task::JoinSet;
 
 use crate::front::{Front, Tls};
 use crate::log::Log;
+use crate::process::Watched;
 
 /// In arguments and variables: a free port of this host, another one at each place and for each process.
 const PORT: &str = "{port}";
@@ -46,12 +48,24 @@ impl Program {
     pub fn start(&self, tls: &Tls, namespace: &str, log: &Log, start: Start) -> Running {
         let (program, tls, namespace) = (self.clone(), tls.clone(), namespace.to_owned());
         let log = log.of_next_incarnation();
-        let counted = log.clone();
-        let running = async move { program.run(&tls, &namespace, log, start.client).await };
-        Running { program: Box::pin(running), panics: Box::new(move || counted.panics()) }
+        let (counted, watched) = (log.clone(), Arc::<Watched>::default());
+        let started = watched.clone();
+        let running = async move { program.run(&tls, &namespace, log, start.client, &started).await };
+        Running {
+            program: Box::pin(running),
+            panics: Box::new(move || counted.panics()),
+            activity: Some(watched),
+        }
     }
 
-    async fn run(self, tls: &Tls, namespace: &str, log: Log, client: kube::Client) -> Result<(), String> {
+    async fn run(
+        self,
+        tls: &Tls,
+        namespace: &str,
+        log: Log,
+        client: kube::Client,
+        watched: &Watched,
+    ) -> Result<(), String> {
         let failed = |what: &str, error: &dyn std::fmt::Display| format!("{what}: {error}");
         let front = Front::open(tls).await.map_err(|error| failed("no port for the operator", &error))?;
         // Such a file is readable by its owner alone.
@@ -60,6 +74,7 @@ impl Program {
             .map_err(|error| failed("the kubeconfig", &error))?;
         let mut group =
             self.spawn(&config).map_err(|error| failed(&self.path.display().to_string(), &error))?;
+        watched.started(group.leader.map(Pid::as_raw));
         let mut tasks = JoinSet::new();
         let outputs = (group.child.stdout.take(), group.child.stderr.take());
         tasks.spawn(front.serve(client));

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use setpoint_prove::PlanFile;
+use setpoint_prove::{Plan, PlanFile};
 
 use crate::program::Program;
 
@@ -23,6 +23,9 @@ pub struct Replay {
     pub keeps: Vec<String>,
     /// The patience in milliseconds.
     pub patience: u64,
+    /// Whether the server streams first states.
+    #[serde(default = "streams", skip_serializing_if = "is_on")]
+    pub watch_list: bool,
     /// The life and the plan.
     pub plan: PlanFile,
 }
@@ -43,6 +46,17 @@ pub enum ReplayError {
     },
 }
 
+/// The default: a server of today.
+fn streams() -> bool {
+    true
+}
+
+/// Returns whether a value is the default, and need not be written.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_on(value: &bool) -> bool {
+    *value
+}
+
 impl Replay {
     /// Writes the file as YAML.
     pub fn to_yaml(&self) -> String {
@@ -57,7 +71,8 @@ impl Replay {
         let read: Replay =
             serde_saphyr::from_str(text).map_err(|error| ReplayError::Syntax(error.to_string()))?;
         let steps = read.plan.life.len();
-        let needed = read.plan.plan.as_ref().map_or(1, |plan| plan.step.max(1));
+        let last = |plan: &Plan| plan.step.max(1) + usize::from(plan.at.spans_two_steps());
+        let needed = read.plan.plan.as_ref().map_or(1, last);
         if needed > steps || read.plan.plan.as_ref().is_some_and(|plan| plan.step == 0) {
             return Err(ReplayError::Short { needed, steps });
         }
@@ -68,7 +83,7 @@ impl Replay {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use setpoint_prove::{Anchor, Fault, Plan, Step};
+    use setpoint_prove::{Anchor, Fault, Step};
 
     use super::*;
 
@@ -87,6 +102,7 @@ mod tests {
             without: Vec::new(),
             keeps: vec!["persistentvolumeclaims".into()],
             patience: 15_000,
+            watch_list: false,
             plan: PlanFile {
                 subject: "manager".into(),
                 seed: 1,

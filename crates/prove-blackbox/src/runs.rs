@@ -15,8 +15,10 @@ use crate::front::Tls;
 use crate::log::Log;
 use crate::program::Program;
 
-/// Silence in the right state after which a run ends.
-const SETTLE: Duration = Duration::from_millis(300);
+/// Rest in the right state after which a run ends.
+const SETTLE: Duration = Duration::from_millis(150);
+/// The most writes of one step.
+const WRITES: usize = 500;
 /// The longest time of one step.
 const LIMIT: Duration = Duration::from_secs(120);
 /// The namespace of a process without a service account.
@@ -29,10 +31,10 @@ pub struct Bounds {
     pub budget: Duration,
     /// The number of worlds side by side.
     pub jobs: usize,
-    /// Silence after which a first run is at rest. A wrong state is then a suspicion. It becomes a finding if
-    /// repetitions with the whole patience show it.
+    /// Rest after which a step of the first undisturbed life is over. Runs with faults wait as long as this life shows
+    /// that the operator needs.
     pub suspicion: Duration,
-    /// Silence after which a repetition of a suspicious run is at rest: longer than the operator's longest back-off.
+    /// Rest after which a repetition of a suspicious run is judged: longer than the operator's longest back-off.
     pub patience: Duration,
     /// The number of findings after which the exploration ends.
     pub findings: usize,
@@ -51,6 +53,17 @@ impl Default for Bounds {
             shrink: true,
         }
     }
+}
+
+/// The rest after which runs are judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// The longest time for which the undisturbed operator waited before it wrote by itself.
+    pub pause: Duration,
+    /// The rest after which a run is suspicious if its state is wrong.
+    pub suspicion: Duration,
+    /// The rest after which a repetition is judged.
+    pub confirmation: Duration,
 }
 
 /// The reason why a run has no end.
@@ -88,6 +101,11 @@ pub struct Runs {
     pub statements: Statements,
     /// The bounds.
     pub bounds: Bounds,
+    /// Rest after which a first run is judged. A wrong state is then a suspicion. It becomes a finding if repetitions
+    /// with the whole patience show it.
+    pub suspicion: Duration,
+    /// Whether the server streams first states.
+    pub watch_list: bool,
     /// Ends all runs.
     pub stop: CancellationToken,
 }
@@ -109,7 +127,9 @@ impl Runs {
             tls,
             cluster: Options::default(),
             statements: Statements::default(),
+            suspicion: Bounds::default().suspicion,
             bounds: Bounds::default(),
+            watch_list: true,
             stop: stop.clone(),
         }
     }
@@ -120,14 +140,11 @@ impl Runs {
             patience,
             settle: SETTLE,
             limit: LIMIT.max(patience * 4),
+            writes: WRITES,
             pace: Pace::real(),
+            watch_list: self.watch_list,
             ..Settings::default()
         }
-    }
-
-    /// Returns the patience of a first run.
-    pub fn suspicion(&self) -> Duration {
-        self.bounds.suspicion.min(self.bounds.patience)
     }
 
     /// Runs some steps without a fault. `asleep`: the operator starts after two steps.
@@ -242,6 +259,5 @@ pub struct Undisturbed<'a> {
 
 /// Returns the index of the last step of a plan.
 pub fn last_step(plan: &Plan) -> usize {
-    let joins = matches!(plan.at, Fault::NextStep { .. } | Fault::Unseen { .. });
-    plan.step - 1 + usize::from(joins)
+    plan.step - 1 + usize::from(plan.at.spans_two_steps())
 }

@@ -45,7 +45,7 @@ fn shows(
 ) -> Result<bool, Failure> {
     match reference(runs, base, life, plan) {
         Ok(Some(reference)) => {
-            let attempt = runs.attempt(&reference, plan, runs.suspicion(), &mut BTreeSet::new());
+            let attempt = runs.attempt(&reference, plan, runs.suspicion, &mut BTreeSet::new());
             match attempt {
                 Ok(attempt) => Ok(attempt.findings.iter().any(|other| other.is_like(finding))),
                 Err(Failure::Run(_)) => Ok(false),
@@ -73,7 +73,7 @@ fn reference(
         jitter: None,
         asleep: false,
         ready: None,
-        patience: runs.suspicion(),
+        patience: runs.suspicion,
     };
     let (outcomes, _) = runs.undisturbed(&whole)?;
     if outcomes.len() < actions.len() || outcomes.iter().any(|outcome| outcome.unrest.is_some()) {

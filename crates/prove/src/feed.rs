@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::resource::ObjectName;
-use crate::traffic::Delivered;
+use crate::traffic::{Call, Delivered};
 use crate::wire::Wire;
 
 /// The error type of a tower service.
@@ -41,12 +41,16 @@ struct ReadMetadata {
     name: String,
     #[serde(default)]
     namespace: String,
+    #[serde(default, rename = "resourceVersion")]
+    resource_version: String,
 }
 
 struct Feed {
     wire: Wire,
     incarnation: u32,
     resource: String,
+    /// The number of the watch, if it shows all objects.
+    number: Option<usize>,
     began: Instant,
     frames: BodyDataStream<Body>,
     buffer: BytesMut,
@@ -60,16 +64,25 @@ impl Drop for Feed {
         if self.unread {
             self.wire.unread(self.incarnation, false);
         }
+        self.wire.watch_ends(self.number);
     }
 }
 
 /// Returns the answer to a watch, with each event in its own frame and under the control of the wire.
-pub fn gated(wire: Wire, incarnation: u32, resource: String, response: Response<Body>) -> Response<Answer> {
+pub fn gated(
+    wire: Wire,
+    incarnation: u32,
+    call: &Call,
+    query: &str,
+    response: Response<Body>,
+) -> Response<Answer> {
     let (parts, body) = response.into_parts();
+    let number = wire.watch_opens(incarnation, call, query);
     let feed = Feed {
         wire,
         incarnation,
-        resource,
+        resource: call.object.resource.clone(),
+        number,
         began: Instant::now(),
         frames: BodyDataStream::new(body),
         buffer: BytesMut::new(),
@@ -101,7 +114,10 @@ impl Feed {
             Ok(line) => line,
             Err(error) => return Some(Err(error)),
         };
-        let Ok(read) = serde_json::from_slice::<Read>(&line) else { return Some(Ok(line)) };
+        let Ok(read) = serde_json::from_slice::<Read>(&line) else {
+            self.wire.watch_ends(self.number);
+            return Some(Ok(line));
+        };
         let event = matches!(read.kind.as_str(), "ADDED" | "MODIFIED" | "DELETED");
         if event && self.wire.about_to_deliver(&self.resource) {
             return None;
@@ -116,6 +132,10 @@ impl Feed {
         self.wire.delay().await;
         if !self.wire.runs(self.incarnation) {
             std::future::pending::<()>().await;
+        }
+        // The first events of a watch are old. Each is a lower bound of what the watch has shown.
+        if let Ok(revision) = read.object.metadata.resource_version.parse() {
+            self.wire.watch_shows(self.number, revision);
         }
         if event {
             self.hand_over(read);

@@ -10,6 +10,7 @@
 /// The parts of a proof, for programs that drive the runs themselves. `setpoint prove` does so for processes.
 pub mod engine {
     pub use crate::campaign::{Campaign, rank, single_faults};
+    pub use crate::enumerate::{further_faults, second_crashes};
     pub use crate::judge::{Statements, advisories, of_reference, of_run};
     pub use crate::life::{Action, LifeError};
     pub use crate::page::page;
@@ -56,4 +57,4 @@ pub use plan::{Anchor, Fault, Plan, PlanFile};
 pub use report::Report;
 pub use settings::{Pace, Settings};
 pub use state::View;
-pub use subject::{Election, Operator, Program, Running, Start, Subject, program};
+pub use subject::{Activity, Election, Operator, Program, Running, Start, Subject, program};

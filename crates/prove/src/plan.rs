@@ -256,7 +256,7 @@ impl Fault {
     }
 
     /// Returns whether the next step of the life is a part of the run.
-    pub(crate) fn spans_two_steps(&self) -> bool {
+    pub fn spans_two_steps(&self) -> bool {
         matches!(self, Fault::NextStep { .. } | Fault::Unseen { .. } | Fault::StaleRestart { steps: 2, .. })
     }
 
@@ -279,7 +279,7 @@ impl Fault {
     }
 
     /// Returns whether the fault strikes in every run: it waits for nothing that the operator does.
-    pub(crate) fn always_strikes(&self) -> bool {
+    pub fn always_strikes(&self) -> bool {
         matches!(self, Fault::Restart | Fault::Idle { .. } | Fault::ClockJump { .. } | Fault::Twin)
     }
 }

@@ -2,16 +2,20 @@
 //!
 //! A cluster is at rest when no request of the operator is in flight, no watch is held, the operator has consumed the
 //! last event of each watch, and nothing was written for the patience of the settings. Leases, heartbeats and Events
-//! do not count as writes. Time is virtual: it passes only when nothing can run, so whatever could be delivered has
-//! been delivered.
+//! do not count as writes.
+//!
+//! Virtual time passes only when nothing can run, so whatever could be delivered has been delivered. In real time that
+//! is looked at: each watch has shown the last revision of its resource, and the operator's process only waits. While
+//! it computes, or waits for a processor, no patience passes. So rest does not depend on the speed of the machine.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use setpoint_store::{Event, Store};
 use tokio::time::Instant;
 
-use crate::resource::{is_background, of_key};
+use crate::resource::{ObjectName, is_background, of_key};
 use crate::settings::Settings;
 use crate::wire::Wire;
 
@@ -36,13 +40,18 @@ impl std::fmt::Display for Unrest {
         match self {
             Unrest::Writes(count) => write!(f, "{count} writes of the operator in one step"),
             Unrest::Idle { writes, hours } => write!(f, "{writes} writes in {hours} idle hours"),
-            Unrest::Limit(limit) => write!(f, "no rest within {} virtual minutes", limit.as_secs() / 60),
+            Unrest::Limit(limit) => write!(f, "no rest within {} s", limit.as_secs()),
         }
     }
 }
 
 /// The most commits that a run remembers. The report of a run with more shows the first.
 const COMMITS: usize = 100_000;
+
+/// The longest time for which a process that only computes is taken as at work.
+const COMPUTES: Duration = Duration::from_secs(30);
+/// Looks that may be left out before the looking process itself counts as held up.
+const LOOKS: u32 = 4;
 
 /// The commits of a run, apart from background writes. The store's own history ends after some minutes.
 #[derive(Clone)]
@@ -51,18 +60,26 @@ pub struct Commits(Arc<Mutex<Log>>);
 struct Log {
     last: Instant,
     events: Vec<Arc<Event>>,
+    /// The last revision of each resource in each namespace.
+    newest: BTreeMap<(String, String), u64>,
 }
 
 impl Commits {
     /// Follows a store.
     pub fn of(store: &Store) -> Commits {
-        let commits = Commits(Arc::new(Mutex::new(Log { last: Instant::now(), events: Vec::new() })));
+        let commits = Commits(Arc::new(Mutex::new(Log {
+            last: Instant::now(),
+            events: Vec::new(),
+            newest: BTreeMap::new(),
+        })));
         let noted = commits.clone();
         store.on_commit(move |events| {
             let mut log = noted.log();
             for event in events {
-                if of_key(&event.key).is_some_and(|name| !is_background(&name.resource)) {
+                let name = of_key(&event.key).filter(|name| !is_background(&name.resource));
+                if let Some(ObjectName { resource, namespace, .. }) = name {
                     log.last = Instant::now();
+                    log.newest.insert((resource, namespace), event.revision);
                     if log.events.len() < COMMITS {
                         log.events.push(event.clone());
                     }
@@ -78,6 +95,15 @@ impl Commits {
 
     fn last(&self) -> Instant {
         self.log().last
+    }
+
+    /// Returns the last revision of a resource, in a namespace or in all.
+    fn newest(&self, resource: &str, namespace: &str) -> u64 {
+        let log = self.log();
+        let of = log.newest.iter().filter(|((known, within), _)| {
+            known == resource && (namespace.is_empty() || within == namespace)
+        });
+        of.map(|(_, revision)| *revision).max().unwrap_or_default()
     }
 
     /// Returns the events after a revision.
@@ -99,15 +125,20 @@ pub async fn rest(
 ) -> Result<bool, Unrest> {
     let limit = Instant::now() + settings.limit;
     let mut asked = None;
+    let mut looks = Looks::new(settings.pace.look);
     loop {
         let writes = wire.writes();
         if writes > settings.writes {
             return Err(Unrest::Writes(writes));
         }
-        let (sent, answered) = wire.quiet();
-        let since = sent.max(commits.last());
-        let last =
-            if settings.pace.real { wire.last_seen().map_or(since, |seen| seen.max(since)) } else { since };
+        let (sent, mut answered) = wire.quiet();
+        let mut since = sent.max(commits.last());
+        let mut last = since;
+        if settings.pace.real {
+            answered = answered && wire.shows_all(|resource, namespace| commits.newest(resource, namespace));
+            since = since.max(looks.look(wire, since, answered, writes));
+            last = wire.last_seen().map_or(since, |seen| seen.max(since));
+        }
         let now = Instant::now();
         if answered && now >= since + patience {
             return Ok(false);
@@ -122,5 +153,45 @@ pub async fn rest(
         // A loop of writes must not run until the patience ends before it is noticed.
         tokio::time::sleep_until(next.min(now + settings.pace.look).max(now + Duration::from_millis(1)))
             .await;
+    }
+}
+
+/// The looks at a process in real time.
+struct Looks {
+    interval: Duration,
+    last: Instant,
+    /// The last moment at which the process computed, or nobody looked.
+    worked: Instant,
+    /// The moment since which nothing happens, and the number of writes at that moment.
+    calm: Option<(Instant, usize)>,
+}
+
+impl Looks {
+    fn new(interval: Duration) -> Looks {
+        let now = Instant::now();
+        Looks { interval, last: now, worked: now, calm: None }
+    }
+
+    /// Looks at the process. Returns the last moment at which it was at work. `since` is the last write of anybody.
+    fn look(&mut self, wire: &Wire, since: Instant, answered: bool, writes: usize) -> Instant {
+        let now = Instant::now();
+        // Nobody looked for a long time: requests may wait in a socket.
+        let held_up = now.duration_since(self.last) > self.interval * LOOKS;
+        self.last = now;
+        let computes = answered && now < since + COMPUTES && wire.is_busy();
+        if held_up || computes {
+            self.worked = now;
+        }
+        if let Some((calm, before)) = self.calm
+            && writes > before
+        {
+            wire.waited(since.duration_since(calm));
+        }
+        self.calm = match self.calm {
+            _ if !answered || computes => None,
+            Some((calm, before)) if before == writes => Some((calm.max(since), before)),
+            _ => Some((now, writes)),
+        };
+        self.worked
     }
 }

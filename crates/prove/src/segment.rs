@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
+use std::time::Duration;
 
 use setpoint::clock::Random;
 use setpoint_cluster::{Checkpoint, Cluster, ClusterError};
@@ -112,6 +113,8 @@ pub struct Outcome {
     pub cached: BTreeSet<String>,
     /// The watches that the operator had opened when it was at rest before the first step.
     pub watched: BTreeSet<String>,
+    /// The longest time that the operator waited before it wrote by itself. Only in real time.
+    pub pause: Duration,
     /// The state, for later runs.
     pub checkpoint: Checkpoint,
 }
@@ -294,8 +297,10 @@ impl World<'_> {
     ) -> Result<script::Ended, RunError> {
         let life = self.segment.life;
         let store = self.store().clone();
-        let strikes = fault.as_ref().is_some_and(|fault| *fault != Fault::Restart);
-        let waits = strikes && self.segment.settings.pace.real;
+        let strikes = fault.as_ref().is_some_and(|fault| !fault.always_strikes());
+        // A change by hand comes after rest, whatever the way to rest is.
+        let later = matches!(fault, Some(Fault::Drift { .. }));
+        let waits = strikes && !later && self.segment.settings.pace.real;
         let replicas = fault.as_ref().is_some_and(Fault::needs_replicas);
         let struck = self.wire.clone();
         let happened = || (!waits || struck.struck()) && (!replicas || struck.changed_leader());
@@ -308,6 +313,7 @@ impl World<'_> {
                 signal = wire.signal() => match (signal, fault) {
                     (Signal::Crash(_), Some(Fault::CrashTwice { then, .. })) if self.processes.count() == 1 => {
                         self.kill().await;
+                        self.free_leases().await;
                         self.boot(None);
                         self.wire.arm_again(Fault::CrashAfter { write: then.clone() });
                     }
@@ -349,6 +355,7 @@ impl World<'_> {
             lost: self.lost.clone(),
             cached: self.wire.cached(),
             watched: self.watched.clone(),
+            pause: self.wire.pause(),
             checkpoint: self.cluster.checkpoint(),
         }
     }

@@ -149,11 +149,12 @@ impl Layer {
             return no_streaming();
         }
         self.wire.released(&call.object.resource).await;
+        let query = request.uri().query().unwrap_or_default().to_owned();
         let response = self.inner.send(request).await?;
         if !response.status().is_success() {
             return Ok(response.map(|body| body.map_err(BoxError::from).boxed_unsync()));
         }
-        Ok(feed::gated(self.wire.clone(), self.incarnation, call.object.resource, response))
+        Ok(feed::gated(self.wire.clone(), self.incarnation, &call, &query, response))
     }
 
     async fn crash(&self) -> ! {

@@ -54,6 +54,8 @@ pub struct Pace {
     pub again: Duration,
     /// The longest interval between two looks at whether there is rest.
     pub look: Duration,
+    /// Time that a resource has to itself while others have not caught up yet.
+    pub catch_up: Duration,
     /// The lengths of held watches in seconds. `None`: 6 s, and half of the patience.
     pub holds: Option<Vec<u64>>,
 }
@@ -68,6 +70,7 @@ impl Default for Pace {
             unseen: Duration::from_secs(1),
             again: Duration::from_secs(10),
             look: Duration::from_secs(1),
+            catch_up: Duration::from_secs(1),
             holds: None,
         }
     }
@@ -84,6 +87,7 @@ impl Pace {
             unseen: Duration::from_millis(200),
             again: Duration::from_millis(200),
             look: Duration::from_millis(50),
+            catch_up: Duration::from_millis(300),
             holds: Some(vec![1]),
         }
     }

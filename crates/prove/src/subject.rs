@@ -71,6 +71,14 @@ pub struct Running {
     pub program: Program,
     /// Returns the number of panics that the program caught so far.
     pub panics: Box<dyn Fn() -> u64 + Send>,
+    /// The activity of the process, if the program is one of its own.
+    pub activity: Option<Arc<dyn Activity>>,
+}
+
+/// The activity of a process, as the operating system sees it.
+pub trait Activity: Send + Sync {
+    /// Returns whether the process computes, or would if it had a processor. One that only waits is not busy.
+    fn is_busy(&self) -> bool;
 }
 
 /// A running program. Its error says why it ended.
@@ -89,7 +97,7 @@ where
 {
     let start = move |start: Start| {
         let running = main(start.client).map(|ended| ended.map_err(|error| error.to_string()));
-        Running { program: running.boxed(), panics: Box::new(|| 0) }
+        Running { program: running.boxed(), panics: Box::new(|| 0), activity: None }
     };
     Subject::new(name, manifests, start)
 }
@@ -141,7 +149,7 @@ impl Subject {
                 .boxed(),
                 Err(error) => futures::future::ready(Err(error.to_string())).boxed(),
             };
-            Running { program, panics: Box::new(move || panics(&metrics.encode())) }
+            Running { program, panics: Box::new(move || panics(&metrics.encode())), activity: None }
         };
         Subject { lease, ..Subject::new(name, manifests, start) }
     }

@@ -20,6 +20,7 @@ use crate::webhooks::Webhooks;
 mod leader;
 mod process;
 mod server;
+mod watches;
 
 use leader::Lease;
 use process::Process;
@@ -94,6 +95,10 @@ struct State {
     pace: Pace,
     /// Watches by which a started operator is known to be ready. Only in real time.
     expected: BTreeSet<String>,
+    /// The open watches, by number.
+    open: BTreeMap<usize, watches::Open>,
+    /// The longest time that the operator waited before it wrote by itself.
+    pause: Duration,
 }
 
 impl State {
@@ -160,6 +165,8 @@ impl Wire {
             jitter,
             pace,
             expected,
+            open: BTreeMap::new(),
+            pause: Duration::ZERO,
         };
         let (changed, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         Wire { state: Arc::new(Mutex::new(state)), changed, ended, store, webhooks: None }
@@ -181,6 +188,7 @@ impl Wire {
         state.delivered.clear();
         state.writes.clear();
         state.events.clear();
+        state.pause = Duration::ZERO;
         drop(state);
         self.look_at_lease(true);
     }

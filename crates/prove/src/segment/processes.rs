@@ -150,6 +150,7 @@ impl World<'_> {
             stop: stop.clone(),
         };
         let running = (self.segment.subject.start)(start);
+        self.wire.runs_as(incarnation, running.activity);
         self.processes.spawn(incarnation, stop, running.program);
         self.panics.push(running.panics);
         incarnation
@@ -201,7 +202,7 @@ impl World<'_> {
     }
 
     /// Releases the Leases of a process that was killed, as they would expire. In virtual time they do.
-    async fn free_leases(&self) {
+    pub(super) async fn free_leases(&self) {
         if !self.segment.settings.pace.real {
             return;
         }

@@ -3,14 +3,14 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::{Goal, RunError, World};
 use crate::bystander::{self, Mark};
 use crate::plan::Fault;
 use crate::rest::{Unrest, rest};
 use crate::state::TWIN;
 
-/// Time that a resource has to itself when others have not caught up yet.
-const CATCH_UP: Duration = Duration::from_secs(1);
 /// Time for which a restarted operator sees only the past.
 const PAST: Duration = Duration::from_secs(2);
 /// The end of a part of a run: at rest or not. `None` if the run is a repetition of an earlier one.
@@ -34,7 +34,7 @@ impl World<'_> {
             Some(Fault::Marked { path, condition }) => {
                 let mark = Mark { path: path.clone(), condition: *condition };
                 mark.again(&self.cluster.client()).await;
-                tokio::time::sleep(CATCH_UP).await;
+                tokio::time::sleep(self.segment.settings.pace.catch_up).await;
             }
             Some(Fault::ClockJump { seconds }) => self.skew.store(*seconds, Ordering::Relaxed),
             _ => {}
@@ -44,7 +44,7 @@ impl World<'_> {
 
     async fn catch_up(&self, order: &[String]) {
         for resource in order {
-            tokio::time::sleep(CATCH_UP).await;
+            tokio::time::sleep(self.segment.settings.pace.catch_up).await;
             self.wire.let_go(resource);
         }
     }
@@ -106,10 +106,28 @@ impl World<'_> {
         self.kill().await;
         self.wire.look_back(Some(view));
         order.iter().for_each(|resource| self.wire.hold(resource));
+        self.free_leases().await;
         self.boot(None);
-        tokio::time::sleep(PAST).await;
+        self.see_the_past().await;
         self.catch_up(order).await;
         self.wire.look_back(None);
+    }
+
+    /// Waits until a restarted operator has seen the past, and has done what it does about it.
+    async fn see_the_past(&self) {
+        let pace = &self.segment.settings.pace;
+        let mut calm = Instant::now();
+        let limit = calm + pace.start;
+        // A process takes its time to start.
+        while pace.real && Instant::now() < limit && calm.elapsed() < pace.settled {
+            if self.wire.is_busy() || !self.wire.is_answered() {
+                calm = Instant::now();
+            }
+            tokio::time::sleep(pace.look).await;
+        }
+        if !pace.real {
+            tokio::time::sleep(PAST).await;
+        }
     }
 
     /// Changes a child by hand. An operator that does not watch its children may wait for its next start with the cure.
@@ -136,6 +154,7 @@ impl World<'_> {
             return Ok(ended);
         }
         self.kill().await;
+        self.free_leases().await;
         self.boot(None);
         self.until_rest((last, last), &None, goal).await
     }

@@ -1,10 +1,12 @@
 //! The processes of the operator on a wire. Usually there is one. Replicas that compete for a Lease are several.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use tokio::time::Instant;
 
 use super::{State, Wire};
+use crate::subject::Activity;
 
 /// One process.
 pub(super) struct Process {
@@ -23,6 +25,8 @@ pub(super) struct Process {
     /// The end of the time in which no request and no answer passes.
     pub(super) cut_off: Option<Instant>,
     pub(super) blind: Option<Blind>,
+    /// The activity of a process of its own.
+    pub(super) activity: Option<Arc<dyn Activity>>,
 }
 
 /// A time in which the open watches of a process show nothing.
@@ -46,6 +50,7 @@ impl Process {
             booted: Instant::now(),
             cut_off: None,
             blind: None,
+            activity: None,
         }
     }
 

@@ -34,6 +34,7 @@ fn proof(arguments: &[&str]) -> Proof {
         account: None,
         life: vec![store("10Gi"), store("15Gi")],
         keeps: Vec::new(),
+        watch_list: true,
         bounds: Bounds {
             // A replay runs whatever the budget is.
             budget: Duration::ZERO,

@@ -7,6 +7,9 @@ use anyhow::{Context, Result, bail};
 use setpoint_prove::{Plan, Step};
 use setpoint_prove_blackbox::{Bounds, Program, Proof, Replay, life, manifests, samples, service_account};
 
+/// The first minor version of Kubernetes whose server streams first states by default.
+const WATCH_LIST: u32 = 32;
+
 const EXAMPLES: &str = "Examples:
   A Go operator made with kubebuilder:
     kustomize build config/default > all.yaml
@@ -52,9 +55,14 @@ pub struct Arguments {
     /// Number of worlds side by side [default: four for each processor].
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
-    /// Silence after which a suspicious run is judged: longer than the operator's longest back-off.
+    /// Rest after which a suspicious run is judged: longer than the operator's longest back-off. The process must only
+    /// wait meanwhile: time in which it computes does not count.
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = duration)]
     patience: Duration,
+    /// Let the server answer as one of an older version of Kubernetes. Servers before 1.32 do not stream first states, so
+    /// that clients may begin with an old one: only then are stale restarts tried.
+    #[arg(long, value_name = "VERSION", value_parser = version)]
+    server_like: Option<u32>,
     /// Number of findings after which to end.
     #[arg(long, value_name = "N", default_value_t = 10)]
     findings: usize,
@@ -103,6 +111,7 @@ impl Arguments {
             without,
             life: steps,
             keeps: self.keeps.clone(),
+            watch_list: self.server_like.is_none_or(|minor| minor >= WATCH_LIST),
             bounds: self.bounds(self.patience),
             cluster: setpoint_cluster::Options::default(),
         };
@@ -122,6 +131,7 @@ impl Arguments {
             without: replay.without,
             life: replay.plan.life,
             keeps: replay.keeps,
+            watch_list: replay.watch_list,
             bounds: Bounds { shrink: false, ..self.bounds(Duration::from_millis(replay.patience)) },
             cluster: setpoint_cluster::Options::default(),
         };
@@ -163,6 +173,12 @@ fn variable(text: &str) -> Result<(String, String), String> {
 fn account(text: &str) -> Result<(String, String), String> {
     let (namespace, name) = text.split_once('/').ok_or("write NAMESPACE/NAME")?;
     Ok((namespace.to_owned(), name.to_owned()))
+}
+
+/// Reads `1.31`, and returns the minor version.
+fn version(text: &str) -> Result<u32, String> {
+    let minor = text.strip_prefix("1.").and_then(|minor| minor.parse().ok());
+    minor.ok_or_else(|| "write a version such as 1.31".to_owned())
 }
 
 /// Reads `90s`, `5m`, `1h` or `500ms`.

@@ -30,6 +30,13 @@ impl Progress {
         let seconds = self.began.elapsed().as_secs();
         match stage {
             Stage::Undisturbed => self.line(&format!("{seconds:>4} s  the undisturbed life"), true),
+            Stage::Lived(patience) => self.permanent(&format!(
+                "{seconds:>4} s  the longest pause of the undisturbed operator was {:.1} s: runs are judged after {:.1} s of \
+                 rest, findings after {:.1} s",
+                patience.pause.as_secs_f64(),
+                patience.suspicion.as_secs_f64(),
+                patience.confirmation.as_secs_f64(),
+            )),
             Stage::Plans { done, all, found } => {
                 self.line(&format!("{seconds:>4} s  {done} of {all} plans so far, {found} found"), false);
             }

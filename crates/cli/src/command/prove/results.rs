@@ -68,6 +68,9 @@ fn summary(proof: &Proof, proved: &Proved, text: &mut String) {
         count(plans, "plan"),
         time.as_secs_f64(),
     );
+    for note in &report.notes {
+        let _ = writeln!(text, "  {note}");
+    }
     for advisory in &report.advisories {
         let _ = writeln!(text, "  advice: {}", advisory.headline);
     }
