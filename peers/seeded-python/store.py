@@ -4,6 +4,8 @@ It is a subject of `setpoint prove`: the Store of examples/seeded, in the way Py
 of the bugs are those of examples/seeded/src/bug.rs.
 """
 
+import datetime
+import itertools
 import os
 
 import kopf
@@ -11,6 +13,10 @@ from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
 BUG = int(os.environ.get("BUG", "0"))
+# Bug 32: a counter of the process is shared by all objects.
+SERIAL = itertools.count(1)
+# Bug 5: the phase is in memory, and is persisted after the effect.
+CREATING = set()
 # After an error a handler runs again. The default of kopf is a minute.
 RETRY = {"errors": kopf.ErrorsMode.TEMPORARY, "backoff": 1}
 
@@ -56,6 +62,11 @@ class Pass:
         self.name, self.namespace, self.spec, self.status, self.body = name, namespace, spec, status, body
         self.core, self.apps = client.CoreV1Api(), client.AppsV1Api()
 
+    @property
+    def size(self):
+        # Bug 37: the size is not passed on.
+        return "10Gi" if BUG == 37 else self.spec["size"]
+
     def child(self, suffix, **fields):
         child = {"metadata": {"name": self.name + suffix}, **fields}
         if not (BUG == 29 and "spec" in fields and "ports" in fields["spec"]):
@@ -65,11 +76,37 @@ class Pass:
     def secrets(self):
         read, create = self.core.read_namespaced_secret, self.core.create_namespaced_secret
         first = missing(read, self.name + "-internal", self.namespace)
+        if first:
+            CREATING.add(self.body["metadata"]["uid"])
         for suffix in ("-internal", "-users"):
             # Bug 1: the absence of the first Secret guards the creation of both.
             absent = first if BUG == 1 else missing(read, self.name + suffix, self.namespace)
             if absent:
                 create(self.namespace, self.child(suffix, stringData={"user": self.name}))
+
+    def roll_over(self):
+        # Bug 40: the phase of a rollover is deduced from the first of two Secrets.
+        wanted = self.spec.get("config", "")
+        first = self.core.read_namespaced_secret(self.name + "-internal", self.namespace)
+        if (first.metadata.annotations or {}).get("authority") == wanted:
+            return
+        patch = {"metadata": {"annotations": {"authority": wanted}}}
+        for suffix in ("-internal", "-users"):
+            self.core.patch_namespaced_secret(self.name + suffix, self.namespace, patch)
+
+    def count(self):
+        # Bug 9: a counter is incremented, then the generation for which it was.
+        if self.status.get("observedGeneration") == self.body["metadata"]["generation"]:
+            return
+        core, name = self.core, self.name + "-serial"
+        try:
+            serial = int(core.read_namespaced_config_map(name, self.namespace).data["serial"])
+        except ApiException as error:
+            if error.status != 404:
+                raise
+            serial = 0
+        body = self.child("-serial", data={"serial": str(serial + 1)})
+        ensure(core.create_namespaced_config_map, core.patch_namespaced_config_map, body, self.namespace)
 
     def member(self):
         # Bug 8: a child with a generated name, whose name the status keeps.
@@ -82,9 +119,16 @@ class Pass:
     def config(self):
         # Bug 39: an optional field is taken for granted.
         settings = self.spec["config"] if BUG == 39 else self.spec.get("config", "default")
-        body = self.child("-config", data={"settings": settings, "size": self.spec["size"]})
+        body = self.child("-config", data={"settings": settings, "size": self.size})
         core = self.core
+        before = None
+        if BUG == 3 and not missing(core.read_namespaced_config_map, self.name + "-config", self.namespace):
+            before = core.read_namespaced_config_map(self.name + "-config", self.namespace).data["settings"]
         ensure(core.create_namespaced_config_map, core.patch_namespaced_config_map, body, self.namespace)
+        # Bug 3: the config is written first, and the mark that it needs a restart second.
+        if before not in (None, settings):
+            mark = {"metadata": {"annotations": {"config": settings}}}
+            self.apps.patch_namespaced_stateful_set(self.name, self.namespace, mark)
 
     def service(self):
         labels = dict(self.spec.get("labels", {}))
@@ -113,7 +157,9 @@ class Pass:
             "selector": {"matchLabels": labels}, "template": template,
         }
         body = self.child("", spec=spec)
-        body["metadata"]["annotations"] = {"size": self.spec["size"]}
+        body["metadata"]["annotations"] = {"size": self.size}
+        if BUG != 3:
+            body["metadata"]["annotations"]["config"] = self.spec.get("config", "default")
         apps = self.apps
         ensure(apps.create_namespaced_stateful_set, apps.patch_namespaced_stateful_set, body, self.namespace)
 
@@ -166,6 +212,12 @@ class Pass:
 def reconcile(name, namespace, spec, status, body, meta, patch, **_):
     this = Pass(name, namespace, spec, status, body)
     this.secrets()
+    if BUG == 40:
+        this.roll_over()
+    if BUG == 9:
+        this.count()
+    if BUG == 32 and not status.get("note"):
+        patch.status["note"] = str(next(SERIAL))
     note = this.member()
     if note:
         patch.status["note"] = note
@@ -181,10 +233,18 @@ def reconcile(name, namespace, spec, status, body, meta, patch, **_):
     this.claims()
     this.monitor()
     patch.status["observedGeneration"] = meta["generation"]
-    patch.status["phase"] = "Running"
+    if BUG != 5 or meta["uid"] in CREATING:
+        patch.status["phase"] = "Running"
     patch.status["replicas"] = spec["replicas"]
 
 
 @kopf.on.delete("stores", **RETRY)
 def clean_up(name, namespace, spec, status, body, **_):
     Pass(name, namespace, spec, status, body).delete_claims([])
+
+
+if BUG == 33:
+    # Bug 33: a timer writes a timestamp, whether anything changed or not.
+    @kopf.timer("stores", interval=0.5)
+    def tell_time(patch, **_):
+        patch.status["note"] = datetime.datetime.now(datetime.timezone.utc).isoformat()
