@@ -1,5 +1,7 @@
 //! `cargo xtask bench NAME [FLAGS]`: builds both sides, then hands over to `tools/bench`.
 
+mod blackbox;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -15,7 +17,12 @@ pub fn run(words: &[String]) -> Result<()> {
         "apiserver" => flags::check(words, &["--objects=", "--pods=", "--watchers=", "--alone"])?,
         "controllers" => flags::check(words, &["--only=", "--alone"])?,
         "growth" => flags::check(words, &[])?,
-        "prove" => return prove("bench", words),
+        "prove" => {
+            return match words.split_first() {
+                Some((first, words)) if first == "--blackbox" => blackbox::run(words),
+                _ => prove("bench", words),
+            };
+        }
         "runtime" => flags::check(words, &["--only=", "--pods="])?,
         other => bail!("no bench `{other}`; there are apiserver, controllers, growth, prove and runtime"),
     }

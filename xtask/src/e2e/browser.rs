@@ -125,7 +125,7 @@ fn browser(chromium: &Path) -> Command {
 }
 
 /// Loads the page until it shows all of it.
-fn page_shows(chromium: &Path, url: &str, wanted: &[&str]) -> Result<()> {
+pub fn page_shows(chromium: &Path, url: &str, wanted: &[&str]) -> Result<()> {
     let deadline = Instant::now() + SOON;
     loop {
         let page = run::read(browser(chromium).args(["--dump-dom", url]))?;

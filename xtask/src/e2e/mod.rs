@@ -30,6 +30,7 @@ mod tour;
 mod attacks;
 mod attempt;
 mod browser;
+pub mod seeded;
 mod typed;
 pub mod cluster;
 mod folder;

@@ -1,11 +1,12 @@
-//! `setpoint prove` on operators in Go and Python: the sound ones have no finding, and each of some bugs is found.
+//! `setpoint prove` on operators in Go and Python: the sound ones have no finding, each of some bugs is found, and a
+//! browser shows the report.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
-use super::{Missing, Setup};
+use super::seeded::{self, Subject, prove, write_definition};
+use super::{Missing, Setup, browser};
 use crate::run;
 
 /// The life of each subject: there, and away.
@@ -18,85 +19,51 @@ const LIFE: &str = "\
 const BUGS: [(u8, &str); 3] =
     [(1, "secrets/a-users is missing"), (2, "configmaps/a-config"), (8, "configmaps/a-member-*")];
 
-/// A subject: its name, its program, and how it is told its bug.
-struct Subject {
-    name: &'static str,
-    program: PathBuf,
-    arguments: fn(u8) -> Vec<String>,
-}
-
 pub fn run(setup: &Setup) -> Result<()> {
-    if run::found("go").is_none() {
-        return Err(Missing("go is not on the search path".into()).into());
-    }
     let folder = super::folder::new()?;
     let folder = folder.path();
     std::fs::write(folder.join("life.yaml"), LIFE)?;
-    std::fs::write(folder.join("crd.json"), definition()?)?;
-    let go = Subject {
-        name: "go",
-        program: folder.join("seeded-go"),
-        arguments: |bug| vec!["--".into(), format!("--bug={bug}")],
-    };
-    let mut build = Command::new("go");
-    let source = run::root().join("peers/seeded-go");
-    run::check(
-        build
-            .current_dir(source)
-            .env("CGO_ENABLED", "0")
-            .args(["build", "-buildvcs=false", "-o"])
-            .arg(&go.program),
-    )?;
-    try_subject(setup, folder, &go)?;
-    let Some(kopf) = run::found("kopf") else {
-        println!(
-            "prove: python is left out: kopf is not on the search path (peers/seeded-python/requirements.txt)"
-        );
-        return Ok(());
-    };
-    let python = Subject {
-        name: "python",
-        program: kopf,
-        arguments: |bug| {
-            let store = run::root().join("peers/seeded-python/store.py");
-            let run = ["run", "--standalone", "--namespace=default"].map(str::to_owned);
-            let words = [vec![format!("--env=BUG={bug}"), "--".into()], run.to_vec()].concat();
-            [words, vec![store.display().to_string()]].concat()
-        },
-    };
-    try_subject(setup, folder, &python)
+    write_definition(folder)?;
+    let go = seeded::go(folder)?;
+    try_subject(setup, folder, &go, "3m")?;
+    page(setup, folder, &go)?;
+    // An interpreter takes its time to start, so fewer plans must do.
+    try_subject(setup, folder, &seeded::python()?, "2m")
 }
 
-fn try_subject(setup: &Setup, folder: &Path, subject: &Subject) -> Result<()> {
-    let (code, sound) = prove(setup, folder, subject, 0)?;
-    ensure!(code == Some(0), "the sound {} operator has findings:\n{sound}", subject.name);
-    println!("prove: {} without a bug:\n{sound}", subject.name);
+fn try_subject(setup: &Setup, folder: &Path, subject: &Subject, budget: &str) -> Result<()> {
+    let budget = format!("--budget={budget}");
+    let sound = prove(&setup.setpoint, folder, subject, 0, &[&budget])?;
+    ensure!(sound.code == Some(0), "the sound {} operator has findings:\n{}", subject.name, sound.text);
+    ensure!(sound.number("plan") > Some(0.0), "nothing was tried on {}:\n{}", subject.name, sound.text);
+    println!("prove: {} without a bug:\n{}", subject.name, sound.text);
     for (bug, word) in BUGS {
-        let (code, text) = prove(setup, folder, subject, bug)?;
-        ensure!(code == Some(1) && text.contains(word), "bug {bug} of {}: no finding:\n{text}", subject.name);
-        println!("prove: {} finds bug {bug}: {}", subject.name, text.lines().next().unwrap_or_default());
+        let proof = prove(&setup.setpoint, folder, subject, bug, &["--budget=5m", "--findings=1"])?;
+        let found = proof.code == Some(1) && proof.text.contains(word);
+        ensure!(found, "bug {bug} of {}: no finding:\n{}", subject.name, proof.text);
+        let headline = proof.text.lines().find(|line| line.starts_with('✗')).unwrap_or_default();
+        println!("prove: {} finds bug {bug}: {headline}", subject.name);
     }
     Ok(())
 }
 
-fn prove(setup: &Setup, folder: &Path, subject: &Subject, bug: u8) -> Result<(Option<i32>, String)> {
-    let mut command = Command::new(&setup.setpoint);
-    let program = format!("{}={}", subject.name, subject.program.display());
-    command.current_dir(folder).args(["prove", "--manifests=crd.json", "--life=life.yaml", "--budget=3m"]);
-    command.args(["--findings=1", "--program", &program]).args((subject.arguments)(bug));
-    let output = command.output().context("setpoint prove")?;
-    let text =
-        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    Ok((output.status.code(), text))
-}
-
-/// Returns the definition of the kind, as the Rust subject prints it.
-fn definition() -> Result<Vec<u8>> {
-    let mut cargo = Command::new(env!("CARGO"));
-    let printed = cargo
-        .current_dir(run::root())
-        .args(["run", "--quiet", "-p", "seeded-operator", "--", "--definition"])
-        .output()?;
-    ensure!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
-    Ok(printed.stdout)
+/// Looks at the report of a finding in a browser, and replays its plan file.
+fn page(setup: &Setup, folder: &Path, subject: &Subject) -> Result<()> {
+    let chromium =
+        run::found("chromium").ok_or_else(|| Missing("chromium is not on the search path".into()))?;
+    let flags = ["--budget=5m", "--findings=1", "--report=page.html", "--junit=out.xml", "--folder=found"];
+    let proof = prove(&setup.setpoint, folder, subject, 1, &flags)?;
+    ensure!(proof.code == Some(1), "bug 1: no finding:\n{}", proof.text);
+    let url = format!("file://{}", folder.join("page.html").display());
+    browser::page_shows(&chromium, &url, &["secrets/a-users is missing", "crash after a write", "</table>"])?;
+    let junit = std::fs::read_to_string(folder.join("out.xml"))?;
+    ensure!(junit.contains("<failure message=") && junit.contains("failures=\"1\""), "{junit}");
+    let mut again = std::process::Command::new(&setup.setpoint);
+    let again = again.current_dir(folder).args(["prove", "--replay=found/1.yaml"]).output()?;
+    let text = String::from_utf8_lossy(&again.stdout);
+    ensure!(
+        again.status.code() == Some(1) && text.contains("secrets/a-users is missing"),
+        "the replay: {text}"
+    );
+    Ok(())
 }

@@ -1,5 +1,6 @@
 //! Measures the prover on the seeded operator: `score bench [SEEDS]`, `score soak [RUNS]`, `score idle [HOURS]`.
 //! `score speed [SECONDS]` counts the runs of MyResource in a second.
+//! `score lives` prints the life of each bug as JSON.
 //! `score trace [SEED [BUG]]` prints everything that happens in the undisturbed life, and `score page [BUG]` the HTML report of
 //! the exploration of a bug.
 #![allow(clippy::unwrap_used, reason = "a measurement that fails must stop")]
@@ -48,17 +49,34 @@ fn main() -> ExitCode {
         }
         Some("idle") => idle(number(24)),
         Some("speed") => speed(number(SPEED_SECONDS)),
+        Some("lives") => {
+            println!("{}", serde_json::Value::from(lives()));
+            ExitCode::SUCCESS
+        }
         Some("page") => {
             print!("{}", explore(bug(number(1)), 1).html());
             ExitCode::SUCCESS
         }
         _ => {
             eprintln!(
-                "usage: score bench [SEEDS] | soak [RUNS] | idle [HOURS] | speed [SECONDS] | trace [SEED [BUG]] | page [BUG]"
+                "usage: score bench [SEEDS] | soak [RUNS] | idle [HOURS] | speed [SECONDS] | lives | trace [SEED [BUG]] | page [BUG]"
             );
             ExitCode::FAILURE
         }
     }
+}
+
+/// Returns the life of each bug, for subjects that are processes. Number 0 is the sound operator.
+fn lives() -> Vec<serde_json::Value> {
+    let sound = serde_json::json!({"bug": 0, "life": there_and_back()});
+    let of_bug = |bug: Bug| {
+        let (life, _, oracle) = plan(bug);
+        serde_json::json!({
+            "bug": bug as u8, "name": format!("{bug:?}"), "life": life, "late": bug.starts_late(),
+            "advisory": oracle == Oracle::Effect,
+        })
+    };
+    std::iter::once(sound).chain(Bug::ALL.into_iter().map(of_bug)).collect()
 }
 
 /// Returns the bug with a number.
